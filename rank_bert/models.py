@@ -110,7 +110,7 @@ def _packaged(hub_id: str) -> Path|None:
     if spec is None: return None
     return _checked(Path(spec.submodule_search_locations[0])/folder/'model.safetensors', digest).parent
 
-# %% ../nbs/00_models.ipynb #fcb57e98
+# %% ../nbs/00_models.ipynb #c59d36c0
 def _cached(hub_id: str) -> Path|None:
     "The folder of `hub_id` in the Hub's cache, when its configuration and weights are both there."
     config = try_to_load_from_cache(hub_id, 'config.json')
@@ -120,8 +120,8 @@ def _cached(hub_id: str) -> Path|None:
 
 def _downloaded(hub_id: str) -> Path:
     "Download `hub_id`: safetensors when it has them, else the weights file that torch loads as tensors only."
-    files = HfApi().list_repo_files(hub_id)
-    weights = ['*.safetensors*'] if any(f.endswith('.safetensors') for f in files) else ['pytorch_model.bin']
+    files = HfApi().model_info(hub_id, timeout=10).siblings  # one call without retries: no network is known at once
+    weights = ['*.safetensors*'] if any(f.rfilename.endswith('.safetensors') for f in files) else ['pytorch_model.bin']
     return Path(snapshot_download(hub_id, allow_patterns=['*.json', 'vocab.txt', '*.model', 'merges.txt', *weights], ignore_patterns=['*/*']))
 
 # %% ../nbs/00_models.ipynb #4f050611

@@ -1,0 +1,274 @@
+"""The house rules that no notebook can test about itself: `python tools/check.py [NAME ...]`.
+
+A check is a function that yields what is wrong, with the remedy; its name is the function's. It says `ok NAME` or
+`FAIL NAME: what and the remedy`, and the last line is `N passed, N failed`.
+"""
+import ast, configparser, json, os, re, shutil, subprocess, sys, tarfile, tempfile, tomllib, zipfile
+from itertools import chain
+from pathlib import Path
+
+from fastcore.nbio import nb2str, nb_frontmatter, read_nb
+from IPython.core.inputtransformer2 import TransformerManager
+
+ROOT = Path(__file__).resolve().parent.parent
+OUTPUT_BYTES, NOTEBOOK_BYTES, EXPORT_LINES = 20_000, 200_000, 40
+HEAVY = {"torch", "fastai"}
+COLAB = re.compile(r"^\s*! ?\[ -e /content \] && pip install .*rank_bert", re.M)
+LOCAL_PATH = re.compile(r"(?<![\w.:/-])/(?:home|root|tmp|work|Users|private|mnt|opt|usr|var|srv|workspace)/[\w.-]*|[A-Z]:\\\\?Users\\")
+REGISTRY = re.compile(r"pypi\.org|pythonhosted|(?:extra-)?index-url|anaconda\.org|download\.pytorch\.org|registry\.[\w-]+\.\w+")
+
+
+# What the checks look at
+
+def paths() -> list[Path]:
+    "Every notebook, those that the test run would pass over too."
+    return sorted(p for p in Path("nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
+
+
+def numbered() -> list[Path]:
+    return [p for p in paths() if p.parent == Path("nbs") and re.match(r"\d\d[a-z]?_", p.name)]
+
+
+def cells(kind: str = ""):
+    "(where, cell) of every cell, of one type if asked."
+    for path in paths():
+        for cell in read_nb(path).cells:
+            if kind in ("", cell.cell_type): yield f"{path} cell {cell.id}", cell
+
+
+def outputs():
+    "(where, output) of every stored output."
+    for where, cell in cells("code"):
+        for out in cell.outputs: yield where, out
+
+
+def texts(out: dict) -> str:
+    "The readable parts of an output; pictures are left out, their base64 spells anything."
+    parts = [out.get("text", ""), out.get("evalue", ""), out.get("traceback", "")]
+    parts += [v for k, v in out.get("data", {}).items() if not k.startswith("image/") or "svg" in k]
+    return "\n".join(json.dumps(p, ensure_ascii=False) if isinstance(p, dict) else "".join(p) for p in parts)
+
+
+def module(path: Path) -> str:
+    "The module a notebook exports to, or ''."
+    return next((c.directive("default_exp") for c in read_nb(path).cells if c.has_directive("default_exp")), "")
+
+
+def imported(source: str) -> set[str]:
+    "The rank_bert modules that a cell imports, IPython magics allowed."
+    found = set()
+    for node in ast.walk(ast.parse(TransformerManager().transform_cell(source))):
+        if isinstance(node, ast.Import):
+            found |= {a.name.split(".")[1] for a in node.names if a.name.startswith("rank_bert.")}
+        elif isinstance(node, ast.ImportFrom):
+            if node.module == "rank_bert": found |= {a.name for a in node.names if not a.name.startswith("__")}
+            elif (node.module or "").startswith("rank_bert."): found.add(node.module.split(".")[1])
+            elif node.level: found |= {node.module.split(".")[0]} if node.module else {a.name for a in node.names}
+    return found
+
+
+def settings() -> configparser.SectionProxy:
+    parser = configparser.ConfigParser(delimiters=["="], interpolation=None)
+    parser.read("settings.ini", encoding="utf-8")
+    return parser["DEFAULT"]
+
+
+def sources() -> dict[Path, bytes]:
+    return {p: p.read_bytes() for p in sorted(Path("rank_bert").rglob("*.py"))}
+
+
+# The checks
+
+def exported():
+    "The package is what its notebooks export."
+    from nbdev.doclinks import nbdev_export
+    before = sources()
+    nbdev_export.__wrapped__()
+    after = sources()
+    for path in sorted(before.keys() | after.keys()):
+        if before.get(path) != after.get(path): yield f"{path} was not what the notebooks export; written anew, commit it"
+    known = {m.replace(".", "/") for m in map(module, paths()) if m} | {"__init__", "_modidx"}
+    for path in after:
+        if path.relative_to("rank_bert").with_suffix("").as_posix() not in known:
+            yield f"{path} is exported by no notebook: delete it, or give it one"
+
+
+def clean():
+    "nbdev-clean has nothing to do."
+    from nbdev.clean import clean_nb
+    for path in paths():
+        text = path.read_text(encoding="utf-8")
+        nb = json.loads(text)
+        clean_nb(nb)
+        if nb2str(nb) != text: yield f"{path} holds run counts or editor metadata: `nbdev-clean --fname {path}`"
+
+
+def readme():
+    "README.md is what nbs/index.ipynb gives."
+    from readme import difference
+    if diff := difference(): yield f"README.md differs from nbs/index.ipynb: `python tools/readme.py`\n{diff}"
+
+
+def order():
+    "A notebook imports only from notebooks that sort before it."
+    home = {module(p): p.name for p in numbered()}
+    for path in numbered():
+        for cell in read_nb(path).cells:
+            if cell.cell_type != "code": continue
+            for name in sorted(imported(cell.source)):
+                if name not in home: yield f"{path} cell {cell.id} imports rank_bert.{name}, which no numbered notebook exports"
+                elif home[name] >= path.name:
+                    yield f"{path} cell {cell.id} imports rank_bert.{name} of {home[name]}: move what it needs to an earlier notebook"
+
+
+def skipped():
+    "Every notebook is run by the tests."
+    for path in Path("nbs").rglob(".notest"): yield f"{path} keeps notebooks from nbdev-test: delete it"
+    for path in paths():
+        if any(part[0] in "._" for part in path.parts):
+            yield f"{path} is passed over by the tests: rename it without a leading `_` or `.`"
+        nb = read_nb(path)
+        tags = {tag for c in nb.cells for tag in c.metadata.get("tags", [])}
+        if "skip-execution" in tags or any("skip_exec" in text for text in [json.dumps(nb.metadata), *(c.source for c in nb.cells)]):
+            yield f"{path} uses skip_exec, which counts as passed though nothing ran: remove it"
+        if str(nb_frontmatter(nb).get("eval")).lower() == "false":
+            yield f"{path} has `eval: false` for the whole notebook: remove it"
+
+
+def colab():
+    "Each notebook has the one install cell for Colab, hidden, and no other cell is left unrun."
+    found = set()
+    for where, cell in cells("code"):
+        if cell.directive("eval") not in ("false", "False"): continue
+        if not COLAB.search(cell.source): yield f"{where} is never run: drop `eval: false`, or flag it `#| slow` if it must wait"
+        elif not cell.has_directive("hide"): yield f"{where} installs for Colab: add `#| hide`"
+        found |= {where.split(" cell ")[0]} if COLAB.search(cell.source) else set()
+    for path in paths():
+        if str(path) not in found:
+            yield f"{path} has no Colab install cell (`#| hide`, `#| eval: false`, `! [ -e /content ] && pip install ...`)"
+
+
+def errors():
+    "No stored output is an error."
+    for where, out in outputs():
+        if out["output_type"] == "error":
+            yield f"{where} stores {out['ename']}: repair the cell and run the notebook again"
+
+
+def sizes():
+    "Stored outputs and notebooks are small."
+    for where, out in outputs():
+        size = len(json.dumps(out, ensure_ascii=False).encode())
+        if size > OUTPUT_BYTES: yield f"{where} stores an output of {size:,} bytes, over {OUTPUT_BYTES:,}: show less of it"
+    for path in paths():
+        if (size := path.stat().st_size) > NOTEBOOK_BYTES:
+            yield f"{path} has {size:,} bytes, over {NOTEBOOK_BYTES:,}: split it or show less"
+
+
+def lengths():
+    "No exported cell is long."
+    for where, cell in cells("code"):
+        if not cell.directives.keys() & {"export", "exporti", "exports"}: continue
+        lines = len(cell.source.strip().splitlines())
+        if lines > EXPORT_LINES: yield f"{where} exports {lines} lines, over {EXPORT_LINES}: split it (`@patch` for a class)"
+
+
+def names():
+    "Notebooks say nothing of the machine they ran on."
+    for where, out in outputs():
+        if m := LOCAL_PATH.search(texts(out)): yield f"{where} shows the path {m[0]}: show the file's name only"
+    for where, text in chain(((w, c.source) for w, c in cells()), ((w, texts(o)) for w, o in outputs())):
+        if m := REGISTRY.search(text): yield f"{where} names a package registry ({m[0]}): leave it to pip's settings"
+
+
+def metadata():
+    "Version, name and description are said once, or the same everywhere."
+    cfg, project = settings(), tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
+    version = re.search(r'^__version__ = "(.+)"', Path("rank_bert/__init__.py").read_text(encoding="utf-8"), re.M)
+    if not version or version[1] != cfg["version"]: yield f"rank_bert/__init__.py does not say version {cfg['version']} of settings.ini"
+    if project["name"] != cfg["lib_name"]: yield "pyproject.toml and settings.ini name the package differently"
+    if project["requires-python"] != f">={cfg['min_python']}":
+        yield f"pyproject.toml does not ask for Python >={cfg['min_python']} of settings.ini"
+    first = read_nb("nbs/index.ipynb").cells[0].source
+    if first.split() != f"# {cfg['lib_name']} > {cfg['description']}".split():
+        yield "nbs/index.ipynb: its first cell must be `# name` and `> description` of settings.ini"
+    if f"## {cfg['version']}" not in Path("CHANGELOG.md").read_text(encoding="utf-8"):
+        yield f"CHANGELOG.md has no section for {cfg['version']}"
+
+
+def wheel():
+    "The built packages hold what they must and no more, and the sdist builds again."
+    with tempfile.TemporaryDirectory() as folder:
+        tree, dist = Path(folder, "tree"), Path(folder, "dist")
+        unwanted = shutil.ignore_patterns(".git", ".venv*", "*.egg-info", "__pycache__", "build", "dist", "_*docs", "_proc", "shared")
+        shutil.copytree(ROOT, tree, ignore=unwanted)
+        # `build` makes the wheel from the sdist: the sdist builds again
+        built = subprocess.run([sys.executable, "-m", "build", "-o", dist, tree], capture_output=True, text=True)
+        if built.returncode:
+            yield "`python -m build` failed:\n" + (built.stdout + built.stderr)[-2000:]
+            return
+        yield from in_wheel(zipfile.ZipFile(next(dist.glob("*.whl"))))
+        yield from in_sdist(tarfile.open(next(dist.glob("*.tar.gz"))))
+
+
+def in_wheel(archive: zipfile.ZipFile):
+    found = {n for n in archive.namelist() if ".dist-info/" not in n}
+    wanted = {p.as_posix() for p in sources()}
+    for name in sorted(wanted - found): yield f"the wheel lacks {name}: see `packages` in setup.py"
+    for name in sorted(found - wanted): yield f"the wheel holds {name}, no part of the package: see `packages` in setup.py"
+    info = {n.split("/", 1)[1]: n for n in archive.namelist() if ".dist-info/" in n}
+    if "licenses/LICENSE" not in info: yield "the wheel lacks LICENSE"
+    points = archive.read(info["entry_points.txt"]).decode() if "entry_points.txt" in info else ""
+    for line in (settings()["console_scripts"].replace("=", " = "), "rank_bert = rank_bert._modidx:d"):
+        if line not in points: yield f"the wheel lacks the entry point `{line}`: see setup.py"
+
+
+def in_sdist(archive: tarfile.TarFile):
+    found = {m.name.split("/", 1)[1] for m in archive.getmembers() if m.isfile()}
+    wanted = {p.as_posix() for p in sources()} | {"settings.ini", "setup.py", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"}
+    extra = {"PKG-INFO", "setup.cfg", "CHANGELOG.md"}
+    for name in sorted(wanted - found): yield f"the sdist lacks {name}: include it in MANIFEST.in"
+    for name in sorted(found - wanted - extra):
+        if ".egg-info/" not in name: yield f"the sdist holds {name}: prune it in MANIFEST.in"
+
+
+def light():
+    "Importing the package and asking the command for help load no heavy library."
+    script = Path(sys.executable).with_name("rank_bert")
+    commands = [["-c", "import rank_bert"], ["-m", "rank_bert.cli", "--help"]] + ([[str(script), "--help"]] if script.exists() else [])
+    for command in commands:
+        said = " ".join(["rank_bert" if o == str(script) else o for o in command])
+        done = subprocess.run([sys.executable, *command], capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPROFILEIMPORTTIME": "1"})
+        if done.returncode:
+            yield f"`{said}` failed:\n" + "\n".join(o for o in done.stderr.splitlines() if not o.startswith("import time:"))[-1500:]
+            continue
+        times = re.findall(r"^import time:\s+(\d+) \|\s+\d+ \|\s+(\S+)", done.stderr, re.M)
+        if heavy := HEAVY & {name.split(".")[0] for _, name in times}:
+            yield f"`{said}` loads {' and '.join(sorted(heavy))}: import inside the function that needs it"
+        print(f"   light: `{said}` imports {len(times)} modules in {sum(int(t) for t, _ in times)/1e6:.2f} s")
+
+
+CHECKS = {f.__name__: f for f in (exported, clean, readme, order, skipped, colab, errors, sizes, lengths, names, metadata, wheel, light)}
+
+
+def passes(name: str) -> bool:
+    "Run one check and say how it went; a check that breaks has failed."
+    try: problems = list(CHECKS[name]())
+    except (Exception, SystemExit) as e: problems = [f"{type(e).__name__}: {e}"]
+    for problem in problems: print(f"FAIL {name}: {problem}", flush=True)
+    if not problems: print(f"ok {name}", flush=True)
+    return not problems
+
+
+def main(chosen: list[str]) -> int:
+    if unknown := [n for n in chosen if n not in CHECKS]:
+        print(f"no check named {', '.join(unknown)}; there are: {' '.join(CHECKS)}", file=sys.stderr)
+        return 2
+    os.chdir(ROOT)
+    results = [passes(name) for name in chosen or CHECKS]
+    print(f"{sum(results)} passed, {len(results) - sum(results)} failed")
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__": sys.exit(main(sys.argv[1:]))
