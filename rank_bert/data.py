@@ -378,7 +378,7 @@ def audit_splits(
                                         f"{counts['near']:,} more nearly so; {crossing:,} groups cross")
     return found
 
-# %% ../nbs/00a_data.ipynb #3f2c4aca
+# %% ../nbs/00a_data.ipynb #81a734a1
 def _where(path): return f'{path.parent.name}/{path.name}'
 
 def _lines(path, blank=False):
@@ -398,7 +398,9 @@ def _json_rows(path):
     rows = []
     for n, line in _lines(path):
         try: row = json.loads(line)
-        except (ValueError, RecursionError) as e: raise DataError(f'{_where(path)} line {n} is not JSON: {e}') from e
+        except (ValueError, RecursionError) as e:
+            at = f'{e.msg} (column {e.colno})' if isinstance(e, json.JSONDecodeError) else e
+            raise DataError(f'{_where(path)} line {n} is not JSON: {at}') from e
         if not isinstance(row, dict): raise DataError(f'{_where(path)} line {n} is {type(row).__name__}, not a JSON object')
         rows.append((n, row))
     if not rows: raise DataError(f'{_where(path)} is empty')
