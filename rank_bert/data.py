@@ -6,7 +6,8 @@ Docs: https://rank-bert.github.io/rank_bert/data.html.md"""
 
 # %% auto #0
 __all__ = ['DataError', 'hash_fold', 'split_by_group', 'RankingData', 'ranking_data', 'builtin_corpus', 'audit_splits',
-           'read_ranking', 'windows', 'select_sentences', 'keep_end', 'keep_start', 'passages', 'length_batches']
+           'read_lines', 'read_ranking', 'windows', 'select_sentences', 'keep_end', 'keep_start', 'passages',
+           'length_batches']
 
 # %% ../nbs/00a_data.ipynb #d594c815
 import ast, gzip, hashlib, io, json, keyword, math, os, re, sys, sysconfig, zlib
@@ -405,6 +406,19 @@ def _json_rows(path):
         rows.append((n, row))
     if not rows: raise DataError(f'{_where(path)} is empty')
     return rows
+
+# %% ../nbs/00a_data.ipynb #46dd7c96
+def read_lines(
+    path # text file in UTF-8, one text a line
+) -> list[str]: # the lines
+    "The lines of a text file; raises `DataError` for a missing or empty file, a blank line or another encoding."
+    path = Path(path)
+    if not path.exists(): raise DataError(f'there is no file {str(path)!r}')
+    lines = list(_lines(path, blank=True))
+    for n, text in lines:
+        if not text.strip(): raise DataError(f'{_where(path)} line {n} is blank: remove it')
+    if not lines: raise DataError(f'{_where(path)} is empty')
+    return [text.rstrip('\r\n') for _, text in lines]
 
 # %% ../nbs/00a_data.ipynb #3240ac12
 _file_keys = dict(doc_id=['doc_id', '_id', 'id'], doc_text=['text', 'document', 'contents', 'body', 'passage'], title=['title'],

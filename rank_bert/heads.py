@@ -75,7 +75,7 @@ class DualHead(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:  # both after their heads
         return self.query(queries), self.document(documents)
 
-# %% ../nbs/01_heads.ipynb #9f78bf1a
+# %% ../nbs/01_heads.ipynb #231c78aa
 HEADS = {'residual': ResidualHead, 'plain': RankingHead, 'barlow': BarlowHead, 'identity': lambda dim: nn.Identity()}
 
 def get_head(
@@ -86,7 +86,9 @@ def get_head(
 ) -> DualHead:  # untrained
     "A `DualHead` by name; raises `ValueError` listing the valid names."
     if name not in HEADS: raise ValueError(f"unknown head {name!r}; the heads are {', '.join(HEADS)}")
-    return DualHead(*(HEADS[name](dim, **kwargs) for _ in range(1 if shared else 2)))
+    head = DualHead(*(HEADS[name](dim, **kwargs) for _ in range(1 if shared else 2)))
+    head.config = dict(name=name, shared=shared, **kwargs)  # what a saved ranker needs to make it again
+    return head
 
 # %% ../nbs/01_heads.ipynb #96e89b05
 class ClassificationHead(nn.Sequential):
