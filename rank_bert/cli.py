@@ -60,14 +60,15 @@ def _describe(data) -> None:
     for note, words in (('queries_without_documents', 'queries without a right document: not used'), ('documents_never_asked', 'documents that no query asks for: ranked all the same')):
         if data.notes.get(note): _say(f'  {data.notes[note]:,} {words}')
 
-# %% ../nbs/04a_cli.ipynb #3e0eb74d
+# %% ../nbs/04a_cli.ipynb #1fd759d7
 def _train(data, out: Path, backbone: str, **kwargs):
     "Train a ranker, say how it went, and save it."
     from rank_bert.search import check_folder, train_ranker
     check_folder(out, 'ranker.json')
     ranker = train_ranker(data, backbone, store=_store(), **kwargs)
     about = ranker.about
-    _say(f"trained {about['epochs']} epochs; epoch {about['best_epoch'] + 1} was best on the validation queries (MRR {about['valid_mrr']:.3f}) and is kept")
+    heads = 'one head for both' if about['shared'] else 'one head for queries, one for documents'
+    _say(f"trained {heads}; epoch {about['best_epoch'] + 1} of {about['epochs']} was best on the validation queries (MRR {about['valid_mrr']:.3f}) and is kept")
     ranker.save(out)
     _say(f'saved to {out}')
     return ranker
@@ -109,7 +110,7 @@ def demo(
     for sample in SAMPLES: _answers(ranker, sample, 3)
     _say(f'\nask your own: rank_bert search {out} "your question"')
 
-# %% ../nbs/04a_cli.ipynb #4e51e47d
+# %% ../nbs/04a_cli.ipynb #d004414f
 @app.command()
 def train(
     data: Data,
@@ -120,8 +121,8 @@ def train(
     pooling: Annotated[str, typer.Option(help='cls, mean, max or pooler.')] = 'mean',
     max_tokens: Annotated[int, typer.Option(help='Longest passage and query in tokens.')] = 256,
     head: Annotated[str, typer.Option(help='residual, plain, barlow or identity.')] = 'residual',
-    separate: Annotated[bool, typer.Option('--separate', help='One head for queries and another for documents.')] = False,
-    lexical: Annotated[bool, typer.Option('--bm25/--no-bm25', help='Train on the sum with BM25.')] = True,
+    shared: Annotated[bool|None, typer.Option('--shared/--separate', help='One head for queries and documents, or one each; validation decides by default.', show_default=False)] = None,
+    lexical: Annotated[bool, typer.Option('--bm25/--no-bm25', help='Add BM25.')] = True,
     epochs: Annotated[int, typer.Option(help='Epochs of training.')] = 8,
     lr: Annotated[float, typer.Option(help='Highest learning rate.')] = 1e-3,
     bs: Annotated[int, typer.Option(help='Queries a batch.')] = 128,
@@ -131,7 +132,7 @@ def train(
 ):
     "Train a ranker on your documents and queries, and measure it on held-out ones."
     found = _read(data, dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text, query_type=query_type, group=group, split=split))
-    ranker = _train(found, out, backbone, documents=documents, size=size, pooling=pooling, max_tokens=max_tokens, head=head, shared=not separate,
+    ranker = _train(found, out, backbone, documents=documents, size=size, pooling=pooling, max_tokens=max_tokens, head=head, shared=shared,
                     lexical=lexical, epochs=epochs, lr=lr, bs=bs, seed=seed)
     if (found.queries.split == 'test').any(): _table(ranker, found)
 

@@ -23,34 +23,38 @@ def _bm25s():
     except ImportError as e: raise ImportError('BM25 needs the package bm25s: pip install "rank_bert[search]"') from e
     return bm25s
 
-# %% ../nbs/00d_lexical.ipynb #8ee86b9d
+# %% ../nbs/00d_lexical.ipynb #b21d71ca
 class BM25:
     "BM25 scores of texts against documents (Robertson and Zaragoza 2009, in the variant of Lucene), through `bm25s`."
     def __init__(self,
         matrix: sparse.csr_matrix,  # weight of each word in each document `(words, documents)`
         words: dict[str, int],  # row of each word
         stopwords: str = 'english',  # list of words left out, by the name `bm25s` has for it
+        ngrams: int = 2,  # 1 for words, 2 for words and pairs of neighbours
     ):
-        self.matrix, self.words, self.stopwords = matrix, words, stopwords
+        self.matrix, self.words, self.stopwords, self.ngrams = matrix, words, stopwords, ngrams
 
     def _tokens(self, texts: list[str]) -> list[list[str]]:
-        return _bm25s().tokenize(texts, stopwords=self.stopwords, return_ids=False, show_progress=False)
+        tokens = _bm25s().tokenize(texts, stopwords=self.stopwords, return_ids=False, show_progress=False)
+        return [[' '.join(t[i:i + n]) for n in range(1, self.ngrams + 1) for i in range(len(t) - n + 1)] for t in tokens]
 
     @classmethod
     def build(cls,
         documents: list[str],  # text of each document
         stopwords: str = 'english',  # list of words left out
+        ngrams: int = 2,  # 1 for words, 2 for words and pairs of neighbours
         k1: float = 1.5,  # how soon a repeated word stops counting
         b: float = 0.75,  # how much a long document is discounted
     ) -> 'BM25':
         "The index of `documents`; raises `ValueError` when they hold no word at all."
         index = _bm25s().BM25(k1=k1, b=b)
-        tokens = cls(None, {}, stopwords)._tokens(documents)
+        if ngrams < 1: raise ValueError(f"ngrams is {ngrams}; it is 1 for words, 2 for words and pairs")
+        tokens = cls(None, {}, stopwords, ngrams)._tokens(documents)
         if not any(tokens): raise ValueError("the documents hold no word that BM25 could index")
         index.index(tokens, show_progress=False)
         s = index.scores
         matrix = sparse.csc_matrix((s['data'], s['indices'], s['indptr']), shape=(len(documents), len(s['indptr']) - 1))
-        return cls(matrix.T.tocsr(), {w: i for w, i in index.vocab_dict.items() if w and i < matrix.shape[1]}, stopwords)
+        return cls(matrix.T.tocsr(), {w: i for w, i in index.vocab_dict.items() if w and i < matrix.shape[1]}, stopwords, ngrams)
 
     def __repr__(self) -> str: return f'BM25(words={self.matrix.shape[0]}, documents={self.matrix.shape[1]})'
 
@@ -74,7 +78,7 @@ def standardise(
 # %% ../nbs/00d_lexical.ipynb #3bb30ef6
 from fastcore.basics import patch
 
-# %% ../nbs/00d_lexical.ipynb #869ff6c4
+# %% ../nbs/00d_lexical.ipynb #0336a073
 @patch
 def save(self: BM25,
     folder: str|Path,  # an existing folder
@@ -82,9 +86,9 @@ def save(self: BM25,
     "Write the index as `bm25.safetensors` and `bm25.json`."
     m = self.matrix
     save_file(dict(data=m.data, indices=m.indices, indptr=m.indptr, shape=np.array(m.shape)), Path(folder)/'bm25.safetensors')
-    (Path(folder)/'bm25.json').write_text(json.dumps(dict(stopwords=self.stopwords, words=self.words), ensure_ascii=False), encoding='utf-8')
+    (Path(folder)/'bm25.json').write_text(json.dumps(dict(stopwords=self.stopwords, ngrams=self.ngrams, words=self.words), ensure_ascii=False), encoding='utf-8')
 
-# %% ../nbs/00d_lexical.ipynb #ea6ca0ed
+# %% ../nbs/00d_lexical.ipynb #f6cbfbff
 def load_bm25(
     folder: str|Path,  # where it was saved
 ) -> BM25:
@@ -92,4 +96,4 @@ def load_bm25(
     t = load_file(Path(folder)/'bm25.safetensors')
     about = json.loads((Path(folder)/'bm25.json').read_text(encoding='utf-8'))
     matrix = sparse.csr_matrix((t['data'], t['indices'], t['indptr']), shape=tuple(t['shape']))
-    return BM25(matrix, about['words'], about['stopwords'])
+    return BM25(matrix, about['words'], about['stopwords'], about['ngrams'])
