@@ -8,9 +8,10 @@ Docs: https://rank-bert.github.io/rank_bert/cli.html.md"""
 __all__ = ['app', 'Data', 'DocId', 'DocText', 'Title', 'QueryId', 'QueryText', 'QueryType', 'Group', 'Split', 'Folder', 'Json',
            'Mode', 'Backbone', 'SAMPLES', 'demo', 'train', 'evaluate', 'search', 'encode', 'main']
 
-# %% ../nbs/04a_cli.ipynb #9b791323
+# %% ../nbs/04a_cli.ipynb #ff2738e3
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -190,9 +191,10 @@ def encode(
     finally: temporary.unlink(missing_ok=True)
     _say(f'{len(lines):,} vectors of {vectors.shape[1]} dimensions in {out}')
 
-# %% ../nbs/04a_cli.ipynb #f2bab8e9
+# %% ../nbs/04a_cli.ipynb #647c1138
 def main() -> None:
     "The entry point of the `rank_bert` command."
+    warnings.simplefilter('ignore', FutureWarning)  # of libraries to their developers, not to those who run a command
     try: app(standalone_mode=False)
     except KeyboardInterrupt:
         _say('\ninterrupted. What was encoded is kept: the same command goes on from there.')

@@ -11,10 +11,10 @@ __all__ = ['BM25', 'standardise', 'load_bm25']
 import json
 from pathlib import Path
 
-# %% ../nbs/00d_lexical.ipynb #5343ada4
+# %% ../nbs/00d_lexical.ipynb #19de2829
 import numpy as np
 from scipy import sparse
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 # %% ../nbs/00d_lexical.ipynb #02114d5d
 def _bm25s():
@@ -78,14 +78,14 @@ def standardise(
 # %% ../nbs/00d_lexical.ipynb #3bb30ef6
 from fastcore.basics import patch
 
-# %% ../nbs/00d_lexical.ipynb #0336a073
+# %% ../nbs/00d_lexical.ipynb #15c1ed46
 @patch
 def save(self: BM25,
     folder: str|Path,  # an existing folder
 ) -> None:
     "Write the index as `bm25.safetensors` and `bm25.json`."
     m = self.matrix
-    save_file(dict(data=m.data, indices=m.indices, indptr=m.indptr, shape=np.array(m.shape)), Path(folder)/'bm25.safetensors')
+    (Path(folder)/'bm25.safetensors').write_bytes(save(dict(data=m.data, indices=m.indices, indptr=m.indptr, shape=np.array(m.shape))))
     (Path(folder)/'bm25.json').write_text(json.dumps(dict(stopwords=self.stopwords, ngrams=self.ngrams, words=self.words), ensure_ascii=False), encoding='utf-8')
 
 # %% ../nbs/00d_lexical.ipynb #f6cbfbff

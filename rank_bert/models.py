@@ -10,10 +10,11 @@ __all__ = ['VARIANTS', 'ALIASES', 'OFFLINE_PACKAGES', 'GLUE_NUM_LABELS', 'POOLIN
            'BertWrapper', 'get_wrapped_model', 'cls_pool', 'mean_pool', 'max_pool', 'weights_hash', 'Encoder',
            'pad_batch', 'get_encoder']
 
-# %% ../nbs/00_models.ipynb #41567607
+# %% ../nbs/00_models.ipynb #999ce2bc
 import hashlib
 import importlib.util
-import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -23,13 +24,14 @@ from pathlib import Path
 import torch
 from torch import nn
 
-# %% ../nbs/00_models.ipynb #d3158fdf
+# %% ../nbs/00_models.ipynb #fb63a2fe
 from huggingface_hub import HfApi, snapshot_download, try_to_load_from_cache
 from huggingface_hub.constants import HF_HUB_OFFLINE
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, RepositoryNotFoundError
 from tokenizers import Tokenizer
 from transformers import (AutoModel, AutoModelForSequenceClassification, AutoTokenizer, BertConfig,
                           BertForSequenceClassification, BertModel)
+from transformers.utils import logging
 
 # %% ../nbs/00_models.ipynb #b1734a3a
 @dataclass(frozen=True)
@@ -151,7 +153,17 @@ def find_weights(
         if 'Connect' not in type(e).__name__ and 'Timeout' not in type(e).__name__: raise
         raise _not_found(name, hub_id, f"the Hub cannot be reached ({type(e).__name__})") from e
 
-# %% ../nbs/00_models.ipynb #684c61b2
+# %% ../nbs/00_models.ipynb #44eb2f1e
+@contextmanager
+def _quiet() -> Iterator[None]:
+    "Without the progress bar of `transformers` for reading a file, which is over before it can be seen."
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try: yield
+    finally:
+        if shown: logging.enable_progress_bar()
+
+# %% ../nbs/00_models.ipynb #353d9ad9
 GLUE_NUM_LABELS = {'sst2': 2, 'mrpc': 2, 'rte': 2, 'cola': 2, 'qqp': 2, 'qnli': 2, 'wnli': 2, 'mnli': 3, 'stsb': 1}
 
 def _check_loaded(info: dict, new: tuple[str, ...], name) -> None:
@@ -170,7 +182,7 @@ def get_pretrained_model(
         raise ValueError(f"unknown GLUE task {task_name!r}; the tasks are {', '.join(GLUE_NUM_LABELS)}")
     num_labels = num_labels or GLUE_NUM_LABELS.get(task_name, 2)
     if not pretrained: return BertForSequenceClassification(variant_config(model_name, num_labels=num_labels))
-    model, info = AutoModelForSequenceClassification.from_pretrained(
+    with _quiet(): model, info = AutoModelForSequenceClassification.from_pretrained(
         find_weights(model_name), num_labels=num_labels, dtype=torch.float32, output_loading_info=True)
     _check_loaded(info, ('classifier',), model_name)
     return model
@@ -331,7 +343,7 @@ def pool(self: Encoder,
     if self.model.pooler is None: raise ValueError(f"{self.name!r} has no pooler; use one of {', '.join(POOLINGS)}")
     return self.model.pooler(cls_pool(states, mask).unsqueeze(1))
 
-# %% ../nbs/00_models.ipynb #af83774f
+# %% ../nbs/00_models.ipynb #e3473b96
 def _random_encoder(name: str, tokenizer, seed: int, overrides: dict) -> Encoder:
     tokenizer = tokenizer or AutoTokenizer.from_pretrained(find_weights('minilm'))
     with torch.random.fork_rng(devices=[]):
@@ -350,7 +362,7 @@ def get_encoder(
     if not pretrained: return _random_encoder(name, tokenizer, seed, overrides)
     if overrides: raise ValueError(f"{', '.join(overrides)}: a pretrained encoder has its own configuration; overrides are for pretrained=False")
     folder = find_weights(name)
-    model, info = AutoModel.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+    with _quiet(): model, info = AutoModel.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
     _check_loaded(info, ('pooler',), name)
     if any(k.startswith('pooler') for k in info['missing_keys']): model.pooler = None
     return Encoder(model.eval(), AutoTokenizer.from_pretrained(folder), str(name))

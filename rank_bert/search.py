@@ -7,7 +7,7 @@ Docs: https://rank-bert.github.io/rank_bert/search.html.md"""
 # %% auto #0
 __all__ = ['MODES', 'FORMAT', 'Ranker', 'fit_ranking', 'train_ranker', 'check_folder', 'new_folder', 'load_ranker']
 
-# %% ../nbs/03a_search.ipynb #93098b85
+# %% ../nbs/03a_search.ipynb #98639bcc
 import errno
 import hashlib
 import json
@@ -15,23 +15,24 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-# %% ../nbs/03a_search.ipynb #185ed4e1
+# %% ../nbs/03a_search.ipynb #53d5a62c
 import numpy as np
 import pandas as pd
 import torch
+from fastai.callback.core import Callback
 from fastcore.basics import patch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from scipy import sparse
 
-# %% ../nbs/03a_search.ipynb #a93bfc95
+# %% ../nbs/03a_search.ipynb #5e94bc9d
 from . import __version__
 from .models import Encoder, get_encoder
 from .data import DataError, RankingData, passages
-from .features import FeatureStore, encode, encoder_hash
+from .features import FeatureStore, encode, encoder_hash, progress_bar
 from .heads import get_head
 from .lexical import BM25, load_bm25
 from .metrics import METRICS, evaluate
@@ -95,29 +96,32 @@ def scores(self: Ranker,
     with torch.inference_mode(): cosine = model.cosine(vectors, index)
     return cosine if words is None else self.fusion(cosine, words)
 
-# %% ../nbs/03a_search.ipynb #b9e193e1
+# %% ../nbs/03a_search.ipynb #d6e51dd0
+class _Tick(Callback):
+    "Moves a progress bar on by one after every epoch."
+    def __init__(self, bar): self.bar = bar
+    def after_epoch(self): self.bar.update()
+
 def fit_ranking(
     features: RankingFeatures,  # from `ranking_features`
     epochs: int = 8,
     lr: float = 1e-3,  # highest learning rate of the one-cycle schedule
     shared: bool|None = None,  # one head or two; `None` tries both and keeps the better
-    progress: bool|None = None,  # show fastai's bars and table; by default not
+    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     **kwargs,  # arguments of `ranking_learner`: head, bs, temperature, seed, device
 ) -> tuple[RankingModel, dict]:  # the model at its best epoch, and how training went
     "Train a ranking head and keep the epoch with the best validation MRR."
-    found = []
-    for one in (True, False) if shared is None else (shared,):
+    found, tries = [], (True, False) if shared is None else (shared,)
+    bar = progress_bar(epochs*len(tries), 'training', progress, 'epochs')
+    for one in tries:
         learn, best = ranking_learner(features, shared=one, **kwargs), KeepBest('mrr')
-        with ExitStack() as quiet:
-            if not progress:
-                quiet.enter_context(learn.no_bar())
-                quiet.enter_context(learn.no_logging())
-            learn.fit_one_cycle(epochs, lr, cbs=best)
+        with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr, cbs=[best, _Tick(bar)])
         curve = [dict(zip(learn.recorder.metric_names[1:-1], map(float, v))) for v in learn.recorder.values]
         found.append((learn.model.eval().cpu(), dict(shared=one, best_epoch=best.best_epoch, valid_mrr=float(best.best), curve=curve)))
+    bar.close()
     return max(found, key=lambda f: f[1]['valid_mrr'])
 
-# %% ../nbs/03a_search.ipynb #99d5ecc4
+# %% ../nbs/03a_search.ipynb #ec840ba1
 def _fusion(features: RankingFeatures, model: RankingModel) -> Fusion:
     "The fusion that is best on the validation queries."
     rows = features.rows('valid')
@@ -143,7 +147,7 @@ def train_ranker(
     encoder = get_encoder(encoder) if isinstance(encoder, str) else encoder
     get_head(head, encoder.dim)  # an unknown name is found out before the work
     features = ranking_features(data, encoder, documents, lexical=lexical, store=store or FeatureStore(), progress=progress, **kwargs)
-    model, fit = fit_ranking(features, epochs, lr, shared, head=head, bs=bs, seed=seed)
+    model, fit = fit_ranking(features, epochs, lr, shared, progress, head=head, bs=bs, seed=seed)
     parts = {s: int((data.queries.split == s).sum()) for s in ('train', 'valid', 'test')}
     about = dict(data=data.name, queries=parts, documents=len(data.documents), notes=data.notes, seed=seed, epochs=epochs, lr=lr, bs=bs, **fit)
     return Ranker(encoder, model, data.documents, features.bm25, _fusion(features, model) if lexical else None, features.settings, about)
@@ -247,7 +251,7 @@ def new_folder(
         shutil.rmtree(new, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
 
-# %% ../nbs/03a_search.ipynb #4cc6e479
+# %% ../nbs/03a_search.ipynb #5b35dd2c
 def _digest(path: Path) -> str:
     with open(path, 'rb') as f: return hashlib.file_digest(f, 'sha256').hexdigest()
 
@@ -260,8 +264,8 @@ def save(self: Ranker,
     if config is None: raise ValueError("only a head made by get_head can be saved: its name is what is written")
     with new_folder(folder, 'ranker.json') as new:
         head = {k: v.contiguous().clone() for k, v in self.model.state_dict().items()}
-        save_file(head, new/'head.safetensors')
-        save_file(dict(passages=self.model.passages, owner=self.model.owner), new/'index.safetensors')
+        (new/'head.safetensors').write_bytes(save(head))  # not save_file, whose errors lose their number on a full disk
+        (new/'index.safetensors').write_bytes(save(dict(passages=self.model.passages, owner=self.model.owner)))
         self.documents[['doc_id', 'title', 'text']].to_json(new/'documents.jsonl', orient='records', lines=True, force_ascii=False)
         if self.bm25 is not None: self.bm25.save(new)
         files = {p.name: _digest(p) for p in sorted(new.iterdir())}

@@ -2,13 +2,14 @@
 
 A notebook passes when every cell ran without an error and at least one did run. The last line is `N passed, N failed`.
 """
-import argparse, os, re, signal, subprocess, sys, time
+import argparse, os, re, signal, subprocess, sys, tempfile, time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULTS = {"HF_HUB_OFFLINE": "1",    # no test may need the network
-            "OMP_NUM_THREADS": "1"}   # the same sums on every machine
+            "OMP_NUM_THREADS": "1",   # the same sums on every machine
+            "PYTHONWARNINGS": "ignore::FutureWarning"}  # of libraries to their developers; they name paths of the machine
 NO_CELL = "no code cell ran: drop `skip_exec`, `eval: false` or the slow flag from at least one"
 
 
@@ -103,6 +104,8 @@ def run_all(args: argparse.Namespace) -> int:
     "Run the notebooks, report each as it ends, and return the exit code."
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     results, running = [], set()
+    home = tempfile.TemporaryDirectory(prefix="rank_bert-")  # tests neither read nor fill the user's feature store
+    os.environ.setdefault("RANK_BERT_HOME", home.name)
     pool = ThreadPoolExecutor(args.jobs)
     try:
         jobs = {pool.submit(run_apart, nb, args, running): nb for nb in notebooks(args.paths)}
@@ -115,6 +118,7 @@ def run_all(args: argparse.Namespace) -> int:
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         for process in list(running): process.terminate()
+        home.cleanup()
         print(f"{sum(results)} passed, {len(results) - sum(results)} failed", flush=True)
     return 0 if results and all(results) else 1
 
