@@ -44,7 +44,7 @@ def output(out: dict, raw: bool) -> str:
         text = out["data"][kind]
     text = "".join(text).rstrip("\n")
     if raw or kind == "text/markdown": return from_top(text)
-    return "\n".join(("    " + line).rstrip() for line in text.splitlines())
+    return f"```text\n{text}\n```"
 
 
 def code_cell(cell) -> list[str]:
