@@ -8,8 +8,9 @@ Docs: https://rank-bert.github.io/rank_bert/cli.html.md"""
 __all__ = ['app', 'Data', 'DocId', 'DocText', 'Title', 'QueryId', 'QueryText', 'QueryType', 'Group', 'Split', 'Folder', 'Json',
            'Mode', 'Backbone', 'SAMPLES', 'demo', 'train', 'evaluate', 'search', 'encode', 'main']
 
-# %% ../nbs/04a_cli.ipynb #ff2738e3
+# %% ../nbs/04a_cli.ipynb #f9b21398
 import os
+import shutil
 import sys
 import warnings
 from pathlib import Path
@@ -61,15 +62,16 @@ def _describe(data) -> None:
     for note, words in (('queries_without_documents', 'queries without a right document: not used'), ('documents_never_asked', 'documents that no query asks for: ranked all the same')):
         if data.notes.get(note): _say(f'  {data.notes[note]:,} {words}')
 
-# %% ../nbs/04a_cli.ipynb #1fd759d7
-def _train(data, out: Path, backbone: str, **kwargs):
-    "Train a ranker, say how it went, and save it."
+# %% ../nbs/04a_cli.ipynb #8125b3a6
+def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
+    "Train a ranker, say how it went, and save it, with the columns that its data was read by."
     from rank_bert.search import check_folder, train_ranker
     check_folder(out, 'ranker.json')
     ranker = train_ranker(data, backbone, store=_store(), **kwargs)
     about = ranker.about
     heads = 'one head for both' if about['shared'] else 'one head for queries, one for documents'
     _say(f"trained {heads}; epoch {about['best_epoch'] + 1} of {about['epochs']} was best on the validation queries (MRR {about['valid_mrr']:.3f}) and is kept")
+    about['columns'] = columns
     ranker.save(out)
     _say(f'saved to {out}')
     return ranker
@@ -85,11 +87,12 @@ def _answers(ranker, query: str, k: int, mode: str|None = None) -> None:
     "Print a query and the documents found for it."
     found = ranker.search(query, k, mode)
     typer.echo(f'\n{query}')
+    if not len(found): typer.echo('  no document shares a word with it')
     for row in found.itertuples():
         title = f'{row.doc_id}: {row.title}' if row.title else row.doc_id
         typer.echo(f"  {row.rank}. {row.score:7.2f}  {title}\n              {' '.join(row.passage.split())[:100]}")
 
-# %% ../nbs/04a_cli.ipynb #f0ad97bb
+# %% ../nbs/04a_cli.ipynb #fadfcc9f
 SAMPLES = ('How can I split a path into a folder and a file name?', 'wait until a thread has finished its work',
            'I open the archive and loop over its members, then I want to extract only one of them to another folder')
 
@@ -109,9 +112,10 @@ def demo(
     _say('held-out queries, whose documents no training query asked for, against all documents:\n')
     _table(ranker, data)
     for sample in SAMPLES: _answers(ranker, sample, 3)
-    _say(f'\nask your own: rank_bert search {out} "your question"')
+    command = 'rank_bert' if shutil.which('rank_bert') else os.path.relpath(sys.argv[0])
+    _say(f'\nask your own: {command} search {out} "your question"')
 
-# %% ../nbs/04a_cli.ipynb #d004414f
+# %% ../nbs/04a_cli.ipynb #b359eb21
 @app.command()
 def train(
     data: Data,
@@ -132,12 +136,13 @@ def train(
     query_type: QueryType = None, group: Group = None, split: Split = None,
 ):
     "Train a ranker on your documents and queries, and measure it on held-out ones."
-    found = _read(data, dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text, query_type=query_type, group=group, split=split))
-    ranker = _train(found, out, backbone, documents=documents, size=size, pooling=pooling, max_tokens=max_tokens, head=head, shared=shared,
+    columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text, query_type=query_type, group=group, split=split)
+    found = _read(data, columns)
+    ranker = _train(found, out, backbone, columns, documents=documents, size=size, pooling=pooling, max_tokens=max_tokens, head=head, shared=shared,
                     lexical=lexical, epochs=epochs, lr=lr, bs=bs, seed=seed)
     if (found.queries.split == 'test').any(): _table(ranker, found)
 
-# %% ../nbs/04a_cli.ipynb #e6a3270e
+# %% ../nbs/04a_cli.ipynb #5a64a038
 @app.command()
 def evaluate(
     folder: Folder,
@@ -150,7 +155,9 @@ def evaluate(
     "Measure a saved ranker on the held-out queries of a data set, beside BM25 and plain cosine."
     from rank_bert.search import load_ranker
     ranker = load_ranker(folder)
-    found = _read(data, dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text, query_type=query_type, group=group, split=split))
+    columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text, query_type=query_type, group=group, split=split)
+    if not any(columns.values()): columns = ranker.about.get('columns') or columns  # as it was trained, so that the split is the same
+    found = _read(data, columns)
     _table(ranker, found, part, as_json)
 
 # %% ../nbs/04a_cli.ipynb #a4d93ae2
@@ -191,19 +198,18 @@ def encode(
     finally: temporary.unlink(missing_ok=True)
     _say(f'{len(lines):,} vectors of {vectors.shape[1]} dimensions in {out}')
 
-# %% ../nbs/04a_cli.ipynb #647c1138
+# %% ../nbs/04a_cli.ipynb #e4e56f01
 def main() -> None:
     "The entry point of the `rank_bert` command."
     warnings.simplefilter('ignore', FutureWarning)  # of libraries to their developers, not to those who run a command
     try: app(standalone_mode=False)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         _say('\ninterrupted. What was encoded is kept: the same command goes on from there.')
         sys.exit(130)
     except (ValueError, OSError, ImportError, TypeError) as e:
         if os.environ.get('RANK_BERT_DEBUG'): raise
         _say(f'error: {e}')
         sys.exit(1)
-    except typer.Abort: sys.exit(130)
     except Exception as e:
         if not hasattr(e, 'exit_code'): raise
         if hasattr(e, 'show'): e.show()

@@ -420,7 +420,7 @@ def read_lines(
     if not lines: raise DataError(f'{_where(path)} is empty')
     return [text.rstrip('\r\n') for _, text in lines]
 
-# %% ../nbs/00a_data.ipynb #3240ac12
+# %% ../nbs/00a_data.ipynb #5d866cac
 _file_keys = dict(doc_id=['doc_id', '_id', 'id'], doc_text=['text', 'document', 'contents', 'body', 'passage'], title=['title'],
                   query_id=['query_id', '_id', 'id'], query_text=['text', 'query', 'question'], query_type=['type'])
 _pair_keys = dict(query_text=['query', 'question', 'anchor', 'query_text', 'claim', 'text'], title=['title'],
@@ -436,14 +436,14 @@ def _pick(columns, option, options, guesses, where, optional=False):
         found = [c for c in guesses.get(option, []) if c in columns]
         if found or optional: return found[0] if found else None
     what = f'no column {asked!r}' if asked is not None else f'no column for {option} (tried {_some(guesses[option], 9)})'
-    raise DataError(f'{where} has {what}; it has {_some(columns, 20)}: name the right one with {option}=...')
+    raise DataError(f'{where} has {what}; it has {_some(columns, 20)}: name the right one with the option {option}')
 
 def _hints(columns, options):
     "What the reader saw and did not use"
     hints = []
     groups = [c for c in _group_keys if c in columns]
     if groups and options['group'] is None:
-        hints.append(f'column {groups[0]!r} may be a group that must not be split: pass group={groups[0]!r}')
+        hints.append(f'column {groups[0]!r} may be a group that must not be split: name it with the option group')
     if 'split' in columns and options['split'] is None: hints.append("column 'split' was not used: pass split='split' to use it")
     scores = [c for c in ('label', 'score', 'relevance') if c in columns]
     if scores and options['grade'] is None:
@@ -539,7 +539,7 @@ def _read_beir(folder, corpus, options):
     relevance = _columns(dict(zip(['query_id', 'doc_id', 'grade'], zip(*relevance))))
     return docs, queries, relevance, dict(queries_left_out=len(rows) - len(queries)) | _hints(columns - {'split'}, options | dict(grade=''))
 
-# %% ../nbs/00a_data.ipynb #5253a004
+# %% ../nbs/00a_data.ipynb #149667b1
 def _read_table(path):
     "A frame of text columns from a Parquet, CSV, TSV or JSON lines file"
     kind = path.name.removesuffix('.gz').rpartition('.')[2]
@@ -552,7 +552,7 @@ def _read_table(path):
             return pd.read_csv(io.StringIO(text), sep=',' if kind == 'csv' else '\t', dtype=str, keep_default_na=False)
     except (OSError, ValueError) as e: # pandas' and Arrow's parsing errors are ValueErrors
         if isinstance(e, DataError): raise
-        raise DataError(f'{_where(path)} cannot be read as {kind}: {str(e).strip()}') from e
+        raise DataError(f'{_where(path)} cannot be read as {kind}: {str(e).strip()}. Check its separators and quotes') from e
     raise DataError(f'{_where(path)} is no .parquet, .csv, .tsv or .jsonl file')
 
 # %% ../nbs/00a_data.ipynb #a0d10992
@@ -582,11 +582,19 @@ def _numbered(letter, values):
     ids = {}
     return [ids.setdefault(v, f'{letter}{len(ids)}') for v in values]
 
-# %% ../nbs/00a_data.ipynb #db2ea89b
+# %% ../nbs/00a_data.ipynb #05d690b7
 def _local(path):
     "The file or folder that is meant, here or in the folder of RANK_BERT_DATA; None if there is none"
     root = os.environ.get('RANK_BERT_DATA')
     return next((p.absolute() for p in [Path(path).expanduser(), *([Path(root, path)] if root else [])] if p.exists()), None)
+
+def _reach_hub(name, looked):
+    "One request without retries, so that no network is known at once"
+    from huggingface_hub import HfApi
+    try: HfApi().dataset_info(name, timeout=10)
+    except Exception as e:
+        if not re.search('Connect|Timeout', type(e).__name__): return # what else is wrong, `load_dataset` says better
+        raise DataError(f'{looked}, and the Hub cannot be reached ({type(e).__name__}); a cached copy is used with HF_HUB_OFFLINE=1') from e
 
 def _read_hub(name):
     "All splits of a data set as one frame, with their names in a column"
@@ -597,6 +605,7 @@ def _read_hub(name):
     from datasets import config, load_dataset
     offline = os.environ.get('HF_HUB_OFFLINE', '').upper() in ('1', 'ON', 'YES', 'TRUE')
     if offline and not config.HF_HUB_OFFLINE: raise DataError(f'{looked}, and HF_HUB_OFFLINE forbids to look on the Hub')
+    if not offline: _reach_hub(name, looked)
     try: parts = load_dataset(name)
     except Exception as e: raise DataError(f'{looked}, and no such data set {"in the cache (HF_HUB_OFFLINE is set)" if offline else "on the Hub"}'
                                            f': {type(e).__name__}: {e}') from e

@@ -152,7 +152,7 @@ def train_ranker(
     about = dict(data=data.name, queries=parts, documents=len(data.documents), notes=data.notes, seed=seed, epochs=epochs, lr=lr, bs=bs, **fit)
     return Ranker(encoder, model, data.documents, features.bm25, _fusion(features, model) if lexical else None, features.settings, about)
 
-# %% ../nbs/03a_search.ipynb #d7b775f3
+# %% ../nbs/03a_search.ipynb #5936b9c9
 @patch
 def search(self: Ranker,
     query: str,  # a question or a whole conversation
@@ -164,6 +164,7 @@ def search(self: Ranker,
     mode = self._mode(mode)
     scores = self.scores([query], mode)[0]
     top = scores.topk(min(k, len(scores))).indices.tolist()
+    if mode == 'bm25': top = [i for i in top if scores[i] > 0]  # no shared word is no answer
     found = self.documents.iloc[top].reset_index(drop=True)
     return pd.DataFrame(dict(rank=range(1, len(top) + 1), doc_id=found.doc_id, title=found.title, score=scores[top].tolist(), passage=self._passages(query, top, mode)))
 
