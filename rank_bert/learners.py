@@ -174,7 +174,7 @@ class Fusion:
     ) -> torch.Tensor:  # `(queries, documents)`
         return cosine + self.weight*torch.from_numpy(standardise(bm25) if self.standard else bm25)
 
-# %% ../nbs/03_learners.ipynb #032732dd
+# %% ../nbs/03_learners.ipynb #e65ff7d3
 def _weigh(cosine: torch.Tensor, words: torch.Tensor, relevance: torch.Tensor) -> tuple[float, float]:
     "Lowest cross-entropy of a weighted sum over all documents, and the weight of `words` when that of `cosine` is 1."
     units = torch.stack([1/cosine.std(), 1/words.std().clamp(min=1e-6)])
@@ -188,7 +188,7 @@ def _weigh(cosine: torch.Tensor, words: torch.Tensor, relevance: torch.Tensor) -
         return out
     opt.step(loss)
     a, b = (logs.exp()*units).tolist()
-    return float(loss()), b/a
+    return loss().item(), b/a
 
 def fit_fusion(
     cosine: torch.Tensor,  # of validation queries `(queries, documents)`

@@ -6,7 +6,7 @@ Docs: https://rank-bert.github.io/rank_bert/models.html.md"""
 
 # %% auto #0
 __all__ = ['VARIANTS', 'ALIASES', 'OFFLINE_PACKAGES', 'GLUE_NUM_LABELS', 'POOLINGS', 'FAMILIES', 'Variant', 'get_variant',
-           'variant_config', 'count_parameters', 'ModelNotFoundError', 'find_weights', 'get_pretrained_model',
+           'variant_config', 'count_parameters', 'ModelNotFoundError', 'find_weights', 'quiet', 'get_pretrained_model',
            'BertWrapper', 'get_wrapped_model', 'cls_pool', 'mean_pool', 'max_pool', 'weights_hash', 'Encoder',
            'pad_batch', 'get_encoder']
 
@@ -153,9 +153,9 @@ def find_weights(
         if 'Connect' not in type(e).__name__ and 'Timeout' not in type(e).__name__: raise
         raise _not_found(name, hub_id, f"the Hub cannot be reached ({type(e).__name__})") from e
 
-# %% ../nbs/00_models.ipynb #44eb2f1e
+# %% ../nbs/00_models.ipynb #c274a56b
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     "Without the progress bar of `transformers` for reading a file, which is over before it can be seen."
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
@@ -163,7 +163,7 @@ def _quiet() -> Iterator[None]:
     finally:
         if shown: logging.enable_progress_bar()
 
-# %% ../nbs/00_models.ipynb #353d9ad9
+# %% ../nbs/00_models.ipynb #cf94ac0d
 GLUE_NUM_LABELS = {'sst2': 2, 'mrpc': 2, 'rte': 2, 'cola': 2, 'qqp': 2, 'qnli': 2, 'wnli': 2, 'mnli': 3, 'stsb': 1}
 
 def _check_loaded(info: dict, new: tuple[str, ...], name) -> None:
@@ -182,7 +182,7 @@ def get_pretrained_model(
         raise ValueError(f"unknown GLUE task {task_name!r}; the tasks are {', '.join(GLUE_NUM_LABELS)}")
     num_labels = num_labels or GLUE_NUM_LABELS.get(task_name, 2)
     if not pretrained: return BertForSequenceClassification(variant_config(model_name, num_labels=num_labels))
-    with _quiet(): model, info = AutoModelForSequenceClassification.from_pretrained(
+    with quiet(): model, info = AutoModelForSequenceClassification.from_pretrained(
         find_weights(model_name), num_labels=num_labels, dtype=torch.float32, output_loading_info=True)
     _check_loaded(info, ('classifier',), model_name)
     return model
@@ -343,7 +343,7 @@ def pool(self: Encoder,
     if self.model.pooler is None: raise ValueError(f"{self.name!r} has no pooler; use one of {', '.join(POOLINGS)}")
     return self.model.pooler(cls_pool(states, mask).unsqueeze(1))
 
-# %% ../nbs/00_models.ipynb #e3473b96
+# %% ../nbs/00_models.ipynb #00ea4027
 def _random_encoder(name: str, tokenizer, seed: int, overrides: dict) -> Encoder:
     tokenizer = tokenizer or AutoTokenizer.from_pretrained(find_weights('minilm'))
     with torch.random.fork_rng(devices=[]):
@@ -362,7 +362,7 @@ def get_encoder(
     if not pretrained: return _random_encoder(name, tokenizer, seed, overrides)
     if overrides: raise ValueError(f"{', '.join(overrides)}: a pretrained encoder has its own configuration; overrides are for pretrained=False")
     folder = find_weights(name)
-    with _quiet(): model, info = AutoModel.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+    with quiet(): model, info = AutoModel.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
     _check_loaded(info, ('pooler',), name)
     if any(k.startswith('pooler') for k in info['missing_keys']): model.pooler = None
     return Encoder(model.eval(), AutoTokenizer.from_pretrained(folder), str(name))

@@ -274,7 +274,7 @@ def save(self: Ranker,
         about = dict(format=FORMAT, rank_bert=__version__, backbone=backbone, head=config, temperature=self.model.temperature, fusion=self.fusion and asdict(self.fusion), settings=self.settings, about=self.about, files=files)
         (new/'ranker.json').write_text(json.dumps(about, indent=1, ensure_ascii=False, default=str), encoding='utf-8')
 
-# %% ../nbs/03a_search.ipynb #3520661a
+# %% ../nbs/03a_search.ipynb #a58f2360
 def _about(folder: Path) -> dict:
     "What ranker.json says, once every file it names is there and undamaged."
     if not folder.is_dir(): raise FileNotFoundError(f"there is no folder {str(folder)!r}; train a ranker first: rank_bert train DATA --out {folder}")
@@ -302,7 +302,7 @@ def load_ranker(
     config = dict(about['head'])
     model = RankingModel(get_head(config.pop('name'), encoder.dim, **config), index['passages'], index['owner'], about['temperature'])
     model.load_state_dict(load_file(folder/'head.safetensors'))
-    documents = pd.read_json(folder/'documents.jsonl', lines=True, dtype=str, convert_dates=False)
+    with open(folder/'documents.jsonl', encoding='utf-8') as lines: documents = pd.DataFrame([json.loads(line) for line in lines])
     bm25 = load_bm25(folder) if 'bm25.json' in about['files'] else None
     fusion = Fusion(**about['fusion']) if about['fusion'] else None
     return Ranker(encoder, model, documents, bm25, fusion, about['settings'], about['about'])

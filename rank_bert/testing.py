@@ -14,8 +14,8 @@ import random
 import pandas as pd
 from transformers import BertTokenizerFast
 
-# %% ../nbs/00c_testing.ipynb #42270ea8
-from .models import Encoder, get_encoder
+# %% ../nbs/00c_testing.ipynb #766eae22
+from .models import Encoder, quiet, get_encoder
 from .data import RankingData, ranking_data
 
 # %% ../nbs/00c_testing.ipynb #b54c8a57
@@ -55,11 +55,11 @@ def tiny_encoder(
     config = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, max_position_embeddings=512)
     return get_encoder('tiny', pretrained=False, tokenizer=BertTokenizerFast(vocab=vocab), seed=seed, **config | overrides)
 
-# %% ../nbs/00c_testing.ipynb #90392182
+# %% ../nbs/00c_testing.ipynb #4dd07c33
 def save_encoder(
     encoder: Encoder,  # any encoder
     folder,  # where to; made when it is not there
 ) -> None:
     "Write an encoder as a folder that `get_encoder` takes: config.json, model.safetensors and the tokenizer."
-    encoder.model.save_pretrained(folder)
+    with quiet(): encoder.model.save_pretrained(folder)
     encoder.tokenizer.save_pretrained(folder)

@@ -66,7 +66,7 @@ def run_here(notebook: Path, force: list[str], save: bool, fresh: bool) -> str:
     target = notebook.with_name(f".fresh-{notebook.name}") if fresh else notebook  # beside it: the same working folder
     try:
         if fresh: target.write_bytes(notebook.read_bytes())
-        passed, _ = test_nb(target, skip_flags=skip, force_flags=force, basepath=ROOT, save=save or fresh)
+        passed, _ = test_nb(target, skip_flags=skip, force_flags=force, basepath=ROOT, save=save or fresh, cell_timeout=3600)
         if not passed: raise SystemExit("an error, shown above")
         if save or fresh: nbdev_clean.__wrapped__(str(target))
         changed = changed_outputs(notebook, target) if fresh else []
