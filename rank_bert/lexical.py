@@ -11,8 +11,9 @@ __all__ = ['BM25', 'standardise', 'load_bm25']
 import json
 from pathlib import Path
 
-# %% ../nbs/00d_lexical.ipynb #19de2829
+# %% ../nbs/00d_lexical.ipynb #cbb083cc
 import numpy as np
+from fastcore.basics import patch
 from scipy import sparse
 from safetensors.numpy import load_file, save
 
@@ -23,7 +24,7 @@ def _bm25s():
     except ImportError as e: raise ImportError('BM25 needs the package bm25s: pip install "rank_bert[search]"') from e
     return bm25s
 
-# %% ../nbs/00d_lexical.ipynb #b21d71ca
+# %% ../nbs/00d_lexical.ipynb #72187a00
 class BM25:
     "BM25 scores of texts against documents (Robertson and Zaragoza 2009, in the variant of Lucene), through `bm25s`."
     def __init__(self,
@@ -58,14 +59,16 @@ class BM25:
 
     def __repr__(self) -> str: return f'BM25(words={self.matrix.shape[0]}, documents={self.matrix.shape[1]})'
 
-    def scores(self,
-        texts: list[str],  # queries
-    ) -> np.ndarray:  # float32 `(queries, documents)`; 0 where no word is shared
-        "BM25 of every query with every document."
-        rows = [[self.words[w] for w in ws if w in self.words] for ws in self._tokens(texts)]
-        indptr = np.cumsum([0, *map(len, rows)])
-        counts = sparse.csr_matrix((np.ones(indptr[-1], dtype=np.float32), np.concatenate([np.empty(0, dtype=np.int64), *rows]).astype(np.int64), indptr), shape=(len(texts), len(self.matrix.indptr) - 1))
-        return (counts @ self.matrix).toarray().astype(np.float32)
+# %% ../nbs/00d_lexical.ipynb #1414be81
+@patch
+def scores(self: BM25,
+    texts: list[str],  # queries
+) -> np.ndarray:  # float32 `(queries, documents)`; 0 where no word is shared
+    "BM25 of every query with every document."
+    rows = [[self.words[w] for w in ws if w in self.words] for ws in self._tokens(texts)]
+    indptr = np.cumsum([0, *map(len, rows)])
+    counts = sparse.csr_matrix((np.ones(indptr[-1], dtype=np.float32), np.concatenate([np.empty(0, dtype=np.int64), *rows]).astype(np.int64), indptr), shape=(len(texts), len(self.matrix.indptr) - 1))
+    return (counts @ self.matrix).toarray().astype(np.float32)
 
 # %% ../nbs/00d_lexical.ipynb #12a6bf8f
 def standardise(
@@ -74,9 +77,6 @@ def standardise(
     "Each query's scores in units of their own spread over the documents."
     centred = scores - scores.mean(1, keepdims=True)
     return centred / np.maximum(scores.std(1, keepdims=True), 1e-6)
-
-# %% ../nbs/00d_lexical.ipynb #3bb30ef6
-from fastcore.basics import patch
 
 # %% ../nbs/00d_lexical.ipynb #15c1ed46
 @patch
