@@ -21,17 +21,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-# %% ../nbs/00b_features.ipynb #42d56f29
+# %% ../nbs/00b_features.ipynb #7f4b57b3
 import numpy as np
 import torch
-from torch import nn
 from torch.nn import functional as F
 from tqdm.auto import tqdm
 from transformers.activations import ACT2FN
 from fastcore.basics import patch
 
-# %% ../nbs/00b_features.ipynb #d305bbc9
-from .models import Encoder, cls_pool, pad_batch, weights_hash
+# %% ../nbs/00b_features.ipynb #e9322f59
+from .models import Encoder, pad_batch, weights_hash
 from .data import length_batches
 
 # %% ../nbs/00b_features.ipynb #95321fe0
