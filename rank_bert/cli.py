@@ -198,14 +198,12 @@ def encode(
     finally: temporary.unlink(missing_ok=True)
     _say(f'{len(lines):,} vectors of {vectors.shape[1]} dimensions in {out}')
 
-# %% ../nbs/04a_cli.ipynb #e4e56f01
+# %% ../nbs/04a_cli.ipynb #037f8c7d
 def main() -> None:
     "The entry point of the `rank_bert` command."
     warnings.simplefilter('ignore', FutureWarning)  # of libraries to their developers, not to those who run a command
-    try: app(standalone_mode=False)
-    except (KeyboardInterrupt, typer.Abort):
-        _say('\ninterrupted. What was encoded is kept: the same command goes on from there.')
-        sys.exit(130)
+    try: code = app(standalone_mode=False) or 0
+    except (KeyboardInterrupt, typer.Abort): code = 130
     except (ValueError, OSError, ImportError, TypeError) as e:
         if os.environ.get('RANK_BERT_DEBUG'): raise
         _say(f'error: {e}')
@@ -213,4 +211,6 @@ def main() -> None:
     except Exception as e:
         if not hasattr(e, 'exit_code'): raise
         if hasattr(e, 'show'): e.show()
-        sys.exit(e.exit_code)
+        code = e.exit_code
+    if code == 130: _say('\ninterrupted. What was encoded is kept: the same command goes on from there.')  # typer turns Ctrl-C into this code
+    sys.exit(code)
