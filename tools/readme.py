@@ -1,7 +1,7 @@
 """Write README.md from nbs/index.ipynb, without Quarto: `python tools/readme.py`, or `--check` to see what would change.
 
-Markdown cells are taken as they are, their relative links moved from nbs/ to the top folder. Code cells are fenced and their
-text outputs indented. Cells of the build (`hide`, `export`, `default_exp`, `include: false`) are left out.
+Markdown cells are taken as they are, their relative links moved from nbs/ to the top folder. Code cells are fenced and so are
+their text outputs; a picture is told by its `fig-alt`. Cells of the build (`hide`, `export`, `default_exp`, `include: false`) are left out.
 """
 import difflib, posixpath, re, sys
 from pathlib import Path
@@ -14,57 +14,61 @@ LEFT_OUT = {"hide", "export", "exporti", "exports", "exportd", "default_exp"}
 _link = re.compile(r"(!?\[[^\]]*\]\()([^)\s]+)(?=[)\s])")
 
 
-def from_top(markdown: str) -> str:
+def from_top(markdown: str, folder: str = "nbs") -> str:
     "The same text with relative link targets counted from the top folder; fenced code is left alone."
     def move(m):
         target = m[2]
         outside = re.match(r"[a-z][a-z0-9+.-]*:|[#/]", target, re.I)
-        return m[1] + (target if outside else posixpath.normpath(posixpath.join("nbs", target)))
+        return m[1] + (target if outside else posixpath.normpath(posixpath.join(folder, target)))
     parts = re.split(r"(^```.*?^```)", markdown, flags=re.M | re.S)
     return "".join(p if p.startswith("```") else _link.sub(move, p) for p in parts)
 
 
 def code(source: str, language: str = "python") -> str:
-    "Fenced code, without its `#|` lines."
-    body = "\n".join(line for line in source.splitlines() if not re.match(r"\s*#\s*\|", line)).strip("\n")
+    "Fenced code, without its `#|` lines and housekeeping magics."
+    body = "\n".join(line for line in source.splitlines() if not re.match(r"\s*(#\s*\||%config)", line)).strip("\n")
     return f"```{language}\n{body}\n```" if body.strip() else ""
 
 
-def output(out: dict, raw: bool) -> str:
-    "One stored output as Markdown: markdown as it is, text indented by four."
-    if out["output_type"] == "error":
-        raise SystemExit("nbs/index.ipynb stores an error: run it again with `python tools/test.py --save nbs/index.ipynb`")
-    if out["output_type"] == "stream":
-        if out["name"] == "stderr": return ""
-        kind, text = "text/plain", out["text"]
-    else:
-        kind = next((k for k in ("text/markdown", "text/plain") if k in out["data"]), None)
-        if "image/png" in out["data"] or kind is None:
-            raise SystemExit("nbs/index.ipynb: README can show text only. Save the picture under nbs/images/ and link it in Markdown")
-        text = out["data"][kind]
+def output(out: dict, alt: str) -> str:
+    "One stored output as Markdown: markdown as it is, text fenced, a picture by its description."
+    if out["output_type"] == "error": raise SystemExit("an output is an error: run the notebook again with `python tools/test.py --save`")
+    if out["output_type"] == "stream": return fenced(out["text"]) if out["name"] == "stdout" else ""
+    data = out["data"]
+    if any(kind.startswith("image/") for kind in data): return f"*Figure: {alt}*" if alt else ""
+    if "text/markdown" in data: return "".join(data["text/markdown"]).rstrip()
+    return fenced(data.get("text/plain", ""))
+
+
+def fenced(text: str | list[str]) -> str:
     text = "".join(text).rstrip("\n")
-    if raw or kind == "text/markdown": return from_top(text)
-    return f"```text\n{text}\n```"
+    return f"```text\n{text}\n```" if text else ""
 
 
-def code_cell(cell) -> list[str]:
+def code_cell(cell, left_out: set[str]) -> list[str]:
     "What a reader sees of a code cell: source, outputs, both or nothing, as its directives say."
     said = cell.directives
     off = {name for name in ("echo", "output", "include") if said.get(name) == "false"}
-    if said.keys() & LEFT_OUT or "include" in off: return []
+    if said.keys() & left_out or "include" in off: return []
     shown = [] if "echo" in off else [code(cell.source)]
-    if "output" not in off: shown += [output(o, said.get("output") == "asis") for o in cell.outputs]
+    alt = (said.get("fig-alt") or "").strip("\"'")
+    if "output" not in off: shown += [output(o, alt) for o in cell.outputs]
     return shown
+
+
+def blocks(path: Path, left_out: set[str] = LEFT_OUT) -> list[str]:
+    "A notebook as blocks of Markdown."
+    folder, found = path.parent.relative_to(ROOT).as_posix(), []
+    for cell in read_nb(path).cells:
+        if cell.cell_type == "markdown": found.append(from_top(cell.source.strip(), folder))
+        elif cell.cell_type == "code": found += code_cell(cell, left_out)
+    return [b for b in found if b]
 
 
 def readme() -> str:
     "The text README.md should have."
-    blocks = []
-    for cell in read_nb(INDEX).cells:
-        if cell.cell_type == "markdown": blocks.append(from_top(cell.source.strip()))
-        elif cell.cell_type == "code": blocks += code_cell(cell)
-    blocks.insert(1, NOTICE)
-    return "\n\n".join(b for b in blocks if b) + "\n"
+    title, *rest = blocks(INDEX)
+    return "\n\n".join([title, NOTICE, *rest]) + "\n"
 
 
 def difference() -> str:

@@ -1,0 +1,221 @@
+"""From the notebooks in nbs/ to the pages that Sphinx renders: MyST notebooks with their stored outputs, nothing executed."""
+import copy, json, posixpath, re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fastcore.nbio import read_nb
+
+import symbols
+
+ROOT = Path(__file__).resolve().parent.parent
+SITE = "https://rank-bert.github.io/rank_bert/"
+REPO = "https://github.com/rank-bert/rank_bert"
+COLAB = "https://colab.research.google.com/github/rank-bert/rank_bert/blob/main/"
+SECTIONS = {"": "Reference", "tutorials": "Tutorials", "benchmarks": "Benchmarks", "experiments": "Experiments"}
+EXPORTS = {"export", "exports", "exporti"}
+RENAMED = {"search": "ranker"}  # Sphinx keeps search.html for itself
+HIDDEN = {"hide", "default_exp", "exporti"}
+
+
+@dataclass
+class Page:
+    "A notebook and the page it becomes."
+    path: Path                # nbs/02_losses.ipynb
+    title: str                # losses
+    description: str          # what stands behind `>` under the title
+    module: str = ""          # rank_bert.losses
+    cells: list = field(default_factory=list)
+    metadata: dict = field(default_factory=dict)
+
+    @property
+    def folder(self) -> str: return self.path.parent.relative_to("nbs").as_posix().removeprefix(".")
+
+    @property
+    def name(self) -> str:
+        "Where the page is, without `.html`: the notebook's path without its number."
+        return posixpath.join(self.folder, RENAMED.get(self.stem, self.stem))
+
+    @property
+    def stem(self) -> str: return re.sub(r"^\d+[a-z]?_", "", self.path.stem)
+
+
+def load(path: Path) -> Page:
+    "Read a notebook; its first cell must be a title and a line of description."
+    nb = read_nb(ROOT/path)
+    head = re.match(r"# (.+)\n+> (.+)", nb.cells[0].source)
+    if not head: raise SystemExit(f"{path}: the first cell must be `# title` and `> description`")
+    exp = next((c.directive("default_exp") for c in nb.cells if c.has_directive("default_exp")), None)
+    return Page(path, head[1], head[2].strip(), f"rank_bert.{exp}" if exp else "", nb.cells, nb.metadata)
+
+
+def pages() -> list[Page]:
+    "All notebooks: the home page, then section by section in the order of their names."
+    paths = [p.relative_to(ROOT) for p in sorted((ROOT/"nbs").rglob("*.ipynb")) if not any(part[0] in "._" for part in p.relative_to(ROOT).parts)]
+    found = [load(p) for p in paths]
+    if unknown := {p.folder for p in found} - SECTIONS.keys(): raise SystemExit(f"nbs/{unknown.pop()}/: no section of the site has this name")
+    return sorted(found, key=lambda p: (p.name != "index", list(SECTIONS).index(p.folder), p.path.name))
+
+
+def section(all_pages: list[Page], folder: str) -> list[Page]:
+    return [p for p in all_pages if p.folder == folder and p.name != "index"]
+
+
+# Names in backticks become links
+
+class Names:
+    "Public names of the package -> their full names; `here` first, and commands only on their own page."
+
+    def __init__(self, all_pages: list[Page]):
+        self.modules = {p.module: p.name for p in all_pages if p.module}
+        self.full = {p.module: [n for c in p.cells if c.cell_type == "code" and c.directives.keys() & EXPORTS for n in symbols.names(c.source)]
+                     for p in all_pages if p.module}
+
+    def find(self, name: str, here: str = "") -> str:
+        "`module.name` of a name, or ''."
+        name = name.removesuffix("()")
+        for module in sorted(self.full, key=lambda m: m != here):
+            if name in self.full[module] and (module == here or not module.endswith(".cli")): return f"{module}.{name}"
+            if name.startswith(f"{module}.") and name.removeprefix(f"{module}.") in self.full[module]: return name
+        return ""
+
+    def link(self, markdown: str, here: str = "") -> str:
+        "The same text with references at its backticked names; code, headings, links and formulas are left alone."
+        def one(m):
+            if not m["name"]: return m[0]
+            if m["name"] in self.modules: return f"{{doc}}`{m['name']} </{self.modules[m['name']]}>`"
+            full = self.find(m["name"], here)
+            return f"{{py:obj}}`{m['name']} <{full}>`" if full else m[0]
+        return NAME.sub(one, markdown)
+
+
+NAME = re.compile(r"""
+    ^(?P<fence>`{3,})[^\n]*\n.*?^(?P=fence)$              # fenced code and directives
+  | ^\#[^\n]*$                                           # headings
+  | !?\[[^\]]*\]\([^)]*\) | \$\$.*?\$\$ | \{[\w:]+\}`[^`]*`  # links, formulas, roles
+  | (?<!`)`(?P<name>[\w.]+(?:\(\))?)`(?!`)               # a name in backticks, and nothing else
+""", re.M | re.S | re.X)
+
+
+# Cells
+
+def relink(markdown: str, page: Page, names: dict[Path, str]) -> str:
+    "Links to notebooks become links to their pages."
+    def one(m):
+        target = Path(posixpath.normpath((page.path.parent/m[2]).as_posix()))
+        if target not in names: raise SystemExit(f"{page.path} links to {m[2]}, which is no notebook")
+        return f"{m[1]}{posixpath.relpath(names[target], page.folder or '.')}.ipynb{m[3] or ''})"
+    return re.sub(r"(\]\()([^)\s:#]+\.ipynb)(#[^)]*)?\)", one, markdown)
+
+
+def header(page: Page) -> list[dict]:
+    "Title, description, and the way to the notebook itself."
+    ran = page.metadata.get("rank_bert")
+    lines = [f"# {page.title}", f"{{.lead}}\n{page.description}"]
+    colab = f'<a class="colab" href="{COLAB}{page.path.as_posix()}"><img src="{posixpath.relpath("_static/colab.svg", page.folder or ".")}" alt="" width="18" height="18">Open in Colab</a>'
+    links = [colab, f'<a href="{REPO}/blob/main/{page.path.as_posix()}">Notebook on GitHub</a>']
+    if page.module: links.append(f"<code>{page.module}</code>")
+    lines.append(f'```{{raw}} html\n<p class="page-links">{" ".join(links)}</p>\n```')
+    if ran: lines.append(stamp(ran))
+    return [markdown("\n\n".join(lines))]
+
+
+def stamp(ran: dict) -> str:
+    "When and on what a page of figures was run."
+    said = ", ".join(f"{k} {v}" for k, v in ran.items() if k not in ("date", "code", "machine", "full"))
+    return f':::{{admonition}} As it was run\n:class: note stamp\n{ran["date"]}, on {ran.get("machine", "an unnamed machine")}; {said}. Figures vary with the machine.\n:::'
+
+
+def markdown(source: str) -> dict:
+    return dict(cell_type="markdown", metadata={}, source=source)
+
+
+def levels(source: str) -> str:
+    "Headings of the fourth level go up by one: symbols, the third level of a notebook, are no headings here."
+    return re.sub(r"^####(?= )", "###", source, flags=re.M)
+
+
+def without_directives(source: str) -> str:
+    "Code as a reader should see it: no `#|` lines, no housekeeping magics."
+    return re.sub(r"^\s*(#\s*\|.*|%(config|matplotlib|load_ext|autoreload).*)\n?", "", source, flags=re.M).strip("\n")
+
+
+def picture(svg: str, alt: str, where: str) -> str:
+    "An SVG that takes part in the page: named for screen readers, its black in the colour of the text."
+    if not alt: raise SystemExit(f"{where} shows a picture without `#| fig-alt:`")
+    body = svg[svg.index("<svg"):]
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.S)
+    body = re.sub(r'(<g id="patch_1">\s*<path [^>]*?)style="fill: #ffffff[^"]*"', r'\1style="fill: none"', body, count=1)
+    body = re.sub(r'(<g id="patch_2">\s*<path [^>]*?)style="fill: #ffffff[^"]*"', r'\1style="fill: none"', body)
+    body = body.replace("#000000", "currentColor").replace("#ffffff", "var(--pst-color-background)")
+    body = re.sub(r"<svg ", f'<svg role="img" aria-label="{alt}" ', body, count=1)
+    return f'<figure class="plot">{body}</figure>'
+
+
+def outputs(cell, where: str) -> list[dict]:
+    "Stored outputs, pictures made part of the page and tables freed of their fixed styles."
+    found, alt = copy.deepcopy(list(cell.outputs)), (cell.directive("fig-alt") or "").strip("\"' ")
+    for out in found:
+        data = out.get("data", {})
+        if "image/svg+xml" in data:
+            out["data"] = {"text/html": picture("".join(data["image/svg+xml"]), alt, where)}
+        elif "image/png" in data: raise SystemExit(f"{where} stores a PNG: `%config InlineBackend.figure_formats = ['svg']`")
+        elif "text/html" in data:
+            out["data"] = {"text/html": frame("".join(data["text/html"]))}
+    return found
+
+
+def frame(html: str) -> str:
+    "A pandas table without its own style, in a box that scrolls and can be reached by keyboard."
+    html = re.sub(r"<style.*?</style>", "", html, flags=re.S)
+    html = re.sub(r'<table border="1" ', "<table ", html).replace("<th></th>", "<td></td>")
+    return f'<div class="frame" tabindex="0" role="group" aria-label="table">{html}</div>'
+
+
+def code(cell, page: Page, names: Names) -> list[dict]:
+    "What a page shows of a code cell: documentation and folded source of an export, else source and outputs."
+    said = cell.directives
+    if said.keys() & HIDDEN or said.get("eval") == "false" or said.get("include") == "false": return []
+    where, source = f"{page.path} cell {cell.id}", without_directives(cell.source)
+    if said.keys() & EXPORTS:
+        found = symbols.document(cell.source, page.module, lambda text: names.link(text, page.module))
+        folded = dict(cell_type="code", execution_count=None, metadata=dict(tags=["hide-input"]), source=source, outputs=[])
+        return [markdown(found), folded] if found else []
+    return [dict(cell_type="code", execution_count=None, metadata={}, source=source, outputs=outputs(cell, where))] if source else []
+
+
+def convert(page: Page, names: Names, where: dict[Path, str]) -> dict:
+    "The MyST notebook of a page."
+    rest = re.sub(r"\A# .+\n+> .+", "", page.cells[0].source).strip()
+    cells = header(page)
+    for cell in page.cells:
+        source = rest if cell is page.cells[0] else cell.source
+        if cell.cell_type == "code": cells += code(cell, page, names)
+        elif source and "colab-badge.svg" not in source: cells.append(markdown(names.link(relink(levels(source), page, where), page.module)))
+    for i, c in enumerate(cells): c["id"] = f"cell-{i}"
+    spec = dict(name="python3", display_name="python3", language="python")
+    return dict(cells=cells, metadata=dict(kernelspec=spec), nbformat=4, nbformat_minor=5)
+
+
+def contents(all_pages: list[Page]) -> str:
+    "The tables of contents of the home page, which make the sidebar."
+    trees = []
+    for folder, caption in SECTIONS.items():
+        if found := section(all_pages, folder):
+            trees.append(f"```{{toctree}}\n:caption: {caption}\n:hidden:\n\n" + "\n".join(p.name for p in found) + "\n```")
+    return "\n\n".join(trees + ["```{toctree}\n:caption: Project\n:hidden:\n\nchangelog\ncontributing\n```"])
+
+
+def write(folder: Path) -> list[Page]:
+    "Write every page's source into an empty folder; returns the pages."
+    found = pages()
+    names, where = Names(found), {p.path: p.name for p in found}
+    for page in found:
+        nb = convert(page, names, where)
+        if page.name == "index": nb["cells"].append(markdown(contents(found)) | dict(id="contents"))
+        target = folder/f"{page.name}.ipynb"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(nb, ensure_ascii=False), encoding="utf-8")
+    for name in ("CHANGELOG", "CONTRIBUTING"):
+        text = (ROOT/f"{name}.md").read_text(encoding="utf-8")
+        (folder/f"{name.lower()}.md").write_text(names.link(text), encoding="utf-8")
+    return found

@@ -1,0 +1,173 @@
+"""The public symbols that a cell exports, as MyST directives, read from the text of the cell alone.
+
+Nothing is imported or run: signatures, defaults and the comments beside parameters stand in the source as the author wrote them.
+"""
+import ast, io, re, tokenize
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Def = ast.FunctionDef | ast.AsyncFunctionDef
+CONSTANT = re.compile(r"[A-Z][A-Z0-9_]+")
+
+
+@dataclass
+class Parameter:
+    name: str
+    type: str = ""
+    default: str = ""
+    meaning: str = ""
+
+
+# Reading
+
+def comments(source: str) -> dict[int, str]:
+    "Line number -> the comment that ends the line."
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return {t.start[0]: t.string.lstrip("# ").strip() for t in tokens if t.type == tokenize.COMMENT and t.line.strip()[0] != "#"}
+
+
+def text(node: ast.AST | None) -> str:
+    return ast.unparse(node) if node else ""
+
+
+def parameters(node: Def, said: dict[int, str]) -> list[Parameter]:
+    "The parameters of a function; a comment belongs to the parameter that is alone on its line."
+    a = node.args
+    plain = a.posonlyargs + a.args
+    defaults = [None] * (len(plain) - len(a.defaults)) + a.defaults
+    found = [("", *pair) for pair in zip(plain, defaults)]
+    if a.vararg: found.append(("*", a.vararg, None))
+    found += [("", *pair) for pair in zip(a.kwonlyargs, a.kw_defaults)]
+    if a.kwarg: found.append(("**", a.kwarg, None))
+    ends = [(default or arg).end_lineno for _, arg, default in found]
+    return [Parameter(star + arg.arg, text(arg.annotation), text(default), said.get(end, "") if ends.count(end) == 1 else "")
+            for (star, arg, default), end in zip(found, ends) if arg.arg not in ("self", "cls")]
+
+
+def fields(node: ast.ClassDef, said: dict[int, str]) -> list[Parameter]:
+    "The parameters of a dataclass."
+    def default(value):
+        factory = isinstance(value, ast.Call) and text(value.func) == "field" and {k.arg: k.value for k in value.keywords}
+        return f"{text(factory['default_factory'])}()" if factory and "default_factory" in factory else text(value)
+    return [Parameter(n.target.id, text(n.annotation), default(n.value), said.get(n.end_lineno, ""))
+            for n in node.body if isinstance(n, ast.AnnAssign)]
+
+
+def decorators(node: Def | ast.ClassDef) -> set[str]:
+    return {text(d.func if isinstance(d, ast.Call) else d) for d in node.decorator_list}
+
+
+def owner(node: Def) -> str:
+    "The class that `@patch` adds a function to, or ''."
+    return text(node.args.args[0].annotation) if "patch" in decorators(node) else ""
+
+
+def is_property(node: Def) -> bool:
+    as_prop = any(k.arg == "as_prop" for d in node.decorator_list if isinstance(d, ast.Call) for k in d.keywords)
+    return as_prop or bool(decorators(node) & {"property", "cached_property"})
+
+
+def public(node: ast.AST) -> bool:
+    "Whether a definition is for users: named without an underscore, and a method only if it says something."
+    return isinstance(node, Def | ast.ClassDef) and (node.name[0] != "_" or node.name == "__call__" and bool(ast.get_docstring(node)))
+
+
+def names(source: str) -> list[str]:
+    "Public names that a cell defines, methods as `Class.method`, constants in capitals."
+    found = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign):
+            found += [n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name) and CONSTANT.fullmatch(n.id)]
+        elif public(node):
+            prefix = f"{owner(node)}." if isinstance(node, Def) and owner(node) else ""
+            found.append(prefix + node.name)
+            if isinstance(node, ast.ClassDef):
+                found += [f"{node.name}.{n.name}" for n in node.body if public(n) and ast.get_docstring(n)]
+    return found
+
+
+# Writing
+
+def entry(value: str, code: bool = False) -> str:
+    "The content of a cell of a table."
+    value = re.sub(r"\s+", " ", value).replace("|", r"\|")
+    return f"`{value}`" if code and value else value
+
+
+def table(rows: list[Parameter]) -> str:
+    "Name, type, default and meaning of each parameter; a column that would be empty is left out."
+    columns = [("Parameter", "name", True), ("Type", "type", True), ("Default", "default", True), ("Meaning", "meaning", False)]
+    columns = [c for c in columns if any(getattr(r, c[1]) for r in rows)]
+    lines = [[c[0] for c in columns], ["---"] * len(columns)] + [[entry(getattr(r, key), code) for _, key, code in columns] for r in rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def arguments(node: Def) -> str:
+    "The argument list as Python writes it, without `self`."
+    shown = ast.parse(f"def f({text(node.args)}): pass").body[0].args
+    for group in (shown.posonlyargs, shown.args):
+        if group and group[0].arg in ("self", "cls"): del group[0]
+    return text(shown)
+
+
+def returns(node: Def, said: dict[int, str]) -> str:
+    "A line on what comes back, if the author says anything of it."
+    meaning = said.get(node.returns.end_lineno, "") if node.returns else ""
+    if not meaning and (not node.returns or text(node.returns) == "None"): return ""
+    return f"**Returns** `{text(node.returns)}`" + (f": {meaning}" if meaning else "")
+
+
+@dataclass
+class Cell:
+    "What documenting a cell takes besides its code."
+    module: str
+    said: dict[int, str]          # comments by line
+    link: Callable[[str], str]    # makes references of names in Markdown
+
+
+def directive(kind: str, signature: str, cell: Cell, body: list[str], options: tuple = ()) -> str:
+    "A directive of Sphinx's Python domain, fenced so that others fit inside."
+    content = cell.link("\n\n".join(b for b in body if b))
+    fence = "`" * max([3] + [len(f) + 1 for f in re.findall(r"^`{3,}", content, re.M)])
+    return "\n".join([f"{fence}{{py:{kind}}} {signature}", f":module: {cell.module}", *options, "", content, fence])
+
+
+def function(node: Def, cell: Cell, of: str = "") -> str:
+    "Directive for a function, method or property."
+    name, rows = f"{of}.{node.name}" if of else node.name, parameters(node, cell.said)
+    doc, back = ast.get_docstring(node) or "", returns(node, cell.said)
+    if of and is_property(node): return directive("property", name, cell, [doc, back], (f":type: {text(node.returns)}",) if node.returns else ())
+    marks = tuple(f":{m}:" for m in ("classmethod", "staticmethod") if m in decorators(node))
+    signature = f"{name}({arguments(node)})" + (f" -> {text(node.returns)}" if node.returns else "")
+    told = table(rows) if any(r.meaning or r.type for r in rows) else ""
+    return directive("method" if of else "function", signature, cell, [doc, told, back], marks)
+
+
+def class_(node: ast.ClassDef, cell: Cell) -> str:
+    "Directive for a class: its signature is that of `__init__` or of the dataclass, its methods are nested."
+    made = next((n for n in node.body if isinstance(n, Def) and n.name == "__init__"), None)
+    rows, signature = parameters(made, cell.said) if made else [], f"({arguments(made)})" if made else ""
+    if "dataclass" in decorators(node):
+        rows = fields(node, cell.said)
+        signature = "(" + ", ".join(r.name + (f": {r.type}" if r.type else "") + (f" = {r.default}" if r.default else "") for r in rows) + ")"
+    methods = [function(n, cell, node.name) for n in node.body if isinstance(n, Def) and public(n) and ast.get_docstring(n)]
+    kind = "exception" if any(text(b).endswith(("Error", "Exception")) for b in node.bases) else "class"
+    return directive(kind, node.name + signature, cell, [ast.get_docstring(node) or "", table(rows) if rows else "", *methods])
+
+
+def constants(node: ast.Assign, cell: Cell) -> list[str]:
+    "Directives for names in capitals: their values as the source gives them, unless long."
+    value = text(node.value)
+    options = (f":value: {value}",) if len(value) < 100 and not isinstance(node.targets[0], ast.Tuple) else ()
+    found = [n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+    return [directive("data", name, cell, [cell.said.get(node.end_lineno, "")], options) for name in found if CONSTANT.fullmatch(name)]
+
+
+def document(source: str, module: str, link: Callable[[str], str] = str) -> str:
+    "MyST for every public symbol of an exported cell, in the order of the source."
+    cell, found = Cell(module, comments(source), link), []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign): found += constants(node, cell)
+        elif isinstance(node, ast.ClassDef) and public(node): found.append(class_(node, cell))
+        elif isinstance(node, Def) and public(node): found.append(function(node, cell, owner(node)))
+    return "\n\n".join(found)
