@@ -1,6 +1,7 @@
 """From the notebooks in nbs/ to the pages that Sphinx renders: MyST notebooks with their stored outputs, nothing executed."""
 import copy, json, posixpath, re
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from fastcore.nbio import read_nb
@@ -26,6 +27,12 @@ class Page:
     module: str = ""          # rank_bert.losses
     cells: list = field(default_factory=list)
     metadata: dict = field(default_factory=dict)
+
+    @cached_property
+    def aliases(self) -> dict:
+        "Annotated types that the notebook names."
+        exported = [c.source for c in self.cells if c.cell_type == "code" and c.directives.keys() & EXPORTS]
+        return {k: v for source in exported for k, v in symbols.aliases(source).items()}
 
     @property
     def folder(self) -> str: return self.path.parent.relative_to("nbs").as_posix().removeprefix(".")
@@ -177,7 +184,7 @@ def code(cell, page: Page, names: Names) -> list[dict]:
     if said.keys() & HIDDEN or said.get("eval") == "false" or said.get("include") == "false": return []
     where, source = f"{page.path} cell {cell.id}", without_directives(cell.source)
     if said.keys() & EXPORTS:
-        found = symbols.document(cell.source, page.module, lambda text: names.link(text, page.module))
+        found = symbols.document(cell.source, page.module, lambda text: names.link(text, page.module), page.aliases)
         folded = dict(cell_type="code", execution_count=None, metadata=dict(tags=["hide-input"]), source=source, outputs=[])
         return [markdown(found), folded] if found else []
     return [dict(cell_type="code", execution_count=None, metadata={}, source=source, outputs=outputs(cell, where))] if source else []

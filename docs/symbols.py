@@ -30,7 +30,22 @@ def text(node: ast.AST | None) -> str:
     return ast.unparse(node) if node else ""
 
 
-def parameters(node: Def, said: dict[int, str]) -> list[Parameter]:
+def aliases(source: str) -> dict[str, ast.AST]:
+    "Names that a cell gives to annotated types."
+    return {n.targets[0].id: n.value for n in ast.parse(source).body
+            if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and annotated(n.value)[1]}
+
+
+def annotated(node: ast.AST | None, known: dict[str, ast.AST] = {}) -> tuple[str, str]:
+    "Type and help text of an annotation; only `Annotated`, or a known name for one, has the latter."
+    node = known.get(text(node), node)
+    if not (isinstance(node, ast.Subscript) and text(node.value) == "Annotated"): return text(node), ""
+    kind, *more = node.slice.elts
+    said = [k.value.value for o in more if isinstance(o, ast.Call) for k in o.keywords if k.arg == "help" and isinstance(k.value, ast.Constant)]
+    return text(kind), " ".join(said)
+
+
+def parameters(node: Def, said: dict[int, str], known: dict[str, ast.AST] = {}) -> list[Parameter]:
     "The parameters of a function; a comment belongs to the parameter that is alone on its line."
     a = node.args
     plain = a.posonlyargs + a.args
@@ -40,8 +55,8 @@ def parameters(node: Def, said: dict[int, str]) -> list[Parameter]:
     found += [("", *pair) for pair in zip(a.kwonlyargs, a.kw_defaults)]
     if a.kwarg: found.append(("**", a.kwarg, None))
     ends = [(default or arg).end_lineno for _, arg, default in found]
-    return [Parameter(star + arg.arg, text(arg.annotation), text(default), said.get(end, "") if ends.count(end) == 1 else "")
-            for (star, arg, default), end in zip(found, ends) if arg.arg not in ("self", "cls")]
+    return [Parameter(star + arg.arg, kind, text(default), (said.get(end, "") if ends.count(end) == 1 else "") or help)
+            for (star, arg, default), end in zip(found, ends) if arg.arg not in ("self", "cls") for kind, help in [annotated(arg.annotation, known)]]
 
 
 def fields(node: ast.ClassDef, said: dict[int, str]) -> list[Parameter]:
@@ -102,11 +117,13 @@ def table(rows: list[Parameter]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def arguments(node: Def) -> str:
+def arguments(node: Def, known: dict[str, ast.AST] = {}) -> str:
     "The argument list as Python writes it, without `self`."
     shown = ast.parse(f"def f({text(node.args)}): pass").body[0].args
     for group in (shown.posonlyargs, shown.args):
         if group and group[0].arg in ("self", "cls"): del group[0]
+    for arg in ast.walk(shown):
+        if isinstance(arg, ast.arg) and arg.annotation: arg.annotation = ast.Name(annotated(arg.annotation, known)[0])
     return text(shown)
 
 
@@ -123,6 +140,7 @@ class Cell:
     module: str
     said: dict[int, str]          # comments by line
     link: Callable[[str], str]    # makes references of names in Markdown
+    known: dict[str, ast.AST]     # names for annotated types
 
 
 def directive(kind: str, signature: str, cell: Cell, body: list[str], options: tuple = ()) -> str:
@@ -134,11 +152,11 @@ def directive(kind: str, signature: str, cell: Cell, body: list[str], options: t
 
 def function(node: Def, cell: Cell, of: str = "") -> str:
     "Directive for a function, method or property."
-    name, rows = f"{of}.{node.name}" if of else node.name, parameters(node, cell.said)
+    name, rows = f"{of}.{node.name}" if of else node.name, parameters(node, cell.said, cell.known)
     doc, back = ast.get_docstring(node) or "", returns(node, cell.said)
     if of and is_property(node): return directive("property", name, cell, [doc, back], (f":type: {text(node.returns)}",) if node.returns else ())
     marks = tuple(f":{m}:" for m in ("classmethod", "staticmethod") if m in decorators(node))
-    signature = f"{name}({arguments(node)})" + (f" -> {text(node.returns)}" if node.returns else "")
+    signature = f"{name}({arguments(node, cell.known)})" + (f" -> {text(node.returns)}" if node.returns else "")
     told = table(rows) if any(r.meaning or r.type for r in rows) else ""
     return directive("method" if of else "function", signature, cell, [doc, told, back], marks)
 
@@ -152,7 +170,8 @@ def class_(node: ast.ClassDef, cell: Cell) -> str:
         signature = "(" + ", ".join(r.name + (f": {r.type}" if r.type else "") + (f" = {r.default}" if r.default else "") for r in rows) + ")"
     methods = [function(n, cell, node.name) for n in node.body if isinstance(n, Def) and public(n) and ast.get_docstring(n)]
     kind = "exception" if any(text(b).endswith(("Error", "Exception")) for b in node.bases) else "class"
-    return directive(kind, node.name + signature, cell, [ast.get_docstring(node) or "", table(rows) if rows else "", *methods])
+    bases = "Bases: " + ", ".join(f"`{text(b)}`" for b in node.bases) if node.bases else ""
+    return directive(kind, node.name + signature, cell, [bases, ast.get_docstring(node) or "", table(rows) if rows else "", *methods])
 
 
 def constants(node: ast.Assign, cell: Cell) -> list[str]:
@@ -163,9 +182,9 @@ def constants(node: ast.Assign, cell: Cell) -> list[str]:
     return [directive("data", name, cell, [cell.said.get(node.end_lineno, "")], options) for name in found if CONSTANT.fullmatch(name)]
 
 
-def document(source: str, module: str, link: Callable[[str], str] = str) -> str:
+def document(source: str, module: str, link: Callable[[str], str] = str, known: dict[str, ast.AST] = {}) -> str:
     "MyST for every public symbol of an exported cell, in the order of the source."
-    cell, found = Cell(module, comments(source), link), []
+    cell, found = Cell(module, comments(source), link, known), []
     for node in ast.parse(source).body:
         if isinstance(node, ast.Assign): found += constants(node, cell)
         elif isinstance(node, ast.ClassDef) and public(node): found.append(class_(node, cell))
