@@ -33,7 +33,7 @@ def find_module(
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"no module {target!r} to freeze; the model has {', '.join(n for n, _ in model.named_children())}.{hint}")
 
-# %% ../nbs/02b_callbacks.ipynb #f4fe7d84
+# %% ../nbs/02b_callbacks.ipynb #29834e7a
 class Frozen(Callback):
     "Holds modules exactly as they are during `fit`: no gradients, not in the optimizer, no dropout, no running statistics."
     order = TrainEvalCallback.order + 1  # after fastai has put the whole model in training mode
@@ -46,6 +46,7 @@ class Frozen(Callback):
         self.targets, self.given_back = targets, True
 
     def before_fit(self):
+        "Take the parameters out of the optimizer, and remember their hashes."
         if not self.given_back: self._give_back()  # an earlier fit was interrupted
         self.frozen = [find_module(self.model, t) for t in self.targets]
         self.hashes = [weights_hash(m) for m in self.frozen]
@@ -57,9 +58,11 @@ class Frozen(Callback):
         for p in parameters: p.requires_grad_(False).grad = None
 
     def before_train(self):
+        "Put the modules back in evaluation mode."
         for m in self.frozen: m.eval()
 
     def after_fit(self):
+        "Give everything back; raise `RuntimeError` when a module has changed all the same."
         self._give_back()
         changed = [t for t, m, h in zip(self.targets, self.frozen, self.hashes) if weights_hash(m) != h]
         if changed: raise RuntimeError(f"frozen, but changed during fit: {', '.join(changed)}. Something outside the optimizer writes to it")
@@ -86,7 +89,7 @@ class FrozenHead(Frozen):
     ):
         super().__init__(target)
 
-# %% ../nbs/02b_callbacks.ipynb #7924cdce
+# %% ../nbs/02b_callbacks.ipynb #d64f407d
 class KeepBest(TrackerCallback):
     "Ends `fit` with the weights of the best epoch, and ends it early when `patience` epochs bring nothing better."
     def __init__(self,
@@ -97,13 +100,16 @@ class KeepBest(TrackerCallback):
         self.patience = patience
 
     def before_fit(self):
+        "Forget the best epoch of an earlier fit."
         super().before_fit()
         self.best_epoch, self.state = None, None
 
     def after_epoch(self):
+        "Keep the weights of a new best epoch; stop when there was none for too long."
         super().after_epoch()
         if self.new_best: self.best_epoch, self.state = self.epoch, deepcopy(self.model.state_dict())
         elif self.patience is not None and self.epoch - (self.best_epoch or 0) >= self.patience: raise CancelFitException
 
     def after_fit(self):
+        "Put the weights of the best epoch back."
         if self.state is not None: self.model.load_state_dict(self.state)

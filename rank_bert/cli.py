@@ -19,7 +19,10 @@ from typing import Annotated
 # %% ../nbs/04a_cli.ipynb #a7d00a73
 import typer
 
-# %% ../nbs/04a_cli.ipynb #bf1848a7
+# %% ../nbs/04a_cli.ipynb #3fffb278
+from . import __version__
+
+# %% ../nbs/04a_cli.ipynb #4be3edbf
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
                   help='Train small heads on frozen BERTs, and rank documents with them.')
 
@@ -34,6 +37,13 @@ Folder = Annotated[Path, typer.Argument(help='Folder of a saved ranker.')]
 Json = Annotated[bool, typer.Option('--json', help='Print JSON instead of text.')]
 Mode = Annotated[str|None, typer.Option(help='hybrid, dense, cosine or bm25; the best that the ranker has by default.', show_default=False)]
 Backbone = Annotated[str, typer.Option(help='Variant, folder or Hub id of the frozen encoder.')]
+
+def _version(asked: bool) -> None:
+    if asked: typer.echo(f'rank_bert {__version__}')
+    if asked: raise typer.Exit()
+
+@app.callback()
+def _options(version: Annotated[bool, typer.Option('--version', callback=_version, is_eager=True, help='Show the version and exit.')] = False): pass
 
 # %% ../nbs/04a_cli.ipynb #62caa91a
 def _say(text: str = '') -> None:
@@ -62,7 +72,7 @@ def _describe(data) -> None:
     for note, words in (('queries_without_documents', 'queries without a right document: not used'), ('documents_never_asked', 'documents that no query asks for: ranked all the same')):
         if data.notes.get(note): _say(f'  {data.notes[note]:,} {words}')
 
-# %% ../nbs/04a_cli.ipynb #8125b3a6
+# %% ../nbs/04a_cli.ipynb #91633fc4
 def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
     "Train a ranker, say how it went, and save it, with the columns that its data was read by."
     from rank_bert.search import check_folder, train_ranker
@@ -83,6 +93,12 @@ def _table(ranker, data, split: str = 'test', as_json: bool = False) -> None:
     table = ranking_table(ranker, data, split, store=_store())
     typer.echo(table.to_json(orient='records') if as_json else format_table(table))
 
+def _excerpt(text: str, n: int = 100) -> str:
+    "The start of a text on one line, cut after a word."
+    from rank_bert.data import keep_start
+    text = ' '.join(text.split())
+    return text if len(text) <= n else keep_start(text, n - 1) + '…'
+
 def _answers(ranker, query: str, k: int, mode: str|None = None) -> None:
     "Print a query and the documents found for it."
     found = ranker.search(query, k, mode)
@@ -90,7 +106,7 @@ def _answers(ranker, query: str, k: int, mode: str|None = None) -> None:
     if not len(found): typer.echo('  no document shares a word with it')
     for row in found.itertuples():
         title = f'{row.doc_id}: {row.title}' if row.title else row.doc_id
-        typer.echo(f"  {row.rank}. {row.score:7.2f}  {title}\n              {' '.join(row.passage.split())[:100]}")
+        typer.echo(f"  {row.rank}. {row.score:7.2f}  {title}\n              {_excerpt(row.passage)}")
 
 # %% ../nbs/04a_cli.ipynb #fadfcc9f
 SAMPLES = ('How can I split a path into a folder and a file name?', 'wait until a thread has finished its work',

@@ -83,22 +83,26 @@ _splits = ['train', 'valid', 'test']
 
 def _titled(title, text): return f'{title}\n{text}' if title and text else title or text
 
-# %% ../nbs/00a_data.ipynb #59e9162d
-def _frame(rows):
+# %% ../nbs/00a_data.ipynb #32794cb6
+def _frame(rows, index=None):
     "List of dicts as a frame of plain objects: pandas' own text type refuses half a surrogate pair"
     rows = list(rows)
-    return _columns({c: [r.get(c) for r in rows] for c in dict.fromkeys(c for r in rows for c in r)})
+    return _columns({c: [r.get(c) for r in rows] for c in dict.fromkeys(c for r in rows for c in r)}, index)
 
-def _columns(lists): return pd.DataFrame({k: pd.Series(v, dtype=object) for k, v in lists.items()})
+def _columns(lists, index=None): return pd.DataFrame({k: pd.Series(v, index, dtype=object) for k, v in lists.items()}, index)
 
 def _table(rows, what, columns):
-    "`rows` as a fresh frame that has `columns`"
+    "`rows` as a fresh frame that has `columns`, and the index that says where each row came from"
     df = rows if isinstance(rows, pd.DataFrame) else _frame(rows)
     if not len(df) and what != 'relevance': raise DataError(f'there are no {what}')
-    if not len(df): return pd.DataFrame({c: [] for c in columns})
+    if not len(df): return pd.DataFrame({c: [] for c in columns}), df.index
     missing = [c for c in columns if c not in df.columns]
     if missing: raise DataError(f'{what} have no column {_some(missing)}; they have {_some(df.columns, 20)}')
-    return df.reset_index(drop=True)
+    return df.reset_index(drop=True), df.index
+
+def _at(index_name, label):
+    "What a message calls a row: its line in a file where the reader knows it, else its number"
+    return label if isinstance(label, str) else f'{index_name or "row"} {label}'
 
 _surrogates = re.compile('[\ud800-\udfff]')
 
@@ -111,46 +115,48 @@ def _id(v, where, column):
         raise DataError(f'{where} has no usable {column}: {v!r}')
     return str(int(v)) if isinstance(v, (float, np.floating)) and float(v).is_integer() else str(v)
 
-def _ids(values, what, column): return [_id(v, f'{what}: row {i}', column) for i, v in enumerate(values)]
+def _ids(values, what, column, index): return [_id(v, f'{what}: {_at(index.name, i)}', column) for i, v in zip(index, values)]
 
-def _unique(ids, what, column):
+def _unique(ids, what, column, index):
     if len(set(ids)) == len(ids): return
-    seen = pd.Series(ids, dtype=object).value_counts(sort=False)
-    raise DataError(f'{what}: {column} given to several rows: {_some(seen.index[seen > 1])}; ids must be unique')
+    rows = pd.Series(list(index), index=ids)
+    twice = rows[rows.index.duplicated(keep=False)].groupby(level=0, sort=False).agg(list)
+    raise DataError(f'{what}: {column} given to several rows: '
+                    + _some(f'{d} (' + ' and '.join(_at(index.name, i) for i in at[:2]) + ')' for d, at in twice.items()) + '; ids must be unique')
 
-# %% ../nbs/00a_data.ipynb #1229a512
-def _strings(values, what, column, ids=None, empty=False):
+# %% ../nbs/00a_data.ipynb #e6259507
+def _strings(values, what, column, index, ids=None, empty=False):
     "Text that can be encoded as UTF-8; only with `empty` may it be blank or missing"
     values = ['' if empty and _is_missing(v) else v for v in values]
     bad = [i for i, v in enumerate(values) if not isinstance(v, str) or not (empty or v.strip())]
     if bad: raise DataError(f'{what}: {column} is empty or not text in '
-                            + _some([f'row {i}' + (f' ({ids[i]})' if ids else '') for i in bad]) + '; remove or fill these rows')
+                            + _some([_at(index.name, index[i]) + (f' ({ids[i]})' if ids else '') for i in bad]) + '; remove or fill these rows')
     return [_surrogates.sub('\ufffd', v) for v in values]
 
-# %% ../nbs/00a_data.ipynb #28bbd797
+# %% ../nbs/00a_data.ipynb #f3b33539
 _aliases = dict(train='train', training='train', valid='valid', val='valid', validation='valid', dev='valid', test='test')
 
 def _documents(rows):
-    d = _table(rows, 'documents', ['doc_id', 'text'])
-    ids = _ids(d.doc_id, 'documents', 'doc_id')
-    _unique(ids, 'documents', 'doc_id')
-    titles = _strings(d.title, 'documents', 'title', ids, empty=True) if 'title' in d else [''] * len(d)
+    d, index = _table(rows, 'documents', ['doc_id', 'text'])
+    ids = _ids(d.doc_id, 'documents', 'doc_id', index)
+    _unique(ids, 'documents', 'doc_id', index)
+    titles = _strings(d.title, 'documents', 'title', index, ids, empty=True) if 'title' in d else [''] * len(d)
     blank = [bool(t.strip()) and (_is_missing(x) or x == '') for t, x in zip(titles, d.text)] # a title alone is a document
-    texts = _strings([t if b else x for t, x, b in zip(titles, d.text, blank)], 'documents', 'text', ids)
+    texts = _strings([t if b else x for t, x, b in zip(titles, d.text, blank)], 'documents', 'text', index, ids)
     texts = ['' if b else x for x, b in zip(texts, blank)]
     return pd.DataFrame(dict(doc_id=ids, title=titles, text=texts) | _extras(d, ['doc_id', 'title', 'text']))
 
 def _extras(df, used): return {c: df[c] for c in df.columns if c not in used}
 
 def _queries(rows):
-    q = _table(rows, 'queries', ['query_id', 'text'])
-    ids = _ids(q.query_id, 'queries', 'query_id')
-    _unique(ids, 'queries', 'query_id')
-    cols = dict(query_id=ids, text=_strings(q.text, 'queries', 'text', ids))
-    cols['type'] = _ids(q.type, 'queries', 'type') if 'type' in q else ['question'] * len(q)
-    cols['group'] = _ids(q.group, 'queries', 'group') if 'group' in q else ids
+    q, index = _table(rows, 'queries', ['query_id', 'text'])
+    ids = _ids(q.query_id, 'queries', 'query_id', index)
+    _unique(ids, 'queries', 'query_id', index)
+    cols = dict(query_id=ids, text=_strings(q.text, 'queries', 'text', index, ids))
+    cols['type'] = _ids(q.type, 'queries', 'type', index) if 'type' in q else ['question'] * len(q)
+    cols['group'] = _ids(q.group, 'queries', 'group', index) if 'group' in q else ids
     if 'split' not in q: cols['split'] = split_by_group(cols['group'])
-    else: cols['split'] = _given_split(_ids(q.split, 'queries', 'split'), cols['group'])
+    else: cols['split'] = _given_split(_ids(q.split, 'queries', 'split', index), cols['group'])
     return pd.DataFrame(cols | _extras(q, cols))
 
 def _given_split(split, groups):
@@ -162,19 +168,18 @@ def _given_split(split, groups):
     valid = _valid_groups([g for g, s in zip(groups, split) if s == 'train'], 8)
     return ['valid' if s == 'train' and g in valid else s for g, s in zip(groups, split)]
 
-# %% ../nbs/00a_data.ipynb #eb642830
+# %% ../nbs/00a_data.ipynb #62699c08
 def _relevance(rows, documents, queries):
     "Checked relevance, and the counts of what was dropped"
-    r = _table(rows, 'relevance', ['query_id', 'doc_id'])
-    r = pd.DataFrame(dict(query_id=_ids(r.query_id, 'relevance', 'query_id'), doc_id=_ids(r.doc_id, 'relevance', 'doc_id'),
+    r, index = _table(rows, 'relevance', ['query_id', 'doc_id'])
+    def named(bad): return _some([f'{d} (query {q}, {_at(index.name, index[i])})' for i, q, d in zip(bad.index, bad.query_id, bad.doc_id)])
+    r = pd.DataFrame(dict(query_id=_ids(r.query_id, 'relevance', 'query_id', index), doc_id=_ids(r.doc_id, 'relevance', 'doc_id', index),
                           grade=pd.to_numeric(r.grade, errors='coerce').astype(float) if 'grade' in r else 1.))
     for column, known, what in [('doc_id', set(documents.doc_id), 'documents'), ('query_id', set(queries.query_id), 'queries')]:
         bad = r[[o not in known for o in r[column]]]
-        if len(bad): raise DataError(f'relevance: {column} not among the {what}: '
-            + _some([f'{d} (query {q})' for q, d in zip(bad.query_id, bad.doc_id)]) + f'; add to the {what} or remove the row')
+        if len(bad): raise DataError(f'relevance: {column} not among the {what}: {named(bad)}; add to the {what} or remove the row')
     bad = r[~(np.isfinite(r.grade) & (r.grade >= 0))]
-    if len(bad): raise DataError('relevance: grade is negative or not a number for '
-        + _some([f'query {q}, document {d}' for q, d in zip(bad.query_id, bad.doc_id)]) + '; grades are 0 or above')
+    if len(bad): raise DataError(f'relevance: grade is negative or not a number for {named(bad)}; grades are 0 or above')
     right = r[r.grade > 0].sort_values('grade', ascending=False, kind='stable')
     once = right[~right.duplicated(['query_id', 'doc_id'])].sort_index().reset_index(drop=True)
     return once, dict(grade_zero_dropped=len(r) - len(right), relevance_repeated=len(right) - len(once))
@@ -450,16 +455,19 @@ def _hints(columns, options):
         hints.append(f'column {scores[0]!r} was not used, each row counts as right: pass grade={scores[0]!r} if it says how right')
     return dict(hints=hints) if hints else {}
 
-# %% ../nbs/00a_data.ipynb #fcb8b562
+# %% ../nbs/00a_data.ipynb #979e0d26
 def _merge(rows, where):
     "Queries and relevance of (label, query, {document: grade}); rows with one id are one query"
-    seen, q, d, g = {}, [], [], []
+    seen, q, d, g, at = {}, [], [], [], []
     for label, query, docs in rows:
         first, old = seen.setdefault(query['query_id'], (label, query))
         other = [k for k in query if k != 'answer' and query[k] != old[k]]
         if other: raise DataError(f"{where} {label}: query_id {query['query_id']!r} is already in {first}, with another {other[0]}")
-        q += [query['query_id']] * len(docs); d += docs.keys(); g += docs.values()
-    return [o for _, o in seen.values()], _columns(dict(query_id=q, doc_id=d, grade=g))
+        q += [query['query_id']] * len(docs); d += docs.keys(); g += docs.values(); at += [label] * len(docs)
+    labels, queries = zip(*seen.values())
+    return _frame(queries, _labels(where, labels)), _columns(dict(query_id=q, doc_id=d, grade=g), _labels(where, at))
+
+def _labels(where, labels): return pd.Index([f'{where} {o}' for o in labels], dtype=object)
 
 def _graded(value, where):
     "{document: grade} of what a query row says of its right documents"
@@ -480,14 +488,14 @@ def _json_table(path, options, wanted, optional):
     for n, row in found: row |= {o: _id(row[o], f'{where} line {n}', keys[o]) for o in ('query_id', 'group', 'split') if o in row}
     return found, set().union(*(row for _, row in rows))
 
-# %% ../nbs/00a_data.ipynb #75423ffd
+# %% ../nbs/00a_data.ipynb #c56da4a9
 def _file(folder, *names):
     "The first of these files that is in the folder"
     return next((p for n in names for p in (folder/f'{n}.jsonl', folder/f'{n}.jsonl.gz') if p.is_file()), None)
 
 def _read_documents(path, options):
     rows, _ = _json_table(path, options, ['doc_id', 'doc_text'], ['title'])
-    return [dict(doc_id=r['doc_id'], text=r['doc_text'], title=r.get('title')) for _, r in rows]
+    return _frame([dict(doc_id=r['doc_id'], text=r['doc_text'], title=r.get('title')) for _, r in rows], pd.Index([n for n, _ in rows], name=f'{_where(path)} line'))
 
 def _query(r):
     "A query as `ranking_data` wants it, of the options that were found"
@@ -507,16 +515,16 @@ def _read_folder(folder, documents, options):
     queries, relevance = _merge([(f'line {n}', _query(r), _graded(r['doc_id'], f'{_where(path)} line {n}')) for n, r in rows], _where(path))
     return docs, queries, relevance, _hints(columns, options)
 
-# %% ../nbs/00a_data.ipynb #8ac10892
+# %% ../nbs/00a_data.ipynb #d4c9dd61
 def _read_qrels(path):
-    "(query, document, grade) of a BEIR qrels file"
+    "(line number, query, document, grade) of a BEIR qrels file"
     out = []
     for n, line in _lines(path):
         cells = line.rstrip('\r\n').split('\t')
         if n == 1 and cells[-1].strip() in ('score', 'relevance', 'grade'): continue # the header
         try:
             q, d, g = cells
-            out.append((q, d, float(g)))
+            out.append((n, q, d, float(g)))
         except ValueError as e:
             raise DataError(f'{_where(path)} line {n} is not query, document, grade with tabs between: {line.strip()[:80]!r}') from e
     if not out: raise DataError(f'{_where(path)} holds no relevance')
@@ -530,32 +538,44 @@ def _read_beir(folder, corpus, options):
     split, relevance = {}, []
     for f in files:
         if f.stem not in _aliases: raise DataError(f'{_where(f)}: {f.stem!r} is no split; known are {_some(_aliases, 9)}')
-        for q, d, g in _read_qrels(f):
+        for n, q, d, g in _read_qrels(f):
             if split.setdefault(q, f.stem) != f.stem: raise DataError(f'{_where(f)}: query {q!r} is also in {split[q]}.tsv')
-            relevance.append((q, d, g))
+            relevance.append((f'{_where(f)} line {n}', q, d, g))
     docs = _read_documents(corpus, options)
     rows, columns = _json_table(path, options | dict(split=None), ['query_id', 'query_text'], ['query_type', 'group', 'answer'])
-    queries = [_query(r) | dict(split=split[r['query_id']]) for _, r in rows if r['query_id'] in split]
-    relevance = _columns(dict(zip(['query_id', 'doc_id', 'grade'], zip(*relevance))))
+    kept = [(n, r) for n, r in rows if r['query_id'] in split]
+    queries = _frame([_query(r) | dict(split=split[r['query_id']]) for _, r in kept], pd.Index([n for n, _ in kept], name=f'{_where(path)} line'))
+    at, *columns_ = zip(*relevance)
+    relevance = _columns(dict(zip(['query_id', 'doc_id', 'grade'], columns_)), pd.Index(at, dtype=object))
     return docs, queries, relevance, dict(queries_left_out=len(rows) - len(queries)) | _hints(columns - {'split'}, options | dict(grade=''))
 
-# %% ../nbs/00a_data.ipynb #149667b1
+# %% ../nbs/00a_data.ipynb #968b30bb
+def _read_csv(path, sep):
+    "A frame of text columns; its index is the line where each row begins, as an editor counts"
+    text = ''.join(t for _, t in _lines(path, blank=True))  # texts in quotes may hold blank lines
+    if not text.strip(): raise DataError(f'{_where(path)} is empty')
+    first = 1 + len(text) - len(text := text.lstrip('\n'))
+    df = pd.read_csv(io.StringIO(text), sep=sep, dtype=str, keep_default_na=False, skip_blank_lines=False)
+    if not isinstance(df.index, pd.RangeIndex): raise DataError(f'{_where(path)} has rows with more fields than its header names. Check its separators and quotes')
+    height = 1 + sum(df[c].str.count('\n') for c in df)
+    df.index = pd.Index(first + 1 + ''.join(df).count('\n') + height.cumsum() - height, name='line')
+    return df[(df != '').any(axis=1)]
+
 def _read_table(path):
-    "A frame of text columns from a Parquet, CSV, TSV or JSON lines file"
+    "A frame of text columns from a Parquet, CSV, TSV or JSON lines file; where it has lines, they are its index"
     kind = path.name.removesuffix('.gz').rpartition('.')[2]
     try:
         if kind == 'parquet': return pd.read_parquet(path)
-        if kind == 'jsonl': return _frame(row for _, row in _json_rows(path))
-        if kind in ('csv', 'tsv'):
-            text = ''.join(t for _, t in _lines(path, blank=True)) # texts in quotes may hold blank lines
-            if not text.strip(): raise DataError(f'{_where(path)} is empty')
-            return pd.read_csv(io.StringIO(text), sep=',' if kind == 'csv' else '\t', dtype=str, keep_default_na=False)
+        if kind == 'jsonl':
+            numbers, rows = zip(*_json_rows(path))
+            return _frame(rows, pd.Index(numbers, name='line'))
+        if kind in ('csv', 'tsv'): return _read_csv(path, ',' if kind == 'csv' else '\t')
     except (OSError, ValueError) as e: # pandas' and Arrow's parsing errors are ValueErrors
         if isinstance(e, DataError): raise
         raise DataError(f'{_where(path)} cannot be read as {kind}: {str(e).strip()}. Check its separators and quotes') from e
     raise DataError(f'{_where(path)} is no .parquet, .csv, .tsv or .jsonl file')
 
-# %% ../nbs/00a_data.ipynb #a0d10992
+# %% ../nbs/00a_data.ipynb #ee182b1b
 def _read_pairs(df, where, options):
     "A table with a query and a right document a row"
     if not len(df): raise DataError(f'{where} is empty')
@@ -564,16 +584,16 @@ def _read_pairs(df, where, options):
     c['doc_text'] = _pick(left, 'doc_text', options, _pair_keys, where)
     for o in ('doc_id', 'title', 'query_id', 'query_type', 'group', 'split', 'answer', 'grade'):
         if (k := _pick(df.columns, o, options, _pair_keys, where, optional=True)): c[o] = k
-    v = {o: _strings(df[k], where, k, empty=o in ('title', 'answer')) if o in ('query_text', 'doc_text', 'title', 'answer')
-         else list(df[k]) if o == 'grade' else _ids(df[k], where, k) for o, k in c.items()}
+    v = {o: _strings(df[k], where, k, df.index, empty=o in ('title', 'answer')) if o in ('query_text', 'doc_text', 'title', 'answer')
+         else list(df[k]) if o == 'grade' else _ids(df[k], where, k, df.index) for o, k in c.items()}
     texts = list(zip(v.get('title', [''] * len(df)), v['doc_text']))
     ids = v.get('doc_id') or _numbered('d', texts)
-    docs = {}
-    for n, (d, text) in enumerate(zip(ids, texts)):
-        if docs.setdefault(d, text) != text: raise DataError(f'{where} row {n}: document {d!r} is in an earlier row with another text')
+    docs, at = {}, [_at(df.index.name, i) for i in df.index]
+    for d, text, label in zip(ids, texts, at):
+        if docs.setdefault(d, text) != text: raise DataError(f'{where} {label}: document {d!r} is in an earlier row with another text')
     keys = [o for o in ('query_text', 'query_type', 'group', 'split') if o in v]
     v['query_id'] = v.get('query_id') or _numbered('q', list(zip(*(v[o] for o in keys))))
-    rows = ((f'row {n}', _query({o: v[o][n] for o in v}), {d: v['grade'][n] if 'grade' in v else 1}) for n, d in enumerate(ids))
+    rows = ((at[n], _query({o: v[o][n] for o in v}), {d: v['grade'][n] if 'grade' in v else 1}) for n, d in enumerate(ids))
     queries, relevance = _merge(rows, where)
     return [dict(doc_id=d, title=t, text=x) for d, (t, x) in docs.items()], queries, relevance, _hints(df.columns, options)
 

@@ -108,15 +108,37 @@ def _batches(texts: Sequence[str], encoder: Encoder, pooling: str, layer: int, m
         bar.update(len(rows))
         yield rows, vectors
 
-# %% ../nbs/00b_features.ipynb #b33a965b
+# %% ../nbs/00b_features.ipynb #8146d3dd
+class _Lines:
+    "A progress bar for a log file: a plain line on stderr every so often."
+    def __init__(self, total: int, label: str, unit: str, every: float = 10):
+        self.total, self.label, self.unit, self.every, self.n, self.start = total, label, unit, every, 0, time.monotonic()
+        self.last, self.said = self.start, None
+
+    def __enter__(self): return self
+    def __exit__(self, *exc): self.close()
+
+    def update(self, n: int = 1):
+        self.n += n
+        if time.monotonic() - self.last >= self.every: self._say()
+
+    def close(self):
+        if self.said not in (None, self.n): self._say()
+
+    def _say(self):
+        self.last, self.said = time.monotonic(), self.n
+        print(f'{self.label}: {self.n:,} of {self.total:,} {self.unit} in {self.last - self.start:.0f} s', file=sys.stderr, flush=True)
+
 def progress_bar(
     total: int,  # steps in all
     label: str,  # what is being done
-    progress: bool|None = None,  # show it; by default only where somebody can see it move
+    progress: bool|None = None,  # show it; by default except in tests
     unit: str = 'texts',  # what a step is
-) -> tqdm:
-    "A bar on stderr in a terminal, or in a notebook, that goes away when it is done."
-    if progress is None: progress = sys.stderr.isatty() or ('ipykernel' in sys.modules and 'IN_TEST' not in os.environ)
+):  # with `update(n)` and `close()`; a context manager
+    "Progress on stderr: a bar that goes away when it is done, or, where stderr is no terminal, a line every ten seconds."
+    moving = sys.stderr.isatty() or 'ipykernel' in sys.modules
+    if progress is None: progress = 'IN_TEST' not in os.environ
+    if progress and not moving: return _Lines(total, label, unit)
     return tqdm(total=total, desc=label, unit=f' {unit}', disable=not progress or total == 0, leave=False)
 
 # %% ../nbs/00b_features.ipynb #3d7d1b07
@@ -227,7 +249,7 @@ def _sweep(space: Path, hours: float = 24) -> None:
     for path in space.glob('*.tmp'):
         if time.time() - path.stat().st_mtime > hours*3600: path.unlink(missing_ok=True)
 
-# %% ../nbs/00b_features.ipynb #e4b99298
+# %% ../nbs/00b_features.ipynb #33c5d5e0
 class FeatureStore:
     "A folder that remembers the vectors of texts, by encoder and setting."
     def __init__(self,
@@ -241,7 +263,9 @@ class FeatureStore:
         size = sum(p.stat().st_size for p in self.folder.glob('*/*.npy'))
         return f'FeatureStore({spaces} spaces, {size/1e6:.1f} MB)'
 
-    def space(self, about: dict) -> Path:
+    def space(self,
+        about: dict,  # all that makes a vector what it is, the text apart
+    ) -> Path:
         "The folder for features made in one way, created with a description of it."
         folder = self.folder/hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:24]
         try: folder.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from torch import nn
 # %% ../nbs/01_heads.ipynb #5620b5de
 from .models import count_parameters
 
-# %% ../nbs/01_heads.ipynb #62397372
+# %% ../nbs/01_heads.ipynb #f21fa1fb
 class RankingHead(nn.Module):
     "Two linear layers with batch norm, ReLU and dropout: the plain head of the founding write-up."
     def __init__(self,
@@ -31,6 +31,7 @@ class RankingHead(nn.Module):
     def forward(self,
         x: torch.Tensor,  # vectors `(batch, dim)`
     ) -> torch.Tensor:  # vectors `(batch, out)`
+        "The vectors after both layers; raises `ValueError` for a training batch of one."
         if self.training and len(x) == 1:
             raise ValueError("a batch of one has no spread for batch norm to divide by: use a larger batch size, drop the last batch, or call .eval()")
         return self.layers(x)
@@ -39,7 +40,7 @@ class RankingHead(nn.Module):
 class BarlowHead(RankingHead):
     "The head that Barlow Twins trains: of the same make as `RankingHead`, by a name of its own so that it can be frozen by it."
 
-# %% ../nbs/01_heads.ipynb #c6265ccb
+# %% ../nbs/01_heads.ipynb #68163d8a
 class ResidualHead(nn.Module):
     "`x + correction(x)` with a correction that starts at zero, so that an untrained head is the identity."
     def __init__(self,
@@ -55,9 +56,10 @@ class ResidualHead(nn.Module):
     def forward(self,
         x: torch.Tensor,  # vectors `(batch, dim)`
     ) -> torch.Tensor:  # vectors `(batch, dim)`
+        "The vectors with their correction."
         return x + self.correction(x)
 
-# %% ../nbs/01_heads.ipynb #3620d480
+# %% ../nbs/01_heads.ipynb #b1e9827f
 class DualHead(nn.Module):
     "A head for queries and a head for documents, which may be the same one."
     def __init__(self,
@@ -68,11 +70,15 @@ class DualHead(nn.Module):
         self.query, self.document = query, query if document is None else document
 
     @property
-    def shared(self) -> bool: return self.query is self.document
+    def shared(self) -> bool:
+        "Whether queries and documents go through the same head."
+        return self.query is self.document
+
     def forward(self,
         queries: torch.Tensor,  # vectors `(queries, dim)`
         documents: torch.Tensor,  # vectors `(documents, dim)`
     ) -> tuple[torch.Tensor, torch.Tensor]:  # both after their heads
+        "Queries and documents, each through their head."
         return self.query(queries), self.document(documents)
 
 # %% ../nbs/01_heads.ipynb #231c78aa

@@ -184,7 +184,7 @@ def paired_test(
     p = (1 + count) / (1 + n)
     return p if a.ndim > 1 else float(p[0])
 
-# %% ../nbs/02a_metrics.ipynb #80af7e74
+# %% ../nbs/02a_metrics.ipynb #d3a82e95
 def _pick(labels, per_query, name):
     "The labels of the rows of `per_query`, from labels of all queries: its index says which."
     if labels is None: return None
@@ -196,10 +196,11 @@ def _pick(labels, per_query, name):
     return labels
 
 def _parts(per_query, types):
-    "('all', every row), then (type, its rows) for each type that occurs, in the order of first appearance."
+    "('all', every row), then (type, its rows) for each of several types, in the order of first appearance."
     yield 'all', np.ones(len(per_query), dtype=bool)
-    if types is not None:
-        for kind in pd.unique(types): yield kind, types == kind
+    kinds = [] if types is None else pd.unique(types)
+    if len(kinds) > 1:  # a single type would say the same again
+        for kind in kinds: yield kind, types == kind
 
 # %% ../nbs/02a_metrics.ipynb #05683694
 def summarise(

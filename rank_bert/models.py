@@ -187,7 +187,7 @@ def get_pretrained_model(
     _check_loaded(info, ('classifier',), model_name)
     return model
 
-# %% ../nbs/00_models.ipynb #5aea8086
+# %% ../nbs/00_models.ipynb #96878258
 class BertWrapper(nn.Module):
     "A `transformers` classifier as fastai calls it: tensors or a dict of tensors in, logits `(batch, labels)` out."
     def __init__(self,
@@ -200,7 +200,8 @@ class BertWrapper(nn.Module):
         x,  # token ids `(batch, tokens)`, or the dict a tokenizer gives
         mask=None,  # 1 for a token, 0 for padding `(batch, tokens)`
         token_types=None,  # 0 for the first text, 1 for the second `(batch, tokens)`
-    ):
+    ) -> torch.Tensor:  # `(batch, labels)`
+        "Logits of the classifier."
         inputs = x if hasattr(x, 'keys') else dict(input_ids=x, attention_mask=mask, token_type_ids=token_types)
         return self.model(**{k: v for k, v in inputs.items() if v is not None}).logits
 
@@ -262,7 +263,7 @@ def weights_hash(
         h.update(t.flatten().view(torch.uint8).numpy())
     return h.hexdigest()
 
-# %% ../nbs/00_models.ipynb #04f703cc
+# %% ../nbs/00_models.ipynb #ff998d73
 FAMILIES = ('bert',)
 
 class Encoder(nn.Module):
@@ -284,13 +285,22 @@ class Encoder(nn.Module):
         ids: torch.Tensor,  # token ids `(batch, tokens)`
         mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
     ) -> tuple[torch.Tensor, torch.Tensor]:  # states `(batch, tokens, dim)`, mask
+        "States of every token after the last layer."
         return self.model(input_ids=ids, attention_mask=mask).last_hidden_state, mask
 
     @property
-    def layers(self) -> nn.ModuleList: return self.model.encoder.layer
+    def layers(self) -> nn.ModuleList:
+        "The transformer layers, from the first to the last."
+        return self.model.encoder.layer
+
     @property
-    def device(self) -> torch.device: return self.model.device
-    def extra_repr(self) -> str: return f'{self.name!r}, layers={len(self.layers)}, dim={self.dim}'
+    def device(self) -> torch.device:
+        "Where the weights are."
+        return self.model.device
+
+    def extra_repr(self) -> str:
+        "Name and shape, for `repr`."
+        return f'{self.name!r}, layers={len(self.layers)}, dim={self.dim}'
 
 # %% ../nbs/00_models.ipynb #3bb30ef6
 from fastcore.basics import patch

@@ -28,7 +28,7 @@ from fastcore.basics import patch
 from safetensors.torch import load_file, save
 from scipy import sparse
 
-# %% ../nbs/03a_search.ipynb #5e94bc9d
+# %% ../nbs/03a_search.ipynb #1e6e278d
 from . import __version__
 from .models import Encoder, get_encoder
 from .data import DataError, RankingData, passages
@@ -37,9 +37,9 @@ from .heads import get_head
 from .lexical import BM25, load_bm25
 from .metrics import METRICS, evaluate
 from .callbacks import KeepBest
-from .learners import Fusion, RankingFeatures, RankingModel, fit_fusion, ranking_features, ranking_learner
+from .learners import Fusion, RankingFeatures, RankingModel, check_trainable, fit_fusion, ranking_features, ranking_learner
 
-# %% ../nbs/03a_search.ipynb #04633c3c
+# %% ../nbs/03a_search.ipynb #3ca14edf
 MODES = ('hybrid', 'dense', 'cosine', 'bm25')
 
 class Ranker:
@@ -60,7 +60,9 @@ class Ranker:
     def __repr__(self) -> str: return f'Ranker({len(self.documents)} documents, {len(self.model.passages)} passages, {self.encoder.name!r})'
 
     @property
-    def modes(self) -> tuple[str, ...]: return MODES if self.bm25 is not None else ('dense', 'cosine')
+    def modes(self) -> tuple[str, ...]:
+        "The modes there are, the best first."
+        return MODES if self.bm25 is not None else ('dense', 'cosine')
 
     def _mode(self, mode: str|None) -> str:
         "`mode` when there is such a one, the best there is when it is `None`."
@@ -96,7 +98,7 @@ def scores(self: Ranker,
     with torch.inference_mode(): cosine = model.cosine(vectors, index)
     return cosine if words is None else self.fusion(cosine, words)
 
-# %% ../nbs/03a_search.ipynb #d6e51dd0
+# %% ../nbs/03a_search.ipynb #7d129115
 class _Tick(Callback):
     "Moves a progress bar on by one after every epoch."
     def __init__(self, bar): self.bar = bar
@@ -104,7 +106,7 @@ class _Tick(Callback):
 
 def fit_ranking(
     features: RankingFeatures,  # from `ranking_features`
-    epochs: int = 8,
+    epochs: int = 8,  # times through the training queries
     lr: float = 1e-3,  # highest learning rate of the one-cycle schedule
     shared: bool|None = None,  # one head or two; `None` tries both and keeps the better
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
@@ -121,7 +123,7 @@ def fit_ranking(
     bar.close()
     return max(found, key=lambda f: f[1]['valid_mrr'])
 
-# %% ../nbs/03a_search.ipynb #ec840ba1
+# %% ../nbs/03a_search.ipynb #a596bee4
 def _fusion(features: RankingFeatures, model: RankingModel) -> Fusion:
     "The fusion that is best on the validation queries."
     rows = features.rows('valid')
@@ -134,17 +136,18 @@ def train_ranker(
     documents: str = 'windows',  # how long documents become passages: 'truncate', 'select' or 'windows'
     head: str = 'residual',  # name of a head
     shared: bool|None = None,  # one head for queries and documents or one each; `None` lets validation decide
-    epochs: int = 8,
+    epochs: int = 8,  # times through the training queries
     lr: float = 1e-3,  # highest learning rate of the one-cycle schedule
     bs: int = 128,  # queries a batch
     lexical: bool = True,  # add BM25 (extra `search`)
-    seed: int = 0,
+    seed: int = 0,  # of the head and of the order of batches
     store: FeatureStore|None = None,  # where vectors are kept; the default store by default
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
     **kwargs,  # arguments of `ranking_features`: size, stride, pooling, max_tokens
 ) -> Ranker:
     "A ranker trained on the 'train' queries of `data`; every choice is made on its 'valid' queries."
     encoder = get_encoder(encoder) if isinstance(encoder, str) else encoder
+    check_trainable(data)
     get_head(head, encoder.dim)  # an unknown name is found out before the work
     features = ranking_features(data, encoder, documents, lexical=lexical, store=store or FeatureStore(), progress=progress, **kwargs)
     model, fit = fit_ranking(features, epochs, lr, shared, progress, head=head, bs=bs, seed=seed)
@@ -183,7 +186,7 @@ def _passages(self: Ranker, query: str, rows: list[int], mode: str) -> list[str]
         with torch.inference_mode(): near = (torch.nn.functional.normalize(model.head.query(vector), dim=1) @ index[keep].T)[0].numpy()
     return [parts[max(np.flatnonzero(owner == i), key=lambda j: near[j])] for i in range(len(rows))]
 
-# %% ../nbs/03a_search.ipynb #d13ac638
+# %% ../nbs/03a_search.ipynb #e792b70a
 def _qrels(data: RankingData, documents: pd.DataFrame) -> sparse.csr_matrix:
     "Relevance of `data` over the documents of a ranker `(queries, documents)`."
     rows = pd.Series(range(len(documents)), index=documents.doc_id)
@@ -199,7 +202,7 @@ def evaluate(self: Ranker,
     data: RankingData,  # queries and their right documents, which must be among the ranker's
     split: str = 'test',  # whose queries
     modes: tuple[str, ...]|None = None,  # all by default
-    metrics: tuple[str, ...] = METRICS,
+    metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
     store: FeatureStore|None = None,  # where query vectors are kept; nowhere by default
     chunk: int = 256,  # queries at once
 ) -> dict[str, pd.DataFrame]:  # mode -> a row for each query that has a right document

@@ -27,11 +27,11 @@ def _topic_words(topic: int, n: int = 8) -> list[str]:
 
 _COMMON = ['where', 'what', 'how', 'the', 'is', 'a', 'of', 'and', 'to', 'in']
 
-# %% ../nbs/00c_testing.ipynb #09fe785f
+# %% ../nbs/00c_testing.ipynb #bfc87ffc
 def synth_ranking(
     n_documents: int = 20,  # documents, one topic each
     n_queries: int = 3,  # questions, and as many conversations, for each document
-    seed: int = 0,
+    seed: int = 0,  # of the words that are drawn
 ) -> RankingData:  # every query has one right document; split by document
     "Synthetic documents, questions and conversations: the words of a topic lead from one to the other."
     rng = random.Random(seed)

@@ -3,12 +3,14 @@
 A check is a function that yields what is wrong, with the remedy; its name is the function's. It says `ok NAME` or
 `FAIL NAME: what and the remedy`, and the last line is `N passed, N failed`.
 """
-import ast, configparser, json, os, re, shutil, subprocess, sys, tarfile, tempfile, tomllib, zipfile
+import ast, configparser, io, json, os, re, shutil, subprocess, sys, tarfile, tempfile, tokenize, tomllib, zipfile
 from itertools import chain
 from pathlib import Path
 
 from fastcore.nbio import nb2str, nb_frontmatter, read_nb
 from IPython.core.inputtransformer2 import TransformerManager
+
+from stored import code_hash, stamped
 
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUT_BYTES, NOTEBOOK_BYTES, EXPORT_LINES = 20_000, 200_000, 40
@@ -21,8 +23,8 @@ REGISTRY = re.compile(r"index[-_]url|find[-_]links|https?://[^\s\"]*/simple/")  
 # What the checks look at
 
 def paths() -> list[Path]:
-    "Every notebook, those that the test run would pass over too."
-    return sorted(p for p in Path("nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts)
+    "Every notebook, those that the test run would pass over too; not the copies that `--fresh` works on."
+    return sorted(p for p in Path("nbs").rglob("*.ipynb") if ".ipynb_checkpoints" not in p.parts and not p.name.startswith(".fresh-"))
 
 
 def numbered() -> list[Path]:
@@ -67,6 +69,26 @@ def imported(source: str) -> set[str]:
     return found
 
 
+def is_export(cell) -> bool:
+    return bool(cell.directives.keys() & {"export", "exporti", "exports"})
+
+
+def definitions(body: list) -> list:
+    "The public functions and classes among statements."
+    return [n for n in body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name[0] != "_"]
+
+
+def calls(node) -> str:
+    "How a use of a definition begins: a `@patch`ed method with a point, everything else as it is."
+    patched = any("patch" in ast.unparse(d) for d in node.decorator_list)
+    return rf"\.{node.name}\b" if patched else rf"\b{node.name}\b"
+
+
+def sentences(cells: list) -> str:
+    "The prose of Markdown cells: what is neither heading, description line nor badge."
+    return "\n".join(re.sub(r"^([#>].*|\[!\[.*)$", "", c.source, flags=re.M) for c in cells if c.cell_type == "markdown").strip()
+
+
 def settings() -> configparser.SectionProxy:
     parser = configparser.ConfigParser(delimiters=["="], interpolation=None)
     parser.read("settings.ini", encoding="utf-8")
@@ -96,10 +118,11 @@ def exported():
 def clean():
     "nbdev-clean has nothing to do."
     from nbdev.clean import clean_nb
+    from nbdev.config import get_config
     for path in paths():
         text = path.read_text(encoding="utf-8")
         nb = json.loads(text)
-        clean_nb(nb)
+        clean_nb(nb, allowed_metadata_keys=get_config(ROOT).allowed_metadata_keys)
         if nb2str(nb) != text: yield f"{path} holds run counts or editor metadata: `nbdev-clean --fname {path}`"
 
 
@@ -136,7 +159,14 @@ def skipped():
 
 
 def colab():
-    "Each notebook has the one install cell for Colab, hidden, and no other cell is left unrun."
+    "Each notebook opens in Colab: the badge that leads there, the one install cell, hidden and alone unrun, and no use of nbdev."
+    source = "https://colab.research.google.com/github/{user}/{repo}/blob/{branch}".format_map(settings())
+    for path in paths():
+        found = read_nb(path).cells
+        if not (len(found) > 1 and re.search(rf"\]\({source}/{re.escape(path.as_posix())}\)", found[1].source)):
+            yield f"{path} does not link to itself in Colab: its second cell is `[![Open in Colab](...)]({source}/{path.as_posix()})`"
+        if any(re.search(r"^\s*(?:from|import) +nbdev\b", c.source, re.M) for c in found if c.cell_type == "code"):
+            yield f"{path} imports nbdev, which only developers have: use fastcore, or leave it to tools/"
     found = set()
     for where, cell in cells("code"):
         if cell.directive("eval") not in ("false", "False"): continue
@@ -168,9 +198,70 @@ def sizes():
 def lengths():
     "No exported cell is long."
     for where, cell in cells("code"):
-        if not cell.directives.keys() & {"export", "exporti", "exports"}: continue
+        if not is_export(cell): continue
         lines = len(cell.source.strip().splitlines())
         if lines > EXPORT_LINES: yield f"{where} exports {lines} lines, over {EXPORT_LINES}: split it (`@patch` for a class)"
+
+
+def lessons():
+    "Each public symbol is explained before it is defined, and used by a visible test after it."
+    for path in numbered():
+        found, prose = read_nb(path).cells, ""
+        since = 0  # the cell after the last one that defined a public symbol
+        for i, cell in enumerate(found):
+            if cell.cell_type != "code" or not is_export(cell): continue
+            public = definitions(ast.parse(cell.source).body)
+            if not public: continue
+            new, since = sentences(found[since:i]), i + 1
+            prose = new or prose
+            for node in public:
+                where = f"{path} cell {cell.id}: {node.name}"
+                if not (new and len(public) == 1 or re.search(rf"`[^`\n]*\b{node.name}\b[^`\n]*`", prose)):
+                    yield f"{where} is not explained: a sentence of why before its cell, or its name in backticks in the one above"
+                if not any(tested(found[i + 1:], calls(node))):
+                    yield f"{where} has no lesson: a visible cell after it that uses it and asserts, or the cell after that does"
+                yield from (f"{where}{o}" for o in undocumented(node, cell.source))
+
+
+def tested(after: list, use: str):
+    "Of each visible code cell that uses a name: whether it or the next one asserts."
+    visible = [c.source for c in after if c.cell_type == "code" and not is_export(c) and not c.directives.keys() & {"hide", "eval"}]
+    for source, following in zip(visible, [*visible[1:], ""]):
+        if re.search(use, source): yield bool(re.search(r"\bassert\b|\btest_\w+\(|\bexpect_fail\(", source + following))
+
+
+def undocumented(node, source: str):
+    "What the documentation of a function or class, and of its public methods, lacks."
+    comments = {t.start[0] for t in tokenize.generate_tokens(io.StringIO(source).readline) if t.type == tokenize.COMMENT}
+    methods = [m for m in node.body if isinstance(m, ast.FunctionDef) and (m.name[0] != "_" or m.name in ("__init__", "__call__"))]
+    for one in [node, *methods] if isinstance(node, ast.ClassDef) else [node]:
+        at = "" if one is node else f".{one.name}"
+        if one.name[0] != "_" and not ast.get_docstring(one): yield f"{at} has no docstring: one line that says what it does"
+        if isinstance(one, ast.ClassDef): continue
+        if any(ast.unparse(d).startswith("app.") for d in one.decorator_list): continue  # a command: its options carry their help
+        args = [*one.args.posonlyargs, *one.args.args, *one.args.kwonlyargs, *filter(None, (one.args.vararg, one.args.kwarg))]
+        lines = [one.lineno, *(o.lineno for o in args if o.arg not in ("self", "cls"))]
+        for arg in args:
+            if arg.arg in ("self", "cls") or arg.lineno in comments and lines.count(arg.lineno) == 1: continue
+            yield f"{at}({arg.arg}) has no comment: a line of its own, with its shape, unit or meaning after `#`"
+
+
+def pictures():
+    "Each stored picture has a text for those who cannot see it."
+    for where, cell in cells("code"):
+        if any(k.startswith("image/") for out in cell.outputs for k in out.get("data", {})) and not cell.directive("fig-alt"):
+            yield f"{where} shows a picture: begin the cell with `#| fig-alt: \"what it shows, and its finding\"`"
+
+
+def stamps():
+    "Benchmarks and experiments say of which run they are, and were run in full on the code they show."
+    for path in filter(stamped, paths()):
+        nb = read_nb(path)
+        stamp = nb.metadata.get("rank_bert")
+        again = f"run it again: `RANK_BERT_BENCHMARK=full RANK_BERT_DATA=folder OMP_NUM_THREADS=2 python tools/test.py -j 1 --save {path}`"
+        if not stamp: yield f"{path} does not say when and where it was run; {again}"
+        elif stamp["code"] != code_hash(nb): yield f"{path} shows outputs of other code than its own; {again}"
+        elif not stamp["full"]: yield f"{path} stores a small run; {again}"
 
 
 def names():
@@ -249,7 +340,8 @@ def light():
         print(f"   light: `{said}` imports {len(times)} modules in {sum(int(t) for t, _ in times)/1e6:.2f} s")
 
 
-CHECKS = {f.__name__: f for f in (exported, clean, readme, order, skipped, colab, errors, sizes, lengths, names, metadata, wheel, light)}
+CHECKS = {f.__name__: f for f in (exported, clean, readme, order, lessons, skipped, colab, errors, sizes, lengths, pictures, stamps, names,
+                                  metadata, wheel, light)}
 
 
 def passes(name: str) -> bool:

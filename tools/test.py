@@ -2,13 +2,17 @@
 
 A notebook passes when every cell ran without an error and at least one did run. The last line is `N passed, N failed`.
 """
-import argparse, os, re, signal, subprocess, sys, tempfile, time
+import argparse, os, platform, re, signal, subprocess, sys, tempfile, time, tomllib
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT/"tools"))  # last, where its names hide nobody else's
+import stored
+
 DEFAULTS = {"HF_HUB_OFFLINE": "1",    # no test may need the network
             "OMP_NUM_THREADS": "1",   # the same sums on every machine
+            "SOURCE_DATE_EPOCH": "315619200", "MATPLOTLIBRC": str(ROOT/"tools"/"matplotlibrc"),  # the same pictures each time
             "PYTHONWARNINGS": "ignore::FutureWarning"}  # of libraries to their developers; they name paths of the machine
 NO_CELL = "no code cell ran: drop `skip_exec`, `eval: false` or the slow flag from at least one"
 
@@ -19,10 +23,12 @@ def arguments() -> argparse.Namespace:
     p.add_argument("-j", "--jobs", type=int, default=2, help="notebooks at a time (2)")
     p.add_argument("--flags", default="", help="flags whose cells run too, as in --flags slow")
     p.add_argument("--save", action="store_true", help="store the outputs of notebooks that pass, then clean them")
-    p.add_argument("--fresh", action="store_true", help="fail where stored outputs differ from what the cells give now")
+    p.add_argument("--fresh", action=argparse.BooleanOptionalAction,
+                   help="fail where stored outputs differ from what the cells give now (the default where CI is set)")
     p.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     args = p.parse_args()
     if args.save and args.fresh: p.error("--save writes the outputs that --fresh compares: choose one")
+    if args.fresh is None: args.fresh = not args.save and os.environ.get("CI", "").lower() not in ("", "0", "false")
     if args.jobs < 1: p.error("--jobs must be 1 or more")
     for path in args.paths:
         if not path.exists(): p.error(f"{path} does not exist")
@@ -40,6 +46,13 @@ def name(notebook: Path) -> str:
     return notebook.relative_to(ROOT).as_posix() if notebook.is_relative_to(ROOT) else str(notebook)
 
 
+def other_python() -> str:
+    "Why this Python gives other outputs than the stored ones, or '': the built-in corpus is its own documentation."
+    expected = tomllib.loads((ROOT/"pyproject.toml").read_text(encoding="utf-8"))["tool"]["rank_bert"]["outputs_python"]
+    here = ".".join(platform.python_version_tuple()[:2])
+    return "" if here == expected else f"outputs not compared: stored by Python {expected}, this is {here}"
+
+
 # In the notebook's own process
 
 def cells_to_run(notebook: Path, skip: list[str], force: list[str]) -> int:
@@ -48,19 +61,23 @@ def cells_to_run(notebook: Path, skip: list[str], force: list[str]) -> int:
     return sum(bool(re.sub(r"^\s*#.*$", "", c.source, flags=re.M).strip()) for c in nb_test_cells(notebook, skip, force))
 
 
-def changed_outputs(notebook: Path, again: Path) -> list[str]:
-    "Ids of the cells whose stored outputs differ between two copies of a notebook."
-    from fastcore.nbio import read_nb
-    stored, now = ({c.id: c.get("outputs") for c in read_nb(nb).cells} for nb in (notebook, again))
-    return [i for i in stored if stored[i] != now.get(i)]
+def store(notebook: Path) -> None:
+    "Clean a notebook that was just run and saved; date it where its figures belong to this run."
+    from fastcore.nbio import read_nb, write_nb
+    from nbdev.clean import nbdev_clean
+    if stored.stamped(notebook):
+        nb = read_nb(notebook)
+        nb.metadata["rank_bert"] = stored.stamp(nb)
+        write_nb(nb, notebook)
+    nbdev_clean.__wrapped__(str(notebook))
 
 
 def run_here(notebook: Path, force: list[str], save: bool, fresh: bool) -> str:
-    "Run `notebook` in this process; say what happened, starting with the number of cells, or raise SystemExit."
-    from nbdev.clean import nbdev_clean
+    "Run `notebook` in this process; say what happened, ending with the number of cells, or raise SystemExit."
+    from fastcore.nbio import read_nb
     from nbdev.config import get_config
     from nbdev.test import test_nb
-    skip = get_config(ROOT).tst_flags.split()
+    skip, fresh = get_config(ROOT).tst_flags.split(), fresh and not stored.stamped(notebook)
     cells = cells_to_run(notebook, skip, force)
     if not cells: raise SystemExit(NO_CELL)
     target = notebook.with_name(f".fresh-{notebook.name}") if fresh else notebook  # beside it: the same working folder
@@ -68,12 +85,11 @@ def run_here(notebook: Path, force: list[str], save: bool, fresh: bool) -> str:
         if fresh: target.write_bytes(notebook.read_bytes())
         passed, _ = test_nb(target, skip_flags=skip, force_flags=force, basepath=ROOT, save=save or fresh, cell_timeout=3600)
         if not passed: raise SystemExit("an error, shown above")
-        if save or fresh: nbdev_clean.__wrapped__(str(target))
-        changed = changed_outputs(notebook, target) if fresh else []
+        if save or fresh: store(target)
+        changed = stored.changes(read_nb(notebook), read_nb(target)) if fresh else []
     finally:
         if fresh: target.unlink(missing_ok=True)
-    if changed:
-        raise SystemExit(f"outputs changed in cells {' '.join(changed)}: look, then `python tools/test.py --save {name(notebook)}`")
+    if changed: raise SystemExit("\n".join(changed) + f"\noutputs changed: look, then `python tools/test.py --save {name(notebook)}`")
     return f"{cells} cell{'s' * (cells != 1)}"
 
 
@@ -82,7 +98,7 @@ def run_here(notebook: Path, force: list[str], save: bool, fresh: bool) -> str:
 def run_apart(notebook: Path, args: argparse.Namespace, running: set) -> tuple[bool, str, float]:
     "Run `notebook` in a new process: (passed, what it printed, seconds)."
     command = [sys.executable, "-P", __file__, "--one", str(notebook), "--flags", args.flags]
-    command += [f"--{o}" for o in ("save", "fresh") if getattr(args, o)]
+    command += ["--fresh" if args.fresh else "--no-fresh", *["--save"] * args.save]
     start = time.time()
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                text=True, errors="replace", env={**DEFAULTS, **os.environ})
@@ -104,6 +120,9 @@ def run_all(args: argparse.Namespace) -> int:
     "Run the notebooks, report each as it ends, and return the exit code."
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     results, running = [], set()
+    if args.fresh and (why := other_python()):
+        print(why, flush=True)
+        args.fresh = False
     home = tempfile.TemporaryDirectory(prefix="rank_bert-")  # tests neither read nor fill the user's feature store
     os.environ.setdefault("RANK_BERT_HOME", home.name)
     pool = ThreadPoolExecutor(args.jobs)
