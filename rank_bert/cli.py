@@ -22,15 +22,17 @@ import typer
 # %% ../nbs/04a_cli.ipynb #3fffb278
 from . import __version__
 
-# %% ../nbs/04a_cli.ipynb #4be3edbf
+# %% ../nbs/04a_cli.ipynb #a8ec5949
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
                   help='Train small heads on frozen BERTs, and rank documents with them.')
 
-def _column(what: str) -> type: return Annotated[str|None, typer.Option(help=f'Column that holds {what}.', rich_help_panel='Columns', show_default=False)]
-
 Data = Annotated[str, typer.Argument(help='Folder (documents.jsonl + queries.jsonl, or BEIR), .parquet, .csv, .tsv, a name under $RANK_BERT_DATA, or a data set of the Hub.')]
-DocId, DocText, Title = _column('the id of a document'), _column('the text of a document'), _column('the title of a document')
-QueryId, QueryText, QueryType = _column('the id of a query'), _column('the text of a query'), _column('its type, such as question or conversation')
+DocId = Annotated[str|None, typer.Option(help='Column that holds the id of a document.', rich_help_panel='Columns', show_default=False)]
+DocText = Annotated[str|None, typer.Option(help='Column that holds the text of a document.', rich_help_panel='Columns', show_default=False)]
+Title = Annotated[str|None, typer.Option(help='Column that holds the title of a document.', rich_help_panel='Columns', show_default=False)]
+QueryId = Annotated[str|None, typer.Option(help='Column that holds the id of a query.', rich_help_panel='Columns', show_default=False)]
+QueryText = Annotated[str|None, typer.Option(help='Column that holds the text of a query.', rich_help_panel='Columns', show_default=False)]
+QueryType = Annotated[str|None, typer.Option(help='Column that holds its type, such as question or conversation.', rich_help_panel='Columns', show_default=False)]
 Group = Annotated[str|None, typer.Option(help='Column by which to split: queries of one dialogue, document or user stay together.', rich_help_panel='Columns', show_default=False)]
 Split = Annotated[str|None, typer.Option(help='Column that says train, valid or test; by default a fifth of the groups is held out.', rich_help_panel='Columns', show_default=False)]
 Folder = Annotated[Path, typer.Argument(help='Folder of a saved ranker.')]

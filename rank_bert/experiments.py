@@ -41,7 +41,7 @@ def ranking_table(
     rows = {name: found[mode] for mode, name in ROWS.items() if mode in found}
     return compare(rows, queries.type.tolist(), queries.group.tolist(), baseline='plain cosine')
 
-# %% ../nbs/04_experiments.ipynb #cea38717
+# %% ../nbs/04_experiments.ipynb #fd18cf01
 def ranking_plot(
     table: pd.DataFrame,  # from `ranking_table` or `compare`
     metric: str = 'MRR',  # one of its metrics
@@ -51,7 +51,7 @@ def ranking_plot(
     rows = table[table.metric == metric]
     if rows.empty: raise ValueError(f"the table has no metric {metric!r}; it has {', '.join(table.metric.unique())}")
     kinds, rankers = rows.queries.unique(), rows.ranker.unique()
-    fig, axes = plt.subplots(1, len(kinds), figsize=(max(6, 2*len(kinds)), 1 + .4*len(rankers)), sharex=True, sharey=True, squeeze=False, layout='constrained')
+    fig, axes = plt.subplots(1, len(kinds), figsize=(max(6, 2*len(kinds)), 1.2 + .4*len(rankers)), sharex=True, sharey=True, squeeze=False, layout='constrained')
     y, colors = range(len(rankers)), [f'C{i}' for i in range(len(rankers))]
     for ax, kind in zip(axes[0], kinds):
         part = rows[rows.queries == kind].set_index('ranker').loc[rankers]
@@ -59,7 +59,7 @@ def ranking_plot(
         ax.scatter(part.value, y, c=colors)
         for i, value in enumerate(part.value): ax.annotate(f'{value:.2f}', (value, i), (0, 5), textcoords='offset points', ha='center', fontsize='small')
         if table.attrs.get('baseline') in part.index: ax.axvline(part.value[table.attrs['baseline']], color='gray', linestyle=':', zorder=0)
-        ax.set(title=f'{kind} ({part.n.iloc[0]:,})', xlabel=metric, yticks=y, yticklabels=rankers, ylim=(len(rankers) - .5, -.7))
+        ax.set(title=f'{kind}\n{part.n.iloc[0]:,} queries', xlabel=metric, yticks=y, yticklabels=rankers, ylim=(len(rankers) - .5, -.7))
         ax.tick_params(left=False)
         ax.spines[['top', 'right', 'left']].set_visible(False)
     plt.close(fig)  # what is returned is shown once, not twice
