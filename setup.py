@@ -7,8 +7,8 @@ root = Path(__file__).parent
 parser = ConfigParser(delimiters=["="], interpolation=None)
 parser.read(root/"settings.ini", encoding="utf-8")
 cfg = parser["DEFAULT"]
-extras = {name: cfg[f"{name}_requirements"].split() for name in ("offline", "search")}
-extras["dev"] = cfg["dev_requirements"].split() + extras["offline"] + extras["search"]
+extras = {key.removesuffix("_requirements"): cfg[key].split() for key in cfg if key.endswith("_requirements")}
+extras["dev"] = sorted({requirement for extra in extras.values() for requirement in extra})
 
 setup(
     name=cfg["lib_name"], version=cfg["version"], description=cfg["description"],

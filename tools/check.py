@@ -3,7 +3,7 @@
 A check is a function that yields what is wrong, with the remedy; its name is the function's. It says `ok NAME` or
 `FAIL NAME: what and the remedy`, and the last line is `N passed, N failed`.
 """
-import ast, configparser, io, json, os, re, shutil, subprocess, sys, tarfile, tempfile, tokenize, tomllib, zipfile
+import ast, configparser, io, json, os, re, subprocess, sys, tarfile, tempfile, tokenize, tomllib, zipfile
 from itertools import chain
 from pathlib import Path
 
@@ -283,23 +283,19 @@ def metadata():
     first = read_nb("nbs/index.ipynb").cells[0].source
     if first.split() != f"# {cfg['lib_name']} > {cfg['description']}".split():
         yield "nbs/index.ipynb: its first cell must be `# name` and `> description` of settings.ini"
+    if f"\nversion: {cfg['version']}\n" not in Path("CITATION.cff").read_text(encoding="utf-8"):
+        yield f"CITATION.cff does not say version {cfg['version']} of settings.ini"
     if f"## {cfg['version']}" not in Path("CHANGELOG.md").read_text(encoding="utf-8"):
         yield f"CHANGELOG.md has no section for {cfg['version']}"
 
 
 def wheel():
     "The built packages hold what they must and no more, and the sdist builds again."
+    from packages import build
     with tempfile.TemporaryDirectory() as folder:
-        tree, dist = Path(folder, "tree"), Path(folder, "dist")
-        unwanted = shutil.ignore_patterns(".git", ".venv*", "*.egg-info", "__pycache__", "build", "dist", "_*docs", "_proc", "shared")
-        shutil.copytree(ROOT, tree, ignore=unwanted)
-        # `build` makes the wheel from the sdist: the sdist builds again
-        built = subprocess.run([sys.executable, "-m", "build", "-o", dist, tree], capture_output=True, text=True)
-        if built.returncode:
-            yield "`python -m build` failed:\n" + (built.stdout + built.stderr)[-2000:]
-            return
-        yield from in_wheel(zipfile.ZipFile(next(dist.glob("*.whl"))))
-        yield from in_sdist(tarfile.open(next(dist.glob("*.tar.gz"))))
+        built, source = build(Path(folder))
+        yield from in_wheel(zipfile.ZipFile(built))
+        yield from in_sdist(tarfile.open(source))
 
 
 def in_wheel(archive: zipfile.ZipFile):
@@ -323,6 +319,12 @@ def in_sdist(archive: tarfile.TarFile):
         if ".egg-info/" not in name: yield f"the sdist holds {name}: prune it in MANIFEST.in"
 
 
+def workflows():
+    "The workflows of GitHub are pinned, grant little, and hold no logic."
+    from workflows import files, problems
+    for path in files(): yield from (f"{path.relative_to(ROOT)}: {o}" for o in problems(path))
+
+
 def light():
     "Importing the package and asking the command for help load no heavy library."
     script = Path(sys.executable).with_name("rank_bert")
@@ -341,7 +343,7 @@ def light():
 
 
 CHECKS = {f.__name__: f for f in (exported, clean, readme, order, lessons, skipped, colab, errors, sizes, lengths, pictures, stamps, names,
-                                  metadata, wheel, light)}
+                                  metadata, wheel, workflows, light)}
 
 
 def passes(name: str) -> bool:

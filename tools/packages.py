@@ -1,0 +1,16 @@
+"""Build the wheel and the sdist from a copy of the tree, so that nothing of a build is left in it."""
+import shutil, subprocess, sys, tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+UNWANTED = shutil.ignore_patterns(".git", ".venv*", "*.egg-info", "__pycache__", "build", "dist", "_*docs", "_proc", "shared", "node_modules")
+
+
+def build(folder: Path) -> list[Path]:
+    "The files that `python -m build` wrote to `folder`, wheel first; RuntimeError with the end of what it said if it failed."
+    with tempfile.TemporaryDirectory() as temporary:
+        tree = shutil.copytree(ROOT, Path(temporary, "tree"), ignore=UNWANTED)
+        # `build` makes the wheel from the sdist: the sdist builds again
+        done = subprocess.run([sys.executable, "-m", "build", "-o", folder, tree], capture_output=True, text=True)
+    if done.returncode: raise RuntimeError("`python -m build` failed:\n" + (done.stdout + done.stderr)[-2000:])
+    return [next(Path(folder).glob(pattern)) for pattern in ("*.whl", "*.tar.gz")]
