@@ -30,6 +30,11 @@ def text(node: ast.AST | None) -> str:
     return ast.unparse(node) if node else ""
 
 
+def annotation(node: ast.AST | None) -> str:
+    "A type as text; one that is quoted in the source without its quotes."
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else text(node)
+
+
 def aliases(source: str) -> dict[str, ast.AST]:
     "Names that a cell gives to annotated types."
     return {n.targets[0].id: n.value for n in ast.parse(source).body
@@ -39,7 +44,7 @@ def aliases(source: str) -> dict[str, ast.AST]:
 def annotated(node: ast.AST | None, known: dict[str, ast.AST] = {}) -> tuple[str, str]:
     "Type and help text of an annotation; only `Annotated`, or a known name for one, has the latter."
     node = known.get(text(node), node)
-    if not (isinstance(node, ast.Subscript) and text(node.value) == "Annotated"): return text(node), ""
+    if not (isinstance(node, ast.Subscript) and text(node.value) == "Annotated"): return annotation(node), ""
     kind, *more = node.slice.elts
     said = [k.value.value for o in more if isinstance(o, ast.Call) for k in o.keywords if k.arg == "help" and isinstance(k.value, ast.Constant)]
     return text(kind), " ".join(said)
@@ -103,17 +108,17 @@ def names(source: str) -> list[str]:
 
 # Writing
 
-def entry(value: str, code: bool = False) -> str:
+def entry(value: str, ticks: str = "") -> str:
     "The content of a cell of a table."
     value = re.sub(r"\s+", " ", value).replace("|", r"\|")
-    return f"`{value}`" if code and value else value
+    return f"{ticks}{value}{ticks}" if value else ""
 
 
 def table(rows: list[Parameter]) -> str:
     "Name, type, default and meaning of each parameter; a column that would be empty is left out."
-    columns = [("Parameter", "name", True), ("Type", "type", True), ("Default", "default", True), ("Meaning", "meaning", False)]
+    columns = [("Parameter", "name", "``"), ("Type", "type", "`"), ("Default", "default", "`"), ("Meaning", "meaning", "")]  # two ticks: no link
     columns = [c for c in columns if any(getattr(r, c[1]) for r in rows)]
-    lines = [[c[0] for c in columns], ["---"] * len(columns)] + [[entry(getattr(r, key), code) for _, key, code in columns] for r in rows]
+    lines = [[c[0] for c in columns], ["---"] * len(columns)] + [[entry(getattr(r, key), ticks) for _, key, ticks in columns] for r in rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -131,7 +136,7 @@ def returns(node: Def, said: dict[int, str]) -> str:
     "A line on what comes back, if the author says anything of it."
     meaning = said.get(node.returns.end_lineno, "") if node.returns else ""
     if not meaning and (not node.returns or text(node.returns) == "None"): return ""
-    return f"**Returns** `{text(node.returns)}`" + (f": {meaning}" if meaning else "")
+    return f"**Returns** `{annotation(node.returns)}`" + (f": {meaning}" if meaning else "")
 
 
 @dataclass
@@ -154,9 +159,9 @@ def function(node: Def, cell: Cell, of: str = "") -> str:
     "Directive for a function, method or property."
     name, rows = f"{of}.{node.name}" if of else node.name, parameters(node, cell.said, cell.known)
     doc, back = ast.get_docstring(node) or "", returns(node, cell.said)
-    if of and is_property(node): return directive("property", name, cell, [doc, back], (f":type: {text(node.returns)}",) if node.returns else ())
+    if of and is_property(node): return directive("property", name, cell, [doc, back], (f":type: {annotation(node.returns)}",) if node.returns else ())
     marks = tuple(f":{m}:" for m in ("classmethod", "staticmethod") if m in decorators(node))
-    signature = f"{name}({arguments(node, cell.known)})" + (f" -> {text(node.returns)}" if node.returns else "")
+    signature = f"{name}({arguments(node, cell.known)})" + (f" -> {annotation(node.returns)}" if node.returns else "")
     told = table(rows) if any(r.meaning or r.type for r in rows) else ""
     return directive("method" if of else "function", signature, cell, [doc, told, back], marks)
 
