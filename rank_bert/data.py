@@ -549,12 +549,13 @@ def _read_beir(folder, corpus, options):
     relevance = _columns(dict(zip(['query_id', 'doc_id', 'grade'], columns_)), pd.Index(at, dtype=object))
     return docs, queries, relevance, dict(queries_left_out=len(rows) - len(queries)) | _hints(columns - {'split'}, options | dict(grade=''))
 
-# %% ../nbs/00a_data.ipynb #968b30bb
+# %% ../nbs/00a_data.ipynb #ac6e0f88
 def _read_csv(path, sep):
     "A frame of text columns; its index is the line where each row begins, as an editor counts"
     text = ''.join(t for _, t in _lines(path, blank=True))  # texts in quotes may hold blank lines
     if not text.strip(): raise DataError(f'{_where(path)} is empty')
-    first = 1 + len(text) - len(text := text.lstrip('\n'))
+    blank = len(text) - len(text.lstrip('\r\n'))
+    first, text = 1 + text[:blank].count('\n'), text[blank:]
     df = pd.read_csv(io.StringIO(text), sep=sep, dtype=str, keep_default_na=False, skip_blank_lines=False)
     if not isinstance(df.index, pd.RangeIndex): raise DataError(f'{_where(path)} has rows with more fields than its header names. Check its separators and quotes')
     height = 1 + sum(df[c].str.count('\n') for c in df)

@@ -4,7 +4,7 @@ A check is a function that yields what is wrong, with the remedy; its name is th
 `FAIL NAME: what and the remedy`, and the last line is `N passed, N failed`.
 """
 import ast, configparser, io, json, os, re, subprocess, sys, tarfile, tempfile, tokenize, tomllib, zipfile
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 
 from fastcore.nbio import nb2str, nb_frontmatter, read_nb
@@ -207,12 +207,11 @@ def lessons():
     "Each public symbol is explained before it is defined, and used by a visible test after it."
     for path in numbered():
         found, prose = read_nb(path).cells, ""
-        since = 0  # the cell after the last one that defined a public symbol
         for i, cell in enumerate(found):
             if cell.cell_type != "code" or not is_export(cell): continue
             public = definitions(ast.parse(cell.source).body)
             if not public: continue
-            new, since = sentences(found[since:i]), i + 1
+            new = sentences(just_before(found, i))
             prose = new or prose
             for node in public:
                 where = f"{path} cell {cell.id}: {node.name}"
@@ -221,6 +220,13 @@ def lessons():
                 if not any(tested(found[i + 1:], calls(node))):
                     yield f"{where} has no lesson: a visible cell after it that uses it and asserts, or the cell after that does"
                 yield from (f"{where}{o}" for o in undocumented(node, cell.source))
+
+
+def just_before(found: list, i: int) -> list:
+    "The prose that leads to a cell: nothing that a reader sees as code stands between."
+    unseen = lambda c: c.cell_type == "code" and (c.directives.keys() & {"hide", "default_exp"} or is_export(c) and not definitions(ast.parse(c.source).body))
+    lead = [c for c in found[:i] if not unseen(c)]
+    return list(takewhile(lambda c: c.cell_type == "markdown", reversed(lead)))
 
 
 def tested(after: list, use: str):
