@@ -1,5 +1,5 @@
 """From the notebooks in nbs/ to the pages that Sphinx renders: MyST notebooks with their stored outputs, nothing executed."""
-import copy, json, posixpath, re
+import copy, json, posixpath, re, shutil
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -223,6 +223,5 @@ def write(folder: Path) -> list[Page]:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(json.dumps(nb, ensure_ascii=False), encoding="utf-8")
     for name in ("CHANGELOG", "CONTRIBUTING"):
-        text = (ROOT/f"{name}.md").read_text(encoding="utf-8")
-        (folder/f"{name.lower()}.md").write_text(names.link(text), encoding="utf-8")
+        shutil.copy(ROOT/f"{name}.md", folder/f"{name.lower()}.md")
     return found

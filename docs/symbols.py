@@ -41,6 +41,15 @@ def aliases(source: str) -> dict[str, ast.AST]:
             if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and annotated(n.value)[1]}
 
 
+def flags(name: str, node: ast.AST | None, known: dict[str, ast.AST]) -> str:
+    "How a parameter of a command is written in a terminal."
+    node = known.get(text(node), node)
+    made = next((o for o in ast.walk(node or ast.Pass()) if isinstance(o, ast.Call) and text(o.func) in ("typer.Option", "typer.Argument")), None)
+    given = [o.value for o in made.args if isinstance(o, ast.Constant) and isinstance(o.value, str)] if made else []
+    if made and text(made.func) == "typer.Argument": return name.upper()
+    return ", ".join(given) or "--" + name.replace("_", "-")
+
+
 def annotated(node: ast.AST | None, known: dict[str, ast.AST] = {}) -> tuple[str, str]:
     "Type and help text of an annotation; only `Annotated`, or a known name for one, has the latter."
     node = known.get(text(node), node)
@@ -114,9 +123,9 @@ def entry(value: str, ticks: str = "") -> str:
     return f"{ticks}{value}{ticks}" if value else ""
 
 
-def table(rows: list[Parameter]) -> str:
+def table(rows: list[Parameter], first: str = "Parameter") -> str:
     "Name, type, default and meaning of each parameter; a column that would be empty is left out."
-    columns = [("Parameter", "name", "``"), ("Type", "type", "`"), ("Default", "default", "`"), ("Meaning", "meaning", "")]  # two ticks: no link
+    columns = [(first, "name", "``"), ("Type", "type", "`"), ("Default", "default", "`"), ("Meaning", "meaning", "")]  # two ticks: no link
     columns = [c for c in columns if any(getattr(r, c[1]) for r in rows)]
     lines = [[c[0] for c in columns], ["---"] * len(columns)] + [[entry(getattr(r, key), ticks) for _, key, ticks in columns] for r in rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
@@ -162,7 +171,11 @@ def function(node: Def, cell: Cell, of: str = "") -> str:
     if of and is_property(node): return directive("property", name, cell, [doc, back], (f":type: {annotation(node.returns)}",) if node.returns else ())
     marks = tuple(f":{m}:" for m in ("classmethod", "staticmethod") if m in decorators(node))
     signature = f"{name}({arguments(node, cell.known)})" + (f" -> {annotation(node.returns)}" if node.returns else "")
-    told = table(rows) if any(r.meaning or r.type for r in rows) else ""
+    command = any(d.startswith("app.") for d in decorators(node))
+    if command:
+        types = {a.arg: a.annotation for a in node.args.args}
+        for row in rows: row.name = flags(row.name, types[row.name], cell.known)
+    told = table(rows, "In a terminal" if command else "Parameter") if any(r.meaning or r.type for r in rows) else ""
     return directive("method" if of else "function", signature, cell, [doc, told, back], marks)
 
 

@@ -110,9 +110,9 @@ def _answers(ranker, query: str, k: int, mode: str|None = None) -> None:
         title = f'{row.doc_id}: {row.title}' if row.title else row.doc_id
         typer.echo(f"  {row.rank}. {row.score:7.2f}  {title}\n              {_excerpt(row.passage)}")
 
-# %% ../nbs/04a_cli.ipynb #fadfcc9f
+# %% ../nbs/04a_cli.ipynb #6e35693c
 SAMPLES = ('How can I split a path into a folder and a file name?', 'wait until a thread has finished its work',
-           'I open the archive and loop over its members, then I want to extract only one of them to another folder')
+           'I open the archive and loop over its members, then I want to extract only one of them to another folder')  # what `demo` asks
 
 @app.command()
 def demo(

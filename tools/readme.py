@@ -4,6 +4,7 @@ Markdown cells are taken as they are, their relative links moved from nbs/ to th
 their text outputs; a picture is told by its `fig-alt`. Cells of the build (`hide`, `export`, `default_exp`, `include: false`) are left out.
 """
 import difflib, posixpath, re, sys
+from html.parser import HTMLParser
 from pathlib import Path
 from fastcore.nbio import read_nb
 
@@ -37,7 +38,34 @@ def output(out: dict, alt: str) -> str:
     data = out["data"]
     if any(kind.startswith("image/") for kind in data): return f"*Figure: {alt}*" if alt else ""
     if "text/markdown" in data: return "".join(data["text/markdown"]).rstrip()
+    if "<table" in (html := "".join(data.get("text/html", ""))): return Table(html).markdown()
     return fenced(data.get("text/plain", ""))
+
+
+class Table(HTMLParser):
+    "The rows of an HTML table; the first is the head."
+    def __init__(self, html: str):
+        super().__init__()
+        self.rows, self.inside = [], False
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "tr": self.rows.append([])
+        if tag not in ("th", "td"): return
+        self.inside = True
+        self.rows[-1] += [""] * int(dict(attrs).get("colspan", 1))
+
+    def handle_endtag(self, tag):
+        if tag in ("th", "td"): self.inside = False
+
+    def handle_data(self, data):
+        if self.inside: self.rows[-1][-1] += data
+
+    def markdown(self) -> str:
+        "The same table in Markdown; cells that span rows leave the cells below them out, which fills up on the left."
+        width = max(map(len, self.rows))
+        lines = [[""] * (width - len(row)) + [" ".join(c.split()).replace("|", r"\|") for c in row] for row in self.rows]
+        return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], ["---"] * width, *lines[1:]])
 
 
 def fenced(text: str | list[str]) -> str:
