@@ -179,8 +179,9 @@ def colab():
 
 
 def errors():
-    "No stored output is an error."
+    "No stored output is an error or a warning."
     for where, out in outputs():
+        if out.get("name") == "stderr": yield f"{where} stores {''.join(out['text'])[:60]!r} on stderr: remove its cause"
         if out["output_type"] == "error":
             yield f"{where} stores {out['ename']}: repair the cell and run the notebook again"
 
