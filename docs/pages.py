@@ -1,5 +1,5 @@
 """From the notebooks in nbs/ to the pages that Sphinx renders: MyST notebooks with their stored outputs, nothing executed."""
-import copy, json, posixpath, re, shutil
+import copy, html, json, posixpath, re, shutil
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -154,7 +154,7 @@ def picture(svg: str, alt: str, where: str) -> str:
     body = re.sub(r'(<g id="patch_1">\s*<path [^>]*?)style="fill: #ffffff[^"]*"', r'\1style="fill: none"', body, count=1)
     body = re.sub(r'(<g id="patch_2">\s*<path [^>]*?)style="fill: #ffffff[^"]*"', r'\1style="fill: none"', body)
     body = body.replace("#000000", "currentColor").replace("#ffffff", "var(--pst-color-background)")
-    body = re.sub(r"<svg ", f'<svg role="img" aria-label="{alt}" ', body, count=1)
+    body = re.sub(r"<svg ", f'<svg role="img" aria-label="{html.escape(alt)}" ', body, count=1)
     return f'<figure class="plot">{body}</figure>'
 
 
@@ -171,11 +171,11 @@ def outputs(cell, where: str) -> list[dict]:
     return found
 
 
-def frame(html: str) -> str:
+def frame(table: str) -> str:
     "A pandas table without its own style, in a box that scrolls and can be reached by keyboard."
-    html = re.sub(r"<style.*?</style>", "", html, flags=re.S)
-    html = re.sub(r'<table border="1" ', "<table ", html).replace("<th></th>", "<td></td>")
-    return f'<div class="frame" tabindex="0" role="group" aria-label="table">{html}</div>'
+    table = re.sub(r"<style.*?</style>", "", table, flags=re.S)
+    table = re.sub(r'<table border="1" ', "<table ", table).replace("<th></th>", "<td></td>")
+    return f'<div class="frame" tabindex="0" role="group" aria-label="table">{table}</div>'
 
 
 def code(cell, page: Page, names: Names) -> list[dict]:

@@ -3,7 +3,7 @@
 A fresh environment gets what a notebook's own hidden install cell asks for and no more; the notebook then runs alone, in an empty
 folder. README's example and the `rank_bert` command are tried too. The last line is `N passed, N failed`.
 """
-import argparse, json, os, re, shlex, shutil, signal, subprocess, sys, tempfile, time, venv
+import argparse, json, os, re, shlex, signal, subprocess, sys, tempfile, time, venv
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
