@@ -3,13 +3,14 @@
 A check is a function that yields what is wrong, with the remedy; its name is the function's. It says `ok NAME` or
 `FAIL NAME: what and the remedy`, and the last line is `N passed, N failed`.
 """
-import ast, configparser, io, json, os, re, subprocess, sys, tarfile, tempfile, tokenize, tomllib, zipfile
+import ast, io, json, os, re, subprocess, sys, tarfile, tempfile, tokenize, tomllib, zipfile
 from itertools import chain, takewhile
 from pathlib import Path
 
 from fastcore.nbio import nb2str, nb_frontmatter, read_nb
 from IPython.core.inputtransformer2 import TransformerManager
 
+from packages import build, settings
 from stored import code_hash, stamped
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -87,12 +88,6 @@ def calls(node) -> str:
 def sentences(cells: list) -> str:
     "The prose of Markdown cells: what is neither heading, description line nor badge."
     return "\n".join(re.sub(r"^([#>].*|\[!\[.*)$", "", c.source, flags=re.M) for c in cells if c.cell_type == "markdown").strip()
-
-
-def settings() -> configparser.SectionProxy:
-    parser = configparser.ConfigParser(delimiters=["="], interpolation=None)
-    parser.read("settings.ini", encoding="utf-8")
-    return parser["DEFAULT"]
 
 
 def sources() -> dict[Path, bytes]:
@@ -298,10 +293,9 @@ def metadata():
 
 def wheel():
     "The built packages hold what they must and no more, and the sdist builds again."
-    from packages import build
     with tempfile.TemporaryDirectory() as folder:
-        built, source = build(Path(folder))
-        yield from in_wheel(zipfile.ZipFile(built))
+        wheel, source = build(Path(folder))
+        yield from in_wheel(zipfile.ZipFile(wheel))
         yield from in_sdist(tarfile.open(source))
 
 

@@ -1,9 +1,16 @@
-"""Build the wheel and the sdist from a copy of the tree, so that nothing of a build is left in it."""
-import shutil, subprocess, sys, tempfile
+"""The package's metadata, and its wheel and sdist, built from a copy of the tree so that nothing of a build is left in it."""
+import configparser, shutil, subprocess, sys, tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 UNWANTED = shutil.ignore_patterns(".git", ".venv*", "*.egg-info", "__pycache__", "build", "dist", "_*docs", "_proc", "shared", "node_modules")
+
+
+def settings() -> configparser.SectionProxy:
+    "The package's metadata, which settings.ini holds."
+    parser = configparser.ConfigParser(delimiters=["="], interpolation=None)
+    parser.read(ROOT/"settings.ini", encoding="utf-8")
+    return parser["DEFAULT"]
 
 
 def build(folder: Path) -> list[Path]:

@@ -3,10 +3,10 @@
 `check` says whether everything agrees with the tag, `build` writes dist/, `announce` makes the release page with the section of
 CHANGELOG.md (it needs `gh`, and dist/). All three check first; the last line of the checks is `N passed, N failed`.
 """
-import configparser, os, re, subprocess, sys
+import os, re, subprocess, sys
 from pathlib import Path
 
-from packages import build
+from packages import build, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -14,10 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def read(file: str) -> str: return (ROOT/file).read_text(encoding="utf-8")
 
 
-def version() -> str:
-    parser = configparser.ConfigParser(delimiters=["="], interpolation=None)
-    parser.read_string(read("settings.ini"))
-    return parser["DEFAULT"]["version"]
+def version() -> str: return settings()["version"]
 
 
 def section() -> tuple[str, str]:

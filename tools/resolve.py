@@ -3,18 +3,16 @@
 uv needs no settings; where packages come from elsewhere its own variables say so, not pip's settings. With `--lowest`, the oldest
 versions that settings.ini allows to users are tried. The last line is `N passed, N failed`.
 """
-import argparse, configparser, re, subprocess, sys
-from pathlib import Path
+import argparse, re, subprocess, sys
 
-ROOT = Path(__file__).resolve().parent.parent
+from packages import settings
+
 VERSIONS = ["3.11", "3.12", "3.13"]
 
 
 def requirements(dev: bool) -> list[str]:
     "What the package and its extras ask for, `dev` too or not."
-    parser = configparser.ConfigParser(delimiters=["="], interpolation=None)
-    parser.read(ROOT/"settings.ini", encoding="utf-8")
-    return [o for key, value in parser["DEFAULT"].items() if re.fullmatch(r"(\w+_)?requirements", key)
+    return [o for key, value in settings().items() if re.fullmatch(r"(\w+_)?requirements", key)
             and (dev or key != "dev_requirements") for o in value.split()]
 
 
