@@ -1,10 +1,8 @@
 "llms.txt and a Markdown copy of each page, for readers that are programs (llmstxt.org)."
-import sys
 from pathlib import Path
 
 from pages import Page, ROOT, SECTIONS, SITE, section
 
-sys.path.insert(0, str(ROOT/"tools"))
 import readme
 
 

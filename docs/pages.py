@@ -1,5 +1,5 @@
 """From the notebooks in nbs/ to the pages that Sphinx renders: MyST notebooks with their stored outputs, nothing executed."""
-import copy, html, json, posixpath, re, shutil
+import copy, html, json, posixpath, re, shutil, sys
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +9,9 @@ from fastcore.nbio import read_nb
 import symbols
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT/"tools"))
+from readme import visible
+
 SITE = "https://rank-bert.github.io/rank_bert/"
 REPO = "https://github.com/rank-bert/rank_bert"
 COLAB = "https://colab.research.google.com/github/rank-bert/rank_bert/blob/main/"
@@ -141,11 +144,6 @@ def levels(source: str) -> str:
     return re.sub(r"^####(?= )", "###", source, flags=re.M)
 
 
-def without_directives(source: str) -> str:
-    "Code as a reader should see it: no `#|` lines, no housekeeping magics."
-    return re.sub(r"^\s*(#\s*\|.*|%(config|matplotlib|load_ext|autoreload).*)\n?", "", source, flags=re.M).strip("\n")
-
-
 def picture(svg: str, alt: str, where: str) -> str:
     "An SVG that takes part in the page: named for screen readers, its black in the colour of the text."
     if not alt: raise SystemExit(f"{where} shows a picture without `#| fig-alt:`")
@@ -182,7 +180,7 @@ def code(cell, page: Page, names: Names) -> list[dict]:
     "What a page shows of a code cell: documentation and folded source of an export, else source and outputs."
     said = cell.directives
     if said.keys() & HIDDEN or said.get("eval") == "false" or said.get("include") == "false": return []
-    where, source = f"{page.path} cell {cell.id}", without_directives(cell.source)
+    where, source = f"{page.path} cell {cell.id}", visible(cell.source)
     if said.keys() & EXPORTS:
         found = symbols.document(cell.source, page.module, lambda text: names.link(text, page.module), page.aliases)
         folded = dict(cell_type="code", execution_count=None, metadata=dict(tags=["hide-input"]), source=source, outputs=[])

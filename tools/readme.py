@@ -25,10 +25,15 @@ def from_top(markdown: str, folder: str = "nbs") -> str:
     return "".join(p if p.startswith("```") else _link.sub(move, p) for p in parts)
 
 
-def code(source: str, language: str = "python") -> str:
-    "Fenced code, without its `#|` lines and housekeeping magics."
-    body = "\n".join(line for line in source.splitlines() if not re.match(r"\s*(#\s*\||%config)", line)).strip("\n")
-    return f"```{language}\n{body}\n```" if body.strip() else ""
+def visible(source: str) -> str:
+    "Code as a reader should see it: no `#|` lines, no housekeeping magics."
+    return re.sub(r"^\s*(#\s*\|.*|%(config|matplotlib|load_ext|autoreload).*)\n?", "", source, flags=re.M).strip("\n")
+
+
+def code(source: str) -> str:
+    "Fenced code."
+    body = visible(source)
+    return f"```python\n{body}\n```" if body.strip() else ""
 
 
 def output(out: dict, alt: str) -> str:
