@@ -1,4 +1,4 @@
-"""Ranking over the whole index, ranking within a batch, Barlow Twins, and distillation
+"""Ranking over the whole index or within a batch, Barlow Twins, labels and tags, distillation, and weights for several tasks
 
 Docs: https://rank-bert.github.io/rank_bert/losses.html.md"""
 
@@ -6,11 +6,16 @@ Docs: https://rank-bert.github.io/rank_bert/losses.html.md"""
 
 # %% auto #0
 __all__ = ['ranking_loss', 'best_passage', 'in_batch_loss', 'off_diagonal', 'cross_correlation', 'barlow_twins_loss',
-           'barlow_floor', 'distillation_loss']
+           'barlow_floor', 'distillation_loss', 'token_loss', 'multilabel_loss', 'hidden_cosine_loss', 'TripleLoss',
+           'triple_loss', 'UncertaintyWeights', 'gradient_norm_weights', 'gradient_conflict']
 
-# %% ../nbs/02_losses.ipynb #ff6bf8de
+# %% ../nbs/02_losses.ipynb #cb2935d4
+from typing import NamedTuple
+
+# %% ../nbs/02_losses.ipynb #01fa5d8c
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 # %% ../nbs/02_losses.ipynb #96bc74d5
 def _full(*tensors):
@@ -134,3 +139,153 @@ def distillation_loss(
     if student_logits.shape != teacher_logits.shape: raise ValueError(f'logits of student and teacher must agree in shape, not {_shape(student_logits, teacher_logits)}')
     student, teacher = (F.log_softmax(x / temperature, dim=-1).flatten(0, -2) for x in _full(student_logits, teacher_logits.detach()))
     return F.kl_div(student, teacher, log_target=True, reduction='batchmean') * temperature**2
+
+# %% ../nbs/02_losses.ipynb #3ed1e355
+def token_loss(
+    logits,         # (batch, tokens, labels), or (n, labels) of tokens picked beforehand
+    tags,           # (batch, tokens) integer label of each token, -100 where none counts; or (n,)
+) -> torch.Tensor:  # scalar, mean over the tokens that have a label
+    """Cross-entropy over the tokens that have a label, in float32 also inside autocast.
+
+    Raises ValueError when no token has one."""
+    if logits.ndim < 2 or logits.shape[:-1] != tags.shape:
+        raise ValueError(f'logits must be (batch, tokens, labels) and tags (batch, tokens), not {_shape(logits, tags)}')
+    counts, labels = tags != -100, logits.shape[-1]
+    tags = tags[counts].long()
+    if not len(tags): raise ValueError('no token of the batch has a label, all tags are -100: leave the batch out, or hide at least one token')
+    low, high = tags.min().item(), tags.max().item()
+    if low < 0 or high >= labels: raise ValueError(f'tags must lie between 0 and {labels - 1}, or be -100, but one is {low if low < 0 else high}')
+    return F.cross_entropy(_full(logits[counts])[0], tags)
+
+# %% ../nbs/02_losses.ipynb #c2e22c90
+def multilabel_loss(
+    logits,         # (batch, labels), above 0: rather yes
+    targets,        # (batch, labels) 1 where the label applies, 0 where not; between them for answers that are unsure
+) -> torch.Tensor:  # scalar, mean over texts and labels
+    "Binary cross-entropy of each label, in float32 also inside autocast. Targets outside 0 to 1 raise ValueError."
+    if logits.ndim != 2 or not logits.numel() or logits.shape != targets.shape:
+        raise ValueError(f'logits and targets must both be (batch, labels) and not empty, not {_shape(logits, targets)}')
+    logits = _full(logits)[0]
+    targets = targets.to(logits.dtype)
+    if not ((targets >= 0) & (targets <= 1)).all(): raise ValueError('targets must lie between 0 and 1: one column for each label, no class numbers, no -100')
+    return F.binary_cross_entropy_with_logits(logits, targets)
+
+# %% ../nbs/02_losses.ipynb #e12ef089
+def hidden_cosine_loss(
+    student_states,  # (batch, tokens, dim)
+    teacher_states,  # of the same shape; no gradient goes to the teacher
+    mask,            # (batch, tokens) true or 1 at real tokens
+) -> torch.Tensor:   # scalar from 0 to 2, mean over real tokens
+    """One minus the cosine of the states of student and teacher, in float32 also inside autocast.
+
+    Raises ValueError when no token is real."""
+    if student_states.ndim != 3 or student_states.shape != teacher_states.shape or mask.shape != student_states.shape[:-1]:
+        raise ValueError(f'states must both be (batch, tokens, dim) and mask (batch, tokens), not {_shape(student_states, teacher_states, mask)}')
+    real = mask > 0
+    if not real.any(): raise ValueError('no token of the batch is real: the mask is empty')
+    return 1 - F.cosine_similarity(*_full(student_states[real], teacher_states[real].detach()), dim=-1).mean()
+
+# %% ../nbs/02_losses.ipynb #a3c34801
+class TripleLoss(NamedTuple):
+    "Weighted sum of three terms, and the terms; a term of weight 0 is not computed and reads 0."
+    total: torch.Tensor   # scalar, the one with a gradient
+    soft: torch.Tensor    # scalar, the teacher's soft targets (`distillation_loss`)
+    mlm: torch.Tensor     # scalar, the hidden tokens (`token_loss`)
+    cosine: torch.Tensor  # scalar, direction of the states (`hidden_cosine_loss`)
+
+# %% ../nbs/02_losses.ipynb #f9eba384
+def _soft_targets(student, teacher, counts, temperature):
+    "`distillation_loss` over the tokens that count."
+    if student.ndim != 3 or student.shape != teacher.shape or counts.shape != student.shape[:-1]:
+        raise ValueError(f'logits of student and teacher must both be (batch, tokens, vocabulary), and labels and mask (batch, tokens), not {_shape(student, teacher, counts)}')
+    if not counts.any(): raise ValueError('no token for the soft targets: the mask is empty, or with masked_only all labels are -100')
+    return distillation_loss(student[counts], teacher[counts], temperature)
+
+def triple_loss(
+    student_logits,        # (batch, tokens, vocabulary) for a text with hidden tokens
+    teacher_logits,        # of the same shape, for the same text; no gradient goes to the teacher
+    labels,                # (batch, tokens) the token that was hidden, -100 elsewhere
+    student_states,        # (batch, tokens, dim) of the last layer
+    teacher_states,        # of the same shape
+    mask,                  # (batch, tokens) true or 1 at real tokens
+    weights=(5., 2., 1.),  # of soft targets, masked language modelling and cosine
+    temperature=2.0,       # of the soft targets
+    masked_only=False,     # soft targets of the hidden tokens only, instead of all real tokens
+) -> TripleLoss:           # total, soft, mlm, cosine
+    "Distillation, masked language modelling and direction of the states: Sanh et al. 2019, section 2."
+    if len(weights) != 3 or min(weights) < 0 or not any(weights):
+        raise ValueError(f'weights must be three numbers, for soft targets, masked language modelling and cosine, none negative and not all 0, not {weights}')
+    terms = (lambda: _soft_targets(student_logits, teacher_logits, labels != -100 if masked_only else mask > 0, temperature),
+             lambda: token_loss(student_logits, labels),
+             lambda: hidden_cosine_loss(student_states, teacher_states, mask))
+    terms = [term() if w else None for w, term in zip(weights, terms)]
+    total = sum(w * t for w, t in zip(weights, terms) if w)
+    return TripleLoss(total, *(total.new_zeros(()) if t is None else t.detach() for t in terms))
+
+# %% ../nbs/02_losses.ipynb #00c7264b
+class UncertaintyWeights(nn.Module):
+    "Sum of the losses of several tasks, each weighed by a learned variance: Kendall, Gal and Cipolla 2018, equations 7 and 10."
+    def __init__(self,
+        tasks,          # names of the tasks
+        regression=(),  # names of those whose loss is a squared error; the others are cross-entropies
+    ):
+        super().__init__()
+        self.tasks, self.regression = list(tasks), set(regression)
+        if not self.tasks or len(set(self.tasks)) < len(self.tasks): raise ValueError(f'tasks must be names, each once, not {self.tasks}')
+        if odd := sorted(self.regression - set(self.tasks)): raise ValueError(f'regression names {odd}, which are not among the tasks {self.tasks}')
+        self.log_variances = nn.ParameterList(nn.Parameter(torch.zeros(())) for _ in self.tasks)  # a list: a task may have any name
+
+    def forward(self,
+        losses,         # task name -> scalar loss; a task that this batch has not may be missing
+    ) -> torch.Tensor:  # scalar
+        "The weighted sum, in float32 also inside autocast."
+        if not losses or (odd := sorted(set(losses) - set(self.tasks))):
+            raise ValueError(f'losses must be of one or more of the tasks {self.tasks}, not of {odd if losses else "none"}')
+        total = 0.
+        for task, s in zip(self.tasks, self.log_variances):
+            if task not in losses: continue
+            if losses[task].numel() != 1: raise ValueError(f'the loss of {task!r} must be a scalar, not {_shape(losses[task])}')
+            total = total + (.5 if task in self.regression else 1.) * torch.exp(-s) * _full(losses[task])[0].reshape(()) + s / 2
+        return total
+
+    def weights(self) -> dict:  # task name -> number that its loss is multiplied by
+        "The weights as they stand."
+        return {task: (.5 if task in self.regression else 1.) * torch.exp(-s).item() for task, s in zip(self.tasks, self.log_variances)}
+
+# %% ../nbs/02_losses.ipynb #f99a407b
+def gradient_norm_weights(
+    norms,           # (tasks,) norm of the gradient of each *unweighted* loss, for instance in the last shared layer
+    losses,          # (tasks,) loss of each task now
+    initial_losses,  # (tasks,) loss of each task when training began
+    alpha=1.0,       # 0: all gradients alike; the larger, the harder pulls a task that lags behind
+) -> torch.Tensor:   # (tasks,) float32 on the CPU, summing to the number of tasks
+    "Weights under which the gradient norms are proportional to r**alpha: Chen et al. 2018, equation 1."
+    given = {'norms': norms, 'losses': losses, 'initial_losses': initial_losses}
+    values = {k: torch.tensor([float(x.detach() if torch.is_tensor(x) else x) for x in v], dtype=torch.float64) for k, v in given.items()}
+    if not len(values['norms']) or len(set(map(len, values.values()))) > 1:
+        raise ValueError(f'each task needs a norm, a loss and an initial loss, but there are {", ".join(f"{len(v)} {k}" for k, v in values.items())}')
+    for k, v in values.items():
+        wrong = ~((v > 0) & v.isfinite())
+        if wrong.any():
+            raise ValueError(f'{k} must be above 0 and finite, but that of task {int(wrong.int().argmax())} is {v[wrong][0].item():g}: leave that task out')
+    left = values['losses'] / values['initial_losses']
+    weights = (left / left.mean())**alpha / values['norms']
+    return (weights * len(weights) / weights.sum()).float()
+
+# %% ../nbs/02_losses.ipynb #74aa5b97
+def gradient_conflict(
+    grads_a,  # gradients of one loss, a tensor for each shared parameter; None where the loss does not reach it
+    grads_b,  # gradients of another loss for the same parameters
+) -> float:   # from -1 to 1; below 0 they conflict
+    """Cosine of two gradients, each flattened over all parameters.
+
+    Raises ValueError when one of them is zero or not finite: it has no direction."""
+    grads_a, grads_b = list(grads_a), list(grads_b)
+    if len(grads_a) != len(grads_b): raise ValueError(f'the gradients must be of the same parameters, not of {len(grads_a)} and {len(grads_b)}')
+    for i, (a, b) in enumerate(zip(grads_a, grads_b)):
+        if a is not None and b is not None and a.shape != b.shape: raise ValueError(f'the gradients of parameter {i} differ in shape: {_shape(a, b)}')
+    dot = lambda xs, ys: sum((x.float() * y.float()).sum().item() for x, y in zip(xs, ys) if x is not None and y is not None)
+    squares = [dot(g, g) for g in (grads_a, grads_b)]
+    for name, square in zip(('grads_a', 'grads_b'), squares):
+        if not 0 < square < float('inf'): raise ValueError(f'{name} is zero or not finite: it has no direction to compare')
+    return max(-1., min(1., dot(grads_a, grads_b) / (squares[0] * squares[1])**.5))

@@ -1,4 +1,4 @@
-"""accuracy@k, MAP, MRR and nDCG of a ranking, by query type, with intervals and paired tests
+"""accuracy@k, MAP, MRR and nDCG of a ranking, F1 of classes and of entities, rank correlation, with intervals and paired tests
 
 Docs: https://rank-bert.github.io/rank_bert/metrics.html.md"""
 
@@ -6,15 +6,16 @@ Docs: https://rank-bert.github.io/rank_bert/metrics.html.md"""
 
 # %% auto #0
 __all__ = ['METRICS', 'rank_documents', 'right_ranks', 'evaluate', 'bootstrap_interval', 'paired_test', 'summarise', 'compare',
-           'format_table']
+           'format_table', 'classification_metrics', 'correctness', 'spearman', 'spans', 'entity_f1']
 
-# %% ../nbs/02a_metrics.ipynb #59379213
+# %% ../nbs/02a_metrics.ipynb #0443fe37
 import re
 
 import numpy as np
 import pandas as pd
 import torch
-from scipy import sparse
+from scipy import sparse, stats
+from sklearn.metrics import f1_score, matthews_corrcoef
 
 # %% ../nbs/02a_metrics.ipynb #7eadf792
 def _as_scores(scores):
@@ -265,3 +266,107 @@ def format_table(
             if 'p' in one and one['p'].notna().all(): tests.append(line(f'{kind}: {ranker}', [f'{p:.4f}' for p in one['p']]))
     if tests: lines += ['', f'p-value against {tidy.attrs.get("baseline", "the baseline")}', *tests]
     return '\n'.join(lines)
+
+# %% ../nbs/02a_metrics.ipynb #02c73ea2
+def _plain(values, name):
+    "Numpy array of numbers from whatever holds them, without NaN."
+    if torch.is_tensor(values): values = values.detach().cpu().float() if values.is_floating_point() else values.detach().cpu()
+    values = np.asarray(values)
+    if values.dtype.kind not in 'biuf': raise ValueError(f'{name} must be numbers, not {values.dtype}')
+    bad = np.isnan(values.reshape(len(values), -1)).any(axis=1) if values.size else np.zeros(1, dtype=bool)
+    if bad.any(): raise ValueError(f'{name} contain NaN, the first in row {bad.argmax()}')
+    return values
+
+def _answers(scores, targets):
+    "Answers and targets, checked: class numbers `(n,)`, or booleans `(n, labels)` where the targets have columns."
+    scores, targets = _plain(scores, 'scores'), _plain(targets, 'targets')
+    if scores.ndim != 2 or scores.shape[1] < 2: raise ValueError(f'scores must be (n, classes) with two or more classes, not {scores.shape}')
+    if not len(scores) or len(scores) != len(targets): raise ValueError(f'{len(scores)} rows of scores but {len(targets)} targets: give one target a row, and at least one')
+    if targets.ndim != 1 and targets.shape != scores.shape:
+        raise ValueError(f'targets must be (n,) class numbers or (n, labels) of 0 and 1, here {scores.shape}, not {targets.shape}')
+    allowed = np.arange(scores.shape[1] if targets.ndim == 1 else 2)
+    wrong = ~np.isin(targets, allowed).reshape(len(targets), -1)
+    if wrong.any(): raise ValueError(f'targets must be whole numbers from 0 to {allowed[-1]}, but row {wrong.any(axis=1).argmax()} has {targets.reshape(wrong.shape)[wrong][0]:g}')
+    if targets.ndim == 1: return scores.argmax(axis=1), targets.astype(int)
+    if scores.min() < 0 or scores.max() > 1: raise ValueError('scores of several labels must be probabilities from 0 to 1: take the sigmoid of logits first')
+    return scores > .5, targets.astype(bool)
+
+# %% ../nbs/02a_metrics.ipynb #42d3abae
+def classification_metrics(
+    scores,        # (n, classes) scores, logits or probabilities; with several labels a text: (n, labels) probabilities
+    targets,       # (n,) class numbers, or (n, labels) of 0 and 1
+    labels=None,   # names of the columns, to have the F1 of each as well
+) -> pd.Series:    # accuracy, macro F1, Matthews; with several labels micro F1, macro F1, exact match; then 'F1 NAME' for each of `labels`
+    "How good the answers of a classifier are. A class without any target or answer has no F1 (NaN) and is left out of the macro F1."
+    answers, targets = _answers(scores, targets)
+    columns = np.shape(scores)[1]
+    if labels is not None and len(labels) != columns: raise ValueError(f'labels has {len(labels)} names but scores have {columns} columns')
+    if targets.ndim == 2 and not (targets.any() or answers.any()): raise ValueError('no text has a label, and none was answered: there is nothing to count')
+    f1 = lambda average: f1_score(targets, answers, labels=np.arange(columns), average=average, zero_division=np.nan)
+    each = f1(None)
+    if targets.ndim == 1: found = {'accuracy': np.mean(answers == targets), 'macro F1': np.nanmean(each), 'Matthews': matthews_corrcoef(targets, answers)}
+    else: found = {'micro F1': f1('micro'), 'macro F1': np.nanmean(each), 'exact match': np.mean((answers == targets).all(axis=1))}
+    return pd.Series(found | dict(zip([f'F1 {name}' for name in labels or ()], each)), dtype=float)
+
+# %% ../nbs/02a_metrics.ipynb #f3c33f38
+def correctness(
+    scores,        # (n, classes) scores, logits or probabilities; with several labels a text: (n, labels) probabilities
+    targets,       # (n,) class numbers, or (n, labels) of 0 and 1
+) -> np.ndarray:   # (n,) 1.0 where the answer is right, with several labels where all are, else 0.0
+    "Whether each text was answered rightly, to put an interval on the accuracy or to compare two classifiers."
+    answers, targets = _answers(scores, targets)
+    return (answers == targets).reshape(len(targets), -1).all(axis=1).astype(float)
+
+# %% ../nbs/02a_metrics.ipynb #0e11205d
+def spearman(
+    scores,   # (n,) scores of the pairs by a model
+    gold,     # (n,) scores of the same pairs by people
+) -> float:   # from -1 to 1
+    "Rank correlation of two lists of scores. Fewer than two pairs, or the same score for all, raise ValueError."
+    pair = {'scores': _plain(scores, 'scores'), 'gold': _plain(gold, 'gold')}
+    if any(v.ndim != 1 for v in pair.values()) or len(pair['scores']) != len(pair['gold']):
+        raise ValueError(f'scores and gold must be (n,) of the same length, not {pair["scores"].shape} and {pair["gold"].shape}')
+    if len(pair['gold']) < 2: raise ValueError(f'{len(pair["gold"])} pairs have no order: give at least two')
+    for name, v in pair.items():
+        if (v == v[0]).all(): raise ValueError(f'{name} are all {v[0]:g}: without an order there is no correlation')
+    return float(stats.spearmanr(pair['scores'], pair['gold']).statistic)
+
+# %% ../nbs/02a_metrics.ipynb #42b22d6e
+def spans(
+    tags,    # BIO tags of one text, one a word: 'O', 'B-PER', 'I-PER', …
+) -> list:   # (type, number of the first word, number of the word after the last) of each name, in order
+    "The names in a text. Tags other than O, B-TYPE and I-TYPE raise ValueError."
+    found = []
+    for i, tag in enumerate(tags):
+        if not re.fullmatch('O|[BI]-.+', str(tag)): raise ValueError(f'tag {tag!r} of word {i} is none of O, B-TYPE and I-TYPE')
+        part, _, kind = str(tag).partition('-')
+        if part == 'I' and found and found[-1][0] == kind and found[-1][2] == i: found[-1] = kind, found[-1][1], i + 1
+        elif part != 'O': found.append((kind, i, i + 1))
+    return found
+
+# %% ../nbs/02a_metrics.ipynb #c9bcccf5
+def _names(texts, argument):
+    "The set of (text, type, start, end)."
+    found = set()
+    for i, tags in enumerate(texts):
+        try: found |= {(i, *span) for span in spans(tags)}
+        except ValueError as e: raise ValueError(f'{argument}, text {i}: {e}') from None
+    return found
+
+def entity_f1(
+    true,            # BIO tags of each text, a list of lists: `[['B-PER', 'O'], ...]`
+    predicted,       # the tags that a model gives the same words
+) -> pd.DataFrame:   # a row for each type, by name, and 'micro'; columns precision, recall, F1 and support (true names)
+    "Precision, recall and F1 of whole names, type and both ends exact. What has nothing to divide by is 0."
+    if len(true) != len(predicted): raise ValueError(f'{len(true)} texts are tagged in true but {len(predicted)} in predicted')
+    for i, (a, b) in enumerate(zip(true, predicted)):
+        if len(a) != len(b): raise ValueError(f'text {i} has {len(a)} tags in true but {len(b)} in predicted')
+    true, predicted = _names(true, 'true'), _names(predicted, 'predicted')
+    if not true: raise ValueError('true holds no name at all: there is nothing to find')
+    kinds = sorted({kind for _, kind, *_ in true | predicted})
+    share = lambda a, b: a / b if b else 0.
+    rows = {}
+    for row, some in [*((k, {k}) for k in kinds), ('micro', set(kinds))]:
+        right, t, p = (sum(name[1] in some for name in names) for names in (true & predicted, true, predicted))
+        rows[row] = dict(precision=share(right, p), recall=share(right, t), F1=share(2 * right, t + p), support=t)
+    return pd.DataFrame.from_dict(rows, orient='index')

@@ -1,4 +1,4 @@
-"""BERT variants by name, real weights or an error, and one `Encoder` call in front of them all
+"""BERT variants and their relatives by name, real weights or an error, and one `Encoder` call in front of them all
 
 Docs: https://rank-bert.github.io/rank_bert/models.html.md"""
 
@@ -7,44 +7,46 @@ Docs: https://rank-bert.github.io/rank_bert/models.html.md"""
 # %% auto #0
 __all__ = ['VARIANTS', 'ALIASES', 'OFFLINE_PACKAGES', 'GLUE_NUM_LABELS', 'POOLINGS', 'FAMILIES', 'Variant', 'get_variant',
            'variant_config', 'count_parameters', 'ModelNotFoundError', 'find_weights', 'quiet', 'get_pretrained_model',
-           'BertWrapper', 'get_wrapped_model', 'cls_pool', 'mean_pool', 'max_pool', 'weights_hash', 'Encoder',
-           'pad_batch', 'get_encoder']
+           'BertWrapper', 'get_wrapped_model', 'cls_pool', 'mean_pool', 'max_pool', 'weights_hash', 'Family', 'Encoder',
+           'get_encoder', 'pad_batch']
 
-# %% ../nbs/00_models.ipynb #999ce2bc
+# %% ../nbs/00_models.ipynb #7f717f30
 import hashlib
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 
-# %% ../nbs/00_models.ipynb #64cff197
+# %% ../nbs/00_models.ipynb #af49d426
 import torch
 from torch import nn
+from fastcore.basics import patch
 
-# %% ../nbs/00_models.ipynb #fb63a2fe
+# %% ../nbs/00_models.ipynb #150282c4
 from huggingface_hub import HfApi, snapshot_download, try_to_load_from_cache
 from huggingface_hub.constants import HF_HUB_OFFLINE
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, RepositoryNotFoundError
 from tokenizers import Tokenizer
-from transformers import (AutoModel, AutoModelForSequenceClassification, AutoTokenizer, BertConfig,
-                          BertForSequenceClassification, BertModel)
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer, PretrainedConfig
+from transformers.masking_utils import create_bidirectional_mask, create_bidirectional_sliding_window_mask
 from transformers.utils import logging
 
-# %% ../nbs/00_models.ipynb #b1734a3a
+# %% ../nbs/00_models.ipynb #f3401a78
 @dataclass(frozen=True)
 class Variant:
-    "The shape of a BERT and the place of its pretrained weights."
+    "The shape of an encoder and the place of its pretrained weights."
     hub_id: str  # where the pretrained weights live on the Hugging Face Hub
     layers: int  # transformer layers
     dim: int  # width of a token state
     heads: int  # attention heads a layer
     ffn: int  # width of the feed-forward part
     vocab: int = 30522  # word pieces
+    family: str = 'bert'  # one of `FAMILIES`
 
-# %% ../nbs/00_models.ipynb #040c3274
+# %% ../nbs/00_models.ipynb #0bbad0ad
 VARIANTS = {
     'tiny': Variant('google/bert_uncased_L-2_H-128_A-2', 2, 128, 2, 512),
     'mini': Variant('google/bert_uncased_L-4_H-256_A-4', 4, 256, 4, 1024),
@@ -53,9 +55,15 @@ VARIANTS = {
     'base': Variant('google-bert/bert-base-uncased', 12, 768, 12, 3072),
     'minilm': Variant('sentence-transformers/all-MiniLM-L6-v2', 6, 384, 12, 1536),
     'danish': Variant('Maltehb/danish-bert-botxo', 12, 768, 12, 3072, 32000),
+    'roberta': Variant('FacebookAI/roberta-base', 12, 768, 12, 3072, 50265, 'roberta'),
+    'distilbert': Variant('distilbert/distilbert-base-uncased', 6, 768, 12, 3072, 30522, 'distilbert'),
+    'albert': Variant('albert/albert-base-v2', 12, 768, 12, 3072, 30000, 'albert'),
+    'xlnet': Variant('xlnet/xlnet-base-cased', 12, 768, 12, 3072, 32000, 'xlnet'),
+    'modernbert': Variant('answerdotai/ModernBERT-base', 22, 768, 12, 1152, 50368, 'modernbert'),
 }  # name -> shape and Hub id
 ALIASES = {'prajjwal1/bert-tiny': 'tiny', 'prajjwal1/bert-mini': 'mini', 'prajjwal1/bert-small': 'small',
-           'prajjwal1/bert-medium': 'medium', 'bert-base-uncased': 'base', 'all-MiniLM-L6-v2': 'minilm'}  # other names -> variant
+           'prajjwal1/bert-medium': 'medium', 'bert-base-uncased': 'base', 'all-MiniLM-L6-v2': 'minilm', 'roberta-base': 'roberta',
+           'distilbert-base-uncased': 'distilbert', 'albert-base-v2': 'albert', 'xlnet-base-cased': 'xlnet'}  # other names -> variant
 
 # %% ../nbs/00_models.ipynb #868e6cb3
 def get_variant(
@@ -70,15 +78,21 @@ def get_variant(
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"unknown variant {name!r}; the variants are {', '.join(VARIANTS)}.{hint}")
 
-# %% ../nbs/00_models.ipynb #6427ea1e
+# %% ../nbs/00_models.ipynb #7e17f67c
+_OTHER_NAMES = {'distilbert': dict(intermediate_size='hidden_dim'),
+                'xlnet': dict(hidden_size='d_model', num_hidden_layers='n_layer', num_attention_heads='n_head', intermediate_size='d_inner')}
+_OWN_FIELDS = {'roberta': dict(max_position_embeddings=514, type_vocab_size=1), 'albert': dict(embedding_size=128)}
+
 def variant_config(
     name: str,  # a variant
-    **overrides,  # any field of `BertConfig`, e.g. `num_labels=3`
-) -> BertConfig:  # configuration, without weights
-    "The `BertConfig` of a variant."
+    **overrides,  # any field of its configuration, by BERT's name where BERT has it, e.g. `num_labels=3`
+) -> PretrainedConfig:  # configuration of its family, without weights
+    "The configuration of a variant."
     v = get_variant(name)
-    return BertConfig(**dict(vocab_size=v.vocab, hidden_size=v.dim, num_hidden_layers=v.layers, num_attention_heads=v.heads,
-                             intermediate_size=v.ffn) | overrides)
+    fields = dict(vocab_size=v.vocab, hidden_size=v.dim, num_hidden_layers=v.layers, num_attention_heads=v.heads, intermediate_size=v.ffn)
+    fields |= _OWN_FIELDS.get(v.family, {}) | overrides
+    if v.family == 'xlnet': fields.setdefault('d_head', fields['hidden_size']//fields['num_attention_heads'])
+    return AutoConfig.for_model(v.family, **{_OTHER_NAMES.get(v.family, {}).get(k, k): x for k, x in fields.items()})
 
 # %% ../nbs/00_models.ipynb #8f8d1b6d
 def count_parameters(
@@ -163,8 +177,10 @@ def quiet() -> Iterator[None]:
     finally:
         if shown: logging.enable_progress_bar()
 
-# %% ../nbs/00_models.ipynb #c6fb2427
+# %% ../nbs/00_models.ipynb #0aaefbb0
 GLUE_NUM_LABELS = {'sst2': 2, 'mrpc': 2, 'rte': 2, 'cola': 2, 'qqp': 2, 'qnli': 2, 'wnli': 2, 'mnli': 3, 'stsb': 1}  # task -> number of labels
+
+_NEW_HEADS = ('classifier', 'pre_classifier', 'head.', 'sequence_summary', 'logits_proj')  # what a classifier adds to its encoder, by family
 
 def _check_loaded(info: dict, new: tuple[str, ...], name) -> None:
     "Raise when a weight that should be pretrained was not in the file."
@@ -181,10 +197,10 @@ def get_pretrained_model(
     if task_name is not None and task_name not in GLUE_NUM_LABELS:
         raise ValueError(f"unknown GLUE task {task_name!r}; the tasks are {', '.join(GLUE_NUM_LABELS)}")
     num_labels = num_labels or GLUE_NUM_LABELS.get(task_name, 2)
-    if not pretrained: return BertForSequenceClassification(variant_config(model_name, num_labels=num_labels))
+    if not pretrained: return AutoModelForSequenceClassification.from_config(variant_config(model_name, num_labels=num_labels))
     with quiet(): model, info = AutoModelForSequenceClassification.from_pretrained(
         find_weights(model_name), num_labels=num_labels, dtype=torch.float32, output_loading_info=True)
-    _check_loaded(info, ('classifier',), model_name)
+    _check_loaded(info, _NEW_HEADS, model_name)
     return model
 
 # %% ../nbs/00_models.ipynb #96878258
@@ -215,7 +231,7 @@ def get_wrapped_model(
     "`get_pretrained_model` in a `BertWrapper`."
     return BertWrapper(get_pretrained_model(model_name, task_name, num_labels, pretrained))
 
-# %% ../nbs/00_models.ipynb #e5980ef8
+# %% ../nbs/00_models.ipynb #a29a4c7b
 def _check_mask(states: torch.Tensor, mask: torch.Tensor) -> None:
     if states.shape[:2] != mask.shape: raise ValueError(f"token states {tuple(states.shape)} and mask {tuple(mask.shape)} do not fit each other")
     empty = (mask.sum(1) == 0).nonzero().flatten()
@@ -224,10 +240,12 @@ def _check_mask(states: torch.Tensor, mask: torch.Tensor) -> None:
 def cls_pool(
     states: torch.Tensor,  # `(batch, tokens, dim)`
     mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
+    last: bool = False,  # the summary token is the last real one
 ) -> torch.Tensor:  # `(batch, dim)`
-    "The state of the first real token, whichever side the padding is on."
+    "The state of the first real token, or the last, whichever side the padding is on."
     _check_mask(states, mask)
-    return states[torch.arange(len(states), device=states.device), mask.int().argmax(1)]
+    at = mask.shape[1] - 1 - mask.int().flip(1).argmax(1) if last else mask.int().argmax(1)
+    return states[torch.arange(len(states), device=states.device), at]
 
 # %% ../nbs/00_models.ipynb #feb7003d
 def mean_pool(
@@ -263,35 +281,91 @@ def weights_hash(
         h.update(t.flatten().view(torch.uint8).numpy())
     return h.hexdigest()
 
-# %% ../nbs/00_models.ipynb #8cb8dae0
-FAMILIES = ('bert',)  # model types that `Encoder` takes
+# %% ../nbs/00_models.ipynb #d2fdbc8d
+@dataclass(frozen=True)
+class Family:
+    "What sets a family of encoders apart."
+    single: str  # special tokens around a text, in order, e.g. 'cls A sep'
+    pair: str  # and around two texts
+    embed: Callable  # `(model, ids, token types) -> states (batch, tokens, dim)` that go into the first layer
+    layers: Callable  # `model -> layers`, one for each depth
+    run: Callable  # `(model, layers, states, mask, token types) -> states`
+    after: tuple[str, ...] = ()  # modules of the model that follow the last layer
+    types: int = 1  # token types that the family tells apart; XLNet has a third for its summary token
+    summary_last: bool = False  # pads on the left, with the summary token last
 
+# %% ../nbs/00_models.ipynb #a0dce3c1
+def _run_plain(model, layers, states, mask, types):
+    attend = create_bidirectional_mask(config=model.config, inputs_embeds=states, attention_mask=mask)
+    for layer in layers: states = layer(states, attend)
+    return states
+
+def _run_modern(model, layers, states, mask, types):
+    make = dict(full_attention=create_bidirectional_mask, sliding_attention=create_bidirectional_sliding_window_mask)
+    kinds = {layer.attention_type for layer in layers}
+    attend = {k: make[k](config=model.config, inputs_embeds=states, attention_mask=mask) for k in kinds}
+    positions = torch.arange(states.shape[1], device=states.device).unsqueeze(0)
+    rotary = {k: model.rotary_emb(states, positions, k) for k in kinds}
+    for layer in layers: states = layer(states, attention_mask=attend[layer.attention_type], position_embeddings=rotary[layer.attention_type])
+    return states
+
+def _run_xlnet(model, layers, states, mask, types):
+    n, t = mask.shape
+    hidden = 1 - mask.T.to(states.dtype)  # (tokens, batch)
+    others = (hidden[None] - torch.eye(t, device=mask.device, dtype=states.dtype)[:, :, None] > 0).to(states.dtype).unsqueeze(-1)  # a token always sees itself
+    segments = nn.functional.one_hot((types.T[:, None] != types.T[None]).long(), 2).to(states.dtype)  # (tokens, tokens, batch, 2)
+    places = model.dropout(model.relative_positional_encoding(t, t, bsz=n, device=states.device).to(states.dtype))
+    states = states.transpose(0, 1)
+    for layer in layers: states = layer(states, None, attn_mask_h=others, attn_mask_g=None, r=places, seg_mat=segments)[0]
+    return states.transpose(0, 1)
+
+# %% ../nbs/00_models.ipynb #7ce83f71
+def _albert_layers(model):
+    "ALBERT's groups of layers, each as often as it is gone through."
+    groups, n = model.encoder.albert_layer_groups, model.config.num_hidden_layers
+    return [groups[i*len(groups)//n] for i in range(n)]
+
+_bert = dict(embed=lambda m, ids, types: m.embeddings(input_ids=ids, token_type_ids=types), layers=lambda m: list(m.encoder.layer), run=_run_plain, after=('pooler',))
+FAMILIES = {
+    'bert': Family('cls A sep', 'cls A sep B sep', types=2, **_bert),
+    'roberta': Family('cls A sep', 'cls A sep sep B sep', **_bert),
+    'distilbert': Family('cls A sep', 'cls A sep B sep', lambda m, ids, types: m.embeddings(ids), lambda m: list(m.transformer.layer), _run_plain),
+    'albert': Family('cls A sep', 'cls A sep B sep', lambda m, ids, types: m.encoder.embedding_hidden_mapping_in(m.embeddings(input_ids=ids, token_type_ids=types)),
+                     _albert_layers, _run_plain, ('pooler',), types=2),
+    'modernbert': Family('cls A sep', 'cls A sep B sep', lambda m, ids, types: m.embeddings(input_ids=ids), lambda m: list(m.layers), _run_modern, ('final_norm',)),
+    'xlnet': Family('A sep cls', 'A sep B sep cls', lambda m, ids, types: m.dropout(m.word_embedding(ids.T)).transpose(0, 1), lambda m: list(m.layer), _run_xlnet, types=3, summary_last=True),
+}  # model type of `transformers` -> family
+
+# %% ../nbs/00_models.ipynb #2cba1d7a
 class Encoder(nn.Module):
-    "A BERT and its tokenizer behind one call: `(ids, mask) -> (token states, mask)`."
+    "A BERT or a relative, and its tokenizer, behind one call: `(ids, mask) -> (token states, mask)`."
     def __init__(self,
         model: nn.Module,  # the bare transformer, without a task head
         tokenizer,  # its fast tokenizer
         name: str,  # what it is called in messages and saved files
     ):
         super().__init__()
-        if model.config.model_type not in FAMILIES:
-            raise ValueError(f"{name!r} is of the family {model.config.model_type!r}; the families are {', '.join(FAMILIES)}")
-        self.model, self.tokenizer, self.name = model, tokenizer, name
-        self.dim, self.max_tokens = model.config.hidden_size, model.config.max_position_embeddings
+        config = model.config
+        if config.model_type not in FAMILIES: raise ValueError(f"{name!r} is of the family {config.model_type!r}; the families are {', '.join(FAMILIES)}")
+        self.model, self.tokenizer, self.name, self.family = model, tokenizer, name, FAMILIES[config.model_type]
+        self.dim, most = config.hidden_size, config.max_position_embeddings
+        self.max_tokens = 2**20 if most < 1 else most - config.pad_token_id - 1 if config.model_type == 'roberta' else most  # XLNet has no limit of its own
         self._pieces = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         self._pieces.no_truncation(), self._pieces.no_padding()  # saved tokenizers bring their own, and would cut silently
+        self._pieces.encode_special_tokens = True  # a text that spells [SEP] is a text
 
     def forward(self,
         ids: torch.Tensor,  # token ids `(batch, tokens)`
         mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
     ) -> tuple[torch.Tensor, torch.Tensor]:  # states `(batch, tokens, dim)`, mask
         "States of every token after the last layer."
-        return self.model(input_ids=ids, attention_mask=mask).last_hidden_state, mask
+        _check_mask(ids, mask)
+        return self.run(self.embed(ids, mask), mask, ids), mask
 
     @property
-    def layers(self) -> nn.ModuleList:
-        "The transformer layers, from the first to the last."
-        return self.model.encoder.layer
+    def layers(self) -> list[nn.Module]:
+        "The transformer layers, from the first to the last; ALBERT's one layer is there many times."
+        return self.family.layers(self.model)
 
     @property
     def device(self) -> torch.device:
@@ -302,71 +376,22 @@ class Encoder(nn.Module):
         "Name and shape, for `repr`."
         return f'{self.name!r}, layers={len(self.layers)}, dim={self.dim}'
 
-# %% ../nbs/00_models.ipynb #3bb30ef6
-from fastcore.basics import patch
-
-# %% ../nbs/00_models.ipynb #d5be6632
-def _as_text(text, i: int) -> str:
-    "`text` as something UTF-8 can carry: a lone surrogate becomes U+FFFD."
-    if not isinstance(text, str): raise TypeError(f"text {i} is {type(text).__name__}, not str")
-    return text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace') if not text.isascii() else text
-
-@patch
-def tokenize(self: Encoder,
-    texts: list[str],  # any number of texts
-    max_tokens: int = 256,  # longest list of ids, the two special tokens counted
-    keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
-) -> list[list[int]]:  # token ids with the special tokens, unpadded
-    "Token ids of each text, cut to `max_tokens` at the start or the end."
-    if keep not in ('start', 'end'): raise ValueError(f"keep is 'start' or 'end', not {keep!r}")
-    if not 3 <= max_tokens <= self.max_tokens: raise ValueError(f"max_tokens is {max_tokens}; {self.name!r} takes 3 to {self.max_tokens}")
-    if isinstance(texts, str): raise TypeError("texts is one str: pass a list of texts")
-    room = max_tokens - 2
-    cls, sep = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
-    pieces = self._pieces.encode_batch_fast([_as_text(t, i) for i, t in enumerate(texts)], add_special_tokens=False)
-    return [[cls, *(p.ids[:room] if keep == 'start' else p.ids[-room:]), sep] for p in pieces]
-
-# %% ../nbs/00_models.ipynb #f5a994e2
-def pad_batch(
-    ids: list[list[int]],  # token ids of each text
-    pad_id: int = 0,  # id of the padding token
-    length: int|None = None,  # pad to this many tokens; the longest by default
-) -> tuple[torch.Tensor, torch.Tensor]:  # ids and mask, both `(batch, tokens)`
-    "Lists of token ids as one padded tensor and its mask."
-    lengths = torch.tensor([len(i) for i in ids])
-    length = length or int(lengths.max())
-    mask = (torch.arange(length) < lengths[:, None]).long()
-    padded = torch.full((len(ids), length), pad_id)
-    padded[mask.bool()] = torch.tensor([i for row in ids for i in row])
-    return padded, mask
-
-# %% ../nbs/00_models.ipynb #2ccddd8e
-@patch
-def pool(self: Encoder,
-    states: torch.Tensor,  # `(batch, tokens, dim)`
-    mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
-    how: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
-) -> torch.Tensor:  # `(batch, dim)`
-    "One vector a text; raises `ValueError` for an unknown pooling or a backbone without a pooler."
-    if how in POOLINGS: return POOLINGS[how](states, mask)
-    if how != 'pooler': raise ValueError(f"unknown pooling {how!r}; the poolings are {', '.join(POOLINGS)}, pooler")
-    if self.model.pooler is None: raise ValueError(f"{self.name!r} has no pooler; use one of {', '.join(POOLINGS)}")
-    return self.model.pooler(cls_pool(states, mask).unsqueeze(1))
-
-# %% ../nbs/00_models.ipynb #00ea4027
+# %% ../nbs/00_models.ipynb #e6a9341a
 def _random_encoder(name: str, tokenizer, seed: int, overrides: dict) -> Encoder:
     tokenizer = tokenizer or AutoTokenizer.from_pretrained(find_weights('minilm'))
+    special = dict(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, cls_token_id=tokenizer.cls_token_id, sep_token_id=tokenizer.sep_token_id,
+                   bos_token_id=tokenizer.cls_token_id, eos_token_id=tokenizer.sep_token_id)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = BertModel(variant_config(name, **dict(vocab_size=len(tokenizer)) | overrides))
-    return Encoder(model.eval(), tokenizer, f'random {name}')
+        model = AutoModel.from_config(variant_config(name, **special | overrides))
+    return Encoder(model, tokenizer, f'random {name}').eval()
 
 def get_encoder(
     name: str|Path = 'minilm',  # variant, folder, or Hub id
     pretrained: bool = True,  # `False` gives random weights, only for a variant
     tokenizer=None,  # tokenizer of a random encoder; the English one of `minilm` by default
     seed: int = 0,  # seed of random weights
-    **overrides,  # fields of `BertConfig`, for a random encoder
+    **overrides,  # fields of its configuration, for a random encoder
 ) -> Encoder:  # in evaluation mode
     "The encoder called `name`, on its pretrained weights; raises `ModelNotFoundError` when there are none."
     if not pretrained: return _random_encoder(name, tokenizer, seed, overrides)
@@ -374,5 +399,129 @@ def get_encoder(
     folder = find_weights(name)
     with quiet(): model, info = AutoModel.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
     _check_loaded(info, ('pooler',), name)
-    if any(k.startswith('pooler') for k in info['missing_keys']): model.pooler = None
-    return Encoder(model.eval(), AutoTokenizer.from_pretrained(folder), str(name))
+    if any(k.startswith('pooler') for k in info['missing_keys']): model.pooler = None  # ALBERT's too: a random one is none
+    return Encoder(model, AutoTokenizer.from_pretrained(folder), str(name)).eval()
+
+# %% ../nbs/00_models.ipynb #ac83f66b
+def _as_text(text, i: int) -> str:
+    "`text` as something UTF-8 can carry: a lone surrogate becomes U+FFFD."
+    if not isinstance(text, str): raise TypeError(f"text {i} is {type(text).__name__}, not str")
+    return text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace') if not text.isascii() else text
+
+def _cut(ids: list[int], room: int, keep: str) -> list[int]: return ids[:room] if keep == 'start' else ids[len(ids) - min(room, len(ids)):]
+
+@patch
+def tokenize(self: Encoder,
+    texts: list[str],  # any number of texts
+    max_tokens: int = 256,  # longest list of ids, special tokens counted
+    keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
+    pairs: list[str]|None = None,  # a second text for each
+) -> list[list[int]]:  # token ids with the special tokens, unpadded
+    "Token ids of each text or pair, cut to `max_tokens`; of a pair the longer text is cut first."
+    if keep not in ('start', 'end'): raise ValueError(f"keep is 'start' or 'end', not {keep!r}")
+    if isinstance(texts, str) or isinstance(pairs, str): raise TypeError("texts or pairs is one str: pass a list of texts")
+    if pairs is not None and len(pairs) != len(texts): raise ValueError(f"{len(texts)} texts and {len(pairs)} pairs: each text needs one")
+    order = (self.family.single if pairs is None else self.family.pair).split()
+    room = max_tokens - sum(o in ('cls', 'sep') for o in order)
+    if not (1 if pairs is None else 2) <= room <= self.max_tokens - max_tokens + room:
+        raise ValueError(f"max_tokens is {max_tokens}; {self.name!r} takes {max_tokens - room + (1 if pairs is None else 2)} to {self.max_tokens}")
+    special = dict(cls=[self.tokenizer.cls_token_id], sep=[self.tokenizer.sep_token_id])
+    a, b = (None if t is None else self._pieces.encode_batch_fast([_as_text(x, i) for i, x in enumerate(t)], add_special_tokens=False) for t in (texts, pairs))
+    def row(i):
+        one, two = a[i].ids, [] if b is None else b[i].ids
+        one = _cut(one, max(room - len(two), (room + (len(one) > len(two)))//2), keep)  # of two long texts each gets half
+        parts = special | dict(A=one, B=_cut(two, room - len(one), keep))
+        return [t for o in order for t in parts[o]]
+    return [row(i) for i in range(len(texts))]
+
+# %% ../nbs/00_models.ipynb #d5cb3e6b
+def pad_batch(
+    ids: list[list[int]],  # token ids of each text
+    pad_id: int = 0,  # id of the padding token
+    length: int|None = None,  # pad to this many tokens; the longest by default
+    left: bool = False,  # padding before the tokens, not after
+) -> tuple[torch.Tensor, torch.Tensor]:  # ids and mask, both `(batch, tokens)`
+    "Lists of token ids as one padded tensor and its mask."
+    lengths = torch.tensor([len(i) for i in ids])
+    length, most = length or int(lengths.max()), int(lengths.max())
+    if length < most: raise ValueError(f"length is {length}, and a text has {most} tokens: cut texts in tokenize")
+    mask = (torch.arange(length) < lengths[:, None]).long()
+    if left: mask = mask.flip(1)
+    padded = torch.full((len(ids), length), pad_id)
+    padded[mask.bool()] = torch.cat([torch.as_tensor(row, dtype=torch.int64) for row in ids])
+    return padded, mask
+
+# %% ../nbs/00_models.ipynb #a71bff81
+@patch
+def pad(self: Encoder,
+    ids: list[list[int]],  # token ids of each text
+    length: int|None = None,  # pad to this many tokens; the longest by default
+) -> tuple[torch.Tensor, torch.Tensor]:  # ids and mask, both `(batch, tokens)`
+    "`pad_batch` on the side and with the token of the encoder's family."
+    return pad_batch(ids, self.tokenizer.pad_token_id, length, left=self.family.summary_last)
+
+# %% ../nbs/00_models.ipynb #9682b18d
+@patch
+def _types(self: Encoder, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    "0 for the tokens of the first text, 1 for those of the second, 2 for XLNet's summary token `(batch, tokens)`."
+    ends = (ids == self.tokenizer.sep_token_id).long()
+    most = min(self.family.types, getattr(self.model.config, 'type_vocab_size', 3)) - 1
+    types = (ends.cumsum(1) - ends).clamp(max=min(most, 1))
+    return types.masked_fill(ids == self.tokenizer.cls_token_id, most)*mask if self.family.summary_last else types*mask
+
+@patch
+def embed(self: Encoder,
+    ids: torch.Tensor,  # token ids `(batch, tokens)`
+    mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
+) -> torch.Tensor:  # `(batch, tokens, dim)`
+    "The states that go into the first layer."
+    return self.family.embed(self.model, ids, self._types(ids, mask))
+
+# %% ../nbs/00_models.ipynb #ceba29f6
+@patch
+def run(self: Encoder,
+    states: torch.Tensor,  # `(batch, tokens, dim)` after `start` layers
+    mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
+    ids: torch.Tensor,  # token ids `(batch, tokens)`; XLNet's layers ask which text a token is of
+    start: int = 0,  # layers that the states have gone through
+    stop: int|None = None,  # layers that they will have gone through; all by default
+) -> torch.Tensor:  # `(batch, tokens, dim)`
+    "States through the layers `start` to `stop`; what follows the last layer is part of it."
+    n = len(self.layers)
+    stop = n if stop is None else stop
+    if not 0 <= start <= stop <= n: raise ValueError(f"start is {start} and stop is {stop}; {self.name!r} has layers 0 to {n}")
+    if start == stop: return states
+    states = self.family.run(self.model, self.layers[start:stop], states, mask, self._types(ids, mask))
+    if stop == n and 'final_norm' in self.family.after: states = self.model.final_norm(states)
+    return self.model.dropout(states.transpose(0, 1)).transpose(0, 1) if stop == n and self.family.summary_last else states
+
+# %% ../nbs/00_models.ipynb #5ccfc102
+@patch(as_prop=True)
+def poolings(self: Encoder) -> tuple[str, ...]:
+    "The poolings that this encoder can do."
+    return (*POOLINGS, 'pooler') if getattr(self.model, 'pooler', None) is not None else tuple(POOLINGS)
+
+# %% ../nbs/00_models.ipynb #ee7fe820
+@patch
+def pool(self: Encoder,
+    states: torch.Tensor,  # `(batch, tokens, dim)`
+    mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
+    how: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
+) -> torch.Tensor:  # `(batch, dim)`
+    "One vector a text; raises `ValueError` for a pooling that is unknown or that the encoder lacks."
+    if how not in (*POOLINGS, 'pooler'): raise ValueError(f"unknown pooling {how!r}; the poolings are {', '.join(POOLINGS)}, pooler")
+    if how not in self.poolings: raise ValueError(f"{self.name!r} has no pooler; use one of {', '.join(POOLINGS)}")
+    if how == 'cls': return cls_pool(states, mask, self.family.summary_last)
+    if how in POOLINGS: return POOLINGS[how](states, mask)
+    summary, model = cls_pool(states, mask), self.model
+    return model.pooler_activation(model.pooler(summary)) if hasattr(model, 'pooler_activation') else model.pooler(summary.unsqueeze(1))
+
+# %% ../nbs/00_models.ipynb #f68a1874
+@patch
+def groups(self: Encoder) -> list[list[nn.Parameter]]:  # embeddings, layer 1, ..., last layer with what follows it
+    "The parameters by depth, each once."
+    last = [getattr(self.model, n) for n in self.family.after if getattr(self.model, n) is not None]
+    depths = [[p for m in modules for p in m.parameters()] for modules in [[l] for l in self.layers[:-1]] + [[self.layers[-1], *last]]]
+    home = {p: i for i, ps in enumerate(depths) for p in ps}
+    below = [p for p in self.model.parameters() if p not in home]
+    return [below] + [list(dict.fromkeys(p for p in ps if home[p] == i)) for i, ps in enumerate(depths)]

@@ -1,4 +1,4 @@
-"""Small real things for every notebook that tests: a BERT of 25 thousand parameters with its own vocabulary, and queries whose answers are known
+"""Small real things for every notebook that tests: a BERT of 18 thousand parameters or one of its relatives, with a vocabulary of its own, and queries whose answers are known
 
 Docs: https://rank-bert.github.io/rank_bert/testing.html.md"""
 
@@ -14,8 +14,8 @@ import random
 import pandas as pd
 from transformers import BertTokenizerFast
 
-# %% ../nbs/00c_testing.ipynb #766eae22
-from .models import Encoder, quiet, get_encoder
+# %% ../nbs/00c_testing.ipynb #58a7b73a
+from .models import FAMILIES, Encoder, quiet, get_encoder
 from .data import RankingData, ranking_data
 
 # %% ../nbs/00c_testing.ipynb #b54c8a57
@@ -43,17 +43,23 @@ def synth_ranking(
     relevance = queries[['query_id', 'doc_id']].assign(grade=1.)
     return ranking_data(documents, queries.drop(columns='doc_id'), relevance, name='synthetic')
 
-# %% ../nbs/00c_testing.ipynb #ffab6cf3
+# %% ../nbs/00c_testing.ipynb #620b9085
+_FAMILY_FIELDS = {'roberta': dict(max_position_embeddings=513), 'albert': dict(embedding_size=8), 'modernbert': dict(local_attention=8)}  # RoBERTa loses one position
+
 def tiny_encoder(
     seed: int = 0,  # seed of the weights
-    **overrides,  # fields of `BertConfig`, over the tiny ones
+    family: str = 'bert',  # a key of `FAMILIES`
+    **overrides,  # fields of its configuration, over the tiny ones, by BERT's name where BERT has it
 ) -> Encoder:  # random, in evaluation mode
-    "A random BERT of two layers and 16 dimensions with a vocabulary of its own; about 25 thousand parameters."
+    "A random encoder of two layers and 16 dimensions with a vocabulary of its own; a BERT has about 18 thousand parameters."
+    if family not in FAMILIES: raise ValueError(f"unknown family {family!r}; the families are {', '.join(FAMILIES)}")
     words = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', *_COMMON, *(w for t in range(30) for w in _topic_words(t))]
     letters = [p + c for c in 'abcdefghijklmnopqrstuvwxyz0123456789.,?!' for p in ('', '##')]
     vocab = {w: i for i, w in enumerate(dict.fromkeys(words + letters))}
-    config = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, max_position_embeddings=512)
-    return get_encoder('tiny', pretrained=False, tokenizer=BertTokenizerFast(vocab=vocab), seed=seed, **config | overrides)
+    config = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32)
+    if family != 'xlnet': config['max_position_embeddings'] = 512  # XLNet has no limit to set
+    config |= _FAMILY_FIELDS.get(family, {}) | overrides
+    return get_encoder('tiny' if family == 'bert' else family, pretrained=False, tokenizer=BertTokenizerFast(vocab=vocab), seed=seed, **config)
 
 # %% ../nbs/00c_testing.ipynb #4dd07c33
 def save_encoder(
