@@ -8,7 +8,7 @@ Docs: https://rank-bert.github.io/rank_bert/features.html.md"""
 __all__ = ['BLOCK', 'STATES_BYTES', 'best_device', 'best_dtype', 'progress_bar', 'encode', 'StoreError', 'default_store',
            'encoder_hash', 'Features', 'FeatureStore', 'States']
 
-# %% ../nbs/00b_features.ipynb #6937785f
+# %% ../nbs/00b_features.ipynb #ae089a17
 import errno
 import hashlib
 import json
@@ -19,6 +19,7 @@ import uuid
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -95,20 +96,20 @@ class _Plain:
         with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
             return self.encoder.run(self.encoder.embed(ids, mask), mask, ids, 0, layer)
 
-# %% ../nbs/00b_features.ipynb #6edafcd2
+# %% ../nbs/00b_features.ipynb #bd3d2b3a
 def _is_plain_bert(encoder: Encoder) -> bool:
-    "Whether every weight of the layers is where `_FusedBert` looks for it."
-    parts = (m for layer in encoder.layers for m in layer.modules() if next(m.parameters(recurse=False), None) is not None)
-    return encoder.model.config.model_type == 'bert' and all(type(m) in (nn.Linear, nn.LayerNorm) for m in parts)
+    "Whether every weight of the layers is where `_FusedBert` looks for it, and nothing hooks into them."
+    def usual(m): return not (m._forward_pre_hooks or m._forward_hooks) and (type(m) in (nn.Linear, nn.LayerNorm) or next(m.parameters(recurse=False), None) is None)
+    return encoder.model.config.model_type == 'bert' and all(usual(m) for layer in encoder.layers for m in layer.modules())
 
 _plans = WeakKeyDictionary()
 
 def _plan(encoder: Encoder, dtype: torch.dtype, device: torch.device) -> _FusedBert|_Plain:
     "The fastest way through the encoder's layers, made anew whenever a weight has changed since the last call; dropout is off."
     if encoder.training: encoder.eval()
-    state = (dtype, device, *((p.data_ptr(), p._version) for p in encoder.model.parameters()))
-    if encoder not in _plans or _plans[encoder][0] != state:
-        _plans[encoder] = state, (_FusedBert if _is_plain_bert(encoder) else _Plain)(encoder, dtype, device)
+    way = _FusedBert if _is_plain_bert(encoder) else _Plain
+    state = (way, dtype, device, *((p.data_ptr(), p._version) for p in encoder.model.parameters()))
+    if encoder not in _plans or _plans[encoder][0] != state: _plans[encoder] = state, way(encoder, dtype, device)
     return _plans[encoder][1]
 
 # %% ../nbs/00b_features.ipynb #c54a337d
@@ -366,13 +367,30 @@ def _block(self: FeatureStore, texts: list[str], pairs: list[str]|None, keys: np
     finally:
         if done.any(): _publish(rows[done], space)
 
-# %% ../nbs/00b_features.ipynb #2a8f32df
+# %% ../nbs/00b_features.ipynb #8f5ddb8c
 def _prefix_hash(encoder: Encoder, layer: int) -> str:
     "SHA-256 over the weights of the embeddings and the first layers."
     h = hashlib.sha256(f'{encoder.model.config.model_type} {layer}'.encode())
     for p in (p for group in encoder.groups()[:layer + 1] for p in group): h.update(p.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return h.hexdigest()
 
+# %% ../nbs/00b_features.ipynb #5b3438ef
+@lru_cache(maxsize=None)
+def _is_whole(path: Path, changed: int) -> bool:
+    "Whether a file still has the bytes it was named by, looked at once for each time that it changed: files of states are large."
+    with open(path, 'rb') as f: return hashlib.file_digest(f, 'sha256').hexdigest() == path.stem
+
+def _open_states(path: Path) -> dict[str, np.ndarray]|None:
+    "The arrays of a file of states, memory-mapped; removed with a warning when its bytes are not those it was written with."
+    if not _is_whole(path, path.stat().st_mtime_ns):
+        warnings.warn(f"{path.name[:12]}... in the feature store is damaged; it is removed and its texts are encoded again", stacklevel=2)
+        path.unlink(missing_ok=True)
+        return None
+    with open(path, 'rb') as f: size = int.from_bytes(f.read(8), 'little'); header = json.loads(f.read(size))
+    types = dict(U64='<u8', I64='<i8', BF16='<u2', F32='<f4')
+    return {name: np.memmap(path, types[h['dtype']], 'r', 8 + size + h['data_offsets'][0], tuple(h['shape'])) for name, h in header.items()}
+
+# %% ../nbs/00b_features.ipynb #ced57cf8
 class States:
     "Token states `(tokens, dim)` of many texts, memory-mapped until rows are taken by index."
     def __init__(self,
@@ -397,21 +415,29 @@ class States:
         rows = np.array(s['states'][s['first'][row]:s['first'][row + 1]])
         return torch.from_numpy(rows).view(torch.bfloat16) if rows.dtype == np.uint16 else torch.from_numpy(rows)
 
-# %% ../nbs/00b_features.ipynb #a55039ef
-def _open_states(path: Path) -> dict[str, np.ndarray]|None:
-    "The arrays of a file of states, memory-mapped; removed with a warning when its bytes are not those it was written with."
-    with open(path, 'rb') as f: digest = hashlib.file_digest(f, 'sha256').hexdigest()
-    if digest != path.stem:
-        warnings.warn(f"{path.name[:12]}... in the feature store is damaged; it is removed and its texts are encoded again", stacklevel=2)
-        path.unlink(missing_ok=True)
-        return None
-    with open(path, 'rb') as f: size = int.from_bytes(f.read(8), 'little'); header = json.loads(f.read(size))
-    types = dict(U64='<u8', I64='<i8', BF16='<u2', F32='<f4')
-    return {name: np.memmap(path, types[h['dtype']], 'r', 8 + size + h['data_offsets'][0], tuple(h['shape'])) for name, h in header.items()}
-
-# %% ../nbs/00b_features.ipynb #95fa8091
+# %% ../nbs/00b_features.ipynb #ca33528d
 STATES_BYTES = 100_000_000  # states that are computed before they are written to one file
 
+def _cut_by_size(rows: np.ndarray, sizes: list[int], most: int) -> list[np.ndarray]:
+    "Rows in runs of at most `most` in total size, at least one each."
+    ends = np.cumsum(sizes)
+    return np.split(rows, np.flatnonzero(np.diff(ends//most)) + 1) if len(rows) else []
+
+@patch
+def _states_block(self: FeatureStore, ids: list[list[int]], keys: np.ndarray, space: Path, encoder: Encoder, layer: int, dtype, device, budget: int, bar) -> None:
+    "Compute the states of some texts and publish them as one file."
+    first = np.concatenate([[0], np.cumsum([len(i) for i in ids])])
+    states, plan = torch.empty(int(first[-1]), encoder.dim, dtype=dtype), _plan(encoder, dtype, device)
+    for rows in length_batches([len(i) for i in ids], budget):
+        batch, mask = encoder.pad([ids[r] for r in rows])
+        real = plan(batch, mask, layer)[mask.bool().to(device)].to('cpu', dtype)
+        if not real.isfinite().all(): raise ValueError(f"a state of {encoder.name!r} is NaN or infinite. Check the weights, or pass dtype=torch.float32.")
+        for r, part in zip(rows, real.split([len(ids[r]) for r in rows])): states[first[r]:first[r + 1]] = part
+        self.computed += len(rows)
+        bar.update(len(rows))
+    _publish(save(dict(key=torch.from_numpy(keys.copy()), first=torch.from_numpy(first), states=states)), space, 'safetensors')
+
+# %% ../nbs/00b_features.ipynb #42e57138
 @patch
 def states(self: FeatureStore,
     ids: Sequence[list[int]],  # token ids of each text, from `Encoder.tokenize`
@@ -436,23 +462,3 @@ def states(self: FeatureStore,
             self._states_block([ids[int(r)] for r in rows], keys[rows], space, encoder, layer, dtype, device, budget, bar)
     if len(missing): shards = [s for p in sorted(space.glob('*.safetensors')) if (s := _open_states(p)) is not None]
     return States(shards, _find(shards, keys), encoder.dim, encoder.family.summary_last)
-
-# %% ../nbs/00b_features.ipynb #888bac43
-def _cut_by_size(rows: np.ndarray, sizes: list[int], most: int) -> list[np.ndarray]:
-    "Rows in runs of at most `most` in total size, at least one each."
-    ends = np.cumsum(sizes)
-    return np.split(rows, np.flatnonzero(np.diff(ends//most)) + 1) if len(rows) else []
-
-@patch
-def _states_block(self: FeatureStore, ids: list[list[int]], keys: np.ndarray, space: Path, encoder: Encoder, layer: int, dtype, device, budget: int, bar) -> None:
-    "Compute the states of some texts and publish them as one file."
-    first = np.concatenate([[0], np.cumsum([len(i) for i in ids])])
-    states, plan = torch.empty(int(first[-1]), encoder.dim, dtype=dtype), _plan(encoder, dtype, device)
-    for rows in length_batches([len(i) for i in ids], budget):
-        batch, mask = encoder.pad([ids[r] for r in rows])
-        real = plan(batch, mask, layer)[mask.bool().to(device)].to('cpu', dtype)
-        if not real.isfinite().all(): raise ValueError(f"a state of {encoder.name!r} is NaN or infinite. Check the weights, or pass dtype=torch.float32.")
-        for r, part in zip(rows, real.split([len(ids[r]) for r in rows])): states[first[r]:first[r + 1]] = part
-        self.computed += len(rows)
-        bar.update(len(rows))
-    _publish(save(dict(key=torch.from_numpy(keys.copy()), first=torch.from_numpy(first), states=states)), space, 'safetensors')

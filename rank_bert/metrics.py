@@ -267,7 +267,7 @@ def format_table(
     if tests: lines += ['', f'p-value against {tidy.attrs.get("baseline", "the baseline")}', *tests]
     return '\n'.join(lines)
 
-# %% ../nbs/02a_metrics.ipynb #02c73ea2
+# %% ../nbs/02a_metrics.ipynb #2b4aad2c
 def _plain(values, name):
     "Numpy array of numbers from whatever holds them, without NaN."
     if torch.is_tensor(values): values = values.detach().cpu().float() if values.is_floating_point() else values.detach().cpu()
@@ -286,7 +286,9 @@ def _answers(scores, targets):
         raise ValueError(f'targets must be (n,) class numbers or (n, labels) of 0 and 1, here {scores.shape}, not {targets.shape}')
     allowed = np.arange(scores.shape[1] if targets.ndim == 1 else 2)
     wrong = ~np.isin(targets, allowed).reshape(len(targets), -1)
-    if wrong.any(): raise ValueError(f'targets must be whole numbers from 0 to {allowed[-1]}, but row {wrong.any(axis=1).argmax()} has {targets.reshape(wrong.shape)[wrong][0]:g}')
+    if wrong.any():
+        first = targets.reshape(wrong.shape)[wrong][0]
+        raise ValueError(f'targets must be whole numbers from 0 to {allowed[-1]}, but row {wrong.any(axis=1).argmax()} has {first:g}')
     if targets.ndim == 1: return scores.argmax(axis=1), targets.astype(int)
     if scores.min() < 0 or scores.max() > 1: raise ValueError('scores of several labels must be probabilities from 0 to 1: take the sigmoid of logits first')
     return scores > .5, targets.astype(bool)

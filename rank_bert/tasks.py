@@ -8,14 +8,17 @@ Docs: https://rank-bert.github.io/rank_bert/tasks.html.md"""
 __all__ = ['KINDS', 'AdamW', 'TaskModel', 'frozen_layers', 'TaskBatches', 'task_dl', 'FrozenPrefix', 'tag_accuracy', 'Kind',
            'frozen_groups', 'task_learner']
 
-# %% ../nbs/03b_tasks.ipynb #e681b9f0
+# %% ../nbs/03b_tasks.ipynb #e6c59fa0
 import hashlib
 import random
+import tempfile
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
-# %% ../nbs/03b_tasks.ipynb #35d72953
+# %% ../nbs/03b_tasks.ipynb #7d803208
 import numpy as np
 import torch
 from torch import nn
@@ -27,9 +30,10 @@ from fastai.data.core import DataLoaders
 from fastai.data.load import DataLoader
 from fastai.learner import AvgMetric, Learner, Metric
 from fastai.losses import BCEWithLogitsLossFlat, CrossEntropyLossFlat, MSELossFlat
-from fastai.metrics import F1Score, F1ScoreMulti, MatthewsCorrCoef, SpearmanCorrCoef, accuracy, accuracy_multi
+from fastai.metrics import ActivationType, MatthewsCorrCoef, SpearmanCorrCoef, accuracy, accuracy_multi, skm_to_fastai
 from fastai.optimizer import Optimizer
 from fastai.torch_core import set_seed
+from sklearn.metrics import f1_score
 
 # %% ../nbs/03b_tasks.ipynb #3ad952bc
 from .models import Encoder, get_encoder, pad_batch
@@ -39,7 +43,7 @@ from .texts import TextData, tokenize_rows
 from .heads import ClassificationHead, ScoreHead
 from .losses import token_loss
 
-# %% ../nbs/03b_tasks.ipynb #83383059
+# %% ../nbs/03b_tasks.ipynb #cceab3c7
 class AdamW(Optimizer):
     "AdamW with torch's fused step, which decays matrices only and leaves alone what has no gradient."
     def __init__(self,
@@ -57,25 +61,28 @@ class AdamW(Optimizer):
         for group in self.param_lists:
             for p in group: p.grad = None
 
-    def step(self, closure=None):
-        "One step of each group, its matrices with weight decay and its vectors without."
-        for group, hyper in zip(self.param_lists, self.hypers):
-            live = [p for p in group if p.grad is not None]
-            for decayed in (True, False):
-                if some := [p for p in live if self._decays(p) == decayed]: self._step(some, hyper, hyper['wd'] if decayed else 0.)
+# %% ../nbs/03b_tasks.ipynb #6711a803
+@patch
+def step(self: AdamW, closure=None) -> None:
+    "One step of each group, its matrices with weight decay and its vectors without."
+    for group, hyper in zip(self.param_lists, self.hypers):
+        live = [(p, p.ndim > 1 and self.state[p].get('do_wd', True)) for p in group if p.grad is not None]
+        self._step([p for p, decayed in live if decayed], hyper, hyper['wd'])
+        self._step([p for p, decayed in live if not decayed], hyper, 0.)
 
-    def _decays(self, p: nn.Parameter) -> bool: return p.ndim > 1 and self.state[p].get('do_wd', True)
+@patch
+def _step(self: AdamW, params: list[nn.Parameter], h: dict, wd: float) -> None:
+    for p in params:
+        if 'step' not in self.state[p]:
+            self.state[p] |= dict(step=torch.zeros((), device=p.device), grad_avg=torch.zeros_like(p), sqr_avg=torch.zeros_like(p))
+    states = [self.state[p] for p in params]
+    if not states: return
+    with torch.no_grad():
+        adamw(params, [p.grad for p in params], *([s[k] for s in states] for k in ('grad_avg', 'sqr_avg')), [], [s['step'] for s in states], fused=True,
+              amsgrad=False, beta1=h['mom'], beta2=h['sqr_mom'], lr=h['lr'], weight_decay=wd, eps=h['eps'], maximize=False)
+    torch.autograd.graph.increment_version(params)  # the fused step does not, and what was computed from the weights would not be seen to be old
 
-    def _step(self, params: list[nn.Parameter], h: dict, wd: float):
-        for p in params:
-            if 'step' not in self.state[p]:
-                self.state[p] |= dict(step=torch.zeros((), device=p.device), grad_avg=torch.zeros_like(p), sqr_avg=torch.zeros_like(p))
-        states = [self.state[p] for p in params]
-        with torch.no_grad():
-            adamw(params, [p.grad for p in params], *([s[k] for s in states] for k in ('grad_avg', 'sqr_avg')), [], [s['step'] for s in states], fused=True,
-                  amsgrad=False, beta1=h['mom'], beta2=h['sqr_mom'], lr=h['lr'], weight_decay=wd, eps=h['eps'], maximize=False)
-
-# %% ../nbs/03b_tasks.ipynb #b26adbcd
+# %% ../nbs/03b_tasks.ipynb #3a7c696e
 class TaskModel(nn.Module):
     "An encoder and its heads, from ids, from stored states or from stored vectors to the output of one head."
     def __init__(self,
@@ -98,16 +105,19 @@ class TaskModel(nn.Module):
         "The output of the head of `task`."
         return self.heads[self.task](x if mask is None else self.trunk(x, mask, states).float())
 
-    def trunk(self,
-        ids: torch.Tensor,  # token ids `(batch, tokens)`
-        mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
-        states: torch.Tensor|None = None,  # stored states `(batch, tokens, dim)`
-    ) -> torch.Tensor:  # `(batch, dim)`, or `(batch, tokens, dim)` for a task per token
-        "What the head of `task` takes."
-        with torch.autocast(ids.device.type, self.dtype, enabled=self.dtype != torch.float32):
-            states = self.encoder.embed(ids, mask) if states is None else states.float()
-            states = self.encoder.run(states, mask, ids, self.start or 0)
-            return states if self.task in self.per_token else self.encoder.pool(states, mask, self.pooling)
+# %% ../nbs/03b_tasks.ipynb #788b53bd
+@patch
+def trunk(self: TaskModel,
+    ids: torch.Tensor,  # token ids `(batch, tokens)`
+    mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
+    states: torch.Tensor|None = None,  # stored states `(batch, tokens, dim)`
+) -> torch.Tensor:  # `(batch, dim)`, or `(batch, tokens, dim)` for a task per token
+    "What the head of `task` takes."
+    with torch.autocast(ids.device.type, self.dtype, enabled=self.dtype != torch.float32):
+        done = 0 if states is None else self.start or 0
+        states = self.encoder.embed(ids, mask) if states is None else states.float()
+        states = self.encoder.run(states, mask, ids, done)
+        return states if self.task in self.per_token else self.encoder.pool(states, mask, self.pooling)
 
 # %% ../nbs/03b_tasks.ipynb #7c247e21
 def frozen_layers(
@@ -177,7 +187,7 @@ def _targets(self: TaskBatches, rows: list[int]) -> torch.Tensor:
     if self.data.kind != 'tags': return torch.as_tensor(self.data.targets[rows])
     return pad_batch([self.rows[1][r] for r in rows], -100, left=self.encoder.family.summary_last)[0]
 
-# %% ../nbs/03b_tasks.ipynb #6d8ca379
+# %% ../nbs/03b_tasks.ipynb #3510dbd8
 @patch
 def order(self: TaskBatches,
     bs: int,  # rows a batch
@@ -195,6 +205,7 @@ def order(self: TaskBatches,
     rng.shuffle(batches)
     return sum(batches + short, [])
 
+# %% ../nbs/03b_tasks.ipynb #6eddce95
 def task_dl(
     batches: TaskBatches,  # rows of one split
     bs: int = 32,  # rows a batch
@@ -203,14 +214,22 @@ def task_dl(
 ) -> DataLoader:
     "A fastai `DataLoader` over the batches of a split."
     rng = None if seed is None else random.Random(seed)
-    return DataLoader(batches, bs=bs, num_workers=0, get_idxs=lambda: batches.order(bs, rng), create_batch=batches.batch, device=torch.device(device or best_device()))
+    return DataLoader(batches, bs=bs, num_workers=0, get_idxs=lambda: batches.order(bs, rng), create_batch=lambda rows: batches.batch(rows), device=torch.device(device or best_device()))
 
-# %% ../nbs/03b_tasks.ipynb #3ae11249
+# %% ../nbs/03b_tasks.ipynb #52144af8
 def _digests(encoder: Encoder) -> dict[str, bytes]:
     "A digest of each parameter that gets no gradients, and of each buffer."
     still = {n: p for n, p in encoder.named_parameters() if not p.requires_grad} | dict(encoder.named_buffers())
     return {n: hashlib.blake2b(t.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()).digest() for n, t in still.items()}
 
+def _train_mode(encoder: Encoder) -> None:
+    "Training mode for modules with something to train, evaluation mode for the others."
+    encoder.train()  # the store has put it in evaluation mode
+    for module in encoder.modules():
+        parameters = list(module.parameters())
+        if parameters and not any(p.requires_grad for p in parameters): module.eval()
+
+# %% ../nbs/03b_tasks.ipynb #621a77c7
 class FrozenPrefix(Callback):
     "Begins batches where the frozen layers of the encoder end, and holds what is frozen exactly as it is."
     order = TrainEvalCallback.order + 1  # after fastai has put the whole model in training mode
@@ -222,10 +241,7 @@ class FrozenPrefix(Callback):
     def before_train(self):
         "Batches from where the frozen layers end; frozen modules in evaluation mode."
         self.before_validate()
-        self.model.encoder.train()  # the store has put it in evaluation mode
-        for module in self.model.encoder.modules():
-            parameters = list(module.parameters())
-            if parameters and not any(p.requires_grad for p in parameters): module.eval()
+        _train_mode(self.model.encoder)
 
     def before_validate(self):
         "Batches from where the frozen layers end."
@@ -249,7 +265,7 @@ def tag_accuracy(
     real = tags != -100
     return (logits.argmax(-1) == tags)[real].float().mean()
 
-# %% ../nbs/03b_tasks.ipynb #4d92a46b
+# %% ../nbs/03b_tasks.ipynb #a54adb5e
 @dataclass(frozen=True)
 class Kind:
     "What a kind of target needs."
@@ -258,11 +274,14 @@ class Kind:
     metrics: Callable  # `() -> metrics` of fastai, new for each Learner
     per_token: bool = False  # one target for each word, not for each text
 
+# %% ../nbs/03b_tasks.ipynb #0b1b147a
 def _linear(dim: int, n_labels: int, **kwargs) -> nn.Module: return ClassificationHead(dim, n_labels, **dict(hidden=0, dropout=.1) | kwargs)
 
+def _f1(**kwargs): return skm_to_fastai(f1_score, average='macro', zero_division=0, **kwargs)
+
 KINDS = {
-    'class': Kind(_linear, CrossEntropyLossFlat(), lambda: [accuracy, F1Score(average='macro'), MatthewsCorrCoef()]),
-    'multilabel': Kind(_linear, BCEWithLogitsLossFlat(), lambda: [accuracy_multi, F1ScoreMulti(average='macro')]),
+    'class': Kind(_linear, CrossEntropyLossFlat(), lambda: [accuracy, _f1(), MatthewsCorrCoef()]),
+    'multilabel': Kind(_linear, BCEWithLogitsLossFlat(), lambda: [accuracy_multi, _f1(flatten=False, thresh=.5, activation=ActivationType.Sigmoid)]),
     'score': Kind(lambda dim, n, **kwargs: ScoreHead(dim, **kwargs), MSELossFlat(), lambda: [SpearmanCorrCoef()]),
     'tags': Kind(_linear, token_loss, lambda: [AvgMetric(tag_accuracy)], per_token=True),
 }  # kind of a `TextData` -> what it needs
@@ -282,7 +301,14 @@ def frozen_groups(
         raise ValueError(f"{encoder.name!r} shares weights between its layers: {k} of {n} cannot be frozen alone. Use 'backbone' or 'none'")
     return k + 1
 
-# %% ../nbs/03b_tasks.ipynb #2158257b
+# %% ../nbs/03b_tasks.ipynb #8da16994
+def _loaders(data: TextData, encoder: Encoder, bs: int, seed: int|None, device: torch.device, how: tuple) -> DataLoaders:
+    "Shuffled batches of train, and of valid sorted by length and twice as large, since nothing is trained on them."
+    train, valid = (TaskBatches(data.part(split), encoder, *how, f'{split} texts') for split in ('train', 'valid'))
+    seed = random.randrange(2**32) if seed is None else seed
+    return DataLoaders(task_dl(train, bs, seed, device), task_dl(valid, 2*bs, device=device), device=device)
+
+# %% ../nbs/03b_tasks.ipynb #9d064d8e
 def task_learner(
     data: TextData,  # with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name; it is trained in place
@@ -297,6 +323,7 @@ def task_learner(
     store: FeatureStore|None = None,  # where frozen features are kept; the default store by default
     device: torch.device|str|None = None,  # `best_device` by default
     head_kwargs: dict|None = None,  # arguments of the head, such as `dropout`
+    cls: type[Learner] = Learner,  # class of the result, for a Learner with methods of its own
     **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `metrics`, `cbs`
 ) -> Learner:
     "A fastai `Learner` for one task on texts, whose batches begin where the frozen layers end."
@@ -305,16 +332,13 @@ def task_learner(
     encoder, device = get_encoder(backbone) if isinstance(backbone, str) else backbone, torch.device(device or best_device())
     groups, kind = frozen_groups(encoder, freeze), KINDS[data.kind]
     if seed is not None: set_seed(seed)
-    head = head or kind.head(encoder.dim, len(data.labels), **head_kwargs or {})
+    own_head, head = head, head or kind.head(encoder.dim, len(data.labels), **head_kwargs or {})
     dtype = (best_dtype(device) if mixed is None else torch.bfloat16) if mixed is not False else torch.float32
     model = TaskModel(encoder, dict(task=head), pooling, ('task',) if kind.per_token else (), dtype).to(device)
-    parts = [TaskBatches(data.part(split), encoder, pooling, max_tokens, keep, dtype, store, f'{split} texts') for split in ('train', 'valid')]
-    seed = random.randrange(2**32) if seed is None else seed
-    dls = DataLoaders(task_dl(parts[0], bs, seed, device), task_dl(parts[1], 2*bs, device=device), device=device)
-    own = dict(loss_func=kind.loss, metrics=kind.metrics(), opt_func=AdamW, splitter=lambda m: m.encoder.groups() + [list(m.heads.parameters())],
-               wd_bn_bias=False, train_bn=False, lr=3e-3 if freeze == 'backbone' else 1e-4)
-    learn = Learner(dls, model, **own | kwargs)
+    own = dict(loss_func=kind.loss, metrics=kind.metrics(), opt_func=AdamW, splitter=lambda m: m.encoder.groups() + [list(m.heads.parameters())], wd_bn_bias=False,
+               train_bn=False, lr=3e-3 if freeze == 'backbone' else 1e-4, model_dir=Path(tempfile.gettempdir())/f'rank_bert-{uuid.uuid4().hex[:8]}')
+    learn = cls(_loaders(data, encoder, bs, seed, device, (pooling, max_tokens, keep, dtype, store)), model, **own | kwargs)
     learn.add_cb(FrozenPrefix())
     learn.freeze_to(groups)
-    learn.data, learn.settings = data, dict(pooling=pooling, max_tokens=max_tokens, keep=keep)
+    learn.data, learn.settings, learn.head_kwargs = data, dict(pooling=pooling, max_tokens=max_tokens, keep=keep), None if own_head else head_kwargs or {}
     return learn
