@@ -61,9 +61,11 @@ class AdamW(Optimizer):
         for group in self.param_lists:
             for p in group: p.grad = None
 
-# %% ../nbs/03b_tasks.ipynb #6711a803
+# %% ../nbs/03b_tasks.ipynb #f17e11d8
 @patch
-def step(self: AdamW, closure=None) -> None:
+def step(self: AdamW,
+    closure=None,  # fastai's signature; not used
+) -> None:
     "One step of each group, its matrices with weight decay and its vectors without."
     for group, hyper in zip(self.param_lists, self.hypers):
         live = [(p, p.ndim > 1 and self.state[p].get('do_wd', True)) for p in group if p.grad is not None]

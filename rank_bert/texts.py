@@ -347,16 +347,14 @@ def sample(self: TextData,
     out.notes |= _audit(out)
     return out
 
-# %% ../nbs/00e_texts.ipynb #1360bfd2
+# %% ../nbs/00e_texts.ipynb #7029dcc1
 _packages = ['asyncio', 'email', 'http', 'importlib', 'logging', 'multiprocessing', 'tkinter', 'unittest', 'urllib', 'xml']
 
 def _parsed(packages=None):
     "(module, syntax tree) of the library's modules, or of those in `packages`"
     for module, path in _modules(Path(sysconfig.get_path('stdlib'))):
         if packages and module.split('.')[0] not in packages: continue
-        source = path.read_bytes()
-        if b'"""' not in source: continue  # no docstring to speak of, and parsing is slow
-        try: yield module, ast.parse(source)
+        try: yield module, ast.parse(path.read_bytes())
         except SyntaxError: pass  # a template or an old encoding: no code of this Python
 
 def _docstring(node):
