@@ -132,17 +132,17 @@ def add_lora(
     _hold_all_but_lora(encoder)
     return encoder
 
-# %% ../nbs/04_experiments.ipynb #c4b79572
+# %% ../nbs/04_experiments.ipynb #7060eaa0
 class EpochClock(Callback):
     "Notes seconds since the beginning of `fit`, and the first metric, after every epoch."
     order = Recorder.order + 1  # the recorder has the epoch's metrics by then
     def before_fit(self):
         "Start the clock."
-        self.start, self.seconds, self.values = time.perf_counter(), [], []
+        self.begun, self.seconds, self.values = time.perf_counter(), [], []
 
     def after_epoch(self):
         "Note time and metric."
-        self.seconds.append(time.perf_counter() - self.start)
+        self.seconds.append(time.perf_counter() - self.begun)
         self.values.append(float(self.recorder.values[-1][2]))
 
 # %% ../nbs/04_experiments.ipynb #5c658a46
@@ -224,12 +224,13 @@ def freezing_table(
                        'macro F1': part['macro F1'].mean(), 'trained': int(part.trained.iloc[0]), 'encode_seconds': part.encode_seconds.sum(), 'train_seconds': part.train_seconds.mean()}
     return pd.DataFrame.from_records(list(found.values()), index=pd.Index(found, name='setting'))
 
-# %% ../nbs/04_experiments.ipynb #8e7c0b47
+# %% ../nbs/04_experiments.ipynb #7cb5a727
 def freezing_plot(
     tidy: pd.DataFrame,  # from `compare_freezing`
 ) -> 'Figure':  # of matplotlib, with two panels
     "Accuracy against seconds on a log scale: runs and means at the end, and the validation split after each epoch."
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, ScalarFormatter
     fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.4), sharex=True, layout='constrained')
     for i, (name, part) in enumerate(tidy.groupby('setting', sort=False)):
         look, encoding = dict(color=f'C{i}', marker='osD^vPX*'[i % 8]), part.encode_seconds.sum()
@@ -240,7 +241,10 @@ def freezing_plot(
             if curve['setting'] == name: right.plot(encoding + np.array(curve['seconds']), curve['accuracy'], ms=4, lw=1, linestyle=['-', '--', '-.', ':'][i % 4], **look)
     left.set(xscale='log', xlabel='seconds, encoding and training', ylabel='accuracy', title=f"{tidy.attrs.get('split', 'test')}, best epoch")
     right.set(xlabel='seconds until the end of the epoch', title='validation, after each epoch')
-    for ax in (left, right): ax.spines[['top', 'right']].set_visible(False)
+    for ax in (left, right):
+        ax.xaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter=ScalarFormatter())
+        ax.minorticks_off()
+        ax.spines[['top', 'right']].set_visible(False)
     fig.legend(loc='outside lower center', ncols=4, frameon=False)
     plt.close(fig)  # what is returned is shown once, not twice
     return fig

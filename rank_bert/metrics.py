@@ -293,7 +293,7 @@ def _answers(scores, targets):
     if scores.min() < 0 or scores.max() > 1: raise ValueError('scores of several labels must be probabilities from 0 to 1: take the sigmoid of logits first')
     return scores > .5, targets.astype(bool)
 
-# %% ../nbs/02a_metrics.ipynb #42d3abae
+# %% ../nbs/02a_metrics.ipynb #bb8a4a6d
 def classification_metrics(
     scores,        # (n, classes) scores, logits or probabilities; with several labels a text: (n, labels) probabilities
     targets,       # (n,) class numbers, or (n, labels) of 0 and 1
@@ -306,7 +306,7 @@ def classification_metrics(
     if targets.ndim == 2 and not (targets.any() or answers.any()): raise ValueError('no text has a label, and none was answered: there is nothing to count')
     f1 = lambda average: f1_score(targets, answers, labels=np.arange(columns), average=average, zero_division=np.nan)
     each = f1(None)
-    if targets.ndim == 1: found = {'accuracy': np.mean(answers == targets), 'macro F1': np.nanmean(each), 'Matthews': matthews_corrcoef(targets, answers)}
+    if targets.ndim == 1: found = {'accuracy': np.mean(answers == targets), 'macro F1': np.nanmean(each), 'Matthews': matthews_corrcoef(targets, answers) if len({*targets, *answers}) > 1 else 0.}
     else: found = {'micro F1': f1('micro'), 'macro F1': np.nanmean(each), 'exact match': np.mean((answers == targets).all(axis=1))}
     return pd.Series(found | dict(zip([f'F1 {name}' for name in labels or ()], each)), dtype=float)
 
