@@ -108,11 +108,13 @@ def seed_table(
     cells = g.mean().map('{:.3f}'.format) + g.std().fillna(0).map(' ±{:.3f}'.format)
     return cells.unstack(['queries', 'metric'])
 
-# %% ../nbs/04_experiments.ipynb #1ffd0fb3
+# %% ../nbs/04_experiments.ipynb #62cb4385
 def _peft():
     try: import peft
     except ImportError as e: raise ImportError('LoRA needs the package peft: pip install "rank_bert[lora]"') from e
     return peft
+
+_LORA_TARGETS = dict(bert=['query', 'value'], roberta=['query', 'value'], albert=['query', 'value'], distilbert=['q_lin', 'v_lin'], modernbert=['Wqkv'])  # family -> linear layers
 
 def _hold_all_but_lora(encoder: Encoder) -> None:
     for name, p in encoder.named_parameters(): p.requires_grad_('lora_' in name)
@@ -122,11 +124,13 @@ def add_lora(
     r: int = 8,  # rank of what is added to a matrix
     alpha: float = 16,  # what is added is multiplied by `alpha/r`
     dropout: float = 0.,  # share of features dropped on the way to the added matrices
-    targets: str|list[str]|None = None,  # names of linear layers, or 'all-linear'; those that `peft` knows for the family by default, in a BERT query and value
+    targets: str|list[str]|None = None,  # names of linear layers, or 'all-linear'; by default those that make queries and values
 ) -> Encoder:  # the same one
     "Low-rank matrices beside some of those of an encoder; needs the extra `lora`."
     peft = _peft()
     if any('lora_' in name for name, _ in encoder.named_parameters()): raise ValueError(f"{encoder.name!r} has LoRA matrices already; begin with a fresh encoder")
+    targets = targets or _LORA_TARGETS.get(family := encoder.model.config.model_type)
+    if not targets: raise ValueError(f"no linear layer makes the queries of a {family!r}: name targets, e.g. 'all-linear'")
     peft.inject_adapter_in_model(peft.LoraConfig(r=r, lora_alpha=alpha, lora_dropout=dropout, target_modules=targets), encoder.model)
     encoder.train(encoder.training)  # the new modules are told as well
     _hold_all_but_lora(encoder)
@@ -224,7 +228,7 @@ def freezing_table(
                        'macro F1': part['macro F1'].mean(), 'trained': int(part.trained.iloc[0]), 'encode_seconds': part.encode_seconds.sum(), 'train_seconds': part.train_seconds.mean()}
     return pd.DataFrame.from_records(list(found.values()), index=pd.Index(found, name='setting'))
 
-# %% ../nbs/04_experiments.ipynb #7cb5a727
+# %% ../nbs/04_experiments.ipynb #66f07a28
 def freezing_plot(
     tidy: pd.DataFrame,  # from `compare_freezing`
 ) -> 'Figure':  # of matplotlib, with two panels
@@ -237,13 +241,14 @@ def freezing_plot(
         seconds = encoding + part.train_seconds
         left.scatter(seconds, part.accuracy, s=16, alpha=.6, **look)
         left.scatter(seconds.mean(), part.accuracy.mean(), s=90, label=name, **look)
-        for curve in tidy.attrs.get('curves', []):
-            if curve['setting'] == name: right.plot(encoding + np.array(curve['seconds']), curve['accuracy'], ms=4, lw=1, linestyle=['-', '--', '-.', ':'][i % 4], **look)
+        curves = [c for c in tidy.attrs.get('curves', []) if c['setting'] == name]
+        if curves: right.plot(*(plus + np.mean([c[k] for c in curves], 0) for plus, k in ((encoding, 'seconds'), (0, 'accuracy'))), ms=4, lw=1, markevery=max(1, len(curves[0]['seconds'])//5), **look)
     left.set(xscale='log', xlabel='seconds, encoding and training', ylabel='accuracy', title=f"{tidy.attrs.get('split', 'test')}, best epoch")
     right.set(xlabel='seconds until the end of the epoch', title='validation, after each epoch')
     for ax in (left, right):
         ax.xaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter=ScalarFormatter())
         ax.minorticks_off()
+        ax.locator_params(axis='y', nbins=4)
         ax.spines[['top', 'right']].set_visible(False)
     fig.legend(loc='outside lower center', ncols=4, frameon=False)
     plt.close(fig)  # what is returned is shown once, not twice

@@ -27,7 +27,7 @@ from .metrics import _draw_means, _group_sums, entity_f1, spans
 from .tasks import TaskModel, task_learner
 from .classifiers import Classifier, load_classifier
 
-# %% ../nbs/03d_tagging.ipynb #e17a975f
+# %% ../nbs/03d_tagging.ipynb #7a38f778
 class EntityF1(Metric):
     "Micro F1 of whole names over an epoch, `entity_f1` of the words that are in the batches."
     def __init__(self,
@@ -40,7 +40,9 @@ class EntityF1(Metric):
         "Forget all batches."
         self.true, self.predicted = [], []
 
-    def accumulate(self, learn):
+    def accumulate(self,
+        learn: Learner,  # with the tags and logits of a batch in `yb` and `pred`
+    ):
         "Keep the tags of the words of a batch."
         for tags, guess in zip(learn.yb[0].cpu(), learn.pred.detach().argmax(-1).cpu()):
             real = tags != -100
@@ -53,7 +55,9 @@ class EntityF1(Metric):
         return float(entity_f1(self.true, self.predicted).loc['micro', 'F1']) if any(spans(t) for t in self.true) else float('nan')
 
     @property
-    def name(self) -> str: return 'entity_f1'
+    def name(self) -> str:
+        "What the table of epochs calls it."
+        return 'entity_f1'
 
 # %% ../nbs/03d_tagging.ipynb #5df8ce6c
 class Span(NamedTuple):
