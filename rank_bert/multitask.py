@@ -428,7 +428,10 @@ def _mixes(tasks: dict, encoder: Encoder, how: tuple, bs: int, sampling, steps, 
     train, valid = ({t: _part(data, split, encoder, *how, f'{t}, {split} texts') for t, data in tasks.items()} for split in ('train', 'valid'))
     return DataLoaders(_loader(TaskMix(train, bs, sampling, steps, seed), False, device), _loader(TaskMix(valid, 2*bs), True, device), device=device)
 
-# %% ../nbs/03e_multitask.ipynb #a50cef4f
+# %% ../nbs/03e_multitask.ipynb #f859e4a7
+class _FrozenHeads(Frozen):
+    "`Frozen` by a name of its own: fastai keeps a callback on the Learner under the name of its class, where that of `Frozen` hides its list of modules."
+
 def _model(tasks: dict, encoder: Encoder, pooling: str, dtype, weights, head_kwargs: dict) -> TaskModel:
     "One head for each task, and the weights of their losses, on one encoder."
     heads = {t: _kind(d).head(encoder.dim, len(getattr(d, 'labels', ())), **head_kwargs.get(t, {})) for t, d in tasks.items()}
@@ -463,7 +466,7 @@ def multitask_learner(
     return _learner(tasks, backbone, freeze, sampling, weights, [frozen_heads] if isinstance(frozen_heads, str) else list(frozen_heads), metrics, steps,
                     (pooling, max_tokens, keep), bs, mixed, seed, store, torch.device(device or best_device()), head_kwargs or {}, kwargs)
 
-# %% ../nbs/03e_multitask.ipynb #4a7d1530
+# %% ../nbs/03e_multitask.ipynb #ac841020
 def _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, steps, texts, bs, mixed, seed, store, device, head_kwargs, kwargs) -> Learner:
     "The Learner, of arguments that have been checked."
     encoder = get_encoder(backbone) if isinstance(backbone, str) else backbone
@@ -479,7 +482,7 @@ def _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, 
                splitter=lambda m: m.encoder.groups() + [[*m.heads.parameters(), *m.weighing.parameters()]], lr=3e-3 if freeze == 'backbone' else 1e-4,
                model_dir=Path(tempfile.gettempdir())/f'rank_bert-{uuid.uuid4().hex[:8]}')
     learn = Learner(dls, model, **own | kwargs)
-    learn.add_cbs([FrozenPrefix(), _TaskSwitch()] + ([Frozen(*(f'heads.{t}' for t in frozen_heads))] if frozen_heads else []) + [GradNorm()]*(weights == 'gradnorm'))
+    learn.add_cbs([FrozenPrefix(), _TaskSwitch()] + ([_FrozenHeads(*(f'heads.{t}' for t in frozen_heads))] if frozen_heads else []) + [GradNorm()]*(weights == 'gradnorm'))
     learn.freeze_to(groups)
     learn.data, learn.settings, learn.how = tasks, dict(pooling=pooling, max_tokens=max_tokens, keep=keep), (*texts, dtype, store)
     return learn
