@@ -33,7 +33,7 @@ def find_module(
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"no module {target!r} to freeze; the model has {', '.join(n for n, _ in model.named_children())}.{hint}")
 
-# %% ../nbs/02b_callbacks.ipynb #29834e7a
+# %% ../nbs/02b_callbacks.ipynb #cea1f193
 class Frozen(Callback):
     "Holds modules exactly as they are during `fit`: no gradients, not in the optimizer, no dropout, no running statistics."
     order = TrainEvalCallback.order + 1  # after fastai has put the whole model in training mode
@@ -51,9 +51,10 @@ class Frozen(Callback):
         self.frozen = [find_module(self.model, t) for t in self.targets]
         self.hashes = [weights_hash(m) for m in self.frozen]
         parameters = {p for m in self.frozen for p in m.parameters()}
-        self.gradients = {p: p.requires_grad for p in parameters}
-        self.lists, self.states = self.opt.param_lists, {p: self.opt.state.pop(p) for p in parameters if p in self.opt.state}
-        self.opt.param_lists = L([L([p for p in group if p not in parameters]) for group in self.lists])
+        self.trained = [p for p in parameters if p.requires_grad]
+        self.states = {p: self.opt.state.pop(p) for p in parameters if p in self.opt.state}
+        self.taken = [[p for p in group if p in parameters] for group in self.opt.param_lists]
+        self.opt.param_lists = L([L([p for p in group if p not in parameters]) for group in self.opt.param_lists])
         self.given_back = False
         for p in parameters: p.requires_grad_(False).grad = None
 
@@ -68,8 +69,10 @@ class Frozen(Callback):
         if changed: raise RuntimeError(f"frozen, but changed during fit: {', '.join(changed)}. Something outside the optimizer writes to it")
 
     def _give_back(self):
-        for p, g in self.gradients.items(): p.requires_grad_(g)
-        self.opt.param_lists = self.lists
+        "Each parameter to its group again, in the order of the model: another `Frozen` may hold others of the same group."
+        for p in self.trained: p.requires_grad_(True)
+        place = {p: i for i, p in enumerate(self.model.parameters())}
+        self.opt.param_lists = L([L(sorted({*group, *taken}, key=place.get)) for group, taken in zip(self.opt.param_lists, self.taken)])
         self.opt.state.update(self.states)
         self.given_back = True
 

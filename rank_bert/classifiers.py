@@ -69,14 +69,15 @@ def _columns(texts: list, pairs: bool) -> tuple[list[str], list[str]|None]:
             if not t.strip(): raise ValueError(f"text {i} is empty: write at least one word")
     return [r[0] for r in rows], [r[1] for r in rows] if pairs else None
 
-# %% ../nbs/03c_classifiers.ipynb #241cac2a
+# %% ../nbs/03c_classifiers.ipynb #8ce06fed
 @patch
 def outputs(self: Classifier,
     texts: list,  # texts, or tuples of two for a classifier of pairs
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
 ) -> torch.Tensor:  # probabilities `(texts, labels)`, or scores `(texts,)`
-    "Probability of each label for each text, or the score; raises `ValueError` for an empty text and for NaN."
+    "Probability of each label for each text, or the score; raises `ValueError` for an empty text, for NaN, and for a tagger."
+    if self.kind == 'tags': raise ValueError("this folder holds a tagger of words: open it with load_tagger of rank_bert.tagging")
     first, second = _columns(texts, self.settings['pairs'])
     device, s = self.encoder.device, self.settings
     how = dict(pooling=s['pooling'], max_tokens=s['max_tokens'], keep=s['keep'], pairs=second, dtype=best_dtype(device) if s['mixed'] else torch.float32, device=device)

@@ -129,7 +129,7 @@ def frozen_layers(
     trained = [any(p.requires_grad for p in group) for group in encoder.groups()]
     return None if trained[0] else (trained.index(True) if any(trained) else len(trained)) - 1
 
-# %% ../nbs/03b_tasks.ipynb #a07808b4
+# %% ../nbs/03b_tasks.ipynb #65ee3f4f
 class TaskBatches:
     "Batches of some rows, from ids, from stored states or from stored vectors on."
     def __init__(self,
@@ -151,6 +151,11 @@ class TaskBatches:
         ids, targets = tokenize_rows(self.data, self.encoder, self.max_tokens, self.keep)
         return [np.asarray(i, dtype=np.int32) for i in ids], targets
 
+    @cached_property
+    def targets(self) -> torch.Tensor:
+        "Targets of all rows, other than tags of words."
+        return torch.as_tensor(self.data.targets)
+
     def __len__(self) -> int: return len(self.data)
     def __getitem__(self, i: int) -> int: return i
     def __repr__(self) -> str: return f'TaskBatches({len(self)} rows from {self.start!r})'
@@ -171,7 +176,7 @@ def begin(self: TaskBatches,
     elif start is not None: self.stored = self.store.states(self.rows[0], self.encoder, start, **how)
     self.start, self._state = start, state
 
-# %% ../nbs/03b_tasks.ipynb #9c67a89f
+# %% ../nbs/03b_tasks.ipynb #d1bc3f10
 @patch
 def batch(self: TaskBatches,
     rows,  # row numbers
@@ -186,7 +191,7 @@ def batch(self: TaskBatches,
 @patch
 def _targets(self: TaskBatches, rows: list[int]) -> torch.Tensor:
     "Targets of some rows; those of word pieces padded with -100, on the side that the ids are."
-    if self.data.kind != 'tags': return torch.as_tensor(self.data.targets[rows])
+    if self.data.kind != 'tags': return self.targets[rows]
     return pad_batch([self.rows[1][r] for r in rows], -100, left=self.encoder.family.summary_last)[0]
 
 # %% ../nbs/03b_tasks.ipynb #3510dbd8
@@ -231,14 +236,16 @@ def _train_mode(encoder: Encoder) -> None:
         parameters = list(module.parameters())
         if parameters and not any(p.requires_grad for p in parameters): module.eval()
 
-# %% ../nbs/03b_tasks.ipynb #621a77c7
+# %% ../nbs/03b_tasks.ipynb #5048a9ea
 class FrozenPrefix(Callback):
     "Begins batches where the frozen layers of the encoder end, and holds what is frozen exactly as it is."
     order = TrainEvalCallback.order + 1  # after fastai has put the whole model in training mode
 
     def before_fit(self):
-        "Remember what is frozen."
+        "Remember what is frozen, and which matrices are biases by name: XLNet has some."
         self.before = _digests(self.model.encoder)
+        for name, p in self.model.named_parameters():
+            if name.endswith('bias'): self.opt.state[p]['do_wd'] = False
 
     def before_train(self):
         "Batches from where the frozen layers end; frozen modules in evaluation mode."
