@@ -154,7 +154,7 @@ def pair_ids(
     n, a, b = codes.max(initial=-1) + 1, codes[:len(first)], codes[len(first):]
     return connected_components(sparse.coo_matrix((np.ones(len(a)), (a, b)), shape=(n, n)), directed=False)[1][a]
 
-# %% ../nbs/03f_embeddings.ipynb #6e053246
+# %% ../nbs/03f_embeddings.ipynb #a1db1e3f
 class PairBatches:
     "Batches of pairs whose two texts stay apart."
     def __init__(self,
@@ -167,16 +167,23 @@ class PairBatches:
         self.sides = [TaskBatches(replace(data, rows=rows.assign(text=texts)), encoder, **kwargs) for texts in (data.texts, data.pairs)]
         self.longer = max(self.sides, key=lambda side: sum(map(len, side.data.texts)))
 
-    def begin(self, start: int|str|None) -> None:
+    def begin(self,
+        start: int|str|None,  # layers that states went through, 'vectors', or `None` for ids
+    ) -> None:
         "Begin both sides there."
         for side in self.sides: side.begin(start)
 
-    def batch(self, rows) -> tuple[torch.Tensor, ...]:
+    def batch(self,
+        rows,  # row numbers
+    ) -> tuple[torch.Tensor, ...]:  # as `TaskBatches.batch` of each side, one target
         "The tensors of the first texts, those of the second, and the targets."
         first, second = (side.batch(rows) for side in self.sides)
         return *first[:-1], *second
 
-    def order(self, bs: int, rng=None) -> list[int]:
+    def order(self,
+        bs: int,  # pairs a batch
+        rng: random.Random|None = None,  # shuffles; without it pairs are sorted by length
+    ) -> list[int]:  # every row once
         "An order of rows in which the longer texts of a batch are of like length."
         return self.longer.order(bs, rng)
 
