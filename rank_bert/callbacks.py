@@ -11,11 +11,12 @@ __all__ = ['find_module', 'Frozen', 'FrozenBackbone', 'FrozenHead', 'KeepBest']
 from copy import deepcopy
 from difflib import get_close_matches
 
-# %% ../nbs/02b_callbacks.ipynb #00e24a82
+# %% ../nbs/02b_callbacks.ipynb #afaec124
 import torch
 from torch import nn
 from fastai.callback.core import Callback, CancelFitException, TrainEvalCallback
 from fastai.callback.tracker import TrackerCallback
+from fastcore.basics import patch
 from fastcore.foundation import L
 
 # %% ../nbs/02b_callbacks.ipynb #d0adb5b3
@@ -33,7 +34,7 @@ def find_module(
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"no module {target!r} to freeze; the model has {', '.join(n for n, _ in model.named_children())}.{hint}")
 
-# %% ../nbs/02b_callbacks.ipynb #cea1f193
+# %% ../nbs/02b_callbacks.ipynb #94fec2cb
 class Frozen(Callback):
     "Holds modules exactly as they are during `fit`: no gradients, not in the optimizer, no dropout, no running statistics."
     order = TrainEvalCallback.order + 1  # after fastai has put the whole model in training mode
@@ -48,9 +49,9 @@ class Frozen(Callback):
     def before_fit(self):
         "Take the parameters out of the optimizer, and remember their hashes."
         if not self.given_back: self._give_back()  # an earlier fit was interrupted
-        self.frozen = [find_module(self.model, t) for t in self.targets]
-        self.hashes = [weights_hash(m) for m in self.frozen]
-        parameters = {p for m in self.frozen for p in m.parameters()}
+        self.held = [find_module(self.model, t) for t in self.targets]
+        self.hashes = [weights_hash(m) for m in self.held]
+        parameters = {p for m in self.held for p in m.parameters()}
         self.trained = [p for p in parameters if p.requires_grad]
         self.states = {p: self.opt.state.pop(p) for p in parameters if p in self.opt.state}
         self.taken = [[p for p in group if p in parameters] for group in self.opt.param_lists]
@@ -60,21 +61,23 @@ class Frozen(Callback):
 
     def before_train(self):
         "Put the modules back in evaluation mode."
-        for m in self.frozen: m.eval()
+        for m in self.held: m.eval()
 
     def after_fit(self):
         "Give everything back; raise `RuntimeError` when a module has changed all the same."
         self._give_back()
-        changed = [t for t, m, h in zip(self.targets, self.frozen, self.hashes) if weights_hash(m) != h]
+        changed = [t for t, m, h in zip(self.targets, self.held, self.hashes) if weights_hash(m) != h]
         if changed: raise RuntimeError(f"frozen, but changed during fit: {', '.join(changed)}. Something outside the optimizer writes to it")
 
-    def _give_back(self):
-        "Each parameter to its group again, in the order of the model: another `Frozen` may hold others of the same group."
-        for p in self.trained: p.requires_grad_(True)
-        place = {p: i for i, p in enumerate(self.model.parameters())}
-        self.opt.param_lists = L([L(sorted({*group, *taken}, key=place.get)) for group, taken in zip(self.opt.param_lists, self.taken)])
-        self.opt.state.update(self.states)
-        self.given_back = True
+# %% ../nbs/02b_callbacks.ipynb #4dc1e68d
+@patch
+def _give_back(self: Frozen) -> None:
+    "Each parameter to its group again, in the order of the model: another `Frozen` may hold others of the same group."
+    for p in self.trained: p.requires_grad_(True)
+    place = {p: i for i, p in enumerate(self.model.parameters())}
+    self.opt.param_lists = L([L(sorted({*group, *taken}, key=place.get)) for group, taken in zip(self.opt.param_lists, self.taken)])
+    self.opt.state.update(self.states)
+    self.given_back = True
 
 # %% ../nbs/02b_callbacks.ipynb #c80681ed
 class FrozenBackbone(Frozen):

@@ -1,4 +1,4 @@
-"""The `rank_bert` command: demo, train, evaluate, search, encode
+"""The `rank_bert` command: demo, train, evaluate, search, classify, predict, encode
 
 Docs: https://rank-bert.github.io/rank_bert/cli.html.md"""
 
@@ -6,7 +6,8 @@ Docs: https://rank-bert.github.io/rank_bert/cli.html.md"""
 
 # %% auto #0
 __all__ = ['app', 'Data', 'DocId', 'DocText', 'Title', 'QueryId', 'QueryText', 'QueryType', 'Group', 'Split', 'Folder', 'Json',
-           'Mode', 'Backbone', 'SAMPLES', 'demo', 'train', 'evaluate', 'search', 'encode', 'main']
+           'Mode', 'Backbone', 'SAMPLES', 'demo', 'train', 'evaluate', 'search', 'classify', 'predict', 'encode',
+           'main']
 
 # %% ../nbs/04a_cli.ipynb #f9b21398
 import os
@@ -192,6 +193,67 @@ def search(
     ranker = load_ranker(folder)
     if as_json: typer.echo(ranker.search(query, k, mode).to_json(orient='records', force_ascii=False))
     else: _answers(ranker, query, k, mode)
+
+# %% ../nbs/04a_cli.ipynb #ec02a9e4
+def _depth(freeze: str) -> str|int:
+    "'backbone' and 'none' as they are, a number as a number."
+    return int(freeze) if freeze.removeprefix('-').isdigit() else freeze
+
+@app.command()
+def classify(
+    data: Annotated[str, typer.Argument(help='.csv, .tsv, .parquet or .jsonl, a folder of them, imdb, sst2, mrpc, rte, cola, stsb, banking77, clinc150, or a data set of the Hub.')],
+    out: Annotated[Path, typer.Option(help='Folder to save the classifier to.')],
+    backbone: Backbone = 'minilm',
+    freeze: Annotated[str, typer.Option(help='backbone, none, or a number of layers: -2 trains the last two.')] = 'backbone',
+    pooling: Annotated[str, typer.Option(help='cls, mean, max or pooler.')] = 'mean',
+    max_tokens: Annotated[int, typer.Option(help='Longest text in tokens.')] = 128,
+    keep: Annotated[str, typer.Option(help='Part of a longer text that stays: start or end.')] = 'start',
+    epochs: Annotated[int|None, typer.Option(help='Epochs of training; 10 for a frozen backbone, else 2.', show_default=False)] = None,
+    lr: Annotated[float|None, typer.Option(help='Highest learning rate; 0.003 for a frozen backbone, else 0.0002.', show_default=False)] = None,
+    bs: Annotated[int, typer.Option(help='Texts a batch.')] = 32,
+    seed: Annotated[int, typer.Option(help='Seed of the head and the batches.')] = 0,
+    text: Annotated[str|None, typer.Option(help='Column that holds the text.', rich_help_panel='Columns', show_default=False)] = None,
+    pair: Annotated[str|None, typer.Option(help='Column that holds a second text.', rich_help_panel='Columns', show_default=False)] = None,
+    label: Annotated[str|None, typer.Option(help='Column that holds the label, the labels or the score.', rich_help_panel='Columns', show_default=False)] = None,
+    split: Split = None,
+):
+    "Train a classifier on your texts and labels, and measure it on held-out ones."
+    from rank_bert.callbacks import KeepBest
+    from rank_bert.classifiers import classifier_learner, evaluate_classifier
+    from rank_bert.features import progress_bar
+    from rank_bert.search import _Tick, check_folder
+    from rank_bert.texts import read_texts
+    check_folder(out, 'classifier.json')
+    found = read_texts(data, text=text, pair=pair, label=label, split=split)
+    _say(repr(found))
+    for hint in found.notes.get('hints', ()): _say(f'  hint: {hint}')
+    learn = classifier_learner(found, backbone, _depth(freeze), pooling=pooling, max_tokens=max_tokens, keep=keep, bs=bs, seed=seed, store=_store())
+    frozen, best = _depth(freeze) == 'backbone', KeepBest()
+    epochs, lr = epochs or (10 if frozen else 2), lr or (3e-3 if frozen else 2e-4)
+    with learn.no_bar(), learn.no_logging(), progress_bar(epochs, 'training', unit='epochs') as bar: learn.fit_one_cycle(epochs, lr, cbs=[best, _Tick(bar)])
+    _say(f'epoch {best.best_epoch + 1} of {epochs} had the lowest validation loss ({best.best:.3f}) and is kept')
+    learn.classifier().save(out)
+    _say(f'saved to {out}')
+    if len(found.part('test')): typer.echo(evaluate_classifier(learn, found, store=_store()).to_string(float_format='{:.3f}'.format))
+
+# %% ../nbs/04a_cli.ipynb #318cd362
+@app.command()
+def predict(
+    folder: Annotated[Path, typer.Argument(help='Folder of a saved classifier.')],
+    texts: Annotated[list[str]|None, typer.Argument(help='Texts; of pairs the first ones.', show_default=False)] = None,
+    pairs: Annotated[list[str]|None, typer.Option('--pair', help='Second text of a pair, as often as there are first ones.', show_default=False)] = None,
+    file: Annotated[Path|None, typer.Option(help='File with one text a line, UTF-8, instead.', show_default=False)] = None,
+    as_json: Json = False,
+):
+    "Say what a saved classifier makes of texts: label and probability, or a score."
+    from rank_bert.classifiers import load_classifier
+    from rank_bert.data import read_lines
+    if bool(texts) == (file is not None): raise ValueError('give texts, or a file with --file')
+    if pairs and len(pairs) != len(texts or ()): raise ValueError(f'{len(texts or ())} texts and {len(pairs)} times --pair: each text needs one')
+    asked = read_lines(file) if file else texts
+    found = load_classifier(folder).predict(list(zip(asked, pairs)) if pairs else list(asked))
+    if as_json: typer.echo(found.to_json(orient='records', force_ascii=False))
+    else: typer.echo(found[[c for c in found if c != 'text'] + ['text']].to_string(index=False, max_colwidth=80, float_format='{:.3f}'.format))
 
 # %% ../nbs/04a_cli.ipynb #9f571da7
 @app.command()
