@@ -71,8 +71,9 @@ def stamped(notebook: Path) -> bool:
 
 
 def code_hash(nb) -> str:
-    "A hash of the code of a notebook: prose may change without another run."
-    return hashlib.sha256("\0".join(c.source for c in nb.cells if c.cell_type == "code").encode()).hexdigest()[:16]
+    "A hash of the code of a notebook: prose, and the words for a picture, may change without another run."
+    code = (re.sub(r"^#\| fig-alt:.*\n?", "", c.source, flags=re.M) for c in nb.cells if c.cell_type == "code")
+    return hashlib.sha256("\0".join(code).encode()).hexdigest()[:16]
 
 
 def stamp(nb) -> dict:
