@@ -194,7 +194,7 @@ def search(
     if as_json: typer.echo(ranker.search(query, k, mode).to_json(orient='records', force_ascii=False))
     else: _answers(ranker, query, k, mode)
 
-# %% ../nbs/04a_cli.ipynb #ec02a9e4
+# %% ../nbs/04a_cli.ipynb #16d68ec0
 def _depth(freeze: str) -> str|int:
     "'backbone' and 'none' as they are, a number as a number."
     return int(freeze) if freeze.removeprefix('-').isdigit() else freeze
@@ -228,8 +228,7 @@ def classify(
     _say(repr(found))
     for hint in found.notes.get('hints', ()): _say(f'  hint: {hint}')
     learn = classifier_learner(found, backbone, _depth(freeze), pooling=pooling, max_tokens=max_tokens, keep=keep, bs=bs, seed=seed, store=_store())
-    frozen, best = _depth(freeze) == 'backbone', KeepBest()
-    epochs, lr = epochs or (10 if frozen else 2), lr or (3e-3 if frozen else 2e-4)
+    best, (epochs, lr) = KeepBest(), (epochs or 10, lr or 3e-3) if freeze == 'backbone' else (epochs or 2, lr or 2e-4)
     with learn.no_bar(), learn.no_logging(), progress_bar(epochs, 'training', unit='epochs') as bar: learn.fit_one_cycle(epochs, lr, cbs=[best, _Tick(bar)])
     _say(f'epoch {best.best_epoch + 1} of {epochs} had the lowest validation loss ({best.best:.3f}) and is kept')
     learn.classifier().save(out)
