@@ -14,7 +14,7 @@ from packages import build, settings
 from stored import code_hash, stamped
 
 ROOT = Path(__file__).resolve().parent.parent
-OUTPUT_BYTES, NOTEBOOK_BYTES, EXPORT_LINES = 20*1024, 200*1024, 40
+OUTPUT_BYTES, NOTEBOOK_BYTES, EXPORT_LINES = 20_000, 200_000, 40
 HEAVY = {"torch", "fastai"}
 COLAB = re.compile(r"^\s*! ?\[ -e /content \] && pip install .*rank_bert", re.M)
 LOCAL_PATH = re.compile(r"(?<![\w.:/-])/(?:home|root|tmp|work|Users|private|mnt|opt|usr|var|srv|workspace)/[\w.-]*|[A-Z]:\\\\?Users\\")

@@ -31,6 +31,14 @@ def svg_text(source: str) -> str:
     return re.sub(r"<[^>]*>", lambda tag: NUMBER.sub(lambda n: f"{number(n[0])/1000:.4f}", tag[0]), source)
 
 
+def slim(nb) -> None:
+    "Take out of stored pictures what no browser draws and no comparison reads: matplotlib's metadata and comments."
+    for out in chain.from_iterable(c.outputs for c in nb.cells if c.cell_type == "code"):
+        if svg := out.get("data", {}).get("image/svg+xml"):
+            text = re.sub(r"\s*<metadata>.*?</metadata>|\s*<!--.*?-->", "", "".join(svg), flags=re.S)
+            out["data"]["image/svg+xml"] = text.splitlines(keepends=True)
+
+
 READERS = {"image/svg+xml": svg_text, "image/png": lambda _: "a picture", "image/jpeg": lambda _: "a picture",
            "text/html": table_text, "text/markdown": str, "text/latex": str, "text/plain": str}  # the first that an output has
 

@@ -65,10 +65,10 @@ def store(notebook: Path) -> None:
     "Clean a notebook that was just run and saved; date it where its figures belong to this run."
     from fastcore.nbio import read_nb, write_nb
     from nbdev.clean import nbdev_clean
-    if stored.stamped(notebook):
-        nb = read_nb(notebook)
-        nb.metadata["rank_bert"] = stored.stamp(nb)
-        write_nb(nb, notebook)
+    nb = read_nb(notebook)
+    stored.slim(nb)
+    if stored.stamped(notebook): nb.metadata["rank_bert"] = stored.stamp(nb)
+    write_nb(nb, notebook)
     nbdev_clean.__wrapped__(str(notebook))
 
 
