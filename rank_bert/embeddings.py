@@ -32,9 +32,9 @@ from scipy.sparse.csgraph import connected_components
 from torch import nn
 from torch.nn import functional as F
 
-# %% ../nbs/03f_embeddings.ipynb #331c5d66
+# %% ../nbs/03f_embeddings.ipynb #2ec34df5
 from . import __version__
-from .models import Encoder, ModelNotFoundError, get_encoder
+from .models import Encoder, get_encoder
 from .data import DataError, RankingData, _is_missing
 from .features import FeatureStore, encode, encoder_hash
 from .texts import TextData, _keys
@@ -42,7 +42,8 @@ from .testing import save_encoder
 from .heads import HEADS
 from .losses import barlow_twins_loss, in_batch_loss
 from .metrics import spearman
-from .search import _digest, new_folder
+from .search import FORMAT, _digest, _read_about, new_folder
+from .classifiers import _is_named, _saved_encoder
 from .tasks import TaskBatches, TaskModel, task_dl, task_learner
 
 # %% ../nbs/03f_embeddings.ipynb #0e97226e
@@ -356,14 +357,10 @@ def evaluate_sts(
     low, high = np.quantile(draws - draws[:, [at]], ends, axis=2)
     return table.assign(difference=flat(value - value[:, [at]]), difference_low=flat(low), difference_high=flat(high))
 
-# %% ../nbs/03f_embeddings.ipynb #c2fbf0a1
-_FORMAT = 1  # of saved folders; a newer one is refused
-
+# %% ../nbs/03f_embeddings.ipynb #f707577d
 def _stock(encoder: Encoder) -> bool:
     "Whether `get_encoder` gives the same weights and tokenizer for the encoder's name, wherever it is asked."
-    if Path(encoder.name).is_dir(): return False
-    try: return encoder_hash(get_encoder(encoder.name)) == encoder_hash(encoder)
-    except (ModelNotFoundError, ValueError): return False  # a name of no weights: random, or of one's own
+    return not Path(encoder.name).is_dir() and _is_named(encoder)
 
 @patch
 def save(self: SentenceEncoder,
@@ -377,34 +374,19 @@ def save(self: SentenceEncoder,
         if head is not None: (new/'head.safetensors').write_bytes(save({k: v.detach().cpu().contiguous() for k, v in self.head.state_dict().items()}))
         if not stock: save_encoder(self.encoder, new/'encoder')
         files = {p.relative_to(new).as_posix(): _digest(p) for p in sorted(new.rglob('*')) if p.is_file()}
-        backbone = dict(name=self.encoder.name if stock else Path(self.encoder.name).name, saved=not stock, sha256=encoder_hash(self.encoder))
-        about = dict(format=_FORMAT, rank_bert=__version__, backbone=backbone, head=head, settings=self.settings, files=files)
+        backbone = dict(name=self.encoder.name if stock else Path(self.encoder.name).name, inside=not stock, sha256=encoder_hash(self.encoder))
+        about = dict(format=FORMAT, rank_bert=__version__, backbone=backbone, head=head, settings=self.settings, files=files)
         (new/'sentence.json').write_text(json.dumps(about, indent=1, ensure_ascii=False), encoding='utf-8')
 
-# %% ../nbs/03f_embeddings.ipynb #8b01e76f
-def _about(folder: Path) -> dict:
-    "What sentence.json says, once every file it names is there and undamaged."
-    if not (folder/'sentence.json').exists(): raise FileNotFoundError(f"{str(folder)!r} has no sentence.json: it is not a saved sentence encoder")
-    try: about = json.loads((folder/'sentence.json').read_text(encoding='utf-8'))
-    except ValueError as e: raise ValueError(f"{folder/'sentence.json'} is damaged ({e}); save the encoder again") from e
-    if about.get('format', 0) > _FORMAT: raise ValueError(f"{str(folder)!r} was saved by rank_bert {about.get('rank_bert')}, in a newer format ({about['format']}, this one reads {_FORMAT}): pip install -U rank_bert")
-    for name, digest in about['files'].items():
-        if not (folder/name).exists(): raise FileNotFoundError(f"{folder/name} is missing; the folder is not complete, save the encoder again")
-        if _digest(folder/name) != digest: raise ValueError(f"{folder/name} is damaged: its SHA-256 is not the one it was saved with; save the encoder again")
-    return about
-
+# %% ../nbs/03f_embeddings.ipynb #a85bad10
 def load_sentence_encoder(
     folder: str|Path,  # where `SentenceEncoder.save` wrote it
     encoder: Encoder|None = None,  # the backbone, when it is already loaded
 ) -> SentenceEncoder:
     "The sentence encoder saved in a folder; raises an error that says what is missing, damaged, newer or different."
     folder = Path(folder)
-    about = _about(folder)
-    backbone = about['backbone']
-    if encoder is None:
-        encoder = get_encoder(folder/'encoder' if backbone['saved'] else backbone['name'])
-        encoder.name = backbone['name']
-    if encoder_hash(encoder) != backbone['sha256']: raise ValueError(f"the backbone {encoder.name!r} is not the one that {str(folder)!r} was saved with: its weights or its tokenizer have another hash")
+    about = _read_about(folder, 'sentence.json', 'sentence encoder', 'save')
+    encoder = _saved_encoder(folder, about['backbone'], encoder)
     if about['head'] is None: return SentenceEncoder(encoder, **about['settings'])
     config = dict(about['head'])
     head = HEADS[config.pop('name')](encoder.dim, **config)

@@ -277,18 +277,18 @@ def save(self: Ranker,
         about = dict(format=FORMAT, rank_bert=__version__, backbone=backbone, head=config, temperature=self.model.temperature, fusion=self.fusion and asdict(self.fusion), settings=self.settings, about=self.about, files=files)
         (new/'ranker.json').write_text(json.dumps(about, indent=1, ensure_ascii=False, default=str), encoding='utf-8')
 
-# %% ../nbs/03a_search.ipynb #a58f2360
-def _about(folder: Path) -> dict:
-    "What ranker.json says, once every file it names is there and undamaged."
-    if not folder.is_dir(): raise FileNotFoundError(f"there is no folder {str(folder)!r}; train a ranker first: rank_bert train DATA --out {folder}")
-    if not (folder/'ranker.json').exists(): raise FileNotFoundError(f"{str(folder)!r} has no ranker.json: it is not a saved ranker")
-    try: about = json.loads((folder/'ranker.json').read_text(encoding='utf-8'))
-    except ValueError as e: raise ValueError(f"{folder/'ranker.json'} is damaged ({e}); train the ranker again") from e
+# %% ../nbs/03a_search.ipynb #21904097
+def _read_about(folder: Path, mark: str, what: str, verb: str) -> dict:
+    "What the JSON file of a saved folder says, once every file it names is there and undamaged."
+    path = folder/mark
+    if not path.exists(): raise FileNotFoundError(f"{str(folder)!r} has no {mark}: it is not a saved {what}")
+    try: about = json.loads(path.read_text(encoding='utf-8'))
+    except ValueError as e: raise ValueError(f"{path} is damaged ({e}); {verb} the {what} again") from e
     if about.get('format', 0) > FORMAT:
         raise ValueError(f"{str(folder)!r} was saved by rank_bert {about.get('rank_bert')}, in a newer format ({about['format']}, this one reads {FORMAT}): pip install -U rank_bert")
     for name, digest in about['files'].items():
-        if not (folder/name).exists(): raise FileNotFoundError(f"{folder/name} is missing; the ranker is not complete, train it again")
-        if _digest(folder/name) != digest: raise ValueError(f"{folder/name} is damaged: its SHA-256 is not the one it was saved with; train the ranker again")
+        if not (folder/name).exists(): raise FileNotFoundError(f"{folder/name} is missing; the {what} is not complete, {verb} it again")
+        if _digest(folder/name) != digest: raise ValueError(f"{folder/name} is damaged: its SHA-256 is not the one it was saved with; {verb} the {what} again")
     return about
 
 def load_ranker(
@@ -297,7 +297,8 @@ def load_ranker(
 ) -> Ranker:
     "The ranker saved in a folder; raises an error that says what is missing, damaged, newer or different."
     folder = Path(folder)
-    about = _about(folder)
+    if not folder.is_dir(): raise FileNotFoundError(f"there is no folder {str(folder)!r}; train a ranker first: rank_bert train DATA --out {folder}")
+    about = _read_about(folder, 'ranker.json', 'ranker', 'train')
     encoder = encoder or get_encoder(about['backbone']['name'])
     if encoder_hash(encoder) != about['backbone']['sha256']:
         raise ValueError(f"the backbone {encoder.name!r} is not the one that {str(folder)!r} was trained on: its weights or its tokenizer have another hash")
