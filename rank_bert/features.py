@@ -53,12 +53,19 @@ def best_dtype(
     native = kind == 'cpu' and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
     return torch.bfloat16 if native else torch.float32
 
-# %% ../nbs/00b_features.ipynb #e348f7ef
+# %% ../nbs/00b_features.ipynb #85fcef57
+def _is_thin(m: nn.Module) -> bool: return hasattr(m, 'down') and hasattr(m, 'up')  # a linear layer of two factors, see `rank_bert.lowrank`
+
+def _through(x: torch.Tensor, products: tuple) -> torch.Tensor:
+    "One linear layer, or two thin ones."
+    for weight, bias in products: x = F.linear(x, weight, bias)
+    return x
+
 class _FusedBert:
     "The layers of a BERT for inference: weights in one precision, query, key and value in one product."
     def __init__(self, encoder: Encoder, dtype: torch.dtype, device: torch.device):
         def put(*ts): return torch.cat([t.detach() for t in ts]).to(device, dtype)
-        def lin(m): return put(m.weight), put(m.bias)
+        def lin(m): return ((put(m.down), None), (put(m.up), put(m.bias))) if _is_thin(m) else ((put(m.weight), put(m.bias)),)
         def norm(m): return m.normalized_shape, put(m.weight), put(m.bias), m.eps
         e, kinds = encoder.model.embeddings, encoder.model.embeddings.token_type_embeddings.weight.detach()
         self.act, self.words, self.types = ACT2FN[encoder.model.config.hidden_act], put(e.word_embeddings.weight), encoder._types
@@ -67,9 +74,9 @@ class _FusedBert:
         self.layers = []
         for layer in encoder.layers:
             a, out = layer.attention, layer.output
-            qkv = (a.self.query, a.self.key, a.self.value)
-            self.layers.append((a.self.num_attention_heads, put(*(m.weight for m in qkv)), put(*(m.bias for m in qkv)), *lin(a.output.dense), norm(a.output.LayerNorm),
-                                *lin(layer.intermediate.dense), *lin(out.dense), norm(out.LayerNorm)))
+            three = (a.self.query, a.self.key, a.self.value)
+            qkv = [lin(m) for m in three] if any(map(_is_thin, three)) else [((put(*(m.weight for m in three)), put(*(m.bias for m in three))),)]
+            self.layers.append((a.self.num_attention_heads, qkv, lin(a.output.dense), norm(a.output.LayerNorm), lin(layer.intermediate.dense), lin(out.dense), norm(out.LayerNorm)))
 
     def __call__(self, ids: torch.Tensor, mask: torch.Tensor, layer: int) -> torch.Tensor:
         n, t = ids.shape
@@ -78,11 +85,11 @@ class _FusedBert:
         types = self.types(ids, mask)
         if types.any(): x = x + types.to(self.device, x.dtype).unsqueeze(-1)*self.second
         x = F.layer_norm(x, *self.norm)
-        for heads, qkv, qkv_b, out, out_b, norm1, up, up_b, down, down_b, norm2 in self.layers[:layer]:
-            q, k, v = F.linear(x, qkv, qkv_b).view(n, t, 3, heads, -1).permute(2, 0, 3, 1, 4)  # (batch, heads, tokens, dim/heads)
+        for heads, qkv, out, norm1, up, down, norm2 in self.layers[:layer]:
+            q, k, v = (part.view(n, t, heads, -1).transpose(1, 2) for products in qkv for part in _through(x, products).chunk(3 // len(qkv), -1))  # (batch, heads, tokens, dim/heads)
             a = F.scaled_dot_product_attention(q, k, v, attn_mask=bias).transpose(1, 2).reshape(n, t, -1)
-            x = F.layer_norm(F.linear(a, out, out_b).add_(x), *norm1)
-            x = F.layer_norm(F.linear(self.act(F.linear(x, up, up_b)), down, down_b).add_(x), *norm2)
+            x = F.layer_norm(_through(a, out).add_(x), *norm1)
+            x = F.layer_norm(_through(self.act(_through(x, up)), down).add_(x), *norm2)
         return x
 
 # %% ../nbs/00b_features.ipynb #ee4619e8
@@ -96,10 +103,10 @@ class _Plain:
         with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
             return self.encoder.run(self.encoder.embed(ids, mask), mask, ids, 0, layer)
 
-# %% ../nbs/00b_features.ipynb #bd3d2b3a
+# %% ../nbs/00b_features.ipynb #37ff0b8c
 def _is_plain_bert(encoder: Encoder) -> bool:
     "Whether every weight of the layers is where `_FusedBert` looks for it, and nothing hooks into them."
-    def usual(m): return not (m._forward_pre_hooks or m._forward_hooks) and (type(m) in (nn.Linear, nn.LayerNorm) or next(m.parameters(recurse=False), None) is None)
+    def usual(m): return not (m._forward_pre_hooks or m._forward_hooks) and (type(m) in (nn.Linear, nn.LayerNorm) or _is_thin(m) or next(m.parameters(recurse=False), None) is None)
     return encoder.model.config.model_type == 'bert' and all(usual(m) for layer in encoder.layers for m in layer.modules())
 
 _plans = WeakKeyDictionary()
