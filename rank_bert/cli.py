@@ -1,4 +1,4 @@
-"""The `rank_bert` command: demo, train, evaluate, search, classify, predict, encode
+"""The `rank_bert` command: demo, train, evaluate, search, classify, predict, encode, experiment
 
 Docs: https://rank-bert.github.io/rank_bert/cli.html.md"""
 
@@ -7,7 +7,7 @@ Docs: https://rank-bert.github.io/rank_bert/cli.html.md"""
 # %% auto #0
 __all__ = ['app', 'Data', 'DocId', 'DocText', 'Title', 'QueryId', 'QueryText', 'QueryType', 'Group', 'Split', 'Folder', 'Json',
            'Mode', 'Backbone', 'SAMPLES', 'demo', 'train', 'evaluate', 'search', 'classify', 'predict', 'encode',
-           'main']
+           'experiment', 'main']
 
 # %% ../nbs/04b_cli.ipynb #f9b21398
 import os
@@ -276,6 +276,29 @@ def encode(
         os.replace(temporary, out)
     finally: temporary.unlink(missing_ok=True)
     _say(f'{len(lines):,} vectors of {vectors.shape[1]} dimensions in {out}')
+
+# %% ../nbs/04b_cli.ipynb #bb28166b
+@app.command()
+def experiment(
+    name: Annotated[str, typer.Argument(help='barlow, ranks, low-rank or staleness.')],
+    full: Annotated[bool, typer.Option('--full', help='In full size, which takes from minutes to an hour.')] = False,
+    data: Annotated[str|None, typer.Option(help='Data to rank, as train takes it; with --full doc2dial under $RANK_BERT_DATA, else the built-in corpus.', show_default=False)] = None,
+    group: Group = None,
+    backbone: Backbone = 'minilm',
+    seeds: Annotated[int|None, typer.Option(help='Seeds of each setting.', show_default=False)] = None,
+    out: Annotated[Path|None, typer.Option(help='CSV file for the runs, one a row.', show_default=False)] = None,
+    folder: Annotated[Path|None, typer.Option(help='Folder where finished runs are kept; the cache by default.', show_default=False)] = None,
+    tensorboard: Annotated[Path|None, typer.Option(help='Folder to log the runs to for TensorBoard.', show_default=False)] = None,
+):
+    "Answer one of the project's questions with runs, and print the table."
+    from rank_bert.sweeps import EXPERIMENTS, experiment as run
+    if name not in EXPERIMENTS: raise ValueError(f"unknown experiment {name!r}; the experiments are {', '.join(EXPERIMENTS)}")
+    _say(EXPERIMENTS[name])
+    ranked = None if data is None else _read(data, dict(group=group))
+    runs, table = run(name, full, ranked, backbone, seeds, folder=folder, tensorboard=tensorboard)
+    if out is not None: runs.drop(columns='per_query', errors='ignore').to_csv(out, index=False)
+    typer.echo(table.to_string(index=False, float_format='{:.3f}'.format))
+    if out is not None: _say(f'{len(runs)} runs in {out}')
 
 # %% ../nbs/04b_cli.ipynb #037f8c7d
 def main() -> None:
