@@ -10,13 +10,14 @@ __all__ = ['MEASURES', 'RIDGE', 'spectrum', 'effective_rank', 'rankme', 'stable_
            'fisher_information', 'input_moments', 'low_rank_factors', 'low_rank_linear', 'plan_ranks', 'factorise',
            'truncate', 'merge', 'nuclear_penalty', 'spectral_penalty', 'save_low_rank', 'load_low_rank']
 
-# %% ../nbs/01a_lowrank.ipynb #88b5c9e4
+# %% ../nbs/01a_lowrank.ipynb #e694a27f
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import cache
 from heapq import heapify, heappop, heappush
 from pathlib import Path
 from time import perf_counter
@@ -427,7 +428,7 @@ def _parameter_costs(shape: tuple[int, int], thin: bool) -> np.ndarray:
     costs, whole = np.arange(1, min(shape) + 1)*float(sum(shape)), float(shape[0]*shape[1])
     return np.append(np.where(costs < whole, costs, np.inf if thin else whole)[:-1], whole)
 
-# %% ../nbs/01a_lowrank.ipynb #481c4346
+# %% ../nbs/01a_lowrank.ipynb #60039afe
 def _ms(f, repeats: int = 7) -> float:
     "Milliseconds of a call, the least of several."
     f()
@@ -438,6 +439,7 @@ def _ms(f, repeats: int = 7) -> float:
         times.append(perf_counter() - start)
     return 1e3*min(times)
 
+@cache  # once in a process, so that plans agree
 @torch.inference_mode()
 def _ms_costs(shape: tuple[int, int], tokens: int, dtype: torch.dtype, device: torch.device) -> np.ndarray:
     "Milliseconds of a product at rank 1, 2, ..., full; infinite where two thin ones take no less than the dense one."

@@ -9,7 +9,8 @@ __all__ = ['SWEPT', 'LOSSES', 'ALONE', 'LOW_RANK', 'EXPERIMENTS', 'data_hash', '
            'in_batch_scores', 'index_staleness', 'barlow_ablation', 'backbone_ranks', 'rank_points', 'rank_correlation',
            'rank_plot', 'low_rank_cost', 'low_rank_table', 'low_rank_plot', 'light_encoders', 'experiment']
 
-# %% ../nbs/04a_sweeps.ipynb #1ecaaf7b
+# %% ../nbs/04a_sweeps.ipynb #0a646e5e
+import gc
 import hashlib
 import json
 import os
@@ -31,9 +32,10 @@ from torch import nn
 from torch.nn import functional as F
 from fastai.learner import Learner
 
-# %% ../nbs/04a_sweeps.ipynb #abb8794b
+# %% ../nbs/04a_sweeps.ipynb #b1585d25
 from .models import Encoder, get_encoder
 from .data import DataError, RankingData, builtin_corpus, read_ranking
+from .lexical import BM25
 from .features import FeatureStore, default_store, encoder_hash, progress_bar
 from .texts import TextData, builtin_texts, read_texts
 from .heads import DualHead, get_head
@@ -85,7 +87,7 @@ def _write_cell(path: Path, found: dict) -> None:
         os.replace(new, path)
     finally: new.unlink(missing_ok=True)
 
-# %% ../nbs/04a_sweeps.ipynb #b1531274
+# %% ../nbs/04a_sweeps.ipynb #b2135464
 def _tensorboard(folder: str|Path, path: Path, cell: dict, result: dict) -> None:
     "The numbers of a cell as a run of TensorBoard, once."
     try: from torch.utils.tensorboard import SummaryWriter
@@ -118,6 +120,7 @@ def run_sweep(
                 result = run(**cell)
                 one = dict(name=name, cell=cell, about=about, result=result, seconds=time.perf_counter() - start, machine=machine)
                 _write_cell(path, one)
+                gc.collect()  # Learners hold themselves in cycles, and their tensors with them
             if tensorboard: _tensorboard(tensorboard, path, cell, one['result'])
             found.append(one)
             bar.update()
@@ -170,13 +173,16 @@ def few_labels(
     for rows, k in ((train, n - held), (valid, held)): split[rng.permutation(rows)[k:]] = 'not labelled'
     return replace(features, data=replace(features.data, queries=features.data.queries.assign(split=split)))
 
-# %% ../nbs/04a_sweeps.ipynb #9ba71c11
+# %% ../nbs/04a_sweeps.ipynb #d3baa8d3
 SWEPT = ('accuracy@1', 'accuracy@3', 'MRR', 'nDCG@10')  # what each query is measured by
 
 def _measured(features: RankingFeatures, model: RankingModel, split: str) -> dict:
     "Means over queries, by type, and the values of each query."
+    with torch.inference_mode(): return _scored(features, model.eval().cosine(features.queries[features.rows(split)]), split)
+
+def _scored(features: RankingFeatures, scores: torch.Tensor, split: str) -> dict:
+    "The same of scores `(queries of the split, documents)`."
     rows, queries = features.rows(split), features.data.part(split).queries
-    with torch.inference_mode(): scores = model.eval().cosine(features.queries[rows])
     frame = evaluate(scores, features.data.qrels()[rows], list(features.data.documents.doc_id), SWEPT)
     frame.index = np.searchsorted(np.flatnonzero((features.data.queries.split == split).to_numpy()), rows[frame.index])  # rows of that split, as `part` has them
     types = queries.type.to_numpy()[frame.index]
@@ -231,7 +237,7 @@ def index_staleness(
     settings = [('whole index', s) for s in shares] + [(loss, 1) for loss in list(LOSSES)[1:]]
     return run_sweep('staleness', [dict(head=h, loss=l, share=s, seed=seed) for h, (l, s), seed in product(heads, settings, range(seeds))], run, about, **kwargs)
 
-# %% ../nbs/04a_sweeps.ipynb #04310594
+# %% ../nbs/04a_sweeps.ipynb #b376431e
 ALONE = {'plain cosine': ('identity', True), 'plain head': ('plain', False), 'residual head': ('residual', True)}  # rankers without pre-training: head, shared
 
 def _vector_ranks(features: RankingFeatures, model: RankingModel, split: str) -> dict:
@@ -244,34 +250,38 @@ def _vector_ranks(features: RankingFeatures, model: RankingModel, split: str) ->
                   f'participation ratio of {side}': float(centred['participation_ratio'])}
     return found
 
-def _ablation_cells(poolings, batches, sides, ways, labelled, seeds) -> list[dict]:
-    "Every setting once; what does not depend on a value has `None` there."
-    alone = [(None, None, way, n) for way in ALONE for n in ([0] if way == 'plain cosine' else [n for n in labelled if n != 0])]
-    pre = [(b, s, way, n) for b, s in product(batches, sides) for way, n in [('zero-shot', 0)]*(0 in labelled) + list(product(ways, [n for n in labelled if n != 0]))]
-    return [dict(pooling=p, batches=b, side=s, way=way, labelled=n, seed=seed) for p, (b, s, way, n) in product(poolings, alone + pre) for seed in range(1 if way == 'plain cosine' else seeds)]
+def _ablation_cells(poolings, batches, sides, ways, labelled, pairs, seeds) -> list[dict]:
+    "Every setting once, those that share a pre-training together; what does not depend on a value has `None` there."
+    some = [n for n in labelled if n != 0]
+    alone = [(p, None, None, None, way, n) for p in poolings for way in ALONE for n in ([0] if way == 'plain cosine' else some)]
+    pre = [(p, b, s, pairs, way, n) for p, b, s in product(poolings, batches, sides) for way, n in [('zero-shot', 0)]*(0 in labelled and pairs == 'all') + list(product(ways, some))]
+    cells = [dict(zip(('pooling', 'batches', 'side', 'pairs', 'way', 'labelled'), values), seed=seed) for values in [(None, None, None, None, 'BM25', 0), *alone, *pre] for seed in range(1 if values[4] in ('BM25', 'plain cosine') else seeds)]
+    return sorted(cells, key=lambda c: [str(c[k]) for k in ('pooling', 'batches', 'side', 'seed')] + [str(c['labelled'])]*(pairs == 'labelled'))
 
-# %% ../nbs/04a_sweeps.ipynb #0004b712
-def _pretrained(features: RankingFeatures, batches: str, side: str, seed: int, epochs: int, lr: float) -> DualHead:
+# %% ../nbs/04a_sweeps.ipynb #244ab9be
+def _pretrained(features: RankingFeatures, batches: str, side: str, labelled: int|None, seed: int, epochs: int, lr: float) -> DualHead:
     "A head pre-trained on the pairs of 'train', all epochs: the epoch that ranks best would hide how it ends."
+    split, few = features.data.queries.split, few_labels(features, labelled, seed).data.queries.split
+    split = split.mask((split == 'train') & (few != 'train'), 'not labelled')  # 'valid' stays whole: nothing is chosen by it here
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', UserWarning)  # batches of one answer are what is asked about
-        learn = barlow_learner(features, side, how=batches, seed=seed)
+        learn = barlow_learner(replace(features, data=replace(features.data, queries=features.data.queries.assign(split=split))), side, how=batches, seed=seed)
     with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr)
     return learn.model.head.cpu().eval()
 
-def _ablation_model(features: RankingFeatures, pre: Callable, batches, side, way, labelled, seed, steps: int, lr: float, bs: int) -> RankingModel:
-    "The ranker of one cell."
+def _ablation_model(features: RankingFeatures, pre: Callable, batches, side, pairs, way, labelled, seed, steps: int, lr: float, bs: int) -> RankingModel:
+    "The ranker of one cell. On top of a frozen head stand plain ones for queries and for documents, as in the write-up."
     def untrained(head): return RankingModel(head, features.passages, features.owner)
     if way == 'plain cosine': return untrained(get_head('identity', features.passages.shape[1]))
-    if way == 'zero-shot': return untrained(pre(batches, side, seed))
+    if way == 'zero-shot': return untrained(pre(batches, side, None, seed))
     some = few_labels(features, labelled, seed)
     small = min(bs, max(8, len(some.rows('train'))//8))
     if way in ALONE: learn = ranking_learner(some, *ALONE[way], bs=small, seed=seed)
-    else: learn = staged_learner(some, deepcopy(pre(batches, side, seed)), way, bs=small, seed=seed)
+    else: learn = staged_learner(some, pre(batches, side, labelled if pairs == 'labelled' else None, seed), way, **dict(head='plain', shared=False) if way == 'frozen' else {}, bs=small, seed=seed)
     _fit(learn, steps, lr)
     return learn.model.cpu()
 
-# %% ../nbs/04a_sweeps.ipynb #52775efb
+# %% ../nbs/04a_sweeps.ipynb #4ccecdd1
 def barlow_ablation(
     data: RankingData,  # with queries of two types
     encoder: Encoder|str = 'minilm',  # the frozen backbone, or its name
@@ -280,30 +290,33 @@ def barlow_ablation(
     sides: Sequence[str] = ('barlow',),  # heads that are pre-trained
     ways: Sequence[str] = WAYS,  # how a pre-trained head is joined
     labelled: Sequence[int|None] = (0, 300, 1000, None),  # queries with labels; 0 for rankers that are not trained to rank, `None` for all
+    pairs: str = 'all',  # of which queries of 'train' pre-training knows the answer they share: 'all', or 'labelled'
     seeds: int = 5,  # from 0: of heads, batches and labels
     epochs: int = 20,  # of pre-training
-    steps: int = 600,  # of training to rank
-    lr: float = 1e-3,  # highest learning rate of both
+    pre_lr: float = 3e-3,  # highest learning rate of pre-training
+    steps: int = 300,  # of training to rank
+    lr: float = 1e-3,  # highest learning rate of training to rank
     bs: int = 128,  # labelled queries a batch, fewer where there are few
     split: str = 'test',  # whose queries are measured
     store: FeatureStore|None = None,  # where vectors are kept; the default store by default
     features: dict|None = None,  # arguments of `ranking_features`; documents cut off by default, as in the write-up
     **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
-) -> pd.DataFrame:  # a row a run: pooling, batches, side, way, labelled, seed, metrics, ranks of vectors, per_query, seconds
-    "Rankers with and without Barlow Twins, by what a batch holds, pooling, labels and way of joining."
+) -> pd.DataFrame:  # a row a run: pooling, batches, side, pairs, way, labelled, seed, metrics, ranks of vectors, per_query, seconds
+    "Rankers with and without Barlow Twins, by what a batch holds, pooling, labels and way of joining; BM25 and plain cosine beside them."
     check_trainable(data)
+    if pairs not in ('all', 'labelled'): raise ValueError(f"pairs is {pairs!r}; it can be 'all' or 'labelled'")
     encoder, how = get_encoder(encoder) if isinstance(encoder, str) else encoder, dict(documents='truncate') | (features or {})
-    about = dict(data=data_hash(data), encoder=encoder_hash(encoder), epochs=epochs, steps=steps, lr=lr, bs=bs, split=split, features=how)
+    about = dict(data=data_hash(data), encoder=encoder_hash(encoder), epochs=epochs, pre_lr=pre_lr, steps=steps, lr=lr, bs=bs, split=split, features=how)
     made = cache(lambda pooling: ranking_features(data, encoder, pooling=pooling, lexical=False, store=store or FeatureStore(), **how))
-    pre = lru_cache(4)(lambda pooling, batches, side, seed: _pretrained(made(pooling), batches, side, seed, epochs, lr))
+    pre = lru_cache(4)(lambda pooling, batches, side, labelled, seed: _pretrained(made(pooling), batches, side, labelled, seed, epochs, pre_lr))
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', UserWarning)
         for b in batches: AnswerBatches(made(poolings[0]), 'train', b)  # data that have no such batches are found out before the work
     def run(pooling, **cell):
+        if cell['way'] == 'BM25': return _scored(first := made(poolings[0]), torch.from_numpy(BM25.build(data.texts).scores(list(data.queries.text.iloc[first.rows(split)]))), split)
         model = _ablation_model(made(pooling), partial(pre, pooling), **cell, steps=steps, lr=lr, bs=bs).eval()
         return _measured(made(pooling), model, split) | _vector_ranks(made(pooling), model, split)
-    cells = sorted(_ablation_cells(poolings, batches, sides, ways, labelled, seeds), key=lambda c: (c['pooling'], str(c['batches']), str(c['side']), c['seed']))  # what shares a pre-training stands together
-    return run_sweep('barlow', cells, run, about, **kwargs)
+    return run_sweep('barlow', _ablation_cells(poolings, batches, sides, ways, labelled, pairs, seeds), run, about, **kwargs)
 
 # %% ../nbs/04a_sweeps.ipynb #6742b6a4
 def backbone_ranks(
@@ -325,17 +338,18 @@ def backbone_ranks(
         return _measured(made, model, split) | _vector_ranks(made, model, split)
     return run_sweep('backbones', [dict(encoder=n, pooling=p) for n, p in product(encoders, poolings)], run, about, **kwargs)
 
-# %% ../nbs/04a_sweeps.ipynb #2fc2c1cd
+# %% ../nbs/04a_sweeps.ipynb #d50090e5
 def rank_points(
     ablation: pd.DataFrame,  # from `barlow_ablation`
     backbones: pd.DataFrame|None = None,  # from `backbone_ranks`
 ) -> pd.DataFrame:  # columns family, setting, settings' values, and means over seeds of metrics and ranks
     "One row a setting, with its family."
-    keys = ['pooling', 'batches', 'side', 'way', 'labelled']
+    keys = ['pooling', 'batches', 'side', 'pairs', 'way', 'labelled']
     missing = [k for k in keys if k not in ablation]
     if missing: raise ValueError(f"the table has no column {missing[0]!r}: pass the table of barlow_ablation, whole")
     numbers = [c for c in ablation if c not in (*keys, 'seed', 'seconds', 'per_query')]
-    points = ablation.fillna(dict(batches='none', side='none')).assign(labelled=ablation.labelled.map(lambda n: 'all' if pd.isna(n) else f'{n:.0f}')).groupby(keys, sort=False)[numbers].mean().reset_index()
+    ablation = ablation[ablation.way != 'BM25']  # it has no vectors
+    points = ablation.fillna(dict(batches='none', side='none', pairs='none')).assign(labelled=ablation.labelled.map(lambda n: 'all' if pd.isna(n) else f'{n:.0f}')).groupby(keys, sort=False)[numbers].mean().reset_index()
     points.insert(0, 'family', points.way.map(lambda w: 'encoders' if w == 'plain cosine' else 'trained without' if w in ALONE else 'pre-trained only' if w == 'zero-shot' else 'beside' if w in ('concat', 'gate') else 'on top'))
     if backbones is None: return points
     more = backbones[[c for c in backbones if c in ('encoder', 'pooling', *numbers)]].rename(columns=dict(encoder='way')).assign(family='encoders')
@@ -528,7 +542,7 @@ def _tasks(full: bool) -> dict[str, TextData]:
     sst2 = read_texts('sst2')
     return {'SST-2': sst2.sample(4000).sample(500, 'valid'), 'MRPC': read_texts('mrpc'), 'RTE': read_texts('rte')}
 
-# %% ../nbs/04a_sweeps.ipynb #484dd9b5
+# %% ../nbs/04a_sweeps.ipynb #ef338b30
 def experiment(
     name: str,  # one of `EXPERIMENTS`
     full: bool = False,  # in its full size
@@ -553,6 +567,6 @@ def experiment(
         tidy = index_staleness(data, encoder, **size, **kwargs)
         return tidy, sweep_table(tidy, ['head', 'loss', 'share'], data, metric='nDCG@10')
     tidy = barlow_ablation(data, encoder, **size, **kwargs)
-    if name == 'barlow': return tidy, sweep_table(tidy, ['pooling', 'batches', 'side', 'way', 'labelled'], data)
+    if name == 'barlow': return tidy, sweep_table(tidy, ['pooling', 'batches', 'side', 'pairs', 'way', 'labelled'], data)
     points = rank_points(tidy, backbone_ranks(data, light_encoders(encoder), **kwargs))
     return points, rank_correlation(points, [c for c in points if ' of ' in c])
