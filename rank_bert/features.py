@@ -8,7 +8,7 @@ Docs: https://rank-bert.github.io/rank_bert/features.html.md"""
 __all__ = ['BLOCK', 'STATES_BYTES', 'best_device', 'best_dtype', 'progress_bar', 'encode', 'StoreError', 'default_store',
            'encoder_hash', 'Features', 'FeatureStore', 'States']
 
-# %% ../nbs/00b_features.ipynb #ae089a17
+# %% ../nbs/00b_features.ipynb #71444961
 import errno
 import hashlib
 import json
@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, proxy
 
 # %% ../nbs/00b_features.ipynb #5621cd86
 import numpy as np
@@ -53,7 +53,7 @@ def best_dtype(
     native = kind == 'cpu' and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
     return torch.bfloat16 if native else torch.float32
 
-# %% ../nbs/00b_features.ipynb #85fcef57
+# %% ../nbs/00b_features.ipynb #19afef42
 def _is_thin(m: nn.Module) -> bool: return hasattr(m, 'down') and hasattr(m, 'up')  # a linear layer of two factors, see `rank_bert.lowrank`
 
 def _through(x: torch.Tensor, products: tuple) -> torch.Tensor:
@@ -68,7 +68,7 @@ class _FusedBert:
         def lin(m): return ((put(m.down), None), (put(m.up), put(m.bias))) if _is_thin(m) else ((put(m.weight), put(m.bias)),)
         def norm(m): return m.normalized_shape, put(m.weight), put(m.bias), m.eps
         e, kinds = encoder.model.embeddings, encoder.model.embeddings.token_type_embeddings.weight.detach()
-        self.act, self.words, self.types = ACT2FN[encoder.model.config.hidden_act], put(e.word_embeddings.weight), encoder._types
+        self.act, self.words, self.encoder = ACT2FN[encoder.model.config.hidden_act], put(e.word_embeddings.weight), proxy(encoder)  # a plan must not keep its encoder alive
         self.places, self.second = (e.position_embeddings.weight.detach() + kinds[0]).to(device, dtype), (kinds[-1] - kinds[0]).to(device, dtype)
         self.norm, self.device = norm(e.LayerNorm), device
         self.layers = []
@@ -82,7 +82,7 @@ class _FusedBert:
         n, t = ids.shape
         bias = None if mask.all() else torch.zeros(n, 1, 1, t, dtype=self.words.dtype).masked_fill_(mask[:, None, None] == 0, float('-inf')).to(self.device)
         x = F.embedding(ids.to(self.device), self.words) + self.places[:t]  # (batch, tokens, dim)
-        types = self.types(ids, mask)
+        types = self.encoder._types(ids, mask)
         if types.any(): x = x + types.to(self.device, x.dtype).unsqueeze(-1)*self.second
         x = F.layer_norm(x, *self.norm)
         for heads, qkv, out, norm1, up, down, norm2 in self.layers[:layer]:
@@ -92,11 +92,11 @@ class _FusedBert:
             x = F.layer_norm(_through(self.act(_through(x, up)), down).add_(x), *norm2)
         return x
 
-# %% ../nbs/00b_features.ipynb #ee4619e8
+# %% ../nbs/00b_features.ipynb #23e763e8
 class _Plain:
     "The layers of any encoder for inference, in one precision."
     def __init__(self, encoder: Encoder, dtype: torch.dtype, device: torch.device):
-        self.encoder, self.dtype, self.device = encoder if encoder.device == device else deepcopy(encoder).to(device), dtype, device
+        self.encoder, self.dtype, self.device = proxy(encoder) if encoder.device == device else deepcopy(encoder).to(device), dtype, device
 
     def __call__(self, ids: torch.Tensor, mask: torch.Tensor, layer: int) -> torch.Tensor:
         ids, mask = ids.to(self.device), mask.to(self.device)

@@ -318,7 +318,7 @@ def barlow_ablation(
         return _measured(made(pooling), model, split) | _vector_ranks(made(pooling), model, split)
     return run_sweep('barlow', _ablation_cells(poolings, batches, sides, ways, labelled, pairs, seeds), run, about, **kwargs)
 
-# %% ../nbs/04a_sweeps.ipynb #6742b6a4
+# %% ../nbs/04a_sweeps.ipynb #b33e47b6
 def backbone_ranks(
     data: RankingData,  # documents, queries, relevance
     encoders: dict[str, Encoder],  # name -> encoder
@@ -331,9 +331,10 @@ def backbone_ranks(
     "Plain cosine with several encoders and poolings, and the ranks of their vectors."
     if not encoders: raise ValueError("no encoders to compare: pass a dict such as {'minilm': get_encoder('minilm')}")
     how = dict(documents='truncate') | (features or {})
-    about = dict(data=data_hash(data), encoders={name: encoder_hash(e) for name, e in encoders.items()}, split=split, features=how)
+    part = data.part(split)  # nothing is trained: other queries need no vectors
+    about = dict(data=data_hash(part), encoders={name: encoder_hash(e) for name, e in encoders.items()}, split=split, features=how)
     def run(encoder, pooling):
-        made = ranking_features(data, encoders[encoder], pooling=pooling, lexical=False, store=store or FeatureStore(), **how)
+        made = ranking_features(part, encoders[encoder], pooling=pooling, lexical=False, store=store or FeatureStore(), **how)
         model = RankingModel(get_head('identity', made.passages.shape[1]), made.passages, made.owner).eval()
         return _measured(made, model, split) | _vector_ranks(made, model, split)
     return run_sweep('backbones', [dict(encoder=n, pooling=p) for n, p in product(encoders, poolings)], run, about, **kwargs)
