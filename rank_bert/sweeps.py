@@ -87,7 +87,7 @@ def _write_cell(path: Path, found: dict) -> None:
         os.replace(new, path)
     finally: new.unlink(missing_ok=True)
 
-# %% ../nbs/04a_sweeps.ipynb #b2135464
+# %% ../nbs/04a_sweeps.ipynb #825ff974
 def _tensorboard(folder: str|Path, path: Path, cell: dict, result: dict) -> None:
     "The numbers of a cell as a run of TensorBoard, once."
     try: from torch.utils.tensorboard import SummaryWriter
@@ -97,6 +97,7 @@ def _tensorboard(folder: str|Path, path: Path, cell: dict, result: dict) -> None
     numbers = {k: float(v) for k, v in result.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
     with SummaryWriter(str(place)) as log: log.add_hparams({k: v if isinstance(v, (int, float, bool, str)) else str(v) for k, v in cell.items()}, numbers, run_name='.')
 
+# %% ../nbs/04a_sweeps.ipynb #be459644
 def run_sweep(
     name: str,  # of the question; with values and `about` it says which cell is which
     cells: Sequence[dict],  # the values of each cell: numbers, strings, lists, `None`
@@ -356,7 +357,7 @@ def rank_points(
     more = backbones[[c for c in backbones if c in ('encoder', 'pooling', *numbers)]].rename(columns=dict(encoder='way')).assign(family='encoders')
     return pd.concat([points, more[~((more.way == 'minilm') & more.pooling.isin(points.pooling[points.way == 'plain cosine']))]], ignore_index=True)
 
-# %% ../nbs/04a_sweeps.ipynb #ccd53794
+# %% ../nbs/04a_sweeps.ipynb #9c86a4e9
 def rank_correlation(
     table: pd.DataFrame,  # one row a setting
     measures: Sequence[str],  # columns: ranks of matrices
@@ -375,10 +376,10 @@ def rank_correlation(
         picks = rng.integers(0, len(part), (n, len(part)))
         for measure in measures:
             x, y = part[measure].to_numpy(float), part[gain].to_numpy(float)
-            found = [spearman(x[p], y[p]) for p in picks] if len(part) >= 4 else []
-            found = [f for f in found if np.isfinite(f)]
+            def of(p): return spearman(x[p], y[p]) if len(part) >= 4 and np.ptp(x[p]) > 0 and np.ptp(y[p]) > 0 else np.nan  # equal values have no order
+            found = [f for f in map(of, picks) if np.isfinite(f)]
             low, high = np.quantile(found, [.025, .975]) if found else (np.nan, np.nan)
-            rows.append(dict(family=name, measure=measure, settings=len(part), spearman=spearman(x, y) if len(part) >= 4 else np.nan, low=low, high=high))
+            rows.append(dict(family=name, measure=measure, settings=len(part), spearman=of(slice(None)), low=low, high=high))
     return pd.DataFrame(rows)
 
 # %% ../nbs/04a_sweeps.ipynb #e81c9f48
