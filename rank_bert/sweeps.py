@@ -382,7 +382,7 @@ def rank_correlation(
             rows.append(dict(family=name, measure=measure, settings=len(part), spearman=of(slice(None)), low=low, high=high))
     return pd.DataFrame(rows)
 
-# %% ../nbs/04a_sweeps.ipynb #e81c9f48
+# %% ../nbs/04a_sweeps.ipynb #b5fa47d0
 def rank_plot(
     table: pd.DataFrame,  # one row a setting
     measure: str = 'centred RankMe of queries',  # column: rank of a matrix
@@ -392,8 +392,9 @@ def rank_plot(
     "The rank of the right document against the rank of a matrix, a mark a setting, by family."
     import matplotlib.pyplot as plt  # a picture is not always wanted, and the import takes a while
     fig, ax = plt.subplots(figsize=(6, 3.6), layout='constrained')
-    for i, (name, part) in enumerate(table.groupby(family, sort=False)): ax.plot(part[measure], part[gain], 'osD^vPX*'[i % 8], color=f'C{i}', ms=5, alpha=.8, label=name)
+    for i, (name, part) in enumerate(table.groupby(family, sort=False)): ax.plot(part[measure], part[gain], 'osD^vPX*'[i % 8], color=f'C{i}', ms=5, mew=0, label=name)
     ax.set(xscale='log', xlabel=measure, ylabel=gain)
+    ax.minorticks_off()
     ax.legend(frameon=False, fontsize='small', loc='center left', bbox_to_anchor=(1, .5))
     ax.spines[['top', 'right']].set_visible(False)
     plt.close(fig)  # what is returned is shown once, not twice
