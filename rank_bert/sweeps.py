@@ -501,7 +501,7 @@ def low_rank_table(
                                               share=(part.weights/part.full_weights).mean(), faster=(part.full_ms/part.ms).median()))
     return pd.DataFrame(rows)
 
-# %% ../nbs/04a_sweeps.ipynb #e57b6099
+# %% ../nbs/04a_sweeps.ipynb #a5fd09c9
 def low_rank_plot(
     table: pd.DataFrame,  # from `low_rank_table`
     x: str = 'share',  # column: what is left of the weights, or 'faster'
@@ -514,10 +514,11 @@ def low_rank_plot(
         of = table[table.task == task]
         ax.axhline(of.whole.mean(), color='gray', lw=1)
         for i, (method, part) in enumerate(of.groupby('method', sort=False)):
-            part, look = part.sort_values(x), dict(color=f'C{i}', marker='osD^vP'[i % 6], ms=5)
-            ax.plot(part[x], part.again, label=method, **look)
+            part, look = part.sort_values(x), dict(color=f'C{i}', marker='osD^vP'[i % 6], ms=5, clip_on=False)
+            ax.plot(part[x], part.again, label=method, mew=0, **look)
             if part.at_once.notna().any(): ax.plot(part[x], part.at_once, linestyle=':', mfc='none', **look)
         ax.set(title=task, xlabel='share of the weights of linear layers' if x == 'share' else x, ylabel='accuracy')
+        ax.locator_params(nbins=4)
         ax.spines[['top', 'right']].set_visible(False)
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc='outside lower center', ncols=6, frameon=False)
     plt.close(fig)  # what is returned is shown once, not twice
