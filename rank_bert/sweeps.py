@@ -524,13 +524,13 @@ def low_rank_plot(
     plt.close(fig)  # what is returned is shown once, not twice
     return fig
 
-# %% ../nbs/04a_sweeps.ipynb #01cdd960
+# %% ../nbs/04a_sweeps.ipynb #c2d2fd5f
 EXPERIMENTS = {'barlow': 'why did pre-training destroy the ranker?', 'ranks': 'does the rank of vectors predict the rank of the right document?',
                'low-rank': 'what does low rank cost a fine-tuned encoder?', 'staleness': 'how stale may an index be?'}  # name -> question
 
 _SIZES = {False: dict(barlow=dict(poolings=('mean',), labelled=(0, 100), seeds=2, epochs=5, steps=60), staleness=dict(shares=(1, .1, 0), seeds=2, steps=60),
                       **{'low-rank': dict(fractions=(.75, .5), seeds=1, epochs=1, max_tokens=32)}),
-          True: dict(barlow={}, staleness={}, **{'low-rank': dict(max_tokens=128, bs=16)})}  # full or not -> arguments of each
+          True: dict(barlow={}, staleness={}, **{'low-rank': dict(epochs=3, max_tokens=96, bs=32)})}  # full or not -> arguments of each
 
 def light_encoders(
     encoder: Encoder,  # a BERT or RoBERTa
