@@ -159,7 +159,11 @@ def sweep_table(
 
 def _same(a, b) -> bool: return all(x == y or (pd.isna(x) and pd.isna(y)) for x, y in zip(a, b)) and len(a) == len(b)
 
-# %% ../nbs/04a_sweeps.ipynb #3c177dd2
+# %% ../nbs/04a_sweeps.ipynb #842fbba4
+def _resplit(features: RankingFeatures, split: Sequence[str]) -> RankingFeatures:
+    "The same vectors with other splits."
+    return replace(features, data=replace(features.data, queries=features.data.queries.assign(split=split)))
+
 def few_labels(
     features: RankingFeatures,  # from `ranking_features`
     n: int|None,  # queries with labels, of 'train' and 'valid' together; `None` for all
@@ -172,7 +176,7 @@ def few_labels(
     rng, split, held = np.random.default_rng(seed), features.data.queries.split.to_numpy(object).copy(), max(1, n//8)
     if held > len(valid) or n - held > len(train): raise ValueError(f"n is {n}: an eighth of them is for 'valid', which has {len(valid):,} queries, and the others for 'train', which has {len(train):,}; use None for all")
     for rows, k in ((train, n - held), (valid, held)): split[rng.permutation(rows)[k:]] = 'not labelled'
-    return replace(features, data=replace(features.data, queries=features.data.queries.assign(split=split)))
+    return _resplit(features, split)
 
 # %% ../nbs/04a_sweeps.ipynb #d3baa8d3
 SWEPT = ('accuracy@1', 'accuracy@3', 'MRR', 'nDCG@10')  # what each query is measured by
@@ -238,7 +242,7 @@ def index_staleness(
     settings = [('whole index', s) for s in shares] + [(loss, 1) for loss in list(LOSSES)[1:]]
     return run_sweep('staleness', [dict(head=h, loss=l, share=s, seed=seed) for h, (l, s), seed in product(heads, settings, range(seeds))], run, about, **kwargs)
 
-# %% ../nbs/04a_sweeps.ipynb #b376431e
+# %% ../nbs/04a_sweeps.ipynb #d0b0fbce
 ALONE = {'plain cosine': ('identity', True), 'plain head': ('plain', False), 'residual head': ('residual', True)}  # rankers without pre-training: head, shared
 
 def _vector_ranks(features: RankingFeatures, model: RankingModel, split: str) -> dict:
@@ -257,16 +261,16 @@ def _ablation_cells(poolings, batches, sides, ways, labelled, pairs, seeds) -> l
     alone = [(p, None, None, None, way, n) for p in poolings for way in ALONE for n in ([0] if way == 'plain cosine' else some)]
     pre = [(p, b, s, pairs, way, n) for p, b, s in product(poolings, batches, sides) for way, n in [('zero-shot', 0)]*(0 in labelled and pairs == 'all') + list(product(ways, some))]
     cells = [dict(zip(('pooling', 'batches', 'side', 'pairs', 'way', 'labelled'), values), seed=seed) for values in [(None, None, None, None, 'BM25', 0), *alone, *pre] for seed in range(1 if values[4] in ('BM25', 'plain cosine') else seeds)]
-    return sorted(cells, key=lambda c: [str(c[k]) for k in ('pooling', 'batches', 'side', 'seed')] + [str(c['labelled'])]*(pairs == 'labelled'))
+    return sorted(cells, key=lambda c: [str(c[k]) for k in ('pooling', 'batches', 'side', 'seed', 'labelled')])
 
-# %% ../nbs/04a_sweeps.ipynb #244ab9be
+# %% ../nbs/04a_sweeps.ipynb #c1b9acc7
 def _pretrained(features: RankingFeatures, batches: str, side: str, labelled: int|None, seed: int, epochs: int, lr: float) -> DualHead:
     "A head pre-trained on the pairs of 'train', all epochs: the epoch that ranks best would hide how it ends."
     split, few = features.data.queries.split, few_labels(features, labelled, seed).data.queries.split
     split = split.mask((split == 'train') & (few != 'train'), 'not labelled')  # 'valid' stays whole: nothing is chosen by it here
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', UserWarning)  # batches of one answer are what is asked about
-        learn = barlow_learner(replace(features, data=replace(features.data, queries=features.data.queries.assign(split=split))), side, how=batches, seed=seed)
+        learn = barlow_learner(_resplit(features, split), side, how=batches, seed=seed)
     with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr)
     return learn.model.head.cpu().eval()
 
