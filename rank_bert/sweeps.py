@@ -242,7 +242,7 @@ def index_staleness(
     settings = [('whole index', s) for s in shares] + [(loss, 1) for loss in list(LOSSES)[1:]]
     return run_sweep('staleness', [dict(head=h, loss=l, share=s, seed=seed) for h, (l, s), seed in product(heads, settings, range(seeds))], run, about, **kwargs)
 
-# %% ../nbs/04a_sweeps.ipynb #d0b0fbce
+# %% ../nbs/04a_sweeps.ipynb #62ca72f9
 ALONE = {'plain cosine': ('identity', True), 'plain head': ('plain', False), 'residual head': ('residual', True)}  # rankers without pre-training: head, shared
 
 def _vector_ranks(features: RankingFeatures, model: RankingModel, split: str) -> dict:
@@ -261,7 +261,7 @@ def _ablation_cells(poolings, batches, sides, ways, labelled, pairs, seeds) -> l
     alone = [(p, None, None, None, way, n) for p in poolings for way in ALONE for n in ([0] if way == 'plain cosine' else some)]
     pre = [(p, b, s, pairs, way, n) for p, b, s in product(poolings, batches, sides) for way, n in [('zero-shot', 0)]*(0 in labelled and pairs == 'all') + list(product(ways, some))]
     cells = [dict(zip(('pooling', 'batches', 'side', 'pairs', 'way', 'labelled'), values), seed=seed) for values in [(None, None, None, None, 'BM25', 0), *alone, *pre] for seed in range(1 if values[4] in ('BM25', 'plain cosine') else seeds)]
-    return sorted(cells, key=lambda c: [str(c[k]) for k in ('pooling', 'batches', 'side', 'seed', 'labelled')])
+    return sorted(cells, key=lambda c: [str(c[k]) for k in ('pooling', 'batches', 'side', 'seed')])
 
 # %% ../nbs/04a_sweeps.ipynb #c1b9acc7
 def _pretrained(features: RankingFeatures, batches: str, side: str, labelled: int|None, seed: int, epochs: int, lr: float) -> DualHead:
@@ -286,7 +286,7 @@ def _ablation_model(features: RankingFeatures, pre: Callable, batches, side, pai
     _fit(learn, steps, lr)
     return learn.model.cpu()
 
-# %% ../nbs/04a_sweeps.ipynb #4ccecdd1
+# %% ../nbs/04a_sweeps.ipynb #19ce7f9c
 def barlow_ablation(
     data: RankingData,  # with queries of two types
     encoder: Encoder|str = 'minilm',  # the frozen backbone, or its name
@@ -313,7 +313,7 @@ def barlow_ablation(
     encoder, how = get_encoder(encoder) if isinstance(encoder, str) else encoder, dict(documents='truncate') | (features or {})
     about = dict(data=data_hash(data), encoder=encoder_hash(encoder), epochs=epochs, pre_lr=pre_lr, steps=steps, lr=lr, bs=bs, split=split, features=how)
     made = cache(lambda pooling: ranking_features(data, encoder, pooling=pooling, lexical=False, store=store or FeatureStore(), **how))
-    pre = lru_cache(4)(lambda pooling, batches, side, labelled, seed: _pretrained(made(pooling), batches, side, labelled, seed, epochs, pre_lr))
+    pre = lru_cache(max(4, len(labelled)))(lambda pooling, batches, side, labelled, seed: _pretrained(made(pooling), batches, side, labelled, seed, epochs, pre_lr))
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', UserWarning)
         for b in batches: AnswerBatches(made(poolings[0]), 'train', b)  # data that have no such batches are found out before the work
