@@ -22,15 +22,14 @@ from safetensors.torch import load_file, save as save_tensors
 from scipy import stats
 from torch import nn
 
-# %% ../nbs/03c_classifiers.ipynb #5c99bebb
+# %% ../nbs/03c_classifiers.ipynb #805834ea
 from . import __version__
-from .models import Encoder, ModelNotFoundError, get_encoder
+from .models import Encoder
 from .data import DataError
-from .features import FeatureStore, best_dtype, encode, encoder_hash
+from .features import FeatureStore, best_dtype, encode
 from .texts import TextData
-from .testing import save_encoder
 from .metrics import _draw_means, _group_sums, classification_metrics, spearman
-from .search import FORMAT, _digest, _read_about, new_folder
+from .search import FORMAT, _digests, _read_about, _read_backbone, _write_backbone, new_folder
 from .tasks import KINDS, task_learner
 
 # %% ../nbs/03c_classifiers.ipynb #ef52fee2
@@ -206,12 +205,7 @@ def evaluate_classifier(
     low, high = np.nanquantile(draws, [.025, .975], axis=0) if len(set(groups)) > 1 else np.full((2, len(value)), np.nan)
     return pd.DataFrame(dict(value=value, low=low, high=high))
 
-# %% ../nbs/03c_classifiers.ipynb #75ce989d
-def _is_named(encoder: Encoder) -> bool:
-    "Whether the encoder's name leads to these very weights and this tokenizer."
-    try: return encoder_hash(get_encoder(encoder.name)) == encoder_hash(encoder)
-    except (ModelNotFoundError, ValueError): return False
-
+# %% ../nbs/03c_classifiers.ipynb #b2d7c37d
 @patch
 def save(self: Classifier,
     folder: str|Path,  # made, or replaced when it holds a classifier
@@ -219,31 +213,20 @@ def save(self: Classifier,
 ) -> None:
     "Write the classifier, whole or not at all."
     if self.head_kwargs is None: raise ValueError("a head of one's own cannot be saved: only arguments of the built-in one are written. Leave out `head`, or keep it with torch.save")
-    if backbone is None: backbone = not _is_named(self.encoder)
     with new_folder(folder, 'classifier.json') as new:
         (new/'head.safetensors').write_bytes(save_tensors({k: v.detach().cpu().contiguous() for k, v in self.head.state_dict().items()}))
-        if backbone: save_encoder(self.encoder, new/'encoder')
-        files = {p.relative_to(new).as_posix(): _digest(p) for p in sorted(new.rglob('*')) if p.is_file()}
-        about = dict(format=FORMAT, rank_bert=__version__, backbone=dict(name=self.encoder.name, sha256=encoder_hash(self.encoder), inside=backbone), kind=self.kind,
-                     labels=self.labels, head=self.head_kwargs, settings=self.settings, about=self.about, files=files)
+        about = dict(format=FORMAT, rank_bert=__version__, backbone=_write_backbone(self.encoder, new, backbone), kind=self.kind,
+                     labels=self.labels, head=self.head_kwargs, settings=self.settings, about=self.about, files=_digests(new))
         (new/'classifier.json').write_text(json.dumps(about, indent=1, ensure_ascii=False), encoding='utf-8')
 
-# %% ../nbs/03c_classifiers.ipynb #644c48e8
+# %% ../nbs/03c_classifiers.ipynb #bce7f485
 def _about(folder: Path) -> dict:
     "What classifier.json says, once every file it names is there and undamaged."
     if not folder.is_dir(): raise FileNotFoundError(f"there is no folder {str(folder)!r}; save a classifier there first: learn.classifier().save({str(folder)!r})")
     if (folder/'ranker.json').exists() and not (folder/'classifier.json').exists(): raise FileNotFoundError(f"{str(folder)!r} holds a ranker, not a classifier: use load_ranker of rank_bert.search")
     return _read_about(folder, 'classifier.json', 'classifier', 'save')
 
-def _saved_encoder(folder: Path, backbone: dict, encoder: Encoder|None) -> Encoder:
-    "The encoder of a saved folder, from the folder or by its name; raises `ValueError` for another one."
-    if encoder is None:
-        encoder = get_encoder(folder/'encoder' if backbone['inside'] else backbone['name'])
-        encoder.name = backbone['name']
-    if encoder_hash(encoder) == backbone['sha256']: return encoder
-    raise ValueError(f"the backbone {encoder.name!r} is not the one that {str(folder)!r} was trained on: its weights or its tokenizer have another hash")
-
-# %% ../nbs/03c_classifiers.ipynb #1115285e
+# %% ../nbs/03c_classifiers.ipynb #51dd1658
 def load_classifier(
     folder: str|Path,  # where `Classifier.save` wrote it
     encoder: Encoder|None = None,  # the backbone, when it is already loaded or its folder has moved
@@ -251,7 +234,7 @@ def load_classifier(
     "The classifier saved in a folder; raises an error that says what is missing, damaged, newer or different."
     folder = Path(folder)
     about = _about(folder)
-    encoder = _saved_encoder(folder, about['backbone'], encoder)
+    encoder = _read_backbone(folder, about['backbone'], encoder)
     head = KINDS[about['kind']].head(encoder.dim, len(about['labels']), **about['head'])
     head.load_state_dict(load_file(folder/'head.safetensors'))
     return Classifier(encoder, head.eval(), about['labels'], about['kind'], about['settings'], about['head'], about['about'])

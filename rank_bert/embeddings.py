@@ -32,18 +32,16 @@ from scipy.sparse.csgraph import connected_components
 from torch import nn
 from torch.nn import functional as F
 
-# %% ../nbs/03f_embeddings.ipynb #2ec34df5
+# %% ../nbs/03f_embeddings.ipynb #c5a9c2a5
 from . import __version__
 from .models import Encoder, get_encoder
 from .data import DataError, RankingData, _is_missing
-from .features import FeatureStore, encode, encoder_hash
+from .features import FeatureStore, encode
 from .texts import TextData, _keys
-from .testing import save_encoder
 from .heads import HEADS
 from .losses import barlow_twins_loss, in_batch_loss
 from .metrics import spearman
-from .search import FORMAT, _digest, _read_about, new_folder
-from .classifiers import _is_named, _saved_encoder
+from .search import FORMAT, _digests, _read_about, _read_backbone, _write_backbone, new_folder
 from .tasks import TaskBatches, TaskModel, task_dl, task_learner
 
 # %% ../nbs/03f_embeddings.ipynb #0e97226e
@@ -357,11 +355,7 @@ def evaluate_sts(
     low, high = np.quantile(draws - draws[:, [at]], ends, axis=2)
     return table.assign(difference=flat(value - value[:, [at]]), difference_low=flat(low), difference_high=flat(high))
 
-# %% ../nbs/03f_embeddings.ipynb #f707577d
-def _stock(encoder: Encoder) -> bool:
-    "Whether `get_encoder` gives the same weights and tokenizer for the encoder's name, wherever it is asked."
-    return not Path(encoder.name).is_dir() and _is_named(encoder)
-
+# %% ../nbs/03f_embeddings.ipynb #917721e2
 @patch
 def save(self: SentenceEncoder,
     folder: str|Path,  # made, or replaced when it holds a sentence encoder
@@ -369,16 +363,15 @@ def save(self: SentenceEncoder,
     "Write it as safetensors and JSON, whole or not at all; raises `ValueError` for a head that has no name."
     head = None if isinstance(self.head, nn.Identity) else getattr(self.head, 'config', None)
     if head is None and not isinstance(self.head, nn.Identity): raise ValueError("only a head made by embedding_learner can be saved: its name is what is written")
-    stock = _stock(self.encoder)
+    inside = Path(self.encoder.name).is_dir() or None  # a folder of a path would not come along
     with new_folder(folder, 'sentence.json') as new:
         if head is not None: (new/'head.safetensors').write_bytes(save({k: v.detach().cpu().contiguous() for k, v in self.head.state_dict().items()}))
-        if not stock: save_encoder(self.encoder, new/'encoder')
-        files = {p.relative_to(new).as_posix(): _digest(p) for p in sorted(new.rglob('*')) if p.is_file()}
-        backbone = dict(name=self.encoder.name if stock else Path(self.encoder.name).name, inside=not stock, sha256=encoder_hash(self.encoder))
-        about = dict(format=FORMAT, rank_bert=__version__, backbone=backbone, head=head, settings=self.settings, files=files)
+        backbone = _write_backbone(self.encoder, new, inside)
+        if backbone['inside']: backbone['name'] = Path(backbone['name']).name
+        about = dict(format=FORMAT, rank_bert=__version__, backbone=backbone, head=head, settings=self.settings, files=_digests(new))
         (new/'sentence.json').write_text(json.dumps(about, indent=1, ensure_ascii=False), encoding='utf-8')
 
-# %% ../nbs/03f_embeddings.ipynb #a85bad10
+# %% ../nbs/03f_embeddings.ipynb #7cf6aaf3
 def load_sentence_encoder(
     folder: str|Path,  # where `SentenceEncoder.save` wrote it
     encoder: Encoder|None = None,  # the backbone, when it is already loaded
@@ -386,7 +379,7 @@ def load_sentence_encoder(
     "The sentence encoder saved in a folder; raises an error that says what is missing, damaged, newer or different."
     folder = Path(folder)
     about = _read_about(folder, 'sentence.json', 'sentence encoder', 'save')
-    encoder = _saved_encoder(folder, about['backbone'], encoder)
+    encoder = _read_backbone(folder, about['backbone'], encoder)
     if about['head'] is None: return SentenceEncoder(encoder, **about['settings'])
     config = dict(about['head'])
     head = HEADS[config.pop('name')](encoder.dim, **config)

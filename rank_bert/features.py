@@ -33,7 +33,8 @@ from safetensors.torch import save
 from transformers.activations import ACT2FN
 from fastcore.basics import patch
 
-# %% ../nbs/00b_features.ipynb #b9fa039b
+# %% ../nbs/00b_features.ipynb #190a6da8
+from .layers import FactorisedEmbedding, LowRankLinear
 from .models import Encoder, weights_hash
 from .data import length_batches
 
@@ -53,9 +54,7 @@ def best_dtype(
     native = kind == 'cpu' and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
     return torch.bfloat16 if native else torch.float32
 
-# %% ../nbs/00b_features.ipynb #19afef42
-def _is_thin(m: nn.Module) -> bool: return hasattr(m, 'down') and hasattr(m, 'up')  # a linear layer of two factors, see `rank_bert.lowrank`
-
+# %% ../nbs/00b_features.ipynb #30cfdad3
 def _through(x: torch.Tensor, products: tuple) -> torch.Tensor:
     "One linear layer, or two thin ones."
     for weight, bias in products: x = F.linear(x, weight, bias)
@@ -65,7 +64,7 @@ class _FusedBert:
     "The layers of a BERT for inference: weights in one precision, query, key and value in one product."
     def __init__(self, encoder: Encoder, dtype: torch.dtype, device: torch.device):
         def put(*ts): return torch.cat([t.detach() for t in ts]).to(device, dtype)
-        def lin(m): return ((put(m.down), None), (put(m.up), put(m.bias))) if _is_thin(m) else ((put(m.weight), put(m.bias)),)
+        def lin(m): return ((put(m.down), None), (put(m.up), put(m.bias))) if isinstance(m, LowRankLinear) else ((put(m.weight), put(m.bias)),)
         def norm(m): return m.normalized_shape, put(m.weight), put(m.bias), m.eps
         e, kinds = encoder.model.embeddings, encoder.model.embeddings.token_type_embeddings.weight.detach()
         self.act, self.words, self.encoder = ACT2FN[encoder.model.config.hidden_act], put(e.word_embeddings.weight), proxy(encoder)  # a plan must not keep its encoder alive
@@ -75,7 +74,7 @@ class _FusedBert:
         for layer in encoder.layers:
             a, out = layer.attention, layer.output
             three = (a.self.query, a.self.key, a.self.value)
-            qkv = [lin(m) for m in three] if any(map(_is_thin, three)) else [((put(*(m.weight for m in three)), put(*(m.bias for m in three))),)]
+            qkv = [lin(m) for m in three] if any(isinstance(m, LowRankLinear) for m in three) else [((put(*(m.weight for m in three)), put(*(m.bias for m in three))),)]
             self.layers.append((a.self.num_attention_heads, qkv, lin(a.output.dense), norm(a.output.LayerNorm), lin(layer.intermediate.dense), lin(out.dense), norm(out.LayerNorm)))
 
     def __call__(self, ids: torch.Tensor, mask: torch.Tensor, layer: int) -> torch.Tensor:
@@ -103,11 +102,16 @@ class _Plain:
         with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
             return self.encoder.run(self.encoder.embed(ids, mask), mask, ids, 0, layer)
 
-# %% ../nbs/00b_features.ipynb #37ff0b8c
+# %% ../nbs/00b_features.ipynb #9811b8f6
 def _is_plain_bert(encoder: Encoder) -> bool:
     "Whether every weight of the layers is where `_FusedBert` looks for it, and nothing hooks into them."
-    def usual(m): return not (m._forward_pre_hooks or m._forward_hooks) and (type(m) in (nn.Linear, nn.LayerNorm) or _is_thin(m) or next(m.parameters(recurse=False), None) is None)
-    return encoder.model.config.model_type == 'bert' and all(usual(m) for layer in encoder.layers for m in layer.modules())
+    if encoder.model.config.model_type != 'bert': return False
+    def linears(l): return [l.attention.self.query, l.attention.self.key, l.attention.self.value, l.attention.output.dense, l.intermediate.dense, l.output.dense]
+    e, layers = encoder.model.embeddings, encoder.layers
+    expected = {**{m: (nn.Linear, LowRankLinear) for l in layers for m in linears(l)}, **{m: (nn.LayerNorm,) for l in layers for m in (l.attention.output.LayerNorm, l.output.LayerNorm)},
+                e.LayerNorm: (nn.LayerNorm,), e.word_embeddings: (nn.Embedding, FactorisedEmbedding), e.position_embeddings: (nn.Embedding,), e.token_type_embeddings: (nn.Embedding,)}
+    hooked = any(m._forward_pre_hooks or m._forward_hooks for part in (e, *layers) for m in part.modules())
+    return not hooked and all(type(m) in kinds for m, kinds in expected.items())  # an adapter stands in the place of its layer, and `weight` of it is not all
 
 _plans = WeakKeyDictionary()
 

@@ -6,33 +6,30 @@ Docs: https://rank-bert.github.io/rank_bert/lowrank.html.md"""
 
 # %% auto #0
 __all__ = ['MEASURES', 'RIDGE', 'spectrum', 'effective_rank', 'rankme', 'stable_rank', 'participation_ratio', 'numerical_rank',
-           'nuclear_norm', 'energy_rank', 'measures_of', 'rank_measures', 'rank_table', 'LowRankLinear', 'find_linears',
+           'nuclear_norm', 'energy_rank', 'measures_of', 'rank_measures', 'rank_table', 'find_linears',
            'fisher_information', 'input_moments', 'low_rank_factors', 'low_rank_linear', 'plan_ranks', 'factorise',
-           'truncate', 'merge', 'nuclear_penalty', 'spectral_penalty', 'save_low_rank', 'load_low_rank']
+           'truncate', 'merge', 'add_lora', 'nuclear_penalty', 'spectral_penalty']
 
-# %% ../nbs/01a_lowrank.ipynb #e694a27f
+# %% ../nbs/01a_lowrank.ipynb #22234056
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
 from heapq import heapify, heappop, heappush
-from pathlib import Path
 from time import perf_counter
 
-# %% ../nbs/01a_lowrank.ipynb #8839ebf6
+# %% ../nbs/01a_lowrank.ipynb #d42e377a
 import numpy as np
 import pandas as pd
 import torch
 from torch import nn
 from torch.nn import functional as F
 from fastcore.basics import patch
-from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, AutoModel, AutoTokenizer
 
-# %% ../nbs/01a_lowrank.ipynb #21f34aa7
+# %% ../nbs/01a_lowrank.ipynb #3b9a5e35
+from .layers import LowRankLinear, check_rank, fold_adapters, swap_modules
 from .models import Encoder
 from .features import best_dtype
 
@@ -206,57 +203,6 @@ def rank_table(
         rows.append(dict(name=name, rows=x.shape[0], columns=x.shape[1], centred=centre, **rank_measures(x, centre, eps, gram)))
     return pd.DataFrame(rows, columns=['name', 'rows', 'columns', 'centred', *MEASURES])
 
-# %% ../nbs/01a_lowrank.ipynb #851aa6b4
-def _check_rank(rank: int, shape: Sequence[int], what: str) -> None:
-    if rank != int(rank) or not 1 <= rank <= min(shape): raise ValueError(f"rank is {rank}; {what} of {shape[0]} by {shape[1]} has the ranks 1 to {min(shape)}")
-
-class LowRankLinear(nn.Module):
-    "A linear layer whose weight is the product of two thin matrices: `up (down x) + bias`."
-    def __init__(self,
-        in_features: int,  # width of what comes in
-        out_features: int,  # width of what goes out
-        rank: int,  # width between the two
-        bias: bool = True,  # add a learned vector
-        device: torch.device|str|None = None,  # where the parameters are
-        dtype: torch.dtype|None = None,  # their precision
-    ):
-        super().__init__()
-        _check_rank(rank, (out_features, in_features), 'a layer')
-        self.in_features, self.out_features = in_features, out_features
-        def uniform(*shape, to): return nn.Parameter(torch.empty(*shape, device=device, dtype=dtype).uniform_(-to, to))
-        self.down, self.up = uniform(rank, in_features, to=in_features**-.5), uniform(out_features, rank, to=(3/rank)**.5)
-        self.register_parameter('bias', uniform(out_features, to=in_features**-.5) if bias else None)
-
-    @property
-    def rank(self) -> int:
-        "Width between the two."
-        return self.down.shape[0]
-
-    @property
-    def weight(self) -> torch.Tensor:  # `(out_features, in_features)`
-        "The product of the two."
-        return self.up @ self.down
-
-    def forward(self,
-        x: torch.Tensor,  # `(..., in_features)`
-    ) -> torch.Tensor:  # `(..., out_features)`
-        "`x` through both matrices."
-        return F.linear(F.linear(x, self.down), self.up, self.bias)
-
-    def extra_repr(self) -> str:
-        "Its shape, for `repr`."
-        return f'in_features={self.in_features}, out_features={self.out_features}, rank={self.rank}, bias={self.bias is not None}'
-
-# %% ../nbs/01a_lowrank.ipynb #bf97068f
-@patch
-def merged(self: LowRankLinear) -> nn.Linear:  # with the same outputs up to rounding
-    "The layer as an ordinary one, with the product as its weight."
-    new = nn.utils.skip_init(nn.Linear, self.in_features, self.out_features, bias=self.bias is not None, device=self.up.device, dtype=self.up.dtype).train(self.training)
-    with torch.no_grad(): new.weight.copy_(self.up.double() @ self.down.double() if self.up.device.type != 'mps' else self.weight)
-    new.weight.requires_grad_(self.up.requires_grad)
-    if self.bias is not None: new.bias = nn.Parameter(self.bias.detach().clone(), requires_grad=self.bias.requires_grad)
-    return new
-
 # %% ../nbs/01a_lowrank.ipynb #98c2d16b
 def _linears(model: nn.Module) -> dict[str, nn.Module]: return {n: m for n, m in model.named_modules() if type(m) is nn.Linear or isinstance(m, LowRankLinear)}
 
@@ -381,7 +327,7 @@ def _basis(a: torch.Tensor, rank: int) -> torch.Tensor:
     if a.shape[0] <= a.shape[1]: return torch.linalg.eigh(a @ a.mT).eigenvectors.flip(-1)[:, :rank]
     return torch.linalg.qr(a @ torch.linalg.eigh(a.mT @ a).eigenvectors.flip(-1)[:, :rank]).Q
 
-# %% ../nbs/01a_lowrank.ipynb #49c50f94
+# %% ../nbs/01a_lowrank.ipynb #7a01d33f
 def low_rank_factors(
     weight: torch.Tensor,  # `(out, in)`, as in `nn.Linear`
     rank: int,  # of the product
@@ -390,7 +336,7 @@ def low_rank_factors(
 ) -> tuple[torch.Tensor, torch.Tensor]:  # up `(out, rank)` and down `(rank, in)`, balanced
     "The two factors whose product is nearest to `weight`: plain, Fisher-weighted or activation-aware."
     w, a = _matrix(weight, name='weight'), _weighted(weight, input_weights, moments)
-    _check_rank(rank, w.shape, 'a weight')
+    check_rank(rank, w.shape, 'a weight')
     basis = _basis(a, rank)
     inner = basis.mT @ w  # W_r = basis inner, and the singular values of both are the same
     squares, turn = torch.linalg.eigh(inner @ inner.mT)
@@ -518,7 +464,7 @@ def _possible(kind: str, value: float, total: int, costs: list[np.ndarray]) -> f
         raise ValueError(f"budget impossible: {kind} is {value:,}, and {len(costs)} layers can have {span}, from rank 1 to dense")
     return budget
 
-# %% ../nbs/01a_lowrank.ipynb #30fdd8f7
+# %% ../nbs/01a_lowrank.ipynb #c7647f04
 def plan_ranks(
     model: nn.Module,  # an `Encoder`, a model with one, or any other; stays as it is
     layers: str|Sequence[str] = '*',  # as in `find_linears`
@@ -540,7 +486,7 @@ def plan_ranks(
     shapes = [(m.out_features, m.in_features) for m in found.values()]
     costs = _timed_costs(model, shapes, tokens, dtype) if kind == 'ms' else [_parameter_costs(s, thin) for s in shapes]
     if kind == 'rank':
-        for n, s in zip(found, shapes): _check_rank(rank, s, n)
+        for n, s in zip(found, shapes): check_rank(rank, s, n)
         ranks = [_kept(c, int(rank)) for c in costs]
         value = sum(c[r - 1] for r, c in zip(ranks, costs))
     else: value = _possible(kind, value, sum(o*i for o, i in shapes), costs)
@@ -550,7 +496,7 @@ def plan_ranks(
             for n, (o, i), r in zip(found, shapes, ranks)]
     return pd.DataFrame(rows).assign(**dict(ms=[c[r - 1] for r, c in zip(ranks, costs)], full_ms=[c[-1] for c in costs]) if kind == 'ms' else {})
 
-# %% ../nbs/01a_lowrank.ipynb #acc01e3c
+# %% ../nbs/01a_lowrank.ipynb #c5cd2a39
 def _ways(model: nn.Module, plan: pd.DataFrame, init: str, fisher: dict|None, moments: dict|None) -> list[tuple[nn.Module, int, dict]]:
     "Layer, rank and weights of the inputs for each row of a plan, all checked."
     if init not in ('svd', 'fisher', 'activation'): raise ValueError(f"init is {init!r}; it is 'svd', 'fisher' or 'activation'")
@@ -559,21 +505,14 @@ def _ways(model: nn.Module, plan: pd.DataFrame, init: str, fisher: dict|None, mo
     every, out = _linears(model), []
     for n, r in zip(plan.layer, plan['rank']):
         m = every[n] if n in every else find_linears(model, n)  # which says what is near
-        _check_rank(r, (m.out_features, m.in_features), n)
+        check_rank(r, (m.out_features, m.in_features), n)
         if init == 'fisher': given = dict(input_weights=_of(fisher, n, 'fisher').sum(0))
         else: given = dict(moments=_of(moments, n, 'moments')) if init == 'activation' else {}
         _matrix(m.weight, name=f'the weight of {n}')
         out.append((m, int(r), given))
     return out
 
-def _swap(model: nn.Module, new: dict[nn.Module, nn.Module]) -> None:
-    "Put modules in the place of others, wherever these are."
-    if model in new: raise ValueError("the model is itself the layer: use low_rank_linear, or merged")
-    for parent in list(model.modules()):
-        for name, child in list(parent._modules.items()):
-            if child in new: setattr(parent, name, new[child])
-
-# %% ../nbs/01a_lowrank.ipynb #82c74c24
+# %% ../nbs/01a_lowrank.ipynb #4e4cc90f
 def factorise(
     model: nn.Module,  # is changed
     plan: pd.DataFrame,  # columns layer and rank, from `plan_ranks`; at full rank a layer is dense
@@ -585,7 +524,7 @@ def factorise(
     def made(m, r, given):
         if r < min(m.out_features, m.in_features): return low_rank_linear(m, r, **given)
         return m.merged() if isinstance(m, LowRankLinear) else m
-    _swap(model, {m: made(m, r, given) for m, r, given in _ways(model, plan, init, fisher, moments)})
+    swap_modules(model, {m: made(m, r, given) for m, r, given in _ways(model, plan, init, fisher, moments)})
     return model
 
 # %% ../nbs/01a_lowrank.ipynb #85c5fd6a
@@ -605,13 +544,38 @@ def truncate(
         if r < min(m.weight.shape) and not isinstance(m, LowRankLinear): m.weight.copy_(torch.matmul(*low_rank_factors(m.weight.double(), r, **given)))
     return model
 
-# %% ../nbs/01a_lowrank.ipynb #c8694e1d
+# %% ../nbs/01a_lowrank.ipynb #89fc948c
 def merge(
     model: nn.Module,  # is changed
 ) -> nn.Module:  # the same model
-    "Swap every `LowRankLinear` for an ordinary layer with the same outputs, in place."
-    _swap(model, {m: m.merged() for m in model.modules() if isinstance(m, LowRankLinear)})
-    return model
+    "Swap every `LowRankLinear` and every layer with an adapter for an ordinary one with the same outputs, in place."
+    swap_modules(model, {m: m.merged() for m in model.modules() if isinstance(m, LowRankLinear)})
+    return fold_adapters(model)
+
+# %% ../nbs/01a_lowrank.ipynb #f2b3a90d
+def _peft():
+    try: import peft
+    except ImportError as e: raise ImportError('LoRA needs the package peft: pip install "rank_bert[lora]"') from e
+    return peft
+
+_LORA_TARGETS = dict(bert=['query', 'value'], roberta=['query', 'value'], albert=['query', 'value'], distilbert=['q_lin', 'v_lin'], modernbert=['Wqkv'])  # family -> linear layers
+
+def add_lora(
+    encoder: Encoder,  # changed in place: only what is added gets gradients
+    r: int = 8,  # rank of what is added to a matrix
+    alpha: float = 16,  # what is added is multiplied by `alpha/r`
+    dropout: float = 0.,  # share of features dropped on the way to the added matrices
+    targets: str|list[str]|None = None,  # names of linear layers, or 'all-linear'; by default those that make queries and values
+) -> Encoder:  # the same one
+    "Low-rank matrices beside some of those of an encoder; needs the extra `lora`."
+    peft = _peft()
+    if any('lora_' in name for name, _ in encoder.named_parameters()): raise ValueError(f"{encoder.name!r} has LoRA matrices already; begin with a fresh encoder")
+    targets = targets or _LORA_TARGETS.get(family := encoder.model.config.model_type)
+    if not targets: raise ValueError(f"no linear layer makes the queries of a {family!r}: name targets, e.g. 'all-linear'")
+    peft.inject_adapter_in_model(peft.LoraConfig(r=r, lora_alpha=alpha, lora_dropout=dropout, target_modules=targets), encoder.model)
+    encoder.train(encoder.training)  # the new modules are told as well
+    for name, p in encoder.named_parameters(): p.requires_grad_('lora_' in name)
+    return encoder
 
 # %% ../nbs/01a_lowrank.ipynb #b19d172a
 def _directions(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -637,7 +601,7 @@ def nuclear_penalty(
         return (w.float()*polar.to(w.device, torch.float32)).sum()  # its largest inner product with a matrix of spectral norm 1
     return sum(one(w) for w in _listed(weights))
 
-# %% ../nbs/01a_lowrank.ipynb #fe7e797b
+# %% ../nbs/01a_lowrank.ipynb #e5d7ef00
 def spectral_penalty(
     weights: Iterable[torch.Tensor]|torch.Tensor,  # matrices, with gradients
     ranks: int|Sequence[int] = 1,  # leading directions that are free, for all or for each
@@ -646,54 +610,8 @@ def spectral_penalty(
     weights = _listed(weights)
     ranks = [ranks]*len(weights) if isinstance(ranks, int) else list(ranks)
     if len(ranks) != len(weights): raise ValueError(f"{len(weights)} weights and {len(ranks)} ranks: each weight needs one")
-    for w, r in zip(weights, ranks): _check_rank(r, w.shape, 'a weight')
+    for w, r in zip(weights, ranks): check_rank(r, w.shape, 'a weight')
     def one(w, r):
         rest = _directions(w)[1][:, r:].to(w.device, torch.float32)  # fixed: the value has no slope along them
         return ((w.float() @ rest) if w.shape[0] >= w.shape[1] else (rest.mT @ w.float())).square().sum()
     return sum(one(w, r) for w, r in zip(weights, ranks))
-
-# %% ../nbs/01a_lowrank.ipynb #fc63e786
-def _shaped(config, ranks: dict[str, int], pooler: bool) -> nn.Module:
-    "The bare model of a configuration, random, with thin layers of these ranks in place of its own."
-    with torch.random.fork_rng(devices=[]): model = AutoModel.from_config(config, dtype=torch.float32)
-    if not pooler: model.pooler = None
-    found = dict(model.named_modules())
-    lacking = sorted(ranks.keys() - found.keys())
-    if lacking: raise ValueError(f"there is no layer {lacking[0]!r} to have the rank {ranks[lacking[0]]}")
-    _swap(model, {m: nn.utils.skip_init(LowRankLinear, m.in_features, m.out_features, r, bias=m.bias is not None, device=m.weight.device) for n, r in ranks.items() for m in [found[n]]})
-    return model
-
-def _check_fit(model: nn.Module, weights: dict[str, torch.Tensor], what: str) -> None:
-    own = dict(model.named_parameters())
-    odd = sorted(n for n in own.keys() | weights.keys() if n not in own or n not in weights or own[n].shape != weights[n].shape)
-    if odd: raise ValueError(f"{len(odd)} weights of {what} do not fit its configuration and ranks ({odd[0]}, ...)")
-
-def save_low_rank(
-    encoder: Encoder,  # with `LowRankLinear` layers
-    folder: str|Path,  # where to; made when it is not there
-) -> None:
-    "Write an encoder with thin layers as a folder that `load_low_rank` takes."
-    config, folder, model = deepcopy(encoder.model.config), Path(folder), encoder.model
-    weights = {n: p.detach().cpu().contiguous() for n, p in model.named_parameters()}
-    config.low_rank = {n: m.rank for n, m in model.named_modules() if isinstance(m, LowRankLinear)}
-    with torch.device('meta'): shell = _shaped(config, config.low_rank, getattr(model, 'pooler', None) is not None)
-    _check_fit(shell, weights, repr(encoder.name))
-    config.architectures = [type(model).__name__]
-    config.save_pretrained(folder)
-    encoder.tokenizer.save_pretrained(folder)
-    save_file(weights, folder/'model.safetensors', metadata=dict(format='pt'))
-
-# %% ../nbs/01a_lowrank.ipynb #eebeaf61
-def load_low_rank(
-    folder: str|Path,  # from `save_low_rank`
-) -> Encoder:  # in evaluation mode
-    "The encoder that `save_low_rank` wrote; raises `ValueError` when the folder is not one of its."
-    folder = Path(folder)
-    if not (folder/'config.json').exists(): raise ValueError(f"folder {folder.name!r} has no config.json: it is not a saved encoder")
-    config, weights = AutoConfig.from_pretrained(folder), load_file(folder/'model.safetensors')
-    ranks = getattr(config, 'low_rank', None)
-    if ranks is None: raise ValueError(f"folder {folder.name!r} says nothing of ranks: load it with get_encoder")
-    model = _shaped(config, ranks, any(n.startswith('pooler') for n in weights))
-    _check_fit(model, weights, f'folder {folder.name!r}')
-    for n, p in model.named_parameters(): p.data = weights[n].to(p.dtype)
-    return Encoder(model, AutoTokenizer.from_pretrained(folder), str(folder)).eval()

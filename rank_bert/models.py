@@ -8,31 +8,38 @@ Docs: https://rank-bert.github.io/rank_bert/models.html.md"""
 __all__ = ['VARIANTS', 'ALIASES', 'OFFLINE_PACKAGES', 'GLUE_NUM_LABELS', 'POOLINGS', 'FAMILIES', 'Variant', 'get_variant',
            'variant_config', 'count_parameters', 'ModelNotFoundError', 'find_weights', 'quiet', 'get_pretrained_model',
            'BertWrapper', 'get_wrapped_model', 'cls_pool', 'mean_pool', 'max_pool', 'weights_hash', 'Family', 'Encoder',
-           'get_encoder', 'pad_batch']
+           'get_encoder', 'pad_batch', 'save_encoder']
 
-# %% ../nbs/00_models.ipynb #7f717f30
+# %% ../nbs/00_models.ipynb #e5cbed17
 import hashlib
 import importlib.util
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 # %% ../nbs/00_models.ipynb #af49d426
 import torch
 from torch import nn
 from fastcore.basics import patch
 
-# %% ../nbs/00_models.ipynb #150282c4
+# %% ../nbs/00_models.ipynb #ae604cd1
 from huggingface_hub import HfApi, snapshot_download, try_to_load_from_cache
 from huggingface_hub.constants import HF_HUB_OFFLINE
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, RepositoryNotFoundError
+from safetensors.torch import load_file, save
 from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer, PretrainedConfig
 from transformers.masking_utils import create_bidirectional_mask, create_bidirectional_sliding_window_mask
 from transformers.utils import logging
+
+# %% ../nbs/00_models.ipynb #eebfb091
+from .layers import apply_changes, changes_of, fold_adapters
 
 # %% ../nbs/00_models.ipynb #f3401a78
 @dataclass(frozen=True)
@@ -177,8 +184,17 @@ def quiet() -> Iterator[None]:
     finally:
         if shown: logging.enable_progress_bar()
 
-# %% ../nbs/00_models.ipynb #0aaefbb0
+# %% ../nbs/00_models.ipynb #1216b555
 GLUE_NUM_LABELS = {'sst2': 2, 'mrpc': 2, 'rte': 2, 'cola': 2, 'qqp': 2, 'qnli': 2, 'wnli': 2, 'mnli': 3, 'stsb': 1}  # task -> number of labels
+
+_CHANGES = 'rank_bert_changes'  # field of a saved configuration
+
+def _is_changed(folder: Path) -> bool: return hasattr(AutoConfig.from_pretrained(folder), _CHANGES)
+
+def _misfits(model: nn.Module, weights: dict[str, torch.Tensor]) -> list[str]:
+    "Names of parameters that only one of the two has, or with another shape."
+    own = dict(model.named_parameters())
+    return sorted(n for n in own.keys() | weights.keys() if n not in own or n not in weights or own[n].shape != weights[n].shape)
 
 _NEW_HEADS = ('classifier', 'pre_classifier', 'head.', 'sequence_summary', 'logits_proj')  # what a classifier adds to its encoder, by family
 
@@ -198,8 +214,10 @@ def get_pretrained_model(
         raise ValueError(f"unknown GLUE task {task_name!r}; the tasks are {', '.join(GLUE_NUM_LABELS)}")
     num_labels = num_labels or GLUE_NUM_LABELS.get(task_name, 2)
     if not pretrained: return AutoModelForSequenceClassification.from_config(variant_config(model_name, num_labels=num_labels))
+    folder = find_weights(model_name)
+    if _is_changed(folder): raise ValueError(f"{str(model_name)!r} holds an encoder whose layers were changed one by one, which transformers has no classifier for: load it with get_encoder")
     with quiet(): model, info = AutoModelForSequenceClassification.from_pretrained(
-        find_weights(model_name), num_labels=num_labels, dtype=torch.float32, output_loading_info=True)
+        folder, num_labels=num_labels, dtype=torch.float32, output_loading_info=True)
     _check_loaded(info, _NEW_HEADS, model_name)
     return model
 
@@ -376,7 +394,7 @@ class Encoder(nn.Module):
         "Name and shape, for `repr`."
         return f'{self.name!r}, layers={len(self.layers)}, dim={self.dim}'
 
-# %% ../nbs/00_models.ipynb #e6a9341a
+# %% ../nbs/00_models.ipynb #5ff5af9e
 def _random_encoder(name: str, tokenizer, seed: int, overrides: dict) -> Encoder:
     tokenizer = tokenizer or AutoTokenizer.from_pretrained(find_weights('minilm'))
     special = dict(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, cls_token_id=tokenizer.cls_token_id, sep_token_id=tokenizer.sep_token_id,
@@ -385,6 +403,23 @@ def _random_encoder(name: str, tokenizer, seed: int, overrides: dict) -> Encoder
         torch.manual_seed(seed)
         model = AutoModel.from_config(variant_config(name, **special | overrides))
     return Encoder(model, tokenizer, f'random {name}').eval()
+
+def _plain_model(folder: Path, name) -> nn.Module:
+    with quiet(): model, info = AutoModel.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+    _check_loaded(info, ('pooler',), name)
+    if any(k.startswith('pooler') for k in info['missing_keys']): model.pooler = None  # ALBERT's too: a random one is none
+    return model
+
+def _changed_model(folder: Path, name) -> nn.Module:
+    "A model that `save_encoder` wrote with what sets it apart from its configuration."
+    config, weights = AutoConfig.from_pretrained(folder), load_file(folder/'model.safetensors')
+    with torch.random.fork_rng(devices=[]): model = AutoModel.from_config(config, dtype=torch.float32)
+    if not any(n.startswith('pooler') for n in weights): model.pooler = None
+    apply_changes(model, getattr(config, _CHANGES))
+    delattr(model.config, _CHANGES)  # the model says it from now on
+    if odd := _misfits(model, weights): raise ValueError(f"{len(odd)} weights of {str(name)!r} do not fit its configuration ({odd[0]}, ...): the folder is damaged, save it again")
+    for n, p in model.named_parameters(): p.data = weights[n].to(p.dtype)
+    return model
 
 def get_encoder(
     name: str|Path = 'minilm',  # variant, folder, or Hub id
@@ -397,9 +432,7 @@ def get_encoder(
     if not pretrained: return _random_encoder(name, tokenizer, seed, overrides)
     if overrides: raise ValueError(f"{', '.join(overrides)}: a pretrained encoder has its own configuration; overrides are for pretrained=False")
     folder = find_weights(name)
-    with quiet(): model, info = AutoModel.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
-    _check_loaded(info, ('pooler',), name)
-    if any(k.startswith('pooler') for k in info['missing_keys']): model.pooler = None  # ALBERT's too: a random one is none
+    model = _changed_model(folder, name) if _is_changed(folder) else _plain_model(folder, name)
     return Encoder(model, AutoTokenizer.from_pretrained(folder), str(name)).eval()
 
 # %% ../nbs/00_models.ipynb #ac83f66b
@@ -525,3 +558,27 @@ def groups(self: Encoder) -> list[list[nn.Parameter]]:  # embeddings, layer 1, .
     home = {p: i for i, ps in enumerate(depths) for p in ps}
     below = [p for p in self.model.parameters() if p not in home]
     return [below] + [list(dict.fromkeys(p for p in ps if home[p] == i)) for i, ps in enumerate(depths)]
+
+# %% ../nbs/00_models.ipynb #f77a077c
+def save_encoder(
+    encoder: Encoder,  # any encoder; stays as it is
+    folder: str|Path,  # where to; made when it is not there
+) -> None:
+    "Write an encoder, changed or not, as a folder that `get_encoder` takes; raises `ValueError` for what it could not load again."
+    model = fold_adapters(deepcopy(encoder.model)) if any(hasattr(m, 'base_layer') for m in encoder.model.modules()) else encoder.model
+    config, folder, weights = deepcopy(model.config), Path(folder), {n: p.detach().cpu().contiguous() for n, p in model.named_parameters()}
+    with torch.device('meta'):
+        plain = AutoModel.from_config(config)
+        if getattr(model, 'pooler', None) is None: plain.pooler = None
+        changes = changes_of(model, plain)
+        odd = _misfits(apply_changes(plain, changes), weights)
+    if odd: raise ValueError(f"{len(odd)} weights of {encoder.name!r} are not of the size that its configuration says ({odd[0]}, ...): set its configuration to what it has")
+    if changes: setattr(config, _CHANGES, changes)
+    config.architectures = [type(model).__name__]
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder, prefix='.new-') as new:
+        (Path(new)/'model.safetensors').write_bytes(save(weights, dict(format='pt')))  # not save_file, whose errors lose their number on a full disk
+        encoder.tokenizer.save_pretrained(new)
+        config.save_pretrained(new)
+        (folder/'config.json').unlink(missing_ok=True)
+        for file in sorted(Path(new).iterdir(), key=lambda f: f.name == 'config.json'): os.replace(file, folder/file.name)

@@ -32,7 +32,7 @@ from fastai.learner import Learner, Metric, mk_metric
 from fastai.torch_core import set_seed, to_device
 from fastcore.basics import patch
 
-# %% ../nbs/03e_multitask.ipynb #f7272744
+# %% ../nbs/03e_multitask.ipynb #8c64dcf4
 from .models import Encoder, get_encoder
 from .data import DataError, RankingData
 from .features import FeatureStore, best_device, best_dtype, encode
@@ -41,7 +41,7 @@ from .heads import ResidualHead
 from .losses import UncertaintyWeights, gradient_conflict, gradient_norm_weights, in_batch_loss
 from .callbacks import Frozen
 from .learners import mrr
-from .tasks import KINDS, AdamW, FrozenPrefix, Kind, TaskBatches, TaskModel, frozen_groups
+from .tasks import KINDS, AdamW, FrozenPrefix, Kind, TaskBatches, TaskModel, frozen_groups, task_groups
 from .classifiers import Classifier
 from .tagging import EntityF1, Tagger
 
@@ -466,7 +466,7 @@ def multitask_learner(
     return _learner(tasks, backbone, freeze, sampling, weights, [frozen_heads] if isinstance(frozen_heads, str) else list(frozen_heads), metrics, steps,
                     (pooling, max_tokens, keep), bs, mixed, seed, store, torch.device(device or best_device()), head_kwargs or {}, kwargs)
 
-# %% ../nbs/03e_multitask.ipynb #ac841020
+# %% ../nbs/03e_multitask.ipynb #12f0b146
 def _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, steps, texts, bs, mixed, seed, store, device, head_kwargs, kwargs) -> Learner:
     "The Learner, of arguments that have been checked."
     encoder = get_encoder(backbone) if isinstance(backbone, str) else backbone
@@ -479,7 +479,7 @@ def _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, 
     model = _model(tasks, encoder, pooling, dtype, weights, head_kwargs).to(device)
     dls = _mixes(tasks, encoder, (*texts, dtype, store), bs, sampling, steps, random.randrange(2**32) if seed is None else seed, device)
     own = dict(loss_func=_TaskLoss(model, {t: _kind(d).loss for t, d in tasks.items()}), metrics=_metrics(tasks, metrics), opt_func=AdamW, wd_bn_bias=False, train_bn=False,
-               splitter=lambda m: m.encoder.groups() + [[*m.heads.parameters(), *m.weighing.parameters()]], lr=3e-3 if freeze == 'backbone' else 1e-4,
+               splitter=task_groups, lr=3e-3 if freeze == 'backbone' else 1e-4,
                model_dir=Path(tempfile.gettempdir())/f'rank_bert-{uuid.uuid4().hex[:8]}')
     learn = Learner(dls, model, **own | kwargs)
     learn.add_cbs([FrozenPrefix(), _TaskSwitch()] + ([_FrozenHeads(*(f'heads.{t}' for t in frozen_heads))] if frozen_heads else []) + [GradNorm()]*(weights == 'gradnorm'))

@@ -34,12 +34,12 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.trainers import WordPieceTrainer
 from transformers import BertTokenizerFast
 
-# %% ../nbs/03g_pretraining.ipynb #cd62a198
+# %% ../nbs/03g_pretraining.ipynb #020842a0
 from .models import Encoder, get_encoder
 from .data import DataError, _lines, _sentences, _where, hash_fold
 from .features import best_device, best_dtype
 from .losses import token_loss, triple_loss
-from .tasks import AdamW, TaskBatches, TaskModel, frozen_groups, task_dl
+from .tasks import AdamW, TaskBatches, TaskModel, frozen_groups, task_dl, task_groups
 
 # %% ../nbs/03g_pretraining.ipynb #d4253a4c
 def read_documents(
@@ -495,7 +495,7 @@ class VectorBatches:
         rows = list(rows)
         return *self.encoder.pad([self.rows[0][r] for r in rows]), self.vectors[[self.rows[1][r] for r in rows]]
 
-# %% ../nbs/03g_pretraining.ipynb #21120b72
+# %% ../nbs/03g_pretraining.ipynb #073989a5
 _VECTOR_LOSSES = dict(cosine=lambda x, y: 1 - mean_cosine(x, y), mse=lambda x, y: F.mse_loss(x.float(), y.float()))  # name -> loss
 
 def _check_vectors(vectors, student: Encoder, texts: list[str], loss: str, freeze: str|int, project: bool) -> None:
@@ -528,7 +528,7 @@ def distil_embeddings_learner(
     sets = {name: VectorBatches(student.tokenize([texts[i] for i in at], max_tokens), vectors, at, student) for name, at in parts.items()}
     dls = DataLoaders(task_dl(sets['train'], bs, seed, device), task_dl(sets['valid'], 2*bs, device=device), device=device)
     own = dict(loss_func=_VECTOR_LOSSES[loss], metrics=AvgMetric(mean_cosine), opt_func=AdamW, wd_bn_bias=False, train_bn=False, lr=3e-4,
-               splitter=lambda m: m.encoder.groups() + [list(m.heads.parameters())])
+               splitter=task_groups)
     learn = Learner(dls, model, **own | kwargs)
     learn.freeze_to(groups)
     return learn

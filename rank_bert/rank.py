@@ -27,12 +27,13 @@ from fastcore.foundation import L
 from scipy.linalg.blas import ssyrk
 from scipy.linalg.lapack import ssterf, ssytrd
 
-# %% ../nbs/02c_rank.ipynb #b48a4a5a
+# %% ../nbs/02c_rank.ipynb #82b0293f
 from .models import Encoder, mean_pool
 from .data import length_batches
 from .callbacks import KeepBest
-from .lowrank import (MEASURES, LowRankLinear, find_linears, fisher_information, input_moments, low_rank_linear, numerical_rank, plan_ranks, spectrum,
-                               truncate, _check_rank, _energy_rank, _entropy_rank, _numerical_rank, _participation, _stable_rank, _swap, _ways)
+from .layers import LowRankLinear, check_rank, swap_modules
+from .lowrank import (MEASURES, find_linears, fisher_information, input_moments, low_rank_linear, numerical_rank, plan_ranks, spectrum,
+                               truncate, _energy_rank, _entropy_rank, _numerical_rank, _participation, _stable_rank, _ways)
 
 # %% ../nbs/02c_rank.ipynb #e171cc3f
 def _has_lora(layer: nn.Module) -> bool: return hasattr(layer, 'base_layer') and hasattr(layer, 'lora_A')
@@ -329,7 +330,7 @@ class HoldRank(Callback):
         "What is validated has its rank."
         self._project()
 
-# %% ../nbs/02c_rank.ipynb #f682e4c0
+# %% ../nbs/02c_rank.ipynb #ef33b655
 @patch
 def _project(self: HoldRank) -> None:
     with torch.no_grad():
@@ -343,7 +344,7 @@ def _find(self: HoldRank) -> dict[str, tuple]:
     held, own = {}, isinstance(self.ranks, dict)
     for name, layer in _matrices(self.model, list(self.ranks) if own else self.patterns).items():
         rank = self.ranks[name] if own else self.ranks
-        _check_rank(rank, (layer.out_features, layer.in_features), name)
+        check_rank(rank, (layer.out_features, layer.in_features), name)
         if _has_lora(layer): raise ValueError(f"{name!r} has LoRA matrices beside it, and the sum is no weight that could be projected: merge them, or name other layers")
         if isinstance(layer, LowRankLinear):
             if layer.rank > rank: raise ValueError(f"{name!r} is factorised at rank {layer.rank}, above {rank}: lower it with set_rank, or RankSchedule")
@@ -526,7 +527,7 @@ def _hand_over(opt, carry: dict) -> None:
     opt.param_lists = kind(kind(q for p in group for q in (heirs.get(p, []) if p in gone else [p])) for group in opt.param_lists)
     if hasattr(opt, 'slow_weights'): opt.slow_weights = None  # Lookahead's, which it copies anew
 
-# %% ../nbs/02c_rank.ipynb #205ee484
+# %% ../nbs/02c_rank.ipynb #df0c14f5
 def _reshape(model: nn.Module, opt, plan: pd.DataFrame, given: dict|None = None) -> None:
     "Give layers their planned ranks, in place, and the optimizer the new parameters."
     swaps, carry = {}, {}
@@ -534,7 +535,7 @@ def _reshape(model: nn.Module, opt, plan: pd.DataFrame, given: dict|None = None)
         old = model.get_submodule(name)
         new, how = _reshaped(old, int(rank), (given or {}).get(name, {}))
         if new is not old: swaps[old], carry = new, carry | how
-    _swap(model, swaps)
+    swap_modules(model, swaps)
     _hand_over(opt, carry)
 
 # %% ../nbs/02c_rank.ipynb #f38be456

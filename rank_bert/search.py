@@ -28,9 +28,9 @@ from fastcore.basics import patch
 from safetensors.torch import load_file, save
 from scipy import sparse
 
-# %% ../nbs/03a_search.ipynb #1e6e278d
+# %% ../nbs/03a_search.ipynb #8a383e5b
 from . import __version__
-from .models import Encoder, get_encoder
+from .models import Encoder, ModelNotFoundError, get_encoder, save_encoder
 from .data import DataError, RankingData, passages
 from .features import FeatureStore, encode, encoder_hash, progress_bar
 from .heads import get_head
@@ -255,9 +255,24 @@ def new_folder(
         shutil.rmtree(new, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
 
-# %% ../nbs/03a_search.ipynb #5b35dd2c
+# %% ../nbs/03a_search.ipynb #0edf4fcc
 def _digest(path: Path) -> str:
     with open(path, 'rb') as f: return hashlib.file_digest(f, 'sha256').hexdigest()
+
+def _digests(folder: Path) -> dict[str, str]: return {p.relative_to(folder).as_posix(): _digest(p) for p in sorted(folder.rglob('*')) if p.is_file()}
+
+def _is_named(encoder: Encoder) -> bool:
+    "Whether the encoder's name leads to these very weights and this tokenizer."
+    try: return encoder_hash(get_encoder(encoder.name)) == encoder_hash(encoder)
+    except (ModelNotFoundError, ValueError): return False
+
+def _write_backbone(encoder: Encoder, folder: Path, inside: bool|None = None) -> dict:
+    "Where the encoder of a saved folder is found again: by its name, or, when that does not lead to it, `inside` the folder."
+    if inside is None: inside = not _is_named(encoder)
+    if inside:
+        save_encoder(encoder, folder/'encoder')
+        return dict(name=encoder.name, inside=True, sha256=encoder_hash(get_encoder(folder/'encoder')))  # what was written can be read, and adapters are folded in
+    return dict(name=encoder.name, inside=False, sha256=encoder_hash(encoder))
 
 @patch
 def save(self: Ranker,
@@ -272,12 +287,12 @@ def save(self: Ranker,
         (new/'index.safetensors').write_bytes(save(dict(passages=self.model.passages, owner=self.model.owner)))
         self.documents[['doc_id', 'title', 'text']].to_json(new/'documents.jsonl', orient='records', lines=True, force_ascii=False)
         if self.bm25 is not None: self.bm25.save(new)
-        files = {p.name: _digest(p) for p in sorted(new.iterdir())}
-        backbone = dict(name=self.encoder.name, sha256=encoder_hash(self.encoder))
+        backbone = _write_backbone(self.encoder, new)
+        files = _digests(new)
         about = dict(format=FORMAT, rank_bert=__version__, backbone=backbone, head=config, temperature=self.model.temperature, fusion=self.fusion and asdict(self.fusion), settings=self.settings, about=self.about, files=files)
         (new/'ranker.json').write_text(json.dumps(about, indent=1, ensure_ascii=False, default=str), encoding='utf-8')
 
-# %% ../nbs/03a_search.ipynb #21904097
+# %% ../nbs/03a_search.ipynb #8c316725
 def _read_about(folder: Path, mark: str, what: str, verb: str) -> dict:
     "What the JSON file of a saved folder says, once every file it names is there and undamaged."
     path = folder/mark
@@ -291,6 +306,14 @@ def _read_about(folder: Path, mark: str, what: str, verb: str) -> dict:
         if _digest(folder/name) != digest: raise ValueError(f"{folder/name} is damaged: its SHA-256 is not the one it was saved with; {verb} the {what} again")
     return about
 
+def _read_backbone(folder: Path, backbone: dict, encoder: Encoder|None) -> Encoder:
+    "The encoder of a saved folder, from the folder or by its name; raises `ValueError` for another one."
+    if encoder is None:
+        encoder = get_encoder(folder/'encoder' if backbone.get('inside') else backbone['name'])
+        encoder.name = backbone['name']
+    if encoder_hash(encoder) == backbone['sha256']: return encoder
+    raise ValueError(f"the backbone {encoder.name!r} is not the one that {str(folder)!r} was trained on: its weights or its tokenizer have another hash")
+
 def load_ranker(
     folder: str|Path,  # where `Ranker.save` wrote it
     encoder: Encoder|None = None,  # the backbone, when it is already loaded or its folder has moved
@@ -299,9 +322,7 @@ def load_ranker(
     folder = Path(folder)
     if not folder.is_dir(): raise FileNotFoundError(f"there is no folder {str(folder)!r}; train a ranker first: rank_bert train DATA --out {folder}")
     about = _read_about(folder, 'ranker.json', 'ranker', 'train')
-    encoder = encoder or get_encoder(about['backbone']['name'])
-    if encoder_hash(encoder) != about['backbone']['sha256']:
-        raise ValueError(f"the backbone {encoder.name!r} is not the one that {str(folder)!r} was trained on: its weights or its tokenizer have another hash")
+    encoder = _read_backbone(folder, about['backbone'], encoder)
     index = load_file(folder/'index.safetensors')
     config = dict(about['head'])
     model = RankingModel(get_head(config.pop('name'), encoder.dim, **config), index['passages'], index['owner'], about['temperature'])

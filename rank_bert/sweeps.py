@@ -32,7 +32,7 @@ from torch import nn
 from torch.nn import functional as F
 from fastai.learner import Learner
 
-# %% ../nbs/04a_sweeps.ipynb #b1585d25
+# %% ../nbs/04a_sweeps.ipynb #6cbf2283
 from .models import Encoder, get_encoder
 from .data import DataError, RankingData, builtin_corpus, read_ranking
 from .lexical import BM25
@@ -40,7 +40,7 @@ from .features import FeatureStore, default_store, encoder_hash, progress_bar
 from .texts import TextData, builtin_texts, read_texts
 from .heads import DualHead, get_head
 from .light import student
-from .lowrank import factorise, plan_ranks, rank_measures, rankme, truncate
+from .lowrank import add_lora, factorise, plan_ranks, rank_measures, rankme, truncate
 from .losses import ranking_loss
 from .metrics import bootstrap_interval, compare, correctness, evaluate, spearman
 from .callbacks import KeepBest
@@ -48,7 +48,7 @@ from .rank import set_rank
 from .learners import IndexRefresh, RankingFeatures, RankingModel, check_trainable, ranking_features, ranking_learner
 from .tasks import TaskBatches, task_dl, task_learner
 from .barlow import WAYS, AnswerBatches, barlow_learner, staged_learner
-from .experiments import _hold_all_but_lora, _ms_per_text, add_lora, machine_card
+from .experiments import _ms_per_text, machine_card
 
 # %% ../nbs/04a_sweeps.ipynb #002fda9b
 def data_hash(
@@ -429,7 +429,7 @@ def _right(learn: Learner, split: str) -> np.ndarray:
     texts = TaskBatches(learn.data.part(split), m.encoder, dtype=m.dtype, **learn.settings)
     with learn.no_bar(), learn.no_logging(): return np.asarray(correctness(*learn.get_preds(dl=task_dl(texts, 64, device=learn.dls.device))), float)
 
-# %% ../nbs/04a_sweeps.ipynb #5eba3517
+# %% ../nbs/04a_sweeps.ipynb #32b8a2d6
 def _held_run(learn: Learner, method: str, fraction: float, retrain: int, lr: float, split: str, layers) -> dict:
     "Hold a fine-tuned model to a budget, measure, train it again, measure."
     plan = set_rank(learn, layers, fraction=fraction, **LOW_RANK[method])
@@ -444,7 +444,6 @@ def _lora_run(data: TextData, encoder: Encoder, fraction: float, seed: int, epoc
     rank = max(1, round(plan['rank'][plan['rank'] < plan.full].mean()))
     changed = add_lora(deepcopy(encoder), rank, 2*rank, targets=sorted({n.rpartition('.')[2] if layers == '*' else n for n in plan.layer}))
     learn = task_learner(data, changed, 'none', seed=seed, **how)
-    _hold_all_but_lora(changed)  # `freeze_to` has let go of all
     _train(learn, epochs, 5*lr)
     nothing = np.full(len(data.part(split)), np.nan)
     return dict(weights=int(plan.full_parameters.sum()), full_weights=int(plan.full_parameters.sum()), rank=float(rank), at_once=nothing, again=_right(learn, split))

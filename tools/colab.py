@@ -44,8 +44,9 @@ def arguments() -> argparse.Namespace:
 # What is asked for
 
 def split(line: str) -> frozenset[str]:
-    "The requirements in the arguments of a `pip install`."
-    return frozenset(o for o in shlex.split(line, comments=True) if not o.startswith("-"))
+    "The requirements in the arguments of a `pip install`, one for each extra: what `a[b,c]` asks for holds what `a[b]` does."
+    found = [re.fullmatch(r"([^\[]+)(?:\[(.+)\])?", o).groups() for o in shlex.split(line, comments=True) if not o.startswith("-")]
+    return frozenset(f"{name}[{o.strip()}]" if o else name for name, extras in found for o in (extras or "").split(","))
 
 
 def asked_by_notebook(notebook: Path) -> frozenset[str]:
