@@ -7,8 +7,7 @@ Docs: https://rank-bert.github.io/rank_bert/callbacks.html.md"""
 # %% auto #0
 __all__ = ['find_module', 'Frozen', 'FrozenBackbone', 'FrozenHead', 'KeepBest']
 
-# %% ../nbs/02b_callbacks.ipynb #0cb5cb83
-from copy import deepcopy
+# %% ../nbs/02b_callbacks.ipynb #7269e46e
 from difflib import get_close_matches
 
 # %% ../nbs/02b_callbacks.ipynb #afaec124
@@ -95,7 +94,7 @@ class FrozenHead(Frozen):
     ):
         super().__init__(target)
 
-# %% ../nbs/02b_callbacks.ipynb #d64f407d
+# %% ../nbs/02b_callbacks.ipynb #8ae676ea
 class KeepBest(TrackerCallback):
     "Ends `fit` with the weights of the best epoch, and ends it early when `patience` epochs bring nothing better."
     def __init__(self,
@@ -106,16 +105,31 @@ class KeepBest(TrackerCallback):
         self.patience = patience
 
     def before_fit(self):
-        "Forget the best epoch of an earlier fit."
+        "Forget the best epoch of an earlier fit; raise `ValueError` when nothing of that name is recorded."
+        names = list(self.recorder.metric_names[1:])
+        if self.monitor not in names: raise ValueError(f"KeepBest watches {self.monitor!r}, which is not recorded; what is recorded is {', '.join(names)}")
         super().before_fit()
-        self.best_epoch, self.state = None, None
+        self.best_epoch, self.state, self.seen = None, None, 0
+
+    def before_train(self):
+        "What is trained only from this epoch on is still as it was in the best one."
+        if self.state is not None: self.state = self._moving() | self.state
 
     def after_epoch(self):
         "Keep the weights of a new best epoch; stop when there was none for too long."
         super().after_epoch()
-        if self.new_best: self.best_epoch, self.state = self.epoch, deepcopy(self.model.state_dict())
+        self.seen += 1
+        if self.new_best: self.best_epoch, self.state = self.epoch, self._moving()
         elif self.patience is not None and self.epoch - (self.best_epoch or 0) >= self.patience: raise CancelFitException
 
     def after_fit(self):
-        "Put the weights of the best epoch back."
-        if self.state is not None: self.model.load_state_dict(self.state)
+        "Put the weights of the best epoch back; raise `ValueError` when the value was never a number."
+        if self.state is None and self.seen and self.run:
+            raise ValueError(f"{self.monitor} was not a finite number in any epoch: the training has diverged, or there is nothing to measure. Try a smaller learning rate")
+        now = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
+        with torch.no_grad():
+            for name, value in (self.state or {}).items(): now[name].copy_(value)
+
+    def _moving(self) -> dict[str, torch.Tensor]:
+        "Copies of what training changes: a frozen encoder is not copied, nor touched."
+        return {n: t.detach().clone() for n, t in [*self.model.named_parameters(), *self.model.named_buffers()] if t.requires_grad or not isinstance(t, nn.Parameter)}

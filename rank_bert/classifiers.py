@@ -55,7 +55,12 @@ class Classifier:
 
     def __repr__(self) -> str: return f"Classifier({self.encoder.name!r}: {', '.join(self.labels) or 'a score'})"
 
-# %% ../nbs/03c_classifiers.ipynb #bdc1af16
+# %% ../nbs/03c_classifiers.ipynb #12cce831
+def _listed(texts) -> list:
+    "Texts as a list; a table, whose names of columns would be taken for texts, is refused."
+    if isinstance(texts, (pd.DataFrame, dict)): raise TypeError(f"texts is a {type(texts).__name__}: pass the texts in it, such as df['text']")
+    return list(texts)
+
 def _columns(texts: list, pairs: bool) -> tuple[list[str], list[str]|None]:
     "First and second texts, checked."
     what, rows = 'pairs of texts: pass tuples of two' if pairs else 'single texts: pass str', [(t,) if isinstance(t, str) else t for t in texts]
@@ -67,7 +72,7 @@ def _columns(texts: list, pairs: bool) -> tuple[list[str], list[str]|None]:
             if not t.strip(): raise ValueError(f"text {i} is empty: write at least one word")
     return [r[0] for r in rows], [r[1] for r in rows] if pairs else None
 
-# %% ../nbs/03c_classifiers.ipynb #8ce06fed
+# %% ../nbs/03c_classifiers.ipynb #837065a6
 @patch
 def outputs(self: Classifier,
     texts: list,  # texts, or tuples of two for a classifier of pairs
@@ -75,6 +80,7 @@ def outputs(self: Classifier,
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
 ) -> torch.Tensor:  # probabilities `(texts, labels)`, or scores `(texts,)`
     "Probability of each label for each text, or the score; raises `ValueError` for an empty text, for NaN, and for a tagger."
+    texts = _listed(texts)
     if self.kind == 'tags': raise ValueError("this folder holds a tagger of words: open it with load_tagger of rank_bert.tagging")
     first, second = _columns(texts, self.settings['pairs'])
     device, s = self.encoder.device, self.settings
@@ -85,15 +91,15 @@ def outputs(self: Classifier,
     if bad: raise ValueError(f"the head gives NaN or infinity for text {bad[0]}: {first[bad[0]][:60]!r}. Its training has failed; train again with a smaller learning rate")
     return {'class': lambda: out.softmax(1), 'multilabel': out.sigmoid, 'score': lambda: out}[self.kind]()
 
-# %% ../nbs/03c_classifiers.ipynb #0ba1a06a
+# %% ../nbs/03c_classifiers.ipynb #11874747
 @patch
 def predict(self: Classifier,
     texts: str|tuple[str, str]|list,  # one text, or a list of them; a tuple is a pair
-    all_labels: bool = False,  # give every label with its probability
+    all_labels: bool = False,  # give every label with its probability; in a table its column, with an underscore where the name is taken
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
 ) -> Prediction|list[Prediction]|float|pd.DataFrame:  # of one text its label, its labels or its score; of a list a row each
     "The label of a text or of each text."
-    if not isinstance(texts, (str, tuple)): return self._table(list(texts), all_labels, store)
+    if not isinstance(texts, (str, tuple)): return self._table(_listed(texts), all_labels, store)
     out = self.outputs([texts], store)[0]
     if self.kind == 'score': return float(out)
     ranked = [Prediction(self.labels[i], float(out[i])) for i in out.argsort(descending=True, stable=True).tolist()]
@@ -112,9 +118,16 @@ def _table(self: Classifier, texts: list, all_labels: bool, store: FeatureStore|
     else:
         on = [[i for i in row.argsort(descending=True, stable=True).tolist() if row[i] > .5] for row in out]
         frame = frame.assign(labels=[[self.labels[i] for i in o] for o in on], probabilities=[row[o].tolist() for row, o in zip(out, on)])
-    return pd.concat([frame, pd.DataFrame(out.numpy(), columns=self.labels)], axis=1) if all_labels else frame
+    return pd.concat([frame, pd.DataFrame(out.numpy(), columns=_apart(self.labels, list(frame)))], axis=1) if all_labels else frame
 
-# %% ../nbs/03c_classifiers.ipynb #51c56e00
+def _apart(labels: list[str], columns: list[str]) -> list[str]:
+    "Names of columns for labels, with an underscore behind those that are columns already."
+    names = {n: n for n in labels}
+    for n in labels:
+        while names[n] in columns or names[n] != n and names[n] in names: names[n] += '_'
+    return list(names.values())
+
+# %% ../nbs/03c_classifiers.ipynb #2b62d0a1
 class ClassifierLearner(Learner):
     "A fastai `Learner` whose `predict` takes texts; made by `classifier_learner`."
     def classifier(self) -> Classifier:
@@ -131,15 +144,26 @@ class ClassifierLearner(Learner):
         "The label of a text or of each text."
         return self.classifier().predict(texts, all_labels, store)
 
-# %% ../nbs/03c_classifiers.ipynb #1d800ada
+    def export(self, *args, **kwargs):
+        "Raise `NotImplementedError`: it would pickle the data and code."
+        raise NotImplementedError("export would pickle the data as well: save what was learnt with learn.classifier().save(folder), and open it with load_classifier")
+
+# %% ../nbs/03c_classifiers.ipynb #d66530e5
+def _check_data(data) -> None:
+    "Raise `TypeError` for what is no `TextData`."
+    if not isinstance(data, TextData): raise TypeError(f"data is a {type(data).__name__}: read it first, with read_texts(...) of rank_bert.texts")
+
 def classifier_learner(
     data: TextData,  # with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name
     freeze: str|int = 'backbone',  # 'backbone', 'none', or a number of layers as in `layers[:freeze]`
     **kwargs,  # arguments of `task_learner`, e.g. `pooling`, `max_tokens`, `bs`, `seed`, `store`, `head_kwargs`
 ) -> ClassifierLearner:
-    "A Learner for labels or scores of texts or pairs; raises `ValueError` for tags of words."
+    "A Learner for labels or scores of texts or pairs; raises `ValueError` for tags of words, and for a single label."
+    _check_data(data)
     if data.kind == 'tags': raise ValueError(f"{data.name or 'data'} has a tag for each word, and a classifier gives labels to whole texts: use tagger_learner of rank_bert.tagging")
+    if data.kind != 'score' and len(data.labels) < 2:
+        raise ValueError(f"{data.name or 'data'} has {data.labels} for labels, and there is nothing to tell apart: add rows with another, or give rows that have it and rows that have not a label each, such as yes and no")
     return task_learner(data, backbone, freeze, cls=ClassifierLearner, **kwargs)
 
 # %% ../nbs/03c_classifiers.ipynb #7ceaf481
@@ -184,7 +208,7 @@ def _correlations(out: np.ndarray, targets: np.ndarray, groups: np.ndarray, n: i
     draws = (np.concatenate([rows[i] for i in rng.integers(0, len(rows), len(rows))]) for _ in range(n))
     return np.array([[stats.spearmanr(out[d], targets[d]).statistic if np.ptp(out[d]) and np.ptp(targets[d]) else np.nan] for d in draws])
 
-# %% ../nbs/03c_classifiers.ipynb #c9c7a0e9
+# %% ../nbs/03c_classifiers.ipynb #6583fc89
 def evaluate_classifier(
     model: Classifier|ClassifierLearner,  # either; of a Learner the weights as they are now
     data: TextData,  # with the labels of the model, in any order
@@ -194,6 +218,7 @@ def evaluate_classifier(
     seed: int = 0,  # of the draws
 ) -> pd.DataFrame:  # a row for each measure: value, and low and high of its 95 % interval
     "Accuracy, macro F1 and Matthews' correlation; micro F1, macro F1 and exact match of several labels; Spearman's correlation of scores."
+    _check_data(data)
     model = model.classifier() if isinstance(model, ClassifierLearner) else model
     part, targets = _matched(model, data, split)
     out = model.outputs(part.texts if part.pairs is None else list(zip(part.texts, part.pairs)), store).numpy()

@@ -111,7 +111,7 @@ def _answers(ranker, query: str, k: int, mode: str|None = None) -> None:
         title = f'{row.doc_id}: {row.title}' if row.title else row.doc_id
         typer.echo(f"  {row.rank}. {row.score:7.2f}  {title}\n              {_excerpt(row.passage)}")
 
-# %% ../nbs/04b_cli.ipynb #6e35693c
+# %% ../nbs/04b_cli.ipynb #355dd390
 SAMPLES = ('How can I split a path into a folder and a file name?', 'wait until a thread has finished its work',
            'I open the archive and loop over its members, then I want to extract only one of them to another folder')  # what `demo` asks
 
@@ -119,8 +119,8 @@ SAMPLES = ('How can I split a path into a folder and a file name?', 'wait until 
 def demo(
     out: Annotated[Path, typer.Option(help='Folder to save the ranker to.')] = Path('rank_bert-demo'),
     backbone: Backbone = 'minilm',
-    documents: Annotated[int|None, typer.Option(help='Use only so many documents.', show_default=False)] = None,
-    epochs: Annotated[int, typer.Option(help='Epochs of training.')] = 8,
+    documents: Annotated[int|None, typer.Option(min=1, help='Use only so many documents.', show_default=False)] = None,
+    epochs: Annotated[int, typer.Option(min=1, help='Epochs of training.')] = 8,
     seed: Annotated[int, typer.Option(help='Seed of the head and the batches.')] = 0,
 ):
     "Rank the docstrings of Python's standard library: encode, train, measure, save, ask."
@@ -134,22 +134,22 @@ def demo(
     command = 'rank_bert' if shutil.which('rank_bert') else os.path.relpath(sys.argv[0])
     _say(f'\nask your own: {command} search {out} "your question"')
 
-# %% ../nbs/04b_cli.ipynb #b359eb21
+# %% ../nbs/04b_cli.ipynb #399d34af
 @app.command()
 def train(
     data: Data,
     out: Annotated[Path, typer.Option(help='Folder to save the ranker to.')],
     backbone: Backbone = 'minilm',
     documents: Annotated[str, typer.Option(help='How long documents are cut: truncate, select or windows.')] = 'windows',
-    size: Annotated[int|None, typer.Option(help='Words in a passage.', show_default=False)] = None,
+    size: Annotated[int|None, typer.Option(min=1, help='Words in a passage.', show_default=False)] = None,
     pooling: Annotated[str, typer.Option(help='cls, mean, max or pooler.')] = 'mean',
-    max_tokens: Annotated[int, typer.Option(help='Longest passage and query in tokens.')] = 256,
+    max_tokens: Annotated[int, typer.Option(min=3, help='Longest passage and query in tokens.')] = 256,
     head: Annotated[str, typer.Option(help='residual, plain, barlow or identity.')] = 'residual',
     shared: Annotated[bool|None, typer.Option('--shared/--separate', help='One head for queries and documents, or one each; validation decides by default.', show_default=False)] = None,
     lexical: Annotated[bool, typer.Option('--bm25/--no-bm25', help='Add BM25.')] = True,
-    epochs: Annotated[int, typer.Option(help='Epochs of training.')] = 8,
-    lr: Annotated[float, typer.Option(help='Highest learning rate.')] = 1e-3,
-    bs: Annotated[int, typer.Option(help='Queries a batch.')] = 128,
+    epochs: Annotated[int, typer.Option(min=1, help='Epochs of training.')] = 8,
+    lr: Annotated[float, typer.Option(min=1e-9, help='Highest learning rate.')] = 1e-3,
+    bs: Annotated[int, typer.Option(min=1, help='Queries a batch.')] = 128,
     seed: Annotated[int, typer.Option(help='Seed of the head and the batches.')] = 0,
     doc_id: DocId = None, doc_text: DocText = None, title: Title = None, query_id: QueryId = None, query_text: QueryText = None,
     query_type: QueryType = None, group: Group = None, split: Split = None,
@@ -179,12 +179,12 @@ def evaluate(
     found = _read(data, columns)
     _table(ranker, found, part, as_json)
 
-# %% ../nbs/04b_cli.ipynb #a4d93ae2
+# %% ../nbs/04b_cli.ipynb #db88c80e
 @app.command()
 def search(
     folder: Folder,
     query: Annotated[str, typer.Argument(help='A question, or a whole conversation.')],
-    k: Annotated[int, typer.Option('-k', help='How many documents.')] = 5,
+    k: Annotated[int, typer.Option('-k', min=1, help='How many documents.')] = 5,
     mode: Mode = None,
     as_json: Json = False,
 ):
@@ -194,7 +194,7 @@ def search(
     if as_json: typer.echo(ranker.search(query, k, mode).to_json(orient='records', force_ascii=False))
     else: _answers(ranker, query, k, mode)
 
-# %% ../nbs/04b_cli.ipynb #16d68ec0
+# %% ../nbs/04b_cli.ipynb #cb34f35e
 def _depth(freeze: str) -> str|int:
     "'backbone' and 'none' as they are, a number as a number."
     return int(freeze) if freeze.removeprefix('-').isdigit() else freeze
@@ -206,16 +206,19 @@ def classify(
     backbone: Backbone = 'minilm',
     freeze: Annotated[str, typer.Option(help='backbone, none, or a number of layers: -2 trains the last two.')] = 'backbone',
     pooling: Annotated[str, typer.Option(help='cls, mean, max or pooler.')] = 'mean',
-    max_tokens: Annotated[int, typer.Option(help='Longest text in tokens.')] = 128,
+    max_tokens: Annotated[int, typer.Option(min=3, help='Longest text in tokens.')] = 128,
     keep: Annotated[str, typer.Option(help='Part of a longer text that stays: start or end.')] = 'start',
-    epochs: Annotated[int|None, typer.Option(help='Epochs of training; 10 for a frozen backbone, else 2.', show_default=False)] = None,
-    lr: Annotated[float|None, typer.Option(help='Highest learning rate; 0.003 for a frozen backbone, else 0.0002.', show_default=False)] = None,
-    bs: Annotated[int, typer.Option(help='Texts a batch.')] = 32,
+    epochs: Annotated[int|None, typer.Option(min=1, help='Epochs of training; 10 for a frozen backbone, else 2.', show_default=False)] = None,
+    lr: Annotated[float|None, typer.Option(min=1e-9, help='Highest learning rate; 0.003 for a frozen backbone, else 0.0002.', show_default=False)] = None,
+    bs: Annotated[int, typer.Option(min=1, help='Texts a batch.')] = 32,
     seed: Annotated[int, typer.Option(help='Seed of the head and the batches.')] = 0,
     text: Annotated[str|None, typer.Option(help='Column that holds the text.', rich_help_panel='Columns', show_default=False)] = None,
     pair: Annotated[str|None, typer.Option(help='Column that holds a second text.', rich_help_panel='Columns', show_default=False)] = None,
     label: Annotated[str|None, typer.Option(help='Column that holds the label, the labels or the score.', rich_help_panel='Columns', show_default=False)] = None,
+    group: Annotated[str|None, typer.Option(help='Column by which to split: rows of one user, document or dialogue stay together.', rich_help_panel='Columns', show_default=False)] = None,
     split: Split = None,
+    labels: Annotated[list[str]|None, typer.Option(help='A name, in the order of the numbers of the file; as often as there are labels.', show_default=False)] = None,
+    kind: Annotated[str|None, typer.Option(help='class, multilabel or score; told from the first label by default.', show_default=False)] = None,
 ):
     "Train a classifier on your texts and labels, and measure it on held-out ones."
     from rank_bert.callbacks import KeepBest
@@ -224,44 +227,56 @@ def classify(
     from rank_bert.search import _Tick, check_folder
     from rank_bert.texts import read_texts
     check_folder(out, 'classifier.json')
-    found = read_texts(data, text=text, pair=pair, label=label, split=split)
+    found = read_texts(data, text=text, pair=pair, label=label, group=group, split=split, labels=labels or None, kind=kind)
     _say(repr(found))
     for hint in found.notes.get('hints', ()): _say(f'  hint: {hint}')
     learn = classifier_learner(found, backbone, _depth(freeze), pooling=pooling, max_tokens=max_tokens, keep=keep, bs=bs, seed=seed, store=_store())
-    best, (epochs, lr) = KeepBest(), (epochs or 10, lr or 3e-3) if freeze == 'backbone' else (epochs or 2, lr or 2e-4)
+    best, (usual, rate) = KeepBest(), (10, 3e-3) if freeze == 'backbone' else (2, 2e-4)
+    epochs, lr = usual if epochs is None else epochs, rate if lr is None else lr
     with learn.no_bar(), learn.no_logging(), progress_bar(epochs, 'training', unit='epochs') as bar: learn.fit_one_cycle(epochs, lr, cbs=[best, _Tick(bar)])
     _say(f'epoch {best.best_epoch + 1} of {epochs} had the lowest validation loss ({best.best:.3f}) and is kept')
     learn.classifier().save(out)
     _say(f'saved to {out}')
     if len(found.part('test')): typer.echo(evaluate_classifier(learn, found, store=_store()).to_string(float_format='{:.3f}'.format))
 
-# %% ../nbs/04b_cli.ipynb #318cd362
+# %% ../nbs/04b_cli.ipynb #58a8a61e
+def _asked(texts: list[str]|None, pairs: list[str]|None, file: Path|None, paired: bool) -> list:
+    "What `predict` was given, as a classifier of pairs or of single texts takes it."
+    from rank_bert.data import read_lines
+    if pairs and (file or not paired): raise ValueError('leave out --pair: ' + ('a file of pairs has both texts on a line, with a tab between them' if paired else 'this classifier was trained on single texts'))
+    if not paired: return read_lines(file) if file else list(texts)
+    if file is None:
+        if len(pairs or ()) != len(texts): raise ValueError(f'this classifier was trained on pairs: {len(texts)} texts need --pair as often, not {len(pairs or ())} times')
+        return list(zip(texts, pairs))
+    rows = [tuple(line.split('\t')) for line in read_lines(file)]
+    bad = [(n, len(row)) for n, row in enumerate(rows, 1) if len(row) != 2]
+    if bad: raise ValueError(f'{file} line {bad[0][0]} holds {bad[0][1]} texts: this classifier was trained on pairs, two texts a line with a tab between them')
+    return rows
+
 @app.command()
 def predict(
     folder: Annotated[Path, typer.Argument(help='Folder of a saved classifier.')],
     texts: Annotated[list[str]|None, typer.Argument(help='Texts; of pairs the first ones.', show_default=False)] = None,
     pairs: Annotated[list[str]|None, typer.Option('--pair', help='Second text of a pair, as often as there are first ones.', show_default=False)] = None,
-    file: Annotated[Path|None, typer.Option(help='File with one text a line, UTF-8, instead.', show_default=False)] = None,
+    file: Annotated[Path|None, typer.Option(help='File with one text a line, UTF-8, instead; of pairs, two with a tab between them.', show_default=False)] = None,
     as_json: Json = False,
 ):
     "Say what a saved classifier makes of texts: label and probability, or a score."
     from rank_bert.classifiers import load_classifier
-    from rank_bert.data import read_lines
     if bool(texts) == (file is not None): raise ValueError('give texts, or a file with --file')
-    if pairs and len(pairs) != len(texts or ()): raise ValueError(f'{len(texts or ())} texts and {len(pairs)} times --pair: each text needs one')
-    asked = read_lines(file) if file else texts
-    found = load_classifier(folder).predict(list(zip(asked, pairs)) if pairs else list(asked))
+    model = load_classifier(folder)
+    found = model.predict(_asked(texts, pairs, file, model.settings.get('pairs', False)))
     if as_json: typer.echo(found.to_json(orient='records', force_ascii=False))
     else: typer.echo(found[[c for c in found if c != 'text'] + ['text']].to_string(index=False, max_colwidth=80, float_format='{:.3f}'.format))
 
-# %% ../nbs/04b_cli.ipynb #9f571da7
+# %% ../nbs/04b_cli.ipynb #257f9f76
 @app.command()
 def encode(
     texts: Annotated[Path, typer.Argument(help='File with one text a line, UTF-8.')],
     out: Annotated[Path, typer.Option(help='Safetensors file to write; its tensor is called vectors.')],
     backbone: Backbone = 'minilm',
     pooling: Annotated[str, typer.Option(help='cls, mean, max or pooler.')] = 'mean',
-    max_tokens: Annotated[int, typer.Option(help='Longest text in tokens.')] = 256,
+    max_tokens: Annotated[int, typer.Option(min=3, help='Longest text in tokens.')] = 256,
     keep: Annotated[str, typer.Option(help='Part of a longer text that stays: start or end.')] = 'start',
 ):
     "Write the vectors of texts, through the feature store."
@@ -277,7 +292,7 @@ def encode(
     finally: temporary.unlink(missing_ok=True)
     _say(f'{len(lines):,} vectors of {vectors.shape[1]} dimensions in {out}')
 
-# %% ../nbs/04b_cli.ipynb #bb28166b
+# %% ../nbs/04b_cli.ipynb #738f2adc
 @app.command()
 def experiment(
     name: Annotated[str, typer.Argument(help='barlow, ranks, low-rank or staleness.')],
@@ -285,7 +300,7 @@ def experiment(
     data: Annotated[str|None, typer.Option(help='Data to rank, as train takes it; with --full doc2dial under $RANK_BERT_DATA, else the built-in corpus.', show_default=False)] = None,
     group: Group = None,
     backbone: Backbone = 'minilm',
-    seeds: Annotated[int|None, typer.Option(help='Seeds of each setting.', show_default=False)] = None,
+    seeds: Annotated[int|None, typer.Option(min=1, help='Seeds of each setting.', show_default=False)] = None,
     out: Annotated[Path|None, typer.Option(help='CSV file for the runs, one a row.', show_default=False)] = None,
     folder: Annotated[Path|None, typer.Option(help='Folder where finished runs are kept; the cache by default.', show_default=False)] = None,
     tensorboard: Annotated[Path|None, typer.Option(help='Folder to log the runs to for TensorBoard.', show_default=False)] = None,

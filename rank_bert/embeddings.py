@@ -62,7 +62,7 @@ def join_columns(
         if not texts[-1]: raise DataError(f"row {name!r} has no text in {', '.join(map(repr, columns))}: fill it or remove it")
     return texts
 
-# %% ../nbs/03f_embeddings.ipynb #9c6fc54d
+# %% ../nbs/03f_embeddings.ipynb #99aca035
 class SentenceEncoder:
     "Texts to vectors: an encoder, a pooling and a head; made directly, by `EmbeddingLearner.sentence_encoder` or by `load_sentence_encoder`."
     def __init__(self,
@@ -77,30 +77,34 @@ class SentenceEncoder:
         self.encoder, self.head = get_encoder(encoder) if isinstance(encoder, str) else encoder, head or nn.Identity()
         self.settings = dict(pooling=pooling, normalise=normalise, dim=dim, max_tokens=max_tokens, keep=keep)
         e = self.encoder
+        for name, n in (('dim', 1 if dim is None else dim), ('max_tokens', max_tokens)):
+            if isinstance(n, bool) or not isinstance(n, int): raise ValueError(f"{name} is {n!r}; it must be a whole number")
         if pooling not in e.poolings: raise ValueError(f"{e.name!r} has no pooling {pooling!r}; use one of {', '.join(e.poolings)}")
-        if dim is not None and not 1 <= dim <= e.dim: raise ValueError(f"dim is {dim}; the vectors of {e.name!r} have {e.dim} features to keep")
-        if not 3 <= max_tokens <= e.max_tokens: raise ValueError(f"max_tokens is {max_tokens}; {e.name!r} takes from 3 to {e.max_tokens} with the special tokens")
-        if keep not in ('start', 'end'): raise ValueError(f"keep is {keep!r}; the part of a long text that stays is 'start' or 'end'")
+        e.tokenize([], max_tokens, keep)  # raises for a length or an end that cannot be
+        with torch.no_grad(): self.dim = self.head.eval()(torch.zeros(1, e.dim, device=self._home())).shape[1]  # features of a vector
+        if dim is not None and not 1 <= dim <= self.dim: raise ValueError(f"dim is {dim}; the vectors of {e.name!r} have {self.dim} features to keep")
+        self.dim = dim or self.dim
+
+    def _home(self) -> torch.device|None: return next((p.device for p in self.head.parameters()), None)
 
     def __repr__(self) -> str:
         head = '' if isinstance(self.head, nn.Identity) else f', {type(self.head).__name__}'
-        return f"SentenceEncoder({self.encoder.name!r}, {self.settings['pooling']}{head}, dim={self.settings['dim'] or self.encoder.dim})"
+        return f"SentenceEncoder({self.encoder.name!r}, {self.settings['pooling']}{head}, dim={self.dim})"
 
-# %% ../nbs/03f_embeddings.ipynb #3f65b6a4
+# %% ../nbs/03f_embeddings.ipynb #528012eb
 @patch
 def encode(self: SentenceEncoder,
     texts: str|Sequence[str]|pd.DataFrame,  # one text, several, or a table
     columns: str|Sequence[str]|None = None,  # of a table: the columns that are joined to a text
     store: FeatureStore|None = None,  # where pooled vectors are kept; nowhere by default
-    dtype: torch.dtype|None = None,  # precision of the layers; the fastest of the processor by default
+    dtype: torch.dtype = torch.float32,  # precision of the layers
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
 ) -> torch.Tensor:  # float32 `(texts, dim)`, of one text `(dim,)`
     "Vectors of texts; raises `TypeError` for what is not text, `DataError` for a table that lacks it, and `ValueError` for NaN."
     rows, s = self._rows(texts, columns), self.settings
     how = dict(pooling=s['pooling'], max_tokens=s['max_tokens'], keep=s['keep'], dtype=dtype, progress=progress)
     vectors = encode(rows, self.encoder, **how) if store is None else store.encode(rows, self.encoder, **how).tensor()
-    home = next((p.device for p in self.head.parameters()), vectors.device)
-    with torch.no_grad(): vectors = self.head.eval()(vectors.to(home)).float().cpu()[:, :s['dim']]
+    with torch.no_grad(): vectors = self.head.eval()(vectors.to(self._home())).float().cpu()[:, :s['dim']]
     if not vectors.isfinite().all(): raise ValueError(f"the head gives NaN or infinity for {rows[int((~vectors.isfinite().all(1)).nonzero()[0, 0])][:60]!r}: its training has failed")
     if s['normalise']: vectors = F.normalize(vectors, dim=1)
     return vectors[0] if isinstance(texts, str) else vectors
@@ -118,14 +122,15 @@ def _rows(self: SentenceEncoder, texts, columns) -> list[str]:
         if not isinstance(t, str): raise TypeError(f"text {i} is {type(t).__name__}, not str")
     return rows
 
-# %% ../nbs/03f_embeddings.ipynb #ce0828e6
+# %% ../nbs/03f_embeddings.ipynb #86198f10
 @patch
 def similarity(self: SentenceEncoder,
-    a: Sequence[str]|torch.Tensor,  # texts, or vectors `(n, dim)`
-    b: Sequence[str]|torch.Tensor|None = None,  # texts, or vectors `(m, dim)`; `a` by default
+    a: Sequence[str]|torch.Tensor|np.ndarray,  # texts, or vectors `(n, dim)`
+    b: Sequence[str]|torch.Tensor|np.ndarray|None = None,  # texts, or vectors `(m, dim)`; `a` by default
     **kwargs,  # arguments of `encode`, such as `store`
 ) -> torch.Tensor:  # cosines `(n, m)`
     "Cosine of each of `a` with each of `b`."
+    a, b = (torch.from_numpy(x).float() if isinstance(x, np.ndarray) and x.dtype.kind == 'f' else x for x in (a, b))
     a, b = (None if x is None else x if torch.is_tensor(x) else self.encode([x] if isinstance(x, str) else x, **kwargs) for x in (a, b))
     b = a if b is None else b
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]: raise ValueError(f"vectors must be (n, dim) and (m, dim), not {tuple(a.shape)} and {tuple(b.shape)}")
@@ -226,14 +231,15 @@ def pair_accuracy(
     "Share of first texts whose nearest second text is a right one."
     return float(pair_hits(vectors, ids).double().mean())
 
-# %% ../nbs/03f_embeddings.ipynb #3e90a2b8
+# %% ../nbs/03f_embeddings.ipynb #5975ca17
 def _score_loss(vectors, scores): return F.mse_loss(F.cosine_similarity(vectors[:, 0].float(), vectors[:, 1].float()), scores)
 
-def _pairs_loss(vectors, ids, **kwargs): return in_batch_loss(vectors[:, 0], vectors[:, 1], ids, **kwargs)
+def _pairs_loss(vectors, ids, **kwargs):
+    return vectors.sum()*0 if (ids == ids[0]).all() else in_batch_loss(vectors[:, 0], vectors[:, 1], ids, **kwargs)
 
 def _barlow_loss(vectors, ids, **kwargs):
     new = (ids[:, None] == ids).int().argmax(1) == torch.arange(len(ids), device=ids.device)  # the first row of each number
-    return barlow_twins_loss(vectors[new, 0], vectors[new, 1], **kwargs)
+    return vectors.sum()*0 if new.sum() < 2 else barlow_twins_loss(vectors[new, 0], vectors[new, 1], **kwargs)
 
 OBJECTIVES = {'score': (_score_loss, cosine_spearman), 'pairs': (_pairs_loss, pair_accuracy), 'barlow': (_barlow_loss, pair_accuracy)}  # name -> loss, metric
 
@@ -246,24 +252,34 @@ class EmbeddingLearner(Learner):
         "What has been learnt, without what it was learnt with; the weights are shared, not copied."
         return SentenceEncoder(self.model.encoder, head=self.model.heads['task'], **self.settings | kwargs)
 
-# %% ../nbs/03f_embeddings.ipynb #bc144e80
-def _objective_data(data: TextData, objective: str, score_range, at_least: float|None) -> TextData:
+# %% ../nbs/03f_embeddings.ipynb #6bb5d57a
+def _objective_data(data: TextData, objective: str, score_range, at_least: float|None, bs: int) -> TextData:
     "The pairs with what the loss of an objective takes as targets."
     name, rows = data.name or 'data', data.rows
     if objective not in OBJECTIVES: raise ValueError(f"unknown objective {objective!r}; the objectives are {', '.join(OBJECTIVES)}")
+    least = 1 if objective == 'score' else 2
+    if isinstance(bs, bool) or not isinstance(bs, int) or bs < least: raise ValueError(f"bs is {bs!r}; it must be a whole number from {least} on" + ", since a pair is told from the others of its batch"*(least > 1))
     if data.pairs is None: raise DataError(f"{name} has single texts, and pairs are needed: a column pair beside text")
     if data.kind != 'score' and (objective == 'score' or at_least is not None): raise DataError(f"{name} is of kind {data.kind!r}, and scores are needed: read it with kind='score'")
     if objective == 'score':
         if at_least is not None: raise ValueError("at_least picks the pairs that belong together; with the objective 'score' all pairs are learnt from")
-        seen = data.part('train').targets
-        low, high = score_range or ((seen.min(), seen.max()) if len(seen) else (0, 1))  # task_learner refuses an empty split
-        if not low < high: raise DataError(f"{name}: scores go from {low:g} to {high:g}; name the lowest and the highest possible with score_range")
-        return replace(data, rows=rows.assign(target=(rows.target.astype(float) - low)/(high - low)))
+        return _scored(data, name, score_range)
     if at_least is not None: rows = rows[rows.target.astype(float) >= at_least].reset_index(drop=True)
     rows = rows.assign(target=pair_ids(list(rows.text), list(rows.pair)))
     few = [s for s in ('train', 'valid') if rows.target[rows.split == s].nunique() < 2]
     if few: raise DataError(f"{name}: fewer than two different pairs in {' and '.join(few)}, so that there is nothing to tell apart")
     return replace(data, rows=rows, kind='class')
+
+def _scored(data: TextData, name: str, score_range) -> TextData:
+    "The pairs with scores from 0 to 1."
+    scores = data.rows.target.astype(float)
+    seen, judged = (scores[data.rows.split == split] for split in ('train', 'valid'))
+    low, high = score_range or ((seen.min(), seen.max()) if len(seen) else (0, 1))  # task_learner refuses an empty split
+    if not low < high: raise DataError(f"{name}: scores go from {low:g} to {high:g}; name the lowest and the highest possible with score_range")
+    if score_range and not low <= scores.min() <= scores.max() <= high:
+        raise DataError(f"{name}: scores go from {scores.min():g} to {scores.max():g}, and score_range is from {low:g} to {high:g}; name the lowest and the highest possible")
+    if len(judged) and judged.nunique() < 2: raise DataError(f"{name}: all scores in valid are {judged.iloc[0]:g}, which have no order to compare with; put pairs of several scores there")
+    return replace(data, rows=data.rows.assign(target=(scores - low)/(high - low)))
 
 # %% ../nbs/03f_embeddings.ipynb #6ec83323
 def _even(n: int, bs: int) -> int:
@@ -279,7 +295,7 @@ def _pair_loaders(learn: Learner, data: TextData, bs: int, seed: int|None, drop_
     dls.train.drop_last = drop_last
     return dls
 
-# %% ../nbs/03f_embeddings.ipynb #885827d8
+# %% ../nbs/03f_embeddings.ipynb #7d289350
 def embedding_learner(
     data: TextData,  # pairs, with rows in 'train' and 'valid'
     objective: str = 'score',  # 'score', 'pairs' or 'barlow'
@@ -295,7 +311,7 @@ def embedding_learner(
     **kwargs,  # arguments of `task_learner`: `pooling`, `max_tokens`, `mixed`, `store`, `device`, ... and of fastai's `Learner`
 ) -> EmbeddingLearner:
     "A Learner for vectors of texts, from pairs; raises `DataError` for data that the objective cannot learn from."
-    pairs = _objective_data(data, objective, score_range, at_least)
+    pairs = _objective_data(data, objective, score_range, at_least, bs)
     encoder, name = get_encoder(backbone) if isinstance(backbone, str) else backbone, head or ('residual' if freeze == 'backbone' else 'identity')
     if name not in HEADS: raise ValueError(f"unknown head {name!r}; the heads are {', '.join(HEADS)}")
     if name == 'identity' and freeze == 'backbone': raise ValueError("with a frozen backbone and the head 'identity' there is nothing to train")
@@ -327,7 +343,7 @@ def _resampled(cosines: np.ndarray, gold: np.ndarray, n: int, seed: int) -> np.n
         found.append(_correlations(cosines[:, picks], gold[picks]))
     return np.concatenate(found, 2)
 
-# %% ../nbs/03f_embeddings.ipynb #0806909b
+# %% ../nbs/03f_embeddings.ipynb #82ee242f
 def evaluate_sts(
     encoders: SentenceEncoder|dict,  # one, or name -> `SentenceEncoder` or cosines `(pairs,)` from elsewhere
     data: TextData,  # pairs with scores
@@ -339,7 +355,9 @@ def evaluate_sts(
     **kwargs,  # arguments of `SentenceEncoder.encode`, such as `store`
 ) -> pd.DataFrame:  # a row for each encoder and measure: value, low, high; with a baseline difference and its low and high
     "Spearman and Pearson of cosines with scores, with bootstrap intervals over pairs."
+    if not isinstance(encoders, (dict, SentenceEncoder)): raise TypeError(f"encoders is {type(encoders).__name__}; pass a SentenceEncoder, or a dict of names and encoders")
     encoders, part = encoders if isinstance(encoders, dict) else {repr(encoders): encoders}, data.part(split)
+    if not len(part): raise DataError(f"{data.name or 'data'} has no rows in {split}; the splits are {data.rows.split.value_counts().to_dict()}")
     if part.pairs is None or part.kind != 'score': raise DataError(f"{data.name or 'data'} is not made of pairs with scores: it needs a column pair and kind='score'")
     if baseline not in (None, *encoders): raise ValueError(f"no baseline {baseline!r}; the encoders are {', '.join(map(repr, encoders))}")
     cosines = {k: F.cosine_similarity(*(e.encode(t, **kwargs) for t in (part.texts, part.pairs))).numpy() if isinstance(e, SentenceEncoder) else np.asarray(e) for k, e in encoders.items()}

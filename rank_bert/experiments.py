@@ -17,25 +17,25 @@ from copy import deepcopy
 from itertools import cycle, islice
 from importlib.metadata import version
 
-# %% ../nbs/04_experiments.ipynb #4ec95238
+# %% ../nbs/04_experiments.ipynb #64bf923f
 import numpy as np
 import pandas as pd
 import torch
 from fastai.callback.core import Callback
-from fastai.learner import Recorder
+from fastai.learner import Learner, Recorder
 from fastai.torch_core import set_seed
 
-# %% ../nbs/04_experiments.ipynb #48b13986
+# %% ../nbs/04_experiments.ipynb #f9182be7
 from . import __version__
 from .models import Encoder, count_parameters, find_weights, get_encoder
 from .data import DataError, RankingData
 from .features import FeatureStore, best_device, best_dtype, encode
 from .texts import TextData, builtin_texts
-from .lowrank import _peft, add_lora
+from .lowrank import add_lora
 from .metrics import METRICS, bootstrap_interval, classification_metrics, compare, correctness, paired_test
 from .callbacks import KeepBest
 from .search import Ranker, train_ranker
-from .tasks import TaskBatches, frozen_groups, task_dl, task_learner
+from .tasks import TaskBatches, task_dl, task_learner
 
 # %% ../nbs/04_experiments.ipynb #5000ef75
 ROWS = {'bm25': 'BM25', 'cosine': 'plain cosine', 'dense': 'trained head', 'hybrid': 'hybrid'}  # mode of a ranker -> its name in tables
@@ -122,7 +122,7 @@ class EpochClock(Callback):
         self.seconds.append(time.perf_counter() - self.begun)
         self.values.append(float(self.recorder.values[-1][2]))
 
-# %% ../nbs/04_experiments.ipynb #5c658a46
+# %% ../nbs/04_experiments.ipynb #176ddfd0
 FREEZING = {
     'frozen head': dict(freeze='backbone', epochs=20, lr=3e-3),
     'last 2 layers': dict(freeze=-2, epochs=2, lr=2e-4),
@@ -135,14 +135,20 @@ def _freezing_recipes(settings, epochs: int|None) -> dict[str, dict]:
     given = settings if isinstance(settings, dict) else dict.fromkeys([settings] if isinstance(settings, str) else settings or FREEZING, {})
     unknown = [name for name, how in given.items() if name not in FREEZING and 'freeze' not in how]
     if unknown: raise ValueError(f"unknown setting {unknown[0]!r}; the settings are {', '.join(FREEZING)}. One of your own is a dict with at least 'freeze'")
-    return {name: dict(epochs=2, lr=1e-4) | FREEZING.get(name, {}) | how | ({} if epochs is None else dict(epochs=epochs)) for name, how in given.items()}
+    recipes = {name: dict(epochs=2, lr=1e-4) | FREEZING.get(name, {}) | how | ({} if epochs is None else dict(epochs=epochs)) for name, how in given.items()}
+    for name, how in recipes.items():
+        if how['epochs'] < 1 or not how['lr'] > 0: raise ValueError(f"{name!r} has epochs={how['epochs']} and lr={how['lr']}; there has to be an epoch, and a rate above 0")
+    return recipes
 
-# %% ../nbs/04_experiments.ipynb #5c5470ae
-def _freezing_run(data: TextData, encoder: Encoder, seed: int, split: str, store: FeatureStore, epochs: int, lr: float, lora: dict|None = None, **kwargs) -> tuple:
-    "One training: its row, which texts were answered rightly, and the metric after each epoch."
+# %% ../nbs/04_experiments.ipynb #a3c92e38
+def _freezing_learner(data: TextData, encoder: Encoder, seed: int, store: FeatureStore, lora: dict|None = None, **kwargs) -> Learner:
     set_seed(seed)
     if lora is not None: add_lora(encoder, **lora)
-    learn = task_learner(data, encoder, seed=seed, store=store, **kwargs)
+    return task_learner(data, encoder, seed=seed, store=store, **kwargs)
+
+def _freezing_run(data: TextData, encoder: Encoder, seed: int, split: str, store: FeatureStore, epochs: int, lr: float, **kwargs) -> tuple:
+    "One training: its row, which texts were answered rightly, and the metric after each epoch."
+    learn = _freezing_learner(data, encoder, seed, store, **kwargs)
     best, clock, before, start = KeepBest(), EpochClock(), store.computed, time.perf_counter()
     for learn.dl in learn.dls.loaders: learn.frozen_prefix.before_validate()
     row = dict(trained=count_parameters(learn.model), epochs=epochs, encoded=store.computed - before, encode_seconds=time.perf_counter() - start)
@@ -155,7 +161,16 @@ def _freezing_run(data: TextData, encoder: Encoder, seed: int, split: str, store
     right = correctness(scores, targets)
     return dict(accuracy=right.mean()) | {'macro F1': classification_metrics(scores, targets)['macro F1']} | row, right, clock
 
-# %% ../nbs/04_experiments.ipynb #76ceda97
+# %% ../nbs/04_experiments.ipynb #a2c8ed7f
+def _checked_recipes(data: TextData, encoder: Encoder, settings, seeds: int, store: FeatureStore, epochs: int|None = None, split: str = 'test', **kwargs) -> dict[str, dict]:
+    "The recipes of `compare_freezing`, each tried as far as the first batch: what cannot be made fails before an hour of others."
+    recipes, of = _freezing_recipes(settings, epochs), data.name or 'data'
+    if seeds < 1: raise ValueError(f"seeds is {seeds}; at least one is needed")
+    if data.kind not in ('class', 'multilabel'): raise ValueError(f"{of} is of kind {data.kind!r}; accuracy is of labels of whole texts")
+    if not len(data.part(split)): raise DataError(f"{of}: no rows in {split!r} to measure on")
+    for how in recipes.values(): _freezing_learner(data, deepcopy(encoder), 0, store, **{k: v for k, v in (kwargs | how).items() if k not in ('epochs', 'lr')})
+    return recipes
+
 def compare_freezing(
     data: TextData,  # of kind 'class' or 'multilabel', with all three splits
     backbone: Encoder|str = 'minilm',  # an encoder, or its name; it is left as it is
@@ -167,13 +182,8 @@ def compare_freezing(
     **kwargs,  # arguments of `task_learner` for all settings, e.g. `max_tokens`, `keep`, `pooling`, `bs`, `mixed`
 ) -> pd.DataFrame:  # tidy: setting, seed, accuracy (with several labels of all at once), macro F1, trained, epochs, encoded, seconds; `attrs` has what the table and the plot need
     "What each way of freezing gives and costs, by seed."
-    recipes, of = _freezing_recipes(settings, epochs), data.name or 'data'
-    if seeds < 1: raise ValueError(f"seeds is {seeds}; at least one is needed")
-    if data.kind not in ('class', 'multilabel'): raise ValueError(f"{of} is of kind {data.kind!r}; accuracy is of labels of whole texts")
-    if not len(data.part(split)): raise DataError(f"{of}: no rows in {split!r} to measure on")
     encoder, store = get_encoder(backbone) if isinstance(backbone, str) else backbone, store or FeatureStore()
-    for how in recipes.values(): frozen_groups(encoder, how['freeze'])
-    if any('lora' in how for how in recipes.values()): _peft()
+    recipes = _checked_recipes(data, encoder, settings, seeds, store, epochs, split, **kwargs)
     rows, right, curves = [], {}, []
     for name, how in recipes.items():
         for seed in range(seeds):
@@ -182,21 +192,21 @@ def compare_freezing(
             right[name] = right.get(name, 0) + answers/seeds
             curves.append(dict(setting=name, seed=seed, seconds=clock.seconds, accuracy=clock.values))
     tidy = pd.DataFrame(rows)
-    tidy.attrs |= dict(right={name: list(r) for name, r in right.items()}, curves=curves, split=split)
+    tidy.attrs |= dict(right={name: list(r) for name, r in right.items()}, groups=data.part(split).rows.group.tolist(), curves=curves, split=split)
     return tidy
 
-# %% ../nbs/04_experiments.ipynb #7681e432
+# %% ../nbs/04_experiments.ipynb #440e5157
 def freezing_table(
     tidy: pd.DataFrame,  # from `compare_freezing`, whole: its `attrs` are needed
 ) -> pd.DataFrame:  # by setting: accuracy, low, high, spread, p, macro F1, trained; encode_seconds of all seeds together, train_seconds of one
-    "Mean over seeds with its interval and its spread, one row a setting."
+    "Mean over seeds with its interval and its spread, one row a setting; texts of one group are drawn together."
     right = {name: np.array(r) for name, r in tidy.attrs.get('right', {}).items()}
     lost = [name for name in tidy.setting.unique() if name not in right]
     if lost: raise ValueError(f"the answers for {lost[0]!r} are missing: pass the table that compare_freezing gave, attrs included")
-    found, first = {}, next(iter(right))
+    found, first, groups = {}, next(iter(right)), tidy.attrs.get('groups')
     for name, part in tidy.groupby('setting', sort=False):
-        low, high = bootstrap_interval(right[name])
-        found[name] = {'accuracy': part.accuracy.mean(), 'low': low, 'high': high, 'spread': part.accuracy.std(), 'p': np.nan if name == first else paired_test(right[name], right[first]),
+        low, high = bootstrap_interval(right[name], groups)
+        found[name] = {'accuracy': part.accuracy.mean(), 'low': low, 'high': high, 'spread': part.accuracy.std(), 'p': np.nan if name == first else paired_test(right[name], right[first], groups),
                        'macro F1': part['macro F1'].mean(), 'trained': int(part.trained.iloc[0]), 'encode_seconds': part.encode_seconds.sum(), 'train_seconds': part.train_seconds.mean()}
     return pd.DataFrame.from_records(list(found.values()), index=pd.Index(found, name='setting'))
 
@@ -262,7 +272,7 @@ def _ms_per_text(encoder: Encoder, texts: list[str], tokens: int, repeats: int, 
         seconds.append(time.perf_counter() - start)
     return float(np.median(seconds[1:]))/len(texts)*1000
 
-# %% ../nbs/04_experiments.ipynb #99008120
+# %% ../nbs/04_experiments.ipynb #11e7ed73
 def compare_backbones(
     backbones: list[Encoder|str]|dict[str, Encoder|str],  # names, folders or encoders, with names of your own in a dict
     data: TextData|None = None,  # your task; without it there is no accuracy
@@ -275,10 +285,14 @@ def compare_backbones(
     **kwargs,  # arguments of `compare_freezing`, e.g. `max_tokens`, `pooling`, `split`, `epochs`
 ) -> pd.DataFrame:  # by backbone: MB, parameters, layers, dim, ms_1 and ms_32 (milliseconds a text), accuracy, low, high, spread; `attrs` has tokens and threads
     "Size, speed and accuracy of encoders, one row each."
+    backbones = [backbones] if isinstance(backbones, (str, Encoder)) else backbones
     named = dict(backbones) if isinstance(backbones, dict) else {b.name if isinstance(b, Encoder) else str(b): b for b in backbones}
     if not named: raise ValueError("no backbones to compare: name at least one, e.g. ['minilm']")
     if len(named) < len(backbones): raise ValueError(f"two of the backbones have the same name: pass a dict with names of your own, not {[getattr(b, 'name', b) for b in backbones]}")
     encoders = {name: b if isinstance(b, Encoder) else get_encoder(b) for name, b in named.items()}
+    if repeats < 1: raise ValueError(f"repeats is {repeats}; the median is of at least one timed call")
+    if data is not None:
+        for encoder in encoders.values(): _checked_recipes(data, encoder, ['frozen head'], seeds, store, **kwargs)
     texts, rows = _filled(texts or (data or builtin_texts(300)).texts, tokens, 32), {}
     for name, encoder in encoders.items():
         rows[name] = dict(MB=_weights_mb(named[name]), parameters=count_parameters(encoder, trainable=False), layers=len(encoder.layers), dim=encoder.dim,

@@ -8,7 +8,7 @@ Docs: https://rank-bert.github.io/rank_bert/features.html.md"""
 __all__ = ['BLOCK', 'STATES_BYTES', 'best_device', 'best_dtype', 'progress_bar', 'encode', 'StoreError', 'default_store',
            'encoder_hash', 'Features', 'FeatureStore', 'States']
 
-# %% ../nbs/00b_features.ipynb #71444961
+# %% ../nbs/00b_features.ipynb #4e91f681
 import errno
 import hashlib
 import json
@@ -18,6 +18,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
@@ -102,7 +103,7 @@ class _Plain:
         with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
             return self.encoder.run(self.encoder.embed(ids, mask), mask, ids, 0, layer)
 
-# %% ../nbs/00b_features.ipynb #9811b8f6
+# %% ../nbs/00b_features.ipynb #6bd073f4
 def _is_plain_bert(encoder: Encoder) -> bool:
     "Whether every weight of the layers is where `_FusedBert` looks for it, and nothing hooks into them."
     if encoder.model.config.model_type != 'bert': return False
@@ -113,11 +114,19 @@ def _is_plain_bert(encoder: Encoder) -> bool:
     hooked = any(m._forward_pre_hooks or m._forward_hooks for part in (e, *layers) for m in part.modules())
     return not hooked and all(type(m) in kinds for m, kinds in expected.items())  # an adapter stands in the place of its layer, and `weight` of it is not all
 
+@contextmanager
+def _at_rest(encoder: Encoder) -> Iterator[None]:
+    "In this block the encoder is in evaluation mode; afterwards it is as it was."
+    training = [m for m in encoder.modules() if m.training]
+    encoder.eval()
+    try: yield
+    finally:
+        for m in training: m.training = True
+
 _plans = WeakKeyDictionary()
 
 def _plan(encoder: Encoder, dtype: torch.dtype, device: torch.device) -> _FusedBert|_Plain:
-    "The fastest way through the encoder's layers, made anew whenever a weight has changed since the last call; dropout is off."
-    if encoder.training: encoder.eval()
+    "The fastest way through the encoder's layers, made anew whenever a weight has changed since the last call."
     way = _FusedBert if _is_plain_bert(encoder) else _Plain
     state = (way, dtype, device, *((p.data_ptr(), p._version) for p in encoder.model.parameters()))
     if encoder not in _plans or _plans[encoder][0] != state: _plans[encoder] = state, way(encoder, dtype, device)
@@ -176,7 +185,7 @@ def progress_bar(
     if progress and not moving: return _Lines(total, label, unit)
     return tqdm(total=total, desc=label, unit=f' {unit}', disable=not progress or total == 0, leave=False)
 
-# %% ../nbs/00b_features.ipynb #803c68a4
+# %% ../nbs/00b_features.ipynb #7827a4f8
 def _settings(encoder: Encoder, pooling: str, layer: int|None, dtype, device, budget) -> tuple:
     "Arguments of `encode` with their defaults filled in and checked."
     device = torch.device(device or best_device())
@@ -202,7 +211,7 @@ def encode(
     "Vectors of `texts` from a frozen encoder; raises `ValueError` on NaN and on arguments out of range."
     layer, dtype, device, budget = _settings(encoder, pooling, layer, dtype, device, budget)
     out = torch.empty(len(texts), encoder.dim)
-    with torch.inference_mode(), progress_bar(len(texts), label, progress) as bar:
+    with torch.inference_mode(), _at_rest(encoder), progress_bar(len(texts), label, progress) as bar:
         for start in range(0, len(texts), BLOCK):
             block, second = (None if t is None else list(t[start:start + BLOCK]) for t in (texts, pairs))
             for rows, vectors in _batches(block, second, encoder, pooling, layer, max_tokens, keep, dtype, device, budget, bar): out[start + rows] = vectors
@@ -333,7 +342,14 @@ def _find(shards: list[np.ndarray|dict[str, np.ndarray]], keys: np.ndarray) -> n
     places[hit] = np.stack([owner[at[hit]], row[at[hit]]], 1)
     return places
 
-# %% ../nbs/00b_features.ipynb #057c676b
+# %% ../nbs/00b_features.ipynb #9da0a32d
+def _shape(encoder: Encoder) -> list:
+    "What the weights do not say of how they are used: heads of each layer and the activation; raises `ValueError` where something hooks into the layers."
+    if any(m._forward_hooks or m._forward_pre_hooks for m in encoder.modules()):
+        raise ValueError(f"something hooks into the layers of {encoder.name!r}, heads that are masked perhaps: what it gives now is not what its weights give, and is not stored. Use encode, which keeps nothing")
+    config, names = encoder.model.config, ('hidden_act', 'hidden_activation', 'activation', 'ff_activation')
+    return [config.num_attention_heads, [m.num_attention_heads for m in encoder.modules() if hasattr(m, 'num_attention_heads')], *(str(getattr(config, n)) for n in names if hasattr(config, n))]
+
 @patch
 def encode(self: FeatureStore,
     texts: Sequence[str],  # any number of texts
@@ -351,14 +367,14 @@ def encode(self: FeatureStore,
 ) -> Features:  # memory-mapped `(texts, dim)`
     "As `encode`, but only for texts that the store does not have yet; they are in it afterwards, also after Ctrl-C."
     layer, dtype, device, budget = _settings(encoder, pooling, layer, dtype, device, budget)
-    about = dict(version=1, encoder=encoder_hash(encoder), name=encoder.name, pooling=pooling, layer=layer, max_tokens=max_tokens, keep=keep, dtype=str(dtype), dim=encoder.dim)
+    about = dict(version=2, encoder=encoder_hash(encoder), shape=_shape(encoder), pooling=pooling, layer=layer, max_tokens=max_tokens, keep=keep, dtype=str(dtype), dim=encoder.dim)
     space = self.space(about if pairs is None else about | dict(pairs=True))
     _sweep(space)
     keys = _keys(_as_bytes(texts, pairs))
     shards = [s for p in sorted(space.glob('*.npy')) if (s := _open_shard(p, encoder.dim)) is not None]
     missing = np.flatnonzero(_find(shards, keys)[:, 0] < 0)
     missing = missing[np.sort(np.unique(keys[missing], axis=0, return_index=True)[1])]
-    with torch.inference_mode(), progress_bar(len(missing), label, progress) as bar:
+    with torch.inference_mode(), _at_rest(encoder), progress_bar(len(missing), label, progress) as bar:
         for start in range(0, len(missing), BLOCK):
             rows = missing[start:start + BLOCK]
             self._block(*(None if t is None else [t[int(r)] for r in rows] for t in (texts, pairs)), keys[rows], space, (encoder, pooling, layer, max_tokens, keep, dtype, device, budget, bar))
@@ -448,7 +464,7 @@ def _states_block(self: FeatureStore, ids: list[list[int]], keys: np.ndarray, sp
         bar.update(len(rows))
     _publish(save(dict(key=torch.from_numpy(keys.copy()), first=torch.from_numpy(first), states=states)), space, 'safetensors')
 
-# %% ../nbs/00b_features.ipynb #42e57138
+# %% ../nbs/00b_features.ipynb #526f53c0
 @patch
 def states(self: FeatureStore,
     ids: Sequence[list[int]],  # token ids of each text, from `Encoder.tokenize`
@@ -462,13 +478,13 @@ def states(self: FeatureStore,
 ) -> States:  # memory-mapped
     "Token states after `layer` layers, computed only for texts that the store does not have yet."
     layer, dtype, device, budget = _settings(encoder, 'mean', layer, dtype, device, budget)
-    space = self.space(dict(version=1, prefix=_prefix_hash(encoder, layer), layer=layer, dtype=str(dtype), dim=encoder.dim))
+    space = self.space(dict(version=2, prefix=_prefix_hash(encoder, layer), shape=_shape(encoder), layer=layer, dtype=str(dtype), dim=encoder.dim))
     _sweep(space)
     keys = _keys(np.asarray(i, dtype='<i8').tobytes() for i in ids)
     shards = [s for p in sorted(space.glob('*.safetensors')) if (s := _open_states(p)) is not None]
     missing = np.flatnonzero(_find(shards, keys)[:, 0] < 0)
     missing = missing[np.sort(np.unique(keys[missing], axis=0, return_index=True)[1])]
-    with torch.inference_mode(), progress_bar(len(missing), label, progress) as bar:
+    with torch.inference_mode(), _at_rest(encoder), progress_bar(len(missing), label, progress) as bar:
         for rows in _cut_by_size(missing, [len(ids[int(r)]) for r in missing], STATES_BYTES//(encoder.dim*dtype.itemsize)):
             self._states_block([ids[int(r)] for r in rows], keys[rows], space, encoder, layer, dtype, device, budget, bar)
     if len(missing): shards = [s for p in sorted(space.glob('*.safetensors')) if (s := _open_states(p)) is not None]

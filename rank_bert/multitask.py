@@ -6,7 +6,7 @@ Docs: https://rank-bert.github.io/rank_bert/multitask.html.md"""
 
 # %% auto #0
 __all__ = ['task_shares', 'RankingBatches', 'TaskMix', 'TaskWeights', 'RankingMRR', 'GradNorm', 'multitask_learner',
-           'GradientConflict', 'predict', 'evaluate']
+           'GradientConflict', 'part', 'predict', 'evaluate']
 
 # %% ../nbs/03e_multitask.ipynb #2a44dbfd
 import math
@@ -32,15 +32,16 @@ from fastai.learner import Learner, Metric, mk_metric
 from fastai.torch_core import set_seed, to_device
 from fastcore.basics import patch
 
-# %% ../nbs/03e_multitask.ipynb #8c64dcf4
+# %% ../nbs/03e_multitask.ipynb #3e668008
 from .models import Encoder, get_encoder
 from .data import DataError, RankingData
 from .features import FeatureStore, best_device, best_dtype, encode
 from .texts import TextData
-from .heads import ResidualHead
+from .heads import ResidualHead, get_head
 from .losses import UncertaintyWeights, gradient_conflict, gradient_norm_weights, in_batch_loss
 from .callbacks import Frozen
-from .learners import mrr
+from .learners import RankingModel, mrr
+from .search import Ranker
 from .tasks import KINDS, AdamW, FrozenPrefix, Kind, TaskBatches, TaskModel, frozen_groups, task_groups
 from .classifiers import Classifier
 from .tagging import EntityF1, Tagger
@@ -56,7 +57,7 @@ def task_shares(
     shares = np.exp(logs - logs.max())
     return dict(zip(rows, (shares/shares.sum()).tolist()))
 
-# %% ../nbs/03e_multitask.ipynb #08ff9482
+# %% ../nbs/03e_multitask.ipynb #2a18efab
 def _plain_texts(texts: list[str]) -> TextData: return TextData(pd.DataFrame(dict(text=texts, target=0, split='train')), 'class', [])
 
 class RankingBatches:
@@ -69,13 +70,14 @@ class RankingBatches:
         max_tokens: int = 128,  # longest query and document in tokens
         dtype: torch.dtype = torch.float32,  # precision of what is stored
         store: FeatureStore|None = None,  # where it is stored; the default store by default
+        documents: TaskBatches|None = None,  # the documents, where another split holds them already
     ):
         relevance = data.qrels()[np.flatnonzero(data.queries.split == split)]
         pairs, texts = np.stack(relevance.nonzero(), 1), data.queries.text[data.queries.split == split].tolist()
         if split != 'train': pairs = pairs[np.unique(pairs[:, 0], return_index=True)[1]]  # each query counts once
         self.encoder, self.relevance, self.pairs = encoder, relevance, pairs
         self.queries = TaskBatches(_plain_texts(texts), encoder, pooling, max_tokens, 'end', dtype, store, f'{split} queries')
-        self.documents = TaskBatches(_plain_texts(data.texts), encoder, pooling, max_tokens, 'start', dtype, store, 'documents')
+        self.documents = documents or TaskBatches(_plain_texts(data.texts), encoder, pooling, max_tokens, 'start', dtype, store, 'documents')
 
     def __len__(self) -> int: return len(self.pairs)
     def __repr__(self) -> str: return f'RankingBatches({len(self)} rows from {self.queries.start!r})'
@@ -96,14 +98,14 @@ class RankingBatches:
         if rng is not None: rng.shuffle(rows)
         return rows
 
-# %% ../nbs/03e_multitask.ipynb #543931c2
+# %% ../nbs/03e_multitask.ipynb #bffc2d59
 @patch
 def batch(self: RankingBatches,
     rows,  # row numbers
-) -> tuple[torch.Tensor, ...]:  # as of `TaskBatches.batch`, queries before documents; targets `(batch, 1 + documents)`
+) -> tuple[torch.Tensor, ...]:  # as of `TaskBatches.batch`, queries before documents; targets `(batch, 2 + batch)`
     "Some rows as tensors."
     q, d = self.pairs[list(rows)].T
-    targets = torch.from_numpy(np.concatenate([d[:, None], self.relevance[q].toarray()], 1, dtype=np.float32))
+    targets = torch.from_numpy(np.concatenate([q[:, None], d[:, None], self.relevance[q][:, d].toarray()], 1, dtype=np.float32))
     a, b = (part.batch(r.tolist())[:-1] for part, r in ((self.queries, q), (self.documents, d)))
     if len(a) == 1: return torch.cat([a[0], b[0]]), targets
     ids, mask = self.encoder.pad([self.queries.rows[0][r] for r in q] + [self.documents.rows[0][r] for r in d])
@@ -114,11 +116,10 @@ def _stacked(a: tuple, b: tuple, left: bool) -> list[torch.Tensor]:
     n = max([t.shape[1] for t in a + b], default=0)
     return [torch.cat([F.pad(t, (0, 0, n - t.shape[1], 0) if left else (0, 0, 0, n - t.shape[1])) for t in (x, y)]) for x, y in zip(a, b)]
 
-# %% ../nbs/03e_multitask.ipynb #46262345
+# %% ../nbs/03e_multitask.ipynb #db2a61ec
 def _ranking_loss(vectors: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     "`in_batch_loss` of a batch from `RankingBatches`; 0 where all documents are right for all queries, as in a batch of one."
-    n, documents = len(targets), targets[:, 0].long()
-    relevant = targets[:, 1:][:, documents]
+    n, documents, relevant = len(targets), targets[:, 1].long(), targets[:, 2:]
     return vectors.sum()*0 if (relevant > 0).all() else in_batch_loss(vectors[:n], vectors[n:], documents, relevant=relevant)
 
 # %% ../nbs/03e_multitask.ipynb #1b965a1c
@@ -170,7 +171,7 @@ class TaskMix:
     def __getitem__(self, item): return item
     def __repr__(self) -> str: return f"TaskMix({', '.join(f'{t} {len(p):,}' for t, p in self.parts.items())}; {len(self):,} batches)"
 
-# %% ../nbs/03e_multitask.ipynb #c61657b2
+# %% ../nbs/03e_multitask.ipynb #4f21a1f3
 @patch
 def deal(self: TaskMix) -> list[tuple[str, list[int]]]:  # task and rows of each batch
     "The batches of an epoch."
@@ -195,11 +196,16 @@ def _turns(self: TaskMix) -> list[str]:
 
 @patch
 def _next(self: TaskMix, task: str) -> list[int]:
-    "The next rows of a task."
-    if not self.left[task]:
-        rows = self.parts[task].order(self.bs, self.rngs[task])
-        self.left[task] = [rows[i:i + self.bs] for i in range(0, len(rows), self.bs)][::-1]
-    return self.left[task].pop()
+    "The next `bs` rows of a task; the end of a pass is filled from the next one, whose other batches stay as they were ordered."
+    rows, left = [], self.left[task]
+    while len(rows) < self.bs:
+        if not left:
+            order = self.parts[task].order(self.bs, self.rngs[task])
+            left += [order[i:i + self.bs] for i in range(0, len(order), self.bs)][::-1]
+        more, room = left.pop(), self.bs - len(rows)
+        rows += more[:room]
+        if more[room:]: left.insert(0, more[room:])  # it comes last
+    return rows
 
 # %% ../nbs/03e_multitask.ipynb #11b16957
 @patch
@@ -259,12 +265,17 @@ class _TaskLoss:
         loss = self.losses[task](output, targets)
         return self.model.weighing({task: loss}) if self.model.training else loss
 
-# %% ../nbs/03e_multitask.ipynb #3d00f65d
+# %% ../nbs/03e_multitask.ipynb #fe3376c5
 class RankingMRR(Metric):
     "Mean reciprocal rank of the right document among all documents, over the validation rows of a ranking task."
+    def __init__(self,
+        chunk: int = 256,  # queries at once; bounds the memory
+    ):
+        self.chunk = chunk
+
     def reset(self):
         "Forget all batches."
-        self.vectors, self.grades, self.found = [], [], None
+        self.vectors, self.rows, self.found = [], [], None
 
     def accumulate(self,
         learn,  # the Learner, with output and targets of a batch
@@ -273,14 +284,16 @@ class RankingMRR(Metric):
         targets = learn.yb[0]
         self.learn, self.task, self.batches, self.found = learn, learn.model.task, learn.dl.dataset.parts[learn.model.task], None
         self.vectors.append(learn.pred[:len(targets)].detach())
-        self.grades.append(targets[:, 1:])
+        self.rows += targets[:, 0].long().tolist()
 
     @property
     def value(self) -> float|None:
         "The rank so far; `None` before the first batch."
         if self.found is None and self.vectors:
             documents = _document_vectors(self.learn.model, self.task, self.batches.documents)
-            self.found = float(mrr(F.normalize(torch.cat(self.vectors), dim=1) @ documents.T, torch.cat(self.grades)))
+            parts = zip(F.normalize(torch.cat(self.vectors), dim=1).split(self.chunk), torch.tensor(self.rows).split(self.chunk))
+            found = [float(mrr(q @ documents.T, torch.from_numpy(self.batches.relevance[rows.numpy()].toarray()).to(q)))*len(q) for q, rows in parts]
+            self.found = sum(found)/len(self.rows)
         return self.found
 
     @property
@@ -342,7 +355,7 @@ class _TaskSwitch(Callback):
         self.model.task, *x = self.xb
         self.learn.xb = tuple(x)
 
-# %% ../nbs/03e_multitask.ipynb #5c8c3723
+# %% ../nbs/03e_multitask.ipynb #ad7d4824
 _RANKING = Kind(lambda dim, n, **kwargs: ResidualHead(dim, **kwargs), _ranking_loss, lambda: [RankingMRR()])
 
 def _kind(data) -> Kind: return _RANKING if isinstance(data, RankingData) else KINDS[data.kind]
@@ -358,17 +371,23 @@ def _check_task(task, data, bs: int) -> None:
     if not isinstance(data, (TextData, RankingData)): raise TypeError(f"task {task!r} is {type(data).__name__}; pass TextData (text_data, read_texts, read_tags) or RankingData (ranking_data, read_ranking)")
     if empty := [s for s in ('train', 'valid') if not _count(data, s)]:
         raise DataError(f"task {task!r}: no rows in {' and '.join(empty)}; a task needs rows to learn from and rows to be judged by")
-    if not isinstance(data, RankingData): return
+    if isinstance(data, TextData):
+        if data.kind == 'tags' and 'O' not in data.labels: raise DataError(f"task {task!r} has the tags {', '.join(data.labels)}, and none is O: name all tags with the argument labels of read_tags")
+        if data.kind != 'score' and len(data.labels) < 2: raise DataError(f"task {task!r} has {len(data.labels)} label ({', '.join(data.labels)}), and there is nothing to choose between: add rows with another, or name all with labels")
+        return
     if bs < 2: raise ValueError(f"bs is {bs}; task {task!r} learns to tell the right document from the others of its batch, so a batch needs at least 2 rows")
     if data.part('train').relevance.doc_id.nunique() < 2: raise DataError(f"task {task!r}: all queries in train have the same right document, and there is nothing to tell it from")
 
-def _check(tasks, sampling, weights, frozen_heads, metrics, bs) -> None:
+def _check(tasks, sampling, weights, frozen_heads, metrics, head_kwargs, bs, steps) -> None:
     "All that can be wrong before an encoder is there."
     if not isinstance(tasks, dict) or not tasks: raise ValueError("tasks must be a dict of at least one name and its data")
+    for what, n in (('bs', bs), ('steps', 1 if steps is None else steps)):
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1: raise ValueError(f"{what} is {n!r}; it must be a whole number from 1 on")
     for task, data in tasks.items(): _check_task(task, data, bs)
     _check_sampling(sampling, tasks)
-    if isinstance(weights, str) and weights not in ('uncertainty', 'gradnorm'): raise ValueError(f"weights is {weights!r}; it is a dict, 'uncertainty' or 'gradnorm'")
-    for what, names in (('frozen_heads', [frozen_heads] if isinstance(frozen_heads, str) else frozen_heads), ('metrics', metrics or ())): _known(names, tasks, what)
+    if not isinstance(weights, dict|None) and weights not in ('uncertainty', 'gradnorm'): raise ValueError(f"weights is {weights!r}; it is a dict, 'uncertainty' or 'gradnorm'")
+    if isinstance(weights, dict): TaskWeights(tasks, weights)  # raises for what is no weight
+    for what, names in (('frozen_heads', [frozen_heads] if isinstance(frozen_heads, str) else frozen_heads), ('metrics', metrics or ()), ('head_kwargs', head_kwargs or ())): _known(names, tasks, what)
 
 # %% ../nbs/03e_multitask.ipynb #1773357c
 def _shared(model: TaskModel, what: str) -> list[nn.Parameter]:
@@ -406,17 +425,20 @@ class GradNorm(Callback):
         columns = [[float(d[t].clamp(min=1e-12)) for t in seen] for d in (self.norms, self.losses, self.first)]
         weigh.values[[weigh.tasks.index(t) for t in seen]] = gradient_norm_weights(*columns, self.alpha).to(weigh.values)
 
-# %% ../nbs/03e_multitask.ipynb #356053e4
+# %% ../nbs/03e_multitask.ipynb #52134973
 def _metrics(tasks: dict, own: dict|None) -> list[Metric]:
     "Metrics of each task under its name, and their mean."
     def default(data): return [EntityF1(data.labels)] if getattr(data, 'kind', '') == 'tags' else _kind(data).metrics()[:1]
     found = {t: [_TaskMetric(t, m) for m in (own or {}).get(t) or default(data)] for t, data in tasks.items()}
     return [m for ms in found.values() for m in ms] + [_MeanMetric([ms[0] for ms in found.values()])]
 
-def _part(data, split: str, encoder: Encoder, pooling: str, max_tokens: int, keep: str, dtype, store, label: str) -> TaskBatches|RankingBatches:
-    "Batches of one split of one task."
-    if isinstance(data, RankingData): return RankingBatches(data, split, encoder, pooling, max_tokens, dtype, store)
-    return TaskBatches(data.part(split), encoder, pooling, max_tokens, keep, dtype, store, label)
+def _parts(tasks: dict, split: str, encoder: Encoder, how: tuple, others: dict) -> dict[str, TaskBatches|RankingBatches]:
+    "Batches of one split of each task; documents are taken over from those of another split."
+    def one(task, data):
+        if isinstance(data, TextData): return TaskBatches(data.part(split), encoder, *how, f'{task}, {split} texts')
+        pooling, max_tokens, _, dtype, store = how
+        return RankingBatches(data, split, encoder, pooling, max_tokens, dtype, store, getattr(others.get(task), 'documents', None))
+    return {t: one(t, d) for t, d in tasks.items()}
 
 def _loader(mix: TaskMix, every: bool, device) -> DataLoader:
     "Dealt batches, or every row."
@@ -425,7 +447,8 @@ def _loader(mix: TaskMix, every: bool, device) -> DataLoader:
 
 def _mixes(tasks: dict, encoder: Encoder, how: tuple, bs: int, sampling, steps, seed: int, device) -> DataLoaders:
     "Dealt batches of train, and every row of valid."
-    train, valid = ({t: _part(data, split, encoder, *how, f'{t}, {split} texts') for t, data in tasks.items()} for split in ('train', 'valid'))
+    train = _parts(tasks, 'train', encoder, how, {})
+    valid = _parts(tasks, 'valid', encoder, how, train)
     return DataLoaders(_loader(TaskMix(train, bs, sampling, steps, seed), False, device), _loader(TaskMix(valid, 2*bs), True, device), device=device)
 
 # %% ../nbs/03e_multitask.ipynb #f859e4a7
@@ -440,7 +463,7 @@ def _model(tasks: dict, encoder: Encoder, pooling: str, dtype, weights, head_kwa
     model.weighing = UncertaintyWeights(tasks, regression=scores) if weights == 'uncertainty' else TaskWeights(tasks, None if isinstance(weights, str) else weights)
     return model
 
-# %% ../nbs/03e_multitask.ipynb #b641cd40
+# %% ../nbs/03e_multitask.ipynb #4c48428d
 def multitask_learner(
     tasks: dict[str, TextData|RankingData],  # name -> data with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name; it is trained in place
@@ -462,15 +485,16 @@ def multitask_learner(
     **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `cbs`
 ) -> Learner:
     "A fastai `Learner` for several tasks on one encoder, one head each; every batch is of one task."
-    _check(tasks, sampling, weights, frozen_heads, metrics, bs)
+    _check(tasks, sampling, weights, frozen_heads, metrics, head_kwargs, bs, steps)
     return _learner(tasks, backbone, freeze, sampling, weights, [frozen_heads] if isinstance(frozen_heads, str) else list(frozen_heads), metrics, steps,
                     (pooling, max_tokens, keep), bs, mixed, seed, store, torch.device(device or best_device()), head_kwargs or {}, kwargs)
 
-# %% ../nbs/03e_multitask.ipynb #12f0b146
+# %% ../nbs/03e_multitask.ipynb #da303061
 def _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, steps, texts, bs, mixed, seed, store, device, head_kwargs, kwargs) -> Learner:
     "The Learner, of arguments that have been checked."
     encoder = get_encoder(backbone) if isinstance(backbone, str) else backbone
     groups, (pooling, max_tokens, keep) = frozen_groups(encoder, freeze), texts
+    encoder.tokenize([], max_tokens, keep, [] if any(getattr(d, 'pairs', None) is not None for d in tasks.values()) else None)  # raises for a length or an end that cannot be
     whole = groups > len(encoder.layers)
     if whole and set(frozen_heads) == set(tasks): raise ValueError("nothing to train: the encoder and the heads of all tasks are frozen. Choose another freeze, or leave a task out of frozen_heads")
     if whole and weights == 'gradnorm': raise ValueError("weights='gradnorm' looks at gradients of what the tasks share, and the whole encoder is frozen: choose freeze=-1 or lower, or other weights")
@@ -484,7 +508,7 @@ def _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, 
     learn = Learner(dls, model, **own | kwargs)
     learn.add_cbs([FrozenPrefix(), _TaskSwitch()] + ([_FrozenHeads(*(f'heads.{t}' for t in frozen_heads))] if frozen_heads else []) + [GradNorm()]*(weights == 'gradnorm'))
     learn.freeze_to(groups)
-    learn.data, learn.settings, learn.how = tasks, dict(pooling=pooling, max_tokens=max_tokens, keep=keep), (*texts, dtype, store)
+    learn.data, learn.settings, learn.how, learn.head_kwargs = tasks, dict(pooling=pooling, max_tokens=max_tokens, keep=keep), (*texts, dtype, store), head_kwargs
     return learn
 
 # %% ../nbs/03e_multitask.ipynb #49d90ad4
@@ -527,7 +551,32 @@ def _cosine(a: tuple, b: tuple) -> float:
     "`gradient_conflict`, or NaN where one of the gradients is zero and has no direction."
     return gradient_conflict(a, b) if all(any(g is not None and g.any() for g in gs) for gs in (a, b)) else math.nan
 
-# %% ../nbs/03e_multitask.ipynb #30b4e9f5
+# %% ../nbs/03e_multitask.ipynb #9b33e129
+def part(
+    learn: Learner,  # from `multitask_learner`
+    task: str,  # name of one of its tasks
+    store: FeatureStore|None = None,  # where vectors of documents are kept; nowhere by default
+) -> Classifier|Tagger|Ranker:  # by the kind of the task
+    "What has been learnt of one task, to be asked, saved and loaded without the others."
+    _known([task], learn.data, 'task')
+    data, m, kwargs = learn.data[task], learn.model.eval(), learn.head_kwargs.get(task, {})
+    settings, about = learn.settings | dict(mixed=m.dtype != torch.float32), dict(data=data.name, train_rows=_count(data, 'train'))
+    if isinstance(data, RankingData): return _ranker(m, m.heads[task], data, kwargs, learn.settings, about, store)
+    if data.kind == 'tags': return Tagger(m.encoder, m.heads[task], data.labels, settings, kwargs, about)
+    return Classifier(m.encoder, m.heads[task], data.labels, data.kind, settings | dict(pairs=data.pairs is not None), kwargs, about)
+
+def _encoded(model: TaskModel, texts: list[str], keep: str, settings: dict, store: FeatureStore|None) -> torch.Tensor:
+    how = dict(pooling=settings['pooling'], max_tokens=settings['max_tokens'], keep=keep, dtype=model.dtype, device=next(model.parameters()).device)
+    return (encode(texts, model.encoder, **how) if store is None else store.encode(texts, model.encoder, **how).tensor()).cpu()
+
+def _ranker(model: TaskModel, head: nn.Module, data: RankingData, kwargs: dict, s: dict, about: dict, store: FeatureStore|None) -> Ranker:
+    both = get_head('residual', model.encoder.dim, **kwargs)
+    both.query.load_state_dict({k: v.cpu() for k, v in head.state_dict().items()})
+    ranking = RankingModel(both, _encoded(model, data.texts, 'start', s, store), torch.arange(len(data.documents)))
+    settings = dict(documents='truncate', size=None, stride=None, pooling=s['pooling'], max_tokens=s['max_tokens'])
+    return Ranker(model.encoder, ranking, data.documents, None, None, settings, about)
+
+# %% ../nbs/03e_multitask.ipynb #d5d7c5de
 def predict(
     learn: Learner,  # from `multitask_learner`
     task: str,  # name of one of its tasks
@@ -535,22 +584,14 @@ def predict(
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
 ) -> pd.DataFrame:  # a row for each text
     "What one task says of texts: labels with probabilities, a score, the spans that are tagged, or the best document with its cosine."
-    _known([task], learn.data, 'task')
-    data, model, settings = learn.data[task], learn.model.eval(), learn.settings | dict(mixed=learn.model.dtype != torch.float32)
-    if isinstance(data, RankingData): return _best_documents(learn, task, list(texts), store)
-    if data.kind == 'tags': return pd.DataFrame(dict(text=list(texts), spans=Tagger(model.encoder, model.heads[task], data.labels, settings).predict(list(texts))))
-    return Classifier(model.encoder, model.heads[task], data.labels, data.kind, settings | dict(pairs=data.pairs is not None)).predict(list(texts), store=store)
+    if isinstance(texts, str): raise TypeError("texts is one str: pass a list of texts")
+    texts, one = list(texts), part(learn, task, store)
+    if isinstance(one, Classifier): return one.predict(texts, store=store)
+    if isinstance(one, Tagger): return pd.DataFrame(dict(text=texts, spans=one.predict(texts)))
+    best = one.scores(texts, 'dense', _encoded(learn.model, texts, 'end', learn.settings, store)).max(1)
+    return pd.DataFrame(dict(text=texts, doc_id=one.documents.doc_id.to_numpy()[best.indices], cosine=best.values.tolist()))
 
-def _best_documents(learn: Learner, task: str, texts: list[str], store: FeatureStore|None) -> pd.DataFrame:
-    "Text, identifier of the document nearest to it, and their cosine."
-    model, data, s = learn.model, learn.data[task], learn.settings
-    how = dict(pooling=s['pooling'], max_tokens=s['max_tokens'], dtype=model.dtype, device=next(model.parameters()).device)
-    def vectors(texts, keep): return encode(texts, model.encoder, keep=keep, **how) if store is None else store.encode(texts, model.encoder, keep=keep, **how).tensor()
-    with torch.no_grad(): q, d = (F.normalize(model.heads[task](vectors(t, keep).to(how['device'])), dim=1) for t, keep in ((texts, 'end'), (data.texts, 'start')))
-    best = (q @ d.T).max(1)
-    return pd.DataFrame(dict(text=texts, doc_id=data.documents.doc_id.to_numpy()[best.indices.cpu()], cosine=best.values.tolist()))
-
-# %% ../nbs/03e_multitask.ipynb #b179695d
+# %% ../nbs/03e_multitask.ipynb #bd1365d0
 def evaluate(
     learn: Learner,  # from `multitask_learner`
     split: str = 'test',  # 'train', 'valid' or 'test'
@@ -558,6 +599,6 @@ def evaluate(
     "Metrics of every task over all rows of a split."
     tasks = {t: d for t, d in learn.data.items() if _count(d, split)}
     if not tasks: raise DataError(f"no task has rows in {split!r}")
-    parts = {t: _part(d, split, learn.model.encoder, *learn.how, f'{t}, {split} texts') for t, d in tasks.items()}
+    parts = _parts(tasks, split, learn.model.encoder, learn.how, learn.dls.valid.dataset.parts)
     learn.validate(dl=_loader(TaskMix(parts, learn.dls.valid.dataset.bs), True, learn.dls.device))
     return pd.Series({m.name: float(m.value) for m in learn.metrics if getattr(m, 'task', None) in tasks}, name=split)

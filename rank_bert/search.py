@@ -255,14 +255,15 @@ def new_folder(
         shutil.rmtree(new, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
 
-# %% ../nbs/03a_search.ipynb #0edf4fcc
+# %% ../nbs/03a_search.ipynb #1fdeacec
 def _digest(path: Path) -> str:
     with open(path, 'rb') as f: return hashlib.file_digest(f, 'sha256').hexdigest()
 
 def _digests(folder: Path) -> dict[str, str]: return {p.relative_to(folder).as_posix(): _digest(p) for p in sorted(folder.rglob('*')) if p.is_file()}
 
 def _is_named(encoder: Encoder) -> bool:
-    "Whether the encoder's name leads to these very weights and this tokenizer."
+    "Whether the encoder's name leads to these very weights and this tokenizer, wherever it is asked: a path does not."
+    if Path(encoder.name).is_dir(): return False
     try: return encoder_hash(get_encoder(encoder.name)) == encoder_hash(encoder)
     except (ModelNotFoundError, ValueError): return False
 

@@ -19,10 +19,11 @@ import torch
 from fastai.learner import Learner, Metric
 from fastcore.basics import patch
 
-# %% ../nbs/03d_tagging.ipynb #920a5c8f
+# %% ../nbs/03d_tagging.ipynb #9669dc60
 from .models import Encoder
 from .features import best_dtype
-from .texts import TextData, _first_pieces, _surrogates, split_words
+from .data import DataError
+from .texts import TextData, _check_words, _first_pieces, _piece_bounds, _surrogates, split_words
 from .metrics import _draw_means, _group_sums, entity_f1, spans
 from .tasks import TaskModel, task_learner
 from .classifiers import Classifier, load_classifier
@@ -68,7 +69,7 @@ class Span(NamedTuple):
     type: str  # such as 'PER'
     probability: float  # of the tags of its words, from 0 to 1
 
-# %% ../nbs/03d_tagging.ipynb #9b50b146
+# %% ../nbs/03d_tagging.ipynb #03c442c9
 def word_windows(
     sizes: list[int],  # pieces of each word
     room: int,  # most pieces in a window, special tokens not counted
@@ -76,8 +77,9 @@ def word_windows(
 ) -> list[tuple[int, int]]:  # first word, and word after the last, of each window
     "Windows of whole words that cover all of a text; a word longer than a window is alone in one."
     sizes, overlap, found, first = [min(s, room) for s in sizes], room//4 if overlap is None else overlap, [], 0
+    ends = np.cumsum([0, *sizes])
     while True:
-        last = first + int(np.searchsorted(np.cumsum(sizes[first:]), room, side='right'))
+        last = int(np.searchsorted(ends, ends[first] + room, side='right')) - 1
         if last == len(sizes): break
         found.append((first, last))
         first, shared = last, sizes[last]
@@ -113,22 +115,26 @@ class Tagger:
 
     def __repr__(self) -> str: return f"Tagger({self.encoder.name!r}: {', '.join(sorted({l[2:] for l in self.labels} - {''}))})"
 
-# %% ../nbs/03d_tagging.ipynb #7857c579
+# %% ../nbs/03d_tagging.ipynb #484e04de
 def _cut_words(encoder: Encoder, texts: list[str], words: list, room: int) -> list[tuple[int, int, int, list[int], list[int]]]:
     "Of each window: its text, its first word, the word after its last, its ids, and the place among them of each word it tags, -1 where another does."
     order, special = encoder.family.single.split(), dict(cls=[encoder.tokenizer.cls_token_id], sep=[encoder.tokenizer.sep_token_id])
     found, before = [], order.index('A')
     for t, (pieces, ws) in enumerate(zip(encoder._pieces.encode_batch([_surrogates.sub('\ufffd', x) for x in texts], add_special_tokens=False), words)):
-        first = _first_pieces(ws, pieces.offsets)
-        first = [p if p not in first[:i][-1:] else -1 for i, p in enumerate(first)]  # of two words in one piece, the first
-        starts = [len(pieces.ids)]*(len(ws) + 1)  # where the pieces of each word begin
-        for i in reversed(range(len(ws))): starts[i] = first[i] if first[i] >= 0 else starts[i + 1]
+        bounds, n = _piece_bounds(pieces), len(pieces.ids)
+        first = _first_pieces(ws, bounds)
+        first = [p if not i or p != first[i - 1] else -1 for i, p in enumerate(first)]  # of two words in one piece, the first
+        starts = [n]*(len(ws) + 1)  # where the pieces of each word begin, with the marks before it
+        for i in reversed(range(len(ws))):
+            starts[i] = first[i] if first[i] >= 0 else starts[i + 1]
+            while 0 < starts[i] < n and bounds[starts[i] - 1][0] == bounds[starts[i] - 1][1]: starts[i] -= 1
+        starts[0] = 0 if n <= room else max(0, starts[0] - room//4)  # with what stands before the first word
         sizes = np.diff(starts).tolist()
         windows = word_windows(sizes, room)
         owners = _owners(sizes, windows)
         for w, (a, b) in enumerate(windows):
             ids = pieces.ids[starts[a]:starts[b]][:room]
-            places = [before + first[i] - starts[a] if owners[i] == w and first[i] >= 0 else -1 for i in range(a, b)]
+            places = [before + first[i] - starts[a] if owners[i] == w and 0 <= first[i] - starts[a] < room else -1 for i in range(a, b)]
             found.append((t, a, b, [i for o in order for i in (special | dict(A=ids))[o]], places))
     return found
 
@@ -137,8 +143,9 @@ def _checked(texts: list, words: list|None) -> list:
     if isinstance(texts, str): raise TypeError("texts is one str: pass a list of texts")
     for i, t in enumerate(texts):
         if not isinstance(t, str): raise TypeError(f"text {i} is {type(t).__name__}, not str")
-    if words is not None and len(words) != len(texts): raise ValueError(f"{len(texts)} texts and {len(words)} lists of words: each text needs one")
-    return [split_words(t) for t in texts] if words is None else words
+    if words is None: return [split_words(t) for t in texts]
+    _check_words(texts, words)
+    return words
 
 # %% ../nbs/03d_tagging.ipynb #b253c0ab
 @patch
@@ -188,12 +195,13 @@ def predict(self: Tagger,
         found.append([Span(ws[i][0], ws[j - 1][1], text[ws[i][0]:ws[j - 1][1]], kind, float(best[i:j].prod())) for kind, i, j in names])
     return found
 
-# %% ../nbs/03d_tagging.ipynb #9aa949b2
+# %% ../nbs/03d_tagging.ipynb #45173229
 @patch
 def tag_table(self: Tagger,
     texts: list[str],  # any number of texts
 ) -> pd.DataFrame:  # a row for each name: number of its text, start, end, name, type, probability
     "The names in several texts as a table."
+    if isinstance(texts, str): raise TypeError("texts is one str: pass a list of texts")
     rows = [(i, s.start, s.end, s.text, s.type, s.probability) for i, found in enumerate(self.predict(list(texts))) for s in found]
     return pd.DataFrame(rows, columns=['text', 'start', 'end', 'name', 'type', 'probability'])
 
@@ -246,7 +254,7 @@ def tagger_learner(
     if 'O' not in data.labels: raise ValueError(f"{data.name or 'data'} has the tags {', '.join(data.labels)}, and none is O: name all tags with the argument labels of read_tags")
     return task_learner(data, backbone, freeze, **dict(cls=TaggerLearner, metrics=[EntityF1(data.labels)]) | kwargs)
 
-# %% ../nbs/03d_tagging.ipynb #d53cfebc
+# %% ../nbs/03d_tagging.ipynb #db73cbfe
 def evaluate_tagger(
     tagger,  # a `Tagger`, or the Learner of `tagger_learner`
     data: TextData,  # of kind 'tags'
@@ -260,6 +268,8 @@ def evaluate_tagger(
     if data.kind != 'tags': raise ValueError(f"{data.name or 'data'} is of kind {data.kind!r}; a tagger is measured on tags of words")
     part = data.part(split)
     if not len(part): raise ValueError(f"{data.name or 'data'} has no rows in {split}")
+    unknown = [n for n in data.labels if n not in tagger.labels]
+    if unknown: raise DataError(f"{data.name or 'data'} has tags that the tagger does not know: {', '.join(unknown[:5])}. It knows {', '.join(tagger.labels[:9])}")
     true = [[data.labels[i] for i in tags] for tags in part.targets]
     return tag_scores(true, tagger.tags(part.texts, list(part.rows.words)), list(part.rows.group) if 'group' in part.rows else None, n, level, seed)
 
@@ -272,12 +282,13 @@ def save(self: Tagger,
     "Write the tagger, whole or not at all."
     Classifier.save(self, folder, backbone)
 
-# %% ../nbs/03d_tagging.ipynb #8f1ec677
+# %% ../nbs/03d_tagging.ipynb #bd1d7872
 def load_tagger(
     folder: str|Path,  # where `Tagger.save` wrote it
     encoder: Encoder|None = None,  # the backbone, when it is already loaded or its folder has moved
 ) -> Tagger:
     "The tagger saved in a folder; raises an error that says what is missing, damaged, newer or different."
+    if not Path(folder).is_dir(): raise FileNotFoundError(f"there is no folder {str(folder)!r}; save a tagger there first: learn.tagger().save({str(folder)!r})")
     c = load_classifier(folder, encoder)
     if c.kind != 'tags': raise ValueError(f"{str(folder)!r} holds a classifier of kind {c.kind!r}, not a tagger: use load_classifier of rank_bert.classifiers")
     return Tagger(c.encoder, c.head, c.labels, c.settings, c.head_kwargs, c.about)

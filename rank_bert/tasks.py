@@ -8,12 +8,15 @@ Docs: https://rank-bert.github.io/rank_bert/tasks.html.md"""
 __all__ = ['KINDS', 'AdamW', 'TaskModel', 'task_groups', 'frozen_layers', 'TaskBatches', 'task_dl', 'FrozenPrefix',
            'tag_accuracy', 'Kind', 'frozen_groups', 'task_learner']
 
-# %% ../nbs/03b_tasks.ipynb #e6c59fa0
+# %% ../nbs/03b_tasks.ipynb #515bf9d6
 import hashlib
 import random
 import tempfile
 import uuid
+import shutil
+import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -107,7 +110,7 @@ class TaskModel(nn.Module):
         "The output of the head of `task`."
         return self.heads[self.task](x if mask is None else self.trunk(x, mask, states).float())
 
-# %% ../nbs/03b_tasks.ipynb #788b53bd
+# %% ../nbs/03b_tasks.ipynb #54bbba26
 @patch
 def trunk(self: TaskModel,
     ids: torch.Tensor,  # token ids `(batch, tokens)`
@@ -115,7 +118,7 @@ def trunk(self: TaskModel,
     states: torch.Tensor|None = None,  # stored states `(batch, tokens, dim)`
 ) -> torch.Tensor:  # `(batch, dim)`, or `(batch, tokens, dim)` for a task per token
     "What the head of `task` takes."
-    with torch.autocast(ids.device.type, self.dtype, enabled=self.dtype != torch.float32):
+    with torch.autocast(ids.device.type, self.dtype) if self.dtype != torch.float32 else nullcontext():  # else fastai's `to_fp16` decides
         done = 0 if states is None else self.start or 0
         states = self.encoder.embed(ids, mask) if states is None else states.float()
         states = self.encoder.run(states, mask, ids, done)
@@ -242,7 +245,7 @@ def _train_mode(encoder: Encoder) -> None:
         parameters = list(module.parameters())
         if parameters and not any(p.requires_grad for p in parameters): module.eval()
 
-# %% ../nbs/03b_tasks.ipynb #e8e3ac6b
+# %% ../nbs/03b_tasks.ipynb #fd4b9d4f
 class FrozenPrefix(Callback):
     "Begins batches where the frozen layers of the encoder end, and holds what is frozen exactly as it is."
     order = TrainEvalCallback.order + 1  # after fastai has put the whole model in training mode
@@ -275,7 +278,7 @@ class FrozenPrefix(Callback):
     def _check(self, names) -> None:
         now = dict(self.model.encoder.named_parameters()) | dict(self.model.encoder.named_buffers())
         changed = sorted(n for n in names if n in now and _digest(now[n]) != self.before[n])
-        if changed: raise RuntimeError(f"frozen, but changed during fit: {', '.join(changed[:3])}. Something outside the optimizer writes to it")
+        if changed: raise RuntimeError(f"frozen, but changed during fit: {', '.join(changed[:3])}. Something outside the optimizer writes to it, or an optimizer steps what has no gradient any more, as fastai's own do: use AdamW of rank_bert.tasks")
 
 # %% ../nbs/03b_tasks.ipynb #b71a7c8c
 def tag_accuracy(
@@ -307,20 +310,20 @@ KINDS = {
     'tags': Kind(_linear, token_loss, lambda: [AvgMetric(tag_accuracy)], per_token=True),
 }  # kind of a `TextData` -> what it needs
 
-# %% ../nbs/03b_tasks.ipynb #768eddde
+# %% ../nbs/03b_tasks.ipynb #d4f4b8c8
 def frozen_groups(
     encoder: Encoder,  # any encoder
     freeze: str|int,  # 'backbone', 'none', or a number of layers as in `layers[:freeze]`
 ) -> int:  # groups from the start that are frozen, as fastai's `freeze_to` takes it
     "What `freeze` means for an encoder; raises `ValueError` when it cannot be."
     n = len(encoder.layers)
-    if freeze in ('backbone', 'none'): return n + 1 if freeze == 'backbone' else 0
-    if isinstance(freeze, (bool, str)) or not isinstance(freeze, int) or not -n <= freeze <= n:
+    if isinstance(freeze, str) and freeze in ('backbone', 'none'): return n + 1 if freeze == 'backbone' else 0
+    if isinstance(freeze, (bool, np.bool_)) or not isinstance(freeze, (int, np.integer)) or not -n <= freeze <= n:
         raise ValueError(f"freeze is {freeze!r}; it is 'backbone', 'none', or a number from {-n} to {n}: the layers[:freeze] of {encoder.name!r}")
     k = freeze if freeze >= 0 else n + freeze
     if 0 < k < n and {p for l in encoder.layers[:k] for p in l.parameters()} & {p for l in encoder.layers[k:] for p in l.parameters()}:
         raise ValueError(f"{encoder.name!r} shares weights between its layers: {k} of {n} cannot be frozen alone. Use 'backbone' or 'none'")
-    return k + 1
+    return int(k) + 1
 
 # %% ../nbs/03b_tasks.ipynb #8da16994
 def _loaders(data: TextData, encoder: Encoder, bs: int, seed: int|None, device: torch.device, how: tuple) -> DataLoaders:
@@ -329,7 +332,15 @@ def _loaders(data: TextData, encoder: Encoder, bs: int, seed: int|None, device: 
     seed = random.randrange(2**32) if seed is None else seed
     return DataLoaders(task_dl(train, bs, seed, device), task_dl(valid, 2*bs, device=device), device=device)
 
-# %% ../nbs/03b_tasks.ipynb #b98252f8
+# %% ../nbs/03b_tasks.ipynb #3a6e722f
+def _check_head(head: nn.Module, kind: Kind, dim: int, n: int) -> None:
+    "Raise where a head of one's own does not give what its kind of target is compared with."
+    before, expected = (2, 3) if kind.per_token else (2,), (n,) if n else ()
+    training = [m for m in head.modules() if m.training]
+    with torch.no_grad(): shape = tuple(head.eval()(torch.zeros(*before, dim, device=next(head.parameters(), torch.zeros(0)).device)).shape)
+    for m in training: m.training = True
+    if shape != before + expected: raise ValueError(f"a head that gives {shape} for inputs of {(*before, dim)}; this data needs {before + expected}")
+
 def task_learner(
     data: TextData,  # with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name; it is trained in place
@@ -340,7 +351,7 @@ def task_learner(
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
     bs: int = 32,  # rows a batch
     mixed: bool|None = None,  # layers in bfloat16; by default where the processor has it
-    seed: int|None = 0,  # of the head and of the order of batches; `None` leaves it to chance
+    seed: int|None = 0,  # of the head and of the order of batches, also set for torch, numpy and random; `None` leaves it to chance
     store: FeatureStore|None = None,  # where frozen features are kept; the default store by default
     device: torch.device|str|None = None,  # `best_device` by default
     head_kwargs: dict|None = None,  # arguments of the head, such as `dropout`
@@ -348,16 +359,20 @@ def task_learner(
     **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `metrics`, `cbs`
 ) -> Learner:
     "A fastai `Learner` for one task on texts, whose batches begin where the frozen layers end."
+    if not isinstance(data, TextData): raise TypeError(f"data is {type(data).__name__}: read it with read_texts or read_tags, or make it with text_data, of rank_bert.texts")
+    if bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one row")
     empty = [split for split in ('train', 'valid') if not len(data.part(split))]
     if empty: raise DataError(f"{data.name or 'data'}: no rows in {' and '.join(empty)}; a task needs rows to learn from and rows to be judged by")
     encoder, device = get_encoder(backbone) if isinstance(backbone, str) else backbone, torch.device(device or best_device())
     groups, kind = frozen_groups(encoder, freeze), KINDS[data.kind]
+    encoder.tokenize(['a'], max_tokens, keep, None if data.pairs is None else ['a'])  # raises for what it could not do later
     if seed is not None: set_seed(seed)
+    if head is not None: _check_head(head, kind, encoder.dim, len(data.labels))
     own_head, head = head, head or kind.head(encoder.dim, len(data.labels), **head_kwargs or {})
     dtype = (best_dtype(device) if mixed is None else torch.bfloat16) if mixed is not False else torch.float32
     model = TaskModel(encoder, dict(task=head), pooling, ('task',) if kind.per_token else (), dtype).to(device)
     own = dict(loss_func=kind.loss, metrics=kind.metrics(), opt_func=AdamW, splitter=task_groups, wd_bn_bias=False,
-               train_bn=False, lr=3e-3 if freeze == 'backbone' else 1e-4, model_dir=Path(tempfile.gettempdir())/f'rank_bert-{uuid.uuid4().hex[:8]}')
+               train_bn=False, lr=3e-3 if groups > len(encoder.layers) else 1e-4, model_dir=Path(tempfile.gettempdir())/f'rank_bert-{uuid.uuid4().hex[:8]}')
     learn = cls(_loaders(data, encoder, bs, seed, device, (pooling, max_tokens, keep, dtype, store)), model, **own | kwargs)
     learn.add_cb(FrozenPrefix())
     learn.freeze_to(groups)

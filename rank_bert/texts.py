@@ -22,9 +22,9 @@ from fastcore.basics import patch
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-# %% ../nbs/00e_texts.ipynb #7569bd2f
+# %% ../nbs/00e_texts.ipynb #5dabcb50
 from .models import Encoder
-from .data import (DataError, hash_fold, split_by_group, _aliases, _at, _described, _frame, _ids, _is_missing, _lines, _local, _modules, _pick, _plain,
+from .data import (DataError, hash_fold, split_by_group, _aliases, _at, _described, _frame, _group_keys, _ids, _is_missing, _lines, _local, _modules, _pick, _plain,
                             _reach_hub, _read_table, _some, _splits, _strings, _surrogates, _table, _valid_groups, _where)
 
 # %% ../nbs/00e_texts.ipynb #a3dca957
@@ -70,46 +70,55 @@ def _repr(data):
     if data.kind == 'tags': what = f'{sum(map(len, t)):,} words, {len(data.labels)} tags'
     return f'{data.name or "TextData"}: {len(data):,} {"pairs" if "pair" in data.rows else "rows"}{" (" + parts + ")" if parts else ""}, {what}'
 
-# %% ../nbs/00e_texts.ipynb #fdcb41d3
+# %% ../nbs/00e_texts.ipynb #21b1e0c3
 def _keys(texts):
     "A name for each text that copies share, with other case or spaces too"
     return [hashlib.md5(_plain(t).encode('utf-8', 'surrogatepass'), usedforsecurity=False).hexdigest()[:12] for t in texts]
 
-def _groups(texts, given=None):
-    "Group of each row: equal texts are in one, and what `given` puts together is too"
+def _groups(texts, given=None, shortest=0):
+    "Group of each row: equal texts are in one, and what `given` puts together is too; texts of fewer words than `shortest` do not join what is given"
     keys = _keys(texts)
     if given is None or not len(keys): return keys
+    keys = [k if len(t.split()) >= shortest else f'{k} {i}' for i, (k, t) in enumerate(zip(keys, texts))]
     a, b = (pd.factorize(np.array(o, dtype=object))[0] for o in (keys, given))
     n = a.max() + b.max() + 2
     part = connected_components(sparse.coo_matrix((np.ones(len(a)), (a, b + a.max() + 1)), shape=(n, n)), directed=False)[1][a]
     names = pd.Series(given, dtype=object).groupby(part).agg(min)
     return [names[p] for p in part]
 
-# %% ../nbs/00e_texts.ipynb #240feb08
-def _dealt(groups):
+def _joins(texts, given, groups, shortest=0):
+    "Which text stands in the most of the given groups, where shared texts make half of them or fewer of them; else ''"
+    before, after = len(set(given or [])), len(set(groups))
+    if not given or 2 * after > before: return ''
+    times = pd.DataFrame(dict(text=[_plain(t) for t in texts], group=given))[[len(t.split()) >= shortest for t in texts]].groupby('text').group.nunique()
+    return f'of {before:,} groups {after:,} are left, for some of them have texts in common: {times.idxmax()!r} stands in {times.max():,}'
+
+# %% ../nbs/00e_texts.ipynb #2b094648
+def _dealt(groups, joins=''):
     "A split by group in which no part is empty"
-    if len(set(groups)) < 3: raise DataError(f'{len(set(groups))} different texts or groups are too few to split into train, valid and test: add rows, or a column split')
+    if len(set(groups)) < 3:
+        raise DataError(f'{len(set(groups))} different texts or groups are too few to split into train, valid and test: ' + (f'{joins}; remove such rows, or name' if joins else 'add rows, or') + ' a column split')
     split = split_by_group(groups)
     if len(set(split)) == 3: return split
     test = min(set(groups), key=lambda g: hash_fold(g, 2**64))
     valid = _valid_groups([g for g in groups if g != test], 8)
     return ['test' if g == test else 'valid' if g in valid else 'train' for g in groups]
 
-def _carved(split, groups):
+def _carved(split, groups, joins=''):
     "valid held out of train by the hash of the group"
     valid = _valid_groups([g for g, s in zip(groups, split) if s == 'train'], 8)
-    if not valid: raise DataError('all rows of train are one text or group, so that no valid part can be held out of it: add rows, or name some valid')
+    if not valid: raise DataError(f'all rows of train are one text or group, so that no valid part can be held out of it: {f"{joins}; remove such rows" if joins else "add rows"}, or name some valid')
     return ['valid' if s == 'train' and g in valid else s for g, s in zip(groups, split)]
 
-def _split(given, groups):
+def _split(given, groups, joins=''):
     "Split of each row, and hints on how it came about"
     known = set(given or ['train'])
     if known == {'test'}: return given, ['all rows are test: to measure on, not to train on']
     if 'train' not in known: raise DataError(f'no row is in split train, only in {_some(sorted(known))}: name the rows to learn from')
-    if known == {'train'}: return _dealt(groups), ['no splits were given: train, valid and test were made by group']
+    if known == {'train'}: return _dealt(groups, joins), ['no splits were given: train, valid and test were made by group']
     if 'valid' in known and 'test' in known: return given, []
-    if 'test' in known: return _carved(given, groups), ['there was no validation part: one group in eight of train is valid']
-    return _carved(['test' if s == 'valid' else s for s in given], groups), ['there was no labelled test part: validation is test, and one group in eight of train is valid']
+    if 'test' in known: return _carved(given, groups, joins), ['there was no validation part: one group in eight of train is valid']
+    return _carved(['test' if s == 'valid' else s for s in given], groups, joins), ['there was no labelled test part: validation is test, and one group in eight of train is valid']
 
 def _split_names(values, index):
     names = [v.lower() for v in _ids(values, 'rows', 'split', index)]
@@ -117,7 +126,7 @@ def _split_names(values, index):
     if unknown: raise DataError(f'rows: unknown split {_some(unknown)}; known are {_some(_aliases, 9)}')
     return [_aliases[s] for s in names]
 
-# %% ../nbs/00e_texts.ipynb #35c0fa3e
+# %% ../nbs/00e_texts.ipynb #4d3b6882
 _needs = {'class': 'a name or a whole number', 'multilabel': 'a list of names or whole numbers', 'score': 'a finite number'}
 
 def _fits(v, kind):
@@ -140,12 +149,18 @@ def _kind(values, labels, kind, at):
 def _label(v):
     "A label as str, int or bool"
     v = v.item() if isinstance(v, np.generic) else v
-    return int(v) if isinstance(v, float) else v
+    return v.strip() if isinstance(v, str) else int(v) if isinstance(v, float) else v
 
-# %% ../nbs/00e_texts.ipynb #cd21c572
+def _one_hot(lists, labels, at):
+    "Raise `DataError` where lists of labels are rows of zeros and ones, one a label"
+    n = len(lists[0])
+    if n < 2 or n != len(labels or lists[0]) or not all(len(v) == n and not any(isinstance(o, str) or o not in (0, 1) for o in v) for v in lists): return
+    raise DataError(f'rows: each label is a list of {n} zeros and ones, such as {lists[0]} in {at(0)}, which looks one-hot: pass lists of names or of indices, [i for i, on in enumerate(row) if on]')
+
+# %% ../nbs/00e_texts.ipynb #0c02b97a
 def _check_labels(labels):
     "`labels` as a list of different names"
-    labels = list(labels)
+    labels = [o.strip() if isinstance(o, str) else o for o in labels]
     bad = [o for o in labels if not isinstance(o, str) or not o.strip()] or [o for o, n in pd.Series(labels, dtype=object).value_counts().items() if n > 1]
     if bad or not labels: raise DataError(f'labels must be different names, not {_some(bad) if bad else "an empty list"}')
     return labels
@@ -161,6 +176,7 @@ def _targets(values, labels, kind, at):
     kind = _kind(values, labels, kind, at)
     if kind == 'score': return kind, [], [float(v) for v in values]
     lists = [[_label(o) for o in v] if kind == 'multilabel' else [_label(v)] for v in values]
+    if kind == 'multilabel': _one_hot(lists, labels, at)
     if labels is None:
         found = {o for v in lists for o in v}
         if len({isinstance(o, str) for o in found}) > 1: raise DataError('rows: some labels are names and some are numbers; pass labels, the names that the numbers index')
@@ -225,7 +241,7 @@ def _source(rows):
         if not isinstance(r, dict): raise DataError(f'row {i} is {type(r).__name__}, not a dict')
     return _Source(_frame(rows))
 
-# %% ../nbs/00e_texts.ipynb #87f6b68f
+# %% ../nbs/00e_texts.ipynb #de6b1d2f
 def _is_number(v): return isinstance(v, (int, float, np.number)) and not isinstance(v, bool)
 
 def _withheld(values, names, split):
@@ -242,11 +258,13 @@ def _named(v, names):
 
 def _finish(columns, target, group, split, kind, labels, name, notes, hints):
     "`TextData` with groups, splits and notes"
-    groups = _groups(columns['text'], group)
-    split, how = _split(split, groups)
+    least = 8 if kind == 'tags' else 0
+    groups = _groups(columns['text'], group, least)
+    joins = _joins(columns['text'], group, groups, least)
+    split, how = _split(split, groups, joins)
     data = TextData(pd.DataFrame(columns | dict(target=target, group=groups, split=split)), kind, labels, name)
     data.notes |= notes | _audit(data)
-    hints = [*hints, *how, *_unseen(data)]
+    hints = [*hints, *how, *[joins] * bool(joins), *_unseen(data)]
     if hints: data.notes['hints'] = hints
     return data
 
@@ -264,7 +282,7 @@ def _unseen(data):
     missing = [n for i, n in enumerate(data.labels) if i not in seen]
     return [f'{len(missing)} of {len(data.labels)} labels have no row in train: {_some(missing)}'] if missing else []
 
-# %% ../nbs/00e_texts.ipynb #2a959e7b
+# %% ../nbs/00e_texts.ipynb #ca1f3018
 def _build(source, c, labels, kind, name):
     "`TextData` of a source; `c` says which column is what"
     df, names = source.frame, source.names.get(c['label']) if kind != 'score' else None
@@ -277,12 +295,19 @@ def _build(source, c, labels, kind, name):
     def text(o): return _strings(df[c[o]], 'rows', c[o], df.index)
     columns = {o: text(o) for o in ('text', 'pair') if o in c}
     values = [_named(v, names) for v in df[c['label']]] if names else list(df[c['label']])
+    asked = kind is not None
     kind, labels, target = _targets(values, names if labels is None else labels, kind, lambda i: _at(df.index.name, df.index[i]))
     group = _ids(df[c['group']], 'rows', 'group', df.index) if 'group' in c else None
     notes = dict(rows_without_label=int(hidden.sum())) if hidden.any() else {}
-    return _finish(columns, target, group, split, kind, labels, name, notes, source.hints)
+    return _finish(columns, target, group, split, kind, labels, name, notes, source.hints + (_whole(target) if kind == 'score' and not asked else []))
 
-# %% ../nbs/00e_texts.ipynb #f3ce42d5
+def _whole(scores):
+    "A hint at scores that look like labels"
+    found = sorted(set(scores))
+    if len(found) > 20 or not all(v.is_integer() for v in found): return []
+    return [f"labels are read as scores, for they are no whole numbers in type, yet all are one of {_some([int(v) for v in found])}: pass kind='class' if they are labels"]
+
+# %% ../nbs/00e_texts.ipynb #42afe026
 def text_data(
     rows,  # frame, list of dicts, or `datasets` table: text, label (or labels, each a list), and pair, group, split if there are any
     labels: list[str]|None = None,  # names in the order of the targets; without it those of the table, or what is found, sorted
@@ -291,7 +316,8 @@ def text_data(
 ) -> TextData:  # checked, with groups and splits
     "Check texts and labels and put them together; a missing split is made by group, valid is carved out of train, and validation without test is test."
     source = _source(rows)
-    df, _ = _table(source.frame, 'rows', ['text'])
+    df, _ = _table(source.frame, 'rows', [])
+    if 'text' not in df: raise DataError(f"rows have no column 'text'; they have {_some(df.columns, 20)}: read_texts(rows, text=...) takes other names")
     found = [c for c in ('label', 'labels') if c in df]
     if len(found) != 1: raise DataError(f'rows have {"both a column" if found else "neither a column"} label {"and" if found else "nor"} labels; they have {_some(df.columns, 20)}')
     return _build(source, dict(label=found[0]) | {o: o for o in ('text', 'pair', 'group', 'split') if o in df}, labels, kind, name)
@@ -449,7 +475,7 @@ def _load_hub(name):
                         + (f' Did you mean {near[0]!r}?' if near else f' Short names are {", ".join(KNOWN)}')) from e
     return _of_datasets(parts, name)
 
-# %% ../nbs/00e_texts.ipynb #233a7e84
+# %% ../nbs/00e_texts.ipynb #b484f1d2
 _guesses = dict(text=['sentence1', 'premise', 'question1', 'text1', 'text', 'sentence', 'review', 'content', 'question', 'query'],
                 label=['label', 'labels', 'score', 'intent', 'target', 'class'])
 _second = dict(sentence1='sentence2', premise='hypothesis', question1='question2', text1='text2', text='pair')
@@ -467,12 +493,12 @@ def _cells(values, labels, kind):
     "Labels of a file of text: as numbers where all of them are, and none is a name in `labels`"
     if not all(isinstance(v, str) and re.fullmatch(r'\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*', v, re.I) for v in values): return values
     if kind == 'score' or kind is None and labels is None and any('.' in v for v in values): return [float(v) for v in values]
-    if any(v in (labels or []) for v in values) or not all(re.fullmatch(r'\s*[+-]?\d+\s*', v) for v in values): return values
-    return [int(v) for v in values]
+    if any(v in (labels or []) for v in values) or not all(re.fullmatch(r'\s*[+-]?\d+(\.0*)?\s*', v) for v in values): return values
+    return [int(float(v)) for v in values]
 
-# %% ../nbs/00e_texts.ipynb #5e274df9
+# %% ../nbs/00e_texts.ipynb #65b275fb
 def read_texts(
-    data: str|Path,  # folder, file, short name, or data set name; the options name columns in it
+    data,  # folder, file, short name, or data set name; or a frame, list of dicts or `datasets` table; the options name columns in it
     text: str|None = None,  # the text
     pair: str|None = None,  # a second text
     label: str|None = None,  # a label, a list of labels or a score
@@ -483,20 +509,25 @@ def read_texts(
     name: str|None = None,  # name to show
 ) -> TextData:  # checked by `text_data`, with hints in notes
     "Read texts with labels or scores; columns that are not named are looked for under their usual names."
-    options = dict(text=text, pair=pair, label=label, group=group, split=split)
-    short = next((k for k, v in KNOWN.items() if str(data) in (k, v['folder'])), None)
+    options, path = dict(text=text, pair=pair, label=label, group=group, split=split), isinstance(data, (str, Path))
+    short = path and next((k for k, v in KNOWN.items() if str(data) in (k, v['folder'])), None)
     if short:
         about = KNOWN[short]
         data = _local(about['folder']) or about['hub']
         if text is None and pair is None: options |= {o: about.get(o) for o in ('text', 'pair')}
         options['label'] = label or about.get('label')
-    source = _read_from(data, _table_file, _endings)
-    c = _text_columns(source.frame, options, source.name or str(data))
+    source = _read_from(data, _table_file, _endings) if path else _source(data)
+    where = source.name or (str(data) if path else 'rows')
+    if not len(source.frame): raise DataError('there are no rows')
+    c = _text_columns(source.frame, options, where)
+    if not path: c = {o: o for o in ('group', 'split') if o in source.frame} | c
     if labels is None and label is None and c['label'] not in source.names: source.names |= {c['label']: n for n in [_known_labels.get(short)] if n}
     frame = source.frame = source.frame.copy()
-    frame[c['label']] = pd.Series(_cells(list(frame[c['label']]), labels or source.names.get(c['label']), kind), frame.index, dtype=object)
-    if 'split' in frame and source.split is None and split is None: source.hints.append("column 'split' was not used: pass split='split' to use it")
-    return _build(source, c, labels, kind, name or short or source.name or str(data))
+    if path: frame[c['label']] = pd.Series(_cells(list(frame[c['label']]), labels or source.names.get(c['label']), kind), frame.index, dtype=object)
+    groups = [o for o in _group_keys if o in frame]
+    if path and groups and group is None: source.hints.append(f'column {groups[0]!r} may be a group that must not be split: name it with the option group')
+    if path and 'split' in frame and source.split is None and split is None: source.hints.append("column 'split' was not used: pass split='split' to use it")
+    return _build(source, c, labels, kind, name or short or (where if path else ''))
 
 # %% ../nbs/00e_texts.ipynb #07ce18ec
 def split_words(
@@ -511,37 +542,43 @@ def split_words(
         out[-1:] = [(out[-1][0], b)] if goes_on else [*out[-1:], (a, b)]
     return out
 
-# %% ../nbs/00e_texts.ipynb #f5e4f0dd
-_tag = re.compile(r'O|[BI]-\S.*')
+# %% ../nbs/00e_texts.ipynb #7ba1584f
+_tag = re.compile(r'O|[BIESLU]-\S.*')
+_scheme = str.maketrans('ESLU', 'IBIB')
 _tag_guesses = dict(tokens=['tokens', 'words'], tags=['ner_tags', 'tags', 'labels', 'ner'])
 _tag_endings = tuple(f'.{e}{z}' for e in ('conll', 'txt', 'iob', 'bio', 'tsv', 'parquet', 'jsonl') for z in ('', '.gz'))
 
-def _conll(path):
-    "Sentences of a CoNLL file as a frame of tokens, tags, document and the line of each word"
-    rows, here, document, width = [], [], 0, None
+def _conll(path, tokens=None, tags=None):
+    "Sentences of a CoNLL file as a frame of tokens, tags, document and the line of each word; `tokens` and `tags` are numbers of columns"
+    rows, here, document, width, word, tag = [], [], 0, None, tokens or 0, -1 if tags is None else tags
+    most = 4 if tokens is None and tags is None else math.inf
     def end():
         if here: rows.append(dict(zip(('tokens', 'tags', 'lines'), map(list, zip(*here))), document=f'document {document}'))
         here.clear()
     for n, line in _lines(path, blank=True):
         line = line.strip('\r\n')
         cells = re.split(r'\t' if '\t' in line else ' +', line.strip(' '))
-        comment = line.startswith('#') and not (2 <= len(cells) <= 4 and _tag.fullmatch(cells[-1]))
+        fits = 2 <= len(cells) <= most and all(-len(cells) <= c < len(cells) for c in (word, tag))
+        comment = line.startswith('#') and not (fits and _tag.fullmatch(cells[tag]))
         if not line.strip() or cells[0] == '-DOCSTART-': end()
         document += cells[0] == '-DOCSTART-'
         if comment or not line.strip() or cells[0] == '-DOCSTART-': continue
-        if not 2 <= len(cells) <= 4 or width not in (None, len(cells)):
-            raise DataError(f'{_where(path)} line {n} has {len(cells)} columns{f", the others {width}" if width else ""}: {line[:60]!r}; a line is a token, up to two other columns, and its tag')
+        if not fits or width not in (None, len(cells)):
+            raise DataError(f'{_where(path)} line {n} has {len(cells)} columns{f", the others {width}" if width else ""}: {line[:60]!r}; a line is a token, up to two other columns, and its tag, or tokens and tags are numbers of columns from 0')
         width = len(cells)
-        here.append((cells[0], cells[-1], n))
+        here.append((cells[word], cells[tag], n))
     end()
     if not rows: raise DataError(f'{_where(path)} holds no words')
+    if tokens is None and any(len(r['tokens']) > 1 for r in rows) and all(r['tokens'] == [str(i + 1) for i in range(len(r['tokens']))] for r in rows):
+        raise DataError(f'{_where(path)}: the first column counts the words of each sentence; say which columns hold words and tags, from 0, as in read_tags(..., tokens=1, tags=2)')
     return _frame(rows, pd.Index([f'{_where(path)} line {r["lines"][0]}' for r in rows], dtype=object)), {}
 
-def _tag_file(path):
+def _tag_file(path, tokens=None, tags=None):
     "Frame and label names of a file of tags"
-    return _table_file(path) if re.search(r'\.(parquet|jsonl)(\.gz)?$', path.name) else _conll(path)
+    if re.search(r'\.(parquet|jsonl)(\.gz)?$', path.name): return _table_file(path)
+    return _conll(path, *(o if isinstance(o, int) else None for o in (tokens, tags)))
 
-# %% ../nbs/00e_texts.ipynb #43662cbc
+# %% ../nbs/00e_texts.ipynb #6542cebd
 def _tag_row(tokens, tags, names, at, word_at):
     "Checked tokens and tag names of a row"
     lists = [isinstance(o, (list, tuple, np.ndarray)) for o in (tokens, tags)]
@@ -551,9 +588,10 @@ def _tag_row(tokens, tags, names, at, word_at):
     out = []
     for i, (token, tag) in enumerate(zip(tokens, tags)):
         if not isinstance(token, str) or not token.strip(): raise DataError(f'{word_at(i)}: the token is empty or not text: {token!r}')
-        if names is not None: tag = _named(tag, names)
-        if not isinstance(tag, str): raise DataError(f'{word_at(i)}: tag {tag!r} of {token!r} ' + (f'is outside 0 to {len(names) - 1}' if names else 'is a number: pass labels, the names that numbers index'))
-        if not _tag.fullmatch(tag): raise DataError(f'{word_at(i)}: tag {tag!r} of {token!r} is not O, B-type or I-type; convert other schemes first')
+        tag = _label(tag if names is None else _named(tag, names))
+        if not isinstance(tag, str): raise DataError(f'{word_at(i)}: tag {tag!r} of {token!r} ' + (
+            f'is outside 0 to {len(names) - 1}: ' + ('-100 marks pieces of words, and here each word has its tag' if tag == -100 else 'numbers index the labels') if names else 'is a number: pass labels, the names that numbers index'))
+        if not _tag.fullmatch(tag): raise DataError(f'{word_at(i)}: tag {tag!r} of {token!r} is not O, B-type or I-type, nor of BIOES or BILOU; put B- before the first word of each name, I- before its others')
         out.append(tag)
     return [_surrogates.sub('\ufffd', t) for t in tokens], out
 
@@ -562,33 +600,50 @@ def _spans(tokens):
     ends = np.cumsum([len(t) + 1 for t in tokens]) - 1
     return [(int(e) - len(t), int(e)) for t, e in zip(tokens, ends)]
 
+def _shows(token):
+    "Whether a token has a character that is seen: no accent, mark, blank or sign of control alone"
+    return any(unicodedata.category(c)[0] not in 'CMZ' and c != '\ufffd' for c in token)
+
+def _as_bio(tag): return tag[:1].translate(_scheme) + tag[1:]
+
 def _tag_order(tags): return sorted(tags, key=lambda t: (t != 'O', t[2:], t))
 
-# %% ../nbs/00e_texts.ipynb #8058b6ac
-def _tag_data(frame, c, source, labels, name):
-    "`TextData` of tokens and tags; `c` says which column is what"
-    index, names = frame.index, source.names.get(c['tags']) or labels
+# %% ../nbs/00e_texts.ipynb #6e785014
+def _checked_rows(frame, c, names, labels):
+    "Tokens and tags of each row, checked; tags as in the data"
+    index, rows, known = frame.index, [], {_as_bio(t) for t in labels or []}
     lines = frame['lines'] if 'lines' in frame and 'document' in frame else None  # of a CoNLL file
-    rows = []
     for i, (tokens, tags) in enumerate(zip(frame[c['tokens']], frame[c['tags']])):
         at = _at(index.name, index[i])
         def word_at(w): return at if lines is None else f'{at.rpartition(" ")[0]} {lines.iloc[i][w]}'
         tokens, tags = _tag_row(tokens, tags, names, at, lambda w: word_at(w) if lines is not None else f'{at} word {w + 1}')
-        unknown = [w for w, t in enumerate(tags) if labels is not None and t not in labels]
+        unknown = [w for w, t in enumerate(tags) if labels is not None and _as_bio(t) not in known]
         if unknown: raise _unknown(tags[unknown[0]], list(labels), word_at(unknown[0]))
         rows.append((tokens, tags))
-    labels = _check_labels(labels or source.names.get(c['tags']) or _tag_order({t for _, tags in rows for t in tags}))
-    split = _ids(frame[c['split']], 'rows', 'split', index) if 'split' in c else source.split
-    group = _ids(frame[c['group']], 'rows', 'group', index) if 'group' in c else None
-    columns = dict(text=[' '.join(t) for t, _ in rows], words=[_spans(t) for t, _ in rows])
-    target = [[labels.index(t) for t in tags] for _, tags in rows]
-    return _finish(columns, target, group, split and _split_names(split, index), 'tags', labels, name, {}, source.hints)
+    return rows
 
-# %% ../nbs/00e_texts.ipynb #530c300a
+def _tag_data(frame, c, source, labels, name):
+    "`TextData` of tokens and tags; `c` says which column is what"
+    labels, names, index = None if labels is None else _check_labels(labels), source.names.get(c['tags']), frame.index
+    rows, hints = _checked_rows(frame, c, names or labels, labels), list(source.hints)
+    kept = [i for i, (tokens, _) in enumerate(rows) if any(map(_shows, tokens))]
+    if not kept: raise DataError('no row has a word with a character that is seen')
+    if len(kept) < len(rows): hints.append(f'{len(rows) - len(kept)} rows have no character that is seen, and were left out: {_some([_at(index.name, index[i]) for i in sorted({*range(len(rows))} - {*kept})])}')
+    rows = [rows[i] for i in kept]
+    found = {t for _, tags in rows for t in tags}
+    if any(t[0] in 'ESLU' for t in found): hints.append('tags were converted to B- and I- from a scheme with E, S, L or U')
+    labels = list(dict.fromkeys(map(_as_bio, labels or names or _tag_order(found))))
+    split, group = (_ids(frame[c[o]], 'rows', o, index) if o in c else None for o in ('split', 'group'))
+    split, group = (o and [o[i] for i in kept] for o in (split or source.split, group))
+    columns = dict(text=[' '.join(t) for t, _ in rows], words=[_spans(t) for t, _ in rows])
+    target = [[labels.index(_as_bio(t)) for t in tags] for _, tags in rows]
+    return _finish(columns, target, group, split and _split_names(split, index[kept]), 'tags', labels, name, {}, hints)
+
+# %% ../nbs/00e_texts.ipynb #4e749f22
 def read_tags(
     data,  # folder, file or data set name as in `read_texts`, CoNLL files too; or a frame, list of dicts or `datasets` table
-    tokens: str|None = None,  # column of token lists
-    tags: str|None = None,  # column of tag lists
+    tokens: str|int|None = None,  # column of token lists; in a CoNLL file the number of the column, from 0
+    tags: str|int|None = None,  # column of tag lists, or its number, of which -1 is the last
     group: str|None = None,  # rows that must stay together; in a CoNLL file the document
     split: str|None = None,  # a given split, over that of the files
     labels: list[str]|None = None,  # tags in the order of the targets; without it those of the table, or what is found, sorted
@@ -596,9 +651,10 @@ def read_tags(
 ) -> TextData:  # of kind 'tags'
     "Read words with tags."
     options, path = dict(tokens=tokens, tags=tags, group=group, split=split), isinstance(data, (str, Path))
-    source = _read_from(data, _tag_file, _tag_endings) if path else _source(data)
+    source = _read_from(data, lambda p: _tag_file(p, tokens, tags), _tag_endings) if path else _source(data)
     frame, where = source.frame, source.name or (str(data) if path else 'rows')
     if not len(frame): raise DataError('there are no rows')
+    if path and 'lines' in frame and 'document' in frame: options |= {o: None for o in ('tokens', 'tags') if isinstance(options[o], int)}
     c = {o: _pick(frame.columns, o, options, _tag_guesses, where) for o in ('tokens', 'tags')}
     c |= {o: _pick(frame.columns, o, options, {}, where) for o in ('group', 'split') if options[o] is not None}
     c |= {o: o for o in ('group', 'split') if not path and o not in c and o in frame}
@@ -656,7 +712,7 @@ def builtin_tags(
     columns = {c: [_surrogates.sub('\ufffd', r[c]) if c == 'text' else list(r[c]) for r in rows] for c in ('text', 'words')}
     return _finish(columns, [list(r['target']) for r in rows], [r['group'] for r in rows], None, 'tags', list(_tag_names), 'python-tags', {}, [])
 
-# %% ../nbs/00e_texts.ipynb #bddc37e3
+# %% ../nbs/00e_texts.ipynb #385c06cb
 def _first_pieces(words, pieces):
     "For each word the first piece that overlaps it, or -1; both are `(start, end)` in order"
     out, p = [], 0
@@ -664,6 +720,18 @@ def _first_pieces(words, pieces):
         while p < len(pieces) and (pieces[p][1] <= start or pieces[p][0] == pieces[p][1]): p += 1
         out.append(p if p < len(pieces) and pieces[p][0] < end else -1)
     return out
+
+def _piece_bounds(pieces):
+    "`(start, end)` of each piece of an encoded text; SentencePiece's mark alone is no part of a word, and so is empty"
+    return [(a, b if t.strip('\u2581') else a) for t, (a, b) in zip(pieces.tokens, pieces.offsets)]
+
+def _check_words(texts, words):
+    "Raise `ValueError` unless the words of each text are in it, and in order"
+    if len(texts) != len(words): raise ValueError(f'{len(texts)} texts and {len(words)} lists of words: each text needs one')
+    for i, (text, ws) in enumerate(zip(texts, words)):
+        ends = [0, *(b for _, b in ws)]
+        bad = [(w, (a, b)) for w, (a, b) in enumerate(ws) if not ends[w] <= a < b <= len(text)]
+        if bad: raise ValueError(f'text {i}: word {bad[0][0]} is {bad[0][1]}; words are (start, end), in order, none in another, within the {len(text)} characters of the text')
 
 def _body(encoder, ids, n_pieces, keep):
     "How many special tokens stand before a text, and the first and last of its pieces that are in `ids`"
@@ -675,16 +743,15 @@ def _body(encoder, ids, n_pieces, keep):
 def _aligned(encoder, texts, words, max_tokens, keep):
     "Ids, position of each word's first piece, and how many words were cut off"
     texts = [_surrogates.sub('\ufffd', t) if isinstance(t, str) else t for t in texts]  # one for one, so that places stay what they are
-    if len(texts) != len(words): raise ValueError(f'{len(texts)} texts and {len(words)} lists of words: each text needs one')
     ids, places, cut = encoder.tokenize(texts, max_tokens, keep), [], 0
     for row, ws, p in zip(ids, words, encoder._pieces.encode_batch(texts, add_special_tokens=False)):
         before, first, last = _body(encoder, row, len(p.offsets), keep)
-        found = _first_pieces(ws, [(a, a if t == '\u2581' else b) for t, (a, b) in zip(p.tokens, p.offsets)])  # SentencePiece's mark alone is no part of a word
+        found = _first_pieces(ws, _piece_bounds(p))
         places.append([before + i - first if first <= i < last else -1 for i in found])
         cut += sum(i >= 0 and not first <= i < last for i in found)
     return ids, places, cut
 
-# %% ../nbs/00e_texts.ipynb #b3da3352
+# %% ../nbs/00e_texts.ipynb #85867413
 def word_pieces(
     encoder: Encoder,  # any family
     texts: list[str],  # any number of texts
@@ -693,9 +760,10 @@ def word_pieces(
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
 ) -> tuple[list[list[int]], list[list[int]]]:  # ids of each text; for each word where in them its first piece is, -1 if it is cut off or has none
     "Token ids of texts, and the place of each word's first piece."
+    _check_words(texts, words)
     return _aligned(encoder, texts, words, max_tokens, keep)[:2]
 
-# %% ../nbs/00e_texts.ipynb #1e65bd87
+# %% ../nbs/00e_texts.ipynb #c030c0f4
 def tokenize_rows(
     data: TextData,  # of any kind
     encoder: Encoder,  # any family
@@ -710,4 +778,6 @@ def tokenize_rows(
     for row, at, target in zip(tags, places, data.targets):
         for p, t in reversed(list(zip(at, target))):  # of two words in one piece, the first
             if p >= 0: row[p] = t
+    bare = [text[-40:] for text, row in zip(data.texts, tags) if max(row) < 0]
+    if bare: raise DataError(f"{data.name or 'data'}: no word begins in the tokens that are kept of {_some(bare)}: raise max_tokens from {max_tokens}, pass keep='start', or remove the rows")
     return ids, tags
