@@ -302,23 +302,29 @@ def compare_backbones(
     table.attrs |= dict(tokens=tokens, threads=torch.get_num_threads())
     return table
 
-# %% ../nbs/04_experiments.ipynb #b7c22689
+# %% ../nbs/04_experiments.ipynb #6cdb26aa
 def backbones_plot(
     table: pd.DataFrame,  # from `compare_backbones`, with accuracy
     cost: str = 'ms_1',  # or 'ms_32', 'MB', 'parameters'
 ) -> 'Figure':  # of matplotlib
     "Accuracy with its interval against what it costs; area is size on disk, the Pareto front is filled and joined."
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
     if 'accuracy' not in table: raise ValueError("the table has no accuracy: pass data to compare_backbones")
     fig, ax = plt.subplots(figsize=(6, 3.4), layout='constrained')
     front = pareto(table, cost, 'accuracy')
     best, area = table[front].sort_values(cost), 400*table.MB/table.MB.max()
-    ax.vlines(table[cost], table.low, table.high, 'gray', lw=1, zorder=1)
+    for i, (x, y, low, high) in enumerate(zip(table[cost], table.accuracy, table.low, table.high)):  # each with caps of its own width, since some lie on one line
+        ax.errorbar(x, y, [[max(0, y - low)], [max(0, high - y)]], color=f'C{i}', lw=1, capsize=3 + 2*i, zorder=1)
     ax.step(best[cost], best.accuracy, where='post', color='gray', linestyle='--', zorder=0)
-    ax.scatter(table[cost], table.accuracy, area, c=['C0' if f else 'none' for f in front], edgecolors='C0', zorder=2)
+    ax.scatter(table[cost], table.accuracy, area, c=[f'C{i}' if f else 'none' for i, f in enumerate(front)], edgecolors=[f'C{i}' for i in range(len(table))], zorder=2)
     for name, row in table.iterrows(): ax.annotate(name, (row[cost], row.accuracy), (8, 6), textcoords='offset points', fontsize='small')
     about = {f'ms_{n}': f"ms a text of {table.attrs.get('tokens', '?')} tokens, {n} at a time, threads: {table.attrs.get('threads', '?')}" for n in (1, 32)}
     ax.set(xscale='log', xlabel=about.get(cost, cost), ylabel='accuracy of a frozen head')
+    ax.set_title('area: size on disk; filled and joined: Pareto front', fontsize='small', loc='left')
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.xaxis.set_major_formatter(ScalarFormatter())
+    ax.xaxis.set_minor_locator(NullLocator())
     ax.margins(.2)
     ax.spines[['top', 'right']].set_visible(False)
     plt.close(fig)  # what is returned is shown once, not twice

@@ -332,7 +332,7 @@ def _loaders(data: TextData, encoder: Encoder, bs: int, seed: int|None, device: 
     seed = random.randrange(2**32) if seed is None else seed
     return DataLoaders(task_dl(train, bs, seed, device), task_dl(valid, 2*bs, device=device), device=device)
 
-# %% ../nbs/03b_tasks.ipynb #3a6e722f
+# %% ../nbs/03b_tasks.ipynb #4cab16f6
 def _check_head(head: nn.Module, kind: Kind, dim: int, n: int) -> None:
     "Raise where a head of one's own does not give what its kind of target is compared with."
     before, expected = (2, 3) if kind.per_token else (2,), (n,) if n else ()
@@ -367,7 +367,7 @@ def task_learner(
     groups, kind = frozen_groups(encoder, freeze), KINDS[data.kind]
     encoder.tokenize(['a'], max_tokens, keep, None if data.pairs is None else ['a'])  # raises for what it could not do later
     if seed is not None: set_seed(seed)
-    if head is not None: _check_head(head, kind, encoder.dim, len(data.labels))
+    if head is not None and 'loss_func' not in kwargs: _check_head(head, kind, encoder.dim, len(data.labels))
     own_head, head = head, head or kind.head(encoder.dim, len(data.labels), **head_kwargs or {})
     dtype = (best_dtype(device) if mixed is None else torch.bfloat16) if mixed is not False else torch.float32
     model = TaskModel(encoder, dict(task=head), pooling, ('task',) if kind.per_token else (), dtype).to(device)
