@@ -48,7 +48,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _options(version: Annotated[bool, typer.Option('--version', callback=_version, is_eager=True, help='Show the version and exit.')] = False): pass
 
-# %% ../nbs/04b_cli.ipynb #62caa91a
+# %% ../nbs/04b_cli.ipynb #9e9764de
 def _say(text: str = '') -> None:
     "Progress goes to stderr, so that stdout is only results."
     typer.echo(text, err=True)
@@ -56,6 +56,10 @@ def _say(text: str = '') -> None:
 def _store():
     from rank_bert.features import FeatureStore
     return FeatureStore()
+
+def _depth(freeze: str) -> str|int:
+    "'backbone' and 'none' as they are, a number as a number."
+    return int(freeze) if freeze.removeprefix('-').isdigit() else freeze
 
 def _read(data: str, columns: dict):
     "Read data and say what was found, hints and leaks between its splits included."
@@ -194,11 +198,7 @@ def search(
     if as_json: typer.echo(ranker.search(query, k, mode).to_json(orient='records', force_ascii=False))
     else: _answers(ranker, query, k, mode)
 
-# %% ../nbs/04b_cli.ipynb #cb34f35e
-def _depth(freeze: str) -> str|int:
-    "'backbone' and 'none' as they are, a number as a number."
-    return int(freeze) if freeze.removeprefix('-').isdigit() else freeze
-
+# %% ../nbs/04b_cli.ipynb #f06ac6a1
 @app.command()
 def classify(
     data: Annotated[str, typer.Argument(help='.csv, .tsv, .parquet or .jsonl, a folder of them, imdb, sst2, mrpc, rte, cola, stsb, banking77, clinc150, or a data set of the Hub.')],

@@ -62,7 +62,7 @@ def join_columns(
         if not texts[-1]: raise DataError(f"row {name!r} has no text in {', '.join(map(repr, columns))}: fill it or remove it")
     return texts
 
-# %% ../nbs/03f_embeddings.ipynb #99aca035
+# %% ../nbs/03f_embeddings.ipynb #998ca196
 class SentenceEncoder:
     "Texts to vectors: an encoder, a pooling and a head; made directly, by `EmbeddingLearner.sentence_encoder` or by `load_sentence_encoder`."
     def __init__(self,
@@ -78,7 +78,7 @@ class SentenceEncoder:
         self.settings = dict(pooling=pooling, normalise=normalise, dim=dim, max_tokens=max_tokens, keep=keep)
         e = self.encoder
         for name, n in (('dim', 1 if dim is None else dim), ('max_tokens', max_tokens)):
-            if isinstance(n, bool) or not isinstance(n, int): raise ValueError(f"{name} is {n!r}; it must be a whole number")
+            if isinstance(n, bool) or not isinstance(n, (int, np.integer)): raise ValueError(f"{name} is {n!r}; it must be a whole number")
         if pooling not in e.poolings: raise ValueError(f"{e.name!r} has no pooling {pooling!r}; use one of {', '.join(e.poolings)}")
         e.tokenize([], max_tokens, keep)  # raises for a length or an end that cannot be
         with torch.no_grad(): self.dim = self.head.eval()(torch.zeros(1, e.dim, device=self._home())).shape[1]  # features of a vector
@@ -252,13 +252,13 @@ class EmbeddingLearner(Learner):
         "What has been learnt, without what it was learnt with; the weights are shared, not copied."
         return SentenceEncoder(self.model.encoder, head=self.model.heads['task'], **self.settings | kwargs)
 
-# %% ../nbs/03f_embeddings.ipynb #6bb5d57a
+# %% ../nbs/03f_embeddings.ipynb #14a72f04
 def _objective_data(data: TextData, objective: str, score_range, at_least: float|None, bs: int) -> TextData:
     "The pairs with what the loss of an objective takes as targets."
     name, rows = data.name or 'data', data.rows
     if objective not in OBJECTIVES: raise ValueError(f"unknown objective {objective!r}; the objectives are {', '.join(OBJECTIVES)}")
     least = 1 if objective == 'score' else 2
-    if isinstance(bs, bool) or not isinstance(bs, int) or bs < least: raise ValueError(f"bs is {bs!r}; it must be a whole number from {least} on" + ", since a pair is told from the others of its batch"*(least > 1))
+    if isinstance(bs, bool) or not isinstance(bs, (int, np.integer)) or bs < least: raise ValueError(f"bs is {bs!r}; it must be a whole number from {least} on" + ", since a pair is told from the others of its batch"*(least > 1))
     if data.pairs is None: raise DataError(f"{name} has single texts, and pairs are needed: a column pair beside text")
     if data.kind != 'score' and (objective == 'score' or at_least is not None): raise DataError(f"{name} is of kind {data.kind!r}, and scores are needed: read it with kind='score'")
     if objective == 'score':

@@ -358,7 +358,7 @@ FAMILIES = {
     'xlnet': Family('A sep cls', 'A sep B sep cls', lambda m, ids, types: m.dropout(m.word_embedding(ids.T)).transpose(0, 1), lambda m: list(m.layer), _run_xlnet, types=3, summary_last=True),
 }  # model type of `transformers` -> family
 
-# %% ../nbs/00_models.ipynb #0863b685
+# %% ../nbs/00_models.ipynb #1dad4247
 class Encoder(nn.Module):
     "A BERT or a relative, and its tokenizer, behind one call: `(ids, mask) -> (token states, mask)`."
     def __init__(self,
@@ -375,10 +375,6 @@ class Encoder(nn.Module):
         self._pieces = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         self._pieces.no_truncation(), self._pieces.no_padding()  # saved tokenizers bring their own, and would cut silently
         self._pieces.encode_special_tokens = True  # a text that spells [SEP] is a text
-
-    def __setstate__(self, state: dict):
-        super().__setstate__(state)
-        self._pieces.encode_special_tokens = True  # a copy of a tokenizer forgets it
 
     def forward(self,
         ids: torch.Tensor,  # token ids `(batch, tokens)`
@@ -402,7 +398,13 @@ class Encoder(nn.Module):
         "Name and shape, for `repr`."
         return f'{self.name!r}, layers={len(self.layers)}, dim={self.dim}'
 
-# %% ../nbs/00_models.ipynb #574fc300
+# %% ../nbs/00_models.ipynb #a6512ede
+@patch
+def __setstate__(self: Encoder, state: dict) -> None:
+    nn.Module.__setstate__(self, state)
+    self._pieces.encode_special_tokens = True  # a copy of a tokenizer forgets it
+
+# %% ../nbs/00_models.ipynb #78bbe57f
 def _random_encoder(name: str, tokenizer, seed: int, overrides: dict) -> Encoder:
     tokenizer = tokenizer or AutoTokenizer.from_pretrained(find_weights('minilm'))
     special = dict(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, cls_token_id=tokenizer.cls_token_id, sep_token_id=tokenizer.sep_token_id,
@@ -412,6 +414,7 @@ def _random_encoder(name: str, tokenizer, seed: int, overrides: dict) -> Encoder
         model = AutoModel.from_config(variant_config(name, **special | overrides))
     return Encoder(model, tokenizer, f'random {name}').eval()
 
+# %% ../nbs/00_models.ipynb #12d286bd
 _TOKENIZERS = 'tokenizer.json', 'vocab.txt', 'vocab.json', '*.model'  # one of these holds the words
 
 def _plain_model(folder: Path, name) -> nn.Module:
@@ -434,6 +437,7 @@ def _changed_model(folder: Path, name) -> nn.Module:
     for n, p in model.named_parameters(): p.data = weights[n].to(p.dtype)
     return model
 
+# %% ../nbs/00_models.ipynb #9eeebeaa
 def get_encoder(
     name: str|Path = 'minilm',  # variant, folder, or Hub id
     pretrained: bool = True,  # `False` gives random weights, only for a variant

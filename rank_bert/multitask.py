@@ -265,7 +265,7 @@ class _TaskLoss:
         loss = self.losses[task](output, targets)
         return self.model.weighing({task: loss}) if self.model.training else loss
 
-# %% ../nbs/03e_multitask.ipynb #fe3376c5
+# %% ../nbs/03e_multitask.ipynb #ac344b46
 class RankingMRR(Metric):
     "Mean reciprocal rank of the right document among all documents, over the validation rows of a ranking task."
     def __init__(self,
@@ -301,6 +301,7 @@ class RankingMRR(Metric):
         "What its column is called, after the task."
         return 'mrr'
 
+# %% ../nbs/03e_multitask.ipynb #5ff5641e
 def _document_vectors(model: TaskModel, task: str, documents: TaskBatches, bs: int = 64) -> torch.Tensor:
     "Vectors of length one of all documents, through the model as it is."
     before, model.task, device = model.task, task, next(model.parameters()).device
@@ -355,7 +356,7 @@ class _TaskSwitch(Callback):
         self.model.task, *x = self.xb
         self.learn.xb = tuple(x)
 
-# %% ../nbs/03e_multitask.ipynb #ad7d4824
+# %% ../nbs/03e_multitask.ipynb #5dc05bd7
 _RANKING = Kind(lambda dim, n, **kwargs: ResidualHead(dim, **kwargs), _ranking_loss, lambda: [RankingMRR()])
 
 def _kind(data) -> Kind: return _RANKING if isinstance(data, RankingData) else KINDS[data.kind]
@@ -365,6 +366,7 @@ def _count(data, split: str) -> int:
     if not isinstance(data, RankingData): return len(data.part(split))
     return int((data.part(split).qrels().getnnz(axis=1) > 0).sum())
 
+# %% ../nbs/03e_multitask.ipynb #68fd318f
 def _check_task(task, data, bs: int) -> None:
     "Raise for a name that torch cannot keep, and for data that nothing can be learned from."
     if not isinstance(task, str) or not task or '.' in task or hasattr(nn.ModuleDict(), task): raise ValueError(f"a task cannot be called {task!r}: use another name, of letters")
@@ -382,7 +384,7 @@ def _check(tasks, sampling, weights, frozen_heads, metrics, head_kwargs, bs, ste
     "All that can be wrong before an encoder is there."
     if not isinstance(tasks, dict) or not tasks: raise ValueError("tasks must be a dict of at least one name and its data")
     for what, n in (('bs', bs), ('steps', 1 if steps is None else steps)):
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1: raise ValueError(f"{what} is {n!r}; it must be a whole number from 1 on")
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1: raise ValueError(f"{what} is {n!r}; it must be a whole number from 1 on")
     for task, data in tasks.items(): _check_task(task, data, bs)
     _check_sampling(sampling, tasks)
     if not isinstance(weights, dict|None) and weights not in ('uncertainty', 'gradnorm'): raise ValueError(f"weights is {weights!r}; it is a dict, 'uncertainty' or 'gradnorm'")
@@ -489,7 +491,7 @@ def multitask_learner(
     return _learner(tasks, backbone, freeze, sampling, weights, [frozen_heads] if isinstance(frozen_heads, str) else list(frozen_heads), metrics, steps,
                     (pooling, max_tokens, keep), bs, mixed, seed, store, torch.device(device or best_device()), head_kwargs or {}, kwargs)
 
-# %% ../nbs/03e_multitask.ipynb #da303061
+# %% ../nbs/03e_multitask.ipynb #4c03ec1e
 def _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, steps, texts, bs, mixed, seed, store, device, head_kwargs, kwargs) -> Learner:
     "The Learner, of arguments that have been checked."
     encoder = get_encoder(backbone) if isinstance(backbone, str) else backbone
@@ -503,7 +505,7 @@ def _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, 
     model = _model(tasks, encoder, pooling, dtype, weights, head_kwargs).to(device)
     dls = _mixes(tasks, encoder, (*texts, dtype, store), bs, sampling, steps, random.randrange(2**32) if seed is None else seed, device)
     own = dict(loss_func=_TaskLoss(model, {t: _kind(d).loss for t, d in tasks.items()}), metrics=_metrics(tasks, metrics), opt_func=AdamW, wd_bn_bias=False, train_bn=False,
-               splitter=task_groups, lr=3e-3 if freeze == 'backbone' else 1e-4,
+               splitter=task_groups, lr=3e-3 if whole else 1e-4,
                model_dir=Path(tempfile.gettempdir())/f'rank_bert-{uuid.uuid4().hex[:8]}')
     learn = Learner(dls, model, **own | kwargs)
     learn.add_cbs([FrozenPrefix(), _TaskSwitch()] + ([_FrozenHeads(*(f'heads.{t}' for t in frozen_heads))] if frozen_heads else []) + [GradNorm()]*(weights == 'gradnorm'))

@@ -332,7 +332,7 @@ def _loaders(data: TextData, encoder: Encoder, bs: int, seed: int|None, device: 
     seed = random.randrange(2**32) if seed is None else seed
     return DataLoaders(task_dl(train, bs, seed, device), task_dl(valid, 2*bs, device=device), device=device)
 
-# %% ../nbs/03b_tasks.ipynb #4cab16f6
+# %% ../nbs/03b_tasks.ipynb #b492feb0
 def _check_head(head: nn.Module, kind: Kind, dim: int, n: int) -> None:
     "Raise where a head of one's own does not give what its kind of target is compared with."
     before, expected = (2, 3) if kind.per_token else (2,), (n,) if n else ()
@@ -341,6 +341,7 @@ def _check_head(head: nn.Module, kind: Kind, dim: int, n: int) -> None:
     for m in training: m.training = True
     if shape != before + expected: raise ValueError(f"a head that gives {shape} for inputs of {(*before, dim)}; this data needs {before + expected}")
 
+# %% ../nbs/03b_tasks.ipynb #7390b437
 def task_learner(
     data: TextData,  # with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name; it is trained in place
@@ -374,6 +375,7 @@ def task_learner(
     own = dict(loss_func=kind.loss, metrics=kind.metrics(), opt_func=AdamW, splitter=task_groups, wd_bn_bias=False,
                train_bn=False, lr=3e-3 if groups > len(encoder.layers) else 1e-4, model_dir=Path(tempfile.gettempdir())/f'rank_bert-{uuid.uuid4().hex[:8]}')
     learn = cls(_loaders(data, encoder, bs, seed, device, (pooling, max_tokens, keep, dtype, store)), model, **own | kwargs)
+    weakref.finalize(learn, shutil.rmtree, own['model_dir'], True)
     learn.add_cb(FrozenPrefix())
     learn.freeze_to(groups)
     learn.data, learn.settings, learn.head_kwargs = data, dict(pooling=pooling, max_tokens=max_tokens, keep=keep), None if own_head else head_kwargs or {}
