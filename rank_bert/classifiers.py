@@ -127,7 +127,7 @@ def _apart(labels: list[str], columns: list[str]) -> list[str]:
         while names[n] in columns or names[n] != n and names[n] in names: names[n] += '_'
     return list(names.values())
 
-# %% ../nbs/03c_classifiers.ipynb #2b62d0a1
+# %% ../nbs/03c_classifiers.ipynb #944ee43e
 class ClassifierLearner(Learner):
     "A fastai `Learner` whose `predict` takes texts; made by `classifier_learner`."
     def classifier(self) -> Classifier:
@@ -144,7 +144,10 @@ class ClassifierLearner(Learner):
         "The label of a text or of each text."
         return self.classifier().predict(texts, all_labels, store)
 
-    def export(self, *args, **kwargs):
+    def export(self,
+        *args,  # not used
+        **kwargs,  # not used
+    ):
         "Raise `NotImplementedError`: it would pickle the data and code."
         raise NotImplementedError("export would pickle the data as well: save what was learnt with learn.classifier().save(folder), and open it with load_classifier")
 

@@ -8,10 +8,11 @@ Docs: https://rank-bert.github.io/rank_bert/light.html.md"""
 __all__ = ['factorise_embeddings', 'share_layers', 'student', 'mask_heads', 'prune_heads', 'cosine_distance', 'head_importance',
            'least_important', 'prune_curve']
 
-# %% ../nbs/01b_light.ipynb #f411a946
-from collections.abc import Callable, Iterator, Sequence
+# %% ../nbs/01b_light.ipynb #1e4d498e
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from operator import index
 
 # %% ../nbs/01b_light.ipynb #43a7c7be
 import numpy as np
@@ -20,8 +21,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-# %% ../nbs/01b_light.ipynb #d5c7b416
-from .layers import FactorisedEmbedding
+# %% ../nbs/01b_light.ipynb #5a82d776
+from .layers import FactorisedEmbedding, LowRankLinear
 from .models import Encoder
 
 # %% ../nbs/01b_light.ipynb #14501849
@@ -70,8 +71,15 @@ def factorise_embeddings(
     new.name = f'{encoder.name}, table of rank {rank}'
     return new
 
-# %% ../nbs/01b_light.ipynb #0940ce07
+# %% ../nbs/01b_light.ipynb #0099d6c8
 _SHARED = dict(all=('attention', 'intermediate', 'output'), attention=('attention',), ffn=('intermediate', 'output'))  # what -> parts of a layer
+
+def _check_mean(encoder: Encoder, layers: list[list[nn.Module]]) -> None:
+    "Raise where the mean of parameters is not the mean of layers."
+    shapes = [[p.shape for part in parts for p in part.parameters()] for parts in layers]
+    if any(s != shapes[0] for s in shapes): raise ValueError(f"the layers of {encoder.name!r} differ in size, so they have no mean: use start='first'")
+    if any(isinstance(m, LowRankLinear) or hasattr(m, 'base_layer') for parts in layers for part in parts for m in part.modules()):
+        raise ValueError(f"weights of {encoder.name!r} are products, and a product of means is no mean: use start='first', or merge them before")
 
 def share_layers(
     encoder: Encoder,  # a BERT or RoBERTa; stays as it is
@@ -81,10 +89,9 @@ def share_layers(
     "An encoder whose layers share their weights."
     if what not in _SHARED: raise ValueError(f"what is {what!r}; layers can share {', '.join(_SHARED)}")
     if start not in ('first', 'mean'): raise ValueError(f"start is 'first' or 'mean', not {start!r}")
-    if start == 'mean' and len(set(_heads(encoder))) > 1:
-        raise ValueError(f"the layers of {encoder.name!r} have different numbers of heads, which have no mean: use start='first'")
     new = _copy(encoder)
     first, *others = _layers(new)
+    if start == 'mean': _check_mean(new, [[getattr(l, part) for part in _SHARED[what]] for l in (first, *others)])
     for part in _SHARED[what]:
         if start == 'mean':
             for ps in zip(*(getattr(l, part).parameters() for l in (first, *others))): ps[0].data = torch.stack([p.data for p in ps]).mean(0)
@@ -92,8 +99,13 @@ def share_layers(
     new.name = f'{encoder.name}, shared {what}'
     return new
 
-# %% ../nbs/01b_light.ipynb #d3950816
+# %% ../nbs/01b_light.ipynb #71907fdd
 def _spaced(n: int, depth: int) -> list[int]: return [round(i*(depth - 1)/max(n - 1, 1)) for i in range(n)]
+
+def _numbers(given, what: str) -> list[int]:
+    "Whole numbers of Python, numpy or torch."
+    try: return [index(i) for i in given]
+    except TypeError: raise TypeError(f"{what} are {given!r}: pass a list of whole numbers") from None
 
 def student(
     teacher: Encoder,  # a BERT or RoBERTa; stays as it is
@@ -101,9 +113,10 @@ def student(
 ) -> Encoder:  # with copies of the teacher's weights
     "A shallower encoder that starts from layers of its teacher."
     depth = len(teacher.layers)
-    n = layers if isinstance(layers, int) else len(layers)
+    chosen = None if hasattr(layers, '__index__') and not np.ndim(layers) else _numbers(layers, 'layers')
+    n = index(layers) if chosen is None else len(chosen)
     if not 1 <= n <= depth: raise ValueError(f"a student of {n} layers; its teacher {teacher.name!r} has {depth}, so it can have 1 to {depth}")
-    chosen = _spaced(n, depth) if isinstance(layers, int) else list(layers)
+    chosen = _spaced(n, depth) if chosen is None else chosen
     wrong = [i for i in chosen if not 0 <= i < depth]
     if wrong: raise ValueError(f"layer {wrong[0]} is not one of {teacher.name!r}: its layers are 0 to {depth - 1}")
     new = _copy(teacher)
@@ -138,38 +151,45 @@ def mask_heads(
     finally:
         for h in handles: h.remove()
 
-# %% ../nbs/01b_light.ipynb #49182743
-def _part(linear: nn.Linear, rows: torch.Tensor|None = None, columns: torch.Tensor|None = None) -> nn.Linear:
-    "Some rows or some columns of a linear layer."
-    w = linear.weight.detach()
-    w, b = (w[rows], linear.bias.detach()[rows]) if columns is None else (w[:, columns], linear.bias.detach())
-    new = nn.utils.skip_init(nn.Linear, *w.T.shape, device=w.device, dtype=w.dtype)
-    new.weight, new.bias = (nn.Parameter(t.clone(), requires_grad=p.requires_grad) for t, p in ((w, linear.weight), (b, linear.bias)))
-    return new
+# %% ../nbs/01b_light.ipynb #1537b2cf
+def _cut(linear: nn.Module, dim: int, at: torch.Tensor) -> nn.Module:
+    "Some rows (dim 0) or columns (dim 1) of a linear layer, in place; a thin one stays thin where that is smaller."
+    sizes = [linear.out_features, linear.in_features]
+    sizes[dim] = len(at)
+    if isinstance(linear, LowRankLinear) and linear.rank*sum(sizes) >= sizes[0]*sizes[1]: linear = linear.merged()
+    for name in (('up', 'down')[dim] if isinstance(linear, LowRankLinear) else 'weight', *['bias'][dim:]):
+        p = getattr(linear, name)
+        setattr(linear, name, nn.Parameter(p.detach().index_select(dim, at), requires_grad=p.requires_grad))
+    linear.out_features, linear.in_features = sizes
+    return linear
 
-def _check_heads(encoder: Encoder, heads: dict[int, Sequence[int]]) -> None:
+def _check_heads(encoder: Encoder, heads: dict[int, Sequence[int]]) -> dict[int, set[int]]:
+    "Layer -> heads, as numbers of Python."
     _check_own(encoder)
-    have = _heads(encoder)
-    for layer, gone in heads.items():
+    if not isinstance(heads, Mapping): raise TypeError(f"heads are {heads!r}: pass a dict of lists by layer, such as {{0: [1, 2]}}")
+    if any(hasattr(m, 'base_layer') for m in encoder.modules()): raise ValueError(f"{encoder.name!r} has adapters beside its matrices: fold_adapters first, and prune after")
+    have, found = _heads(encoder), {}
+    for layer, given in zip(_numbers(heads, 'layers'), heads.values()):
+        gone = found[layer] = set(_numbers(given, f'heads of layer {layer}'))
         if not 0 <= layer < len(have): raise ValueError(f"layer {layer} is not one of {encoder.name!r}: its layers are 0 to {len(have) - 1}")
-        wrong = [h for h in gone if not 0 <= h < have[layer]]
+        wrong = sorted(h for h in gone if not 0 <= h < have[layer])
         if wrong: raise ValueError(f"head {wrong[0]} is not one of layer {layer}: its heads are 0 to {have[layer] - 1}")
-        if len(set(gone)) == have[layer]: raise ValueError(f"layer {layer} would have no head left: keep one, or leave the layer out with student")
+        if len(gone) == have[layer]: raise ValueError(f"layer {layer} would have no head left: keep one, or leave the layer out with student")
+    return found
 
 def prune_heads(
     encoder: Encoder,  # a BERT or RoBERTa; stays as it is
     heads: dict[int, Sequence[int]],  # layer -> heads to take out, both counted from 0
 ) -> Encoder:  # a copy with smaller matrices
     "An encoder without these heads."
-    _check_heads(encoder, heads)
-    new = _copy(encoder)
+    heads, new = _check_heads(encoder, heads), _copy(encoder)
     for layer, gone in heads.items():
         a = _attention(_layers(new)[layer])
-        kept = [h for h in range(a.num_attention_heads) if h not in set(gone)]
+        kept = [h for h in range(a.num_attention_heads) if h not in gone]
         size = a.attention_head_size
         at = torch.tensor([h*size + i for h in kept for i in range(size)], device=new.device)
-        for name in ('query', 'key', 'value'): setattr(a, name, _part(getattr(a, name), rows=at))
-        _layers(new)[layer].attention.output.dense = _part(_mixer(_layers(new)[layer]), columns=at)
+        for name in ('query', 'key', 'value'): setattr(a, name, _cut(getattr(a, name), 0, at))
+        _layers(new)[layer].attention.output.dense = _cut(_mixer(_layers(new)[layer]), 1, at)
         a.num_attention_heads, a.all_head_size = len(kept), len(at)
     new.name = f'{encoder.name}, {sum(_heads(new))} heads'
     return new
@@ -217,12 +237,12 @@ def _check_importance(encoder: Encoder, texts, loss, targets, how: str, pooling:
     if targets is not None and len(targets) != len(texts): raise ValueError(f"{len(texts)} texts and {len(targets)} targets: each text needs one")
     if batch_size < 1: raise ValueError(f"batch_size is {batch_size}; it is 1 or more")
 
-# %% ../nbs/01b_light.ipynb #a221fdf2
+# %% ../nbs/01b_light.ipynb #35ed4997
 def head_importance(
     encoder: Encoder,  # a BERT or RoBERTa; stays as it is
     texts: Sequence[str],  # what to measure on
     loss: Callable|None = None,  # `(vectors, targets of the batch) -> ` mean loss over the texts; how far vectors move by default
-    targets: torch.Tensor|None = None,  # what the loss compares with, a row for each text
+    targets: torch.Tensor|Sequence|None = None,  # what the loss compares with, a row for each text
     how: str = 'gradient',  # 'gradient' or 'ablation'
     pooling: str|None = 'mean',  # how a text's vector is made; `None` gives the loss `(states, mask)` instead
     normalise: bool = False,  # divide by the length of a layer's importances, so that layers compete as equals
@@ -230,8 +250,9 @@ def head_importance(
     batch_size: int = 32,  # texts at a time
 ) -> pd.DataFrame:  # columns layer, head, importance
     "What each head is worth to a loss, by its gradient or by leaving the head out."
+    tokens, modes = encoder.tokenize(texts, max_tokens), {m: m.training for m in encoder.modules()}
     _check_importance(encoder, texts, loss, targets, how, pooling, batch_size)
-    tokens, modes = encoder.tokenize(list(texts), max_tokens), {m: m.training for m in encoder.modules()}
+    targets = None if targets is None else torch.as_tensor(targets)
     def batches():
         for i in range(0, len(tokens), batch_size):
             ids, mask = encoder.pad(tokens[i:i + batch_size])
@@ -269,7 +290,7 @@ def least_important(
         left[row.layer] -= 1
     return {layer: sorted(heads) for layer, heads in sorted(gone.items())}
 
-# %% ../nbs/01b_light.ipynb #34caf4b8
+# %% ../nbs/01b_light.ipynb #8e36167b
 def prune_curve(
     encoder: Encoder,  # a BERT or RoBERTa; stays as it is
     importance: pd.DataFrame,  # columns layer, head, importance; from `head_importance`
@@ -284,7 +305,11 @@ def prune_curve(
     if sorted(zip(importance['layer'], importance['head'])) != have: raise ValueError(f"importance is not of {encoder.name!r}: it has {len(importance)} heads, the encoder {len(have)}")
     orders = [('importance', 0, importance)]
     for seed in range(seeds): orders.append(('random', seed, importance.assign(importance=np.random.default_rng(seed).random(len(importance)))))
+    known = {}  # heads that are gone -> what was found: with all heads every order is the same
     def point(order, seed, table, share):
-        pruned = prune_heads(encoder, least_important(table, share))
-        return dict(order=order, seed=seed, share=share, heads=sum(_heads(pruned)), parameters=sum(p.numel() for p in pruned.parameters()), value=float(torch.as_tensor(evaluate(pruned)).detach()))
+        gone = least_important(table, share)
+        if str(gone) not in known:
+            pruned = prune_heads(encoder, gone)
+            known[str(gone)] = dict(heads=sum(_heads(pruned)), parameters=sum(p.numel() for p in pruned.parameters()), value=float(torch.as_tensor(evaluate(pruned)).detach()))
+        return dict(order=order, seed=seed, share=share, **known[str(gone)])
     return pd.DataFrame([point(*order, share) for order in orders for share in shares])

@@ -6,12 +6,13 @@ Docs: https://rank-bert.github.io/rank_bert/pretraining.html.md"""
 
 # %% auto #0
 __all__ = ['read_documents', 'train_tokenizer', 'token_blocks', 'mask_tokens', 'MaskedBatches', 'SentencePairs', 'sentence_pairs',
-           'MaskedLM', 'pretraining_loss', 'masked_accuracy', 'next_accuracy', 'MaskedPerplexity', 'unigram_baseline',
+           'MaskedLM', 'pretraining_loss', 'masked_accuracy', 'NextAccuracy', 'MaskedPerplexity', 'unigram_baseline',
            'pretrain_learner', 'DistilOutput', 'Distillation', 'distil_learner', 'mean_cosine', 'VectorBatches',
            'distil_embeddings_learner']
 
-# %% ../nbs/03g_pretraining.ipynb #a63ed87e
+# %% ../nbs/03g_pretraining.ipynb #f0f9ea6d
 import hashlib
+import os
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -19,13 +20,15 @@ from copy import deepcopy
 from pathlib import Path
 from typing import NamedTuple
 
-# %% ../nbs/03g_pretraining.ipynb #79cba948
+# %% ../nbs/03g_pretraining.ipynb #408903f4
+import numpy as np
+import pandas as pd
 import torch
 from torch import nn
 from torch.nn import functional as F
 from fastcore.basics import patch
 from fastai.data.core import DataLoaders
-from fastai.learner import AvgMetric, Learner
+from fastai.learner import AvgLoss, AvgMetric, Learner
 from fastai.torch_core import set_seed
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
@@ -34,20 +37,22 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.trainers import WordPieceTrainer
 from transformers import BertTokenizerFast
 
-# %% ../nbs/03g_pretraining.ipynb #020842a0
-from .models import Encoder, get_encoder
+# %% ../nbs/03g_pretraining.ipynb #43c0f790
+from .layers import FactorisedEmbedding
+from .models import Encoder, _as_text, get_encoder
 from .data import DataError, _lines, _sentences, _where, hash_fold
 from .features import best_device, best_dtype
+from .texts import TextData
 from .losses import token_loss, triple_loss
-from .tasks import AdamW, TaskBatches, TaskModel, frozen_groups, task_dl, task_groups
+from .tasks import AdamW, FrozenPrefix, TaskBatches, frozen_groups, task_dl, task_groups, task_learner
 
-# %% ../nbs/03g_pretraining.ipynb #d4253a4c
+# %% ../nbs/03g_pretraining.ipynb #828ef82f
 def read_documents(
     path: str|Path,  # text file in UTF-8
 ) -> list[list[str]]:  # the lines of each document
     "The documents of a text file; raises `DataError` for a file that is missing, empty or not UTF-8."
     path = Path(path)
-    if not path.exists(): raise DataError(f"there is no file {str(path)!r}; texts are a list of str or the path of a text file")
+    if not os.path.isfile(path): raise DataError(f"there is no file {str(path)[:80]!r}; texts are a list of str or the path of a text file")
     documents, lines = [[]], [text.strip() for _, text in _lines(path, blank=True)]
     while lines and not lines[-1]: lines.pop()
     for line in lines:
@@ -59,9 +64,7 @@ def read_documents(
 def _documents(texts: str|Path|Sequence[str]) -> list[list[str]]:
     "The sentences of each text."
     if isinstance(texts, (str, Path)): return read_documents(texts)
-    wrong = [i for i, t in enumerate(texts) if not isinstance(t, str)]
-    if wrong: raise TypeError(f"text {wrong[0]} is {type(texts[wrong[0]]).__name__}, not str")
-    documents = [[s.strip() for s in _sentences(t)] for t in texts if t.strip()]
+    documents = [[s.strip() for s in _sentences(t)] for t in (_as_text(t, i) for i, t in enumerate(texts)) if t.strip()]
     if not documents: raise DataError("no texts, or only blank ones: there is nothing to learn from")
     return documents
 
@@ -93,7 +96,7 @@ def train_tokenizer(
     tokenizer.train_from_iterator(texts, WordPieceTrainer(vocab_size=vocab_size, special_tokens=[*_SPECIAL, *first, *inner], limit_alphabet=0, show_progress=False))
     return BertTokenizerFast(vocab=tokenizer.get_vocab(), do_lower_case=lowercase)
 
-# %% ../nbs/03g_pretraining.ipynb #5b93fc77
+# %% ../nbs/03g_pretraining.ipynb #1d10b512
 def token_blocks(
     texts: list[str],  # any number of texts
     encoder: Encoder,  # from `get_encoder`
@@ -104,7 +107,7 @@ def token_blocks(
     order, special = encoder.family.single.split(), dict(cls=[encoder.tokenizer.cls_token_id], sep=[encoder.tokenizer.sep_token_id])
     room = max_tokens - sum(o in special for o in order)
     def row(ids): return [t for o in order for t in (special | dict(A=ids))[o]]
-    pieces = [e.ids for e in encoder._pieces.encode_batch_fast(texts, add_special_tokens=False)]
+    pieces = [e.ids for e in encoder._pieces.encode_batch_fast([_as_text(t, i) for i, t in enumerate(texts)], add_special_tokens=False)]
     return [row(ids[i:i + room]) for ids in pieces for i in range(0, len(ids), room)]
 
 # %% ../nbs/03g_pretraining.ipynb #53fcb211
@@ -136,7 +139,7 @@ def mask_tokens(
     draws = torch.rand(3, *ids.shape, generator=generator, device=generator.device if generator else ids.device)
     return _hide(ids, mask, tokenizer, share, draws.to(ids.device))
 
-# %% ../nbs/03g_pretraining.ipynb #6d514a69
+# %% ../nbs/03g_pretraining.ipynb #1798e02c
 class MaskedBatches:
     "Batches of texts with hidden words, hidden once or anew each epoch."
     def __init__(self,
@@ -156,6 +159,7 @@ class MaskedBatches:
 
     def __len__(self) -> int: return len(self.rows[0])
     def __getitem__(self, i: int) -> int: return i
+    def new_empty(self): raise TypeError("a Learner of hidden words is not exported: write what it has trained with save_encoder(learn.model.encoder, folder)")
     def __repr__(self) -> str: return f"MaskedBatches({len(self)} rows, {'dynamic' if self.dynamic else 'static'})"
 
     def order(self,
@@ -257,13 +261,15 @@ def states(self: MaskedLM,
     with torch.autocast(ids.device.type, self.dtype, enabled=self.dtype != torch.float32): states, _ = self.encoder(ids, mask)
     return states.float()
 
-# %% ../nbs/03g_pretraining.ipynb #fc316922
+# %% ../nbs/03g_pretraining.ipynb #b24bd966
 @patch
 def logits(self: MaskedLM,
     states: torch.Tensor,  # `(..., dim)`
 ) -> torch.Tensor:  # `(..., vocabulary)`
-    "Logits of the words for some states."
-    return F.linear(self.transform(states), self.words, self.bias)
+    "Logits of the words for some states; a table in two factors is gone through backwards, which is less than its product."
+    table, states = self.encoder.model.get_input_embeddings(), self.transform(states)
+    if isinstance(table, FactorisedEmbedding): return F.linear(states @ table.up.weight, table.tokens.weight, self.bias)
+    return F.linear(states, table.weight, self.bias)
 
 # %% ../nbs/03g_pretraining.ipynb #39d03b20
 def _hidden(prediction) -> torch.Tensor: return prediction if isinstance(prediction, torch.Tensor) else prediction[0]
@@ -286,16 +292,24 @@ def masked_accuracy(
     "Share of hidden tokens whose best guess is right."
     return (_hidden(prediction).argmax(-1) == tokens).float().mean()
 
-# %% ../nbs/03g_pretraining.ipynb #624d7518
-def next_accuracy(
-    prediction,  # of a `MaskedLM` with `nsp`
-    tokens: torch.Tensor,  # the hidden tokens `(hidden,)`
-    follows: torch.Tensor,  # 1 where the second sentence follows the first `(batch,)`
-) -> torch.Tensor:
+# %% ../nbs/03g_pretraining.ipynb #92dc5b54
+class NextAccuracy(AvgMetric):
     "Share of pairs of sentences that are judged right; half of them by chance."
-    return (prediction[1].argmax(-1) == follows).float().mean()
+    def __init__(self, func=lambda prediction, tokens, follows: (prediction[1].argmax(-1) == follows).float().mean()): super().__init__(func)
 
-# %% ../nbs/03g_pretraining.ipynb #c8a5aab9
+    def accumulate(self,
+        learn,  # a Learner after a batch
+    ) -> None:
+        "Add a batch, with the weight of its pairs."
+        n = len(learn.yb[-1])
+        self.total, self.count = self.total + learn.to_detach(self.func(learn.pred, *learn.yb))*n, self.count + n
+
+    @property
+    def name(self) -> str:
+        "What the recorder calls it."
+        return 'next_accuracy'
+
+# %% ../nbs/03g_pretraining.ipynb #3b3f4372
 def _cross_entropy(prediction, tokens, *_): return token_loss(_hidden(prediction), tokens)
 
 class MaskedPerplexity(AvgMetric):
@@ -312,6 +326,19 @@ class MaskedPerplexity(AvgMetric):
         "What the recorder calls it."
         return 'perplexity'
 
+class _BothLosses(AvgLoss):
+    "The loss of hidden tokens and next sentences, each a mean over its own kind."
+    def __init__(self): self.parts = AvgMetric(_cross_entropy), NextAccuracy(lambda prediction, _, follows: F.cross_entropy(prediction[1].float(), follows))
+
+    def reset(self):
+        for part in self.parts: part.reset()
+
+    def accumulate(self, learn):
+        for part in self.parts: part.accumulate(learn)
+
+    @property
+    def value(self): return sum(part.value for part in self.parts) if self.parts[0].count else None
+
 # %% ../nbs/03g_pretraining.ipynb #194bce52
 def unigram_baseline(
     train: MaskedBatches,  # rows that words are counted in
@@ -324,7 +351,7 @@ def unigram_baseline(
     hidden = torch.cat([valid.batch(range(i, min(i + 256, len(valid))))[3] for i in range(0, len(valid), 256)])
     return dict(accuracy=float((hidden == counts.argmax()).double().mean()), perplexity=float((counts/counts.sum())[hidden].log().mean().neg().exp()))
 
-# %% ../nbs/03g_pretraining.ipynb #ebd0784a
+# %% ../nbs/03g_pretraining.ipynb #188938b0
 def _held_out(texts: list[str], share: float) -> dict[str, list[int]]:
     "Rows to train on and rows held out, by the hash of their text."
     if not 0 < share <= .5: raise ValueError(f"valid_share is {share}; the share of held-out texts lies above 0 and is at most 0.5")
@@ -343,25 +370,39 @@ def _masked_dls(parts: dict, encoder: Encoder, nsp: bool, max_tokens: int, dynam
     "Batches of both parts; those of held-out rows are hidden once."
     def rows(documents):
         if not nsp: return token_blocks([' '.join(d) for d in documents], encoder, max_tokens), None
-        pairs = sentence_pairs(documents, seed)
+        try: pairs = sentence_pairs(documents, seed)
+        except DataError as e: raise DataError(f"{'held out' if documents is parts['valid'] else 'to train on'} of {sum(map(len, parts.values()))} documents: {e}") from None
         return encoder.tokenize(pairs.first, max_tokens, pairs=pairs.second), pairs.follows
     train, valid = ((r, MaskedBatches(r[0], encoder, dynamic and name == 'train', share, seed, r[1]))[1] for name, r in ((n, rows(d)) for n, d in parts.items()))
     dls = DataLoaders(task_dl(train, bs, seed, device), task_dl(valid, 2*bs, device=device), device=device)
     dls.n_inp = 3
     return dls
 
-# %% ../nbs/03g_pretraining.ipynb #8211cc76
+# %% ../nbs/03g_pretraining.ipynb #75f02550
 def _precision(mixed: bool|None, device: torch.device) -> torch.dtype:
     return (best_dtype(device) if mixed is None else torch.bfloat16) if mixed is not False else torch.float32
 
+def _new_encoder(documents: list[list[str]], max_tokens: int, seed: int, vocab_size: int = 2000, layers: int = 2, dim: int = 128, heads: int = 2, lowercase: bool = True, config: dict|None = None) -> Encoder:
+    "A small random BERT with a vocabulary of its own."
+    shape = dict(num_hidden_layers=layers, hidden_size=dim, num_attention_heads=heads, intermediate_size=4*dim, max_position_embeddings=max_tokens, initializer_range=.02*(768/dim)**.5)
+    tokenizer = train_tokenizer([' '.join(d) for d in documents], vocab_size, lowercase)
+    encoder = get_encoder('tiny', pretrained=False, tokenizer=tokenizer, seed=seed, **shape | (config or {}))
+    encoder.name = f'BERT of {layers} layers and {dim} features'
+    return encoder
+
+class _Held(FrozenPrefix):
+    "What is frozen in evaluation mode, and checked; other words are hidden each time, so batches begin at the ids."
+    def before_validate(self): pass
+
+# %% ../nbs/03g_pretraining.ipynb #12e5de03
 def pretrain_learner(
     texts: str|Path|Sequence[str],  # texts, or a text file as `read_documents` takes it
-    encoder: Encoder|str|None = None,  # an encoder to train further, or its name; a new small BERT by default
-    vocab_size: int = 2000,  # pieces of the vocabulary of a new one
-    layers: int = 2,  # of a new one
-    dim: int = 128,  # width of a new one
-    heads: int = 2,  # attention heads a layer of a new one
-    lowercase: bool = True,  # whether the vocabulary of a new one is without capitals and accents
+    encoder: Encoder|str|Path|None = None,  # an encoder to train further, or its name; a new small BERT by default
+    vocab_size: int|None = None,  # pieces of the vocabulary of a new one; 2,000 by default
+    layers: int|None = None,  # of a new one; 2 by default
+    dim: int|None = None,  # width of a new one; 128 by default
+    heads: int|None = None,  # attention heads a layer of a new one; 2 by default
+    lowercase: bool|None = None,  # whether the vocabulary of a new one is without capitals and accents; so by default
     max_tokens: int = 64,  # longest row in tokens, special tokens counted
     dynamic: bool = True,  # hide other words in each epoch
     nsp: bool = False,  # rows are pairs of sentences, and the model also says whether the second follows the first
@@ -375,31 +416,33 @@ def pretrain_learner(
     **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `cbs`
 ) -> Learner:  # its `model.encoder` is what is trained
     "A fastai `Learner` that trains an encoder on hidden words, and on next sentences if asked."
+    own = {k: v for k, v in dict(vocab_size=vocab_size, layers=layers, dim=dim, heads=heads, lowercase=lowercase, config=config).items() if v is not None}
+    if own and encoder is not None: raise ValueError(f"{', '.join(own)}: for a new encoder, and {str(getattr(encoder, 'name', encoder))!r} has its own. Leave out one or the other")
+    if max_tokens < 3 + 2*nsp: raise ValueError(f"max_tokens is {max_tokens}; a row of special tokens and {'two words' if nsp else 'a word'} has {3 + 2*nsp}")
     parts, device = _split(texts, valid_share), torch.device(device or best_device())
-    if encoder is None:
-        shape = dict(num_hidden_layers=layers, hidden_size=dim, num_attention_heads=heads, intermediate_size=4*dim, max_position_embeddings=max_tokens, initializer_range=.02*(768/dim)**.5)
-        tokenizer = train_tokenizer([' '.join(d) for d in parts['train']], vocab_size, lowercase)
-        encoder = get_encoder('tiny', pretrained=False, tokenizer=tokenizer, seed=seed, **shape | (config or {}))
-        encoder.name = f'BERT of {layers} layers and {dim} features'
-    elif isinstance(encoder, str): encoder = get_encoder(encoder)
+    if encoder is None: encoder = _new_encoder(parts['train'], max_tokens, seed, **own)
+    elif not isinstance(encoder, Encoder): encoder = get_encoder(encoder)
     set_seed(seed)
     model = MaskedLM(encoder, nsp, _precision(mixed, device)).to(device)
     dls = _masked_dls(parts, encoder, nsp, max_tokens, dynamic, share, bs, seed, device)
-    own = dict(loss_func=pretraining_loss, metrics=[masked_accuracy, MaskedPerplexity()] + [next_accuracy]*nsp, opt_func=AdamW, wd_bn_bias=False, train_bn=False, lr=2e-3)
-    return Learner(dls, model, **own | kwargs)
+    own = dict(loss_func=pretraining_loss, metrics=[masked_accuracy, MaskedPerplexity()] + [NextAccuracy()]*nsp, opt_func=AdamW, wd_bn_bias=False, train_bn=False, lr=2e-3, splitter=task_groups)
+    learn = Learner(dls, model, **own | kwargs)
+    if nsp and 'loss_func' not in kwargs: learn.recorder.loss = _BothLosses()
+    learn.create_opt()  # which holds what is frozen, also when nothing is fitted
+    return learn.add_cb(_Held())
 
-# %% ../nbs/03g_pretraining.ipynb #518f079f
+# %% ../nbs/03g_pretraining.ipynb #9708998e
 class DistilOutput(NamedTuple):
     "What a step of distillation compares."
     hidden: torch.Tensor  # logits of the student at the hidden tokens `(hidden, vocabulary)`
-    student_logits: torch.Tensor  # `(batch, tokens, vocabulary)`, or `(1, hidden, vocabulary)`
+    student_logits: torch.Tensor  # `(1, tokens, vocabulary)` of all tokens of the batch but padding, or of the hidden ones
     teacher_logits: torch.Tensor  # of the same shape
     labels: torch.Tensor  # the hidden tokens, -100 elsewhere; of the shape of the logits but for the vocabulary
-    student_states: torch.Tensor  # `(batch, tokens, dim)` of the last layer
+    student_states: torch.Tensor  # `(1, tokens, dim)` of the last layer
     teacher_states: torch.Tensor  # of the same shape
-    mask: torch.Tensor  # 1 for a token, 0 for padding `(batch, tokens)`
+    mask: torch.Tensor  # 1 throughout `(1, tokens)`
 
-# %% ../nbs/03g_pretraining.ipynb #2731627e
+# %% ../nbs/03g_pretraining.ipynb #1f4c4dd1
 class Distillation(nn.Module):
     "A student that is trained and a teacher that is asked, on the same hidden words."
     def __init__(self,
@@ -415,28 +458,46 @@ class Distillation(nn.Module):
         "The one that is asked."
         return self._beside[0]
 
+    @property
+    def encoder(self) -> Encoder:
+        "The one that is trained."
+        return self.student.encoder
+
     def forward(self,
         ids: torch.Tensor,  # token ids, some of them hidden `(batch, tokens)`
         mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
         labels: torch.Tensor,  # the hidden tokens, -100 elsewhere `(batch, tokens)`
     ) -> DistilOutput:
         "States and logits of both."
-        at = labels != -100
-        with torch.no_grad(): theirs = self.teacher.eval().states(ids, mask)
-        ours = self.student.states(ids, mask)
-        def pick(t): return t[at][None] if self.masked_only else t
+        real = mask > 0  # a row of logits is as long as the vocabulary: padding gets none
+        with torch.no_grad(): theirs = self.teacher.eval().states(ids, mask)[real][None]
+        ours, labels, mask = self.student.states(ids, mask)[real][None], labels[real][None], mask[real][None]
+        def pick(t): return t[labels != -100][None] if self.masked_only else t
         with torch.no_grad(): asked = self.teacher.logits(pick(theirs))
-        logits = self.student.logits(pick(ours))
-        return DistilOutput(logits[0] if self.masked_only else logits[at], logits, asked, pick(labels), ours, theirs, mask)
+        logits, at = self.student.logits(pick(ours)), pick(labels)
+        return DistilOutput(logits[at != -100], logits, asked, at, ours, theirs, mask)
 
-# %% ../nbs/03g_pretraining.ipynb #015bfad4
+# %% ../nbs/03g_pretraining.ipynb #68fc16fa
+def _check_distillation(teacher, student: Encoder, weights, temperature: float, max_tokens: int) -> None:
+    if not isinstance(teacher, MaskedLM): raise TypeError(f"teacher is {type(teacher).__name__}, not MaskedLM: guesses need a language model head that was trained, as in `model` of a pretrain_learner")
+    if len(weights) != 3 or not all(0 <= w < float('inf') for w in weights) or not any(weights):
+        raise ValueError(f"weights are {tuple(weights)}: three numbers, none negative and not all 0, for soft targets, hidden words and states")
+    if not 0 < temperature < float('inf'): raise ValueError(f"temperature is {temperature}; it is above 0, and above 1 it softens")
+    own, names = teacher.encoder, f"{student.name!r} and its teacher {teacher.encoder.name!r}"
+    if own.tokenizer.get_vocab() != student.tokenizer.get_vocab(): raise ValueError(f"{names} have different vocabularies, so an id is not the same word to both: take a student of the teacher's vocabulary")
+    if own.dim != student.dim: raise ValueError(f"{student.name!r} has {student.dim} features and its teacher {own.dim}: states of different width have no common direction")
+    if len(student.layers) > len(own.layers): raise ValueError(f"{student.name!r} has {len(student.layers)} layers and its teacher {len(own.layers)}: a student is not deeper than its teacher")
+    if set(student.parameters()) & set(teacher.parameters()): raise ValueError(f"{names} share weights, so the teacher would be trained as well: take a copy, as `student` of rank_bert.light makes one")
+    if max_tokens > own.max_tokens: raise ValueError(f"max_tokens is {max_tokens}; the teacher {own.name!r} takes up to {own.max_tokens}")
+
+# %% ../nbs/03g_pretraining.ipynb #cde027a8
 def distil_learner(
     teacher: MaskedLM,  # e.g. `model` of a `pretrain_learner`; stays as it is
     student: Encoder,  # of the same vocabulary, e.g. from `rank_bert.light.student`; trained in place
     texts: str|Path|Sequence[str],  # texts, or a text file as `read_documents` takes it
     weights: tuple[float, float, float] = (5., 2., 1.),  # of soft targets, hidden words and direction of the states
     temperature: float = 2.,  # of the soft targets
-    masked_only: bool = False,  # soft targets at the hidden tokens only, instead of at all
+    masked_only: bool = False,  # soft targets at the hidden tokens only, instead of at all: a fraction of the time and the memory
     max_tokens: int = 64,  # longest row in tokens, special tokens counted
     dynamic: bool = True,  # hide other words in each epoch
     share: float = 0.15,  # of the words of each row, to be guessed
@@ -448,11 +509,7 @@ def distil_learner(
     **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `cbs`
 ) -> Learner:  # its `model.student` is what is trained
     "A fastai `Learner` whose student begins with the teacher's head and learns from its guesses."
-    if len(weights) != 3 or min(weights) < 0 or not any(weights): raise ValueError(f"weights are {tuple(weights)}: three numbers, none negative and not all 0, for soft targets, hidden words and states")
-    if temperature <= 0: raise ValueError(f"temperature is {temperature}; it is above 0, and above 1 it softens")
-    if teacher.encoder.tokenizer.get_vocab() != student.tokenizer.get_vocab():
-        raise ValueError(f"{student.name!r} and its teacher {teacher.encoder.name!r} have different vocabularies, so an id is not the same word to both: take a student of the teacher's vocabulary")
-    if teacher.encoder.dim != student.dim: raise ValueError(f"{student.name!r} has {student.dim} features and its teacher {teacher.encoder.dim}: states of different width have no common direction")
+    _check_distillation(teacher, student, weights, temperature, max_tokens)
     parts, device = _split(texts, valid_share), torch.device(device or best_device())
     set_seed(seed)
     own = MaskedLM(student, dtype=_precision(mixed, device))
@@ -461,8 +518,10 @@ def distil_learner(
         own.bias.data.copy_(teacher.bias.data)
     dls = _masked_dls(parts, student, False, max_tokens, dynamic, share, bs, seed, device)
     def loss(o, tokens): return triple_loss(o.student_logits, o.teacher_logits, o.labels, o.student_states, o.teacher_states, o.mask, weights, temperature, masked_only).total
-    given = dict(loss_func=loss, metrics=[masked_accuracy, MaskedPerplexity()], opt_func=AdamW, wd_bn_bias=False, train_bn=False, lr=1e-3)
-    return Learner(dls, Distillation(own, teacher.to(device).eval(), masked_only).to(device), **given | kwargs)
+    given = dict(loss_func=loss, metrics=[masked_accuracy, MaskedPerplexity()], opt_func=AdamW, wd_bn_bias=False, train_bn=False, lr=1e-3, splitter=task_groups)
+    learn = Learner(dls, Distillation(own, teacher.to(device).eval(), masked_only).to(device), **given | kwargs)
+    learn.create_opt()  # which holds what is frozen, also when nothing is fitted
+    return learn.add_cb(_Held())
 
 # %% ../nbs/03g_pretraining.ipynb #3aa0172d
 def mean_cosine(
@@ -472,63 +531,54 @@ def mean_cosine(
     "Mean cosine of vectors with their targets, row by row."
     return F.cosine_similarity(vectors.float(), targets.float()).mean()
 
-# %% ../nbs/03g_pretraining.ipynb #fed45c64
-class VectorBatches:
+# %% ../nbs/03g_pretraining.ipynb #99eae624
+class VectorBatches(TaskBatches):
     "Batches of texts with the vector that each should get."
-    order, start = TaskBatches.order, None
-
     def __init__(self,
-        ids: list[list[int]],  # token ids of each text
+        data: TextData,  # texts of one split, whose target is a row of `vectors`
         vectors,  # `(texts, dim)`, a tensor or `Features` of the store
-        at: Sequence[int],  # the row of `vectors` of each text
-        encoder: Encoder,  # whose ids they are
+        encoder: Encoder,  # that is to give them
+        **kwargs,  # arguments of `TaskBatches`
     ):
-        self.rows, self.vectors, self.encoder = (ids, at), vectors, encoder
+        super().__init__(data, encoder, **kwargs)
+        self.vectors = vectors
 
-    def __len__(self) -> int: return len(self.rows[0])
-    def __getitem__(self, i: int) -> int: return i
+    def _targets(self, rows: list[int]) -> torch.Tensor: return self.vectors[self.targets[rows].long()]
 
-    def batch(self,
-        rows,  # row numbers
-    ) -> tuple[torch.Tensor, ...]:  # ids, mask, vectors
-        "Some rows as tensors."
-        rows = list(rows)
-        return *self.encoder.pad([self.rows[0][r] for r in rows]), self.vectors[[self.rows[1][r] for r in rows]]
-
-# %% ../nbs/03g_pretraining.ipynb #073989a5
+# %% ../nbs/03g_pretraining.ipynb #638859ed
 _VECTOR_LOSSES = dict(cosine=lambda x, y: 1 - mean_cosine(x, y), mse=lambda x, y: F.mse_loss(x.float(), y.float()))  # name -> loss
 
-def _check_vectors(vectors, student: Encoder, texts: list[str], loss: str, freeze: str|int, project: bool) -> None:
+def _check_vectors(vectors, student: Encoder, texts: Sequence[str], loss: str, freeze: str|int, project: bool) -> None:
     if loss not in _VECTOR_LOSSES: raise ValueError(f"unknown loss {loss!r}; the losses are {', '.join(_VECTOR_LOSSES)}")
-    if freeze == 'backbone': raise ValueError("freeze is 'backbone': a student that is frozen learns nothing. Use 'none' or a number of layers")
+    if isinstance(texts, str): raise TypeError("texts is one str: pass a list of texts")
+    if frozen_groups(student, freeze) > len(student.layers) and not project:
+        raise ValueError(f"freeze is {freeze!r}, which is all of {student.name!r}: a student that is frozen learns nothing. Use 'none' or fewer layers, or project=True to learn a map")
     if len(vectors) != len(texts): raise ValueError(f"{len(texts)} texts and {len(vectors)} vectors: each text needs its own")
     if vectors.shape[1] != student.dim and not project: raise ValueError(f"{student.name!r} has {student.dim} features and the vectors {vectors.shape[1]}: pass project=True to learn a map between them")
 
 def distil_embeddings_learner(
-    vectors,  # of the teacher `(texts, dim)`, from `FeatureStore.encode`
+    vectors,  # of the teacher `(texts, dim)`: from `FeatureStore.encode`, or a tensor or array
     student: Encoder,  # trained in place
-    texts: list[str],  # the texts of the vectors, row by row
+    texts: Sequence[str],  # the texts of the vectors, row by row
     loss: str = 'cosine',  # 'cosine' or 'mse'
     pooling: str = 'mean',  # of the student: 'cls', 'mean', 'max' or 'pooler'
-    freeze: str|int = 'none',  # 'none', or a number of layers that are held with the embeddings, as in `layers[:freeze]`
+    freeze: str|int = 'none',  # 'none', 'backbone', or a number of layers that are held with the embeddings, as in `layers[:freeze]`
     project: bool = False,  # a linear map from the student's width to that of the vectors, to train with
     max_tokens: int = 64,  # longest text in tokens, special tokens counted
     valid_share: float = 0.1,  # of the texts, held out by their hash
-    bs: int = 32,  # rows a batch
-    mixed: bool|None = None,  # layers in bfloat16; by default where the processor has it
     seed: int = 0,  # of the map and the order of batches
-    device: torch.device|str|None = None,  # `best_device` by default
-    **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `cbs`
+    **kwargs,  # arguments of `task_learner`: `bs`, `mixed`, `store`, `device`, ... and of fastai's `Learner`
 ) -> Learner:  # its `model.encoder` is what is trained
     "A fastai `Learner` for a student that gives each text the vector of its teacher."
     _check_vectors(vectors, student, texts, loss, freeze, project)
-    parts, groups, device = _held_out(texts, valid_share), frozen_groups(student, freeze), torch.device(device or best_device())
+    texts, vectors = list(texts), torch.from_numpy(vectors) if isinstance(vectors, np.ndarray) else vectors
+    split = {i: name for name, rows in _held_out(texts, valid_share).items() for i in rows}
+    data = TextData(pd.DataFrame(dict(text=texts, target=range(len(texts)), split=[split[i] for i in range(len(texts))])), 'score', [], 'vectors of a teacher')
     set_seed(seed)
-    model = TaskModel(student, dict(task=nn.Linear(student.dim, vectors.shape[1]) if project else nn.Identity()), pooling, dtype=_precision(mixed, device)).to(device)
-    sets = {name: VectorBatches(student.tokenize([texts[i] for i in at], max_tokens), vectors, at, student) for name, at in parts.items()}
-    dls = DataLoaders(task_dl(sets['train'], bs, seed, device), task_dl(sets['valid'], 2*bs, device=device), device=device)
-    own = dict(loss_func=_VECTOR_LOSSES[loss], metrics=AvgMetric(mean_cosine), opt_func=AdamW, wd_bn_bias=False, train_bn=False, lr=3e-4,
-               splitter=task_groups)
-    learn = Learner(dls, model, **own | kwargs)
-    learn.freeze_to(groups)
+    own = dict(loss_func=_VECTOR_LOSSES[loss], metrics=AvgMetric(mean_cosine), lr=3e-4)
+    learn = task_learner(data, student, freeze, nn.Linear(student.dim, vectors.shape[1]) if project else nn.Identity(), pooling, max_tokens, seed=seed, **own | kwargs)
+    parts = [VectorBatches(b.data, vectors, student, pooling=pooling, max_tokens=max_tokens, keep=b.keep, dtype=b.dtype, store=b.store, label=b.label) for b in (dl.dataset for dl in learn.dls)]
+    for part in parts: part.rows  # a text that is none is told now
+    bs, device = learn.dls.bs, learn.dls.device
+    learn.dls = DataLoaders(task_dl(parts[0], bs, seed, device), task_dl(parts[1], 2*bs, device=device), device=device)
     return learn
