@@ -151,7 +151,7 @@ def mask_heads(
     finally:
         for h in handles: h.remove()
 
-# %% ../nbs/01b_light.ipynb #1537b2cf
+# %% ../nbs/01b_light.ipynb #a36ef740
 def _cut(linear: nn.Module, dim: int, at: torch.Tensor) -> nn.Module:
     "Some rows (dim 0) or columns (dim 1) of a linear layer, in place; a thin one stays thin where that is smaller."
     sizes = [linear.out_features, linear.in_features]
@@ -177,6 +177,7 @@ def _check_heads(encoder: Encoder, heads: dict[int, Sequence[int]]) -> dict[int,
         if len(gone) == have[layer]: raise ValueError(f"layer {layer} would have no head left: keep one, or leave the layer out with student")
     return found
 
+# %% ../nbs/01b_light.ipynb #f1985953
 def prune_heads(
     encoder: Encoder,  # a BERT or RoBERTa; stays as it is
     heads: dict[int, Sequence[int]],  # layer -> heads to take out, both counted from 0

@@ -139,7 +139,7 @@ def mask_tokens(
     draws = torch.rand(3, *ids.shape, generator=generator, device=generator.device if generator else ids.device)
     return _hide(ids, mask, tokenizer, share, draws.to(ids.device))
 
-# %% ../nbs/03g_pretraining.ipynb #1798e02c
+# %% ../nbs/03g_pretraining.ipynb #0142b741
 class MaskedBatches:
     "Batches of texts with hidden words, hidden once or anew each epoch."
     def __init__(self,
@@ -159,7 +159,9 @@ class MaskedBatches:
 
     def __len__(self) -> int: return len(self.rows[0])
     def __getitem__(self, i: int) -> int: return i
-    def new_empty(self): raise TypeError("a Learner of hidden words is not exported: write what it has trained with save_encoder(learn.model.encoder, folder)")
+    def new_empty(self):
+        "Raises `TypeError`: fastai asks when a Learner is exported."
+        raise TypeError("a Learner of hidden words is not exported: write what it has trained with save_encoder(learn.model.encoder, folder)")
     def __repr__(self) -> str: return f"MaskedBatches({len(self)} rows, {'dynamic' if self.dynamic else 'static'})"
 
     def order(self,
@@ -292,10 +294,10 @@ def masked_accuracy(
     "Share of hidden tokens whose best guess is right."
     return (_hidden(prediction).argmax(-1) == tokens).float().mean()
 
-# %% ../nbs/03g_pretraining.ipynb #92dc5b54
+# %% ../nbs/03g_pretraining.ipynb #2316216c
 class NextAccuracy(AvgMetric):
     "Share of pairs of sentences that are judged right; half of them by chance."
-    def __init__(self, func=lambda prediction, tokens, follows: (prediction[1].argmax(-1) == follows).float().mean()): super().__init__(func)
+    def __init__(self): super().__init__(lambda prediction, tokens, follows: (prediction[1].argmax(-1) == follows).float().mean())
 
     def accumulate(self,
         learn,  # a Learner after a batch
@@ -309,7 +311,7 @@ class NextAccuracy(AvgMetric):
         "What the recorder calls it."
         return 'next_accuracy'
 
-# %% ../nbs/03g_pretraining.ipynb #3b3f4372
+# %% ../nbs/03g_pretraining.ipynb #7584c0aa
 def _cross_entropy(prediction, tokens, *_): return token_loss(_hidden(prediction), tokens)
 
 class MaskedPerplexity(AvgMetric):
@@ -328,7 +330,9 @@ class MaskedPerplexity(AvgMetric):
 
 class _BothLosses(AvgLoss):
     "The loss of hidden tokens and next sentences, each a mean over its own kind."
-    def __init__(self): self.parts = AvgMetric(_cross_entropy), NextAccuracy(lambda prediction, _, follows: F.cross_entropy(prediction[1].float(), follows))
+    def __init__(self):
+        self.parts = AvgMetric(_cross_entropy), NextAccuracy()
+        self.parts[1].func = lambda prediction, tokens, follows: F.cross_entropy(prediction[1].float(), follows)
 
     def reset(self):
         for part in self.parts: part.reset()

@@ -115,13 +115,14 @@ class Tagger:
 
     def __repr__(self) -> str: return f"Tagger({self.encoder.name!r}: {', '.join(sorted({l[2:] for l in self.labels} - {''}))})"
 
-# %% ../nbs/03d_tagging.ipynb #484e04de
+# %% ../nbs/03d_tagging.ipynb #5e63bfc2
 def _cut_words(encoder: Encoder, texts: list[str], words: list, room: int) -> list[tuple[int, int, int, list[int], list[int]]]:
     "Of each window: its text, its first word, the word after its last, its ids, and the place among them of each word it tags, -1 where another does."
     order, special = encoder.family.single.split(), dict(cls=[encoder.tokenizer.cls_token_id], sep=[encoder.tokenizer.sep_token_id])
     found, before = [], order.index('A')
     for t, (pieces, ws) in enumerate(zip(encoder._pieces.encode_batch([_surrogates.sub('\ufffd', x) for x in texts], add_special_tokens=False), words)):
-        bounds, n = _piece_bounds(pieces), len(pieces.ids)
+        bounds, every = _piece_bounds(pieces), pieces.ids  # asked for once: each time is a copy
+        n = len(every)
         first = _first_pieces(ws, bounds)
         first = [p if not i or p != first[i - 1] else -1 for i, p in enumerate(first)]  # of two words in one piece, the first
         starts = [n]*(len(ws) + 1)  # where the pieces of each word begin, with the marks before it
@@ -133,7 +134,7 @@ def _cut_words(encoder: Encoder, texts: list[str], words: list, room: int) -> li
         windows = word_windows(sizes, room)
         owners = _owners(sizes, windows)
         for w, (a, b) in enumerate(windows):
-            ids = pieces.ids[starts[a]:starts[b]][:room]
+            ids = every[starts[a]:starts[b]][:room]
             places = [before + first[i] - starts[a] if owners[i] == w and 0 <= first[i] - starts[a] < room else -1 for i in range(a, b)]
             found.append((t, a, b, [i for o in order for i in (special | dict(A=ids))[o]], places))
     return found

@@ -325,10 +325,11 @@ def frozen_groups(
         raise ValueError(f"{encoder.name!r} shares weights between its layers: {k} of {n} cannot be frozen alone. Use 'backbone' or 'none'")
     return int(k) + 1
 
-# %% ../nbs/03b_tasks.ipynb #8da16994
+# %% ../nbs/03b_tasks.ipynb #8c14b8ca
 def _loaders(data: TextData, encoder: Encoder, bs: int, seed: int|None, device: torch.device, how: tuple) -> DataLoaders:
     "Shuffled batches of train, and of valid sorted by length and twice as large, since nothing is trained on them."
     train, valid = (TaskBatches(data.part(split), encoder, *how, f'{split} texts') for split in ('train', 'valid'))
+    if data.kind == 'tags': train.rows, valid.rows  # what cannot be aligned is refused before the first epoch, not after it
     seed = random.randrange(2**32) if seed is None else seed
     return DataLoaders(task_dl(train, bs, seed, device), task_dl(valid, 2*bs, device=device), device=device)
 
