@@ -373,7 +373,7 @@ def evaluate_sts(
     low, high = np.quantile(draws - draws[:, [at]], ends, axis=2)
     return table.assign(difference=flat(value - value[:, [at]]), difference_low=flat(low), difference_high=flat(high))
 
-# %% ../nbs/03f_embeddings.ipynb #917721e2
+# %% ../nbs/03f_embeddings.ipynb #ebdb85b9
 @patch
 def save(self: SentenceEncoder,
     folder: str|Path,  # made, or replaced when it holds a sentence encoder
@@ -381,10 +381,9 @@ def save(self: SentenceEncoder,
     "Write it as safetensors and JSON, whole or not at all; raises `ValueError` for a head that has no name."
     head = None if isinstance(self.head, nn.Identity) else getattr(self.head, 'config', None)
     if head is None and not isinstance(self.head, nn.Identity): raise ValueError("only a head made by embedding_learner can be saved: its name is what is written")
-    inside = Path(self.encoder.name).is_dir() or None  # a folder of a path would not come along
     with new_folder(folder, 'sentence.json') as new:
         if head is not None: (new/'head.safetensors').write_bytes(save({k: v.detach().cpu().contiguous() for k, v in self.head.state_dict().items()}))
-        backbone = _write_backbone(self.encoder, new, inside)
+        backbone = _write_backbone(self.encoder, new)
         if backbone['inside']: backbone['name'] = Path(backbone['name']).name
         about = dict(format=FORMAT, rank_bert=__version__, backbone=backbone, head=head, settings=self.settings, files=_digests(new))
         (new/'sentence.json').write_text(json.dumps(about, indent=1, ensure_ascii=False), encoding='utf-8')

@@ -245,7 +245,7 @@ def _train_mode(encoder: Encoder) -> None:
         parameters = list(module.parameters())
         if parameters and not any(p.requires_grad for p in parameters): module.eval()
 
-# %% ../nbs/03b_tasks.ipynb #fd4b9d4f
+# %% ../nbs/03b_tasks.ipynb #d3c41cae
 class FrozenPrefix(Callback):
     "Begins batches where the frozen layers of the encoder end, and holds what is frozen exactly as it is."
     order = TrainEvalCallback.order + 1  # after fastai has put the whole model in training mode
@@ -254,7 +254,7 @@ class FrozenPrefix(Callback):
         "Tell the optimizer which matrices are biases by name: XLNet has some."
         self.before = {}
         for name, p in self.model.named_parameters():
-            if name.endswith('bias'): self.opt.state[p]['do_wd'] = False
+            if name.endswith('bias') and self.opt is not None: self.opt.state[p]['do_wd'] = False  # there is none in a validation before any fit
 
     def before_train(self):
         "Batches from where the frozen layers end; frozen modules in evaluation mode, and their digests remembered."
