@@ -103,7 +103,7 @@ class _Plain:
         with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
             return self.encoder.run(self.encoder.embed(ids, mask), mask, ids, 0, layer)
 
-# %% ../nbs/00b_features.ipynb #6bd073f4
+# %% ../nbs/00b_features.ipynb #d7fc8c54
 def _is_plain_bert(encoder: Encoder) -> bool:
     "Whether every weight of the layers is where `_FusedBert` looks for it, and nothing hooks into them."
     if encoder.model.config.model_type != 'bert': return False
@@ -123,12 +123,18 @@ def _at_rest(encoder: Encoder) -> Iterator[None]:
     finally:
         for m in training: m.training = True
 
+def _state(parameters: Iterable[nn.Parameter]) -> tuple:
+    "What tells at little cost whether weights are as they were; fastai's own optimizers leave the version as it is, so one entry of each is looked at too."
+    parameters = list(parameters)
+    entries = torch.stack([p.detach().flatten()[p.numel()//2].float() for p in parameters]).tolist() if parameters else []
+    return *((p.data_ptr(), p._version) for p in parameters), *entries
+
 _plans = WeakKeyDictionary()
 
 def _plan(encoder: Encoder, dtype: torch.dtype, device: torch.device) -> _FusedBert|_Plain:
     "The fastest way through the encoder's layers, made anew whenever a weight has changed since the last call."
     way = _FusedBert if _is_plain_bert(encoder) else _Plain
-    state = (way, dtype, device, *((p.data_ptr(), p._version) for p in encoder.model.parameters()))
+    state = (way, dtype, device, *_state(encoder.model.parameters()))
     if encoder not in _plans or _plans[encoder][0] != state: _plans[encoder] = state, way(encoder, dtype, device)
     return _plans[encoder][1]
 

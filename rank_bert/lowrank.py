@@ -20,13 +20,12 @@ from functools import cache
 from heapq import heapify, heappop, heappush
 from time import perf_counter
 
-# %% ../nbs/01a_lowrank.ipynb #d42e377a
+# %% ../nbs/01a_lowrank.ipynb #a2b550f8
 import numpy as np
 import pandas as pd
 import torch
 from torch import nn
 from torch.nn import functional as F
-from fastcore.basics import patch
 
 # %% ../nbs/01a_lowrank.ipynb #3b9a5e35
 from .layers import LowRankLinear, check_rank, fold_adapters, swap_modules

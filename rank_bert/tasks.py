@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-# %% ../nbs/03b_tasks.ipynb #7d803208
+# %% ../nbs/03b_tasks.ipynb #7b1e3fc9
 import numpy as np
 import torch
 from torch import nn
@@ -31,17 +31,17 @@ from fastai.callback.core import Callback, TrainEvalCallback
 from fastai.callback.schedule import fit_one_cycle, lr_find  # patch `Learner`
 from fastai.data.core import DataLoaders
 from fastai.data.load import DataLoader
-from fastai.learner import AvgMetric, Learner, Metric
+from fastai.learner import AvgMetric, Learner
 from fastai.losses import BCEWithLogitsLossFlat, CrossEntropyLossFlat, MSELossFlat
 from fastai.metrics import ActivationType, MatthewsCorrCoef, SpearmanCorrCoef, accuracy, accuracy_multi, skm_to_fastai
 from fastai.optimizer import Optimizer
 from fastai.torch_core import set_seed
 from sklearn.metrics import f1_score
 
-# %% ../nbs/03b_tasks.ipynb #3ad952bc
+# %% ../nbs/03b_tasks.ipynb #93464702
 from .models import Encoder, get_encoder, pad_batch
 from .data import DataError
-from .features import FeatureStore, best_device, best_dtype
+from .features import FeatureStore, best_device, best_dtype, _state
 from .texts import TextData, tokenize_rows
 from .heads import ClassificationHead, ScoreHead
 from .losses import token_loss
@@ -171,14 +171,14 @@ class TaskBatches:
     def __getitem__(self, i: int) -> int: return i
     def __repr__(self) -> str: return f'TaskBatches({len(self)} rows from {self.start!r})'
 
-# %% ../nbs/03b_tasks.ipynb #b0b1fa6a
+# %% ../nbs/03b_tasks.ipynb #5d00367f
 @patch
 def begin(self: TaskBatches,
     start: int|str|None,  # layers that states went through, 'vectors', or `None` for ids
 ) -> None:
     "Begin batches there, with what the store has or is now given; does nothing when neither place nor weights have changed."
     frozen = [] if start is None else [p for g in self.encoder.groups()[:None if start == 'vectors' else start + 1] for p in g]
-    state = start, tuple((p.data_ptr(), p._version) for p in frozen)
+    state = start, _state(frozen)
     if state == self._state: return
     how = dict(dtype=self.dtype, device=self.encoder.device, label=self.label)
     self.stored = None
