@@ -13,10 +13,11 @@ __all__ = ['ranking_loss', 'best_passage', 'in_batch_loss', 'off_diagonal', 'all
 # %% ../nbs/02_losses.ipynb #cb2935d4
 from typing import NamedTuple
 
-# %% ../nbs/02_losses.ipynb #c0a98c64
+# %% ../nbs/02_losses.ipynb #58fda5ae
 import torch
 import torch.nn.functional as F
 from torch import distributed, nn
+from torch.utils.checkpoint import checkpoint
 
 # %% ../nbs/02_losses.ipynb #96bc74d5
 def _full(*tensors):
@@ -206,7 +207,12 @@ def vicreg_loss(
         shared = sum(off_diagonal(z.T.cov()).square().sum() / z.shape[1] for z in (z1, z2))
         return similarity * F.mse_loss(z1, z2) + variance * lacking + covariance * shared
 
-# %% ../nbs/02_losses.ipynb #e478cd2c
+# %% ../nbs/02_losses.ipynb #1ebf44b7
+def _divergence(student, teacher, temperature):
+    "KL divergence of softened distributions, summed over rows."
+    student, teacher = (F.log_softmax(x / temperature, dim=-1) for x in _full(student, teacher))
+    return F.kl_div(student, teacher, log_target=True, reduction='sum')
+
 def distillation_loss(
     student_logits,   # (..., classes)
     teacher_logits,   # of the same shape; no gradient goes to the teacher
@@ -214,8 +220,10 @@ def distillation_loss(
 ) -> torch.Tensor:    # scalar, mean over all but the last dimension
     "KL divergence of the student from the teacher's softened distribution, times temperature squared."
     if student_logits.shape != teacher_logits.shape: raise ValueError(f'logits of student and teacher must agree in shape, not {_shape(student_logits, teacher_logits)}')
-    student, teacher = (F.log_softmax(x / temperature, dim=-1).flatten(0, -2) for x in _full(student_logits, teacher_logits.detach()))
-    return F.kl_div(student, teacher, log_target=True, reduction='batchmean') * temperature**2
+    student, teacher = (x.flatten(0, -2) for x in (student_logits, teacher_logits.detach()))
+    rows = max(1, 2**22 // student.shape[-1])  # at a time, and computed again for the gradient: a vocabulary is wide, and several copies of all rows fill the memory
+    parts = (checkpoint(_divergence, s, t, temperature, use_reentrant=False, preserve_rng_state=False) for s, t in zip(student.split(rows), teacher.split(rows)))
+    return sum(parts) * (temperature**2 / len(student))
 
 # %% ../nbs/02_losses.ipynb #3ed1e355
 def token_loss(
@@ -270,13 +278,14 @@ class TripleLoss(NamedTuple):
     mlm: torch.Tensor     # scalar, the hidden tokens (`token_loss`)
     cosine: torch.Tensor  # scalar, direction of the states (`hidden_cosine_loss`)
 
-# %% ../nbs/02_losses.ipynb #f9eba384
+# %% ../nbs/02_losses.ipynb #b55dd384
 def _soft_targets(student, teacher, counts, temperature):
     "`distillation_loss` over the tokens that count."
     if student.ndim != 3 or student.shape != teacher.shape or counts.shape != student.shape[:-1]:
         raise ValueError(f'logits of student and teacher must both be (batch, tokens, vocabulary), and labels and mask (batch, tokens), not {_shape(student, teacher, counts)}')
     if not counts.any(): raise ValueError('no token for the soft targets: the mask is empty, or with masked_only all labels are -100')
-    return distillation_loss(student[counts], teacher[counts], temperature)
+    student, teacher = (student, teacher) if counts.all() else (student[counts], teacher[counts])
+    return distillation_loss(student, teacher, temperature)
 
 def triple_loss(
     student_logits,        # (batch, tokens, vocabulary) for a text with hidden tokens

@@ -140,7 +140,7 @@ def frozen_layers(
     trained = [any(p.requires_grad for p in group) for group in encoder.groups()]
     return None if trained[0] else (trained.index(True) if any(trained) else len(trained)) - 1
 
-# %% ../nbs/03b_tasks.ipynb #65ee3f4f
+# %% ../nbs/03b_tasks.ipynb #de5c743b
 class TaskBatches:
     "Batches of some rows, from ids, from stored states or from stored vectors on."
     def __init__(self,
@@ -169,6 +169,10 @@ class TaskBatches:
 
     def __len__(self) -> int: return len(self.data)
     def __getitem__(self, i: int) -> int: return i
+    def new_empty(self):
+        "Raises `TypeError`: fastai asks when a Learner is exported, which would pickle the texts."
+        raise TypeError("a Learner on texts is not exported: save what it has learnt, with `save` of its classifier, tagger or sentence encoder, or with save_encoder")
+
     def __repr__(self) -> str: return f'TaskBatches({len(self)} rows from {self.start!r})'
 
 # %% ../nbs/03b_tasks.ipynb #5d00367f
