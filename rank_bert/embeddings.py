@@ -373,7 +373,7 @@ def evaluate_sts(
     low, high = np.quantile(draws - draws[:, [at]], ends, axis=2)
     return table.assign(difference=flat(value - value[:, [at]]), difference_low=flat(low), difference_high=flat(high))
 
-# %% ../nbs/03f_embeddings.ipynb #ebdb85b9
+# %% ../nbs/03f_embeddings.ipynb #37584eb6
 @patch
 def save(self: SentenceEncoder,
     folder: str|Path,  # made, or replaced when it holds a sentence encoder
@@ -384,7 +384,6 @@ def save(self: SentenceEncoder,
     with new_folder(folder, 'sentence.json') as new:
         if head is not None: (new/'head.safetensors').write_bytes(save({k: v.detach().cpu().contiguous() for k, v in self.head.state_dict().items()}))
         backbone = _write_backbone(self.encoder, new)
-        if backbone['inside']: backbone['name'] = Path(backbone['name']).name
         about = dict(format=FORMAT, rank_bert=__version__, backbone=backbone, head=head, settings=self.settings, files=_digests(new))
         (new/'sentence.json').write_text(json.dumps(about, indent=1, ensure_ascii=False), encoding='utf-8')
 

@@ -255,7 +255,7 @@ def new_folder(
         shutil.rmtree(new, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
 
-# %% ../nbs/03a_search.ipynb #1fdeacec
+# %% ../nbs/03a_search.ipynb #03531b30
 def _digest(path: Path) -> str:
     with open(path, 'rb') as f: return hashlib.file_digest(f, 'sha256').hexdigest()
 
@@ -272,7 +272,8 @@ def _write_backbone(encoder: Encoder, folder: Path, inside: bool|None = None) ->
     if inside is None: inside = not _is_named(encoder)
     if inside:
         save_encoder(encoder, folder/'encoder')
-        return dict(name=encoder.name, inside=True, sha256=encoder_hash(get_encoder(folder/'encoder')))  # what was written can be read, and adapters are folded in
+        name = Path(encoder.name).name if Path(encoder.name).is_dir() else encoder.name  # where it came from is nobody else's business
+        return dict(name=name, inside=True, sha256=encoder_hash(get_encoder(folder/'encoder')))  # what was written can be read, and adapters are folded in
     return dict(name=encoder.name, inside=False, sha256=encoder_hash(encoder))
 
 @patch
