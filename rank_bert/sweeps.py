@@ -325,7 +325,8 @@ def in_batch_scores(
     return F.cross_entropy(found.masked_fill(right & ~eye, -torch.inf) if masked else found, torch.arange(len(own), device=scores.device))
 
 # %% ../nbs/04a_sweeps.ipynb #0584aa36
-LOSSES = {'whole index': ranking_loss, 'in batch': lambda s, r: in_batch_scores(s, r, masked=False), 'in batch, masked': in_batch_scores}  # name -> loss of scores and relevance
+LOSSES = {'whole index': ranking_loss, 'in batch': lambda s, r: in_batch_scores(s, r, masked=False), 'in batch, masked': in_batch_scores,
+          'ordinary training': ranking_loss}  # name -> loss of scores and relevance; the last without `IndexRefresh`
 
 def index_staleness(
     data: RankingData,  # documents, queries, relevance
@@ -349,7 +350,7 @@ def index_staleness(
     def run(head, loss, share, seed):
         learn, refresh = ranking_learner(made(), head, shared=head != 'plain', bs=bs, seed=seed), IndexRefresh(share)
         learn.loss_func = LOSSES[loss]
-        _fit(learn, steps, lr, [refresh] if share < 1 else [])
+        _fit(learn, steps, lr, [] if loss == 'ordinary training' else [refresh])
         return dict(staleness=float(np.mean(refresh.staleness)) if share < 1 else 0.) | _measured(made(), learn.model.cpu(), split)
     settings = [('whole index', s) for s in shares] + [(loss, 1) for loss in list(LOSSES)[1:]]
     return run_sweep('staleness', [dict(head=h, loss=l, share=s, seed=seed) for h, (l, s), seed in product(heads, settings, range(seeds))], run, about, **kwargs)
