@@ -17,12 +17,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 from scipy import sparse
-from fastai.callback.core import Callback
+from fastai.callback.core import Callback, TrainEvalCallback
 from fastai.callback.schedule import fit_one_cycle  # patches `Learner`
 from fastai.data.core import DataLoaders
 from fastai.data.load import DataLoader
 from fastai.learner import Learner
 from fastai.torch_core import set_seed
+from fastcore.basics import patch
 
 # %% ../nbs/03_learners.ipynb #56d2ece4
 from .models import Encoder
@@ -90,11 +91,12 @@ class RankingModel(nn.Module):
         self.head, self.temperature, self.n_documents = head, temperature, int(owner.max()) + 1
         self.register_buffer('passages', passages, persistent=False)
         self.register_buffer('owner', owner, persistent=False)
-        self.stale, self.fresh = None, None  # set by `IndexRefresh`
 
-    def index(self) -> torch.Tensor:  # `(passages, dim)`, of length one
-        "All passages through the head as it is now."
-        return F.normalize(self.head.document(self.passages), dim=1)
+    def index(self,
+        rows: torch.Tensor|None = None,  # of which passages; all by default
+    ) -> torch.Tensor:  # `(passages, dim)`, of length one
+        "Passages through the head as it is now."
+        return F.normalize(self.head.document(self.passages if rows is None else self.passages[rows]), dim=1)
 
     def cosine(self,
         queries: torch.Tensor,  # vectors `(queries, dim)`
@@ -106,16 +108,10 @@ class RankingModel(nn.Module):
 
     def forward(self,
         queries: torch.Tensor,  # vectors `(queries, dim)`
+        index: torch.Tensor|None = None,  # as in `cosine`
     ) -> torch.Tensor:  # scores `(queries, documents)`
         "Cosines over the temperature."
-        return self.cosine(queries, self._training_index() if self.training and self.fresh is not None else None) / self.temperature
-
-    def _training_index(self) -> torch.Tensor:
-        "The stale index with its fresh rows made anew; gradients flow through the fresh rows only."
-        if not len(self.fresh): return self.stale
-        index = self.stale.index_copy(0, self.fresh, F.normalize(self.head.document(self.passages[self.fresh]), dim=1))
-        self.stale = index.detach()
-        return index
+        return self.cosine(queries, index) / self.temperature
 
 # %% ../nbs/03_learners.ipynb #0aa39671
 def check_trainable(
@@ -223,7 +219,9 @@ def fit_fusion(
 
 # %% ../nbs/03_learners.ipynb #a9870bfb
 class IndexRefresh(Callback):
-    "Makes only a share of the document index anew in each training step, in a random order without repetition."
+    "Makes only a share of the document index anew in each training step, in a random order without repetition; the head of the documents is in evaluation mode."
+    order = TrainEvalCallback.order + 1  # after fastai has put the whole model in training mode
+
     def __init__(self,
         share: float,  # passages made anew in each step, from 0 (never) to 1 (all of them)
         seed: int = 0,  # seed of the order
@@ -235,21 +233,38 @@ class IndexRefresh(Callback):
     def before_fit(self):
         "Start from an index that is fresh throughout."
         self.generator, self.queue = torch.Generator().manual_seed(self.seed), torch.empty(0, dtype=torch.long)
-        with torch.no_grad(): self.model.stale = self.model.index()
-        self.staleness.clear()
+        self.stale, self.staleness = self._exact(), []
+
+    def before_train(self):
+        "Rows of different steps are comparable in evaluation mode only."
+        self.model.head.document.eval()
 
     def before_batch(self):
-        "Choose the passages that this step makes anew."
+        "Score the batch against the index with the rows of this step made anew; gradients flow through these only."
         if not self.training: return
-        n = len(self.model.passages)
-        if len(self.queue) < (k := round(self.share*n)): self.queue = torch.cat([self.queue, torch.randperm(n, generator=self.generator)])
-        rows, self.queue = self.queue[:k].unique(), self.queue[k:]
-        self.model.fresh = rows.to(self.model.passages.device)
+        rows = self._rows(len(self.stale)).to(self.stale.device)
+        index = self.stale.index_copy(0, rows, self.model.index(rows)) if len(rows) else self.stale
+        self.learn.xb, self.stale = (*self.xb, index), index.detach()
 
     def after_train(self):
         "Measure how far the index has fallen behind."
-        with torch.no_grad(): self.staleness.append(float(1 - (self.model.stale*self.model.index()).sum(1).mean()))
+        self.staleness.append(float(1 - (self.stale*self._exact()).sum(1).mean()))
 
     def after_fit(self):
-        "Leave the model exact."
-        self.model.stale = self.model.fresh = None
+        "Free the memory of the index."
+        self.stale = None
+
+# %% ../nbs/03_learners.ipynb #a060a7d4
+@patch
+def _rows(self: IndexRefresh, n: int) -> torch.Tensor:
+    "The passages whose turn it is."
+    k = max(1, round(self.share*n)) if self.share else 0
+    if len(self.queue) < k: self.queue = torch.cat([self.queue, torch.randperm(n, generator=self.generator)])
+    rows, self.queue = self.queue[:k].unique(), self.queue[k:]
+    return rows
+
+@patch
+def _exact(self: IndexRefresh) -> torch.Tensor:
+    "The index as it would be if all of it were made now."
+    self.model.head.document.eval()
+    with torch.no_grad(): return self.model.index()
