@@ -108,9 +108,7 @@ class KeepBest(TrackerCallback):
 
     def before_fit(self):
         "Forget the best epoch of an earlier fit; raise `ValueError` when nothing of that name is recorded."
-        names = list(self.recorder.metric_names[1:])
-        if self.monitor not in names:
-            raise ValueError(f"KeepBest watches {self.monitor!r}, which is not recorded; what is recorded is {', '.join(names)}")
+        self._check_monitor()
         super().before_fit()
         self.best_epoch, self.state, self.untrained, self.finite, self.seen = -1, None, None, False, 0
         self.trained = self.model  # fastai takes the Learner from a callback after Ctrl-C, and `restore` needs it
@@ -118,13 +116,7 @@ class KeepBest(TrackerCallback):
     def before_epoch(self):
         "Measure the validation split before the first epoch; neither table of epochs nor random numbers notice."
         if self.seen or self.untrained is not None: return
-        log, random = self.recorder.log, get_random_states()
-        self.recorder.log = log[:0]
-        self.learn._do_epoch_validate()
-        names = [n for n in self.recorder.metric_names if n != 'time']
-        value = dict(zip(reversed(names), reversed(self.recorder.log))).get(self.monitor)  # what a validation adds stands last
-        set_random_states(**random)
-        self.recorder.log, self.untrained = log, math.nan if value is None else float(value)
+        self.untrained = self._measured()
         if self.comp(self.untrained, self.best): self.best, self.state = self.untrained, self._moving()
 
     def before_train(self):
@@ -161,6 +153,24 @@ def _moving(self: KeepBest) -> dict[str, torch.Tensor]:
     buffers = [(n, t) for n, t in self.model.named_buffers() if n in kept]
     trained = [(n, p) for n, p in self.model.named_parameters() if p.requires_grad]
     return {n: t.detach().clone() for n, t in [*trained, *buffers]}
+
+@patch
+def _measured(self: KeepBest) -> float:
+    "What is watched, on the validation split and with the weights as they are; NaN where that is not measured there."
+    log, random = self.recorder.log, get_random_states()
+    self.recorder.log = log[:0]
+    self.learn._do_epoch_validate()
+    names = [n for n in self.recorder.metric_names if n != 'time']
+    value = dict(zip(reversed(names), reversed(self.recorder.log))).get(self.monitor)  # what a validation adds stands last
+    set_random_states(**random)
+    self.recorder.log = log
+    return math.nan if value is None else float(value)
+
+@patch
+def _check_monitor(self: KeepBest) -> None:
+    names = list(self.recorder.metric_names[1:])
+    if self.monitor not in names:
+        raise ValueError(f"KeepBest watches {self.monitor!r}, which is not recorded; what is recorded is {', '.join(names)}")
 
 # %% ../nbs/02b_callbacks.ipynb #dc0b9269
 def epochs_for(
