@@ -17,6 +17,7 @@ import shutil
 import signal
 import socket
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -258,7 +259,7 @@ def train(
     data: Data,
     out: Out,
     backbone: Backbone = 'minilm',
-    documents: Annotated[str, _option('How long documents are cut: truncate, select or windows.', default=True)] = 'windows',
+    documents: Annotated[str, _option('How documents are cut: truncate, select or windows.', default=True)] = 'windows',
     size: Annotated[int|None, _option('Words in a passage.', min=1)] = None,
     pooling: Annotated[str, typer.Option(help='cls, mean, max or pooler.')] = 'mean',
     max_tokens: Annotated[int, typer.Option(min=3, help='Longest passage and query in tokens.')] = 256,
@@ -280,7 +281,8 @@ def train(
                    query_type=query_type, group=group, split=split)
     found = _read(data, columns)
     ranker = _train(found, out, backbone, columns, documents=documents, size=size, pooling=pooling,
-                    max_tokens=max_tokens, head=head, shared=shared, lexical=lexical, epochs=epochs, lr=lr, bs=bs, seed=seed)
+                    max_tokens=max_tokens, head=head, shared=shared, lexical=lexical,
+                    epochs=epochs, lr=lr, bs=bs, seed=seed)
     if (found.queries.split == 'test').any(): _table(ranker, found)
 
 # %% ../nbs/04b_cli.ipynb #5a64a038
@@ -338,7 +340,8 @@ def classify(
         'or a data set of the Hub.')],
     out: Annotated[Path, typer.Option(callback=_home, help='Folder to save the classifier to.')],
     backbone: Backbone = 'minilm',
-    freeze: Annotated[str, _option('backbone, none, or a number of layers: -2 trains the last two.', default=True)] = 'backbone',
+    freeze: Annotated[str, _option(
+        'backbone, none, or a number of layers: -2 trains the last two.', default=True)] = 'backbone',
     pooling: Annotated[str, typer.Option(help='cls, mean, max or pooler.')] = 'mean',
     max_tokens: Annotated[int, typer.Option(min=3, help='Longest text in tokens.')] = 128,
     keep: Annotated[str, typer.Option(help='Part of a longer text that stays: start or end.')] = 'start',
@@ -510,7 +513,8 @@ def _signals() -> Iterator[None]:
     def end(number, frame):
         signal.signal(number, signal.SIG_IGN)  # once: what is being put in order is not disturbed
         raise SystemExit(128 + number)
-    numbers = [getattr(signal, n) for n in ('SIGTERM', 'SIGHUP') if hasattr(signal, n)]
+    here = threading.current_thread() is threading.main_thread()  # only there may handlers be set
+    numbers = [getattr(signal, n) for n in ('SIGTERM', 'SIGHUP') if here and hasattr(signal, n)]
     before = {n: signal.signal(n, end) for n in numbers if signal.getsignal(n) == signal.SIG_DFL}  # not under nohup
     try: yield
     finally:
