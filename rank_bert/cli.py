@@ -15,7 +15,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import sys
 import threading
 import warnings
@@ -147,46 +146,19 @@ def _describe(data) -> None:
         if data.notes.get(note): _say(f'  {data.notes[note]:,} {words}')
 
 # %% ../nbs/04b_cli.ipynb #2f9a6c58
-def _temporary(path: Path) -> Path:
-    "The name of a file that is not yet whole: the machine and the process that write it."
-    return path.with_name(f'.rank_bert-{socket.gethostname()[:60]}-{os.getpid()}.tmp')
+def _check_place(folder: Path) -> None:
+    "Raise `OSError` before the work where nothing can be written to a folder."
+    from rank_bert.core import check_file
+    folder.mkdir(parents=True, exist_ok=True)
+    check_file(folder/'x')
 
-def _sweep(folder: Path) -> None:
-    "Remove what commands of this machine that are no more left unfinished."
-    for path in folder.glob(f'.rank_bert-{socket.gethostname()[:60]}-*.tmp'):
-        try: os.kill(int(path.stem.rpartition('-')[2]), 0)
-        except ProcessLookupError: path.unlink(missing_ok=True)
-        except PermissionError: continue  # somebody else's, and alive
-
-def _out_file(
-    path: Path,  # as asked for
-    *inputs: Path,  # files that are read
-) -> Path:  # the real one
-    "Where a file will be written, once that has been tried; raises `OSError` and `ValueError` before the work."
-    path = path.resolve()
-    for source in inputs:
-        if path.exists() and source.exists() and path.samefile(source):
-            raise ValueError(f'--out {str(path)!r} is the file that is read: name another')
-    if path.exists() and not path.is_file(): raise ValueError(f'--out {str(path)!r} is no file: name a file')
-    if not path.parent.is_dir():
-        raise ValueError(f'there is no folder {str(path.parent)!r}: make it, or name another --out')
-    if path.exists() and not os.access(path, os.W_OK):
-        raise ValueError(f'{str(path)!r} may not be written: name another --out')
-    _sweep(path.parent)
+def _write(path: Path, write: Callable, kept: str) -> None:
+    "Write a file, whole or not at all; the error says what is kept of the work."
+    from rank_bert.core import new_file
     try:
-        _temporary(path).touch()
-        _temporary(path).unlink()
-    except OSError as e: raise OSError(e.errno, f'cannot write {str(path)!r}: {e.strerror}. Name another --out') from e
-    return path
-
-@contextmanager
-def _new_file(path: Path) -> Iterator[Path]:
-    "A file beside `path` to write to, which takes its place when all went well."
-    temporary = _temporary(path)
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally: temporary.unlink(missing_ok=True)
+        with new_file(path) as new: write(new)
+    except (OSError, ValueError) as e:
+        raise ValueError(f'{_sentence(e)}. {kept}: the same command with another --out writes them at once') from e
 
 # %% ../nbs/04b_cli.ipynb #91633fc4
 def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
@@ -429,26 +401,27 @@ def encode(
     keep: Annotated[str, typer.Option(help='Part of a longer text that stays: start or end.')] = 'start',
 ):
     "Write the vectors of texts, through the feature store."
+    from rank_bert.core import check_file
     from rank_bert.data import read_lines
     from rank_bert.models import get_encoder
-    path = _out_file(out, texts)
+    path = check_file(out, [texts])
     lines, encoder = read_lines(texts), get_encoder(backbone)
     needed, free = 4*len(lines)*encoder.dim, shutil.disk_usage(path.parent).free
     if needed > free:
         raise ValueError(f'{str(path)!r} needs {needed/1e6:.0f} MB, and {free/1e6:.0f} MB are free: name another --out')
     vectors = _store().encode(lines, encoder, pooling=pooling, max_tokens=max_tokens, keep=keep).tensor()
-    _write_vectors(vectors, path)
+    _write(path, lambda new: _write_vectors(vectors, new), 'The vectors are kept in the store')
     _say(f'{len(lines):,} vectors of {vectors.shape[1]} dimensions in {out}')
 
 def _write_vectors(vectors, path: Path) -> None:
-    "Write a safetensors file, whole or not at all."
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-    try:
-        with _new_file(path) as new: save_file(dict(vectors=vectors), new)
-    except (SafetensorError, OSError) as e:
-        raise ValueError(f'cannot write {str(path)!r} ({e}). The vectors are kept in the store: '
-                         'the same command with another --out writes them at once') from e
+    "Write a safetensors file piece by piece: one of the size of memory has no room for a copy."
+    import json
+    content = memoryview(vectors.contiguous().numpy()).cast('B')
+    about = dict(dtype='F32', shape=list(vectors.shape), data_offsets=[0, len(content)])
+    header = json.dumps(dict(vectors=about)).encode()
+    header += b' '*(-len(header) % 8)
+    with open(path, 'wb') as f:
+        for part in (len(header).to_bytes(8, 'little'), header, content): f.write(part)
 
 # %% ../nbs/04b_cli.ipynb #738f2adc
 @app.command()
@@ -467,31 +440,20 @@ def experiment(
     tensorboard: Annotated[Path|None, _option('Folder to log the runs to for TensorBoard.', callback=_home)] = None,
 ):
     "Answer one of the project's questions with runs, and print the table."
+    from rank_bert.core import check_file
     from rank_bert.sweeps import EXPERIMENTS, experiment as run
     if name not in EXPERIMENTS:
         raise ValueError(f"unknown experiment {name!r}; the experiments are {', '.join(EXPERIMENTS)}")
-    path = out and _out_file(out, Path(data or os.devnull))
+    path = out and check_file(out, [] if data is None else [data])
     for place in filter(None, (folder, tensorboard)): _check_place(place)
     _say(EXPERIMENTS[name])
     ranked = None if data is None else _read(data, dict(group=group))
     runs, table = run(name, full, ranked, backbone, seeds, folder=folder, tensorboard=tensorboard)
-    if path: _write_runs(runs, path)
+    if path:
+        table_of_runs = runs.drop(columns='per_query', errors='ignore')
+        _write(path, lambda new: table_of_runs.to_csv(new, index=False), 'The runs are kept')
     _show(table.to_string(index=False, float_format='{:.3f}'.format))
     if path: _say(f'{len(runs)} runs in {out}')
-
-def _check_place(folder: Path) -> None:
-    "Raise `OSError` before the work where nothing can be written to a folder."
-    folder.mkdir(parents=True, exist_ok=True)
-    _temporary(folder/'x').touch()
-    _temporary(folder/'x').unlink()
-
-def _write_runs(runs, path: Path) -> None:
-    "Write the table of runs as CSV, whole or not at all."
-    try:
-        with _new_file(path) as new: runs.drop(columns='per_query', errors='ignore').to_csv(new, index=False)
-    except OSError as e:
-        raise ValueError(f'cannot write {str(path)!r}: {e.strerror}. The runs are kept: '
-                         'the same command with another --out writes them at once') from e
 
 # %% ../nbs/04b_cli.ipynb #6d15e0b9
 _ENDED = {130: 'interrupted', 143: 'ended by SIGTERM', 129: 'the terminal was closed'}  # exit code -> what happened
