@@ -104,7 +104,7 @@ class KeepBest(TrackerCallback):
         patience: int|None = None,  # epochs without improvement before stopping; never by default
     ):
         super().__init__(monitor=monitor)
-        self.patience = patience
+        self.patience, self.state = patience, None
 
     def before_fit(self):
         "Forget the best epoch of an earlier fit; raise `ValueError` when nothing of that name is recorded."
@@ -125,25 +125,25 @@ class KeepBest(TrackerCallback):
 
     def after_epoch(self):
         "Keep the weights of a new best epoch; stop when there was none for too long."
-        super().after_epoch()
-        self.seen, self.finite = self.seen + 1, self.finite or math.isfinite(self.recorder.values[-1][self.idx])
+        healthy = math.isfinite(self._value(self.recorder.values[-1]))
+        self.seen, self.finite, self.new_best = self.seen + 1, self.finite or healthy, False
+        if healthy: super().after_epoch()
         if self.new_best: self.best_epoch, self.state = self.epoch, self._moving()
         elif self.patience is not None and self.epoch - self.best_epoch >= self.patience: raise CancelFitException
 
     def after_fit(self):
         "Put the best weights back; raise `ValueError` when the value was not a number in any epoch."
         self.restore()
-        if not self.finite and self.seen and self.run:
-            raise ValueError(f"{self.monitor} was not a finite number in any epoch: the training has diverged, or there is "
-                             "nothing to measure. Try a smaller learning rate")
+        if not self.finite and self.seen and self.run: self._refuse()
 
 # %% ../nbs/02b_callbacks.ipynb #67876390
 @patch
 def restore(self: KeepBest) -> None:
     "Put the best weights so far back: after an interrupted fit, too. What has not changed is not written to."
+    if self.state is None: return
     now = dict(self.trained.named_parameters()) | dict(self.trained.named_buffers())
     with torch.no_grad():
-        for name, value in (self.state or {}).items():
+        for name, value in self.state.items():
             if not torch.equal(now[name], value): now[name].copy_(value)
 
 @patch
@@ -155,16 +155,29 @@ def _moving(self: KeepBest) -> dict[str, torch.Tensor]:
     return {n: t.detach().clone() for n, t in [*trained, *buffers]}
 
 @patch
+def _refuse(self: KeepBest) -> None:
+    raise ValueError(f"{self.monitor} was not a finite number in any epoch: the training has diverged, or there is "
+                     "nothing to measure. Try a smaller learning rate")
+
+# %% ../nbs/02b_callbacks.ipynb #33fbe0af
+@patch
 def _measured(self: KeepBest) -> float:
     "What is watched, on the validation split and with the weights as they are; NaN where that is not measured there."
     log, random = self.recorder.log, get_random_states()
     self.recorder.log = log[:0]
     self.learn._do_epoch_validate()
-    names = [n for n in self.recorder.metric_names if n != 'time']
-    value = dict(zip(reversed(names), reversed(self.recorder.log))).get(self.monitor)  # what a validation adds stands last
+    value = self._value(self.recorder.log)
     set_random_states(**random)
     self.recorder.log = log
-    return math.nan if value is None else float(value)
+    return value
+
+@patch
+def _value(self: KeepBest, values: list) -> float:
+    "What is watched among recorded values; NaN where it is not there, and where the validation loss is no number."
+    names = [n for n in self.recorder.metric_names if n != 'time']
+    found = dict(zip(reversed(names), reversed(values)))  # of the untrained weights there are the last ones only
+    value = found.get(self.monitor)
+    return float(value) if value is not None and math.isfinite(found.get('valid_loss', 0.)) else math.nan
 
 @patch
 def _check_monitor(self: KeepBest) -> None:
