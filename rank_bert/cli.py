@@ -6,8 +6,8 @@ Docs: https://rank-bert.github.io/rank_bert/cli.html.md"""
 
 # %% auto #0
 __all__ = ['app', 'Data', 'DocId', 'DocText', 'Title', 'QueryId', 'QueryText', 'QueryType', 'Group', 'Split', 'Folder', 'Out',
-           'Json', 'Mode', 'Backbone', 'Seed', 'Rate', 'SAMPLES', 'demo', 'train', 'evaluate', 'search', 'classify',
-           'predict', 'encode', 'experiment', 'main']
+           'Json', 'Mode', 'Backbone', 'Seed', 'Rate', 'Text', 'Pair', 'Label', 'RowGroup', 'Labels', 'Kind', 'SAMPLES',
+           'demo', 'train', 'evaluate', 'search', 'classify', 'predict', 'encode', 'experiment', 'main']
 
 # %% ../nbs/04b_cli.ipynb #f9b21398
 import math
@@ -77,6 +77,16 @@ def _options(
     version: Annotated[bool, typer.Option('--version', callback=_version, is_eager=True,
                                           help='Show the version and exit.')] = False,
 ): pass
+
+# %% ../nbs/04b_cli.ipynb #b61d9f07
+Text = Annotated[str|None, _option('Column that holds the text.', 'Columns')]
+Pair = Annotated[str|None, _option('Column that holds a second text.', 'Columns')]
+Label = Annotated[str|None, _option('Column that holds the label, the labels or the score.', 'Columns')]
+RowGroup = Annotated[str|None, _option(
+    'Column by which to split: rows of one user, document or dialogue stay together.', 'Columns')]
+Labels = Annotated[list[str]|None, _option(
+    'A name, in the order of the numbers of the file; as often as there are labels.')]
+Kind = Annotated[str|None, _option('class, multilabel or score; told from the first label by default.')]
 
 # %% ../nbs/04b_cli.ipynb #9e9764de
 def _plain(text: str) -> str:
@@ -160,6 +170,12 @@ def _write(path: Path, write: Callable, kept: str) -> None:
     except (OSError, ValueError) as e:
         raise ValueError(f'{_sentence(e)}. {kept}: the same command with another --out writes them at once') from e
 
+# %% ../nbs/04b_cli.ipynb #9c4b7d20
+def _which(best: int, epochs: int, value: str) -> str:
+    "Which weights are kept after a training; `best` is -1 for those before it."
+    if best < 0: return f'no epoch of {epochs} was better than the start ({value}), which is kept'
+    return f'epoch {best + 1} of {epochs} was best on the validation part ({value}) and is kept'
+
 # %% ../nbs/04b_cli.ipynb #91633fc4
 def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
     "Train a ranker, say how it went, and save it, with the columns that its data was read by."
@@ -167,8 +183,7 @@ def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
     ranker = train_ranker(data, backbone, store=_store(), **kwargs)
     about = ranker.about
     heads = 'one head for both' if about['shared'] else 'one head for queries, one for documents'
-    _say(f"trained {heads}; epoch {about['best_epoch'] + 1} of {about['epochs']} was best on the validation queries "
-         f"(MRR {about['valid_mrr']:.3f}) and is kept")
+    _say(f"trained {heads}; " + _which(about['best_epoch'], about['epochs'], f"MRR {about['valid_mrr']:.3f}"))
     about['columns'] = columns
     ranker.save(out)
     _say(f'saved to {out}')
@@ -214,7 +229,7 @@ def demo(
 ):
     "Rank the docstrings of Python's standard library: encode, train, measure, save, ask."
     from rank_bert.data import builtin_corpus
-    from rank_bert.search import check_folder
+    from rank_bert.core import check_folder
     out = check_folder(out, 'ranker.json')
     data = builtin_corpus(documents)
     _describe(data)
@@ -247,7 +262,7 @@ def train(
     query_text: QueryText = None, query_type: QueryType = None, group: Group = None, split: Split = None,
 ):
     "Train a ranker on your documents and queries, and measure it on held-out ones."
-    from rank_bert.search import check_folder
+    from rank_bert.core import check_folder
     out = check_folder(out, 'ranker.json')
     columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
                    query_type=query_type, group=group, split=split)
@@ -292,18 +307,6 @@ def search(
     if as_json: _print_json(ranker.search(query, k, mode))
     else: _answers(ranker, query, k, mode)
 
-# %% ../nbs/04b_cli.ipynb #9c4b7d20
-def _fit(learn, freeze: str, epochs: int|None, lr: float|None) -> None:
-    "Train a classifier, and say which epoch is kept."
-    from rank_bert.callbacks import KeepBest
-    from rank_bert.features import progress_bar
-    from rank_bert.search import _Tick
-    best, (usual, rate) = KeepBest(), (10, 3e-3) if freeze == 'backbone' else (2, 2e-4)
-    epochs, lr = usual if epochs is None else epochs, rate if lr is None else lr
-    with learn.no_bar(), learn.no_logging(), progress_bar(epochs, 'training', unit='epochs') as bar:
-        learn.fit_one_cycle(epochs, lr, cbs=[best, _Tick(bar)])
-    _say(f'epoch {best.best_epoch + 1} of {epochs} had the lowest validation loss ({best.best:.3f}) and is kept')
-
 # %% ../nbs/04b_cli.ipynb #f06ac6a1
 @app.command()
 def classify(
@@ -317,23 +320,17 @@ def classify(
     pooling: Annotated[str, typer.Option(help='cls, mean, max or pooler.')] = 'mean',
     max_tokens: Annotated[int, typer.Option(min=3, help='Longest text in tokens.')] = 128,
     keep: Annotated[str, typer.Option(help='Part of a longer text that stays: start or end.')] = 'start',
-    epochs: Annotated[int|None, _option('Epochs of training; 10 for a frozen backbone, else 2.', min=1)] = None,
+    epochs: Annotated[int|None, _option('Epochs of training; by default as many as make enough steps.', min=1)] = None,
     lr: Rate = None,
     bs: Annotated[int, typer.Option(min=1, help='Texts a batch.')] = 32,
     seed: Seed = 0,
-    text: Annotated[str|None, _option('Column that holds the text.', 'Columns')] = None,
-    pair: Annotated[str|None, _option('Column that holds a second text.', 'Columns')] = None,
-    label: Annotated[str|None, _option('Column that holds the label, the labels or the score.', 'Columns')] = None,
-    group: Annotated[str|None, _option(
-        'Column by which to split: rows of one user, document or dialogue stay together.', 'Columns')] = None,
-    split: Split = None,
-    labels: Annotated[list[str]|None, _option('A name, in the order of the numbers of the file; as often as there are '
-                                              'labels.')] = None,
-    kind: Annotated[str|None, _option('class, multilabel or score; told from the first label by default.')] = None,
+    text: Text = None, pair: Pair = None, label: Label = None, group: RowGroup = None, split: Split = None,
+    labels: Labels = None, kind: Kind = None,
 ):
     "Train a classifier on your texts and labels, and measure it on held-out ones."
     from rank_bert.classifiers import classifier_learner, evaluate_classifier
-    from rank_bert.search import check_folder
+    from rank_bert.core import check_folder
+    from rank_bert.tasks import fit_task
     from rank_bert.texts import read_texts
     out = check_folder(out, 'classifier.json')
     found = _found(read_texts, data, text=text, pair=pair, label=label, group=group, split=split, labels=labels or None,
@@ -342,7 +339,8 @@ def classify(
     _hints(found)
     learn = classifier_learner(found, backbone, _depth(freeze), pooling=pooling, max_tokens=max_tokens, keep=keep,
                                bs=bs, seed=seed, store=_store())
-    _fit(learn, freeze, epochs, lr)
+    fit = fit_task(learn, epochs, lr)
+    _say(_which(fit['best_epoch'], fit['epochs'], f"loss {fit['best']:.3f}"))
     learn.classifier().save(out)
     _say(f'saved to {out}')
     if len(found.part('test')):
