@@ -25,7 +25,7 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache, lru_cache, partial
-from itertools import product
+from itertools import permutations, product
 from pathlib import Path
 from types import CodeType, FunctionType
 
@@ -33,6 +33,7 @@ from types import CodeType, FunctionType
 import numpy as np
 import pandas as pd
 import torch
+from scipy import stats
 from torch import nn
 from torch.nn import functional as F
 from fastai.learner import Learner
@@ -344,7 +345,7 @@ def index_staleness(
 ) -> pd.DataFrame:  # a row a run: head, loss, share, seed, staleness, metrics of all queries, accuracy by type, per_query, seconds
     "What it costs a ranker when its index is made anew only in part, or when it has only its batch."
     check_trainable(data)
-    encoder = get_encoder(encoder) if isinstance(encoder, str) else encoder
+    encoder = encoder if isinstance(encoder, Encoder) else get_encoder(encoder)
     about = dict(data=data_hash(data), encoder=encoder_hash(encoder), steps=steps, lr=lr, bs=bs, split=split, features=features or {})
     made = cache(lambda: ranking_features(data, encoder, lexical=False, store=store or FeatureStore(), **features or {}))
     def run(head, loss, share, seed):
@@ -423,7 +424,7 @@ def barlow_ablation(
     "Rankers with and without Barlow Twins, by what a batch holds, pooling, labels and way of joining; BM25 and plain cosine beside them."
     check_trainable(data)
     if pairs not in ('all', 'labelled'): raise ValueError(f"pairs is {pairs!r}; it can be 'all' or 'labelled'")
-    encoder, how = get_encoder(encoder) if isinstance(encoder, str) else encoder, dict(documents='truncate') | (features or {})
+    encoder, how = encoder if isinstance(encoder, Encoder) else get_encoder(encoder), dict(documents='truncate') | (features or {})
     about = dict(data=data_hash(data), encoder=encoder_hash(encoder), epochs=epochs, pre_lr=pre_lr, steps=steps, lr=lr, bs=bs, split=split, features=how)
     made = cache(lambda pooling: ranking_features(data, encoder, pooling=pooling, lexical=False, store=store or FeatureStore(), **how))
     pre = lru_cache(max(4, len(labelled)))(lambda pooling, batches, side, labelled, seed: _pretrained(made(pooling), batches, side, labelled, seed, epochs, pre_lr))
@@ -482,8 +483,8 @@ def rank_correlation(
     family: str|None = 'family',  # column: which settings are alike; `None` for all together only
     n: int = 2000,  # bootstrap draws
     seed: int = 0,  # of the draws
-) -> pd.DataFrame:  # family, measure, settings, spearman, low, high
-    "Spearman's correlation of ranks of matrices with the rank of the right document, over settings, with a bootstrap interval."
+) -> pd.DataFrame:  # family, measure, settings, spearman, low, high (of ten settings and more), p
+    "Spearman's correlation of ranks of matrices with the rank of the right document, over settings, with a bootstrap interval and a permutation test."
     missing = [c for c in (*measures, gain, *([family] if family else [])) if c not in table]
     if missing: raise ValueError(f"the table has no column {missing[0]!r}; it has {', '.join(map(str, table.columns))}")
     if len(table) < 4: raise ValueError(f"{len(table)} settings: a correlation needs at least 4")
@@ -494,10 +495,18 @@ def rank_correlation(
         for measure in measures:
             x, y = part[measure].to_numpy(float), part[gain].to_numpy(float)
             def of(p): return spearman(x[p], y[p]) if len(part) >= 4 and np.ptp(x[p]) > 0 and np.ptp(y[p]) > 0 else np.nan  # equal values have no order
-            found = [f for f in map(of, picks) if np.isfinite(f)]
+            found = [f for f in map(of, picks) if np.isfinite(f)] if len(part) >= 10 else []
             low, high = np.quantile(found, [.025, .975]) if found else (np.nan, np.nan)
-            rows.append(dict(family=name, measure=measure, settings=len(part), spearman=of(slice(None)), low=low, high=high))
+            rows.append(dict(family=name, measure=measure, settings=len(part), spearman=(rho := of(slice(None))), low=low, high=high, p=_order_p(x, y, rho, n, seed)))
     return pd.DataFrame(rows)
+
+def _order_p(x: np.ndarray, y: np.ndarray, rho: float, n: int, seed: int) -> float:
+    "The share of orders of `y`, all of them up to seven points, with as strong a correlation."
+    if not np.isfinite(rho): return np.nan
+    x, y, rng = stats.rankdata(x), stats.rankdata(y), np.random.default_rng(seed)
+    orders = np.array(list(permutations(y))) if len(y) < 8 else np.array([y, *(rng.permutation(y) for _ in range(n))])
+    found = (orders - y.mean()) @ (x - x.mean())/(len(x)*x.std()*y.std())
+    return float((np.abs(found) >= abs(rho) - 1e-9).mean())
 
 # %% ../nbs/04a_sweeps.ipynb #b5fa47d0
 def rank_plot(
@@ -577,7 +586,7 @@ def low_rank_cost(
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     tensorboard: str|Path|None = None,  # folder to log each cell to; nowhere by default
     **kwargs,  # arguments of `task_learner`, e.g. `max_tokens`, `bs`, `pooling`, `mixed`
-) -> pd.DataFrame:  # a row a run: task, encoder, method, fraction, seed, whole, at_once, again (accuracies), weights, full_weights, rank, ms, full_ms, per_query (a row a text)
+) -> pd.DataFrame:  # a row a run: task, encoder, method, fraction, seed, whole, at_once, again (accuracies), weights, full_weights, rank, ms, full_ms, per_query (a row a text, with the number of its group)
     "Accuracy, size and time of fine-tuned encoders held to fewer parameters, at once and after training again."
     unknown = [m for m in methods if m not in (*LOW_RANK, 'lora')]
     if unknown: raise ValueError(f"unknown method {unknown[0]!r}; the methods are {', '.join(LOW_RANK)}, lora")
@@ -597,7 +606,8 @@ def low_rank_cost(
             learn = _again(tasks[task], base, head, seed, kwargs)
             found, ms = _held_run(learn, method, fraction, retrain, lr, split, layers), _ms_of(learn.model.encoder)
         answers = pd.DataFrame(dict(whole=whole, at_once=found.pop('at_once'), again=found.pop('again')))
-        return dict(answers.mean()) | found | dict(ms=ms, full_ms=full_ms, per_query=answers)
+        groups = pd.factorize(tasks[task].part(split).rows.group)[0]
+        return dict(answers.mean()) | found | dict(ms=ms, full_ms=full_ms, per_query=answers.assign(group=groups))
     cells = [dict(task=t, encoder=e, seed=s, method=m, fraction=f) for t, e, s, m, f in product(tasks, encoders, range(seeds), methods, fractions)]
     return run_sweep('low-rank', cells, run, about, folder, progress, tensorboard)
 
@@ -608,11 +618,12 @@ def low_rank_table(
 ) -> pd.DataFrame:  # columns of `by`, whole, at_once, again, lost, low, high (what is lost after training again, with its interval), spread, share (of the weights), faster
     "Settings of a low-rank sweep: accuracies, what the cut costs, and what it saves."
     if 'per_query' not in tidy: raise ValueError("the table has no per_query: pass the table of low_rank_cost, whole")
+    if any('group' not in p for p in tidy.per_query): raise ValueError("per_query has no group: run low_rank_cost again")
     rows = []
     for key, part in tidy.groupby(list(by), sort=False):
-        mean = sum(p.to_numpy(float) for p in part.per_query)/len(part)
-        whole, at_once, again = mean.T
-        low, high = bootstrap_interval(whole - again)
+        if part.task.nunique() > 1: raise ValueError(f"a setting holds {part.task.nunique()} tasks, whose texts are others: name 'task' in by")
+        whole, at_once, again = (sum(p[name].to_numpy(float) for p in part.per_query)/len(part) for name in ('whole', 'at_once', 'again'))
+        low, high = bootstrap_interval(whole - again, part.per_query.iloc[0]['group'])
         rows.append(dict(zip(by, key)) | dict(whole=whole.mean(), at_once=at_once.mean(), again=again.mean(), lost=(whole - again).mean(), low=low, high=high, spread=(part.whole - part.again).std(),
                                               share=(part.weights/part.full_weights).mean(), faster=(part.full_ms/part.ms).median()))
     return pd.DataFrame(rows)
@@ -674,7 +685,7 @@ def experiment(
     "Run one of the experiments, or what is not yet there of it."
     if name not in EXPERIMENTS: raise ValueError(f"unknown experiment {name!r}; the experiments are {', '.join(EXPERIMENTS)}")
     size = dict(_SIZES[full]['barlow' if name == 'ranks' else name]) | ({} if seeds is None else dict(seeds=seeds))
-    encoder = get_encoder(encoder) if isinstance(encoder, str) else encoder
+    encoder = encoder if isinstance(encoder, Encoder) else get_encoder(encoder)
     if name == 'low-rank':
         if data is not None: raise ValueError("low-rank is about labels of texts, and takes no data to rank")
         tidy = low_rank_cost(_tasks(full), {encoder.name: encoder}, **size, **kwargs)
