@@ -157,6 +157,8 @@ def _split_names(values, index):
 # %% ../nbs/00e_texts.ipynb #4d3b6882
 _needs = {'class': 'a name or a whole number', 'multilabel': 'a list of names or whole numbers', 'score': 'a finite number'}
 
+def _is_number(v): return isinstance(v, (int, float, np.number)) and not isinstance(v, bool)
+
 def _fits(v, kind):
     "Whether a label can be of the kind"
     if kind == 'multilabel': return isinstance(v, (list, tuple, set, np.ndarray)) and all(_fits(o, 'class') for o in v)
@@ -272,8 +274,6 @@ def _source(rows):
     return _Source(rows)
 
 # %% ../nbs/00e_texts.ipynb #de6b1d2f
-def _is_number(v): return isinstance(v, (int, float, np.number)) and not isinstance(v, bool)
-
 def _withheld(values, names, split):
     "For each label whether it is not published: -1, or in a whole split nothing else than -1 or no label"
     minus = [_is_number(v) and v == -1 for v in values]
@@ -317,7 +317,7 @@ def _leaks(data):
     "A hint at what given splits, or common second texts, have put on both sides"
     n, shared = data.notes['test_texts_in_train'], data.notes.get('test_pairs_with_a_text_in_train', 0)
     said = [f'{n:,} are in train word for word'] * bool(n) + [f'{shared:,} have a text that is in train'] * (shared > n)
-    return [f'of {len(data.part("test")):,} test rows ' + ', '.join(said)] * bool(said)
+    return [f"of {(data.rows.split == 'test').sum():,} test rows " + ', '.join(said)] * bool(said)
 
 def _unseen(data):
     "A hint at labels that no row of train has"
