@@ -702,7 +702,7 @@ def _header(text, sep):
     except csv.Error: return text.splitlines()[0].split(sep)
 
 def _separator(text, usual):
-    "What stands between the names of a table: the usual separator, or where that finds one name the one that finds most"
+    "What stands between the names of a table: the usual separator, or where that finds one the one that finds most"
     found = {s: len(_header(text, s)) for s in _separators}
     return usual if found[usual] > 1 else max(found, key=found.get)
 

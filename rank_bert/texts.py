@@ -89,11 +89,12 @@ def _parts(*columns):
     return connected_components(edges, directed=False)[1][:n]
 
 def _groups(texts, given=None, shortest=0, pairs=None, most=math.inf):
-    "Group of each row: rows that share a text, or a given group, are in one; not by texts of fewer words than `shortest`"
+    "Group of each row: those that share a text or a given group are in one; not by texts of few words, if given"
     keys, seconds = _keys(texts), _keys(pairs or [])
     if not len(keys) or given is None and not seconds: return keys
     first, times = keys, Counter(seconds)
-    if given is not None: first = [k if len(t.split()) >= shortest else f'{k} {i}' for i, (k, t) in enumerate(zip(keys, texts))]
+    if given is not None:
+        first = [k if len(t.split()) >= shortest else f'{k} {i}' for i, (k, t) in enumerate(zip(keys, texts))]
     columns = [first, [s if times[s] <= most else None for s in seconds],
                [('given', g) for g in given or ()]]
     part = _parts(*filter(None, columns))
@@ -122,7 +123,8 @@ def _paired(texts, pairs, given, shortest=0):
         if 2 * largest(groups) <= n: break
     common, count = times.most_common(1)[0]
     return groups, [f'second texts of more than {most:,} rows do not keep their rows together, for with them '
-                    f'{largest(whole):,} of {n:,} rows would be one group: {common!r} stands in {count:,} rows, and may be in several splits']
+                    f'{largest(whole):,} of {n:,} rows would be one group: {common!r} stands in '
+                    f'{count:,} rows, and may be in several splits']
 
 # %% ../nbs/00e_texts.ipynb #2b094648
 def _dealt(groups, joins=''):
