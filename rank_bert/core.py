@@ -99,7 +99,8 @@ def _real(
 ) -> Path:  # without links, `..` and `~`
     "The place that a path means; raises an `OSError` for a link that leads nowhere."
     if '\0' in str(path): raise ValueError(f"{str(path)!r} has a NUL character, which no path can have")
-    given = Path(path).expanduser()
+    try: given = Path(path).expanduser()
+    except RuntimeError as e: raise _error(errno.ENOENT, f"{str(path)!r} names a home folder that there is not") from e
     if os.path.islink(given) and not os.path.exists(given):
         text = f"{str(path)!r} is a link to {os.readlink(given)!r}, which is not there"
         raise _error(errno.ENOENT, f'{text}; remove the link, or name another place')
@@ -236,15 +237,14 @@ def _files(folder: Path) -> list[str]:
 
 def _check_own(place: Path, mark: str) -> None:
     "Raise `FileExistsError` for a folder that holds anything that is not listed in its mark."
-    found = [f for f in _files(place) if Path(f).name not in _SYSTEM_FILES]
-    if not found: return
-    if mark not in found:
+    if not (place/mark).is_file():
+        if all(p.name in _SYSTEM_FILES for p in place.iterdir()): return
         raise _error(errno.EEXIST, f"{str(place)!r} exists and holds something else; name a new folder")
     try: listed = set(json.loads((place/mark).read_text(encoding='utf-8'))['files'])
     except (ValueError, KeyError, TypeError, RecursionError) as e:
         text = f"{str(place/mark)!r} does not say which files are its own"
         raise _error(errno.EEXIST, f'{text}; remove the folder, or name a new one') from e
-    foreign = [f for f in found if f != mark and f not in listed]
+    foreign = [f for f in _files(place) if f not in listed and f != mark and Path(f).name not in _SYSTEM_FILES]
     if foreign:
         text = f"{str(place)!r} also holds {foreign[0]!r}, which replacing it would delete"
         raise _error(errno.EEXIST, f'{text}; move it away, or name a new folder')
@@ -312,7 +312,6 @@ def recover_folder(
     mark: str,  # its JSON file
 ) -> Path:  # the same, with `~` expanded
     "Put back a folder that a killed writer had set aside, and wait a moment for a living one."
-    folder = Path(folder).expanduser()
     place = _real(folder)
     for _ in range(100):
         if os.path.lexists(place) or not os.path.isdir(place.parent): break
@@ -323,7 +322,7 @@ def recover_folder(
         with suppress(FileNotFoundError, FileExistsError, PermissionError):
             if left: os.rename(max(left, key=os.path.getmtime), place)
         time.sleep(.02)
-    return folder
+    return Path(folder).expanduser()
 
 # %% ../nbs/00_core.ipynb #c1d45b39
 @contextmanager

@@ -10,7 +10,6 @@ __all__ = ['OBJECTIVES', 'join_columns', 'SentenceEncoder', 'ranking_pairs', 'pa
            'load_sentence_encoder']
 
 # %% ../nbs/03f_embeddings.ipynb #ff49ae20
-import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
