@@ -8,17 +8,10 @@ Docs: https://rank-bert.github.io/rank_bert/search.html.md"""
 __all__ = ['MODES', 'LOOK', 'STEPS', 'WEIGHED', 'Ranker', 'fit_ranking', 'train_ranker', 'load_ranker']
 
 # %% ../nbs/03a_search.ipynb #98639bcc
+import hashlib
 import json
-<<<<<<< ours
-import os
-import shutil
 import time
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
-=======
 from collections.abc import Callable
->>>>>>> theirs
 from dataclasses import asdict
 from pathlib import Path
 
@@ -28,46 +21,38 @@ import warnings
 import numpy as np
 import pandas as pd
 import torch
+from torch.nn import functional as F
 from fastai.callback.core import Callback
 from fastcore.basics import patch
-<<<<<<< ours
-from torch.nn import functional as F
-from safetensors.torch import load_file, save
-=======
->>>>>>> theirs
 from scipy import sparse
 
 # %% ../nbs/03a_search.ipynb #8a383e5b
-<<<<<<< ours
-from rank_bert import __version__
-from rank_bert.models import Encoder, ModelNotFoundError, get_encoder, save_encoder, weights_hash
-from rank_bert.core import as_texts
-from rank_bert.data import DataError, DataWarning, RankingData, hash_fold, passages
-from rank_bert.features import FeatureStore, encode, encoder_hash, progress_bar, _state
-=======
-from rank_bert.core import as_texts, check_fields, new_folder, plain, read_folder, read_steadily, read_tensors
-from rank_bert.core import recover_folder, seal_folder, to_json, write_tensors
-from rank_bert.models import Encoder, ModelNotFoundError, get_encoder, save_encoder
-from rank_bert.data import DataError, RankingData, passages
-from rank_bert.features import FeatureStore, encode, encoder_hash, progress_bar
->>>>>>> theirs
-from rank_bert.heads import get_head
-from rank_bert.lexical import BM25, load_bm25
-from rank_bert.metrics import METRICS, evaluate
-from rank_bert.callbacks import KeepBest, epochs_for
-from rank_bert.learners import Fusion, RankingFeatures, RankingModel, check_trainable, ranking_features, ranking_learner
-from rank_bert.learners import mrr, _fit_fusion, _stand_ins
+from .core import as_texts, check_fields, new_folder, plain, read_folder, read_steadily, read_tensors
+from .core import recover_folder, seal_folder, to_json, write_tensors
+from .models import Encoder, ModelNotFoundError, fingerprint, get_encoder, save_encoder, weights_hash
+from .data import DataError, DataWarning, RankingData, hash_fold, passages
+from .features import FeatureStore, encode, encoder_hash, progress_bar, _state
+from .heads import get_head
+from .lexical import BM25, load_bm25
+from .metrics import METRICS, evaluate
+from .callbacks import KeepBest, epochs_for
+from .learners import Fusion, RankingFeatures, RankingModel, check_trainable, ranking_features, ranking_learner
+from .learners import mrr, _fit_fusion, _stand_ins
 
-# %% ../nbs/03a_search.ipynb #a87daff3
-MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score, the best first
-
+# %% ../nbs/03a_search.ipynb #eeef02de
 def _fingerprint(encoder: Encoder) -> str:
-    "What changes when the vectors of an encoder do."
-    return encoder_hash(encoder)
+    "What changes when the vectors of an encoder do: weights, tokenizer, and what modules are set to."
+    names = 'eps', 'scaling', 'disable_adapters', 'active_adapters'  # of norms and of adapters
+    set_to = [str([getattr(m, name, None) for name in names]) for m in encoder.model.modules()]
+    whole = fingerprint(encoder.model), encoder._pieces.to_str(), *set_to
+    return hashlib.sha256('\n'.join(whole).encode('utf-8', 'surrogatepass')).hexdigest()
 
 def _glance(encoder: Encoder) -> tuple:
     "What mostly changes when an encoder does, at little cost."
     return _state(encoder.model.parameters())
+
+# %% ../nbs/03a_search.ipynb #a87daff3
+MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score, the best first
 
 class Ranker:
     "Ranks documents for texts; made by `train_ranker` or `load_ranker`."
@@ -158,17 +143,15 @@ def _finite(scores: torch.Tensor, mode: str) -> torch.Tensor:
     raise ValueError(f"scores of the mode {mode!r} are not numbers: the head, the vectors or the weight of BM25 hold "
                      "NaN or infinity. Train the ranker again")
 
-# %% ../nbs/03a_search.ipynb #7d129115
-STEPS = 400  # optimizer steps of a training that is not given epochs, or eight epochs where those are more
-
+# %% ../nbs/03a_search.ipynb #74639257
 class _Tick(Callback):
     "Moves a progress bar on by one after every epoch."
     def __init__(self, bar): self.bar = bar
     def after_epoch(self): self.bar.update()
 
-def _fit_one(features: RankingFeatures, shared: bool, epochs: int, lr: float, bar, **kwargs):
+def _fit_one(features: RankingFeatures, shared: bool, epochs: int, patience: int|None, lr: float, bar, **kwargs):
     "Train one head, or measure it when it has nothing to train."
-    learn, best = ranking_learner(features, shared=shared, **kwargs), KeepBest('mrr')
+    learn, best = ranking_learner(features, shared=shared, **kwargs), KeepBest('mrr', patience)
     if not any(p.requires_grad for p in learn.model.parameters()):
         model = learn.model.eval().cpu()
         return model, dict(shared=shared, best_epoch=-1, valid_mrr=_valid_mrr(features, model), curve=[])
@@ -185,6 +168,9 @@ def _valid_mrr(features: RankingFeatures, model: RankingModel) -> float:
                  for some in np.split(rows, range(64, len(rows), 64))]
         return sum(float(mrr(*part))*len(part[0]) for part in parts)/len(rows)
 
+# %% ../nbs/03a_search.ipynb #7d129115
+STEPS = 400  # optimizer steps of a training that is not given epochs, or eight epochs where those are more
+
 def fit_ranking(
     features: RankingFeatures,  # from `ranking_features`
     epochs: int|None = None,  # times through the training queries; by default at least 8, and enough for 400 steps
@@ -194,10 +180,13 @@ def fit_ranking(
     **kwargs,  # arguments of `ranking_learner`: head, bs, temperature, seed, device
 ) -> tuple[RankingModel, dict]:  # the model at its best epoch, and how training went
     "Train a ranking head; keep the epoch with the best validation MRR, or the untrained head (epoch -1)."
-    if epochs is None: epochs = epochs_for(len(features.rows('train')), kwargs.get('bs', 128), STEPS, least=8)
+    patience = None
+    if epochs is None:
+        epochs = epochs_for(len(features.rows('train')), kwargs.get('bs', 128), STEPS, least=8)
+        patience = epochs//2
     tries = (True, False) if shared is None else (shared,)
     with progress_bar(epochs*len(tries), 'training', progress, 'epochs') as bar:
-        found = [_fit_one(features, one, epochs, lr, bar, **kwargs) for one in tries]
+        found = [_fit_one(features, one, epochs, patience, lr, bar, **kwargs) for one in tries]
     return max(found, key=lambda f: f[1]['valid_mrr'])
 
 # %% ../nbs/03a_search.ipynb #a596bee4
@@ -252,7 +241,7 @@ def search(self: Ranker,
     mode: str|None = None,  # one of `MODES`; 'hybrid' by default
 ) -> pd.DataFrame:  # columns rank, doc_id, title, score, passage
     "The `k` best documents for a query, best first."
-    if not isinstance(query, str): raise TypeError(f"query is {type(query).__name__}: search takes one text, scores many")
+    if not isinstance(query, str): raise TypeError(f'query is {type(query).__name__}: search takes one text')
     if k < 1: raise ValueError(f"k is {k}; ask for at least 1 document")
     mode, (query,) = self._mode(mode), as_texts([query])
     vector = None if mode == 'bm25' or not query.strip() else self._vectors([query])
@@ -264,6 +253,7 @@ def search(self: Ranker,
     table = dict(rank=range(1, len(top) + 1), doc_id=found.doc_id, title=found.title, score=scores[top].tolist())
     return pd.DataFrame(table | dict(passage=shown))
 
+# %% ../nbs/03a_search.ipynb #bf17d14c
 @patch
 def _passages(self: Ranker, query: str, rows: list[int], mode: str, vector: torch.Tensor|None) -> list[str]:
     "The passage of each document that is nearest to the query, by the head or, in the mode 'bm25', by words."
@@ -363,6 +353,7 @@ def save(self: Ranker,
     folder: str|Path,  # made, or replaced when it holds a ranker and nothing else
 ) -> None:
     "Write the ranker as safetensors and JSON, whole or not at all."
+    self._check_encoder()
     about = self._about()
     with new_folder(folder, 'ranker.json') as new:
         write_tensors(new/'head.safetensors', self.model.state_dict())
@@ -386,26 +377,6 @@ def _write_backbone(encoder: Encoder, folder: Path, inside: bool|None = None) ->
     name = Path(encoder.name).name if Path(encoder.name).is_dir() else encoder.name  # no path of this machine
     return dict(name=name, inside=True, sha256=encoder_hash(get_encoder(folder/'encoder')))  # as it will be read
 
-<<<<<<< ours
-@patch
-def save(self: Ranker,
-    folder: str|Path,  # made, or replaced when it holds a ranker
-) -> None:
-    "Write the ranker as safetensors and JSON, whole or not at all."
-    self._check_encoder()
-    config = getattr(self.model.head, 'config', None)
-    if config is None: raise ValueError("only a head made by get_head can be saved: its name is what is written")
-    with new_folder(folder, 'ranker.json') as new:
-        head = {k: v.contiguous().clone() for k, v in self.model.state_dict().items()}
-        (new/'head.safetensors').write_bytes(save(head))  # not save_file, whose errors lose their number on a full disk
-        (new/'index.safetensors').write_bytes(save(dict(passages=self.model.passages, owner=self.model.owner)))
-        self.documents[['doc_id', 'title', 'text']].to_json(new/'documents.jsonl', orient='records', lines=True, force_ascii=False)
-        if self.bm25 is not None: self.bm25.save(new)
-        backbone = _write_backbone(self.encoder, new)
-        files = _digests(new)
-        about = dict(format=FORMAT, rank_bert=__version__, backbone=backbone, head=config, temperature=self.model.temperature, fusion=self.fusion and asdict(self.fusion), settings=self.settings, about=self.about, files=files)
-        (new/'ranker.json').write_text(json.dumps(about, indent=1, ensure_ascii=False, default=str), encoding='utf-8')
-=======
 def _read_backbone(folder: Path, backbone: dict, encoder: Encoder|None, remedy: str = 'save it again') -> Encoder:
     "The encoder of a saved folder, from the folder or by its name; raises `ValueError` for another one."
     if encoder is None and backbone.get('inside'):
@@ -417,7 +388,6 @@ def _read_backbone(folder: Path, backbone: dict, encoder: Encoder|None, remedy: 
     if encoder_hash(encoder) == backbone['sha256']: return encoder
     raise ValueError(f"the backbone {encoder.name!r} is not the one that {str(folder)!r} was trained on: "
                      "its weights or its tokenizer have another hash")
->>>>>>> theirs
 
 # %% ../nbs/03a_search.ipynb #369d67f7
 _KINDS = {torch.float32: 'F32', torch.int64: 'I64', torch.bool: 'BOOL'}
