@@ -106,7 +106,7 @@ def _own_functions(run: Callable) -> list[FunctionType]:
     found, todo = [], [run]
     while todo:
         f = todo.pop()
-        f = getattr(f, '__wrapped__', f)  # behind a cache
+        f = getattr(f, '__wrapped__', getattr(f, 'fget', f))  # behind a cache, or a property
         if isinstance(f, partial): todo += [f.func, *f.args, *f.keywords.values()]
         elif getattr(f, '__module__', None) != run.__module__ or any(f is g for g in found): continue
         elif isinstance(f, type): todo += vars(f).values()
