@@ -133,6 +133,7 @@ def __getitem__(self: AnswerBatches,
     first, second, answers = self.batches[i]
     return self.first[first], self.second[second], torch.from_numpy(answers)
 
+# %% ../nbs/03h_barlow.ipynb #697ccd1e
 @patch
 def sides(self: AnswerBatches,
     n: int,  # texts of each side, at most

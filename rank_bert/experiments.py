@@ -206,7 +206,7 @@ def freezing_table(
     lost = [name for name in tidy.setting.unique() if name not in right]
     if lost: raise ValueError(f"the answers for {lost[0]!r} are missing: pass the table that compare_freezing gave, attrs included")
     found, groups = {}, tidy.attrs.get('groups')
-    first = next(name for name in right if name in set(tidy.setting))  # that the others are tested against, however the rows are ordered
+    first = next(name for name in right if name in set(tidy.setting))  # the baseline, however rows are ordered
     for name, part in tidy.groupby('setting', sort=False):
         low, high = bootstrap_interval(right[name], groups)
         found[name] = {'accuracy': part.accuracy.mean(), 'low': low, 'high': high, 'spread': part.accuracy.std(), 'p': np.nan if name == first else paired_test(right[name], right[first], groups),
@@ -288,13 +288,15 @@ def compare_backbones(
     **kwargs,  # arguments of `compare_freezing`, e.g. `max_tokens`, `pooling`, `split`, `epochs`
 ) -> pd.DataFrame:  # by backbone: MB, parameters, layers, dim, ms_1 and ms_32 (milliseconds a text), accuracy, low, high, spread; `attrs` has tokens and threads
     "Size, speed and accuracy of encoders, one row each."
-    backbones = [backbones] if isinstance(backbones, (str, Path, Encoder)) else backbones if isinstance(backbones, dict) else list(backbones)
+    if isinstance(backbones, (str, Path, Encoder)): backbones = [backbones]
+    if not isinstance(backbones, dict): backbones = list(backbones)
     named = dict(backbones) if isinstance(backbones, dict) else {b.name if isinstance(b, Encoder) else str(b): b for b in backbones}
     if not named: raise ValueError("no backbones to compare: name at least one, e.g. ['minilm']")
     if len(named) < len(backbones): raise ValueError(f"two of the backbones have the same name: pass a dict with names of your own, not {[getattr(b, 'name', b) for b in backbones]}")
     encoders = {name: b if isinstance(b, Encoder) else get_encoder(b) for name, b in named.items()}
     texts = (data or builtin_texts(300)).texts if texts is None else as_texts(texts)
-    if not any(t.split() for t in texts): raise ValueError("texts has no word that could be timed: pass some texts, or leave it out")
+    if not any(t.split() for t in texts):
+        raise ValueError("texts has no word that could be timed: pass some texts, or leave it out")
     if repeats < 1: raise ValueError(f"repeats is {repeats}; the median is of at least one timed call")
     if data is not None:
         for encoder in encoders.values(): _checked_recipes(data, encoder, ['frozen head'], seeds, store, **kwargs)

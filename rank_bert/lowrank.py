@@ -186,7 +186,8 @@ def rank_measures(
     "All measures of rank of a matrix from one decomposition."
     x = torch.as_tensor(x)
     s = spectrum(x, centre, gram=gram)
-    return {name: value.tolist() for name, value in measures_of(s, x.shape[-2:], torch.float32 if gram else x.dtype, eps).items()}
+    found = measures_of(s, x.shape[-2:], torch.float32 if gram else x.dtype, eps)
+    return {name: value.tolist() for name, value in found.items()}
 
 # %% ../nbs/01a_lowrank.ipynb #3d1de15b
 def rank_table(
@@ -217,7 +218,9 @@ def _usual(model: nn.Module, linears: dict[str, nn.Module]) -> list[str]:
     bare = _transformers(model)
     inside = {m for t in bare for layer in FAMILIES[t.config.model_type].layers(t) for m in layer.modules()}
     owners = Counter(p for m in model.modules() for p in m.parameters(recurse=False))
-    def usual(name, m): return (not bare or m in inside) and 'lora_' not in name and all(owners[p] == 1 for p in m.parameters())
+    def usual(name, m):
+        alone = all(owners[p] == 1 for p in m.parameters())
+        return alone and 'lora_' not in name and (not bare or m in inside)
     return [n for n, m in linears.items() if usual(n, m)]
 
 def find_linears(

@@ -68,7 +68,8 @@ def right_ranks(
     doc_ids=None,   # (documents,) ids that break ties, string-descending; None: ties keep their position
 ) -> pd.DataFrame:  # one row a right document: query, document (row and column numbers), grade, rank (1 is best)
     "The rank of each right document, by query and then by rank."
-    scores, qrels = _as_scores(scores), sparse.csr_matrix(qrels.detach().cpu() if torch.is_tensor(qrels) else qrels, copy=True)
+    if torch.is_tensor(qrels): qrels = qrels.detach().cpu()
+    scores, qrels = _as_scores(scores), sparse.csr_matrix(qrels, copy=True)
     if qrels.shape != scores.shape: raise ValueError(f'scores are {scores.shape} but qrels are {qrels.shape}: both must be (queries, documents)')
     qrels.sum_duplicates()
     entries = qrels.tocoo()
@@ -139,7 +140,9 @@ def _same_rows(**given):
     held = [(name, x.index) for name, x in given.items() if isinstance(x, (pd.Series, pd.DataFrame))]
     for name, index in held[1:]:
         if not index.equals(held[0][1]):
-            raise ValueError(f'{held[0][0]} and {name} have other row labels, and rows are paired by position: bring both into one order, as with {name}.loc[{held[0][0]}.index], or pass {name}.to_numpy() where they are')
+            first = held[0][0]
+            raise ValueError(f'{first} and {name} have other row labels, and rows are paired by position: bring both '
+                             f'into one order with {name}.loc[{first}.index], or pass {name}.to_numpy()')
 
 def _group_sums(values, groups):
     "Sums `(groups, metrics)` and counts `(groups,)`."
@@ -207,7 +210,9 @@ def _pick(labels, per_query, name):
     "The labels of the rows of `per_query`, from labels of all queries: its index says which."
     if labels is None: return None
     labels = _labels(labels)
-    if per_query.index.dtype.kind not in 'iu': raise ValueError(f'the rows of the table are called {per_query.index[0]!r}, ...; evaluate gives them the numbers of their queries, which say whose {name} they have')
+    if per_query.index.dtype.kind not in 'iu':
+        raise ValueError(f'the rows of the table are called {per_query.index[0]!r}, ...; as evaluate gives them they '
+                         f'are the numbers of their queries, which say whose {name} they have')
     if len(per_query) and len(labels) <= per_query.index.max():
         raise ValueError(f'{name} has {len(labels)} labels but query {per_query.index.max()} was measured: give one for every query, also those left out')
     labels = labels[per_query.index]

@@ -114,8 +114,10 @@ def _encoder(model: nn.Module) -> Encoder|None: return next((m for m in model.mo
 def _spread(items: Sequence, n: int) -> list:
     return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, min(max(n, 1), len(items))).round().astype(int))]
 
-def _some_batches(learn: Learner, rows: int, bs: int|None = None, from_ids: bool = True) -> Iterator[tuple[tuple, tuple]]:
-    "Inputs and targets of training rows at even distances, without touching the order of training; from token ids, or from where training begins."
+def _some_batches(
+    learn: Learner, rows: int, bs: int|None = None, from_ids: bool = True,  # or from where training begins
+) -> Iterator[tuple[tuple, tuple]]:
+    "Inputs and targets of training rows at even distances, without touching the order of training."
     dl, data, task = learn.dls.train, learn.dls.train.dataset, getattr(learn.model, 'task', None)
     if not isinstance(dl, DataLoader) or dl.bs is None and not hasattr(data, 'every'):
         raise ValueError(f"training batches come from {type(dl).__module__}.{type(dl).__name__}, from which rows cannot be picked: use fastai's DataLoader with a batch size")
@@ -164,7 +166,8 @@ def _heads(model: nn.Module, encoder: Encoder) -> dict[str, nn.Module]:
         for name, child in module.named_children():
             place = f'{path}.{name}' if path else name
             if child is encoder: continue
-            if isinstance(child, (nn.ModuleDict, nn.ModuleList)) or encoder in set(child.modules()): todo.append((place, child))
+            holds = isinstance(child, (nn.ModuleDict, nn.ModuleList)) or encoder in set(child.modules())
+            if holds: todo.append((place, child))
             elif _gives_vectors(child) or any(True for _ in child.parameters()): found[place] = child
     return found
 
@@ -180,17 +183,21 @@ def _noting(model: nn.Module, encoder: Encoder, seen: dict, mask: list) -> Itera
     def note(what, name, x):
         if x.ndim == 3: x = x[mask[0].bool()] if mask and mask[0].shape == x.shape[:2] else x.flatten(0, 1)
         seen.setdefault((what, name), []).append(x.float())
-    embed, run, names = encoder.embed, encoder.run, ['embeddings'] + [f'layer {i + 1}' for i in range(len(encoder.layers))]
+    embed, run, n = encoder.embed, encoder.run, len(encoder.layers)
+    names = ['embeddings'] + [f'layer {i + 1}' for i in range(n)]
     def noted(i, states, attend):
         note('states', names[i], encoder.pool(states, attend, pooling))
         return states
     def watched_embed(ids, attend): return noted(0, embed(ids, attend), attend)
     def watched_run(states, attend, ids=None, start=0, stop=None):
         if start: noted(start, states, attend)  # as they are stored
-        for i in range(start, len(encoder.layers) if stop is None else stop): states = noted(i + 1, run(states, attend, ids, i, i + 1), attend)
+        for i in range(start, n if stop is None else stop):
+            states = noted(i + 1, run(states, attend, ids, i, i + 1), attend)
         return states
-    def at_head(name, head): return lambda _, args, out: note('vectors', name, F.normalize(out, dim=-1) if _gives_vectors(head) else args[0])
-    hooks = [head.register_forward_hook(at_head(name, head)) for name, head in _heads(model, encoder).items()]
+    def at_head(name, gives):
+        return lambda _, args, out: note('vectors', name, F.normalize(out, dim=-1) if gives else args[0])
+    heads = _heads(model, encoder)
+    hooks = [head.register_forward_hook(at_head(name, _gives_vectors(head))) for name, head in heads.items()]
     encoder.embed, encoder.run = watched_embed, watched_run
     try: yield
     finally:
@@ -198,7 +205,7 @@ def _noting(model: nn.Module, encoder: Encoder, seen: dict, mask: list) -> Itera
         for h in hooks: h.remove()
 
 # %% ../nbs/02c_rank.ipynb #c92ed84c
-def _text_vectors(learn: Learner, encoder: Encoder, probe: list|None, n: int) -> Iterator[tuple[str, str, torch.Tensor]]:
+def _text_vectors(learn: Learner, encoder: Encoder, probe: list|None, n: int) -> Iterator[tuple]:
     "Depths of an encoder, and the vectors that heads take or give, batch by batch."
     model = learn.model
     if probe is not None:  # given texts: the encoder as the model pools it
@@ -214,16 +221,18 @@ def _text_vectors(learn: Learner, encoder: Encoder, probe: list|None, n: int) ->
         seen = {}
         with _noting(model, encoder, seen, x[1:2]): model(*x)
         for (what, name), parts in seen.items():
-            if (what, name) in compared and len(parts) == 1 and y and len(parts[0]) == 2*len(y[0]): parts = parts[0].chunk(2)  # queries over documents
+            stacked = (what, name) in compared and len(parts) == 1 and y and len(parts[0]) == 2*len(y[0])
+            if stacked: parts = parts[0].chunk(2)  # queries over documents
             sides = (', first', ', second') if (what, name) in compared and len(parts) == 2 else ('',)*len(parts)
             yield from ((what, name + side, part) for side, part in zip(sides, parts))
 
-def _head_vectors(learn: Learner, head: DualHead, n: int) -> Iterator[tuple[str, str, torch.Tensor]]:
+def _head_vectors(learn: Learner, head: DualHead, n: int) -> Iterator[tuple]:
     "Unit vectors behind a head on stored features: of queries and documents, or of both sides of pairs."
     data, passages = learn.dls.train.dataset, getattr(learn.model, 'passages', None)
     def unit(side, x): return F.normalize(side(x), dim=1)
     if passages is None:
-        sides = data.sides(n).items() if hasattr(data, 'sides') else (('vectors', x[0]) for x, _ in _some_batches(learn, n))
+        if hasattr(data, 'sides'): sides = data.sides(n).items()
+        else: sides = (('vectors', x[0]) for x, _ in _some_batches(learn, n))
         home = next((p.device for p in head.parameters()), torch.device('cpu'))
         yield from (('vectors', name, unit(head.query, x.to(home))) for name, x in sides)
         return
@@ -233,7 +242,7 @@ def _head_vectors(learn: Learner, head: DualHead, n: int) -> Iterator[tuple[str,
 
 # %% ../nbs/02c_rank.ipynb #62b3ac6b
 class RankMonitor(Callback):
-    "Notes the rank of weights, of their updates since the start, of representations and of the vectors that the task uses, before training and after each epoch."
+    "Notes ranks of weights, updates, representations and the vectors in use, before training and after each epoch."
     order = 55  # after what has the first batch begin where frozen layers end, and before `HoldRank`
 
     def __init__(self,
@@ -276,11 +285,12 @@ def _check_looks(every: int, probe: Sequence[str]|None, measures: Sequence[str])
     if every < 1: raise ValueError(f"every is {every}; it is a number of epochs, 1 or more")
     if isinstance(measures, str) or not measures or any(m not in MEASURES for m in measures):
         raise ValueError(f"measures is {measures!r}; it is a list of some of {', '.join(MEASURES)}")
-    if probe is not None and not isinstance(probe, str) and hasattr(probe, '__len__') and not len(probe): raise ValueError("probe is a list of texts, with one at least")
+    if hasattr(probe, '__len__') and not len(probe): raise ValueError("probe is a list of texts, with one at least")
 
 @patch
 def _note(self: RankMonitor, rows) -> None:
-    self.looks += [(self.done, layer, what, m, v, *about) for layer, what, values, about in rows for m, v in values.items()]
+    for layer, what, values, about in rows:
+        self.looks += [(self.done, layer, what, m, v, *about) for m, v in values.items()]
 
 @patch
 def _look(self: RankMonitor) -> None:
@@ -295,9 +305,10 @@ def reset(self: RankMonitor) -> None:
     self.done, self.looked, self.live = 0, None, False  # epochs that are done, the last one looked at, whether this is training
 
 @patch(as_prop=True)
-def table(self: RankMonitor) -> pd.DataFrame:  # columns epoch (0 is the start), layer, what ('weight', 'update', 'states' or 'vectors'), measure, value, n and dim (of the matrix), centred
+def table(self: RankMonitor) -> pd.DataFrame:  # epoch (0: the start), layer, what, measure, value, n, dim, centred
     "A row for each number."
-    return pd.DataFrame(self.looks, columns=['epoch', 'layer', 'what', 'measure', 'value', 'n', 'dim', 'centred']).astype({'value': float})
+    columns = ['epoch', 'layer', 'what', 'measure', 'value', 'n', 'dim', 'centred']
+    return pd.DataFrame(self.looks, columns=columns).astype({'value': float})
 
 # %% ../nbs/02c_rank.ipynb #8358d2a6
 @patch
@@ -316,6 +327,7 @@ def _weights(self: RankMonitor) -> Iterator[tuple]:
         yield name, 'weight', weight, about
         yield name, 'update', change, about
 
+# %% ../nbs/02c_rank.ipynb #63194472
 @patch
 @torch.no_grad()
 def _representations(self: RankMonitor) -> Iterator[tuple]:
@@ -324,18 +336,22 @@ def _representations(self: RankMonitor) -> Iterator[tuple]:
     if not self.n_probe or encoder is None and head is None: return
     modes, sums, dtype = {m: m.training for m in self.model.modules()}, {}, getattr(self.model, 'dtype', torch.float32)
     probe = self.probe and encoder and encoder.tokenize(self.probe[:self.n_probe], min(128, encoder.max_tokens))
-    cast = torch.autocast(encoder.device.type, dtype) if encoder is not None and dtype != torch.float32 else nullcontext()
+    whole = encoder is None or dtype == torch.float32
+    cast = nullcontext() if whole else torch.autocast(encoder.device.type, dtype)
     try:
         self.model.eval()
         with cast:
-            for what, name, x in _text_vectors(self.learn, encoder, probe, self.n_probe) if encoder is not None else _head_vectors(self.learn, head, self.n_probe):
-                sums.setdefault((what, name), _Sums()).add(x)
+            if encoder is None: found = _head_vectors(self.learn, head, self.n_probe)
+            else: found = _text_vectors(self.learn, encoder, probe, self.n_probe)
+            for what, name, x in found: sums.setdefault((what, name), _Sums()).add(x)
     finally:
         for m, training in modes.items(): m.training = training
     for (what, name), found in sorted(sums.items(), key=lambda item: item[0][0] == 'vectors'):
         for centred in (False, True):
             try: s, shape = found.values(centred), (found.n, len(found.sum))
-            except FloatingPointError as e: raise ValueError(f"the {what} of {name!r} hold {e} after {self.done} epochs: training has failed. Train again with a smaller learning rate") from e
+            except FloatingPointError as e:
+                raise ValueError(f"the {what} of {name!r} hold {e} after {self.done} epochs: training has failed. "
+                                 "Train again with a smaller learning rate") from e
             yield name, what, {m: _FROM_VALUES[m](s, shape).item() for m in self.measures}, (*shape, centred)
 
 # %% ../nbs/02c_rank.ipynb #defc33c7
@@ -359,7 +375,8 @@ def plot(self: RankMonitor,
     for ax, kind in zip(axes[0], kinds):
         part = rows[(rows.what == kind) & ((rows.epoch > 0) | (kind != 'update'))]  # an update begins at zero
         values = [part.value[part.layer == name].to_numpy() for name in names[kind]]
-        ends, own, most = [v[-1:] for v in values], kind in ('states', 'vectors', kinds[0]), max(map(len, names.values()))
+        ends, most = [v[-1:] for v in values], max(map(len, names.values()))
+        own = kind in ('states', 'vectors', kinds[0])
         ax.plot(*_strokes([(v, np.full(len(v), y)) for y, v in enumerate(values)]), color='0.6', linewidth=1)
         ax.plot(*_strokes([([x, x], [y - h, y + h]) for y, v in enumerate(values) for x, h in zip(v[:-1], len(values)/most*np.array([.32] + [.16]*len(v)))]), color='C0', linewidth=1.2)
         ax.scatter(np.concatenate(ends), [y for y, v in enumerate(ends) if len(v)], s=18, c='C0', zorder=3)
@@ -371,6 +388,7 @@ def plot(self: RankMonitor,
     plt.close(fig)  # what is returned is shown once, not twice
     return fig
 
+# %% ../nbs/02c_rank.ipynb #058d721a
 def _strokes(lines: list[tuple]) -> tuple[np.ndarray, np.ndarray]:
     "Several lines as one, with gaps: a picture of many layers stays small."
     return tuple(np.concatenate([np.append(line[i], np.nan) for line in lines] or [[]]) for i in (0, 1))

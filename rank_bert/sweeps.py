@@ -64,7 +64,8 @@ def data_hash(
     digest = hashlib.sha256()
     for name, value in vars(data).items():
         if name in ('name', 'notes'): continue  # what is shown of them
-        if isinstance(value, pd.DataFrame): text = value.to_json(orient='split', default_handler=str, double_precision=15)
+        if isinstance(value, pd.DataFrame):
+            text = value.to_json(orient='split', default_handler=str, double_precision=15)
         else: text = repr(value)
         digest.update(f'{name}\0{text}\0'.encode())
     return digest.hexdigest()[:16]
@@ -91,7 +92,8 @@ def _module(path: Path, changed: int) -> tuple[str, frozenset[str]]:
 # %% ../nbs/04a_sweeps.ipynb #4d6ea4e4
 def _code_text(value) -> str:
     "A constant of a function as text; code within it by what it does."
-    if isinstance(value, CodeType): return repr((value.co_code.hex(), value.co_names, [_code_text(c) for c in value.co_consts]))
+    if isinstance(value, CodeType):
+        return repr((value.co_code.hex(), value.co_names, [_code_text(c) for c in value.co_consts]))
     if isinstance(value, frozenset): return repr(sorted(map(_code_text, value)))
     return repr(value)
 
@@ -110,7 +112,8 @@ def _own_functions(run: Callable) -> list[FunctionType]:
         elif isinstance(f, type): todo += vars(f).values()
         elif isinstance(f, FunctionType):
             found.append(f)
-            todo += [f.__globals__[n] for n in sorted(_names_in(f.__code__)) if n in f.__globals__] + list(inspect.getclosurevars(f).nonlocals.values())
+            todo += [f.__globals__[n] for n in sorted(_names_in(f.__code__)) if n in f.__globals__]
+            todo += inspect.getclosurevars(f).nonlocals.values()
     return found
 
 # %% ../nbs/04a_sweeps.ipynb #76ca06a2
@@ -140,13 +143,15 @@ def _write_whole(path: Path, text: str) -> None:
     finally: new.unlink(missing_ok=True)
 
 def _try_writing(folder: Path) -> None:
-    "Make a folder for cells and write to it, before any work; what a process that was killed has left there for a day goes."
+    "Make a folder for cells and write to it, before any work; what a killed process left there a day ago goes."
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder/f'.{uuid.uuid4().hex[:8]}.try'
         _write_whole(probe, '')
         probe.unlink()
-    except OSError as e: raise type(e)(e.errno, f"runs cannot be kept in {folder}, so none was started: {e.strerror}. Pass another folder") from e
+    except OSError as e:
+        why = f"runs cannot be kept in {folder}, so none was started: {e.strerror}. Pass another folder"
+        raise type(e)(e.errno, why) from e
     for left in folder.glob('.*.tmp'):
         with suppress(FileNotFoundError):
             if time.time() - left.stat().st_mtime > 86400: left.unlink()
@@ -159,7 +164,7 @@ def _cell_file(folder: Path, name: str, cell: dict, about: dict, code: str) -> P
     return folder/f'{hashlib.sha256(text.encode()).hexdigest()[:16]}.json'
 
 def _read_cell(path: Path) -> dict|None:
-    "What was kept; `None` when nothing was, or, with a warning, when the file is damaged, since the cell can be run again."
+    "What was kept; `None` when nothing was, or, with a warning, when the file is damaged."
     if not path.exists(): return None
     try:
         found = json.loads(path.read_text(encoding='utf-8'))
@@ -189,7 +194,8 @@ def _tensorboard(folder: str|Path, path: Path, cell: dict, result: dict) -> None
     place = Path(folder)/path.stem
     if place.exists(): return
     numbers = {k: float(v) for k, v in result.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
-    with _summary_writer()(str(place)) as log: log.add_hparams({k: v if isinstance(v, (int, float, bool, str)) else str(v) for k, v in cell.items()}, numbers, run_name='.')
+    values = {k: v if isinstance(v, (int, float, bool, str)) else str(v) for k, v in cell.items()}
+    with _summary_writer()(str(place)) as log: log.add_hparams(values, numbers, run_name='.')
 
 # %% ../nbs/04a_sweeps.ipynb #be459644
 _USED = {}  # folder, name and code of each sweep of this process -> dates and processors of its cells
@@ -202,7 +208,7 @@ def run_sweep(
     folder: str|Path|None = None,  # where cells are kept; beside the feature store by default
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     tensorboard: str|Path|None = None,  # folder to log each cell to; nowhere by default
-) -> pd.DataFrame:  # a row a cell: its values, what `run` gave, seconds; `attrs` has folder, code, cells run now, and the machines
+) -> pd.DataFrame:  # a row a cell: its values, what `run` gave, seconds; `attrs`: folder, code, cells run now, machines
     "Run the cells that are not there yet, one after the other, and give the table of all."
     folder, about, code = Path(folder) if folder else default_store().parent/'sweeps'/name, about or {}, run_hash(run)
     files = [_cell_file(folder, name, cell, about, code) for cell in cells]
@@ -210,10 +216,12 @@ def run_sweep(
     if len(set(files)) < len(files): raise ValueError(f"the sweep {name!r} has the same cell twice: {next(c for f, c in zip(files, cells) if files.count(f) > 1)}")
     if tensorboard: _summary_writer()
     if not all(path.exists() for path in files): _try_writing(folder)
-    found, machine, bar, fresh = [], machine_card()['machine'].to_dict(), progress_bar(len(cells), name, progress, 'cells'), 0
+    machine, found, fresh = machine_card()['machine'].to_dict(), [], 0
+    bar = progress_bar(len(cells), name, progress, 'cells')
     def made(path, cell):
         start, result = time.perf_counter(), run(**cell)
-        one = dict(name=name, cell=cell, about=about, code=code, result=result, seconds=time.perf_counter() - start, machine=machine)
+        seconds = time.perf_counter() - start
+        one = dict(name=name, cell=cell, about=about, code=code, result=result, seconds=seconds, machine=machine)
         other = _read_cell(path)  # of a process beside this one
         if other is None: _write_cell(path, one)
         gc.collect()  # Learners hold themselves in cycles, and their tensors with them
@@ -241,7 +249,8 @@ def _sweep_frame(found: list[dict], name: str, folder: Path, code: str, fresh: i
 
 def sweeps_used() -> list[dict]:  # sweep, code, cells, fresh (run by this process), dates, processors
     "What the sweeps that this process has read or run are made of."
-    return [dict(sweep=name, code=code, **{k: sorted(v) if isinstance(v, set) else v for k, v in used.items()}) for (_, name, code), used in _USED.items()]
+    def plain(used): return {k: sorted(v) if isinstance(v, set) else v for k, v in used.items()}
+    return [dict(sweep=name, code=code, **plain(used)) for (_, name, code), used in _USED.items()]
 
 # %% ../nbs/04a_sweeps.ipynb #aa23aa9a
 def sweep_table(
@@ -326,8 +335,8 @@ def in_batch_scores(
     return F.cross_entropy(found.masked_fill(right & ~eye, -torch.inf) if masked else found, torch.arange(len(own), device=scores.device))
 
 # %% ../nbs/04a_sweeps.ipynb #0584aa36
-LOSSES = {'whole index': ranking_loss, 'in batch': lambda s, r: in_batch_scores(s, r, masked=False), 'in batch, masked': in_batch_scores,
-          'ordinary training': ranking_loss}  # name -> loss of scores and relevance; the last without `IndexRefresh`
+LOSSES = {'whole index': ranking_loss, 'in batch': lambda s, r: in_batch_scores(s, r, masked=False),
+          'in batch, masked': in_batch_scores, 'ordinary training': ranking_loss}  # name -> loss of scores and relevance
 
 def index_staleness(
     data: RankingData,  # documents, queries, relevance
@@ -424,7 +433,8 @@ def barlow_ablation(
     "Rankers with and without Barlow Twins, by what a batch holds, pooling, labels and way of joining; BM25 and plain cosine beside them."
     check_trainable(data)
     if pairs not in ('all', 'labelled'): raise ValueError(f"pairs is {pairs!r}; it can be 'all' or 'labelled'")
-    encoder, how = encoder if isinstance(encoder, Encoder) else get_encoder(encoder), dict(documents='truncate') | (features or {})
+    encoder = encoder if isinstance(encoder, Encoder) else get_encoder(encoder)
+    how = dict(documents='truncate') | (features or {})
     about = dict(data=data_hash(data), encoder=encoder_hash(encoder), epochs=epochs, pre_lr=pre_lr, steps=steps, lr=lr, bs=bs, split=split, features=how)
     made = cache(lambda pooling: ranking_features(data, encoder, pooling=pooling, lexical=False, store=store or FeatureStore(), **how))
     pre = lru_cache(max(4, len(labelled)))(lambda pooling, batches, side, labelled, seed: _pretrained(made(pooling), batches, side, labelled, seed, epochs, pre_lr))
@@ -484,7 +494,7 @@ def rank_correlation(
     n: int = 2000,  # bootstrap draws
     seed: int = 0,  # of the draws
 ) -> pd.DataFrame:  # family, measure, settings, spearman, low, high (of ten settings and more), p
-    "Spearman's correlation of ranks of matrices with the rank of the right document, over settings, with a bootstrap interval and a permutation test."
+    "Spearman's correlation of ranks of matrices with the rank of the right document, over settings."
     missing = [c for c in (*measures, gain, *([family] if family else [])) if c not in table]
     if missing: raise ValueError(f"the table has no column {missing[0]!r}; it has {', '.join(map(str, table.columns))}")
     if len(table) < 4: raise ValueError(f"{len(table)} settings: a correlation needs at least 4")
@@ -497,7 +507,8 @@ def rank_correlation(
             def of(p): return spearman(x[p], y[p]) if len(part) >= 4 and np.ptp(x[p]) > 0 and np.ptp(y[p]) > 0 else np.nan  # equal values have no order
             found = [f for f in map(of, picks) if np.isfinite(f)] if len(part) >= 10 else []
             low, high = np.quantile(found, [.025, .975]) if found else (np.nan, np.nan)
-            rows.append(dict(family=name, measure=measure, settings=len(part), spearman=(rho := of(slice(None))), low=low, high=high, p=_order_p(x, y, rho, n, seed)))
+            row = dict(family=name, measure=measure, settings=len(part), spearman=(rho := of(slice(None))))
+            rows.append(row | dict(low=low, high=high, p=_order_p(x, y, rho, n, seed)))
     return pd.DataFrame(rows)
 
 def _order_p(x: np.ndarray, y: np.ndarray, rho: float, n: int, seed: int) -> float:
@@ -586,7 +597,7 @@ def low_rank_cost(
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     tensorboard: str|Path|None = None,  # folder to log each cell to; nowhere by default
     **kwargs,  # arguments of `task_learner`, e.g. `max_tokens`, `bs`, `pooling`, `mixed`
-) -> pd.DataFrame:  # a row a run: task, encoder, method, fraction, seed, whole, at_once, again (accuracies), weights, full_weights, rank, ms, full_ms, per_query (a row a text, with the number of its group)
+) -> pd.DataFrame:  # a row a run: its values, whole, at_once, again, weights, full_weights, rank, ms, full_ms, per_query
     "Accuracy, size and time of fine-tuned encoders held to fewer parameters, at once and after training again."
     unknown = [m for m in methods if m not in (*LOW_RANK, 'lora')]
     if unknown: raise ValueError(f"unknown method {unknown[0]!r}; the methods are {', '.join(LOW_RANK)}, lora")
@@ -618,11 +629,14 @@ def low_rank_table(
 ) -> pd.DataFrame:  # columns of `by`, whole, at_once, again, lost, low, high (what is lost after training again, with its interval), spread, share (of the weights), faster
     "Settings of a low-rank sweep: accuracies, what the cut costs, and what it saves."
     if 'per_query' not in tidy: raise ValueError("the table has no per_query: pass the table of low_rank_cost, whole")
-    if any('group' not in p for p in tidy.per_query): raise ValueError("per_query has no group: run low_rank_cost again")
+    if any('group' not in p for p in tidy.per_query):
+        raise ValueError("per_query has no group: run low_rank_cost again")
     rows = []
     for key, part in tidy.groupby(list(by), sort=False):
-        if part.task.nunique() > 1: raise ValueError(f"a setting holds {part.task.nunique()} tasks, whose texts are others: name 'task' in by")
-        whole, at_once, again = (sum(p[name].to_numpy(float) for p in part.per_query)/len(part) for name in ('whole', 'at_once', 'again'))
+        tasks = part.task.nunique()
+        if tasks > 1: raise ValueError(f"a setting holds {tasks} tasks, whose texts are others: name 'task' in by")
+        def mean(name): return sum(p[name].to_numpy(float) for p in part.per_query)/len(part)
+        whole, at_once, again = map(mean, ('whole', 'at_once', 'again'))
         low, high = bootstrap_interval(whole - again, part.per_query.iloc[0]['group'])
         rows.append(dict(zip(by, key)) | dict(whole=whole.mean(), at_once=at_once.mean(), again=again.mean(), lost=(whole - again).mean(), low=low, high=high, spread=(part.whole - part.again).std(),
                                               share=(part.weights/part.full_weights).mean(), faster=(part.full_ms/part.ms).median()))
