@@ -308,7 +308,7 @@ STAGES = {
     "encode": {
         "encoding": lambda do: on_batch(do, 2),
         "storing": lambda do: on_file(do, "features", n=4),
-        "writing": lambda do: on_file(do, r"\.tmp$", events=("open",), n=2),
+        "writing": lambda do: on_file(do, r"/\.out-[^/]*\.tmp$", events=("open",)),
     },
     "classify": {
         "encoding": lambda do: on_batch(do, 2),
