@@ -366,8 +366,9 @@ def plot(self: RankMonitor,
     if measure not in self.measures: raise ValueError(f"no measure {measure!r} here; there is {', '.join(self.measures)}")
     rows = self.table
     if rows.empty: raise ValueError("nothing has been looked at yet: train with this callback first")
-    rows, matrix = rows[rows.measure == measure], ~rows.what.isin(['states', 'vectors'])
-    rows = rows[matrix & rows.layer.map(lambda n: fnmatchcase(n, layers)) | ~matrix & (rows.centred == centred)]
+    rows = rows[rows.measure == measure]
+    named, of_texts = rows.layer.map(lambda n: fnmatchcase(n, layers)), rows.what.isin(['states', 'vectors'])
+    rows = rows[~of_texts & named | of_texts & (rows.centred == centred)]
     if not (rows.what == 'weight').any(): raise ValueError(f"no layer that was looked at matches {layers!r}; one of them is {self.table.layer[0]!r}")
     kinds = [k for k in ('weight', 'update', 'states', 'vectors') if (rows.what == k).any()]
     names = {k: rows.layer[rows.what == k].unique() for k in kinds}
