@@ -8,26 +8,28 @@ Docs: https://rank-bert.github.io/rank_bert/search.html.md"""
 __all__ = ['MODES', 'LOOK', 'STEPS', 'WEIGHED', 'Ranker', 'fit_ranking', 'train_ranker', 'load_ranker']
 
 # %% ../nbs/03a_search.ipynb #98639bcc
+import hashlib
 import json
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 # %% ../nbs/03a_search.ipynb #53d5a62c
+import warnings
+
 import numpy as np
 import pandas as pd
 import torch
+from torch.nn import functional as F
 from fastai.callback.core import Callback
 from fastcore.basics import patch
-from torch.nn import functional as F
 from scipy import sparse
 
 # %% ../nbs/03a_search.ipynb #8a383e5b
 from .core import as_texts, check_fields, new_folder, plain, read_folder, read_steadily, read_tensors
 from .core import recover_folder, seal_folder, to_json, write_tensors
-from .models import Encoder, ModelNotFoundError, get_encoder, save_encoder, weights_hash
+from .models import Encoder, ModelNotFoundError, fingerprint, get_encoder, save_encoder, weights_hash
 from .data import DataError, DataWarning, RankingData, hash_fold, passages
 from .features import FeatureStore, encode, encoder_hash, progress_bar, _state
 from .heads import get_head
@@ -41,8 +43,11 @@ from .learners import mrr, _fit_fusion, _stand_ins
 MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score, the best first
 
 def _fingerprint(encoder: Encoder) -> str:
-    "What changes when the vectors of an encoder do."
-    return encoder_hash(encoder)
+    "What changes when the vectors of an encoder do: weights, tokenizer, and what modules are set to."
+    names = 'eps', 'scaling', 'disable_adapters', 'active_adapters'  # of norms and of adapters
+    set_to = [str([getattr(m, name, None) for name in names]) for m in encoder.model.modules()]
+    whole = fingerprint(encoder.model), encoder._pieces.to_str(), *set_to
+    return hashlib.sha256('\n'.join(whole).encode('utf-8', 'surrogatepass')).hexdigest()
 
 def _glance(encoder: Encoder) -> tuple:
     "What mostly changes when an encoder does, at little cost."
@@ -145,9 +150,9 @@ class _Tick(Callback):
     def __init__(self, bar): self.bar = bar
     def after_epoch(self): self.bar.update()
 
-def _fit_one(features: RankingFeatures, shared: bool, epochs: int, lr: float, bar, **kwargs):
+def _fit_one(features: RankingFeatures, shared: bool, epochs: int, patience: int|None, lr: float, bar, **kwargs):
     "Train one head, or measure it when it has nothing to train."
-    learn, best = ranking_learner(features, shared=shared, **kwargs), KeepBest('mrr')
+    learn, best = ranking_learner(features, shared=shared, **kwargs), KeepBest('mrr', patience)
     if not any(p.requires_grad for p in learn.model.parameters()):
         model = learn.model.eval().cpu()
         return model, dict(shared=shared, best_epoch=-1, valid_mrr=_valid_mrr(features, model), curve=[])
@@ -173,10 +178,13 @@ def fit_ranking(
     **kwargs,  # arguments of `ranking_learner`: head, bs, temperature, seed, device
 ) -> tuple[RankingModel, dict]:  # the model at its best epoch, and how training went
     "Train a ranking head; keep the epoch with the best validation MRR, or the untrained head (epoch -1)."
-    if epochs is None: epochs = epochs_for(len(features.rows('train')), kwargs.get('bs', 128), STEPS, least=8)
+    patience = None
+    if epochs is None:
+        epochs = epochs_for(len(features.rows('train')), kwargs.get('bs', 128), STEPS, least=8)
+        patience = epochs//2
     tries = (True, False) if shared is None else (shared,)
     with progress_bar(epochs*len(tries), 'training', progress, 'epochs') as bar:
-        found = [_fit_one(features, one, epochs, lr, bar, **kwargs) for one in tries]
+        found = [_fit_one(features, one, epochs, patience, lr, bar, **kwargs) for one in tries]
     return max(found, key=lambda f: f[1]['valid_mrr'])
 
 # %% ../nbs/03a_search.ipynb #a596bee4
