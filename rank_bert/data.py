@@ -40,7 +40,9 @@ def _at(index_name, label):
 
 _surrogates = re.compile('[\ud800-\udfff]')
 
-def _is_missing(v): return v is None or v is pd.NA or v is pd.NaT or isinstance(v, (float, np.floating)) and math.isnan(v)
+def _is_missing(v):
+    return v is None or v is pd.NA or v is pd.NaT or isinstance(v, (float, np.floating)) and math.isnan(v)
+
 def _is_blank(v): return _is_missing(v) or isinstance(v, str) and not v.strip()
 
 def _id(v, where, column):
@@ -48,7 +50,8 @@ def _id(v, where, column):
     if isinstance(v, str) and v.strip(): return _surrogates.sub('\ufffd', v)
     number = isinstance(v, (float, np.floating)) and not _is_missing(v)
     if number and abs(v) >= 2**53:
-        raise DataError(f'{where} has the {column} {v!r}, a float too large for its last digits: pass ids as text or whole numbers')
+        raise DataError(f'{where} has the {column} {v!r}, '
+                        'a float too large for its last digits: pass ids as text or whole numbers')
     if _is_blank(v) or isinstance(v, (list, dict, set, tuple, bytes, np.ndarray)) or not str(v).strip():
         raise DataError(f'{where} has no usable {column}: {v!r}')
     return str(int(v)) if number and float(v).is_integer() else str(v)
@@ -64,12 +67,14 @@ def _unique(ids, what, column, index):
     raise DataError(f'{what}: {column} given to several rows: {_some(named)}; ids must be unique')
 
 # %% ../nbs/00a_data.ipynb #e553df91
-_counted = dict(queries_without_documents='{:,} queries have no right document: they are neither trained on nor measured')
+_counted = dict(
+    queries_without_documents='{:,} queries have no right document: they are neither trained on nor measured')
 
 def _tell(data):
-    "Give what the notes of `data` say to its reader as warnings, from the line that called the reader; returns the data"
+    "Give what the notes of `data` say to its reader as warnings that point to the line that called; returns it"
     counts = [words.format(n) for k, words in _counted.items() if (n := data.notes.get(k))]
-    for said in (*data.notes.get('hints', ()), *counts): warnings.warn(f'{data.name or "data"}: {said}', DataWarning, stacklevel=3)
+    for said in (*data.notes.get('hints', ()), *counts):
+        warnings.warn(f'{data.name or "data"}: {said}', DataWarning, stacklevel=3)
     return data
 
 # %% ../nbs/00a_data.ipynb #01741e7a
@@ -138,7 +143,8 @@ def _columns(lists, index=None): return pd.DataFrame({k: pd.Series(v, index, dty
 
 def _dicts(rows, what):
     "`rows` as a list of dicts"
-    if isinstance(rows, (dict, str)): raise DataError(f'{what} is a {type(rows).__name__}: pass a frame or a list of dicts')
+    if isinstance(rows, (dict, str)):
+        raise DataError(f'{what} is a {type(rows).__name__}: pass a frame or a list of dicts')
     rows = list(rows)
     for i, r in enumerate(rows):
         if not isinstance(r, dict): raise DataError(f'{what}: row {i} is {type(r).__name__}, not a dict')
@@ -260,9 +266,12 @@ def part(self:RankingData,
 def _places(ids, wanted, what):
     "Row of each of the `wanted` in `ids`; frames that were changed by hand may have lost some"
     place = {d: i for i, d in enumerate(ids)}
-    if len(place) < len(ids): raise DataError(f'{what}: an id stands in several rows; make the data again with ranking_data')
+    if len(place) < len(ids):
+        raise DataError(f'{what}: an id stands in several rows; make the data again with ranking_data')
     lost = list(dict.fromkeys(d for d in wanted if d not in place))
-    if lost: raise DataError(f'relevance names {_some(lost)}, not among the {what}: filter with data.where, which keeps all tables in step')
+    if lost:
+        raise DataError(f'relevance names {_some(lost)}, not among the {what}: '
+                        'filter with data.where, which keeps all tables in step')
     return [place[d] for d in wanted]
 
 @patch
@@ -277,9 +286,9 @@ def qrels(self:RankingData) -> sparse.csr_matrix: # (queries, documents) of grad
 def _mask(mask, frame, what):
     "One boolean for each row of `frame`"
     if mask is None: return np.ones(len(frame), bool)
-    if isinstance(mask, pd.Series) and not mask.index.equals(frame.index): # of the same rows in another order, or of others
+    if isinstance(mask, pd.Series) and not mask.index.equals(frame.index):
         if not mask.index.is_unique or set(mask.index) != set(frame.index):
-            raise DataError(f'{what} has another index than the {len(frame):,} rows of its table: make it from that table')
+            raise DataError(f'{what} has another index than the {len(frame):,} rows of its table: make it from those')
         mask = mask.loc[frame.index]
     mask = np.asarray(mask)
     if mask.dtype != bool or mask.shape != (len(frame),):
@@ -412,7 +421,8 @@ def audit_splits(
     threshold: float = 0.8 # Jaccard similarity of three-word runs from which two queries are nearly the same
 ) -> pd.DataFrame: # test query, nearest seen query, their groups, similarity, number of matches; counts and a summary in .attrs
     "Test queries that train or valid has already seen, worst first."
-    if not isinstance(data, RankingData): raise TypeError(f'data is a {type(data).__name__}: audit_splits takes RankingData')
+    if not isinstance(data, RankingData):
+        raise TypeError(f'data is a {type(data).__name__}: audit_splits takes RankingData')
     if not 0 < threshold <= 1: raise ValueError(f'threshold must be above 0 and at most 1, got {threshold}')
     q = data.queries
     test, seen = (q[m].reset_index(drop=True) for m in (q.split == 'test', q.split != 'test'))
@@ -450,8 +460,8 @@ class _Unpacked(io.RawIOBase):
         n = self.file.readinto(buffer)
         self.count += n
         if self.count > max(_unpacked_most, _unpacked_times * self.size):
-            raise DataError(f'{_where(self.path)} unpacks to more than {_unpacked_times} times its {self.size:,} bytes: '
-                            'unpack it yourself if that is meant')
+            raise DataError(f'{_where(self.path)} unpacks to more than {_unpacked_times} times its {self.size:,} bytes'
+                            ': unpack it yourself if that is meant')
         return n
 
     def close(self): self.file.close(); super().close()
@@ -476,10 +486,12 @@ def _lines(path, blank=False):
     except (OSError, EOFError, zlib.error) as e: raise DataError(f'{_where(path)} cannot be read after line {n}: {e}') from e
     except MemoryError as e: raise DataError(f'{_where(path)} needs more memory than there is after line {n}') from e
 
+# %% ../nbs/00a_data.ipynb #6009975c
 def _object(pairs):
     "A JSON object as a dict"
     row = dict(pairs)
-    if len(row) < len(pairs): raise ValueError(f'{_some([k for k, n in Counter(k for k, _ in pairs).items() if n > 1])} stands in it twice')
+    if len(row) < len(pairs):
+        raise ValueError(_some(k for k, n in Counter(k for k, _ in pairs).items() if n > 1) + ' stands in it twice')
     return row
 
 def _json(text, where):
@@ -549,13 +561,14 @@ def _others(columns, option, options, guesses, used):
     "A hint at other columns that could have been meant"
     found = [k for k in guesses[option] if k in columns and k not in used.values()]
     if not found or options[option] is not None: return []
-    return [f'column {used[option]!r} was taken for {option}, and not {_some(found)}: name another with the option {option}']
+    taken = f'column {used[option]!r} was taken for {option}, and not {_some(found)}'
+    return [f'{taken}: name another with the option {option}']
 
 # %% ../nbs/00a_data.ipynb #2fe29d0a
 _yes_no = {o: float(o in ('1', '1.0', 'true')) for o in ('0', '0.0', '1', '1.0', 'true', 'false')}
 
 def _grades(df, options):
-    "The column that grades the rows of a table, its values, and hints: the one asked for, `grade`, or one of zeros and ones"
+    "The column that grades the rows, its values, and hints: the one asked for, `grade`, or one of zeros and ones"
     asked = 'grade' if options['grade'] is None and 'grade' in df else options['grade']
     if asked is not None: return (asked, list(df[asked]), []) if asked in df or asked else (None, None, [])
     for k in (k for k in _verdicts if k in df):
@@ -565,7 +578,8 @@ def _grades(df, options):
             return k, found, [f"by column {k!r} {said}: pass grade='' if each row is right"]
         if None not in found: return None, None, [] # each row is right, and the column says so
         found = list(pd.to_numeric(df[k], errors='coerce').astype(float)) if k == 'relevance' else []
-        if found and np.isfinite(found).all(): return k, found, [f"column {k!r} grades the rows: pass grade='' if each row is right"]
+        if found and np.isfinite(found).all():
+            return k, found, [f"column {k!r} grades the rows: pass grade='' if each row is right"]
     return None, None, [h for h in _hints([k for k in _verdicts if k in df], options | dict(group='', split=''))]
 
 def _filled(df, columns, where):
@@ -639,7 +653,8 @@ def _read_folder(folder, documents, options):
     asked['doc_id'] = asked['doc_id'] or next((k for k in ('doc_id', 'doc_ids') if k in first), 'doc_id')
     optional = ['query_type', 'group', 'split', 'answer'] + ['grade'] * bool(options['grade'])
     rows, columns = _json_table(path, asked, ['query_id', 'query_text', 'doc_id'], optional)
-    found = [(f'line {n}', _query(r), _graded(r['doc_id'], f'{_where(path)} line {n}', r.get('grade', 1))) for n, r in rows]
+    found = [(f'line {n}', _query(r), _graded(r['doc_id'], f'{_where(path)} line {n}', r.get('grade', 1)))
+             for n, r in rows]
     return docs, *_merge(found, _where(path)), dict(hints=_hints(columns, options))
 
 # %% ../nbs/00a_data.ipynb #d4c9dd61
@@ -687,7 +702,7 @@ def _header(text, sep):
     except csv.Error: return text.splitlines()[0].split(sep)
 
 def _separator(text, usual):
-    "What stands between the names of a table: the usual separator, or the one that finds the most names where that finds one"
+    "What stands between the names of a table: the usual separator, or where that finds one the one that finds most"
     found = {s: len(_header(text, s)) for s in _separators}
     return usual if found[usual] > 1 else max(found, key=found.get)
 
@@ -704,8 +719,8 @@ def _read_csv(path, usual):
         raise DataError(f'{_where(path)} cannot be read with {_separators[sep]} between its fields: {str(e).strip()}. '
                         'Check its separators and quotes') from e
     if not isinstance(df.index, pd.RangeIndex):
-        raise DataError(f'{_where(path)} has rows with more fields than its header names, with {_separators[sep]} between them. '
-                        'Check its separators and quotes')
+        raise DataError(f'{_where(path)} has rows with more fields than its header names, '
+                        f'with {_separators[sep]} between them. Check its separators and quotes')
     df = df.fillna('')
     height = 1 + sum(df[c].str.count('\n') for c in df)
     df.index = pd.Index(first + 1 + ''.join(df).count('\n') + height.cumsum() - height, name='line')
@@ -725,7 +740,8 @@ def _read_json(path):
     if not text.lstrip().startswith('['): return _read_jsonl(path)
     rows = _json(text, _where(path))
     for i, row in enumerate(rows):
-        if not isinstance(row, dict): raise DataError(f'{_where(path)} object {i} is {type(row).__name__}, not a JSON object')
+        if not isinstance(row, dict):
+            raise DataError(f'{_where(path)} object {i} is {type(row).__name__}, not a JSON object')
     return _frame(rows, pd.RangeIndex(len(rows), name='object'))
 
 def _read_jsonl(path):
@@ -741,7 +757,7 @@ def _read_table(path):
     if kind not in _readers: raise DataError(f'{_where(path)} is no .parquet, .csv, .tsv, .json or .jsonl file')
     try: return _readers[kind](path)
     except DataError: raise
-    except MemoryError as e: raise DataError(f'{_where(path)} needs more memory than there is: cut it into parts') from e
+    except MemoryError as e: raise DataError(f'{_where(path)} needs more memory than there is: cut it') from e
     except Exception as e: # Arrow's errors share no other class
         said = ' '.join(str(e).replace(f"'{path}'", 'it').split())
         raise DataError(f'{_where(path)} cannot be read as {kind}, it may be damaged or cut off: {said[:200]}') from e
@@ -753,7 +769,8 @@ def _text_ids(letter, values, digits=16):
     ids = {k: letter + hashlib.sha256(json.dumps(k).encode()).hexdigest()[:digits] for k in dict.fromkeys(keys)}
     taken = {}
     for k, d in ids.items():
-        if taken.setdefault(d, k) != k: raise DataError(f'two texts have one id, {d}: {_some([taken[d], k])}; give ids in a column')
+        if taken.setdefault(d, k) != k:
+            raise DataError(f'two texts have one id, {d}: {_some([taken[d], k])}; give ids in a column')
     return [ids[k] for k in keys]
 
 def _pair_columns(df, where, options):
@@ -769,8 +786,8 @@ def _pair_columns(df, where, options):
 def _pair_values(df, c, where):
     "The values of each column of a table of pairs, with ids made from the texts where it has none"
     texts = ('query_text', 'doc_text', 'title', 'answer')
-    v = {o: _strings(df[k], where, k, df.index, empty=o != 'query_text') if o in texts else _ids(df[k], where, k, df.index)
-         for o, k in c.items()}
+    v = {o: _strings(df[k], where, k, df.index, empty=o != 'query_text') if o in texts else
+            _ids(df[k], where, k, df.index) for o, k in c.items()}
     if 'doc_id' not in v: v['doc_id'] = _text_ids('d', list(zip(v.get('title', [''] * len(df)), v['doc_text'])))
     if 'query_id' in v: return v
     keys = [o for o in ('query_text', 'query_type', 'group', 'split') if o in v]
@@ -791,7 +808,8 @@ def _read_pairs(df, where, options):
     for d, t, x, label in zip(v['doc_id'], v.get('title', [''] * len(df)), v['doc_text'], at):
         if docs.setdefault(d, (t, x)) != (t, x) and 'doc_id' in c:
             raise DataError(f'{where} {label}: document {d!r} is in an earlier row with another text')
-    rows = ((at[n], _query({o: v[o][n] for o in v}), {d: 1 if k is None else grades[n]}) for n, d in enumerate(v['doc_id']))
+    rows = ((at[n], _query({o: v[o][n] for o in v}), {d: 1 if k is None else grades[n]})
+            for n, d in enumerate(v['doc_id']))
     queries, relevance = _merge(rows, where)
     hints += blank + said + _hints(df.columns, options | dict(grade=''))
     documents = [dict(doc_id=d, title=t, text=x) for d, (t, x) in docs.items()]
@@ -801,7 +819,7 @@ def _read_pairs(df, where, options):
 def _local(path):
     "The file or folder that is meant, here or in the folder of RANK_BERT_DATA; None if there is none"
     if not isinstance(path, (str, Path)):
-        raise DataError(f'data is a {type(path).__name__}: pass a path or a name; frames and lists of dicts go to ranking_data')
+        raise DataError(f'data is a {type(path).__name__}: pass a path or a name; tables go to ranking_data')
     root = os.environ.get('RANK_BERT_DATA')
     return next((p.absolute() for p in [Path(path).expanduser(), *([Path(root, path)] if root else [])] if p.exists()), None)
 
@@ -823,12 +841,14 @@ def _reach_hub(name, looked):
     "One request without retries, so that no network, or a Hub that refuses, is known at once"
     from huggingface_hub import HfApi
     cached = 'a cached copy is used with HF_HUB_OFFLINE=1'
-    try: _within(60, lambda: HfApi().dataset_info(name, timeout=10), f'{looked}, and the Hub did not answer within a minute; {cached}')
+    late = f'{looked}, and the Hub did not answer within a minute; {cached}'
+    try: _within(60, lambda: HfApi().dataset_info(name, timeout=10), late)
     except DataError: raise
     except Exception as e:
         status = getattr(getattr(e, 'response', None), 'status_code', 0) or 0
         if status == 429 or status >= 500:
-            raise DataError(f'{looked}, and the Hub refuses for now (status {status}): wait some minutes; {cached}') from e
+            said = f'the Hub refuses for now (status {status}): wait some minutes'
+            raise DataError(f'{looked}, and {said}; {cached}') from e
         if not re.search('Connect|Timeout', type(e).__name__): return # what else is wrong, `load_dataset` says better
         raise DataError(f'{looked}, and the Hub cannot be reached ({type(e).__name__}); {cached}') from e
 
@@ -849,8 +869,8 @@ def _download(looked, *name, near=''):
     if offline and not config.HF_HUB_OFFLINE: raise DataError(f'{looked}, and HF_HUB_OFFLINE forbids to look on the Hub')
     if not offline: _reach_hub(name[0], looked)
     limit = float(os.environ.get('RANK_BERT_HUB_SECONDS', 900))
-    late = (f'the data set {name[0]} was not there after {limit:.0f} seconds, for the Hub was slow or made us wait: run it again, '
-            'since what has come is kept, or set RANK_BERT_HUB_SECONDS to more')
+    late = (f'the data set {name[0]} was not there after {limit:.0f} seconds, for the Hub was slow or made us wait: '
+            'run it again, since what has come is kept, or set RANK_BERT_HUB_SECONDS to more')
     try: return _within(limit, lambda: load_dataset(*name), late)
     except DataError: raise
     except Exception as e:
@@ -889,7 +909,9 @@ def read_ranking(
     data = ranking_data(*tables, name=found.name if found else str(path))
     if not notes.get('hints'): notes.pop('hints', None)
     crossing = data.notes['groups_across_splits']
-    if crossing: notes.setdefault('hints', []).append(f'{crossing:,} groups are in several of the given splits: see audit_splits')
+    if crossing:
+        said = f'{crossing:,} groups are in several of the given splits: see audit_splits'
+        notes.setdefault('hints', []).append(said)
     data.notes |= notes
     return _tell(data)
 
@@ -934,7 +956,8 @@ def select_sentences(
     "The sentences of each text with the highest mean TF-IDF weight, in their order."
     if max_words < 1: raise ValueError(f'max_words must be at least 1, got {max_words}')
     texts, titles = as_texts(texts), None if titles is None else as_texts(titles, 'titles')
-    if titles is not None and len(titles) != len(texts): raise ValueError(f'{len(texts):,} texts and {len(titles):,} titles: each text needs one')
+    if titles is not None and len(titles) != len(texts):
+        raise ValueError(f'{len(texts):,} texts and {len(titles):,} titles: each text needs one')
     split = [_sentences(t) for t in texts]
     owner = np.repeat(np.arange(len(split)), [len(s) for s in split])
     if not any(_words(t) for t in texts): scores = np.zeros(len(owner))

@@ -26,9 +26,10 @@ from scipy.sparse.csgraph import connected_components
 # %% ../nbs/00e_texts.ipynb #5dabcb50
 from .core import as_texts
 from .models import Encoder
-from .data import (DataError, hash_fold, split_by_group, _aliases, _at, _described, _dicts, _download, _filled, _frame,
-                            _group_keys, _ids, _is_blank, _is_missing, _lines, _local, _modules, _no_file, _once, _others, _pick,
-                            _plain, _read_table, _some, _splits, _strings, _surrogates, _table, _tell, _valid_groups, _where)
+from .data import (DataError, hash_fold, split_by_group, _aliases, _at, _described, _dicts, _download,
+                            _filled, _frame, _group_keys, _ids, _is_blank, _is_missing, _lines, _local, _modules,
+                            _no_file, _once, _others, _pick, _plain, _read_table, _some, _splits, _strings,
+                            _surrogates, _table, _tell, _valid_groups, _where)
 
 # %% ../nbs/00e_texts.ipynb #a3dca957
 @dataclass(repr=False, eq=False)
@@ -83,16 +84,19 @@ def _parts(*columns):
     "Number of the part that each row is in: rows with an equal entry in any column, None aside, are in one part"
     n, found = len(columns[0]), [(i, v) for column in columns for i, v in enumerate(column) if v is not None]
     node = {v: n + i for i, v in enumerate(dict.fromkeys(v for _, v in found))}
-    edges = sparse.coo_matrix((np.ones(len(found)), ([i for i, _ in found], [node[v] for _, v in found])), shape=2 * (n + len(node),))
+    ends = [i for i, _ in found], [node[v] for _, v in found]
+    edges = sparse.coo_matrix((np.ones(len(found)), ends), shape=(n + len(node), n + len(node)))
     return connected_components(edges, directed=False)[1][:n]
 
 def _groups(texts, given=None, shortest=0, pairs=None, most=math.inf):
-    "Group of each row: equal texts are in one, first or second, and what `given` puts together is too; texts of fewer words than `shortest` do not join what is given, nor second texts of more than `most` rows"
+    "Group of each row: those that share a text or a given group are in one; not by texts of few words, if given"
     keys, seconds = _keys(texts), _keys(pairs or [])
     if not len(keys) or given is None and not seconds: return keys
-    first = keys if given is None else [k if len(t.split()) >= shortest else f'{k} {i}' for i, (k, t) in enumerate(zip(keys, texts))]
-    times = Counter(seconds)
-    columns = [first, [s if times[s] <= most else None for s in seconds], [('given', g) for g in given or ()]]
+    first, times = keys, Counter(seconds)
+    if given is not None:
+        first = [k if len(t.split()) >= shortest else f'{k} {i}' for i, (k, t) in enumerate(zip(keys, texts))]
+    columns = [first, [s if times[s] <= most else None for s in seconds],
+               [('given', g) for g in given or ()]]
     part = _parts(*filter(None, columns))
     names = pd.Series(keys if given is None else given, dtype=object).groupby(part).agg(min)
     return [names[p] for p in part]
@@ -108,7 +112,7 @@ def _joins(texts, given, groups, shortest=0):
     return f'of {before:,} groups {after:,} are left, for some of them have texts in common: {times.idxmax()!r} stands in {times.max():,}'
 
 def _paired(texts, pairs, given, shortest=0):
-    "Groups of pairs, and a hint where the commonest second texts had to be left out, since they would put most rows into one group"
+    "Groups of pairs, and a hint where the commonest second texts were left out, since most rows would be one group"
     n, times = len(texts), Counter(map(_plain, pairs))
     def largest(groups): return max(Counter(groups).values())
     whole = _groups(texts, given, shortest, pairs)
@@ -118,8 +122,9 @@ def _paired(texts, pairs, given, shortest=0):
         groups = _groups(texts, given, shortest, pairs, most)
         if 2 * largest(groups) <= n: break
     common, count = times.most_common(1)[0]
-    return groups, [f'second texts of more than {most:,} rows do not keep their rows together, for with them {largest(whole):,} of {n:,} '
-                    f'rows would be one group: {common!r} stands in {count:,} rows, and may be in several splits']
+    return groups, [f'second texts of more than {most:,} rows do not keep their rows together, for with them '
+                    f'{largest(whole):,} of {n:,} rows would be one group: {common!r} stands in '
+                    f'{count:,} rows, and may be in several splits']
 
 # %% ../nbs/00e_texts.ipynb #2b094648
 def _dealt(groups, joins=''):
@@ -157,28 +162,33 @@ def _split_names(values, index):
 # %% ../nbs/00e_texts.ipynb #4d3b6882
 _needs = {'class': 'a name or a whole number', 'multilabel': 'a list of names or whole numbers', 'score': 'a finite number'}
 
+def _is_number(v): return isinstance(v, (int, float, np.number)) and not isinstance(v, bool)
+
 def _fits(v, kind):
     "Whether a label can be of the kind"
     if kind == 'multilabel': return isinstance(v, (list, tuple, set, np.ndarray)) and all(_fits(o, 'class') for o in v)
     if kind == 'score': return isinstance(v, (int, float, np.number)) and not isinstance(v, bool) and math.isfinite(v)
-    if isinstance(v, (float, np.floating)): return float(v).is_integer() and abs(v) < 2**53 # above, its last digits are lost
+    if isinstance(v, (float, np.floating)): return float(v).is_integer() and abs(v) < 2**53
     return isinstance(v, str) and bool(v.strip()) or isinstance(v, (int, np.integer, np.bool_))
 
 def _kind(values, labels, kind, at):
     "The kind of all labels: the one asked for, or what they are"
     if kind not in (None, *_needs):
-        raise DataError(f'unknown kind {kind!r}; choose one of {_some(_needs)}' + ('; tags are read by read_tags' if kind == 'tags' else ''))
+        more = '; tags are read by read_tags' if kind == 'tags' else ''
+        raise DataError(f'unknown kind {kind!r}; choose one of {_some(_needs)}{more}')
     missing = [at(i) for i, v in enumerate(values) if _is_blank(v)]
     if missing: raise DataError(f'rows: label is missing in {_some(missing)}; remove or fill these rows')
-    points = labels is None and any(isinstance(v, (float, np.floating)) for v in values) and all(map(_is_number, values))
-    kind = kind or ('multilabel' if isinstance(values[0], (list, tuple, set, np.ndarray)) else 'score' if points else 'class')
+    points = any(isinstance(v, (float, np.floating)) for v in values) and all(map(_is_number, values))
+    lists = isinstance(values[0], (list, tuple, set, np.ndarray))
+    kind = kind or ('multilabel' if lists else 'score' if points and labels is None else 'class')
     bad = [f'{at(i)}: {v!r}' for i, v in enumerate(values) if not _fits(v, kind)]
     if bad: raise DataError(f'rows: for kind {kind!r} a label is {_needs[kind]}, not so in {_some(bad)}; give all rows labels of one kind')
     return kind
 
 def _label(v):
     "A label as str, int or bool"
-    if isinstance(v, str) and _surrogates.search(v): raise DataError(f'label {v!r} holds half a surrogate pair, which no file can hold: mend it')
+    if isinstance(v, str) and _surrogates.search(v):
+        raise DataError(f'label {v!r} holds half a surrogate pair, which no file can hold: mend it')
     v = v.item() if isinstance(v, np.generic) else v
     return v.strip() if isinstance(v, str) else int(v) if isinstance(v, float) else v
 
@@ -211,8 +221,11 @@ def _targets(values, labels, kind, at):
     if kind == 'multilabel': _one_hot(lists, labels, at)
     if labels is None:
         found = {o for v in lists for o in v}
-        kinds = sorted({'names' if isinstance(o, str) else 'true or false' if isinstance(o, bool) else 'numbers' for v in lists for o in v})
-        if len(kinds) > 1: raise DataError(f'rows: some labels are {kinds[0]} and some are {kinds[1]}; pass labels, the names that the numbers index')
+        called = {str: 'names', bool: 'true or false'}
+        kinds = sorted({called.get(type(o), 'numbers') for v in lists for o in v})
+        if len(kinds) > 1:
+            raise DataError(f'rows: some labels are {kinds[0]} and some are {kinds[1]}; '
+                            'pass labels, the names that the numbers index')
         place = {v: i for i, v in enumerate(sorted(found))}
         labels = [str(o) for o in place]
     else:
@@ -272,8 +285,6 @@ def _source(rows):
     return _Source(rows)
 
 # %% ../nbs/00e_texts.ipynb #de6b1d2f
-def _is_number(v): return isinstance(v, (int, float, np.number)) and not isinstance(v, bool)
-
 def _withheld(values, names, split):
     "For each label whether it is not published: -1, or in a whole split nothing else than -1 or no label"
     minus = [_is_number(v) and v == -1 for v in values]
@@ -304,7 +315,7 @@ def _finish(columns, target, group, split, kind, labels, name, notes, hints):
     return data
 
 def _audit(data):
-    "How many test rows are in train as well, but for case, spaces and the order of a pair, and how many groups are in several splits"
+    "How many test rows are in train too, whatever the order of a pair, and how many groups are in several splits"
     plain = [[_plain(t) for t in ts] for ts in (data.texts, data.pairs) if ts is not None]
     rows, split = [tuple(sorted(r)) for r in zip(*plain)], list(data.rows.split)
     train = [r for r, s in zip(rows, split) if s == 'train']
@@ -317,7 +328,7 @@ def _leaks(data):
     "A hint at what given splits, or common second texts, have put on both sides"
     n, shared = data.notes['test_texts_in_train'], data.notes.get('test_pairs_with_a_text_in_train', 0)
     said = [f'{n:,} are in train word for word'] * bool(n) + [f'{shared:,} have a text that is in train'] * (shared > n)
-    return [f'of {len(data.part("test")):,} test rows ' + ', '.join(said)] * bool(said)
+    return [f"of {(data.rows.split == 'test').sum():,} test rows " + ', '.join(said)] * bool(said)
 
 def _unseen(data):
     "A hint at labels that no row of train has"
@@ -486,7 +497,7 @@ def _features(path):
         features = json.loads(about)['info']['features'] if about else {}
         return {c: n for c, o in features.items() if (n := _names_in(o))}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
-        raise DataError(f'{_where(path)}: the names of its labels, which `datasets` wrote, are damaged; write the file again') from e
+        raise DataError(f'{_where(path)}: the names of its labels are damaged; write the file again') from e
 
 def _table_file(path):
     "Frame and label names of a table"
@@ -502,13 +513,16 @@ def _read_from(data, read, endings):
     if found.is_file():
         frame, names = read(found)
         return _Source(frame, None, names, name=found.name)
-    files = [(p, re.sub(r'-\d+-of-\d+$', '', p.name[:-len(e)]).lower()) for p in sorted(found.iterdir()) for e in endings if p.name.endswith(e)]
+    files = [(p, re.sub(r'-\d+-of-\d+$', '', p.name[:-len(e)]).lower())
+             for p in sorted(found.iterdir()) for e in endings if p.name.endswith(e)]
     parts = [(s, *read(p)) for p, s in sorted(files, key=lambda f: _splits.index(_aliases.get(f[1], 'test'))) if s in _aliases]
     if not parts:
         there = _some(sorted(p.name for p in found.iterdir()), 9) or 'nothing'
-        raise DataError(f'folder {found.name} has no file train, validation or test ({_some(endings, 11)}); it has {there}')
+        raise DataError(f'folder {found.name} has no file train, validation or test ({_some(endings, 11)}); '
+                        f'it has {there}')
     source = _joined(parts, found.name)
-    left = [p.name for p, s in files if s not in _aliases and not p.name.endswith(('.json', '.json.gz'))] # those describe the others
+    described = '.json', '.json.gz' # which stand beside data to describe it
+    left = [p.name for p, s in files if s not in _aliases and not p.name.endswith(described)]
     source.hints += [f'{name} was left out, its name is no split' for name in left]
     return source
 
@@ -534,19 +548,21 @@ def _text_columns(df, options, where):
     if options['text'] is None and options['pair'] is None and second in df: c['pair'] = second
     several = [k for k in _guesses['label'] if k in df and k not in c.values()]
     if several and options['label'] is None and (c['label'] != 'label' or 'labels' in several):
-        raise DataError(f'{where}: {_some([c["label"], *several])} could all be the label: name one with the option label')
+        several = _some([c['label'], *several])
+        raise DataError(f'{where}: {several} could all be the label: name one with the option label')
     return c, [h for o in ('text', 'label') for h in _others(df.columns, o, options, _guesses, c)]
 
 # %% ../nbs/00e_texts.ipynb #277dbc9d
 def _written(texts):
-    "How texts are written as numbers: 'whole' or 'point', where each is what its number is written as and no two are one number; else ''"
+    "'whole' or 'point' where each text is what its number is written as, and no two are one number; else ''"
     if all(re.fullmatch(r'0|-?[1-9][0-9]{0,99}', t) for t in texts): return 'whole'
     places = {len(t.partition('.')[2]) for t in texts}
-    def same(t): return t in (repr(float(t)), f'{float(t):.0f}') or len(places) == 1 and t == f'{float(t):.{min(places)}f}'
+    def same(t):
+        return t in (repr(float(t)), f'{float(t):.0f}') or len(places) == 1 and t == f'{float(t):.{min(places)}f}'
     return 'point' if all(map(same, texts)) and len(set(texts)) == len({float(t) for t in texts}) else ''
 
 def _cells(values, labels, kind):
-    "Labels of a file of text, and what was decided: numbers where all of them are written so, and none is a name in `labels`"
+    "Labels of a file of text, and what was decided: numbers where all are written so, and none is in `labels`"
     texts = [v.strip() if isinstance(v, str) else None for v in values]
     number = re.compile(r'[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?', re.I)
     if not texts or not all(t and number.fullmatch(t) for t in texts): return values, ''
@@ -555,11 +571,13 @@ def _cells(values, labels, kind):
     how = _written(texts)
     if how == 'whole': return [int(t) for t in texts], ''
     scores = [float(t) for t in texts]
-    if how and all(v.is_integer() and abs(v) < 2**53 for v in scores) and (labels or kind): return [int(v) for v in scores], ''
+    whole = how and all(v.is_integer() and abs(v) < 2**53 for v in scores)
+    if whole and (labels or kind): return [int(v) for v in scores], ''
     if kind is not None or labels is not None: return values, ''
     if how: return scores, "have a point and were read as scores: pass kind='class' if they are names"
     odd = next((t for t in texts if t not in (repr(float(t)), f'{float(t):.0f}')), texts[0])
-    return values, f"stay names, since numbers are not written as {odd!r} beside the others: pass kind='score' if they are scores"
+    return values, (f'stay names, since numbers are not written as {odd!r} beside the others: '
+                    "pass kind='score' if they are scores")
 
 # %% ../nbs/00e_texts.ipynb #f05731d6
 def _list(text):
@@ -575,12 +593,16 @@ def _lists(values, label_sep, at):
     "Several labels in a cell as lists, where all cells hold lists, or have `label_sep` between their labels"
     if label_sep is not None:
         bad = [at(i) for i, v in enumerate(values) if not isinstance(v, str)]
-        if not label_sep or bad: raise DataError(f'label_sep is {label_sep!r}' + (f', and the label is no text in {_some(bad)}' if bad else ''))
+        if not label_sep: raise DataError('label_sep is empty: name the sign between the labels')
+        if bad: raise DataError(f'with label_sep, a label is a text, not so in {_some(bad)}')
         return [[o.strip() for o in v.split(label_sep) if o.strip()] for v in values]
-    if not values or not all(isinstance(v, str) and re.fullmatch(r'\s*\[\s*([\'"\d-].*)?\]\s*', v, re.S) for v in values): return values
+    looks = re.compile(r'\s*\[\s*([\'"\d-].*)?\]\s*', re.S)
+    if not values or not all(isinstance(v, str) and looks.fullmatch(v) for v in values): return values
     found = [_list(v) for v in values]
     bad = [f'{at(i)}: {values[i]}' for i, v in enumerate(found) if v is None]
-    if bad: raise DataError(f'labels look like lists, but cannot be read in {_some(bad)}: write JSON lists, or pass label_sep')
+    if bad:
+        raise DataError(f'labels look like lists, but cannot be read in {_some(bad)}: '
+                        'write JSON lists, or pass label_sep')
     return found
 
 def _joined_labels(data):
@@ -599,18 +621,21 @@ def _read_labels(source, column, labels, kind, label_sep, path):
     full = [i for i, v in enumerate(values) if not _is_blank(v)]
     if label_sep is not None: full = [i for i, v in enumerate(values) if not _is_missing(v)] # a blank cell has no label
     found, said = [values[i] for i in full], ''
-    if label_sep is not None or path and kind in (None, 'multilabel'): found = _lists(found, label_sep, lambda i: _at(index.name, index[full[i]]))
+    if label_sep is not None or path and kind in (None, 'multilabel'):
+        found = _lists(found, label_sep, lambda i: _at(index.name, index[full[i]]))
     if path: found, said = _cells(found, names, kind)
     for i, v in zip(full, found): values[i] = v
     frame[column] = pd.Series(values, index, dtype=object)
-    scores = said and all(float(v).is_integer() for v in found) and isinstance(found[0], float) # of which `_whole` speaks
+    scores = said and isinstance(found[0], float) and all(v.is_integer() for v in found) # of which `_whole` speaks
     if said and column != 'score' and not scores: source.hints.append(f'labels of column {column!r} {said}')
 
 def _unused(source, group, split):
     "Hints at columns of a file that may be groups or splits, and were not named"
     hints, groups = [], [o for o in _group_keys if o in source.frame]
-    if groups and group is None: hints.append(f'column {groups[0]!r} may be a group that must not be split: name it with the option group')
-    if 'split' in source.frame and source.split is None and split is None: hints.append("column 'split' was not used: pass split='split' to use it")
+    if groups and group is None:
+        hints.append(f'column {groups[0]!r} may be a group that must not be split: name it with the option group')
+    if 'split' in source.frame and source.split is None and split is None:
+        hints.append("column 'split' was not used: pass split='split' to use it")
     return hints
 
 # %% ../nbs/00e_texts.ipynb #65b275fb
