@@ -173,6 +173,7 @@ def _write(path: Path, write: Callable, kept: str) -> None:
 # %% ../nbs/04b_cli.ipynb #9c4b7d20
 def _which(best: int, epochs: int, value: str) -> str:
     "Which weights are kept after a training; `best` is -1 for those before it."
+    if not epochs: return f'there was nothing to train ({value})'
     if best < 0: return f'no epoch of {epochs} was better than the start ({value}), which is kept'
     return f'epoch {best + 1} of {epochs} was best on the validation part ({value}) and is kept'
 
@@ -224,7 +225,7 @@ def demo(
     out: Out = Path('rank_bert-demo'),
     backbone: Backbone = 'minilm',
     documents: Annotated[int|None, _option('Use only so many documents.', min=1)] = None,
-    epochs: Annotated[int, typer.Option(min=1, help='Epochs of training.')] = 8,
+    epochs: Annotated[int|None, _option('Epochs of training; by default as many as make enough steps.', min=1)] = None,
     seed: Seed = 0,
 ):
     "Rank the docstrings of Python's standard library: encode, train, measure, save, ask."
@@ -254,7 +255,7 @@ def train(
     shared: Annotated[bool|None, typer.Option('--shared/--separate', show_default=False, help=
         'One head for queries and documents, or one each; validation decides by default.')] = None,
     lexical: Annotated[bool, typer.Option('--bm25/--no-bm25', help='Add BM25.')] = True,
-    epochs: Annotated[int, typer.Option(min=1, help='Epochs of training.')] = 8,
+    epochs: Annotated[int|None, _option('Epochs of training; by default as many as make enough steps.', min=1)] = None,
     lr: Rate = 1e-3,
     bs: Annotated[int, typer.Option(min=1, help='Queries a batch.')] = 128,
     seed: Seed = 0,
