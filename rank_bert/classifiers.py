@@ -22,20 +22,15 @@ from scipy import stats
 from torch import nn
 
 # %% ../nbs/03c_classifiers.ipynb #805834ea
-<<<<<<< ours
-from rank_bert.core import as_texts, check_fields, new_folder, plain, read_folder, read_steadily, recover_folder
-from rank_bert.core import seal_folder, write_tensors
-=======
-from rank_bert.core import as_texts, check_fields, new_folder, plain, read_folder, read_steadily, recover_folder, seal_folder
-from rank_bert.core import write_tensors
->>>>>>> theirs
-from rank_bert.models import Encoder
-from rank_bert.data import DataError
-from rank_bert.features import FeatureStore, best_dtype, encode
-from rank_bert.texts import TextData
-from rank_bert.metrics import _draw_means, _group_sums, classification_metrics, spearman
-from rank_bert.search import _check_settings, _read_backbone, _read_head, _write_backbone
-from rank_bert.tasks import KINDS, fit_task, task_learner
+from .core import as_texts, check_fields, new_folder, plain, read_folder, read_steadily, recover_folder
+from .core import seal_folder, write_tensors
+from .models import Encoder
+from .data import DataError
+from .features import FeatureStore, best_dtype, encode
+from .texts import TextData
+from .metrics import _draw_means, _group_sums, classification_metrics, spearman
+from .search import _check_settings, _read_backbone, _read_head, _write_backbone
+from .tasks import KINDS, fit_task, task_learner
 
 # %% ../nbs/03c_classifiers.ipynb #ef52fee2
 class Prediction(NamedTuple):
