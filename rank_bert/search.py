@@ -39,9 +39,7 @@ from .callbacks import KeepBest, epochs_for
 from .learners import Fusion, RankingFeatures, RankingModel, check_trainable, ranking_features, ranking_learner
 from .learners import mrr, _fit_fusion, _stand_ins
 
-# %% ../nbs/03a_search.ipynb #a87daff3
-MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score, the best first
-
+# %% ../nbs/03a_search.ipynb #eeef02de
 def _fingerprint(encoder: Encoder) -> str:
     "What changes when the vectors of an encoder do: weights, tokenizer, and what modules are set to."
     names = 'eps', 'scaling', 'disable_adapters', 'active_adapters'  # of norms and of adapters
@@ -52,6 +50,9 @@ def _fingerprint(encoder: Encoder) -> str:
 def _glance(encoder: Encoder) -> tuple:
     "What mostly changes when an encoder does, at little cost."
     return _state(encoder.model.parameters())
+
+# %% ../nbs/03a_search.ipynb #a87daff3
+MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score, the best first
 
 class Ranker:
     "Ranks documents for texts; made by `train_ranker` or `load_ranker`."
@@ -142,9 +143,7 @@ def _finite(scores: torch.Tensor, mode: str) -> torch.Tensor:
     raise ValueError(f"scores of the mode {mode!r} are not numbers: the head, the vectors or the weight of BM25 hold "
                      "NaN or infinity. Train the ranker again")
 
-# %% ../nbs/03a_search.ipynb #7d129115
-STEPS = 400  # optimizer steps of a training that is not given epochs, or eight epochs where those are more
-
+# %% ../nbs/03a_search.ipynb #74639257
 class _Tick(Callback):
     "Moves a progress bar on by one after every epoch."
     def __init__(self, bar): self.bar = bar
@@ -168,6 +167,9 @@ def _valid_mrr(features: RankingFeatures, model: RankingModel) -> float:
         parts = [(model.cosine(features.queries[some]), torch.from_numpy(qrels[some].toarray()))
                  for some in np.split(rows, range(64, len(rows), 64))]
         return sum(float(mrr(*part))*len(part[0]) for part in parts)/len(rows)
+
+# %% ../nbs/03a_search.ipynb #7d129115
+STEPS = 400  # optimizer steps of a training that is not given epochs, or eight epochs where those are more
 
 def fit_ranking(
     features: RankingFeatures,  # from `ranking_features`
@@ -239,7 +241,7 @@ def search(self: Ranker,
     mode: str|None = None,  # one of `MODES`; 'hybrid' by default
 ) -> pd.DataFrame:  # columns rank, doc_id, title, score, passage
     "The `k` best documents for a query, best first."
-    if not isinstance(query, str): raise TypeError(f"query is {type(query).__name__}: search takes one text, scores many")
+    if not isinstance(query, str): raise TypeError(f'query is {type(query).__name__}: search takes one text')
     if k < 1: raise ValueError(f"k is {k}; ask for at least 1 document")
     mode, (query,) = self._mode(mode), as_texts([query])
     vector = None if mode == 'bm25' or not query.strip() else self._vectors([query])
@@ -251,6 +253,7 @@ def search(self: Ranker,
     table = dict(rank=range(1, len(top) + 1), doc_id=found.doc_id, title=found.title, score=scores[top].tolist())
     return pd.DataFrame(table | dict(passage=shown))
 
+# %% ../nbs/03a_search.ipynb #bf17d14c
 @patch
 def _passages(self: Ranker, query: str, rows: list[int], mode: str, vector: torch.Tensor|None) -> list[str]:
     "The passage of each document that is nearest to the query, by the head or, in the mode 'bm25', by words."
