@@ -132,8 +132,8 @@ def check_trainable(
     n = {s: len(_rows(data, s)) for s in ('train', 'valid', 'test')}
     lacking = [s for s in ('train', 'valid') if not n[s]]
     if lacking: raise DataError(
-        f"no query of the split {lacking[0]!r} has a right document. Training needs at least two groups of queries with "
-        "right documents, one to learn from and one to choose the best epoch by; groups here: "
+        f"no query of the split {lacking[0]!r} has a right document. Training needs at least two groups of queries "
+        "with right documents, one to learn from and one to choose the best epoch by; groups here: "
         f"{data.queries.group.nunique():,}; queries with right documents: "
         + ', '.join(f'{s} {k:,}' for s, k in n.items()) + '. Add data, or check its split and relevance')
 
