@@ -6,7 +6,7 @@ Docs: https://rank-bert.github.io/rank_bert/core.html.md"""
 
 # %% auto #0
 __all__ = ['FORMAT', 'RULES', 'as_texts', 'printable', 'check_file', 'new_file', 'check_folder', 'recover_folder', 'new_folder',
-           'plain', 'to_json', 'seal_folder', 'check_fields', 'read_json', 'read_folder', 'read_steadily',
+           'jsonable', 'to_json', 'seal_folder', 'check_fields', 'read_json', 'read_folder', 'read_steadily',
            'write_tensors', 'read_tensors']
 
 # %% ../nbs/00_core.ipynb #17f62215
@@ -352,15 +352,15 @@ def new_folder(
 # %% ../nbs/00_core.ipynb #8b7440d4
 FORMAT = 2  # of saved folders; a newer one is refused, and 1 is still read
 
-def plain(
+def jsonable(
     value: Any,  # of dicts, lists, text, numbers, and what can be written as text
 ) -> Any:  # of what JSON knows
     "A value as JSON can hold it: scalars of numpy as numbers, NaN and infinity as `None`, other things as text."
-    if isinstance(value, Mapping): return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, np.ndarray): return plain(value.tolist())
-    if isinstance(value, (list, tuple)): return [plain(v) for v in value]
-    if isinstance(value, (set, frozenset)): return sorted((plain(v) for v in value), key=str)
-    if isinstance(value, np.generic): return plain(value.item())
+    if isinstance(value, Mapping): return {str(k): jsonable(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray): return jsonable(value.tolist())
+    if isinstance(value, (list, tuple)): return [jsonable(v) for v in value]
+    if isinstance(value, (set, frozenset)): return sorted((jsonable(v) for v in value), key=str)
+    if isinstance(value, np.generic): return jsonable(value.item())
     if isinstance(value, float): return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, (str, int, bool)) else str(value)
 
@@ -389,7 +389,7 @@ def seal_folder(
 ) -> None:
     "Write the mark: what it says, the format, and the SHA-256 of each file and of the mark itself."
     files = {name: _digest(folder/name) for name in _files(folder)}
-    about = dict(format=FORMAT, rank_bert=__version__) | plain(about) | dict(files=files)
+    about = dict(format=FORMAT, rank_bert=__version__) | jsonable(about) | dict(files=files)
     (folder/mark).write_text(to_json(about | dict(sha256=_seal(about)), indent=1) + '\n', encoding='utf-8')
 
 # %% ../nbs/00_core.ipynb #42b943a4

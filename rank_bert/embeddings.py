@@ -31,7 +31,7 @@ from torch import nn
 from torch.nn import functional as F
 
 # %% ../nbs/03f_embeddings.ipynb #c5a9c2a5
-from .core import check_fields, new_folder, plain, read_folder, read_steadily, recover_folder, seal_folder, write_tensors
+from .core import check_fields, new_folder, jsonable, read_folder, read_steadily, recover_folder, seal_folder, write_tensors
 from .models import Encoder, get_encoder
 from .data import DataError, RankingData, _is_missing
 from .features import FeatureStore, encode
@@ -383,7 +383,7 @@ def save(self: SentenceEncoder,
     head = None if bare else getattr(self.head, 'config', None)
     if head is None and not bare:
         raise ValueError("only a head made by embedding_learner can be saved: its name is what is written")
-    about = plain(dict(head=head, settings=self.settings))
+    about = jsonable(dict(head=head, settings=self.settings))
     check_fields(about, _FIELDS, 'the sentence encoder', 'make it again')
     with new_folder(folder, 'sentence.json') as new:
         if head is not None: write_tensors(new/'head.safetensors', self.head.state_dict())
