@@ -22,7 +22,7 @@ from scipy import stats
 from torch import nn
 
 # %% ../nbs/03c_classifiers.ipynb #805834ea
-from .core import as_texts, check_fields, new_folder, plain, read_folder, read_steadily, recover_folder
+from .core import as_texts, check_fields, jsonable, new_folder, read_folder, read_steadily, recover_folder
 from .core import seal_folder, write_tensors
 from .models import Encoder
 from .data import DataError
@@ -295,7 +295,7 @@ def save(self: Classifier,
     if self.head_kwargs is None:
         raise ValueError("a head of one's own cannot be saved: only arguments of the built-in one are written. "
                          "Leave out `head`, or keep it with torch.save")
-    about = plain(dict(kind=self.kind, labels=self.labels, head=self.head_kwargs, settings=self.settings, about=self.about))
+    about = jsonable(dict(kind=self.kind, labels=self.labels, head=self.head_kwargs, settings=self.settings, about=self.about))
     check_fields(about, _FIELDS, 'the classifier', 'train it again')
     with new_folder(folder, 'classifier.json') as new:
         write_tensors(new/'head.safetensors', self.head.state_dict())

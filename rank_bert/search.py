@@ -27,7 +27,7 @@ from fastcore.basics import patch
 from scipy import sparse
 
 # %% ../nbs/03a_search.ipynb #8a383e5b
-from .core import as_texts, check_fields, new_folder, plain, read_folder, read_steadily, read_tensors
+from .core import as_texts, check_fields, new_folder, jsonable, read_folder, read_steadily, read_tensors
 from .core import recover_folder, seal_folder, to_json, write_tensors
 from .models import Encoder, ModelNotFoundError, fingerprint, get_encoder, save_encoder, weights_hash
 from .data import DataError, DataWarning, RankingData, hash_fold, passages
@@ -412,7 +412,7 @@ def _read_head(make: Callable[[], torch.nn.Module], path: Path, remedy: str) -> 
 # %% ../nbs/03a_search.ipynb #ec68b2f0
 def _cell(value):
     "A value of a table as JSON has it: missing ones as `None`."
-    return None if pd.api.types.is_scalar(value) and pd.isna(value) else plain(value)
+    return None if pd.api.types.is_scalar(value) and pd.isna(value) else jsonable(value)
 
 def _write_documents(documents: pd.DataFrame, path: Path) -> None:
     "One JSON object a line, with all columns of the documents."
@@ -446,7 +446,7 @@ def _about(self: Ranker) -> dict:
     "What ranker.json says of it; raises `ValueError` for numbers that no ranker can have."
     config = getattr(self.model.head, 'config', None)
     if config is None: raise ValueError("only a head made by get_head can be saved: its name is what is written")
-    about = plain(dict(head=config, temperature=self.model.temperature, fusion=self.fusion and asdict(self.fusion),
+    about = jsonable(dict(head=config, temperature=self.model.temperature, fusion=self.fusion and asdict(self.fusion),
                        settings=self.settings, about=self.about))
     check_fields(about, _FIELDS, 'the ranker', 'train it again')
     if about['fusion']: check_fields(about['fusion'], dict(weight='number'), 'the fusion', 'train the ranker again')
