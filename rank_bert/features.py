@@ -366,6 +366,7 @@ def _opened(path: Path, read) -> np.ndarray|dict|None:
     except OSError as e: warnings.warn(said + f"it cannot be removed ({e.strerror}), and its texts are encoded again", stacklevel=2)
     return None
 
+# %% ../nbs/00b_features.ipynb #026c6564
 def _read_shard(data: np.ndarray) -> np.ndarray:
     "An array of numpy in the bytes of its file."
     head = BytesIO(data[:4096].tobytes())
@@ -472,6 +473,7 @@ def _keep(self: FeatureStore, content: bytes|np.ndarray, about: dict, name: str,
             warnings.warn(f"the feature store {self.folder} cannot be written ({e.strerror}): features are computed and not kept", stacklevel=2)
             return False
 
+# %% ../nbs/00b_features.ipynb #c6bf595d
 @patch
 def _fill(self: FeatureStore, space: Path, kind: str, read, keys: np.ndarray, label: str, progress: bool|None, make) -> tuple[list, np.ndarray]:
     "Shards and places of all keys, after `make(positions, bar)` has made what is missing."
