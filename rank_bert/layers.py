@@ -9,7 +9,7 @@ __all__ = ['LAYERS', 'check_rank', 'LowRankLinear', 'FactorisedEmbedding', 'swap
            'apply_changes']
 
 # %% ../nbs/00_layers.ipynb #0b2c821b
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 # %% ../nbs/00_layers.ipynb #f2bda6f0
 import torch
@@ -154,19 +154,64 @@ def changes_of(
     return {k: v for k, v in found.items() if v}
 
 # %% ../nbs/00_layers.ipynb #8d7b5189
+_STANDS = dict(Linear=(nn.Linear, LowRankLinear), LowRankLinear=(nn.Linear, LowRankLinear), FactorisedEmbedding=(nn.Embedding, FactorisedEmbedding))
+
+def _at(model: nn.Module, path) -> nn.Module:
+    "The module at a path of changes; raises `ValueError` where there is none."
+    try: found = model.get_submodule(path) if isinstance(path, str) and path else None
+    except AttributeError: found = None
+    if found is None: raise ValueError(f"changes name {path!r:.80}, which is no part of the model: the folder is damaged, save it again")
+    return found
+
+def _check_layer(model: nn.Module, path: str, what) -> None:
+    "Raise for a layer that cannot be made, or that has no place there."
+    if not isinstance(what, Mapping) or what.get('kind') not in list(LAYERS):
+        raise ValueError(f"a change by {(what.get('kind') if isinstance(what, Mapping) else what)!r:.40} is not known to this version of rank_bert: "
+                         "a newer one has written it")
+    names = dict(Linear='in_features out_features bias', LowRankLinear='in_features out_features rank bias', FactorisedEmbedding='vocab dim rank pad_id')
+    sizes = {k: v for k, v in what.items() if k not in ('kind', 'bias', 'pad_id')}
+    whole = all(type(v) is int and 1 <= v < 2**31 for v in sizes.values())
+    fits = type(what.get('bias', True)) is bool and (what.get('pad_id') is None or type(what['pad_id']) is int and 0 <= what['pad_id'] < what.get('vocab', 0))
+    if set(what) != {'kind', *names[what['kind']].split()} or not whole or not fits or not isinstance(_at(model, path), _STANDS[what['kind']]):
+        raise ValueError(f"changes give {path!r} the layer {dict(what)!r:.200}, which is not one: the folder is damaged, save it again")
+
+def _check_changes(model: nn.Module, changes) -> None:
+    "Raise `ValueError` for changes that `changes_of` would not have written."
+    if not isinstance(changes, Mapping): raise ValueError(f"changes are {type(changes).__name__}, not an object: the folder is damaged, save it again")
+    odd = sorted(changes.keys() - {'layers', 'shared', 'sizes'}) + [k for k, v in changes.items() if not isinstance(v, Mapping)]
+    if odd: raise ValueError(f"a change by {odd[0]!r} is not known to this version of rank_bert: a newer one has written it")
+    for path, what in changes.get('layers', {}).items(): _check_layer(model, path, what)
+    for path, home in changes.get('shared', {}).items():
+        inside = isinstance(home, str) and f'{path}.'.startswith(f'{home}.') or f'{home}.'.startswith(f'{path}.')
+        if type(_at(model, path)) is not type(_at(model, home)) or inside:
+            raise ValueError(f"changes put {home!r:.80} in the place of {path!r:.80}, where it does not belong: the folder is damaged, save it again")
+    for path, sizes in changes.get('sizes', {}).items():
+        known = isinstance(sizes, Mapping) and all(k in _SIZES and type(v) is int and v > 0 and hasattr(_at(model, path), k) for k, v in sizes.items())
+        if not known: raise ValueError(f"sizes of {path!r:.80} are {sizes!r:.80}; they are {' and '.join(_SIZES)}, above 0: the folder is damaged, save it again")
+
+# %% ../nbs/00_layers.ipynb #4e17c0ab
+def _check_heads(module: nn.Module, path: str) -> None:
+    "Raise where an attention's numbers do not fit its layers."
+    query = getattr(module, 'query', None)
+    size = getattr(module, 'attention_head_size', None)
+    if query is None or size is None: return
+    if not query.out_features == module.all_head_size == module.num_attention_heads*size:
+        raise ValueError(f"sizes of {path!r} are {module.num_attention_heads} heads of {size} and {module.all_head_size} in all, and its layer "
+                         f"gives {query.out_features}: the folder is damaged, save it again")
+
 def apply_changes(
     model: nn.Module,  # a plain one; is changed
     changes: dict[str, dict],  # from `changes_of`
 ) -> nn.Module:  # the same one, with random weights in its new layers
-    "Change a plain model as `changes_of` has found; raises `ValueError` for a change that this version does not know."
+    "Change a plain model as `changes_of` has found; raises `ValueError` for a change that this version does not know or that does not fit."
     def put(path, module):
         parent, _, name = path.rpartition('.')
         setattr(model.get_submodule(parent), name, module)
-    odd = [what['kind'] for what in changes.get('layers', {}).values() if what['kind'] not in LAYERS] + sorted(changes.keys() - {'layers', 'shared', 'sizes'})
-    if odd: raise ValueError(f"a change by {odd[0]!r} is not known to this version of rank_bert: a newer one has written it")
+    _check_changes(model, changes)
     with torch.random.fork_rng(devices=[]):
         for path, what in changes.get('layers', {}).items(): put(path, LAYERS[what['kind']][0](**{k: v for k, v in what.items() if k != 'kind'}))
     for path, home in changes.get('shared', {}).items(): put(path, model.get_submodule(home))
     for path, sizes in changes.get('sizes', {}).items():
         for name, size in sizes.items(): setattr(model.get_submodule(path), name, size)
+        _check_heads(model.get_submodule(path), path)
     return model

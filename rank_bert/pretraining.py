@@ -39,7 +39,8 @@ from transformers import BertTokenizerFast
 
 # %% ../nbs/03g_pretraining.ipynb #43c0f790
 from .layers import FactorisedEmbedding
-from .models import Encoder, _as_text, get_encoder
+from .core import as_texts
+from .models import Encoder, get_encoder
 from .data import DataError, _lines, _sentences, _where, hash_fold
 from .features import best_device, best_dtype
 from .texts import TextData
@@ -64,7 +65,7 @@ def read_documents(
 def _documents(texts: str|Path|Sequence[str]) -> list[list[str]]:
     "The sentences of each text."
     if isinstance(texts, (str, Path)): return read_documents(texts)
-    documents = [[s.strip() for s in _sentences(t)] for t in (_as_text(t, i) for i, t in enumerate(texts)) if t.strip()]
+    documents = [[s.strip() for s in _sentences(t)] for t in as_texts(texts) if t.strip()]
     if not documents: raise DataError("no texts, or only blank ones: there is nothing to learn from")
     return documents
 
@@ -107,7 +108,7 @@ def token_blocks(
     order, special = encoder.family.single.split(), dict(cls=[encoder.tokenizer.cls_token_id], sep=[encoder.tokenizer.sep_token_id])
     room = max_tokens - sum(o in special for o in order)
     def row(ids): return [t for o in order for t in (special | dict(A=ids))[o]]
-    pieces = [e.ids for e in encoder._pieces.encode_batch_fast([_as_text(t, i) for i, t in enumerate(texts)], add_special_tokens=False)]
+    pieces = [e.ids for e in encoder._pieces.encode_batch_fast(as_texts(texts), add_special_tokens=False)]
     return [row(ids[i:i + room]) for ids in pieces for i in range(0, len(ids), room)]
 
 # %% ../nbs/03g_pretraining.ipynb #53fcb211
