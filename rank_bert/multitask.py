@@ -11,8 +11,10 @@ __all__ = ['task_shares', 'RankingBatches', 'TaskMix', 'TaskWeights', 'RankingMR
 # %% ../nbs/03e_multitask.ipynb #2a44dbfd
 import math
 import random
+import shutil
 import tempfile
 import uuid
+import weakref
 from difflib import get_close_matches
 from functools import partial
 from itertools import combinations
@@ -508,6 +510,7 @@ def _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, 
                splitter=task_groups, lr=3e-3 if whole else 1e-4,
                model_dir=Path(tempfile.gettempdir())/f'rank_bert-{uuid.uuid4().hex[:8]}')
     learn = Learner(dls, model, **own | kwargs)
+    weakref.finalize(learn, shutil.rmtree, own['model_dir'], True)
     learn.add_cbs([FrozenPrefix(), _TaskSwitch()] + ([_FrozenHeads(*(f'heads.{t}' for t in frozen_heads))] if frozen_heads else []) + [GradNorm()]*(weights == 'gradnorm'))
     learn.freeze_to(groups)
     learn.data, learn.settings, learn.how, learn.head_kwargs = tasks, dict(pooling=pooling, max_tokens=max_tokens, keep=keep), (*texts, dtype, store), head_kwargs

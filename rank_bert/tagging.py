@@ -9,6 +9,8 @@ __all__ = ['EntityF1', 'Span', 'word_windows', 'Tagger', 'tag_scores', 'TaggerLe
            'load_tagger']
 
 # %% ../nbs/03d_tagging.ipynb #3460c653
+import re
+import unicodedata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +22,7 @@ from fastai.learner import Learner, Metric
 from fastcore.basics import patch
 
 # %% ../nbs/03d_tagging.ipynb #9669dc60
+from .core import as_texts
 from .models import Encoder
 from .features import best_dtype
 from .data import DataError
@@ -44,10 +47,18 @@ class EntityF1(Metric):
     def accumulate(self,
         learn: Learner,  # with the tags and logits of a batch in `yb` and `pred`
     ):
-        "Keep the tags of the words of a batch."
-        for tags, guess in zip(learn.yb[0].cpu(), learn.pred.detach().argmax(-1).cpu()):
+        "Keep the tags of the words of a batch; words beyond `max_tokens` have no prediction, and so their names are missed."
+        batches = getattr(getattr(learn, 'dl', None), 'dataset', None)
+        if hasattr(batches, 'parts'): batches = batches.parts[learn.model.task]
+        rows = getattr(batches, 'given', None) or [None]*len(learn.yb[0])
+        for row, tags, guess in zip(rows, learn.yb[0].cpu(), learn.pred.detach().argmax(-1).cpu()):
             real = tags != -100
-            for kept, row in ((self.true, tags), (self.predicted, guess)): kept.append([self.labels[i] for i in row[real].tolist()])
+            true, said = ([self.labels[i] for i in t[real].tolist()] for t in (tags, guess))
+            if row is not None and len(true) < len(batches.data.targets[row]):
+                true, left = [self.labels[i] for i in batches.data.targets[row]], iter(said)
+                said = [next(left) if kept else 'O' for kept in batches._kept_words(row)]
+            self.true.append(true)
+            self.predicted.append(said)
 
     @property
     def value(self) -> float|None:
@@ -139,24 +150,50 @@ def _cut_words(encoder: Encoder, texts: list[str], words: list, room: int) -> li
             found.append((t, a, b, [i for o in order for i in (special | dict(A=ids))[o]], places))
     return found
 
-def _checked(texts: list, words: list|None) -> list:
-    "The words of each text, once texts are texts."
-    if isinstance(texts, str): raise TypeError("texts is one str: pass a list of texts")
+# %% ../nbs/03d_tagging.ipynb #9007fc01
+_WHOLE = r"(?:[^\W\d_]\.){2,}|\w+(?:[-'’.,/&:]\w+)*|[^\w\s]"  # initials, then words with marks inside, then marks
+
+def _words_of(text: str, settings: dict) -> list[tuple[int, int]]:
+    "Where the words of a text are, cut as the settings of a tagger say."
+    if settings.get('words') != 'whole' or any(unicodedata.category(c)[0] == 'M' for c in text): return split_words(text)
+    known = '|'.join(map(re.escape, sorted(settings.get('abbreviations', ()), key=len, reverse=True)))
+    return [m.span() for m in re.finditer((rf'(?<!\w)(?:{known})|' if known else '') + _WHOLE, text)]
+
+def _rule(texts: list[str], words: list) -> dict:
+    "The way of cutting that gives more texts the words they came with, as settings of a tagger."
+    found = {text[a:b] for text, ws in zip(texts, words) for a, b in ws if b - a > 1 and text[b - 1] == '.' and text[b - 2].isalpha()}
+    whole = dict(words='whole', abbreviations=sorted(found, key=lambda w: (len(w), w))[:2000])
+    def agree(settings): return sum(_words_of(t, settings) == [(int(a), int(b)) for a, b in ws] for t, ws in zip(texts, words))
+    return whole if agree(whole) > agree({}) else {}
+
+# %% ../nbs/03d_tagging.ipynb #7bde1939
+def _checked(texts, words: list|None, settings: dict) -> tuple[list[str], list]:
+    "Texts, and the words of each: those that are given, those of a list of words, or what is cut as in training."
+    if isinstance(texts, (str, bytes)): raise TypeError(f"texts is one {type(texts).__name__}: pass a list of texts")
+    texts = list(texts) if not hasattr(texts, 'columns') else as_texts(texts)
     for i, t in enumerate(texts):
-        if not isinstance(t, str): raise TypeError(f"text {i} is {type(t).__name__}, not str")
-    if words is None: return [split_words(t) for t in texts]
-    _check_words(texts, words)
-    return words
+        if isinstance(t, (list, tuple)):
+            if words is not None: raise TypeError(f"texts[{i}] is a {type(t).__name__} of words: leave out words, or pass texts")
+            if not t or not all(isinstance(w, str) and w.strip() for w in t): raise TypeError(f"texts[{i}] holds something else than words")
+    joined = as_texts([' '.join(t) if isinstance(t, (list, tuple)) else t for t in texts])
+    if words is None: return joined, [_spans_of(t) if isinstance(t, (list, tuple)) else _words_of(j, settings) for t, j in zip(texts, joined)]
+    _check_words(joined, words)
+    return joined, words
+
+def _spans_of(words: list[str]) -> list[tuple[int, int]]:
+    "Where words are once they are joined by spaces."
+    ends = np.cumsum([len(w) + 1 for w in words]) - 1
+    return [(int(e) - len(w), int(e)) for w, e in zip(words, ends)]
 
 # %% ../nbs/03d_tagging.ipynb #b253c0ab
 @patch
 def outputs(self: Tagger,
-    texts: list[str],  # any number of texts, of any length
+    texts: list[str],  # any number of texts, of any length; or lists of words
     words: list[list[tuple[int, int]]]|None = None,  # `(start, end)` of each word of each text; those of `split_words` by default
     bs: int = 32,  # windows a batch
 ) -> list[torch.Tensor]:  # probability of each tag for each word, `(words, tags)` of each text
     "Probabilities of tags; raises `ValueError` for NaN."
-    words, device, encoder = _checked(texts, words), self.encoder.device, self.encoder.eval()
+    (texts, words), device, encoder = _checked(texts, words, self.settings), self.encoder.device, self.encoder.eval()
     model = TaskModel(encoder, dict(task=self.head.eval()), per_token=('task',), dtype=best_dtype(device) if self.settings['mixed'] else torch.float32)
     out = [torch.eye(len(self.labels))[self.labels.index('O')].repeat(len(ws), 1) for ws in words]
     special = len(encoder.family.single.split()) - 1
@@ -184,12 +221,12 @@ def tags(self: Tagger,
 # %% ../nbs/03d_tagging.ipynb #15c6b08a
 @patch
 def predict(self: Tagger,
-    texts: str|list[str],  # one text, or several, of any length
+    texts: str|list[str],  # one text, or several, of any length; lists of words, which are joined by spaces, among them
     words: list[list[tuple[int, int]]]|None = None,  # `(start, end)` of each word of each of several texts; those of `split_words` by default
 ) -> list[Span]|list[list[Span]]:  # names in the order of the text, of one text or of each
     "The names in texts, with their places and probabilities."
     if isinstance(texts, str): return self.predict([texts], words if words is None else [words])[0]
-    words, found = _checked(texts, words), []
+    (texts, words), found = _checked(texts, words, self.settings), []
     for text, ws, out in zip(texts, words, self.outputs(texts, words)):
         best, tags = out.max(1)
         names = spans([self.labels[i] for i in tags.tolist()])
@@ -234,8 +271,9 @@ class TaggerLearner(Learner):
     def tagger(self) -> Tagger:
         "What has been learnt, without what it was learnt with; the weights are shared, not copied."
         m = self.model
-        settings = dict(max_tokens=self.settings['max_tokens'], mixed=m.dtype != torch.float32)
-        return Tagger(m.encoder, m.heads['task'], self.data.labels, settings, self.head_kwargs, dict(data=self.data.name, train_rows=len(self.data.part('train'))))
+        settings, train = dict(max_tokens=self.settings['max_tokens'], mixed=m.dtype != torch.float32) | self.rule, self.data.part('train')
+        about = dict(data=self.data.name, train_rows=len(train)) | getattr(self, 'fitted', {})
+        return Tagger(m.encoder, m.heads['task'], self.data.labels, settings, self.head_kwargs, about)
 
     def predict(self,
         texts: str|list[str],  # one text, or several, of any length
@@ -253,7 +291,10 @@ def tagger_learner(
     "A Learner for tags of words; raises `ValueError` for labels of whole texts."
     if data.kind != 'tags': raise ValueError(f"{data.name or 'data'} is of kind {data.kind!r}, labels of whole texts: use classifier_learner of rank_bert.classifiers, or read_tags for tags of words")
     if 'O' not in data.labels: raise ValueError(f"{data.name or 'data'} has the tags {', '.join(data.labels)}, and none is O: name all tags with the argument labels of read_tags")
-    return task_learner(data, backbone, freeze, **dict(cls=TaggerLearner, metrics=[EntityF1(data.labels)]) | kwargs)
+    learn = task_learner(data, backbone, freeze, **dict(cls=TaggerLearner, metrics=[EntityF1(data.labels)]) | kwargs)
+    train = data.part('train')
+    learn.rule = _rule(train.texts, list(train.rows.words))
+    return learn
 
 # %% ../nbs/03d_tagging.ipynb #db73cbfe
 def evaluate_tagger(
