@@ -102,9 +102,10 @@ class KeepBest(TrackerCallback):
     def __init__(self,
         monitor: str = 'valid_loss',  # name of the recorded value; lower is better for losses, higher for metrics
         patience: int|None = None,  # epochs without improvement before stopping; never by default
+        later: bool = False,  # of epochs that are level keep the last, as suits a metric of few rows
     ):
         super().__init__(monitor=monitor)
-        self.patience, self.state = patience, None
+        self.patience, self.later, self.state = patience, later, None
 
     def before_fit(self):
         "Forget the best epoch of an earlier fit; raise `ValueError` when nothing of that name is recorded."
@@ -128,6 +129,7 @@ class KeepBest(TrackerCallback):
         healthy = math.isfinite(self._value(self.recorder.values[-1]))
         self.seen, self.finite, self.new_best = self.seen + 1, self.finite or healthy, False
         if healthy: super().after_epoch()
+        if self.later and self._value(self.recorder.values[-1]) == self.best: self.new_best = True
         if self.new_best: self.best_epoch, self.state = self.epoch, self._moving()
         elif self.patience is not None and self.epoch - self.best_epoch >= self.patience: raise CancelFitException
 

@@ -14,6 +14,7 @@ import random
 import tempfile
 import uuid
 import shutil
+import warnings
 import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -23,6 +24,7 @@ from pathlib import Path
 
 # %% ../nbs/03b_tasks.ipynb #7b1e3fc9
 import numpy as np
+import pandas as pd
 import torch
 from torch import nn
 from torch.optim.adamw import adamw
@@ -40,9 +42,9 @@ from sklearn.metrics import f1_score
 
 # %% ../nbs/03b_tasks.ipynb #93464702
 from .models import Encoder, get_encoder, pad_batch
-from .data import DataError
+from .data import DataError, DataWarning
 from .features import FeatureStore, best_device, best_dtype, progress_bar, _state
-from .texts import TextData, tokenize_rows
+from .texts import TextData, _aligned, tokenize_rows
 from .heads import ClassificationHead, ScoreHead
 from .losses import token_loss
 from .callbacks import KeepBest, epochs_for
@@ -156,6 +158,7 @@ class TaskBatches:
     ):
         self.data, self.encoder, self.pooling, self.max_tokens, self.keep, self.dtype = data, encoder, pooling, max_tokens, keep, dtype
         self.store, self.label, self.start, self.stored, self._state = store or FeatureStore(), label, None, None, None
+        self.given, self._kept = [], {}  # row numbers of the last batch; which words of a row have a token
 
     @cached_property
     def rows(self) -> tuple[list[list[int]], list]:
@@ -167,6 +170,11 @@ class TaskBatches:
     def targets(self) -> torch.Tensor:
         "Targets of all rows, other than tags of words."
         return torch.as_tensor(self.data.targets)
+
+    @property
+    def vocab(self) -> list[list[str]]:
+        "Names of the labels, as fastai's `ClassificationInterpretation` asks for them."
+        return [self.data.labels]
 
     def __len__(self) -> int: return len(self.data)
     def __getitem__(self, i: int) -> int: return i
@@ -198,7 +206,7 @@ def batch(self: TaskBatches,
     rows,  # row numbers
 ) -> tuple[torch.Tensor, ...]:  # (vectors, targets), (ids, mask, targets) or (ids, mask, states, targets)
     "Some rows as tensors."
-    rows = list(rows)
+    rows = self.given = list(rows)
     targets = self._targets(rows)
     if self.start == 'vectors': return self.stored[rows], targets
     ids, mask = self.encoder.pad([self.rows[0][r] for r in rows])
@@ -209,6 +217,15 @@ def _targets(self: TaskBatches, rows: list[int]) -> torch.Tensor:
     "Targets of some rows; those of word pieces padded with -100, on the side that the ids are."
     if self.data.kind != 'tags': return self.targets[rows]
     return pad_batch([self.rows[1][r] for r in rows], -100, left=self.encoder.family.summary_last)[0]
+
+@patch
+def _kept_words(self: TaskBatches, row: int) -> list[bool]:
+    "Whether each word of a text has a token of its own among those that are kept."
+    if row not in self._kept:
+        text, words = self.data.texts[row], self.data.rows.words.iloc[row]
+        _, (places,), _ = _aligned(self.encoder, [text], [words], self.max_tokens, self.keep)
+        self._kept[row] = [p >= 0 and p not in places[:i] for i, p in enumerate(places)]
+    return self._kept[row]
 
 # %% ../nbs/03b_tasks.ipynb #3510dbd8
 @patch
@@ -270,7 +287,9 @@ class FrozenPrefix(Callback):
         self.before = {n: self.before.get(n) or _digest(t) for n, t in still.items()}
 
     def before_validate(self):
-        "Batches from where the frozen layers end."
+        "Batches from where the frozen layers end; raises `TypeError` for what is no loader of texts."
+        if not hasattr(self.dl, 'dataset'):
+            raise TypeError("show_results shows items of fastai's own loaders; use predict(texts) of the Learner, which gives a table")
         frozen, pooled = frozen_layers(self.model.encoder), self.model.task not in self.model.per_token
         start = 'vectors' if pooled and frozen == len(self.model.encoder.layers) else frozen or None
         self.dl.dataset.begin(start)
@@ -334,9 +353,20 @@ def frozen_groups(
 def _loaders(data: TextData, encoder: Encoder, bs: int, seed: int|None, device: torch.device, how: tuple) -> DataLoaders:
     "Shuffled batches of train, and of valid sorted by length and twice as large, since nothing is trained on them."
     train, valid = (TaskBatches(data.part(split), encoder, *how, f'{split} texts') for split in ('train', 'valid'))
-    if data.kind == 'tags': train.rows, valid.rows  # what cannot be aligned is refused before the first epoch, not after it
+    if data.kind == 'tags': _warn_of_cut(data, train, valid)
     seed = random.randrange(2**32) if seed is None else seed
     return DataLoaders(task_dl(train, bs, seed, device), task_dl(valid, 2*bs, device=device), device=device)
+
+def _warn_of_cut(data: TextData, *parts: TaskBatches) -> None:
+    "Align words and tokens now, which refuses what cannot be; say how many words `max_tokens` cuts off."
+    cut, n = 0, 0
+    for part in parts:
+        rows, targets = part.rows
+        cut, n = cut + part.data.notes.get('words_cut', 0), n + sum(map(len, part.data.targets))
+    if not cut: return
+    hint = f"{data.name or 'data'}: {cut:,} of {n:,} words of train and valid lie beyond max_tokens={parts[0].max_tokens}; " \
+           "nothing is learnt from them, and in validation their names count as missed. Raise max_tokens, or divide the texts"
+    warnings.warn(hint, DataWarning, stacklevel=2)
 
 # %% ../nbs/03b_tasks.ipynb #b492feb0
 def _check_head(head: nn.Module, kind: Kind, dim: int, n: int) -> None:
@@ -407,14 +437,14 @@ def _stage(learn: Learner, epochs: int, lr: float, best: KeepBest, cbs: list, pa
         finally: dl.n, dl.get_idxs = n, order
 
 # %% ../nbs/03b_tasks.ipynb #b2809f40
-HEAD_STEPS, LAYER_STEPS = (600, 1e-2), (300, 2e-4)  # optimizer steps at least, and highest learning rate, of a head and of layers
+HEAD_STEPS, LAYER_STEPS = (600, 3e-3), (300, 2e-4)  # optimizer steps at least, and highest learning rate, of a head and of layers
 ROUND = 25  # batches at least between two validations: judging costs as much as some of them
 
 def fit_task(
     learn: Learner,  # from `task_learner`, or from a maker of Learners that is built on it
     epochs: int|None = None,  # as many as the usual number of steps takes by default
     lr: float|None = None,  # highest learning rate of the one-cycle schedule; by what is frozen by default
-    monitor: str = 'valid_loss',  # which recorded value decides what the best weights are
+    monitor: str|None = None,  # recorded value that decides what is best; accuracy of classes, by default, and else 'valid_loss'
     patience: int|None = None,  # epochs without improvement before stopping; half of `epochs` by default, at least 3
     probe: bool = True,  # where layers are trained, train the head on the frozen encoder first
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
@@ -427,11 +457,21 @@ def fit_task(
     passes = max(1, ROUND//n)  # of little data several in an epoch, where epochs are not given
     given, epochs = epochs, epochs_for(n*passes, 1, steps, 2) if epochs is None else epochs
     lr, before = rate if lr is None else lr, epochs_for(n*passes, 1, HEAD_STEPS[0]) if probe else 0
-    best = KeepBest(monitor, max(3, epochs//2) if patience is None else patience)
+    if monitor is None: monitor = 'accuracy' if any(m.name == 'accuracy' for m in learn.metrics) else 'valid_loss'
+    best = KeepBest(monitor, max(3, epochs//2) if patience is None else patience, later=monitor == 'accuracy')
     with progress_bar(epochs + before, 'training', progress, 'epochs') as bar:
         if probe:
             learn.freeze_to(only_head)
-            try: _stage(learn, before, HEAD_STEPS[1], KeepBest(monitor, max(3, before//2)), [_Advance(bar)], passes)
+            try: _stage(learn, before, HEAD_STEPS[1], KeepBest(monitor, max(3, before//2), monitor == 'accuracy'), [_Advance(bar)], passes)
             finally: learn.freeze_to(frozen)
         _stage(learn, epochs, lr, best, [_Advance(bar), *(cbs or [])], passes if given is None else 1)
     return dict(epochs=epochs, lr=lr, monitor=monitor, best_epoch=best.best_epoch, best=float(best.best), untrained=best.untrained)
+
+# %% ../nbs/03b_tasks.ipynb #feb81e6a
+@patch
+def summary(self: TaskModel) -> pd.DataFrame:  # a row for the embeddings, each layer and each head
+    "Parameters, and which of them training touches; also `learn.summary()`."
+    parts = {('embeddings' if not i else f'layer {i}'): group for i, group in enumerate(self.encoder.groups())}
+    parts |= {f'head {name}': list(head.parameters()) for name, head in self.heads.items()}
+    rows = [(name, sum(p.numel() for p in ps), sum(p.numel() for p in ps if p.requires_grad)) for name, ps in parts.items()]
+    return pd.DataFrame(rows, columns=['part', 'parameters', 'trained'])
