@@ -133,6 +133,18 @@ def __getitem__(self: AnswerBatches,
     first, second, answers = self.batches[i]
     return self.first[first], self.second[second], torch.from_numpy(answers)
 
+# %% ../nbs/03h_barlow.ipynb #697ccd1e
+@patch
+def sides(self: AnswerBatches,
+    n: int,  # texts of each side, at most
+) -> dict[str, torch.Tensor]:  # vectors `(texts, dim)` of either side, each text once
+    "Texts of both sides at even distances, for a look at what a head makes of them."
+    found = {}
+    for name, vectors in zip(self.pairs, (self.first, self.second)):
+        rows = np.unique(np.concatenate(list(self.pairs[name])).astype(int))
+        found[name] = vectors[rows[np.unique(np.linspace(0, len(rows) - 1, min(n, len(rows))).round().astype(int))]]
+    return found
+
 # %% ../nbs/03h_barlow.ipynb #943661b6
 def _scores(features: RankingFeatures, head: DualHead, split: str) -> tuple[np.ndarray, torch.Tensor]:
     "Rows of the queries of a split, and their cosines with all documents."

@@ -9,7 +9,6 @@ __all__ = ['Prediction', 'Classifier', 'ClassifierLearner', 'classifier_learner'
            'load_classifier']
 
 # %% ../nbs/03c_classifiers.ipynb #a9cce98e
-import json
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,19 +18,18 @@ import pandas as pd
 import torch
 from fastai.learner import Learner
 from fastcore.basics import patch
-from safetensors.torch import load_file, save as save_tensors
 from scipy import stats
 from torch import nn
 
 # %% ../nbs/03c_classifiers.ipynb #805834ea
-from . import __version__
-from .core import as_texts
+from .core import as_texts, check_fields, jsonable, new_folder, read_folder, read_steadily, recover_folder
+from .core import seal_folder, write_tensors
 from .models import Encoder
 from .data import DataError
 from .features import FeatureStore, best_dtype, encode
 from .texts import TextData
 from .metrics import _draw_means, _group_sums, classification_metrics, spearman
-from .search import FORMAT, _digests, _read_about, _read_backbone, _write_backbone, new_folder
+from .search import _check_settings, _read_backbone, _read_head, _write_backbone
 from .tasks import KINDS, fit_task, task_learner
 
 # %% ../nbs/03c_classifiers.ipynb #ef52fee2
@@ -285,25 +283,42 @@ def evaluate_classifier(
     return pd.DataFrame(dict(value=value, low=low, high=high))
 
 # %% ../nbs/03c_classifiers.ipynb #b2d7c37d
+_FIELDS = dict(kind=tuple(KINDS), labels='texts', head='object', about='object',
+               settings=dict(max_tokens='count', pooling='text?', keep=('start', 'end', None), mixed='flag?', pairs='flag?'))
+
 @patch
 def save(self: Classifier,
-    folder: str|Path,  # made, or replaced when it holds a classifier
+    folder: str|Path,  # made, or replaced when it holds a classifier and nothing else
     backbone: bool|None = None,  # write the encoder as well; by default when its name does not lead to it
 ) -> None:
     "Write the classifier, whole or not at all."
-    if self.head_kwargs is None: raise ValueError("a head of one's own cannot be saved: only arguments of the built-in one are written. Leave out `head`, or keep it with torch.save")
+    if self.head_kwargs is None:
+        raise ValueError("a head of one's own cannot be saved: only arguments of the built-in one are written. "
+                         "Leave out `head`, or keep it with torch.save")
+    about = jsonable(dict(kind=self.kind, labels=self.labels, head=self.head_kwargs, settings=self.settings, about=self.about))
+    check_fields(about, _FIELDS, 'the classifier', 'train it again')
     with new_folder(folder, 'classifier.json') as new:
-        (new/'head.safetensors').write_bytes(save_tensors({k: v.detach().cpu().contiguous() for k, v in self.head.state_dict().items()}))
-        about = dict(format=FORMAT, rank_bert=__version__, backbone=_write_backbone(self.encoder, new, backbone), kind=self.kind,
-                     labels=self.labels, head=self.head_kwargs, settings=self.settings, about=self.about, files=_digests(new))
-        (new/'classifier.json').write_text(json.dumps(about, indent=1, ensure_ascii=False), encoding='utf-8')
+        write_tensors(new/'head.safetensors', self.head.state_dict())
+        seal_folder(new, 'classifier.json', dict(backbone=_write_backbone(self.encoder, new, backbone)) | about)
 
 # %% ../nbs/03c_classifiers.ipynb #bce7f485
 def _about(folder: Path) -> dict:
     "What classifier.json says, once every file it names is there and undamaged."
-    if not folder.is_dir(): raise FileNotFoundError(f"there is no folder {str(folder)!r}; save a classifier there first: learn.classifier().save({str(folder)!r})")
-    if (folder/'ranker.json').exists() and not (folder/'classifier.json').exists(): raise FileNotFoundError(f"{str(folder)!r} holds a ranker, not a classifier: use load_ranker of rank_bert.search")
-    return _read_about(folder, 'classifier.json', 'classifier', 'save')
+    if not folder.is_dir():
+        text = f"there is no folder {str(folder)!r}; save a classifier there first"
+        raise FileNotFoundError(f'{text}: learn.classifier().save({str(folder)!r})')
+    if (folder/'ranker.json').exists() and not (folder/'classifier.json').exists():
+        raise FileNotFoundError(f"{str(folder)!r} holds a ranker, not a classifier: use load_ranker of rank_bert.search")
+    return read_folder(folder, 'classifier.json', 'classifier', 'save', _FIELDS, {'head.safetensors': True})
+
+def _load_classifier(folder: Path, encoder: Encoder|None) -> Classifier:
+    about, path, remedy = _about(folder), folder/'classifier.json', 'save the classifier again'
+    if len(set(about['labels'])) != len(about['labels']): raise ValueError(f"{path} is damaged: two labels are the same; {remedy}")
+    encoder = _read_backbone(folder, about['backbone'], encoder, remedy)
+    _check_settings(encoder, about['settings'], path, remedy)
+    def make(): return KINDS[about['kind']].head(encoder.dim, len(about['labels']), **about['head'])
+    head = _read_head(make, folder/'head.safetensors', remedy)
+    return Classifier(encoder, head.eval(), about['labels'], about['kind'], about['settings'], about['head'], about['about'])
 
 # %% ../nbs/03c_classifiers.ipynb #51dd1658
 def load_classifier(
@@ -311,9 +326,5 @@ def load_classifier(
     encoder: Encoder|None = None,  # the backbone, when it is already loaded or its folder has moved
 ) -> Classifier:
     "The classifier saved in a folder; raises an error that says what is missing, damaged, newer or different."
-    folder = Path(folder)
-    about = _about(folder)
-    encoder = _read_backbone(folder, about['backbone'], encoder)
-    head = KINDS[about['kind']].head(encoder.dim, len(about['labels']), **about['head'])
-    head.load_state_dict(load_file(folder/'head.safetensors'))
-    return Classifier(encoder, head.eval(), about['labels'], about['kind'], about['settings'], about['head'], about['about'])
+    folder = recover_folder(folder, 'classifier.json')
+    return read_steadily(folder, 'classifier.json', lambda: _load_classifier(folder, encoder))

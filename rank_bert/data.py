@@ -10,7 +10,8 @@ __all__ = ['DataError', 'DataWarning', 'hash_fold', 'split_by_group', 'RankingDa
            'passages', 'length_batches']
 
 # %% ../nbs/00a_data.ipynb #d594c815
-import ast, gzip, hashlib, io, json, keyword, math, os, re, sys, sysconfig, zlib
+import ast, csv, gzip, hashlib, io, json, keyword, math, os, re, sys, sysconfig, threading, unicodedata, warnings, zlib
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 import numpy as np
@@ -18,6 +19,7 @@ import pandas as pd
 from fastcore.basics import patch
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+from .core import as_texts
 
 # %% ../nbs/00a_data.ipynb #d3c5b049
 class DataError(ValueError):
@@ -30,6 +32,50 @@ def _some(items, n=5):
     "The first few of `items` for a message"
     items = list(items)
     return ', '.join(repr(o) for o in items[:n]) + (f' and {len(items)-n:,} more' if len(items) > n else '')
+
+# %% ../nbs/00a_data.ipynb #7d7260ee
+def _at(index_name, label):
+    "What a message calls a row: its line in a file where the reader knows it, else its number"
+    return label if isinstance(label, str) else f'{index_name or "row"} {label}'
+
+_surrogates = re.compile('[\ud800-\udfff]')
+
+def _is_missing(v):
+    return v is None or v is pd.NA or v is pd.NaT or isinstance(v, (float, np.floating)) and math.isnan(v)
+
+def _is_blank(v): return _is_missing(v) or isinstance(v, str) and not v.strip()
+
+def _id(v, where, column):
+    "An id as text: 7 and 7.0 are '7', and '007' stays what it is"
+    if isinstance(v, str) and v.strip(): return _surrogates.sub('\ufffd', v)
+    number = isinstance(v, (float, np.floating)) and not _is_missing(v)
+    if number and abs(v) >= 2**53:
+        raise DataError(f'{where} has the {column} {v!r}, '
+                        'a float too large for its last digits: pass ids as text or whole numbers')
+    if _is_blank(v) or isinstance(v, (list, dict, set, tuple, bytes, np.ndarray)) or not str(v).strip():
+        raise DataError(f'{where} has no usable {column}: {v!r}')
+    return str(int(v)) if number and float(v).is_integer() else str(v)
+
+def _ids(values, what, column, index):
+    return [_id(v, f'{what}: {_at(index.name, i)}', column) for i, v in zip(index, values)]
+
+def _unique(ids, what, column, index):
+    if len(set(ids)) == len(ids): return
+    rows = pd.Series(list(index), index=ids)
+    twice = rows[rows.index.duplicated(keep=False)].groupby(level=0, sort=False).agg(list)
+    named = [f'{d} (' + ' and '.join(_at(index.name, i) for i in at[:2]) + ')' for d, at in twice.items()]
+    raise DataError(f'{what}: {column} given to several rows: {_some(named)}; ids must be unique')
+
+# %% ../nbs/00a_data.ipynb #e553df91
+_counted = dict(
+    queries_without_documents='{:,} queries have no right document: they are neither trained on nor measured')
+
+def _tell(data):
+    "Give what the notes of `data` say to its reader as warnings that point to the line that called; returns it"
+    counts = [words.format(n) for k, words in _counted.items() if (n := data.notes.get(k))]
+    for said in (*data.notes.get('hints', ()), *counts):
+        warnings.warn(f'{data.name or "data"}: {said}', DataWarning, stacklevel=3)
+    return data
 
 # %% ../nbs/00a_data.ipynb #01741e7a
 def hash_fold(
@@ -51,12 +97,13 @@ def _valid_groups(groups, folds):
     return held if 0 < len(held) < len(groups) else {min(groups, key=lambda g: hash_fold(g, 2**64, 'valid'))}
 
 def split_by_group(
-    groups: list, # group of each query
+    groups: list, # group of each query, text or whole number
     folds: int = 5, # one part in `folds` is test
     valid_folds: int = 8 # one part in `valid_folds` of the others is valid
 ) -> list[str]: # 'train', 'valid' or 'test' for each query
     "Split queries so that every group lies in one part."
-    groups = [str(g) for g in groups]
+    if isinstance(groups, str): raise TypeError('groups is one str: pass a list with the group of each query')
+    groups = _ids(groups := list(groups), 'groups', 'group', pd.RangeIndex(len(groups)))
     test = {g for g in set(groups) if hash_fold(g, folds) == 0}
     valid = _valid_groups([g for g in groups if g not in test], valid_folds)
     return ['test' if g in test else 'valid' if g in valid else 'train' for g in groups]
@@ -94,46 +141,37 @@ def _frame(rows, index=None):
 
 def _columns(lists, index=None): return pd.DataFrame({k: pd.Series(v, index, dtype=object) for k, v in lists.items()}, index)
 
+def _dicts(rows, what):
+    "`rows` as a list of dicts"
+    if isinstance(rows, (dict, str)):
+        raise DataError(f'{what} is a {type(rows).__name__}: pass a frame or a list of dicts')
+    rows = list(rows)
+    for i, r in enumerate(rows):
+        if not isinstance(r, dict): raise DataError(f'{what}: row {i} is {type(r).__name__}, not a dict')
+    return rows
+
+def _once(names, where):
+    "Raise `DataError` where two columns have one name, since only one of them would be read"
+    twice = [n for n, k in Counter(names).items() if k > 1 and str(n).strip()]
+    if twice: raise DataError(f'{where}: {_some(twice)} names several columns: rename or remove all but one')
+
 def _table(rows, what, columns):
     "`rows` as a fresh frame that has `columns`, and the index that says where each row came from"
-    df = rows if isinstance(rows, pd.DataFrame) else _frame(rows)
+    df = rows if isinstance(rows, pd.DataFrame) else _frame(_dicts(rows, what))
+    _once(df.columns, what)
     if not len(df) and what != 'relevance': raise DataError(f'there are no {what}')
     if not len(df): return pd.DataFrame({c: [] for c in columns}), df.index
     missing = [c for c in columns if c not in df.columns]
     if missing: raise DataError(f'{what} have no column {_some(missing)}; they have {_some(df.columns, 20)}')
     return df.reset_index(drop=True), df.index
 
-def _at(index_name, label):
-    "What a message calls a row: its line in a file where the reader knows it, else its number"
-    return label if isinstance(label, str) else f'{index_name or "row"} {label}'
-
-_surrogates = re.compile('[\ud800-\udfff]')
-
-def _is_missing(v): return v is None or v is pd.NA or (isinstance(v, (float, np.floating)) and math.isnan(v))
-
-def _id(v, where, column):
-    "An id as text: 7 and 7.0 are '7'"
-    if isinstance(v, str) and v.strip(): return _surrogates.sub('\ufffd', v)
-    if _is_missing(v) or isinstance(v, (list, dict, set, tuple, np.ndarray)) or not str(v).strip():
-        raise DataError(f'{where} has no usable {column}: {v!r}')
-    return str(int(v)) if isinstance(v, (float, np.floating)) and float(v).is_integer() else str(v)
-
-def _ids(values, what, column, index): return [_id(v, f'{what}: {_at(index.name, i)}', column) for i, v in zip(index, values)]
-
-def _unique(ids, what, column, index):
-    if len(set(ids)) == len(ids): return
-    rows = pd.Series(list(index), index=ids)
-    twice = rows[rows.index.duplicated(keep=False)].groupby(level=0, sort=False).agg(list)
-    raise DataError(f'{what}: {column} given to several rows: '
-                    + _some(f'{d} (' + ' and '.join(_at(index.name, i) for i in at[:2]) + ')' for d, at in twice.items()) + '; ids must be unique')
-
 # %% ../nbs/00a_data.ipynb #e6259507
 def _strings(values, what, column, index, ids=None, empty=False):
     "Text that can be encoded as UTF-8; only with `empty` may it be blank or missing"
     values = ['' if empty and _is_missing(v) else v for v in values]
     bad = [i for i, v in enumerate(values) if not isinstance(v, str) or not (empty or v.strip())]
-    if bad: raise DataError(f'{what}: {column} is empty or not text in '
-                            + _some([_at(index.name, index[i]) + (f' ({ids[i]})' if ids else '') for i in bad]) + '; remove or fill these rows')
+    at = _some([_at(index.name, index[i]) + (f' ({ids[i]})' if ids else '') for i in bad])
+    if bad: raise DataError(f'{what}: {column} is empty or not text in {at}; remove or fill these rows')
     return [_surrogates.sub('\ufffd', v) for v in values]
 
 # %% ../nbs/00a_data.ipynb #f3b33539
@@ -164,9 +202,10 @@ def _queries(rows):
 
 def _given_split(split, groups):
     "Named splits in our three words; valid is carved out of train where there is none"
-    unknown = sorted({s for s in split if s.lower() not in _aliases})
+    split = [s.strip().lower() for s in split]
+    unknown = sorted(set(split) - set(_aliases))
     if unknown: raise DataError(f'queries: unknown split {_some(unknown)}; known are {_some(_aliases, 9)}')
-    split = [_aliases[s.lower()] for s in split]
+    split = [_aliases[s] for s in split]
     if 'valid' in split: return split
     valid = _valid_groups([g for g, s in zip(groups, split) if s == 'train'], 8)
     return ['valid' if s == 'train' and g in valid else s for g, s in zip(groups, split)]
@@ -224,17 +263,33 @@ def part(self:RankingData,
     return _take(self, self.queries[self.queries.split == split], self.documents)
 
 # %% ../nbs/00a_data.ipynb #6c0c8c77
+def _places(ids, wanted, what):
+    "Row of each of the `wanted` in `ids`; frames that were changed by hand may have lost some"
+    place = {d: i for i, d in enumerate(ids)}
+    if len(place) < len(ids):
+        raise DataError(f'{what}: an id stands in several rows; make the data again with ranking_data')
+    lost = list(dict.fromkeys(d for d in wanted if d not in place))
+    if lost:
+        raise DataError(f'relevance names {_some(lost)}, not among the {what}: '
+                        'filter with data.where, which keeps all tables in step')
+    return [place[d] for d in wanted]
+
 @patch
 def qrels(self:RankingData) -> sparse.csr_matrix: # (queries, documents) of grades
     "The relevance as a sparse matrix."
-    row = pd.Index(self.queries.query_id).get_indexer(self.relevance.query_id)
-    col = pd.Index(self.documents.doc_id).get_indexer(self.relevance.doc_id)
+    row = _places(self.queries.query_id, self.relevance.query_id, 'queries')
+    col = _places(self.documents.doc_id, self.relevance.doc_id, 'documents')
     shape = len(self.queries), len(self.documents)
     return sparse.csr_matrix((self.relevance.grade.to_numpy(np.float32), (row, col)), shape=shape)
 
 # %% ../nbs/00a_data.ipynb #5ec5b52d
 def _mask(mask, frame, what):
+    "One boolean for each row of `frame`"
     if mask is None: return np.ones(len(frame), bool)
+    if isinstance(mask, pd.Series) and not mask.index.equals(frame.index):
+        if not mask.index.is_unique or set(mask.index) != set(frame.index):
+            raise DataError(f'{what} has another index than the {len(frame):,} rows of its table: make it from those')
+        mask = mask.loc[frame.index]
     mask = np.asarray(mask)
     if mask.dtype != bool or mask.shape != (len(frame),):
         raise DataError(f'{what} must be {len(frame):,} booleans, got {mask.dtype} of shape {mask.shape}')
@@ -366,6 +421,8 @@ def audit_splits(
     threshold: float = 0.8 # Jaccard similarity of three-word runs from which two queries are nearly the same
 ) -> pd.DataFrame: # test query, nearest seen query, their groups, similarity, number of matches; counts and a summary in .attrs
     "Test queries that train or valid has already seen, worst first."
+    if not isinstance(data, RankingData):
+        raise TypeError(f'data is a {type(data).__name__}: audit_splits takes RankingData')
     if not 0 < threshold <= 1: raise ValueError(f'threshold must be above 0 and at most 1, got {threshold}')
     q = data.queries
     test, seen = (q[m].reset_index(drop=True) for m in (q.split == 'test', q.split != 'test'))
@@ -390,26 +447,66 @@ def audit_splits(
 # %% ../nbs/00a_data.ipynb #81a734a1
 def _where(path): return f'{path.parent.name}/{path.name}'
 
+_unpacked_most, _unpacked_times = 20_000_000, 100 # bytes, and times its size: what is above both is taken for a trap
+
+class _Unpacked(io.RawIOBase):
+    "The bytes of a .gz file, with an end to what may come out of it"
+    def __init__(self, path):
+        self.path, self.size, self.count, self.file = path, path.stat().st_size, 0, gzip.open(path)
+
+    def readable(self): return True
+
+    def readinto(self, buffer):
+        n = self.file.readinto(buffer)
+        self.count += n
+        if self.count > max(_unpacked_most, _unpacked_times * self.size):
+            raise DataError(f'{_where(self.path)} unpacks to more than {_unpacked_times} times its {self.size:,} bytes'
+                            ': unpack it yourself if that is meant')
+        return n
+
+    def close(self): self.file.close(); super().close()
+
+# %% ../nbs/00a_data.ipynb #9e0bfd15
+def _decoded(line, n, path):
+    "A line as text"
+    wide = n == 1 and (line[:2] in (b'\xff\xfe', b'\xfe\xff') or 4 * line.count(b'\0') > len(line))
+    if wide: raise DataError(f'{_where(path)} line 1 looks like UTF-16; save the file as UTF-8')
+    try: return line.decode('utf-8-sig' if n == 1 else 'utf-8')
+    except UnicodeDecodeError as e:
+        raise DataError(f'{_where(path)} line {n} is not UTF-8 (byte {e.start}: {e.reason}); save the file as UTF-8') from e
+
 def _lines(path, blank=False):
     "(number, text) of the lines of a file; blank ones only with `blank`"
     n = 0
     try:
-        with (gzip.open if path.suffix == '.gz' else open)(path, 'rb') as f:
+        with (io.BufferedReader(_Unpacked(path)) if path.suffix == '.gz' else open(path, 'rb')) as f:
             for n, line in enumerate(f, 1):
-                text = line.decode('utf-8-sig' if n == 1 else 'utf-8')
+                text = _decoded(line, n, path)
                 if blank or text.strip(): yield n, text
-    except UnicodeDecodeError as e:
-        raise DataError(f'{_where(path)} line {n} is not UTF-8 (byte {e.start}: {e.reason}); save the file as UTF-8') from e
     except (OSError, EOFError, zlib.error) as e: raise DataError(f'{_where(path)} cannot be read after line {n}: {e}') from e
+    except MemoryError as e: raise DataError(f'{_where(path)} needs more memory than there is after line {n}') from e
+
+# %% ../nbs/00a_data.ipynb #6009975c
+def _object(pairs):
+    "A JSON object as a dict"
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        raise ValueError(_some(k for k, n in Counter(k for k, _ in pairs).items() if n > 1) + ' stands in it twice')
+    return row
+
+def _json(text, where):
+    "What a JSON text says"
+    try: return json.loads(text, object_pairs_hook=_object)
+    except RecursionError as e: raise DataError(f'{where} is not JSON that can be read: it is nested too deeply') from e
+    except ValueError as e:
+        at = f'{e.msg} (column {e.colno})' if isinstance(e, json.JSONDecodeError) else e
+        raise DataError(f'{where} is not JSON: {at}') from e
 
 def _json_rows(path):
     "(line number, dict) of a JSON lines file"
     rows = []
     for n, line in _lines(path):
-        try: row = json.loads(line)
-        except (ValueError, RecursionError) as e:
-            at = f'{e.msg} (column {e.colno})' if isinstance(e, json.JSONDecodeError) else e
-            raise DataError(f'{_where(path)} line {n} is not JSON: {at}') from e
+        row = _json(line, f'{_where(path)} line {n}')
         if not isinstance(row, dict): raise DataError(f'{_where(path)} line {n} is {type(row).__name__}, not a JSON object')
         rows.append((n, row))
     if not rows: raise DataError(f'{_where(path)} is empty')
@@ -453,10 +550,46 @@ def _hints(columns, options):
     if groups and options['group'] is None:
         hints.append(f'column {groups[0]!r} may be a group that must not be split: name it with the option group')
     if 'split' in columns and options['split'] is None: hints.append("column 'split' was not used: pass split='split' to use it")
-    scores = [c for c in ('label', 'score', 'relevance') if c in columns]
+    scores = [c for c in _verdicts if c in columns]
     if scores and options['grade'] is None:
         hints.append(f'column {scores[0]!r} was not used, each row counts as right: pass grade={scores[0]!r} if it says how right')
-    return dict(hints=hints) if hints else {}
+    return hints
+
+_verdicts = ['label', 'relevance', 'score'] # columns that may say which rows are right
+
+def _others(columns, option, options, guesses, used):
+    "A hint at other columns that could have been meant"
+    found = [k for k in guesses[option] if k in columns and k not in used.values()]
+    if not found or options[option] is not None: return []
+    taken = f'column {used[option]!r} was taken for {option}, and not {_some(found)}'
+    return [f'{taken}: name another with the option {option}']
+
+# %% ../nbs/00a_data.ipynb #2fe29d0a
+_yes_no = {o: float(o in ('1', '1.0', 'true')) for o in ('0', '0.0', '1', '1.0', 'true', 'false')}
+
+def _grades(df, options):
+    "The column that grades the rows, its values, and hints: the one asked for, `grade`, or one of zeros and ones"
+    asked = 'grade' if options['grade'] is None and 'grade' in df else options['grade']
+    if asked is not None: return (asked, list(df[asked]), []) if asked in df or asked else (None, None, [])
+    for k in (k for k in _verdicts if k in df):
+        found = [_yes_no.get(str(v).strip().lower()) for v in df[k]]
+        if None not in found and 0. in found:
+            said = f'of {len(found):,} rows {found.count(1.):,} are right and {found.count(0.):,} are not'
+            return k, found, [f"by column {k!r} {said}: pass grade='' if each row is right"]
+        if None not in found: return None, None, [] # each row is right, and the column says so
+        found = list(pd.to_numeric(df[k], errors='coerce').astype(float)) if k == 'relevance' else []
+        if found and np.isfinite(found).all():
+            return k, found, [f"column {k!r} grades the rows: pass grade='' if each row is right"]
+    return None, None, [h for h in _hints([k for k in _verdicts if k in df], options | dict(group='', split=''))]
+
+def _filled(df, columns, where):
+    "The rows that have something in each of these lists of columns, or in one of them, and a hint at the others"
+    blank = np.array([np.all([[_is_blank(v) for v in df[c]] for c in some], axis=0) for some in columns]).any(axis=0)
+    if not blank.any(): return df, []
+    at, names = _some(_at(df.index.name, i) for i in df.index[blank]), _some(some[0] for some in columns)
+    said = f'{blank.sum():,} of {len(df):,} rows have nothing in {names}'
+    if 2 * blank.sum() > len(df): raise DataError(f'{where}: {said}, such as {at}; fill them, or name other columns')
+    return df[~blank], [f'{said} and were left out: {at}']
 
 # %% ../nbs/00a_data.ipynb #979e0d26
 def _merge(rows, where):
@@ -472,11 +605,11 @@ def _merge(rows, where):
 
 def _labels(where, labels): return pd.Index([f'{where} {o}' for o in labels], dtype=object)
 
-def _graded(value, where):
+def _graded(value, where, grade=1):
     "{document: grade} of what a query row says of its right documents"
     if value is None: return {}
     if isinstance(value, dict): return value
-    return {_id(v, where, 'doc_id'): 1 for v in (value if isinstance(value, list) else [value])}
+    return {_id(v, where, 'doc_id'): grade for v in (value if isinstance(value, list) else [value])}
 
 def _get(row, key, where, n):
     if key in row: return row[key]
@@ -489,6 +622,8 @@ def _json_table(path, options, wanted, optional):
     found = [(n, {o: row.get(k) if o in optional and options.get(o) is None else _get(row, k, where, n)
                   for o, k in keys.items() if k}) for n, row in rows]
     for n, row in found: row |= {o: _id(row[o], f'{where} line {n}', keys[o]) for o in ('query_id', 'group', 'split') if o in row}
+    used = {*keys.values(), 'doc_id', 'title', 'text'}
+    for (_, given), (_, row) in zip(rows, found): row['extras'] = {k: v for k, v in given.items() if k not in used}
     return found, set().union(*(row for _, row in rows))
 
 # %% ../nbs/00a_data.ipynb #c56da4a9
@@ -497,8 +632,10 @@ def _file(folder, *names):
     return next((p for n in names for p in (folder/f'{n}.jsonl', folder/f'{n}.jsonl.gz') if p.is_file()), None)
 
 def _read_documents(path, options):
+    "The documents of a JSON lines file, with all that their rows hold"
     rows, _ = _json_table(path, options, ['doc_id', 'doc_text'], ['title'])
-    return _frame([dict(doc_id=r['doc_id'], text=r['doc_text'], title=r.get('title')) for _, r in rows], pd.Index([n for n, _ in rows], name=f'{_where(path)} line'))
+    docs = _frame([dict(doc_id=r['doc_id'], text=r['doc_text'], title=r.get('title')) | r['extras'] for _, r in rows])
+    return docs.set_index(pd.Index([n for n, _ in rows], name=f'{_where(path)} line'))
 
 def _query(r):
     "A query as `ranking_data` wants it, of the options that were found"
@@ -513,10 +650,12 @@ def _read_folder(folder, documents, options):
     docs = _read_documents(documents, options)
     first = _json_rows(path)[0][1]
     asked = options | (dict(doc_id=None) if options['doc_id'] not in first else {}) # it may name the documents' key only
-    rows, columns = _json_table(path, asked | dict(doc_id=asked['doc_id'] or next((k for k in ('doc_id', 'doc_ids') if k in first), 'doc_id')),
-                                ['query_id', 'query_text', 'doc_id'], ['query_type', 'group', 'split', 'answer'])
-    queries, relevance = _merge([(f'line {n}', _query(r), _graded(r['doc_id'], f'{_where(path)} line {n}')) for n, r in rows], _where(path))
-    return docs, queries, relevance, _hints(columns, options)
+    asked['doc_id'] = asked['doc_id'] or next((k for k in ('doc_id', 'doc_ids') if k in first), 'doc_id')
+    optional = ['query_type', 'group', 'split', 'answer'] + ['grade'] * bool(options['grade'])
+    rows, columns = _json_table(path, asked, ['query_id', 'query_text', 'doc_id'], optional)
+    found = [(f'line {n}', _query(r), _graded(r['doc_id'], f'{_where(path)} line {n}', r.get('grade', 1)))
+             for n, r in rows]
+    return docs, *_merge(found, _where(path)), dict(hints=_hints(columns, options))
 
 # %% ../nbs/00a_data.ipynb #d4c9dd61
 def _read_qrels(path):
@@ -547,93 +686,200 @@ def _read_beir(folder, corpus, options):
     docs = _read_documents(corpus, options)
     rows, columns = _json_table(path, options | dict(split=None), ['query_id', 'query_text'], ['query_type', 'group', 'answer'])
     kept = [(n, r) for n, r in rows if r['query_id'] in split]
-    queries = _frame([_query(r) | dict(split=split[r['query_id']]) for _, r in kept], pd.Index([n for n, _ in kept], name=f'{_where(path)} line'))
+    queries = _frame(_query(r) | dict(split=split[r['query_id']]) for _, r in kept)
+    queries.index = pd.Index([n for n, _ in kept], name=f'{_where(path)} line')
     at, *columns_ = zip(*relevance)
     relevance = _columns(dict(zip(['query_id', 'doc_id', 'grade'], columns_)), pd.Index(at, dtype=object))
-    return docs, queries, relevance, dict(queries_left_out=len(rows) - len(queries)) | _hints(columns - {'split'}, options | dict(grade=''))
+    hints = _hints(columns - {'split'}, options | dict(grade=''))
+    return docs, queries, relevance, dict(queries_left_out=len(rows) - len(queries), hints=hints)
 
 # %% ../nbs/00a_data.ipynb #ac6e0f88
-def _read_csv(path, sep):
+_separators = {',': 'commas', ';': 'semicolons', '\t': 'tabs', '|': 'bars'}
+
+def _header(text, sep):
+    "The names of a table of text, with this separator"
+    try: return next(csv.reader(io.StringIO(text), delimiter=sep))
+    except csv.Error: return text.splitlines()[0].split(sep)
+
+def _separator(text, usual):
+    "What stands between the names of a table: the usual separator, or where that finds one the one that finds most"
+    found = {s: len(_header(text, s)) for s in _separators}
+    return usual if found[usual] > 1 else max(found, key=found.get)
+
+def _read_csv(path, usual):
     "A frame of text columns; its index is the line where each row begins, as an editor counts"
     text = ''.join(t for _, t in _lines(path, blank=True))  # texts in quotes may hold blank lines
     if not text.strip(): raise DataError(f'{_where(path)} is empty')
     blank = len(text) - len(text.lstrip('\r\n'))
     first, text = 1 + text[:blank].count('\n'), text[blank:]
-    df = pd.read_csv(io.StringIO(text), sep=sep, dtype=str, keep_default_na=False, skip_blank_lines=False)
-    if not isinstance(df.index, pd.RangeIndex): raise DataError(f'{_where(path)} has rows with more fields than its header names. Check its separators and quotes')
+    sep = _separator(text, usual)
+    _once([n.strip() for n in _header(text, sep)], f'{_where(path)} line {first}')
+    try: df = pd.read_csv(io.StringIO(text), sep=sep, dtype=str, keep_default_na=False, skip_blank_lines=False)
+    except ValueError as e: # pandas' parsing errors
+        raise DataError(f'{_where(path)} cannot be read with {_separators[sep]} between its fields: {str(e).strip()}. '
+                        'Check its separators and quotes') from e
+    if not isinstance(df.index, pd.RangeIndex):
+        raise DataError(f'{_where(path)} has rows with more fields than its header names, '
+                        f'with {_separators[sep]} between them. Check its separators and quotes')
+    df = df.fillna('')
     height = 1 + sum(df[c].str.count('\n') for c in df)
     df.index = pd.Index(first + 1 + ''.join(df).count('\n') + height.cumsum() - height, name='line')
-    return df[(df != '').any(axis=1)]
+    return df.rename(columns=str.strip)[(df != '').any(axis=1)]
+
+# %% ../nbs/00a_data.ipynb #de84d756
+def _read_parquet(path):
+    "A frame of a Parquet file, in which whole numbers beside missing ones stay whole"
+    import pyarrow.parquet as pq
+    table = pq.ParquetFile(path).read()
+    _once(table.column_names, _where(path))
+    return table.to_pandas(integer_object_nulls=True)
+
+def _read_json(path):
+    "A frame of a JSON file: one list of objects, or objects on lines"
+    text = ''.join(t for _, t in _lines(path, blank=True))
+    if not text.lstrip().startswith('['): return _read_jsonl(path)
+    rows = _json(text, _where(path))
+    for i, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise DataError(f'{_where(path)} object {i} is {type(row).__name__}, not a JSON object')
+    return _frame(rows, pd.RangeIndex(len(rows), name='object'))
+
+def _read_jsonl(path):
+    numbers, rows = zip(*_json_rows(path))
+    return _frame(rows, pd.Index(numbers, name='line'))
+
+_readers = dict(parquet=_read_parquet, json=_read_json, jsonl=_read_jsonl,
+                csv=lambda path: _read_csv(path, ','), tsv=lambda path: _read_csv(path, '\t'))
 
 def _read_table(path):
-    "A frame of text columns from a Parquet, CSV, TSV or JSON lines file; where it has lines, they are its index"
-    kind = path.name.removesuffix('.gz').rpartition('.')[2]
-    try:
-        if kind == 'parquet': return pd.read_parquet(path)
-        if kind == 'jsonl':
-            numbers, rows = zip(*_json_rows(path))
-            return _frame(rows, pd.Index(numbers, name='line'))
-        if kind in ('csv', 'tsv'): return _read_csv(path, ',' if kind == 'csv' else '\t')
-    except (OSError, ValueError) as e: # pandas' and Arrow's parsing errors are ValueErrors
-        if isinstance(e, DataError): raise
-        raise DataError(f'{_where(path)} cannot be read as {kind}: {str(e).strip()}. Check its separators and quotes') from e
-    raise DataError(f'{_where(path)} is no .parquet, .csv, .tsv or .jsonl file')
+    "A frame of a table, with text as text; where it has lines, they are its index"
+    kind = path.name.removesuffix('.gz').rpartition('.')[2].lower()
+    if kind not in _readers: raise DataError(f'{_where(path)} is no .parquet, .csv, .tsv, .json or .jsonl file')
+    try: return _readers[kind](path)
+    except DataError: raise
+    except MemoryError as e: raise DataError(f'{_where(path)} needs more memory than there is: cut it') from e
+    except Exception as e: # Arrow's errors share no other class
+        said = ' '.join(str(e).replace(f"'{path}'", 'it').split())
+        raise DataError(f'{_where(path)} cannot be read as {kind}, it may be damaged or cut off: {said[:200]}') from e
 
 # %% ../nbs/00a_data.ipynb #ee182b1b
-def _read_pairs(df, where, options):
-    "A table with a query and a right document a row"
-    if not len(df): raise DataError(f'{where} is empty')
+def _text_ids(letter, values, digits=16):
+    "An id for each tuple of texts, made of their words alone: the same in any order, in any file"
+    keys = [tuple(' '.join(unicodedata.normalize('NFC', t).split()) for t in v) for v in values]
+    ids = {k: letter + hashlib.sha256(json.dumps(k).encode()).hexdigest()[:digits] for k in dict.fromkeys(keys)}
+    taken = {}
+    for k, d in ids.items():
+        if taken.setdefault(d, k) != k:
+            raise DataError(f'two texts have one id, {d}: {_some([taken[d], k])}; give ids in a column')
+    return [ids[k] for k in keys]
+
+def _pair_columns(df, where, options):
+    "Which column of a table of pairs is what, and hints at others that could have been"
     c = {'query_text': _pick(df.columns, 'query_text', options, _pair_keys, where)}
     left = [o for o in df.columns if o != c['query_text']]
     c['doc_text'] = _pick(left, 'doc_text', options, _pair_keys, where)
-    for o in ('doc_id', 'title', 'query_id', 'query_type', 'group', 'split', 'answer', 'grade'):
+    for o in ('doc_id', 'title', 'query_id', 'query_type', 'group', 'split', 'answer'):
         if (k := _pick(df.columns, o, options, _pair_keys, where, optional=True)): c[o] = k
-    v = {o: _strings(df[k], where, k, df.index, empty=o in ('title', 'answer')) if o in ('query_text', 'doc_text', 'title', 'answer')
-         else list(df[k]) if o == 'grade' else _ids(df[k], where, k, df.index) for o, k in c.items()}
-    texts = list(zip(v.get('title', [''] * len(df)), v['doc_text']))
-    ids = v.get('doc_id') or _numbered('d', texts)
-    docs, at = {}, [_at(df.index.name, i) for i in df.index]
-    for d, text, label in zip(ids, texts, at):
-        if docs.setdefault(d, text) != text: raise DataError(f'{where} {label}: document {d!r} is in an earlier row with another text')
-    keys = [o for o in ('query_text', 'query_type', 'group', 'split') if o in v]
-    v['query_id'] = v.get('query_id') or _numbered('q', list(zip(*(v[o] for o in keys))))
-    rows = ((at[n], _query({o: v[o][n] for o in v}), {d: v['grade'][n] if 'grade' in v else 1}) for n, d in enumerate(ids))
-    queries, relevance = _merge(rows, where)
-    return [dict(doc_id=d, title=t, text=x) for d, (t, x) in docs.items()], queries, relevance, _hints(df.columns, options)
+    return c, [h for o in ('query_text', 'doc_text') for h in _others(left, o, options, _pair_keys, c)]
 
-def _numbered(letter, values):
-    "An id for each distinct value"
-    ids = {}
-    return [ids.setdefault(v, f'{letter}{len(ids)}') for v in values]
+# %% ../nbs/00a_data.ipynb #cd311665
+def _pair_values(df, c, where):
+    "The values of each column of a table of pairs, with ids made from the texts where it has none"
+    texts = ('query_text', 'doc_text', 'title', 'answer')
+    v = {o: _strings(df[k], where, k, df.index, empty=o != 'query_text') if o in texts else
+            _ids(df[k], where, k, df.index) for o, k in c.items()}
+    if 'doc_id' not in v: v['doc_id'] = _text_ids('d', list(zip(v.get('title', [''] * len(df)), v['doc_text'])))
+    if 'query_id' in v: return v
+    keys = [o for o in ('query_text', 'query_type', 'group', 'split') if o in v]
+    v['query_id'] = _text_ids('q', list(zip(*(v[o] for o in keys))))
+    first = dict(zip(reversed(v['query_id']), reversed(v['query_text']))) # of texts that differ by blanks alone
+    return v | dict(query_text=[first[q] for q in v['query_id']])
+
+def _read_pairs(df, where, options):
+    "A table with a query and a right document a row"
+    if not len(df): raise DataError(f'{where} is empty')
+    _once(df.columns, where)
+    c, hints = _pair_columns(df, where, options)
+    document = [c[o] for o in ('doc_text', 'title') if o in c]
+    df, blank = _filled(df, [[c['query_text']], document], where)
+    if options['grade']: _pick(df.columns, 'grade', options, {}, where)
+    k, grades, said = _grades(df, options)
+    v, at, docs = _pair_values(df, c, where), [_at(df.index.name, i) for i in df.index], {}
+    for d, t, x, label in zip(v['doc_id'], v.get('title', [''] * len(df)), v['doc_text'], at):
+        if docs.setdefault(d, (t, x)) != (t, x) and 'doc_id' in c:
+            raise DataError(f'{where} {label}: document {d!r} is in an earlier row with another text')
+    rows = ((at[n], _query({o: v[o][n] for o in v}), {d: 1 if k is None else grades[n]})
+            for n, d in enumerate(v['doc_id']))
+    queries, relevance = _merge(rows, where)
+    hints += blank + said + _hints(df.columns, options | dict(grade=''))
+    documents = [dict(doc_id=d, title=t, text=x) for d, (t, x) in docs.items()]
+    return documents, queries, relevance, dict(hints=hints) | ({} if 'doc_id' in c else dict(ids_from_text=True))
 
 # %% ../nbs/00a_data.ipynb #05d690b7
 def _local(path):
     "The file or folder that is meant, here or in the folder of RANK_BERT_DATA; None if there is none"
+    if not isinstance(path, (str, Path)):
+        raise DataError(f'data is a {type(path).__name__}: pass a path or a name; tables go to ranking_data')
     root = os.environ.get('RANK_BERT_DATA')
     return next((p.absolute() for p in [Path(path).expanduser(), *([Path(root, path)] if root else [])] if p.exists()), None)
 
-def _reach_hub(name, looked):
-    "One request without retries, so that no network is known at once"
-    from huggingface_hub import HfApi
-    try: HfApi().dataset_info(name, timeout=10)
-    except Exception as e:
-        if not re.search('Connect|Timeout', type(e).__name__): return # what else is wrong, `load_dataset` says better
-        raise DataError(f'{looked}, and the Hub cannot be reached ({type(e).__name__}); a cached copy is used with HF_HUB_OFFLINE=1') from e
+def _within(seconds, do, late):
+    "What `do` gives, done in a thread that is left behind if it takes longer: no server can hold the reader up"
+    found = []
+    def work():
+        try: found.append((do(), None))
+        except BaseException as e: found.append((None, e)) # raised below, where it can be caught
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not found: raise DataError(late)
+    (value, error), = found
+    if error is not None: raise error
+    return value
 
-def _read_hub(name):
-    "All splits of a data set as one frame, with their names in a column"
-    looked = f'no file or folder {name!r} here' + (' or in RANK_BERT_DATA' if os.environ.get('RANK_BERT_DATA')
-                                                   else ' (RANK_BERT_DATA, a folder to look in, is not set)')
-    if not re.fullmatch(r'[\w-][\w.-]*(/[\w-][\w.-]*)?', name) or re.search(r'\.(jsonl|json|csv|tsv|parquet|txt|gz|zip)$', name):
+def _reach_hub(name, looked):
+    "One request without retries, so that no network, or a Hub that refuses, is known at once"
+    from huggingface_hub import HfApi
+    cached = 'a cached copy is used with HF_HUB_OFFLINE=1'
+    late = f'{looked}, and the Hub did not answer within a minute; {cached}'
+    try: _within(60, lambda: HfApi().dataset_info(name, timeout=10), late)
+    except DataError: raise
+    except Exception as e:
+        status = getattr(getattr(e, 'response', None), 'status_code', 0) or 0
+        if status == 429 or status >= 500:
+            said = f'the Hub refuses for now (status {status}): wait some minutes'
+            raise DataError(f'{looked}, and {said}; {cached}') from e
+        if not re.search('Connect|Timeout', type(e).__name__): return # what else is wrong, `load_dataset` says better
+        raise DataError(f'{looked}, and the Hub cannot be reached ({type(e).__name__}); {cached}') from e
+
+# %% ../nbs/00a_data.ipynb #04b2ae2b
+def _no_file(name):
+    "Where a name was looked for; raises `DataError` where it cannot be one of the Hub's"
+    root = '' if os.environ.get('RANK_BERT_DATA') else ' (RANK_BERT_DATA, a folder to look in, is not set)'
+    looked = f'no file or folder {name!r} here' + (root or ' or in RANK_BERT_DATA')
+    ending = re.search(r'\.(jsonl|json|csv|tsv|parquet|txt|conll|gz|zip|xlsx?)$', name)
+    if ending or not re.fullmatch(r'[\w-][\w.-]*(/[\w-][\w.-]*)?(:[\w.-]*)?', name):
         raise DataError(f'{looked}, and this is no name of a data set on the Hub')
+    return looked
+
+def _download(looked, *name, near=''):
+    "All splits of a data set on the Hub, or in its cache"
     from datasets import config, load_dataset
     offline = os.environ.get('HF_HUB_OFFLINE', '').upper() in ('1', 'ON', 'YES', 'TRUE')
     if offline and not config.HF_HUB_OFFLINE: raise DataError(f'{looked}, and HF_HUB_OFFLINE forbids to look on the Hub')
-    if not offline: _reach_hub(name, looked)
-    try: parts = load_dataset(name)
-    except Exception as e: raise DataError(f'{looked}, and no such data set {"in the cache (HF_HUB_OFFLINE is set)" if offline else "on the Hub"}'
-                                           f': {type(e).__name__}: {e}') from e
-    frames = {s: d.to_pandas() for s, d in parts.items()}
+    if not offline: _reach_hub(name[0], looked)
+    limit = float(os.environ.get('RANK_BERT_HUB_SECONDS', 900))
+    late = (f'the data set {name[0]} was not there after {limit:.0f} seconds, for the Hub was slow or made us wait: '
+            'run it again, since what has come is kept, or set RANK_BERT_HUB_SECONDS to more')
+    try: return _within(limit, lambda: load_dataset(*name), late)
+    except DataError: raise
+    except Exception as e:
+        where = 'in the cache (HF_HUB_OFFLINE is set)' if offline else 'on the Hub'
+        raise DataError(f'{looked}, and no such data set {where}: {type(e).__name__}: {e}{near}') from e
+
+def _read_hub(name):
+    "All splits of a data set as one frame, with their names in a column"
+    frames = {s: d.to_pandas() for s, d in _download(_no_file(name), name).items()}
     return pd.concat([f if 'split' in f else f.assign(split=s) for s, f in frames.items()], ignore_index=True)
 
 # %% ../nbs/00a_data.ipynb #bc54d959
@@ -648,8 +894,8 @@ def read_ranking(
     group: str | None = None, # queries that must stay together, such as the turns of a dialogue
     split: str | None = None, # a given split; without it the split is made by group
     answer: str | None = None, # text of the answer, kept as a column of the queries
-    grade: str | None = None # how right the document is, in a table of pairs; without it 1
-) -> RankingData: # checked by `ranking_data`, with hints in notes
+    grade: str | None = None # how right the document is; without it 1, or a column of zeros and ones; '' for none
+) -> RankingData: # checked by `ranking_data`; hints are in its notes, and given as `DataWarning`
     "Read documents, queries and relevance; columns that are not named are looked for under their usual names."
     options = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
                    query_type=query_type, group=group, split=split, answer=answer, grade=grade)
@@ -661,11 +907,19 @@ def read_ranking(
     else: raise DataError(f'folder {found.name} has neither documents.jsonl nor corpus.jsonl (nor .gz); '
                           f'it has {_some(sorted(p.name for p in found.iterdir()), 9) or "nothing"}')
     data = ranking_data(*tables, name=found.name if found else str(path))
+    if not notes.get('hints'): notes.pop('hints', None)
+    crossing = data.notes['groups_across_splits']
+    if crossing:
+        said = f'{crossing:,} groups are in several of the given splits: see audit_splits'
+        notes.setdefault('hints', []).append(said)
     data.notes |= notes
-    return data
+    return _tell(data)
 
 # %% ../nbs/00a_data.ipynb #f9d2bbc0
 _word = re.compile(r'[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\s\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]{1,60}')
+
+def _check_text(text):
+    if not isinstance(text, str): raise TypeError(f'text is {type(text).__name__}: pass one text at a time')
 
 def windows(
     text: str, # text of any length
@@ -673,6 +927,7 @@ def windows(
     stride: int = 70 # words from the start of one window to the next
 ) -> list[str]: # windows that cover every word; one for a short text
     "Overlapping windows of words, cut out of the text as it is."
+    _check_text(text)
     if size < 1: raise ValueError(f'size must be at least 1, got {size}')
     if not 1 <= stride <= size: raise ValueError(f'stride must be from 1 to size ({size}), got {stride}')
     spans = [m.span() for m in _word.finditer(text)]
@@ -694,12 +949,15 @@ def _fit(sentences, scores, max_words):
     return ' '.join(sentences[i].strip() for i in sorted(kept))
 
 def select_sentences(
-    texts: list[str], # all documents, since the weight of a word depends on all
+    texts: list[str], # all documents, in any sequence, since the weight of a word depends on all
     max_words: int = 110, # words to keep of each
-    titles: list[str] | None = None # put before each selection, not counted
+    titles: list[str] | None = None # one for each text, put before each selection, not counted
 ) -> list[str]: # the selections
     "The sentences of each text with the highest mean TF-IDF weight, in their order."
     if max_words < 1: raise ValueError(f'max_words must be at least 1, got {max_words}')
+    texts, titles = as_texts(texts), None if titles is None else as_texts(titles, 'titles')
+    if titles is not None and len(titles) != len(texts):
+        raise ValueError(f'{len(texts):,} texts and {len(titles):,} titles: each text needs one')
     split = [_sentences(t) for t in texts]
     owner = np.repeat(np.arange(len(split)), [len(s) for s in split])
     if not any(_words(t) for t in texts): scores = np.zeros(len(owner))
@@ -710,10 +968,11 @@ def select_sentences(
         scores = np.asarray(m.multiply(weights[owner]).sum(1)).ravel() / np.maximum(np.asarray(m.sum(1)).ravel(), 1)
     starts = np.searchsorted(owner, np.arange(len(split) + 1))
     kept = [_fit(s, scores[starts[i]:starts[i + 1]], max_words) for i, s in enumerate(split)]
-    return kept if titles is None else [_titled(t, k) for t, k in zip(titles, kept, strict=True)]
+    return kept if titles is None else [_titled(t, k) for t, k in zip(titles, kept)]
 
 # %% ../nbs/00a_data.ipynb #b3b883e5
-def _check_chars(n_chars):
+def _check_chars(text, n_chars):
+    _check_text(text)
     if n_chars < 1: raise ValueError(f'n_chars must be at least 1, got {n_chars}')
 
 def keep_end(
@@ -721,7 +980,7 @@ def keep_end(
     n_chars: int = 900 # most characters to keep
 ) -> str: # its end
     "The last characters of a text, from the start of a line or word."
-    _check_chars(n_chars)
+    _check_chars(text, n_chars)
     if len(text) <= n_chars: return text
     tail = text[-n_chars - 1:]
     line = tail.find('\n', 0, n_chars // 3)
@@ -734,7 +993,7 @@ def keep_start(
     n_chars: int = 900 # most characters to keep
 ) -> str: # its start
     "The first characters of a text, up to the end of a word."
-    _check_chars(n_chars)
+    _check_chars(text, n_chars)
     if len(text) <= n_chars: return text
     head = text[:n_chars + 1]
     cut = max((m.start() for m in re.finditer(r'\s', head)), default=0)
@@ -744,7 +1003,7 @@ def keep_start(
 _hows = ['truncate', 'select', 'windows']
 
 def passages(
-    data_or_texts, # `RankingData`, or a list of texts
+    data_or_texts, # `RankingData`, or texts in any sequence
     how: str = 'windows', # 'truncate' (the first words), 'select' (the best sentences) or 'windows' (all)
     size: int | None = None, # words in a passage, without the title; 110 for 'select', otherwise 140
     stride: int | None = None # words from window to window; half of size if None
@@ -752,7 +1011,7 @@ def passages(
     "The documents as texts short enough to encode, and which document each belongs to."
     if how not in _hows: raise ValueError(f'unknown how {how!r}; choose one of {_some(_hows)}')
     if isinstance(data_or_texts, RankingData): titles, texts = (list(data_or_texts.documents[c]) for c in ('title', 'text'))
-    else: texts, titles = list(data_or_texts), [''] * len(data_or_texts)
+    else: titles = [''] * len(texts := as_texts(data_or_texts, 'data_or_texts'))
     size = size if size is not None else 110 if how == 'select' else 140
     if how == 'windows': parts = [windows(t, size, stride if stride is not None else max(1, size // 2)) for t in texts]
     elif how == 'select': parts = [[t] for t in select_sentences(texts, size)]

@@ -10,7 +10,6 @@ __all__ = ['OBJECTIVES', 'join_columns', 'SentenceEncoder', 'ranking_pairs', 'pa
            'load_sentence_encoder']
 
 # %% ../nbs/03f_embeddings.ipynb #ff49ae20
-import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,14 +25,13 @@ from fastai.learner import Learner
 from fastai.metrics import AccumMetric
 from fastai.torch_core import set_seed
 from fastcore.basics import patch
-from safetensors.torch import load_file, save
 from scipy import sparse, stats
 from scipy.sparse.csgraph import connected_components
 from torch import nn
 from torch.nn import functional as F
 
 # %% ../nbs/03f_embeddings.ipynb #c5a9c2a5
-from . import __version__
+from .core import check_fields, new_folder, jsonable, read_folder, read_steadily, recover_folder, seal_folder, write_tensors
 from .models import Encoder, get_encoder
 from .data import DataError, RankingData, _is_missing
 from .features import FeatureStore, encode
@@ -41,7 +39,7 @@ from .texts import TextData, _keys
 from .heads import HEADS
 from .losses import barlow_twins_loss, in_batch_loss
 from .metrics import spearman
-from .search import FORMAT, _digests, _read_about, _read_backbone, _write_backbone, new_folder
+from .search import _check_settings, _read_backbone, _read_head, _write_backbone
 from .tasks import TaskBatches, TaskModel, task_dl, task_learner
 
 # %% ../nbs/03f_embeddings.ipynb #0e97226e
@@ -374,31 +372,43 @@ def evaluate_sts(
     return table.assign(difference=flat(value - value[:, [at]]), difference_low=flat(low), difference_high=flat(high))
 
 # %% ../nbs/03f_embeddings.ipynb #37584eb6
+_FIELDS = dict(head='object?', settings=dict(pooling='text', normalise='flag', dim='count?', max_tokens='count', keep=('start', 'end')))
+
 @patch
 def save(self: SentenceEncoder,
-    folder: str|Path,  # made, or replaced when it holds a sentence encoder
+    folder: str|Path,  # made, or replaced when it holds a sentence encoder and nothing else
 ) -> None:
     "Write it as safetensors and JSON, whole or not at all; raises `ValueError` for a head that has no name."
-    head = None if isinstance(self.head, nn.Identity) else getattr(self.head, 'config', None)
-    if head is None and not isinstance(self.head, nn.Identity): raise ValueError("only a head made by embedding_learner can be saved: its name is what is written")
+    bare = isinstance(self.head, nn.Identity)
+    head = None if bare else getattr(self.head, 'config', None)
+    if head is None and not bare:
+        raise ValueError("only a head made by embedding_learner can be saved: its name is what is written")
+    about = jsonable(dict(head=head, settings=self.settings))
+    check_fields(about, _FIELDS, 'the sentence encoder', 'make it again')
     with new_folder(folder, 'sentence.json') as new:
-        if head is not None: (new/'head.safetensors').write_bytes(save({k: v.detach().cpu().contiguous() for k, v in self.head.state_dict().items()}))
-        backbone = _write_backbone(self.encoder, new)
-        about = dict(format=FORMAT, rank_bert=__version__, backbone=backbone, head=head, settings=self.settings, files=_digests(new))
-        (new/'sentence.json').write_text(json.dumps(about, indent=1, ensure_ascii=False), encoding='utf-8')
+        if head is not None: write_tensors(new/'head.safetensors', self.head.state_dict())
+        seal_folder(new, 'sentence.json', dict(backbone=_write_backbone(self.encoder, new)) | about)
 
 # %% ../nbs/03f_embeddings.ipynb #7cf6aaf3
+def _load_sentence_encoder(folder: Path, encoder: Encoder|None) -> SentenceEncoder:
+    path, remedy = folder/'sentence.json', 'save the sentence encoder again'
+    about = read_folder(folder, 'sentence.json', 'sentence encoder', 'save', _FIELDS, {'head.safetensors': False})
+    if (about['head'] is None) == ('head.safetensors' in about['files']):
+        raise ValueError(f"{path} is damaged: a head and its file go together, and one is missing; {remedy}")
+    encoder = _read_backbone(folder, about['backbone'], encoder, remedy)
+    _check_settings(encoder, about['settings'], path, remedy)
+    def make():
+        config = dict(about['head'])
+        return HEADS[config.pop('name')](encoder.dim, **config)
+    head = None if about['head'] is None else _read_head(make, folder/'head.safetensors', remedy)
+    if head is not None: head.config = about['head']
+    try: return SentenceEncoder(encoder, head=head, **about['settings'])
+    except (TypeError, ValueError) as e: raise ValueError(f"{path} is damaged: {e!s:.200}; {remedy}") from e
+
 def load_sentence_encoder(
     folder: str|Path,  # where `SentenceEncoder.save` wrote it
     encoder: Encoder|None = None,  # the backbone, when it is already loaded
 ) -> SentenceEncoder:
     "The sentence encoder saved in a folder; raises an error that says what is missing, damaged, newer or different."
-    folder = Path(folder)
-    about = _read_about(folder, 'sentence.json', 'sentence encoder', 'save')
-    encoder = _read_backbone(folder, about['backbone'], encoder)
-    if about['head'] is None: return SentenceEncoder(encoder, **about['settings'])
-    config = dict(about['head'])
-    head = HEADS[config.pop('name')](encoder.dim, **config)
-    head.config = about['head']
-    head.load_state_dict(load_file(folder/'head.safetensors'))
-    return SentenceEncoder(encoder, head=head, **about['settings'])
+    folder = recover_folder(folder, 'sentence.json')
+    return read_steadily(folder, 'sentence.json', lambda: _load_sentence_encoder(folder, encoder))

@@ -16,6 +16,7 @@ import time
 from copy import deepcopy
 from itertools import cycle, islice
 from importlib.metadata import version
+from pathlib import Path
 
 # %% ../nbs/04_experiments.ipynb #64bf923f
 import numpy as np
@@ -27,6 +28,7 @@ from fastai.torch_core import set_seed
 
 # %% ../nbs/04_experiments.ipynb #f9182be7
 from . import __version__
+from .core import as_texts
 from .models import Encoder, count_parameters, find_weights, get_encoder
 from .data import DataError, RankingData
 from .features import FeatureStore, best_device, best_dtype, encode
@@ -89,7 +91,7 @@ def compare_settings(
     store: FeatureStore|None = None,  # where vectors are kept; the default store by default
 ) -> pd.DataFrame:  # tidy: setting, mode, seed, queries, metric, value
     "Metrics of rankers trained with different settings and seeds, by query type."
-    encoder, store = get_encoder(encoder) if isinstance(encoder, str) else encoder, store or FeatureStore()
+    encoder, store = encoder if isinstance(encoder, Encoder) else get_encoder(encoder), store or FeatureStore()
     types = data.part(split).queries.type
     rows = []
     for name, kwargs in settings.items():
@@ -182,7 +184,7 @@ def compare_freezing(
     **kwargs,  # arguments of `task_learner` for all settings, e.g. `max_tokens`, `keep`, `pooling`, `bs`, `mixed`
 ) -> pd.DataFrame:  # tidy: setting, seed, accuracy (with several labels of all at once), macro F1, trained, epochs, encoded, seconds; `attrs` has what the table and the plot need
     "What each way of freezing gives and costs, by seed."
-    encoder, store = get_encoder(backbone) if isinstance(backbone, str) else backbone, store or FeatureStore()
+    encoder, store = backbone if isinstance(backbone, Encoder) else get_encoder(backbone), store or FeatureStore()
     recipes = _checked_recipes(data, encoder, settings, seeds, store, epochs, split, **kwargs)
     rows, right, curves = [], {}, []
     for name, how in recipes.items():
@@ -203,7 +205,8 @@ def freezing_table(
     right = {name: np.array(r) for name, r in tidy.attrs.get('right', {}).items()}
     lost = [name for name in tidy.setting.unique() if name not in right]
     if lost: raise ValueError(f"the answers for {lost[0]!r} are missing: pass the table that compare_freezing gave, attrs included")
-    found, first, groups = {}, next(iter(right)), tidy.attrs.get('groups')
+    found, groups = {}, tidy.attrs.get('groups')
+    first = next(name for name in right if name in set(tidy.setting))  # the baseline, however rows are ordered
     for name, part in tidy.groupby('setting', sort=False):
         low, high = bootstrap_interval(right[name], groups)
         found[name] = {'accuracy': part.accuracy.mean(), 'low': low, 'high': high, 'spread': part.accuracy.std(), 'p': np.nan if name == first else paired_test(right[name], right[first], groups),
@@ -285,15 +288,19 @@ def compare_backbones(
     **kwargs,  # arguments of `compare_freezing`, e.g. `max_tokens`, `pooling`, `split`, `epochs`
 ) -> pd.DataFrame:  # by backbone: MB, parameters, layers, dim, ms_1 and ms_32 (milliseconds a text), accuracy, low, high, spread; `attrs` has tokens and threads
     "Size, speed and accuracy of encoders, one row each."
-    backbones = [backbones] if isinstance(backbones, (str, Encoder)) else backbones
+    if isinstance(backbones, (str, Path, Encoder)): backbones = [backbones]
+    if not isinstance(backbones, dict): backbones = list(backbones)
     named = dict(backbones) if isinstance(backbones, dict) else {b.name if isinstance(b, Encoder) else str(b): b for b in backbones}
     if not named: raise ValueError("no backbones to compare: name at least one, e.g. ['minilm']")
     if len(named) < len(backbones): raise ValueError(f"two of the backbones have the same name: pass a dict with names of your own, not {[getattr(b, 'name', b) for b in backbones]}")
     encoders = {name: b if isinstance(b, Encoder) else get_encoder(b) for name, b in named.items()}
+    texts = (data or builtin_texts(300)).texts if texts is None else as_texts(texts)
+    if not any(t.split() for t in texts):
+        raise ValueError("texts has no word that could be timed: pass some texts, or leave it out")
     if repeats < 1: raise ValueError(f"repeats is {repeats}; the median is of at least one timed call")
     if data is not None:
         for encoder in encoders.values(): _checked_recipes(data, encoder, ['frozen head'], seeds, store, **kwargs)
-    texts, rows = _filled(texts or (data or builtin_texts(300)).texts, tokens, 32), {}
+    texts, rows = _filled(texts, tokens, 32), {}
     for name, encoder in encoders.items():
         rows[name] = dict(MB=_weights_mb(named[name]), parameters=count_parameters(encoder, trainable=False), layers=len(encoder.layers), dim=encoder.dim,
                           ms_1=_ms_per_text(encoder, texts[:1], tokens, repeats, dtype=dtype), ms_32=_ms_per_text(encoder, texts, tokens, repeats, dtype=dtype))

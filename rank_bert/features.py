@@ -17,27 +17,29 @@ import sys
 import time
 import uuid
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from io import BytesIO
 from functools import lru_cache
 from pathlib import Path
 from weakref import WeakKeyDictionary, proxy
 
 # %% ../nbs/00b_features.ipynb #5621cd86
 import numpy as np
+import pandas as pd
 import torch
 from torch import nn
 from torch.nn import functional as F
 from tqdm.auto import tqdm
 from safetensors.torch import save
-from transformers.activations import ACT2FN
+from transformers import PretrainedConfig
 from fastcore.basics import patch
 
 # %% ../nbs/00b_features.ipynb #190a6da8
 from .layers import FactorisedEmbedding, LowRankLinear
-from .models import Encoder, weights_hash
-from .data import length_batches
+from .models import Encoder, _as_pairs, _fingerprint, evaluation_mode, fingerprint, weights_hash
+from .data import DataWarning, length_batches
 
 # %% ../nbs/00b_features.ipynb #95321fe0
 def best_device() -> torch.device:
@@ -62,41 +64,45 @@ def _through(x: torch.Tensor, products: tuple) -> torch.Tensor:
     return x
 
 class _FusedBert:
-    "The layers of a BERT for inference: weights in one precision, query, key and value in one product."
-    def __init__(self, encoder: Encoder, dtype: torch.dtype, device: torch.device):
-        def put(*ts): return torch.cat([t.detach() for t in ts]).to(device, dtype)
-        def lin(m): return ((put(m.down), None), (put(m.up), put(m.bias))) if isinstance(m, LowRankLinear) else ((put(m.weight), put(m.bias)),)
+    "The layers of a BERT for inference: weights in one precision; where they are copied, query, key and value in one product."
+    def __init__(self, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool):
+        def put(t): return t.detach().to(device, dtype)  # the weight itself where it is there in that precision
+        def lin(*ms):
+            if isinstance(ms[0], LowRankLinear): return (put(ms[0].down), None), (put(ms[0].up), put(ms[0].bias))
+            return ((put(ms[0].weight), put(ms[0].bias)) if len(ms) == 1 else tuple(torch.cat([put(getattr(m, n)) for m in ms]) for n in ('weight', 'bias'))),
         def norm(m): return m.normalized_shape, put(m.weight), put(m.bias), m.eps
-        e, kinds = encoder.model.embeddings, encoder.model.embeddings.token_type_embeddings.weight.detach()
-        self.act, self.words, self.encoder = ACT2FN[encoder.model.config.hidden_act], put(e.word_embeddings.weight), proxy(encoder)  # a plan must not keep its encoder alive
-        self.places, self.second = (e.position_embeddings.weight.detach() + kinds[0]).to(device, dtype), (kinds[-1] - kinds[0]).to(device, dtype)
-        self.norm, self.device = norm(e.LayerNorm), device
-        self.layers = []
+        e = encoder.model.embeddings
+        self.words, self.places, self.kinds = (put(m.weight) for m in (e.word_embeddings, e.position_embeddings, e.token_type_embeddings))
+        self.norm, self.device, self.encoder, self.layers = norm(e.LayerNorm), device, proxy(encoder), []  # a plan must not keep its encoder alive
         for layer in encoder.layers:
             a, out = layer.attention, layer.output
             three = (a.self.query, a.self.key, a.self.value)
-            qkv = [lin(m) for m in three] if any(isinstance(m, LowRankLinear) for m in three) else [((put(*(m.weight for m in three)), put(*(m.bias for m in three))),)]
-            self.layers.append((a.self.num_attention_heads, qkv, lin(a.output.dense), norm(a.output.LayerNorm), lin(layer.intermediate.dense), lin(out.dense), norm(out.LayerNorm)))
+            qkv = [lin(*three)] if copied and not any(isinstance(m, LowRankLinear) for m in three) else [lin(m) for m in three]
+            self.layers.append((a.self.num_attention_heads, a.self.scaling, qkv, lin(a.output.dense), norm(a.output.LayerNorm), lin(layer.intermediate.dense),
+                                layer.intermediate.intermediate_act_fn, lin(out.dense), norm(out.LayerNorm)))
 
     def __call__(self, ids: torch.Tensor, mask: torch.Tensor, layer: int) -> torch.Tensor:
         n, t = ids.shape
-        bias = None if mask.all() else torch.zeros(n, 1, 1, t, dtype=self.words.dtype).masked_fill_(mask[:, None, None] == 0, float('-inf')).to(self.device)
-        x = F.embedding(ids.to(self.device), self.words) + self.places[:t]  # (batch, tokens, dim)
+        bias = None
+        if not mask.all(): bias = torch.zeros(n, 1, 1, t, dtype=self.words.dtype).masked_fill_(mask[:, None, None] == 0, float('-inf')).to(self.device)
+        x = F.embedding(ids.to(self.device), self.words) + (self.places[:t] + self.kinds[0])  # (batch, tokens, dim)
         types = self.encoder._types(ids, mask)
-        if types.any(): x = x + types.to(self.device, x.dtype).unsqueeze(-1)*self.second
+        if types.any(): x = x + types.to(self.device, x.dtype).unsqueeze(-1)*(self.kinds[-1] - self.kinds[0])
         x = F.layer_norm(x, *self.norm)
-        for heads, qkv, out, norm1, up, down, norm2 in self.layers[:layer]:
-            q, k, v = (part.view(n, t, heads, -1).transpose(1, 2) for products in qkv for part in _through(x, products).chunk(3 // len(qkv), -1))  # (batch, heads, tokens, dim/heads)
-            a = F.scaled_dot_product_attention(q, k, v, attn_mask=bias).transpose(1, 2).reshape(n, t, -1)
+        for heads, scale, qkv, out, norm1, up, act, down, norm2 in self.layers[:layer]:
+            parts = (part for products in qkv for part in _through(x, products).chunk(3 // len(qkv), -1))
+            q, k, v = (part.view(n, t, heads, -1).transpose(1, 2) for part in parts)  # (batch, heads, tokens, dim/heads)
+            a = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=scale).transpose(1, 2).reshape(n, t, -1)
             x = F.layer_norm(_through(a, out).add_(x), *norm1)
-            x = F.layer_norm(_through(self.act(_through(x, up)), down).add_(x), *norm2)
+            x = F.layer_norm(_through(act(_through(x, up)), down).add_(x), *norm2)
         return x
 
 # %% ../nbs/00b_features.ipynb #23e763e8
 class _Plain:
     "The layers of any encoder for inference, in one precision."
-    def __init__(self, encoder: Encoder, dtype: torch.dtype, device: torch.device):
-        self.encoder, self.dtype, self.device = proxy(encoder) if encoder.device == device else deepcopy(encoder).to(device), dtype, device
+    def __init__(self, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool):
+        self.encoder = deepcopy(encoder).to(device) if copied else proxy(encoder)
+        self.dtype, self.device = dtype, device
 
     def __call__(self, ids: torch.Tensor, mask: torch.Tensor, layer: int) -> torch.Tensor:
         ids, mask = ids.to(self.device), mask.to(self.device)
@@ -112,40 +118,67 @@ def _is_plain_bert(encoder: Encoder) -> bool:
     expected = {**{m: (nn.Linear, LowRankLinear) for l in layers for m in linears(l)}, **{m: (nn.LayerNorm,) for l in layers for m in (l.attention.output.LayerNorm, l.output.LayerNorm)},
                 e.LayerNorm: (nn.LayerNorm,), e.word_embeddings: (nn.Embedding, FactorisedEmbedding), e.position_embeddings: (nn.Embedding,), e.token_type_embeddings: (nn.Embedding,)}
     hooked = any(m._forward_pre_hooks or m._forward_hooks for part in (e, *layers) for m in part.modules())
-    return not hooked and all(type(m) in kinds for m, kinds in expected.items())  # an adapter stands in the place of its layer, and `weight` of it is not all
+    patched = any('forward' in vars(m) for part in (e, *layers) for m in part.modules())
+    return not hooked and not patched and all(type(m) in kinds for m, kinds in expected.items())  # an adapter stands in the place of its layer, and `weight` of it is not all
 
-@contextmanager
-def _at_rest(encoder: Encoder) -> Iterator[None]:
-    "In this block the encoder is in evaluation mode; afterwards it is as it was."
-    training = [m for m in encoder.modules() if m.training]
-    encoder.eval()
-    try: yield
-    finally:
-        for m in training: m.training = True
 
 def _state(parameters: Iterable[nn.Parameter]) -> tuple:
-    "What tells at little cost whether weights are as they were; fastai's own optimizers leave the version as it is, so one entry of each is looked at too."
-    parameters = list(parameters)
-    entries = torch.stack([p.detach().flatten()[p.numel()//2].float() for p in parameters]).tolist() if parameters else []
-    return *((p.data_ptr(), p._version) for p in parameters), *entries
+    "What tells whether weights are as they were, every byte of them: `.data` and fastai's own optimizers leave torch's counters as they are."
+    return (_fingerprint((str(i), p) for i, p in enumerate(parameters)),)
 
+# %% ../nbs/00b_features.ipynb #5f0ad27c
+_BASE = set(vars(nn.Module())) | {'gradient_checkpointing', 'name_or_path', 'warnings_issued', '_is_hf_initialized'}  # what changes no output
+_COSMETIC = {'_name_or_path', 'transformers_version', 'architectures', 'dtype', 'torch_dtype', 'id2label', 'label2id', 'num_labels', 'problem_type', 'initializer_range'}
+
+def _plain(value):
+    "A setting as JSON: numbers and text as they are, a function or a module by its name, a tensor by its bytes."
+    if value is None or isinstance(value, (bool, int, float, str)): return value
+    if isinstance(value, torch.Tensor): return _fingerprint([('', value)])
+    if isinstance(value, Mapping): return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)): return [_plain(v) for v in value]
+    if isinstance(value, (set, frozenset)): return sorted(map(str, value))
+    return getattr(value, '__qualname__', type(value).__qualname__)
+
+def _settings_of(module: nn.Module, leave: set = frozenset()) -> list:
+    "Class, settings and unsaved buffers of each part of a module: what decides its outputs beside its weights."
+    def one(m):
+        kept = {k: _plain(v) for k, v in vars(m).items() if k not in _BASE and not isinstance(v, (PretrainedConfig, nn.Module))}
+        return kept | {n: _plain(m._buffers[n]) for n in m._non_persistent_buffers_set if m._buffers.get(n) is not None}
+    return [[name, type(m).__qualname__, {} if m is module else one(m)] for name, m in module.named_modules() if m not in leave]
+
+def _shape(encoder: Encoder, layer: int|None = None) -> str:
+    "SHA-256 over what weights do not show, up to a layer: configuration, classes, settings such as heads, adapters and activations."
+    if any(m._forward_hooks or m._forward_pre_hooks for m in encoder.modules()):
+        raise ValueError(f"{encoder.name!r} has forward hooks, something hooks into the layers: its outputs cannot be stored. Use encode, which keeps nothing")
+    layers, config = encoder.layers, encoder.model.config
+    below = {m for l in layers[:layer] for m in l.modules()}
+    above = {m for l in layers for m in l.modules()} - below
+    config = {k: v for k, v in config.to_dict().items() if k not in _COSMETIC} | dict(attention=config._attn_implementation)
+    return hashlib.sha256(json.dumps([config, _settings_of(encoder.model, above)], sort_keys=True, default=_plain).encode()).hexdigest()
+
+# %% ../nbs/00b_features.ipynb #b2d17e68
 _plans = WeakKeyDictionary()
 
 def _plan(encoder: Encoder, dtype: torch.dtype, device: torch.device) -> _FusedBert|_Plain:
-    "The fastest way through the encoder's layers, made anew whenever a weight has changed since the last call."
-    way = _FusedBert if _is_plain_bert(encoder) else _Plain
-    state = (way, dtype, device, *_state(encoder.model.parameters()))
-    if encoder not in _plans or _plans[encoder][0] != state: _plans[encoder] = state, way(encoder, dtype, device)
-    return _plans[encoder][1]
+    "The fastest way through the encoder's layers, made anew whenever what it holds has changed since the last call."
+    way, parameters = _FusedBert if _is_plain_bert(encoder) else _Plain, list(encoder.model.parameters())
+    moved = any(p.device != device for p in parameters)
+    copied = moved or way is _FusedBert and any(p.dtype != dtype for p in parameters)
+    state = way, dtype, device, [(p.data_ptr(), p.dtype) for p in parameters], _state(parameters) if copied else ()
+    if way is _FusedBert or copied: state += (json.dumps(_settings_of(encoder.model), default=_plain),)
+    known = _plans.get(encoder)
+    if known is None or known[0] != state: _plans[encoder] = known = state, way(encoder, dtype, device, copied)
+    return known[1]
 
 # %% ../nbs/00b_features.ipynb #c54a337d
 BLOCK = 8192  # texts that are tokenized, sorted and stored together
 
 def _batches(texts: Sequence[str], pairs: Sequence[str]|None, encoder: Encoder, pooling: str, layer: int, max_tokens: int, keep: str, dtype, device,
-             budget: int, bar) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+             budget: int, bar, cut: list[int]) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
     "Positions of texts and their vectors `(n, dim)`, batch by batch."
     plan = _plan(encoder, dtype, device)
-    ids = encoder.tokenize(texts, max_tokens, keep, pairs)
+    ids, longer = encoder._tokenize(texts, max_tokens, keep, pairs)
+    cut.append(longer)
     for rows in length_batches([len(i) for i in ids], budget):
         batch, mask = encoder.pad([ids[r] for r in rows])
         states, mask = plan(batch, mask, layer), mask.to(device)
@@ -157,6 +190,10 @@ def _batches(texts: Sequence[str], pairs: Sequence[str]|None, encoder: Encoder, 
                              "Check the weights, or pass dtype=torch.float32.")
         bar.update(len(rows))
         yield rows, vectors
+def _say_cut(cut: list[int], encoder: Encoder, max_tokens: int) -> None:
+    "Warn of texts that were longer than `max_tokens`."
+    if sum(cut): warnings.warn(f"{sum(cut):,} texts were longer than max_tokens={max_tokens} and were cut; {encoder.name!r} takes up to {encoder.max_tokens:,}",
+                               DataWarning, stacklevel=3)
 
 # %% ../nbs/00b_features.ipynb #8146d3dd
 class _Lines:
@@ -201,7 +238,7 @@ def _settings(encoder: Encoder, pooling: str, layer: int|None, dtype, device, bu
     return layer, dtype or best_dtype(device), device, budget or (4096 if device.type == 'cpu' else 65536)
 
 def encode(
-    texts: Sequence[str],  # any number of texts
+    texts: Iterable[str],  # any number of texts: list, Series, array, generator
     encoder: Encoder,  # from `get_encoder`
     pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
     layer: int|None = None,  # take the states after this many layers; all by default
@@ -212,15 +249,18 @@ def encode(
     budget: int|None = None,  # tokens a batch, padding counted; 4,096 on a CPU, 65,536 on a GPU
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     label: str = 'encoding',  # what the bar says
-    pairs: Sequence[str]|None = None,  # a second text for each: the vector is that of the pair
+    pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
 ) -> torch.Tensor:  # float32 `(texts, dim)` in the order of `texts`
     "Vectors of `texts` from a frozen encoder; raises `ValueError` on NaN and on arguments out of range."
     layer, dtype, device, budget = _settings(encoder, pooling, layer, dtype, device, budget)
-    out = torch.empty(len(texts), encoder.dim)
-    with torch.inference_mode(), _at_rest(encoder), progress_bar(len(texts), label, progress) as bar:
+    texts, pairs = _as_pairs(texts, pairs)
+    out, cut = torch.empty(len(texts), encoder.dim), []
+    with torch.inference_mode(), evaluation_mode(encoder), progress_bar(len(texts), label, progress) as bar:
         for start in range(0, len(texts), BLOCK):
-            block, second = (None if t is None else list(t[start:start + BLOCK]) for t in (texts, pairs))
-            for rows, vectors in _batches(block, second, encoder, pooling, layer, max_tokens, keep, dtype, device, budget, bar): out[start + rows] = vectors
+            block, second = (None if t is None else t[start:start + BLOCK] for t in (texts, pairs))
+            how = encoder, pooling, layer, max_tokens, keep, dtype, device, budget, bar, cut
+            for rows, vectors in _batches(block, second, *how): out[start + rows] = vectors
+    _say_cut(cut, encoder, max_tokens)
     return out
 
 # %% ../nbs/00b_features.ipynb #cc40b6bc
@@ -239,6 +279,14 @@ def encoder_hash(
     "SHA-256 over an encoder's weights and its tokenizer."
     return hashlib.sha256((weights_hash(encoder.model) + encoder._pieces.to_str()).encode()).hexdigest()
 
+_hashes = WeakKeyDictionary()  # encoder -> fingerprint and words, and the hash they had
+
+def _known_hash(encoder: Encoder) -> str:
+    "`encoder_hash`, computed again only where a byte of the weights or the words have changed."
+    seen, known = (fingerprint(encoder.model), encoder._pieces), _hashes.get(encoder)
+    if known is None or known[0] != seen: _hashes[encoder] = known = seen, encoder_hash(encoder)
+    return known[1]
+
 def _keys(things: Iterable[bytes]) -> np.ndarray:
     "128-bit keys of byte strings, as two integers each `(things, 2)`."
     return np.frombuffer(b''.join(hashlib.blake2b(t, digest_size=16).digest() for t in things), dtype='<u8').reshape(-1, 2)
@@ -246,8 +294,8 @@ def _keys(things: Iterable[bytes]) -> np.ndarray:
 def _as_bytes(texts: Sequence[str], pairs: Sequence[str]|None) -> Iterator[bytes]:
     "What a text, or a pair of texts, is known by."
     for i, text in enumerate(texts):
-        one = text.encode('utf-8', 'surrogatepass')
-        yield one if pairs is None else len(one).to_bytes(8, 'little') + one + pairs[i].encode('utf-8', 'surrogatepass')
+        one = text.encode()
+        yield one if pairs is None else len(one).to_bytes(8, 'little') + one + pairs[i].encode()
 
 # %% ../nbs/00b_features.ipynb #a47fd7df
 class Features:
@@ -257,6 +305,7 @@ class Features:
         places: np.ndarray,  # shard and row of each text `(texts, 2)`
         dim: int,  # width of a vector
     ):
+        if len(places) and places.min() < 0: raise StoreError(f"{(places[:, 0] < 0).sum()} texts are not in the store: encode them again")
         self.shards, self.places, self.shape = shards, places, (len(places), dim)
 
     def __len__(self) -> int: return self.shape[0]
@@ -294,18 +343,46 @@ def _publish(content: bytes|np.ndarray, space: Path, kind: str = 'npy') -> None:
     finally: temporary.unlink(missing_ok=True)
 
 # %% ../nbs/00b_features.ipynb #84d7a7e6
-def _open_shard(path: Path, dim: int) -> np.ndarray|None:
-    "The shard at `path`, memory-mapped; removed with a warning when its bytes are not those it was written with."
-    with open(path, 'rb') as f: digest = hashlib.file_digest(f, 'sha256').hexdigest()
-    if digest == path.stem: return np.load(path, mmap_mode='r', allow_pickle=False)
-    warnings.warn(f"{path.name[:12]}... in the feature store is damaged; it is removed and its texts are encoded again", stacklevel=2)
-    path.unlink(missing_ok=True)
+def _bytes_of(path: Path) -> np.ndarray:
+    "The bytes of a file, memory-mapped without an open file: numpy's own maps hold one each, and 256 are all that some systems allow."
+    size = path.stat().st_size
+    return torch.from_file(str(path), size=size, dtype=torch.uint8).numpy() if size else np.empty(0, np.uint8)
+
+@lru_cache(maxsize=2**14)
+def _is_whole(path: Path, changed: int, size: int) -> bool:
+    "Whether a file still has the bytes it was named by, looked at once for each time that it changed."
+    with open(path, 'rb') as f: return hashlib.file_digest(f, 'sha256').hexdigest() == path.stem
+
+def _opened(path: Path, read) -> np.ndarray|dict|None:
+    "What `read` makes of a file; `None` when it is gone, or damaged: then it is removed, with a warning."
+    try:
+        about = path.stat()
+        if _is_whole(path, about.st_mtime_ns, about.st_size): return read(_bytes_of(path))
+    except FileNotFoundError: return None  # another process has cleaned the store
+    said = f"{path.name[:12]}... in the feature store is damaged; "
+    try:
+        path.unlink(missing_ok=True)
+        warnings.warn(said + "it is removed and its texts are encoded again", stacklevel=2)
+    except OSError as e: warnings.warn(said + f"it cannot be removed ({e.strerror}), and its texts are encoded again", stacklevel=2)
     return None
 
+def _read_shard(data: np.ndarray) -> np.ndarray:
+    "An array of numpy in the bytes of its file."
+    head = BytesIO(data[:4096].tobytes())
+    np.lib.format.read_magic(head)
+    shape, _, dtype = np.lib.format.read_array_header_1_0(head)
+    return data[head.tell():head.tell() + shape[0]*dtype.itemsize].view(dtype)
+
+def _open_shard(path: Path) -> np.ndarray|None:
+    "The keys and vectors at a path."
+    return _opened(path, _read_shard)
+
 def _sweep(space: Path, hours: float = 24) -> None:
-    "Remove temporary files that a killed process left behind."
+    "Remove temporary files that a killed process left behind; another process may be at it as well."
     for path in space.glob('*.tmp'):
-        if time.time() - path.stat().st_mtime > hours*3600: path.unlink(missing_ok=True)
+        try:
+            if time.time() - path.stat().st_mtime > hours*3600: path.unlink(missing_ok=True)
+        except (FileNotFoundError, PermissionError): continue
 
 # %% ../nbs/00b_features.ipynb #6b13cfb1
 class FeatureStore:
@@ -317,48 +394,104 @@ class FeatureStore:
         self.computed = 0  # texts that went through an encoder in this object's life
 
     def __repr__(self) -> str:
-        spaces = sum(1 for _ in self.folder.glob('*/space.json'))
+        spaces = sum(1 for _ in self.folder.glob('[!.]*/space.json'))
         size = sum(p.stat().st_size for kind in ('npy', 'safetensors') for p in self.folder.glob(f'*/*.{kind}'))
         return f'FeatureStore({spaces} spaces, {size/1e6:.1f} MB)'
 
     def space(self,
         about: dict,  # all that makes a vector what it is, the text apart
+        name: str = '',  # of the encoder, for people
     ) -> Path:
         "The folder for features made in one way, created with a description of it."
         folder = self.folder/hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:24]
-        try: folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if not (folder/'space.json').exists():
+                temporary = folder/f'{uuid.uuid4().hex}.tmp'
+                temporary.write_text(json.dumps(about | dict(name=name), indent=1))
+                os.replace(temporary, folder/'space.json')
         except OSError as e: raise StoreError(e.errno, f"cannot make the feature store {self.folder}: {e.strerror}; name another folder with RANK_BERT_HOME") from e
-        if not (folder/'space.json').exists():
-            temporary = folder/f'{uuid.uuid4().hex}.tmp'
-            temporary.write_text(json.dumps(about, indent=1))
-            os.replace(temporary, folder/'space.json')
         return folder
 
 # %% ../nbs/00b_features.ipynb #745d0cd5
 def _find(shards: list[np.ndarray|dict[str, np.ndarray]], keys: np.ndarray) -> np.ndarray:
     "Shard and row of each key `(keys, 2)`; -1 where there is none."
-    places = np.full((len(keys), 2), -1, dtype=np.int64)
-    if not shards: return places
-    owner = np.concatenate([np.full(len(s['key']), i) for i, s in enumerate(shards)])
-    row = np.concatenate([np.arange(len(s['key'])) for s in shards])
-    stored = np.concatenate([s['key'] for s in shards])
+    return _places(_index([s['key'] for s in shards]), keys)
+
+def _index(keys: list[np.ndarray]) -> tuple[np.ndarray, ...]:
+    "The keys of all shards in order, with shard and row of each."
+    if not keys: return np.empty((0, 2), '<u8'), np.empty((0, 2), np.int64)
+    place = np.concatenate([np.stack([np.full(len(k), i), np.arange(len(k))], 1) for i, k in enumerate(keys)])
+    stored = np.concatenate(keys)
     order = np.argsort(stored[:, 0], kind='stable')
-    at = order[np.searchsorted(stored[order, 0], keys[:, 0]).clip(max=len(order) - 1)]
+    return stored[order], place[order]
+
+def _places(index: tuple[np.ndarray, ...], keys: np.ndarray) -> np.ndarray:
+    stored, place = index
+    found = np.full((len(keys), 2), -1, dtype=np.int64)
+    if not len(stored): return found
+    at = np.searchsorted(stored[:, 0], keys[:, 0]).clip(max=len(stored) - 1)
     hit = (stored[at] == keys).all(1)
-    places[hit] = np.stack([owner[at[hit]], row[at[hit]]], 1)
-    return places
+    found[hit] = place[at[hit]]
+    return found
+
+@lru_cache(maxsize=2)
+def _file_index(files: tuple, read) -> tuple[np.ndarray, ...]:
+    "The index of files `(path, time of change, size)`, made once: to look for a text must not read a whole store."
+    return _index([np.array(read(_bytes_of(path))['key']) for path, _, _ in files])
+
+def _look(space: Path, kind: str, read) -> tuple[list, tuple]:
+    "The undamaged files of a space, and the index of their keys."
+    shards = [(p, s) for p in sorted(space.glob(f'*.{kind}')) if (s := _opened(p, read)) is not None]
+    try: return [s for _, s in shards], _file_index(tuple((p, p.stat().st_mtime_ns, p.stat().st_size) for p, _ in shards), read)
+    except FileNotFoundError: return [s for _, s in shards], _index([s['key'] for _, s in shards])  # removed meanwhile; what is mapped stays
 
 # %% ../nbs/00b_features.ipynb #9da0a32d
-def _shape(encoder: Encoder) -> list:
-    "What the weights do not say of how they are used: heads of each layer and the activation; raises `ValueError` where something hooks into the layers."
-    if any(m._forward_hooks or m._forward_pre_hooks for m in encoder.modules()):
-        raise ValueError(f"something hooks into the layers of {encoder.name!r}, heads that are masked perhaps: what it gives now is not what its weights give, and is not stored. Use encode, which keeps nothing")
-    config, names = encoder.model.config, ('hidden_act', 'hidden_activation', 'activation', 'ff_activation')
-    return [config.num_attention_heads, [m.num_attention_heads for m in encoder.modules() if hasattr(m, 'num_attention_heads')], *(str(getattr(config, n)) for n in names if hasattr(config, n))]
+_NOT_ALLOWED = errno.EACCES, errno.EPERM, errno.EROFS
 
 @patch
+def _opened_space(self: FeatureStore, about: dict, name: str) -> Path:
+    "The folder of a space, swept, and marked as used now."
+    space = self.space(about, name)
+    _sweep(space)
+    try: os.utime(space/'space.json')
+    except PermissionError: return space  # somebody else's store: read it
+    return space
+
+@patch
+def _keep(self: FeatureStore, content: bytes|np.ndarray, about: dict, name: str, kind: str = 'npy') -> bool:
+    "Publish something, also where the store was removed meanwhile; whether the store took it: it may be for reading only."
+    for again in (True, False):
+        try:
+            _publish(content, self.space(about, name), kind)
+            return True
+        except FileNotFoundError:
+            if not again: raise
+        except OSError as e:
+            if e.errno not in _NOT_ALLOWED: raise
+            warnings.warn(f"the feature store {self.folder} cannot be written ({e.strerror}): features are computed and not kept", stacklevel=2)
+            return False
+
+@patch
+def _fill(self: FeatureStore, space: Path, kind: str, read, keys: np.ndarray, label: str, progress: bool|None, make) -> tuple[list, np.ndarray]:
+    "Shards and places of all keys, after `make(positions, bar)` has made what is missing."
+    distinct, held = np.sort(np.unique(keys, axis=0, return_index=True)[1]), []
+    for _ in range(3):  # another process may clean the store meanwhile
+        shards, index = _look(space, kind, read)
+        places = _places(index, keys)
+        if held:
+            inside = _find(held, keys)
+            inside[inside[:, 0] >= 0, 0] += len(shards)
+            places = np.where(places < 0, inside, places)
+        gone = places[:, 0] < 0
+        if not gone.any(): return shards + held, places
+        with progress_bar(int(gone[distinct].sum()), label, progress) as bar: held += make(distinct, gone, bar)
+    raise StoreError(f"what is written to the feature store {self.folder} is gone at once: another process removes it. Name another folder with RANK_BERT_HOME")
+
+# %% ../nbs/00b_features.ipynb #e3a90b57
+@patch
 def encode(self: FeatureStore,
-    texts: Sequence[str],  # any number of texts
+    texts: Iterable[str],  # any number of texts: list, Series, array, generator
     encoder: Encoder,  # from `get_encoder`
     pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
     layer: int|None = None,  # take the states after this many layers; all by default
@@ -369,36 +502,40 @@ def encode(self: FeatureStore,
     budget: int|None = None,  # tokens a batch, padding counted
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     label: str = 'encoding',  # what the bar says
-    pairs: Sequence[str]|None = None,  # a second text for each: the vector is that of the pair
+    pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
 ) -> Features:  # memory-mapped `(texts, dim)`
     "As `encode`, but only for texts that the store does not have yet; they are in it afterwards, also after Ctrl-C."
     layer, dtype, device, budget = _settings(encoder, pooling, layer, dtype, device, budget)
-    about = dict(version=2, encoder=encoder_hash(encoder), shape=_shape(encoder), pooling=pooling, layer=layer, max_tokens=max_tokens, keep=keep, dtype=str(dtype), dim=encoder.dim)
-    space = self.space(about if pairs is None else about | dict(pairs=True))
-    _sweep(space)
-    keys = _keys(_as_bytes(texts, pairs))
-    shards = [s for p in sorted(space.glob('*.npy')) if (s := _open_shard(p, encoder.dim)) is not None]
-    missing = np.flatnonzero(_find(shards, keys)[:, 0] < 0)
-    missing = missing[np.sort(np.unique(keys[missing], axis=0, return_index=True)[1])]
-    with torch.inference_mode(), _at_rest(encoder), progress_bar(len(missing), label, progress) as bar:
-        for start in range(0, len(missing), BLOCK):
-            rows = missing[start:start + BLOCK]
-            self._block(*(None if t is None else [t[int(r)] for r in rows] for t in (texts, pairs)), keys[rows], space, (encoder, pooling, layer, max_tokens, keep, dtype, device, budget, bar))
-    if len(missing): shards = [np.load(p, mmap_mode='r', allow_pickle=False) for p in sorted(space.glob('*.npy'))]
-    return Features(shards, _find(shards, keys), encoder.dim)
+    texts, pairs = _as_pairs(texts, pairs)
+    about = dict(version=3, encoder=_known_hash(encoder), shape=_shape(encoder), pooling=pooling, layer=layer, max_tokens=max_tokens, keep=keep,
+                 dtype=str(dtype), dim=encoder.dim) | ({} if pairs is None else dict(pairs=True))
+    keys, cut = _keys(_as_bytes(texts, pairs)), []
+    def make(distinct, gone, bar):
+        held, how = [], (encoder, pooling, layer, max_tokens, keep, dtype, device, budget, bar, cut)
+        for start in range(0, len(distinct), BLOCK):  # blocks of all texts, not of those that are missing: a second run makes the same batches
+            rows = distinct[start:start + BLOCK]
+            rows = rows[gone[rows]]
+            if len(rows): held += self._block(*(None if t is None else [t[r] for r in rows] for t in (texts, pairs)), keys[rows], about, how)
+        return held
+    space = self._opened_space(about, encoder.name)
+    with torch.inference_mode(), evaluation_mode(encoder):
+        shards, places = self._fill(space, 'npy', _read_shard, keys, label, progress, make)
+    _say_cut(cut, encoder, max_tokens)
+    return Features(shards, places, encoder.dim)
 
 # %% ../nbs/00b_features.ipynb #ccd782a7
 @patch
-def _block(self: FeatureStore, texts: list[str], pairs: list[str]|None, keys: np.ndarray, space: Path, how: tuple) -> None:
-    "Encode one block and publish what was finished of it, whatever ends the work."
+def _block(self: FeatureStore, texts: list[str], pairs: list[str]|None, keys: np.ndarray, about: dict, how: tuple) -> list[np.ndarray]:
+    "Encode one block and publish what was finished of it, whatever ends the work; gives back what the store would not take."
     rows = np.zeros(len(texts), dtype=[('key', '<u8', (2,)), ('row', '<f4', (how[0].dim,))])
-    done = np.zeros(len(texts), dtype=bool)
+    done, taken = np.zeros(len(texts), dtype=bool), True
     try:
         for at, vectors in _batches(texts, pairs, *how):
             rows['key'][at], rows['row'][at], done[at] = keys[at], vectors.numpy(), True
             self.computed += len(at)
     finally:
-        if done.any(): _publish(rows[done], space)
+        if done.any(): taken = self._keep(rows[done], about, how[0].name)
+    return [] if taken else [rows[done]]
 
 # %% ../nbs/00b_features.ipynb #8f5ddb8c
 def _prefix_hash(encoder: Encoder, layer: int) -> str:
@@ -408,20 +545,13 @@ def _prefix_hash(encoder: Encoder, layer: int) -> str:
     return h.hexdigest()
 
 # %% ../nbs/00b_features.ipynb #5b3438ef
-@lru_cache(maxsize=None)
-def _is_whole(path: Path, changed: int) -> bool:
-    "Whether a file still has the bytes it was named by, looked at once for each time that it changed: files of states are large."
-    with open(path, 'rb') as f: return hashlib.file_digest(f, 'sha256').hexdigest() == path.stem
-
-def _open_states(path: Path) -> dict[str, np.ndarray]|None:
-    "The arrays of a file of states, memory-mapped; removed with a warning when its bytes are not those it was written with."
-    if not _is_whole(path, path.stat().st_mtime_ns):
-        warnings.warn(f"{path.name[:12]}... in the feature store is damaged; it is removed and its texts are encoded again", stacklevel=2)
-        path.unlink(missing_ok=True)
-        return None
-    with open(path, 'rb') as f: size = int.from_bytes(f.read(8), 'little'); header = json.loads(f.read(size))
+def _read_states(data: np.ndarray) -> dict[str, np.ndarray]:
+    "The arrays in the bytes of a file of states."
+    size = int(data[:8].view('<u8')[0])
+    header = json.loads(data[8:8 + size].tobytes())
     types = dict(U64='<u8', I64='<i8', BF16='<u2', F32='<f4')
-    return {name: np.memmap(path, types[h['dtype']], 'r', 8 + size + h['data_offsets'][0], tuple(h['shape'])) for name, h in header.items()}
+    def array(h): return data[8 + size + h['data_offsets'][0]:8 + size + h['data_offsets'][1]].view(types[h['dtype']]).reshape(h['shape'])
+    return {name: array(h) for name, h in header.items()}
 
 # %% ../nbs/00b_features.ipynb #ced57cf8
 class States:
@@ -432,6 +562,7 @@ class States:
         dim: int,  # width of a state
         left: bool,  # padding goes before the tokens
     ):
+        if len(places) and places.min() < 0: raise StoreError(f"states of {(places[:, 0] < 0).sum()} texts are not in the store: compute them again")
         self.shards, self.places, self.dim, self.left = shards, places, dim, left
 
     def __len__(self) -> int: return len(self.places)
@@ -457,8 +588,8 @@ def _cut_by_size(rows: np.ndarray, sizes: list[int], most: int) -> list[np.ndarr
     return np.split(rows, np.flatnonzero(np.diff(ends//most)) + 1) if len(rows) else []
 
 @patch
-def _states_block(self: FeatureStore, ids: list[list[int]], keys: np.ndarray, space: Path, encoder: Encoder, layer: int, dtype, device, budget: int, bar) -> None:
-    "Compute the states of some texts and publish them as one file."
+def _states_block(self: FeatureStore, ids: list[list[int]], keys: np.ndarray, about: dict, encoder: Encoder, layer: int, dtype, device, budget: int, bar) -> list[dict]:
+    "Compute the states of some texts and publish them as one file; gives back what the store would not take."
     first = np.concatenate([[0], np.cumsum([len(i) for i in ids])])
     states, plan = torch.empty(int(first[-1]), encoder.dim, dtype=dtype), _plan(encoder, dtype, device)
     for rows in length_batches([len(i) for i in ids], budget):
@@ -468,12 +599,13 @@ def _states_block(self: FeatureStore, ids: list[list[int]], keys: np.ndarray, sp
         for r, part in zip(rows, real.split([len(ids[r]) for r in rows])): states[first[r]:first[r + 1]] = part
         self.computed += len(rows)
         bar.update(len(rows))
-    _publish(save(dict(key=torch.from_numpy(keys.copy()), first=torch.from_numpy(first), states=states)), space, 'safetensors')
+    content = save(dict(key=torch.from_numpy(keys.copy()), first=torch.from_numpy(first), states=states))
+    return [] if self._keep(content, about, encoder.name, 'safetensors') else [_read_states(np.frombuffer(content, np.uint8))]
 
 # %% ../nbs/00b_features.ipynb #526f53c0
 @patch
 def states(self: FeatureStore,
-    ids: Sequence[list[int]],  # token ids of each text, from `Encoder.tokenize`
+    ids: Iterable[Sequence[int]],  # token ids of each text, from `Encoder.tokenize`
     encoder: Encoder,  # from `get_encoder`
     layer: int,  # layers that the states have gone through
     dtype: torch.dtype|None = None,  # precision of layers and states; `best_dtype` by default
@@ -484,14 +616,50 @@ def states(self: FeatureStore,
 ) -> States:  # memory-mapped
     "Token states after `layer` layers, computed only for texts that the store does not have yet."
     layer, dtype, device, budget = _settings(encoder, 'mean', layer, dtype, device, budget)
-    space = self.space(dict(version=2, prefix=_prefix_hash(encoder, layer), shape=_shape(encoder), layer=layer, dtype=str(dtype), dim=encoder.dim))
-    _sweep(space)
+    ids = list(ids)
+    if any(isinstance(i, (str, int)) for i in ids): raise TypeError("ids are lists of token ids, one for each text: take them from Encoder.tokenize")
+    about = dict(version=3, prefix=_prefix_hash(encoder, layer), shape=_shape(encoder, layer), layer=layer, dtype=str(dtype), dim=encoder.dim)
     keys = _keys(np.asarray(i, dtype='<i8').tobytes() for i in ids)
-    shards = [s for p in sorted(space.glob('*.safetensors')) if (s := _open_states(p)) is not None]
-    missing = np.flatnonzero(_find(shards, keys)[:, 0] < 0)
-    missing = missing[np.sort(np.unique(keys[missing], axis=0, return_index=True)[1])]
-    with torch.inference_mode(), _at_rest(encoder), progress_bar(len(missing), label, progress) as bar:
-        for rows in _cut_by_size(missing, [len(ids[int(r)]) for r in missing], STATES_BYTES//(encoder.dim*dtype.itemsize)):
-            self._states_block([ids[int(r)] for r in rows], keys[rows], space, encoder, layer, dtype, device, budget, bar)
-    if len(missing): shards = [s for p in sorted(space.glob('*.safetensors')) if (s := _open_states(p)) is not None]
-    return States(shards, _find(shards, keys), encoder.dim, encoder.family.summary_last)
+    def make(distinct, gone, bar):
+        held = []
+        for rows in _cut_by_size(distinct, [len(ids[r]) for r in distinct], STATES_BYTES//(encoder.dim*dtype.itemsize)):
+            rows = rows[gone[rows]]  # files of all texts, not of those that are missing: a second run makes the same batches
+            if len(rows): held += self._states_block([ids[r] for r in rows], keys[rows], about, encoder, layer, dtype, device, budget, bar)
+        return held
+    space = self._opened_space(about, encoder.name)
+    with torch.inference_mode(), evaluation_mode(encoder):
+        shards, places = self._fill(space, 'safetensors', _read_states, keys, label, progress, make)
+    return States(shards, places, encoder.dim, encoder.family.summary_last)
+
+# %% ../nbs/00b_features.ipynb #9df4b2e6
+@patch
+def spaces(self: FeatureStore) -> pd.DataFrame:  # columns space, kind, encoder, layer, pooling, max_tokens, dtype, files, mb, used
+    "What the store holds, a row a space, the one that was not used for the longest time first."
+    columns, rows = ['space', 'kind', 'encoder', 'layer', 'pooling', 'max_tokens', 'dtype', 'files', 'mb', 'used'], []
+    for path in self.folder.glob('[!.]*/space.json'):
+        try:
+            about, used = json.loads(path.read_text()), path.stat().st_mtime
+            sizes = [f.stat().st_size for f in path.parent.iterdir() if f.suffix in ('.npy', '.safetensors')]
+        except FileNotFoundError: continue  # removed meanwhile
+        except ValueError: about, used, sizes = {}, 0., [f.stat().st_size for f in path.parent.iterdir()]
+        kind = 'states' if 'prefix' in about else 'vectors'
+        shown = [about.get(k, '') for k in ('layer', 'pooling', 'max_tokens')] + [about.get('dtype', '').removeprefix('torch.')]
+        rows.append([path.parent.name, kind, about.get('name', ''), *shown, len(sizes), sum(sizes)/1e6, pd.Timestamp(used, unit='s')])
+    return pd.DataFrame(rows, columns=columns).sort_values('used', kind='stable', ignore_index=True)
+
+@patch
+def clean(self: FeatureStore,
+    max_gb: float,  # what may stay, in 10^9 bytes; 0 empties the store
+) -> pd.DataFrame:  # the spaces that were removed, as in `spaces`
+    "Remove the spaces that were not used for the longest time until the rest is small enough."
+    if not 0 <= max_gb < float('inf'): raise ValueError(f"max_gb is {max_gb}; it is 0 or more")
+    held = self.spaces()
+    left = held.mb[::-1].cumsum()[::-1]  # the size of each space and of all that were used after it
+    gone = held[left > max_gb*1000] if max_gb else held
+    for name in gone.space:
+        aside = self.folder/f'.removed-{uuid.uuid4().hex}'
+        try: os.replace(self.folder/name, aside)
+        except FileNotFoundError: continue  # another process was first
+        except OSError as e: raise StoreError(e.errno, f"cannot remove {name} from the feature store {self.folder}: {e.strerror}") from e
+    for aside in self.folder.glob('.removed-*'): shutil.rmtree(aside, ignore_errors=True)  # two processes may be at it
+    return gone

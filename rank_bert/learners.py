@@ -132,8 +132,8 @@ def check_trainable(
     n = {s: len(_rows(data, s)) for s in ('train', 'valid', 'test')}
     lacking = [s for s in ('train', 'valid') if not n[s]]
     if lacking: raise DataError(
-        f"no query of the split {lacking[0]!r} has a right document. Training needs at least two groups of queries with "
-        "right documents, one to learn from and one to choose the best epoch by; groups here: "
+        f"no query of the split {lacking[0]!r} has a right document. Training needs at least two groups of queries "
+        "with right documents, one to learn from and one to choose the best epoch by; groups here: "
         f"{data.queries.group.nunique():,}; queries with right documents: "
         + ', '.join(f'{s} {k:,}' for s, k in n.items()) + '. Add data, or check its split and relevance')
 
@@ -266,11 +266,11 @@ def _deviation(x: torch.Tensor, counts: torch.Tensor) -> float:
 def _weigh(scored: _Scored, standard: bool) -> tuple[float, float]:
     "Lowest cost of a weighted sum, cross-entropy and prior, and the weight of BM25 when that of the cosine is 1."
     bm25, n, units = scored.standard if standard else scored.words, len(scored.relevance), scored._units(standard)
-    logs, prior = torch.zeros(2, requires_grad=True), scored._found().float().mean().log()
+    logs, found = torch.zeros(2, requires_grad=True), scored._found().float().mean()
     opt = torch.optim.LBFGS([logs], max_iter=100, line_search_fn='strong_wolfe')
     def cost():
         opt.zero_grad()
-        total = (logs[1] - logs[0] - prior)**2/(2*n)
+        total = (logs[1] - logs[0] - found.log())**2/(2*n*found)
         total.backward()
         for rows in torch.arange(n).split(256):  # queries at once
             a, b = logs.exp()*units

@@ -165,7 +165,7 @@ def barlow_floor(
     dim,            # features
     weight=0.0051,  # lambda, of the off-diagonal term
 ) -> float:
-    "Expected off-diagonal term of independent features: weight * dim * (dim-1) / (n-1)."
+    "Expected off-diagonal term of independent features: weight * dim * (dim-1) / (n-1). Fitted features can be below."
     if n < 2: raise ValueError(f'a batch of {n} has no correlation: n must be at least 2')
     return weight * dim * (dim - 1) / (n - 1)
 

@@ -29,7 +29,7 @@ from torch.nn import functional as F
 
 # %% ../nbs/01a_lowrank.ipynb #3b9a5e35
 from .layers import LowRankLinear, check_rank, fold_adapters, swap_modules
-from .models import Encoder
+from .models import FAMILIES, Encoder
 from .features import best_dtype
 
 # %% ../nbs/01a_lowrank.ipynb #b755a2d4
@@ -125,10 +125,11 @@ def _numerical_rank(s: torch.Tensor, shape: tuple[int, int], dtype: torch.dtype)
 def numerical_rank(
     x: torch.Tensor,  # `(..., rows, columns)`
     centre: bool = False,  # take its mean from each column first
-    gram: bool = False,  # as in `spectrum`; not for a matrix in float64
+    gram: bool = False,  # as in `spectrum`; counts to the precision of float32
 ) -> torch.Tensor:  # whole numbers `(...)`
-    "How many singular values are larger than rounding errors, by numpy's tolerance."
-    return _numerical_rank(spectrum(x, centre, gram=gram), x.shape[-2:], x.dtype)
+    "How many singular values are larger than rounding errors, by numpy's tolerance for the precision of `x`."
+    x = torch.as_tensor(x)
+    return _numerical_rank(spectrum(x, centre, gram=gram), x.shape[-2:], torch.float32 if gram else x.dtype)
 
 # %% ../nbs/01a_lowrank.ipynb #7229cd33
 def nuclear_norm(
@@ -184,7 +185,9 @@ def rank_measures(
 ) -> dict[str, float|int|list]:  # measure -> number, or for a stack a list of numbers; the names are `MEASURES`
     "All measures of rank of a matrix from one decomposition."
     x = torch.as_tensor(x)
-    return {name: value.tolist() for name, value in measures_of(spectrum(x, centre, gram=gram), x.shape[-2:], x.dtype, eps).items()}
+    s = spectrum(x, centre, gram=gram)
+    found = measures_of(s, x.shape[-2:], torch.float32 if gram else x.dtype, eps)
+    return {name: value.tolist() for name, value in found.items()}
 
 # %% ../nbs/01a_lowrank.ipynb #3d1de15b
 def rank_table(
@@ -205,12 +208,19 @@ def rank_table(
 # %% ../nbs/01a_lowrank.ipynb #98c2d16b
 def _linears(model: nn.Module) -> dict[str, nn.Module]: return {n: m for n, m in model.named_modules() if type(m) is nn.Linear or isinstance(m, LowRankLinear)}
 
+def _transformers(model: nn.Module) -> list[nn.Module]:
+    "The bare transformers of known families in a model, inside an `Encoder` or not."
+    def kind(m): return getattr(getattr(m, 'config', None), 'model_type', None)
+    return [m for m in model.modules() if kind(m) in FAMILIES and getattr(m, 'base_model', None) is m]
+
 def _usual(model: nn.Module, linears: dict[str, nn.Module]) -> list[str]:
-    "Names of those in the transformer layers of an encoder, or of all where there is none; without adapters and shared weights."
-    encoders = [m for m in model.modules() if isinstance(m, Encoder)]
-    inside = {m for e in encoders for layer in e.layers for m in layer.modules()}
+    "Names of those in the layers of a transformer, or of all where there is none; without adapters and shared weights."
+    bare = _transformers(model)
+    inside = {m for t in bare for layer in FAMILIES[t.config.model_type].layers(t) for m in layer.modules()}
     owners = Counter(p for m in model.modules() for p in m.parameters(recurse=False))
-    def usual(name, m): return (not encoders or m in inside) and 'lora_' not in name and all(owners[p] == 1 for p in m.parameters())
+    def usual(name, m):
+        alone = all(owners[p] == 1 for p in m.parameters())
+        return alone and 'lora_' not in name and (not bare or m in inside)
     return [n for n, m in linears.items() if usual(n, m)]
 
 def find_linears(

@@ -68,6 +68,7 @@ def right_ranks(
     doc_ids=None,   # (documents,) ids that break ties, string-descending; None: ties keep their position
 ) -> pd.DataFrame:  # one row a right document: query, document (row and column numbers), grade, rank (1 is best)
     "The rank of each right document, by query and then by rank."
+    if torch.is_tensor(qrels): qrels = qrels.detach().cpu()
     scores, qrels = _as_scores(scores), sparse.csr_matrix(qrels, copy=True)
     if qrels.shape != scores.shape: raise ValueError(f'scores are {scores.shape} but qrels are {qrels.shape}: both must be (queries, documents)')
     qrels.sum_duplicates()
@@ -123,16 +124,33 @@ def evaluate(
     e['nth'], e['total'] = by_query.cumcount() + 1, by_query['grade'].transform('size')
     e['ideal'] = e.sort_values(['query', 'grade'], ascending=[True, False])['grade'].to_numpy()
     frame = pd.DataFrame({name: _gain(kind, k, e).astype(float).groupby(e['query']).sum() for name, (kind, k) in parsed.items()})
-    frame.attrs['left_out'] = qrels.shape[0] - len(frame)
+    frame.attrs['left_out'] = len(scores) - len(frame)
     return frame
 
 # %% ../nbs/02a_metrics.ipynb #243aeda0
+def _labels(given):
+    "Labels as they are given, by position: nothing is turned into text on the way, where 1 and '1' would be one."
+    given = list(given)
+    found = np.empty(len(given), dtype=object)
+    found[:] = [x.item() if isinstance(x, (np.generic, torch.Tensor)) and x.ndim == 0 else x for x in given]
+    return found
+
+def _same_rows(**given):
+    "Refuse columns of tables whose row labels differ: by position they would be paired wrongly."
+    held = [(name, x.index) for name, x in given.items() if isinstance(x, (pd.Series, pd.DataFrame))]
+    for name, index in held[1:]:
+        if not index.equals(held[0][1]):
+            first = held[0][0]
+            raise ValueError(f'{first} and {name} have other row labels, and rows are paired by position: bring both '
+                             f'into one order with {name}.loc[{first}.index], or pass {name}.to_numpy()')
+
 def _group_sums(values, groups):
     "Sums `(groups, metrics)` and counts `(groups,)`."
     if not len(values) or np.isnan(values).any(): raise ValueError('values must be at least one number a query, without NaN')
     if groups is None: return values, np.ones(len(values))
+    groups = _labels(groups)
     if len(groups) != len(values): raise ValueError(f'{len(values)} values but {len(groups)} groups: one label a value is needed')
-    codes, labels = pd.factorize(np.asarray(groups))
+    codes, labels = pd.factorize(groups)
     if codes.min() < 0: raise ValueError(f'groups has no label at row {codes.argmin()}')
     return np.stack([np.bincount(codes, v, len(labels)) for v in values.T], axis=1), np.bincount(codes).astype(float)
 
@@ -156,6 +174,7 @@ def bootstrap_interval(
     seed=0,       # of the random draws
 ) -> tuple:       # low, high: floats, or arrays (metrics,)
     "Percentile bootstrap interval of the mean. (nan, nan) when there are fewer than two groups: one group shows no spread."
+    _same_rows(values=values, groups=groups)
     values = np.asarray(values, dtype=float)
     if not 0 < level < 1: raise ValueError(f'level must be between 0 and 1, not {level}')
     sums, counts = _group_sums(values.reshape(len(values), -1), groups)
@@ -172,6 +191,7 @@ def paired_test(
     seed=0,       # of the flips
 ) -> float:       # p-value, from 1/(1+n) to 1; an array (metrics,) when `a` has several columns
     "Two-sided paired randomisation test that the mean difference is zero."
+    _same_rows(a=a, b=b, groups=groups)
     a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     if a.shape != b.shape: raise ValueError(f'a is {a.shape} but b is {b.shape}: both must measure the same queries')
     sums, _ = _group_sums((a - b).reshape(len(a), -1), groups)
@@ -189,7 +209,10 @@ def paired_test(
 def _pick(labels, per_query, name):
     "The labels of the rows of `per_query`, from labels of all queries: its index says which."
     if labels is None: return None
-    labels = np.asarray(labels, dtype=object)
+    labels = _labels(labels)
+    if per_query.index.dtype.kind not in 'iu':
+        raise ValueError(f'the rows of the table are called {per_query.index[0]!r}, ...; as evaluate gives them they '
+                         f'are the numbers of their queries, which say whose {name} they have')
     if len(per_query) and len(labels) <= per_query.index.max():
         raise ValueError(f'{name} has {len(labels)} labels but query {per_query.index.max()} was measured: give one for every query, also those left out')
     labels = labels[per_query.index]
@@ -279,6 +302,7 @@ def _plain(values, name):
 
 def _answers(scores, targets):
     "Answers and targets, checked: class numbers `(n,)`, or booleans `(n, labels)` where the targets have columns."
+    _same_rows(scores=scores, targets=targets)
     scores, targets = _plain(scores, 'scores'), _plain(targets, 'targets')
     if scores.ndim != 2 or scores.shape[1] < 2: raise ValueError(f'scores must be (n, classes) with two or more classes, not {scores.shape}')
     if not len(scores) or len(scores) != len(targets): raise ValueError(f'{len(scores)} rows of scores but {len(targets)} targets: give one target a row, and at least one')
@@ -301,7 +325,7 @@ def classification_metrics(
 ) -> pd.Series:    # accuracy, macro F1, Matthews; with several labels micro F1, macro F1, exact match; then 'F1 NAME' for each of `labels`
     "How good the answers of a classifier are. A class without any target or answer has no F1 (NaN) and is left out of the macro F1."
     answers, targets = _answers(scores, targets)
-    columns = np.shape(scores)[1]
+    columns, labels = np.shape(scores)[1], None if labels is None else list(labels)
     if labels is not None and len(labels) != columns: raise ValueError(f'labels has {len(labels)} names but scores have {columns} columns')
     if targets.ndim == 2 and not (targets.any() or answers.any()): raise ValueError('no text has a label, and none was answered: there is nothing to count')
     f1 = lambda average: f1_score(targets, answers, labels=np.arange(columns), average=average, zero_division=np.nan)
@@ -325,6 +349,7 @@ def spearman(
     gold,     # (n,) scores of the same pairs by people
 ) -> float:   # from -1 to 1
     "Rank correlation of two lists of scores. Fewer than two pairs, or the same score for all, raise ValueError."
+    _same_rows(scores=scores, gold=gold)
     pair = {'scores': _plain(scores, 'scores'), 'gold': _plain(gold, 'gold')}
     if any(v.ndim != 1 for v in pair.values()) or len(pair['scores']) != len(pair['gold']):
         raise ValueError(f'scores and gold must be (n,) of the same length, not {pair["scores"].shape} and {pair["gold"].shape}')

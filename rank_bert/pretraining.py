@@ -35,12 +35,12 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.trainers import WordPieceTrainer
-from transformers import BertTokenizerFast
+from transformers import AutoModelForMaskedLM, BertTokenizerFast
 
 # %% ../nbs/03g_pretraining.ipynb #43c0f790
 from .layers import FactorisedEmbedding
 from .core import as_texts
-from .models import Encoder, get_encoder
+from .models import Encoder, _reading, fingerprint, get_encoder, quiet
 from .data import DataError, _lines, _sentences, _where, hash_fold
 from .features import best_device, best_dtype
 from .texts import TextData
@@ -220,6 +220,34 @@ def sentence_pairs(
     second = [b if i % 2 else _elsewhere(documents, d, b, rng) for i, (d, _, b) in enumerate(pairs)]
     return SentencePairs([a for _, a, _ in pairs], second, [i % 2 for i in range(len(pairs))])
 
+# %% ../nbs/03g_pretraining.ipynb #e91b40fd
+_HEADS = dict(bert='cls.predictions.transform.dense cls.predictions.transform.transform_act_fn cls.predictions.transform.LayerNorm cls.predictions',
+              roberta='lm_head.dense GELU lm_head.layer_norm lm_head', distilbert='vocab_transform activation vocab_layer_norm vocab_projector',
+              albert='predictions.dense predictions.activation predictions.LayerNorm predictions', modernbert='head.dense head.act head.norm decoder')  # family -> parts
+
+def _random_head(dim: int, words: torch.Tensor) -> tuple[nn.Module, torch.Tensor]:
+    "A new head as BERT's begins: its layers, and the bias of each word; marked as one that nobody has trained."
+    vocab, width = words.shape
+    head = nn.Sequential(nn.Linear(dim, width), nn.GELU(), nn.LayerNorm(width, eps=1e-12))
+    nn.init.normal_(head[0].weight, std=.02), nn.init.zeros_(head[0].bias)
+    head.random = fingerprint(head)
+    return head, torch.zeros(vocab)
+
+def _checkpoint_head(encoder: Encoder, words: torch.Tensor) -> tuple[nn.Module, torch.Tensor]|None:
+    "The head for masked tokens that was saved beside an encoder's weights, or `None` without one."
+    parts = _HEADS.get(encoder.model.config.model_type, '').split()
+    folder, names = encoder.beside or (None, [])
+    if not parts or not any(n.startswith(f'{parts[0]}.') for n in names): return None
+    with quiet(), _reading('head for masked tokens', encoder.name):
+        model, info = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32, output_loading_info=True, trust_remote_code=False)
+        if lost := [k for k in info['missing_keys'] if k.startswith((parts[0], parts[2]))]: raise ValueError(f"{lost[0]} is missing")
+        own = model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    dense, act, norm, last = (nn.GELU() if part == 'GELU' else model.get_submodule(part) for part in parts)
+    if not own or dense.out_features != words.shape[1] or len(last.bias) > len(words):
+        raise ValueError(f"the head for masked tokens beside {encoder.name!r} does not fit its embedding matrix of {tuple(words.shape)}: "
+                         "set encoder.beside = None for a new one")
+    return nn.Sequential(dense, act, norm), F.pad(last.bias.detach(), (0, len(words) - len(last.bias)))
+
 # %% ../nbs/03g_pretraining.ipynb #25c0a151
 class MaskedLM(nn.Module):
     "An encoder with BERT's head for masked tokens, tied to its table of words, and optionally the one for next sentences."
@@ -233,11 +261,10 @@ class MaskedLM(nn.Module):
             raise ValueError(f"{encoder.name!r} is an XLNet, whose objective is permutation language modelling: masked tokens are not what it learns from. Take another family")
         if nsp and 'pooler' not in encoder.poolings: raise ValueError(f"{encoder.name!r} has no pooler to say what follows what: use nsp=False, or a BERT with one")
         self.encoder, self.dtype = encoder, dtype
-        vocab, width = self.words.shape
-        self.transform = nn.Sequential(nn.Linear(encoder.dim, width), nn.GELU(), nn.LayerNorm(width, eps=1e-12))
-        self.bias, self.follows = nn.Parameter(torch.zeros(vocab)), nn.Linear(encoder.dim, 2) if nsp else None
-        for layer in filter(None, (self.transform[0], self.follows)):
-            nn.init.normal_(layer.weight, std=.02), nn.init.zeros_(layer.bias)
+        self.transform, bias = _checkpoint_head(encoder, self.words) or _random_head(encoder.dim, self.words)
+        self.bias, self.follows = nn.Parameter(bias.to(self.words.device)), nn.Linear(encoder.dim, 2) if nsp else None
+        if nsp: nn.init.normal_(self.follows.weight, std=.02), nn.init.zeros_(self.follows.bias)
+        self.transform.to(self.words.device)
 
     @property
     def words(self) -> torch.Tensor:  # `(vocabulary, width)`
@@ -485,6 +512,9 @@ class Distillation(nn.Module):
 # %% ../nbs/03g_pretraining.ipynb #68fc16fa
 def _check_distillation(teacher, student: Encoder, weights, temperature: float, max_tokens: int) -> None:
     if not isinstance(teacher, MaskedLM): raise TypeError(f"teacher is {type(teacher).__name__}, not MaskedLM: guesses need a language model head that was trained, as in `model` of a pretrain_learner")
+    if getattr(teacher.transform, 'random', None) == fingerprint(teacher.transform):
+        raise ValueError(f"the head of the teacher {teacher.encoder.name!r} is random, so its guesses mean nothing: train it with pretrain_learner, "
+                         "or take a checkpoint that has a head for masked tokens")
     if len(weights) != 3 or not all(0 <= w < float('inf') for w in weights) or not any(weights):
         raise ValueError(f"weights are {tuple(weights)}: three numbers, none negative and not all 0, for soft targets, hidden words and states")
     if not 0 < temperature < float('inf'): raise ValueError(f"temperature is {temperature}; it is above 0, and above 1 it softens")
@@ -519,7 +549,7 @@ def distil_learner(
     set_seed(seed)
     own = MaskedLM(student, dtype=_precision(mixed, device))
     if own.words.shape == teacher.words.shape:
-        own.transform.load_state_dict(teacher.transform.state_dict())
+        own.transform = deepcopy(teacher.transform)
         own.bias.data.copy_(teacher.bias.data)
     dls = _masked_dls(parts, student, False, max_tokens, dynamic, share, bs, seed, device)
     def loss(o, tokens): return triple_loss(o.student_logits, o.teacher_logits, o.labels, o.student_states, o.teacher_states, o.mask, weights, temperature, masked_only).total

@@ -10,6 +10,7 @@ __all__ = ['HOW', 'RankMonitor', 'HoldRank', 'RankPenalty', 'RankSchedule', 'set
 # %% ../nbs/02c_rank.ipynb #caa3696f
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from fnmatch import fnmatchcase
 
 # %% ../nbs/02c_rank.ipynb #87c93270
@@ -17,6 +18,7 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import nn
+from torch.nn import functional as F
 from fastai.callback.core import Callback, TrainEvalCallback
 from fastai.callback.tracker import SaveModelCallback
 from fastai.data.load import DataLoader
@@ -28,8 +30,10 @@ from scipy.linalg.blas import ssyrk
 from scipy.linalg.lapack import ssterf, ssytrd
 
 # %% ../nbs/02c_rank.ipynb #82b0293f
-from .models import Encoder, mean_pool
+from .core import as_texts
+from .models import Encoder
 from .data import length_batches
+from .heads import HEADS, DualHead
 from .callbacks import KeepBest
 from .layers import LowRankLinear, check_rank, swap_modules
 from .lowrank import (MEASURES, find_linears, fisher_information, input_moments, low_rank_linear, numerical_rank, plan_ranks, spectrum,
@@ -110,12 +114,14 @@ def _encoder(model: nn.Module) -> Encoder|None: return next((m for m in model.mo
 def _spread(items: Sequence, n: int) -> list:
     return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, min(max(n, 1), len(items))).round().astype(int))]
 
-def _some_batches(learn: Learner, rows: int, bs: int|None = None) -> Iterator[tuple[tuple, tuple]]:
+def _some_batches(
+    learn: Learner, rows: int, bs: int|None = None, from_ids: bool = True,  # or from where training begins
+) -> Iterator[tuple[tuple, tuple]]:
     "Inputs and targets of training rows at even distances, without touching the order of training."
     dl, data, task = learn.dls.train, learn.dls.train.dataset, getattr(learn.model, 'task', None)
     if not isinstance(dl, DataLoader) or dl.bs is None and not hasattr(data, 'every'):
         raise ValueError(f"training batches come from {type(dl).__module__}.{type(dl).__name__}, from which rows cannot be picked: use fastai's DataLoader with a batch size")
-    if hasattr(data, 'begin'): data.begin(None)  # from token ids, not from what is stored of frozen layers
+    if from_ids and hasattr(data, 'begin'): data.begin(None)  # not from what is stored of frozen layers
     if dl.bs is None: items = _spread(data.every(), rows//data.bs)  # batches of several tasks, each led by the name of its own
     else:
         chosen = _spread(range(len(data)), rows)
@@ -131,61 +137,139 @@ def _some_batches(learn: Learner, rows: int, bs: int|None = None) -> Iterator[tu
         if task is not None: learn.model.task = task
 
 # %% ../nbs/02c_rank.ipynb #21c16f31
-def _some_ids(learn: Learner, n: int) -> list[list[int]]:
-    "Token ids of some training texts."
-    found = []
-    for x, _ in _some_batches(learn, n):
-        if len(x) < 2 or x[0].ndim != 2 or x[0].is_floating_point() or x[1].shape != x[0].shape:
-            raise ValueError("the batches of this Learner do not begin with token ids and their mask, so there are no texts to take: pass probe, a list of texts, or n_probe=0")
-        found += [i[m.bool()].tolist() for i, m in zip(x[0], x[1])]
-    return found[:n]
+class _Sums:
+    "Number, sum and products of the vectors of a kind, in float64: all that their singular values depend on."
+    def __init__(self): self.n, self.sum, self.products = 0, 0, 0
 
-@torch.no_grad()
-def _depths(encoder: Encoder, texts: list[list[int]], dtype: torch.dtype) -> list[torch.Tensor]:
-    "Means of the tokens' states after the embeddings and after each layer, each `(texts, dim)`."
-    modes, n = {m: m.training for m in encoder.modules()}, len(encoder.layers)
-    out = [torch.empty(len(texts), encoder.dim) for _ in range(n + 1)]
-    try:
-        encoder.eval()
-        with torch.autocast(encoder.device.type, dtype, enabled=dtype != torch.float32):  # around all, so that weights are cast once
-            for rows in length_batches([len(t) for t in texts], 384 if encoder.device.type == 'cpu' else 65536):  # small ones have less padding
-                ids, mask = (t.to(encoder.device) for t in encoder.pad([texts[r] for r in rows]))
-                states = encoder.embed(ids, mask)
-                for i in range(n + 1):
-                    if i: states = encoder.run(states, mask, ids, i - 1, i)
-                    out[i][rows] = mean_pool(states, mask).cpu()
+    def add(self,
+        x: torch.Tensor,  # `(vectors, dim)`
+    ) -> None:
+        "Count vectors in."
+        x = x.detach().cpu().double()
+        self.n, self.sum, self.products = self.n + len(x), self.sum + x.sum(0), self.products + x.mT @ x
+
+    def values(self,
+        centre: bool,  # without the mean
+    ) -> torch.Tensor:  # `(min(n, dim),)`, from the largest
+        "Singular values of the matrix of all vectors."
+        if not self.products.isfinite().all(): raise FloatingPointError("NaN or infinity")
+        products = self.products - torch.outer(self.sum, self.sum)/self.n if centre else self.products
+        s = torch.linalg.eigvalsh(products).clamp(min=0).sqrt().flip(0)[:self.n]
+        noise = 1e-7*self.products.diagonal().sum().sqrt()  # rounding, and what is left of a mean that all have
+        return s.where(s > noise, 0.)
+
+def _heads(model: nn.Module, encoder: Encoder) -> dict[str, nn.Module]:
+    "The outermost modules beside an encoder, by path: what its vectors go to."
+    found, todo = {}, [('', model)]
+    while todo:
+        path, module = todo.pop()
+        for name, child in module.named_children():
+            place = f'{path}.{name}' if path else name
+            if child is encoder: continue
+            holds = isinstance(child, (nn.ModuleDict, nn.ModuleList)) or encoder in set(child.modules())
+            if holds: todo.append((place, child))
+            elif _gives_vectors(child) or any(True for _ in child.parameters()): found[place] = child
+    return found
+
+def _gives_vectors(head: nn.Module) -> bool:
+    "Whether vectors come out of a head, to be compared by cosine, and not answers."
+    return isinstance(head, (*(h for h in HEADS.values() if isinstance(h, type)), nn.Identity))
+
+# %% ../nbs/02c_rank.ipynb #b0a95f2b
+@contextmanager
+def _noting(model: nn.Module, encoder: Encoder, seen: dict, mask: list) -> Iterator[None]:
+    "In this block, what goes through a model is noted: depths of the encoder, and vectors at the heads."
+    pooling = getattr(model, 'pooling', 'mean')
+    def note(what, name, x):
+        if x.ndim == 3: x = x[mask[0].bool()] if mask and mask[0].shape == x.shape[:2] else x.flatten(0, 1)
+        seen.setdefault((what, name), []).append(x.float())
+    embed, run, n = encoder.embed, encoder.run, len(encoder.layers)
+    names = ['embeddings'] + [f'layer {i + 1}' for i in range(n)]
+    def noted(i, states, attend):
+        note('states', names[i], encoder.pool(states, attend, pooling))
+        return states
+    def watched_embed(ids, attend): return noted(0, embed(ids, attend), attend)
+    def watched_run(states, attend, ids=None, start=0, stop=None):
+        if start: noted(start, states, attend)  # as they are stored
+        for i in range(start, n if stop is None else stop):
+            states = noted(i + 1, run(states, attend, ids, i, i + 1), attend)
+        return states
+    def at_head(name, gives):
+        return lambda _, args, out: note('vectors', name, F.normalize(out, dim=-1) if gives else args[0])
+    heads = _heads(model, encoder)
+    hooks = [head.register_forward_hook(at_head(name, _gives_vectors(head))) for name, head in heads.items()]
+    encoder.embed, encoder.run = watched_embed, watched_run
+    try: yield
     finally:
-        for m, training in modes.items(): m.training = training
-    return out
+        del encoder.embed, encoder.run
+        for h in hooks: h.remove()
+
+# %% ../nbs/02c_rank.ipynb #c92ed84c
+def _text_vectors(learn: Learner, encoder: Encoder, probe: list|None, n: int) -> Iterator[tuple]:
+    "Depths of an encoder, and the vectors that heads take or give, batch by batch."
+    model = learn.model
+    if probe is not None:  # given texts: the encoder as the model pools it
+        for rows in length_batches([len(t) for t in probe], 4096):
+            ids, mask = (t.to(encoder.device) for t in encoder.pad([probe[r] for r in rows]))
+            seen = {}
+            with _noting(model, encoder, seen, [mask]): encoder(ids, mask)
+            last = seen['states', f'layer {len(encoder.layers)}'][0]
+            yield from ((what, name, x) for (what, name), [x] in [*seen.items(), (('vectors', 'pooled'), [last])])
+        return
+    compared = {('vectors', name) for name, head in _heads(model, encoder).items() if _gives_vectors(head)}
+    for x, y in _some_batches(learn, n, from_ids=False):
+        seen = {}
+        with _noting(model, encoder, seen, x[1:2]): model(*x)
+        for (what, name), parts in seen.items():
+            stacked = (what, name) in compared and len(parts) == 1 and y and len(parts[0]) == 2*len(y[0])
+            if stacked: parts = parts[0].chunk(2)  # queries over documents
+            sides = (', first', ', second') if (what, name) in compared and len(parts) == 2 else ('',)*len(parts)
+            yield from ((what, name + side, part) for side, part in zip(sides, parts))
+
+def _head_vectors(learn: Learner, head: DualHead, n: int) -> Iterator[tuple]:
+    "Unit vectors behind a head on stored features: of queries and documents, or of both sides of pairs."
+    data, passages = learn.dls.train.dataset, getattr(learn.model, 'passages', None)
+    def unit(side, x): return F.normalize(side(x), dim=1)
+    if passages is None:
+        if hasattr(data, 'sides'): sides = data.sides(n).items()
+        else: sides = (('vectors', x[0]) for x, _ in _some_batches(learn, n))
+        home = next((p.device for p in head.parameters()), torch.device('cpu'))
+        yield from (('vectors', name, unit(head.query, x.to(home))) for name, x in sides)
+        return
+    for x, _ in _some_batches(learn, n): yield 'vectors', 'queries', unit(head.query, x[0])
+    rows = torch.tensor(_spread(range(len(passages)), n), device=passages.device)
+    for part in rows.split(1024): yield 'vectors', 'documents', unit(head.document, passages[part])
 
 # %% ../nbs/02c_rank.ipynb #62b3ac6b
 class RankMonitor(Callback):
-    "Notes the rank of weights, of their updates since the start and of every layer's representations, before training and after each epoch."
-    order = 55  # after what changes weights when an epoch begins, and before what ends training early
+    "Notes ranks of weights, updates, representations and the vectors in use, before training and after each epoch."
+    order = 55  # after what has the first batch begin where frozen layers end, and before `HoldRank`
 
     def __init__(self,
         layers: str|Sequence[str] = '*',  # shell patterns of paths in the model, as in `find_linears`
         every: int = 1,  # epochs from one look to the next; the end of each `fit` is looked at in any case
         probe: Sequence[str]|None = None,  # texts for the representations; some of the training texts by default
-        n_probe: int = 48,  # how many of these, few for the sake of time; 0 leaves the representations out
+        n_probe: int = 1024,  # how many training rows, or texts of `probe`; 0 leaves representations and vectors out
         measures: Sequence[str] = ('effective_rank', 'stable_rank', 'energy_90'),  # some of `MEASURES`; 'numerical_rank' is slower than the others
     ):
         super().__init__()
         _check_looks(every, probe, measures)
-        self.patterns, self.every, self.probe, self.n_probe, self.measures = layers, every, probe, n_probe, tuple(measures)
+        self.patterns, self.every, self.n_probe, self.measures = layers, every, n_probe, tuple(measures)
+        self.probe = None if probe is None else as_texts(probe, 'probe')
         self.reset()
 
-    def before_fit(self):
-        "Choose the texts for the representations."
-        encoder = _encoder(self.model)
-        if encoder is None or not self.n_probe or self.texts is not None: return
-        if self.probe is None: self.texts = _some_ids(self.learn, self.n_probe)
-        else: self.texts = encoder.tokenize(list(self.probe)[:self.n_probe], min(128, encoder.max_tokens))
+    def before_epoch(self):
+        "Measure weights before anything cuts them; a validation comes by here as well, and no training may follow."
+        if self.looked is not None or self.opt is None or hasattr(self.learn, 'lr_finder'): return
+        self.origin, self.first = {}, {}
+        self.begun = list(self._weights())
 
     def before_train(self):
         "Look for the first time; not when a learning rate is sought, whose steps are taken back."
         self.live = not hasattr(self.learn, 'lr_finder')
-        if self.live and self.looked is None: self._look()
+        if not self.live or self.looked is not None: return
+        self._note([*self.begun, *self._representations()])
+        self.looked = self.done
 
     def after_epoch(self):
         "Look, every so many epochs; validation alone is no epoch."
@@ -201,23 +285,30 @@ def _check_looks(every: int, probe: Sequence[str]|None, measures: Sequence[str])
     if every < 1: raise ValueError(f"every is {every}; it is a number of epochs, 1 or more")
     if isinstance(measures, str) or not measures or any(m not in MEASURES for m in measures):
         raise ValueError(f"measures is {measures!r}; it is a list of some of {', '.join(MEASURES)}")
-    if probe is not None and (isinstance(probe, str) or not len(probe)): raise ValueError("probe is a list of texts, with one at least")
+    if hasattr(probe, '__len__') and not len(probe): raise ValueError("probe is a list of texts, with one at least")
+
+@patch
+def _note(self: RankMonitor, rows) -> None:
+    for layer, what, values, about in rows:
+        self.looks += [(self.done, layer, what, m, v, *about) for m, v in values.items()]
 
 @patch
 def _look(self: RankMonitor) -> None:
-    for layer, what, values in (*self._weights(), *self._states()): self.looks += [(self.done, layer, what, m, v) for m, v in values.items()]
+    self._note(self._weights())
+    self._note(self._representations())
     self.looked = self.done
 
 @patch
 def reset(self: RankMonitor) -> None:
     "Forget the table and the start: what trains next is watched anew."
-    self.looks, self.origin, self.first, self.texts, self.still = [], {}, {}, None, None
+    self.looks, self.origin, self.first, self.begun = [], {}, {}, []
     self.done, self.looked, self.live = 0, None, False  # epochs that are done, the last one looked at, whether this is training
 
 @patch(as_prop=True)
-def table(self: RankMonitor) -> pd.DataFrame:  # columns epoch (0 is the start), layer, what ('weight', 'update' or 'states'), measure, value
+def table(self: RankMonitor) -> pd.DataFrame:  # epoch (0: the start), layer, what, measure, value, n, dim, centred
     "A row for each number."
-    return pd.DataFrame(self.looks, columns=['epoch', 'layer', 'what', 'measure', 'value']).astype({'value': float})
+    columns = ['epoch', 'layer', 'what', 'measure', 'value', 'n', 'dim', 'centred']
+    return pd.DataFrame(self.looks, columns=columns).astype({'value': float})
 
 # %% ../nbs/02c_rank.ipynb #8358d2a6
 @patch
@@ -232,44 +323,61 @@ def _weights(self: RankMonitor) -> Iterator[tuple]:
             change = dict.fromkeys(self.measures, 0) if update is None else _measured(*update, self.measures)
         except FloatingPointError as e: raise ValueError(f"{name!r} holds {e} after {self.done} epochs: training has failed. Train again with a smaller learning rate") from e
         if update is None: self.first[name] = weight
-        yield name, 'weight', weight
-        yield name, 'update', change
+        about = layer.out_features, layer.in_features, False
+        yield name, 'weight', weight, about
+        yield name, 'update', change, about
 
+# %% ../nbs/02c_rank.ipynb #63194472
 @patch
 @torch.no_grad()
-def _states(self: RankMonitor) -> list[tuple]:
-    "Layer, what, and measures of the representations at each depth; those of a frozen encoder are measured once."
-    encoder = _encoder(self.model)
-    if encoder is None or not self.texts: return []
-    weights = list(encoder.parameters())
-    still = None if any(p.requires_grad for p in weights) else [(p.data_ptr(), p._version) for p in weights]
-    if still is not None and self.still is not None and self.still[0] == still: return self.still[1]
-    depths = _depths(encoder, self.texts, getattr(self.model, 'dtype', torch.float32))
-    names = ['embeddings'] + [f'layer {i + 1}' for i in range(len(encoder.layers))]
-    found = [(name, 'states', _measured(x - x.mean(0), [], self.measures)) for name, x in zip(names, depths)]
-    self.still = still, found
-    return found
+def _representations(self: RankMonitor) -> Iterator[tuple]:
+    "Layer, what, and measures of representations and vectors, plain and centred."
+    encoder, head = _encoder(self.model), next((m for m in self.model.modules() if isinstance(m, DualHead)), None)
+    if not self.n_probe or encoder is None and head is None: return
+    modes, sums, dtype = {m: m.training for m in self.model.modules()}, {}, getattr(self.model, 'dtype', torch.float32)
+    probe = self.probe and encoder and encoder.tokenize(self.probe[:self.n_probe], min(128, encoder.max_tokens))
+    whole = encoder is None or dtype == torch.float32
+    cast = nullcontext() if whole else torch.autocast(encoder.device.type, dtype)
+    try:
+        self.model.eval()
+        with cast:
+            if encoder is None: found = _head_vectors(self.learn, head, self.n_probe)
+            else: found = _text_vectors(self.learn, encoder, probe, self.n_probe)
+            for what, name, x in found: sums.setdefault((what, name), _Sums()).add(x)
+    finally:
+        for m, training in modes.items(): m.training = training
+    for (what, name), found in sorted(sums.items(), key=lambda item: item[0][0] == 'vectors'):
+        for centred in (False, True):
+            try: s, shape = found.values(centred), (found.n, len(found.sum))
+            except FloatingPointError as e:
+                raise ValueError(f"the {what} of {name!r} hold {e} after {self.done} epochs: training has failed. "
+                                 "Train again with a smaller learning rate") from e
+            yield name, what, {m: _FROM_VALUES[m](s, shape).item() for m in self.measures}, (*shape, centred)
 
 # %% ../nbs/02c_rank.ipynb #defc33c7
 @patch
 def plot(self: RankMonitor,
     measure: str = 'effective_rank',  # one of those that were taken
-    layers: str = '*',  # shell pattern of the paths to show; states are always shown
-) -> 'Figure':  # of matplotlib, with a panel each for weights, updates and states
+    layers: str = '*',  # shell pattern of the paths to show; states and vectors are always shown
+    centred: bool = False,  # states and vectors without their mean
+) -> 'Figure':  # of matplotlib, with a panel each for weights, updates, states and vectors
     "A measure of every layer over the epochs."
     import matplotlib.pyplot as plt  # a picture is not always wanted, and the import takes a while
     if measure not in self.measures: raise ValueError(f"no measure {measure!r} here; there is {', '.join(self.measures)}")
     rows = self.table
     if rows.empty: raise ValueError("nothing has been looked at yet: train with this callback first")
-    rows = rows[(rows.measure == measure) & ((rows.what == 'states') | rows.layer.map(lambda n: fnmatchcase(n, layers)))]
+    rows = rows[rows.measure == measure]
+    named, of_texts = rows.layer.map(lambda n: fnmatchcase(n, layers)), rows.what.isin(['states', 'vectors'])
+    rows = rows[~of_texts & named | of_texts & (rows.centred == centred)]
     if not (rows.what == 'weight').any(): raise ValueError(f"no layer that was looked at matches {layers!r}; one of them is {self.table.layer[0]!r}")
-    kinds = [k for k in ('weight', 'update', 'states') if (rows.what == k).any()]
+    kinds = [k for k in ('weight', 'update', 'states', 'vectors') if (rows.what == k).any()]
     names = {k: rows.layer[rows.what == k].unique() for k in kinds}
     fig, axes = plt.subplots(1, len(kinds), figsize=(2 + 2.4*len(kinds), 1.2 + .17*len(names['weight'])), squeeze=False, layout='constrained')
     for ax, kind in zip(axes[0], kinds):
         part = rows[(rows.what == kind) & ((rows.epoch > 0) | (kind != 'update'))]  # an update begins at zero
         values = [part.value[part.layer == name].to_numpy() for name in names[kind]]
-        ends, own, most = [v[-1:] for v in values], kind in ('states', kinds[0]), max(map(len, names.values()))
+        ends, most = [v[-1:] for v in values], max(map(len, names.values()))
+        own = kind in ('states', 'vectors', kinds[0])
         ax.plot(*_strokes([(v, np.full(len(v), y)) for y, v in enumerate(values)]), color='0.6', linewidth=1)
         ax.plot(*_strokes([([x, x], [y - h, y + h]) for y, v in enumerate(values) for x, h in zip(v[:-1], len(values)/most*np.array([.32] + [.16]*len(v)))]), color='C0', linewidth=1.2)
         ax.scatter(np.concatenate(ends), [y for y, v in enumerate(ends) if len(v)], s=18, c='C0', zorder=3)
@@ -281,6 +389,7 @@ def plot(self: RankMonitor,
     plt.close(fig)  # what is returned is shown once, not twice
     return fig
 
+# %% ../nbs/02c_rank.ipynb #058d721a
 def _strokes(lines: list[tuple]) -> tuple[np.ndarray, np.ndarray]:
     "Several lines as one, with gaps: a picture of many layers stays small."
     return tuple(np.concatenate([np.append(line[i], np.nan) for line in lines] or [[]]) for i in (0, 1))
@@ -301,7 +410,7 @@ def _nearest(weight: torch.Tensor, rank: int) -> torch.Tensor:
 
 class HoldRank(Callback):
     "Brings weights back to their rank after every so many optimizer steps, and at both ends of each epoch."
-    order = TrainEvalCallback.order - 1  # before anything else begins an epoch
+    order = RankMonitor.order + 1  # what is watched is seen before the first cut
 
     def __init__(self,
         ranks: int|dict[str, int],  # one rank for all, or path -> rank, such as `dict(zip(plan.layer, plan['rank']))`

@@ -29,6 +29,7 @@ from .data import DataError
 from .texts import TextData, _check_words, _first_pieces, _piece_bounds, _surrogates, split_words
 from .metrics import _draw_means, _group_sums, entity_f1, spans
 from .tasks import TaskModel, task_learner
+from .core import recover_folder
 from .classifiers import Classifier, load_classifier
 
 # %% ../nbs/03d_tagging.ipynb #7a38f778
@@ -330,7 +331,8 @@ def load_tagger(
     encoder: Encoder|None = None,  # the backbone, when it is already loaded or its folder has moved
 ) -> Tagger:
     "The tagger saved in a folder; raises an error that says what is missing, damaged, newer or different."
-    if not Path(folder).is_dir(): raise FileNotFoundError(f"there is no folder {str(folder)!r}; save a tagger there first: learn.tagger().save({str(folder)!r})")
+    if not recover_folder(folder, 'classifier.json').is_dir():
+        raise FileNotFoundError(f"there is no folder {str(folder)!r}; save a tagger there first: learn.tagger().save({str(folder)!r})")
     c = load_classifier(folder, encoder)
     if c.kind != 'tags': raise ValueError(f"{str(folder)!r} holds a classifier of kind {c.kind!r}, not a tagger: use load_classifier of rank_bert.classifiers")
     return Tagger(c.encoder, c.head, c.labels, c.settings, c.head_kwargs, c.about)

@@ -10,6 +10,7 @@ __all__ = ['KNOWN', 'TextData', 'text_data', 'builtin_texts', 'read_texts', 'spl
 
 # %% ../nbs/00e_texts.ipynb #8a421729
 import ast, builtins, hashlib, json, math, os, re, sysconfig, unicodedata
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -23,9 +24,12 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 # %% ../nbs/00e_texts.ipynb #5dabcb50
+from .core import as_texts
 from .models import Encoder
-from .data import (DataError, hash_fold, split_by_group, _aliases, _at, _described, _frame, _group_keys, _ids, _is_missing, _lines, _local, _modules, _pick, _plain,
-                            _reach_hub, _read_table, _some, _splits, _strings, _surrogates, _table, _valid_groups, _where)
+from .data import (DataError, hash_fold, split_by_group, _aliases, _at, _described, _dicts, _download,
+                            _filled, _frame, _group_keys, _ids, _is_blank, _is_missing, _lines, _local, _modules,
+                            _no_file, _once, _others, _pick, _plain, _read_table, _some, _splits, _strings,
+                            _surrogates, _table, _tell, _valid_groups, _where)
 
 # %% ../nbs/00e_texts.ipynb #a3dca957
 @dataclass(repr=False, eq=False)
@@ -73,25 +77,54 @@ def _repr(data):
 # %% ../nbs/00e_texts.ipynb #21b1e0c3
 def _keys(texts):
     "A name for each text that copies share, with other case or spaces too"
-    return [hashlib.md5(_plain(t).encode('utf-8', 'surrogatepass'), usedforsecurity=False).hexdigest()[:12] for t in texts]
+    plain = [_plain(t).encode('utf-8', 'surrogatepass') for t in texts]
+    return [hashlib.md5(t, usedforsecurity=False).hexdigest()[:12] for t in plain]
 
-def _groups(texts, given=None, shortest=0):
-    "Group of each row: equal texts are in one, and what `given` puts together is too; texts of fewer words than `shortest` do not join what is given"
-    keys = _keys(texts)
-    if given is None or not len(keys): return keys
-    keys = [k if len(t.split()) >= shortest else f'{k} {i}' for i, (k, t) in enumerate(zip(keys, texts))]
-    a, b = (pd.factorize(np.array(o, dtype=object))[0] for o in (keys, given))
-    n = a.max() + b.max() + 2
-    part = connected_components(sparse.coo_matrix((np.ones(len(a)), (a, b + a.max() + 1)), shape=(n, n)), directed=False)[1][a]
-    names = pd.Series(given, dtype=object).groupby(part).agg(min)
+def _parts(*columns):
+    "Number of the part that each row is in: rows with an equal entry in any column, None aside, are in one part"
+    n, found = len(columns[0]), [(i, v) for column in columns for i, v in enumerate(column) if v is not None]
+    node = {v: n + i for i, v in enumerate(dict.fromkeys(v for _, v in found))}
+    ends = [i for i, _ in found], [node[v] for _, v in found]
+    edges = sparse.coo_matrix((np.ones(len(found)), ends), shape=(n + len(node), n + len(node)))
+    return connected_components(edges, directed=False)[1][:n]
+
+def _groups(texts, given=None, shortest=0, pairs=None, most=math.inf):
+    "Group of each row: those that share a text or a given group are in one; not by texts of few words, if given"
+    keys, seconds = _keys(texts), _keys(pairs or [])
+    if not len(keys) or given is None and not seconds: return keys
+    first, times = keys, Counter(seconds)
+    if given is not None:
+        first = [k if len(t.split()) >= shortest else f'{k} {i}' for i, (k, t) in enumerate(zip(keys, texts))]
+    columns = [first, [s if times[s] <= most else None for s in seconds],
+               [('given', g) for g in given or ()]]
+    part = _parts(*filter(None, columns))
+    names = pd.Series(keys if given is None else given, dtype=object).groupby(part).agg(min)
     return [names[p] for p in part]
 
+# %% ../nbs/00e_texts.ipynb #6c7e1c66
 def _joins(texts, given, groups, shortest=0):
     "Which text stands in the most of the given groups, where shared texts make half of them or fewer of them; else ''"
     before, after = len(set(given or [])), len(set(groups))
     if not given or 2 * after > before: return ''
-    times = pd.DataFrame(dict(text=[_plain(t) for t in texts], group=given))[[len(t.split()) >= shortest for t in texts]].groupby('text').group.nunique()
+    long = [len(t.split()) >= shortest for t in texts]
+    if not any(long): return ''
+    times = pd.DataFrame(dict(text=[_plain(t) for t in texts], group=given))[long].groupby('text').group.nunique()
     return f'of {before:,} groups {after:,} are left, for some of them have texts in common: {times.idxmax()!r} stands in {times.max():,}'
+
+def _paired(texts, pairs, given, shortest=0):
+    "Groups of pairs, and a hint where the commonest second texts were left out, since most rows would be one group"
+    n, times = len(texts), Counter(map(_plain, pairs))
+    def largest(groups): return max(Counter(groups).values())
+    whole = _groups(texts, given, shortest, pairs)
+    if 2 * largest(whole) <= n or n < 50 and len(set(whole)) > 2: return whole, []
+    if 2 * largest(_groups(texts, given, shortest)) > n: return whole, [] # whatever the second texts do
+    for most in sorted({n // 10, n // 100, 10, 3, 0}, reverse=True):
+        groups = _groups(texts, given, shortest, pairs, most)
+        if 2 * largest(groups) <= n: break
+    common, count = times.most_common(1)[0]
+    return groups, [f'second texts of more than {most:,} rows do not keep their rows together, for with them '
+                    f'{largest(whole):,} of {n:,} rows would be one group: {common!r} stands in '
+                    f'{count:,} rows, and may be in several splits']
 
 # %% ../nbs/00e_texts.ipynb #2b094648
 def _dealt(groups, joins=''):
@@ -129,25 +162,33 @@ def _split_names(values, index):
 # %% ../nbs/00e_texts.ipynb #4d3b6882
 _needs = {'class': 'a name or a whole number', 'multilabel': 'a list of names or whole numbers', 'score': 'a finite number'}
 
+def _is_number(v): return isinstance(v, (int, float, np.number)) and not isinstance(v, bool)
+
 def _fits(v, kind):
     "Whether a label can be of the kind"
     if kind == 'multilabel': return isinstance(v, (list, tuple, set, np.ndarray)) and all(_fits(o, 'class') for o in v)
     if kind == 'score': return isinstance(v, (int, float, np.number)) and not isinstance(v, bool) and math.isfinite(v)
-    return isinstance(v, str) and bool(v.strip()) or isinstance(v, (int, np.integer, np.bool_)) or isinstance(v, (float, np.floating)) and float(v).is_integer()
+    if isinstance(v, (float, np.floating)): return float(v).is_integer() and abs(v) < 2**53
+    return isinstance(v, str) and bool(v.strip()) or isinstance(v, (int, np.integer, np.bool_))
 
 def _kind(values, labels, kind, at):
-    "The kind of all labels: the one asked for, or what the first label is"
-    if kind not in (None, *_needs): raise DataError(f'unknown kind {kind!r}; choose one of {_some(_needs)}' + ("; tags are read by read_tags" if kind == 'tags' else ''))
-    missing = [at(i) for i, v in enumerate(values) if _is_missing(v) or isinstance(v, str) and not v.strip()]
+    "The kind of all labels: the one asked for, or what they are"
+    if kind not in (None, *_needs):
+        more = '; tags are read by read_tags' if kind == 'tags' else ''
+        raise DataError(f'unknown kind {kind!r}; choose one of {_some(_needs)}{more}')
+    missing = [at(i) for i, v in enumerate(values) if _is_blank(v)]
     if missing: raise DataError(f'rows: label is missing in {_some(missing)}; remove or fill these rows')
-    first = values[0]
-    kind = kind or ('multilabel' if isinstance(first, (list, tuple, set, np.ndarray)) else 'score' if isinstance(first, (float, np.floating)) and labels is None else 'class')
+    points = any(isinstance(v, (float, np.floating)) for v in values) and all(map(_is_number, values))
+    lists = isinstance(values[0], (list, tuple, set, np.ndarray))
+    kind = kind or ('multilabel' if lists else 'score' if points and labels is None else 'class')
     bad = [f'{at(i)}: {v!r}' for i, v in enumerate(values) if not _fits(v, kind)]
     if bad: raise DataError(f'rows: for kind {kind!r} a label is {_needs[kind]}, not so in {_some(bad)}; give all rows labels of one kind')
     return kind
 
 def _label(v):
     "A label as str, int or bool"
+    if isinstance(v, str) and _surrogates.search(v):
+        raise DataError(f'label {v!r} holds half a surrogate pair, which no file can hold: mend it')
     v = v.item() if isinstance(v, np.generic) else v
     return v.strip() if isinstance(v, str) else int(v) if isinstance(v, float) else v
 
@@ -160,7 +201,8 @@ def _one_hot(lists, labels, at):
 # %% ../nbs/00e_texts.ipynb #0c02b97a
 def _check_labels(labels):
     "`labels` as a list of different names"
-    labels = [o.strip() if isinstance(o, str) else o for o in labels]
+    if isinstance(labels, (str, dict)): raise DataError(f'labels is a {type(labels).__name__}: pass a list of names')
+    labels = [_label(o) if isinstance(o, str) else o for o in labels]
     bad = [o for o in labels if not isinstance(o, str) or not o.strip()] or [o for o, n in pd.Series(labels, dtype=object).value_counts().items() if n > 1]
     if bad or not labels: raise DataError(f'labels must be different names, not {_some(bad) if bad else "an empty list"}')
     return labels
@@ -179,7 +221,11 @@ def _targets(values, labels, kind, at):
     if kind == 'multilabel': _one_hot(lists, labels, at)
     if labels is None:
         found = {o for v in lists for o in v}
-        if len({isinstance(o, str) for o in found}) > 1: raise DataError('rows: some labels are names and some are numbers; pass labels, the names that the numbers index')
+        called = {str: 'names', bool: 'true or false'}
+        kinds = sorted({called.get(type(o), 'numbers') for v in lists for o in v})
+        if len(kinds) > 1:
+            raise DataError(f'rows: some labels are {kinds[0]} and some are {kinds[1]}; '
+                            'pass labels, the names that the numbers index')
         place = {v: i for i, v in enumerate(sorted(found))}
         labels = [str(o) for o in place]
     else:
@@ -234,21 +280,18 @@ def _source(rows):
     "What the caller gave as a source"
     if hasattr(rows, 'to_pandas') and hasattr(rows, 'features'): return _of_datasets({'': rows})
     if isinstance(rows, dict) and rows and all(hasattr(d, 'features') for d in rows.values()): return _of_datasets(rows)
-    if isinstance(rows, pd.DataFrame): return _Source(rows)
-    if isinstance(rows, (dict, str)): raise DataError(f'rows is a {type(rows).__name__}: pass a frame or a list of dicts, one for each text')
-    rows = list(rows)
-    for i, r in enumerate(rows):
-        if not isinstance(r, dict): raise DataError(f'row {i} is {type(r).__name__}, not a dict')
-    return _Source(_frame(rows))
+    if not isinstance(rows, pd.DataFrame): rows = _frame(_dicts(rows, 'rows'))
+    _once(rows.columns, 'rows')
+    return _Source(rows)
 
 # %% ../nbs/00e_texts.ipynb #de6b1d2f
-def _is_number(v): return isinstance(v, (int, float, np.number)) and not isinstance(v, bool)
-
 def _withheld(values, names, split):
-    "For each label whether it is the -1 that stands for a label that is not published"
+    "For each label whether it is not published: -1, or in a whole split nothing else than -1 or no label"
     minus = [_is_number(v) and v == -1 for v in values]
-    whole = set(split or []) - {s for s, m in zip(split or [], minus) if not m}
-    return np.array([m and (names is not None or split is not None and split[i] in whole) for i, m in enumerate(minus)], bool)
+    empty = [m or _is_blank(v) for m, v in zip(minus, values)]
+    whole = set(split or []) - {s for s, e in zip(split or [], empty) if not e}
+    return np.array([m and names is not None or e and split is not None and split[i] in whole
+                     for i, (m, e) in enumerate(zip(minus, empty))], bool)
 
 def _named(v, names):
     "A label, or a list of labels, with numbers replaced by the names they stand for"
@@ -256,23 +299,36 @@ def _named(v, names):
     if not (_is_number(v) and float(v).is_integer()): return v
     return names[int(v)] if 0 <= v < len(names) else int(v)
 
+# %% ../nbs/00e_texts.ipynb #f0972c5f
 def _finish(columns, target, group, split, kind, labels, name, notes, hints):
     "`TextData` with groups, splits and notes"
-    least = 8 if kind == 'tags' else 0
-    groups = _groups(columns['text'], group, least)
+    least, pairs, common = 8 if kind == 'tags' else 0, columns.get('pair'), []
+    if pairs is None: groups = _groups(columns['text'], group, least)
+    elif {'train', 'valid', 'test'} <= set(split or ()): groups = _groups(columns['text'], group, least, pairs)
+    else: groups, common = _paired(columns['text'], pairs, group, least)
     joins = _joins(columns['text'], group, groups, least)
     split, how = _split(split, groups, joins)
     data = TextData(pd.DataFrame(columns | dict(target=target, group=groups, split=split)), kind, labels, name)
     data.notes |= notes | _audit(data)
-    hints = [*hints, *how, *[joins] * bool(joins), *_unseen(data)]
+    hints = [*hints, *how, *common, *[joins] * bool(joins), *_unseen(data), *_leaks(data)]
     if hints: data.notes['hints'] = hints
     return data
 
 def _audit(data):
-    "How many test rows are in train as well, but for case and spaces"
-    keys = list(zip(*([_plain(t) for t in ts] for ts in (data.texts, data.pairs) if ts is not None)))
-    train = {k for k, s in zip(keys, data.rows.split) if s == 'train'}
-    return dict(test_texts_in_train=sum(k in train for k, s in zip(keys, data.rows.split) if s == 'test'))
+    "How many test rows are in train too, whatever the order of a pair, and how many groups are in several splits"
+    plain = [[_plain(t) for t in ts] for ts in (data.texts, data.pairs) if ts is not None]
+    rows, split = [tuple(sorted(r)) for r in zip(*plain)], list(data.rows.split)
+    train = [r for r, s in zip(rows, split) if s == 'train']
+    test, whole, texts = [r for r, s in zip(rows, split) if s == 'test'], set(train), {t for r in train for t in r}
+    found = dict(test_texts_in_train=sum(r in whole for r in test))
+    if len(plain) > 1: found['test_pairs_with_a_text_in_train'] = sum(not texts.isdisjoint(r) for r in test)
+    return found | dict(groups_across_splits=int((data.rows.groupby('group').split.nunique() > 1).sum()))
+
+def _leaks(data):
+    "A hint at what given splits, or common second texts, have put on both sides"
+    n, shared = data.notes['test_texts_in_train'], data.notes.get('test_pairs_with_a_text_in_train', 0)
+    said = [f'{n:,} are in train word for word'] * bool(n) + [f'{shared:,} have a text that is in train'] * (shared > n)
+    return [f"of {(data.rows.split == 'test').sum():,} test rows " + ', '.join(said)] * bool(said)
 
 def _unseen(data):
     "A hint at labels that no row of train has"
@@ -283,8 +339,8 @@ def _unseen(data):
     return [f'{len(missing)} of {len(data.labels)} labels have no row in train: {_some(missing)}'] if missing else []
 
 # %% ../nbs/00e_texts.ipynb #ca1f3018
-def _build(source, c, labels, kind, name):
-    "`TextData` of a source; `c` says which column is what"
+def _build(source, c, labels, kind, name, blanks=False):
+    "`TextData` of a source; `c` says which column is what; with `blanks`, rows without a text or label are left out"
     df, names = source.frame, source.names.get(c['label']) if kind != 'score' else None
     if not len(df): raise DataError('there are no rows')
     split = _split_names(df[c['split']], df.index) if 'split' in c else source.split and _split_names(source.split, df.index)
@@ -292,6 +348,10 @@ def _build(source, c, labels, kind, name):
     if hidden.all(): raise DataError(f'{name or "rows"}: every label is -1, which stands for a label that is not published')
     if split: split = [s for s, h in zip(split, hidden) if not h]
     df = df[~hidden]
+    if blanks:
+        full, left_out = _filled(df, [[c[o]] for o in ('text', 'pair', 'label') if o in c], name or 'rows')
+        kept = ~np.any([[_is_blank(v) for v in df[c[o]]] for o in ('text', 'pair', 'label') if o in c], axis=0)
+        split, df, source.hints = split and [s for s, k in zip(split, kept) if k], full, source.hints + left_out
     def text(o): return _strings(df[c[o]], 'rows', c[o], df.index)
     columns = {o: text(o) for o in ('text', 'pair') if o in c}
     values = [_named(v, names) for v in df[c['label']]] if names else list(df[c['label']])
@@ -427,14 +487,17 @@ _known_labels = dict(imdb=['neg', 'pos'], sst2=['negative', 'positive'], mrpc=['
                      cola=['unacceptable', 'acceptable'])  # where a file does not carry them
 
 # %% ../nbs/00e_texts.ipynb #d89ac870
-_endings = ('.parquet', '.jsonl', '.jsonl.gz', '.csv', '.csv.gz', '.tsv', '.tsv.gz')
+_endings = ('.parquet', '.jsonl', '.jsonl.gz', '.json', '.json.gz', '.csv', '.csv.gz', '.tsv', '.tsv.gz')
 
 def _features(path):
     "Label names by column that `datasets` wrote into a Parquet file"
     import pyarrow.parquet as pq
     about = (pq.read_schema(path).metadata or {}).get(b'huggingface')
-    features = json.loads(about)['info']['features'] if about else {}
-    return {c: n for c, o in features.items() if (n := _names_in(o))}
+    try:
+        features = json.loads(about)['info']['features'] if about else {}
+        return {c: n for c, o in features.items() if (n := _names_in(o))}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
+        raise DataError(f'{_where(path)}: the names of its labels are damaged; write the file again') from e
 
 def _table_file(path):
     "Frame and label names of a table"
@@ -450,30 +513,26 @@ def _read_from(data, read, endings):
     if found.is_file():
         frame, names = read(found)
         return _Source(frame, None, names, name=found.name)
-    files = [(p, re.sub(r'-\d+-of-\d+$', '', p.name[:-len(e)])) for p in sorted(found.iterdir()) for e in endings if p.name.endswith(e)]
+    files = [(p, re.sub(r'-\d+-of-\d+$', '', p.name[:-len(e)]).lower())
+             for p in sorted(found.iterdir()) for e in endings if p.name.endswith(e)]
     parts = [(s, *read(p)) for p, s in sorted(files, key=lambda f: _splits.index(_aliases.get(f[1], 'test'))) if s in _aliases]
-    if not parts: raise DataError(f'folder {found.name} has no file train, validation or test ({_some(endings, 9)}); it has {_some(sorted(p.name for p in found.iterdir()), 9) or "nothing"}')
+    if not parts:
+        there = _some(sorted(p.name for p in found.iterdir()), 9) or 'nothing'
+        raise DataError(f'folder {found.name} has no file train, validation or test ({_some(endings, 11)}); '
+                        f'it has {there}')
     source = _joined(parts, found.name)
-    source.hints += [f'{p.name} was left out, its name is no split' for p, s in files if s not in _aliases]
+    described = '.json', '.json.gz' # which stand beside data to describe it
+    left = [p.name for p, s in files if s not in _aliases and not p.name.endswith(described)]
+    source.hints += [f'{name} was left out, its name is no split' for name in left]
     return source
 
 # %% ../nbs/00e_texts.ipynb #8e9cfb50
 def _load_hub(name):
     "All splits of a set on the Hub: 'owner/name' or 'owner/name:configuration'"
-    looked = f'no file or folder {name!r} here' + (' or in RANK_BERT_DATA' if os.environ.get('RANK_BERT_DATA') else ' (RANK_BERT_DATA, a folder to look in, is not set)')
-    hub, _, config = name.partition(':')
-    if not re.fullmatch(r'[\w-][\w.-]*(/[\w-][\w.-]*)?', hub) or re.search(r'\.(jsonl|json|csv|tsv|parquet|txt|conll|gz|zip)$', name):
-        raise DataError(f'{looked}, and this is no name of a data set on the Hub')
-    from datasets import config as settings, load_dataset
-    offline = os.environ.get('HF_HUB_OFFLINE', '').upper() in ('1', 'ON', 'YES', 'TRUE')
-    if offline and not settings.HF_HUB_OFFLINE: raise DataError(f'{looked}, and HF_HUB_OFFLINE forbids to look on the Hub')
-    if not offline: _reach_hub(hub, looked)
-    try: parts = load_dataset(hub, config or None)
-    except Exception as e:
-        near = get_close_matches(name, KNOWN, n=1)
-        raise DataError(f'{looked}, and no such data set {"in the cache (HF_HUB_OFFLINE is set)" if offline else "on the Hub"}: {type(e).__name__}: {e}.'
-                        + (f' Did you mean {near[0]!r}?' if near else f' Short names are {", ".join(KNOWN)}')) from e
-    return _of_datasets(parts, name)
+    looked, (hub, _, config) = _no_file(name), name.partition(':')
+    near = get_close_matches(name, KNOWN, n=1)
+    more = f'. Did you mean {near[0]!r}?' if near else f'. Short names are {", ".join(KNOWN)}'
+    return _of_datasets(_download(looked, hub, config or None, near=more), name)
 
 # %% ../nbs/00e_texts.ipynb #b484f1d2
 _guesses = dict(text=['sentence1', 'premise', 'question1', 'text1', 'text', 'sentence', 'review', 'content', 'question', 'query'],
@@ -481,20 +540,103 @@ _guesses = dict(text=['sentence1', 'premise', 'question1', 'text1', 'text', 'sen
 _second = dict(sentence1='sentence2', premise='hypothesis', question1='question2', text1='text2', text='pair')
 
 def _text_columns(df, options, where):
-    "Which column is what: asked for, or under a usual name"
+    "Which column is what, asked for or under a usual name, and hints at others that could have been meant"
     c = {o: _pick(df.columns, o, options, _guesses, where) for o in ('text', 'label')}
     for o in ('pair', 'group', 'split'):
         if options[o] is not None: c[o] = _pick(df.columns, o, options, {}, where)
     second = _second.get(c['text'])
     if options['text'] is None and options['pair'] is None and second in df: c['pair'] = second
-    return c
+    several = [k for k in _guesses['label'] if k in df and k not in c.values()]
+    if several and options['label'] is None and (c['label'] != 'label' or 'labels' in several):
+        several = _some([c['label'], *several])
+        raise DataError(f'{where}: {several} could all be the label: name one with the option label')
+    return c, [h for o in ('text', 'label') for h in _others(df.columns, o, options, _guesses, c)]
+
+# %% ../nbs/00e_texts.ipynb #277dbc9d
+def _written(texts):
+    "'whole' or 'point' where each text is what its number is written as, and no two are one number; else ''"
+    if all(re.fullmatch(r'0|-?[1-9][0-9]{0,99}', t) for t in texts): return 'whole'
+    places = {len(t.partition('.')[2]) for t in texts}
+    def same(t):
+        return t in (repr(float(t)), f'{float(t):.0f}') or len(places) == 1 and t == f'{float(t):.{min(places)}f}'
+    return 'point' if all(map(same, texts)) and len(set(texts)) == len({float(t) for t in texts}) else ''
 
 def _cells(values, labels, kind):
-    "Labels of a file of text: as numbers where all of them are, and none is a name in `labels`"
-    if not all(isinstance(v, str) and re.fullmatch(r'\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*', v, re.I) for v in values): return values
-    if kind == 'score' or kind is None and labels is None and any('.' in v for v in values): return [float(v) for v in values]
-    if any(v in (labels or []) for v in values) or not all(re.fullmatch(r'\s*[+-]?\d+(\.0*)?\s*', v) for v in values): return values
-    return [int(float(v)) for v in values]
+    "Labels of a file of text, and what was decided: numbers where all are written so, and none is in `labels`"
+    texts = [v.strip() if isinstance(v, str) else None for v in values]
+    number = re.compile(r'[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?', re.I)
+    if not texts or not all(t and number.fullmatch(t) for t in texts): return values, ''
+    if kind == 'score': return [float(t) for t in texts], ''
+    if any(t in (labels or []) for t in texts): return values, ''
+    how = _written(texts)
+    if how == 'whole': return [int(t) for t in texts], ''
+    scores = [float(t) for t in texts]
+    whole = how and all(v.is_integer() and abs(v) < 2**53 for v in scores)
+    if whole and (labels or kind): return [int(v) for v in scores], ''
+    if kind is not None or labels is not None: return values, ''
+    if how: return scores, "have a point and were read as scores: pass kind='class' if they are names"
+    odd = next((t for t in texts if t not in (repr(float(t)), f'{float(t):.0f}')), texts[0])
+    return values, (f'stay names, since numbers are not written as {odd!r} beside the others: '
+                    "pass kind='score' if they are scores")
+
+# %% ../nbs/00e_texts.ipynb #f05731d6
+def _list(text):
+    "The list that a cell of text holds, in JSON or as Python writes it; None if it holds none"
+    try: found = json.loads(text)
+    except (ValueError, RecursionError):
+        try: found = ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError): return None
+        if repr(found) != text.strip(): return None # numpy's "['a' 'b']" would be ['ab']
+    return found if isinstance(found, list) and all(isinstance(o, (str, int)) for o in found) else None
+
+def _lists(values, label_sep, at):
+    "Several labels in a cell as lists, where all cells hold lists, or have `label_sep` between their labels"
+    if label_sep is not None:
+        bad = [at(i) for i, v in enumerate(values) if not isinstance(v, str)]
+        if not label_sep: raise DataError('label_sep is empty: name the sign between the labels')
+        if bad: raise DataError(f'with label_sep, a label is a text, not so in {_some(bad)}')
+        return [[o.strip() for o in v.split(label_sep) if o.strip()] for v in values]
+    looks = re.compile(r'\s*\[\s*([\'"\d-].*)?\]\s*', re.S)
+    if not values or not all(isinstance(v, str) and looks.fullmatch(v) for v in values): return values
+    found = [_list(v) for v in values]
+    bad = [f'{at(i)}: {values[i]}' for i, v in enumerate(found) if v is None]
+    if bad:
+        raise DataError(f'labels look like lists, but cannot be read in {_some(bad)}: '
+                        'write JSON lists, or pass label_sep')
+    return found
+
+def _joined_labels(data):
+    "A hint at labels that look like several in one cell"
+    names = set(data.labels) if data.kind == 'class' else ()
+    for sep in ';|,':
+        several = [n for n in data.labels if sep in n and {o.strip() for o in n.split(sep)} <= names]
+        if several: return [f'labels such as {several[0]!r} look like several in one cell: pass label_sep={sep!r}']
+    return []
+
+# %% ../nbs/00e_texts.ipynb #445f9b37
+def _read_labels(source, column, labels, kind, label_sep, path):
+    "Turn the labels of a source into what they are: numbers that a file holds as text, and lists"
+    source.frame = frame = source.frame.copy()
+    values, names, index = list(frame[column]), labels or source.names.get(column), frame.index
+    full = [i for i, v in enumerate(values) if not _is_blank(v)]
+    if label_sep is not None: full = [i for i, v in enumerate(values) if not _is_missing(v)] # a blank cell has no label
+    found, said = [values[i] for i in full], ''
+    if label_sep is not None or path and kind in (None, 'multilabel'):
+        found = _lists(found, label_sep, lambda i: _at(index.name, index[full[i]]))
+    if path: found, said = _cells(found, names, kind)
+    for i, v in zip(full, found): values[i] = v
+    frame[column] = pd.Series(values, index, dtype=object)
+    scores = said and isinstance(found[0], float) and all(v.is_integer() for v in found) # of which `_whole` speaks
+    if said and column != 'score' and not scores: source.hints.append(f'labels of column {column!r} {said}')
+
+def _unused(source, group, split):
+    "Hints at columns of a file that may be groups or splits, and were not named"
+    hints, groups = [], [o for o in _group_keys if o in source.frame]
+    if groups and group is None:
+        hints.append(f'column {groups[0]!r} may be a group that must not be split: name it with the option group')
+    if 'split' in source.frame and source.split is None and split is None:
+        hints.append("column 'split' was not used: pass split='split' to use it")
+    return hints
 
 # %% ../nbs/00e_texts.ipynb #65b275fb
 def read_texts(
@@ -507,7 +649,8 @@ def read_texts(
     labels: list[str]|None = None,  # names in the order of the targets; without it those of the file, or what is found, sorted
     kind: str|None = None,  # 'class', 'multilabel' or 'score'; told from the first label if None
     name: str|None = None,  # name to show
-) -> TextData:  # checked by `text_data`, with hints in notes
+    label_sep: str|None = None,  # what stands between several labels in one cell, such as ';'
+) -> TextData:  # checked by `text_data`; hints are in its notes, and given as `DataWarning`
     "Read texts with labels or scores; columns that are not named are looked for under their usual names."
     options, path = dict(text=text, pair=pair, label=label, group=group, split=split), isinstance(data, (str, Path))
     short = path and next((k for k, v in KNOWN.items() if str(data) in (k, v['folder'])), None)
@@ -519,21 +662,22 @@ def read_texts(
     source = _read_from(data, _table_file, _endings) if path else _source(data)
     where = source.name or (str(data) if path else 'rows')
     if not len(source.frame): raise DataError('there are no rows')
-    c = _text_columns(source.frame, options, where)
+    c, hints = _text_columns(source.frame, options, where)
     if not path: c = {o: o for o in ('group', 'split') if o in source.frame} | c
     if labels is None and label is None and c['label'] not in source.names: source.names |= {c['label']: n for n in [_known_labels.get(short)] if n}
-    frame = source.frame = source.frame.copy()
-    if path: frame[c['label']] = pd.Series(_cells(list(frame[c['label']]), labels or source.names.get(c['label']), kind), frame.index, dtype=object)
-    groups = [o for o in _group_keys if o in frame]
-    if path and groups and group is None: source.hints.append(f'column {groups[0]!r} may be a group that must not be split: name it with the option group')
-    if path and 'split' in frame and source.split is None and split is None: source.hints.append("column 'split' was not used: pass split='split' to use it")
-    return _build(source, c, labels, kind, name or short or (where if path else ''))
+    source.hints += hints * (not short)
+    _read_labels(source, c['label'], labels, kind, label_sep, path)
+    if path: source.hints += _unused(source, group, split)
+    found = _build(source, c, labels, kind, name or short or (where if path else ''), blanks=True)
+    if label_sep is None and (more := _joined_labels(found)): found.notes['hints'] = found.notes.get('hints', []) + more
+    return _tell(found)
 
 # %% ../nbs/00e_texts.ipynb #07ce18ec
 def split_words(
     text: str,  # any text
 ) -> list[tuple[int, int]]:  # `(start, end)` of each word, in characters
     "Where the words and marks of a text are."
+    if not isinstance(text, str): raise TypeError(f'text is {type(text).__name__}: pass one text at a time')
     found = [m.span() for m in re.finditer(r'\w+|[^\w\s]', text)]
     if text.isascii(): return found
     marks, out = {a for a, _ in found if unicodedata.category(text[a])[0] == 'M'}, []
@@ -659,7 +803,7 @@ def read_tags(
     c |= {o: _pick(frame.columns, o, options, {}, where) for o in ('group', 'split') if options[o] is not None}
     c |= {o: o for o in ('group', 'split') if not path and o not in c and o in frame}
     if group is None and 'document' in frame and 'lines' in frame and frame.document.nunique() > 1: c['group'] = 'document'
-    return _tag_data(frame, c, source, labels, name or (where if path else ''))
+    return _tell(_tag_data(frame, c, source, labels, name or (where if path else '')))
 
 # %% ../nbs/00e_texts.ipynb #1444eced
 _tag_names = ['O', 'B-EXC', 'B-PARAM', 'B-TYPE']
@@ -754,12 +898,13 @@ def _aligned(encoder, texts, words, max_tokens, keep):
 # %% ../nbs/00e_texts.ipynb #85867413
 def word_pieces(
     encoder: Encoder,  # any family
-    texts: list[str],  # any number of texts
+    texts: list[str],  # any number of texts, in any sequence
     words: list[list[tuple[int, int]]],  # `(start, end)` of each word of each text, in order, such as `split_words` gives
     max_tokens: int = 128,  # longest list of ids, special tokens counted
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
 ) -> tuple[list[list[int]], list[list[int]]]:  # ids of each text; for each word where in them its first piece is, -1 if it is cut off or has none
     "Token ids of texts, and the place of each word's first piece."
+    texts, words = as_texts(texts), [list(w) for w in words]
     _check_words(texts, words)
     return _aligned(encoder, texts, words, max_tokens, keep)[:2]
 

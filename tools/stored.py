@@ -4,7 +4,7 @@ Outputs are compared as a reader sees them: tables and pictures by their text, w
 whole numbers must be the same. Numbers with a point may differ by `NEAR`, since processors round differently, and training on rounded
 numbers ends a little elsewhere. A cell marked `#| varies` is not compared.
 """
-import hashlib, html, math, os, re
+import hashlib, html, math, os, re, sys
 from itertools import chain, zip_longest
 from pathlib import Path
 
@@ -85,9 +85,10 @@ def code_hash(nb) -> str:
 
 
 def stamp(nb) -> dict:
-    "When, where, with what and on which code this process ran a notebook."
+    "When, where, with what and on which code this process ran a notebook, and of which kept runs its tables are."
     from rank_bert.experiments import machine_card
+    sweeps = getattr(sys.modules.get("rank_bert.sweeps"), "sweeps_used", list)()
     card = machine_card().machine
     machine = f"{card.cpu}, {card.threads} threads, bf16 {card.bf16}, GPU {card.gpu}, {card.precision}"
     return dict(card[["date", "python", "torch", "transformers", "rank_bert"]], machine=machine,
-                full=os.environ.get("RANK_BERT_BENCHMARK") == "full", code=code_hash(nb))
+                full=os.environ.get("RANK_BERT_BENCHMARK") == "full", code=code_hash(nb), **{"sweeps": sweeps} if sweeps else {})

@@ -72,11 +72,19 @@ def store(notebook: Path) -> None:
     nbdev_clean.__wrapped__(str(notebook))
 
 
+def quiet() -> None:
+    "Hints about data are in its notes; as warnings they would store places of this machine. Lessons record those that they are about."
+    import warnings
+    from rank_bert.data import DataWarning
+    warnings.simplefilter("ignore", DataWarning)
+
+
 def run_here(notebook: Path, force: list[str], save: bool, fresh: bool) -> str:
     "Run `notebook` in this process; say what happened, ending with the number of cells, or raise SystemExit."
     from fastcore.nbio import read_nb
     from nbdev.config import get_config
     from nbdev.test import test_nb
+    quiet()
     skip, fresh = get_config(ROOT).tst_flags.split(), fresh and not stored.stamped(notebook)
     cells = cells_to_run(notebook, skip, force)
     if not cells: raise SystemExit(NO_CELL)
