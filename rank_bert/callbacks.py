@@ -121,10 +121,6 @@ class KeepBest(TrackerCallback):
         if self.comp(self.untrained, self.best): self.best, self.state = self.untrained, self._moving()
         self.kept = self.untrained
 
-    def before_train(self):
-        "What is trained only from this epoch on is still as it was in the best one."
-        if self.state is not None: self.state = self._moving() | self.state
-
     def after_epoch(self):
         "Keep the weights of a new best epoch; stop when there was none for too long."
         healthy = math.isfinite(self._value(self.recorder.values[-1]))
@@ -141,6 +137,11 @@ class KeepBest(TrackerCallback):
         if not self.finite and self.seen and self.run: self._refuse()
 
 # %% ../nbs/02b_callbacks.ipynb #67876390
+@patch
+def before_train(self: KeepBest):
+    "What is trained only from this epoch on is still as it was in the best one."
+    if self.state is not None: self.state = self._moving() | self.state
+
 @patch
 def restore(self: KeepBest) -> None:
     "Put the best weights so far back: after an interrupted fit, too. What has not changed is not written to."
