@@ -102,9 +102,10 @@ class KeepBest(TrackerCallback):
     def __init__(self,
         monitor: str = 'valid_loss',  # name of the recorded value; lower is better for losses, higher for metrics
         patience: int|None = None,  # epochs without improvement before stopping; never by default
+        later: bool = False,  # of a share such as accuracy: keep the last epoch within a standard error of the best
     ):
         super().__init__(monitor=monitor)
-        self.patience, self.state = patience, None
+        self.patience, self.later, self.state = patience, later, None
 
     def before_fit(self):
         "Forget the best epoch of an earlier fit; raise `ValueError` when nothing of that name is recorded."
@@ -118,25 +119,29 @@ class KeepBest(TrackerCallback):
         if self.seen or self.untrained is not None: return
         self.untrained = self._measured()
         if self.comp(self.untrained, self.best): self.best, self.state = self.untrained, self._moving()
-
-    def before_train(self):
-        "What is trained only from this epoch on is still as it was in the best one."
-        if self.state is not None: self.state = self._moving() | self.state
+        self.kept = self.untrained
 
     def after_epoch(self):
         "Keep the weights of a new best epoch; stop when there was none for too long."
         healthy = math.isfinite(self._value(self.recorder.values[-1]))
         self.seen, self.finite, self.new_best = self.seen + 1, self.finite or healthy, False
         if healthy: super().after_epoch()
+        if self.later and healthy: self._level(self._value(self.recorder.values[-1]))
         if self.new_best: self.best_epoch, self.state = self.epoch, self._moving()
         elif self.patience is not None and self.epoch - self.best_epoch >= self.patience: raise CancelFitException
 
     def after_fit(self):
         "Put the best weights back; raise `ValueError` when the value was not a number in any epoch."
         self.restore()
+        if self.later and self.state is not None: self.best = self.kept
         if not self.finite and self.seen and self.run: self._refuse()
 
 # %% ../nbs/02b_callbacks.ipynb #67876390
+@patch
+def before_train(self: KeepBest):
+    "What is trained only from this epoch on is still as it was in the best one."
+    if self.state is not None: self.state = self._moving() | self.state
+
 @patch
 def restore(self: KeepBest) -> None:
     "Put the best weights so far back: after an interrupted fit, too. What has not changed is not written to."
@@ -158,6 +163,13 @@ def _moving(self: KeepBest) -> dict[str, torch.Tensor]:
 def _refuse(self: KeepBest) -> None:
     raise ValueError(f"{self.monitor} was not a finite number in any epoch: the training has diverged, or there is "
                      "nothing to measure. Try a smaller learning rate")
+
+@patch
+def _level(self: KeepBest, value: float) -> None:
+    "A value within a standard error of the best counts as new best, on as many rows as there are to judge by."
+    error = max(0., self.best*(1 - self.best)/max(1, len(self.dls.valid.dataset)))**.5
+    self.new_best = value >= self.best - error
+    if self.new_best: self.kept = value
 
 # %% ../nbs/02b_callbacks.ipynb #33fbe0af
 @patch

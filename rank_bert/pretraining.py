@@ -585,7 +585,6 @@ _VECTOR_LOSSES = dict(cosine=lambda x, y: 1 - mean_cosine(x, y), mse=lambda x, y
 
 def _check_vectors(vectors, student: Encoder, texts: Sequence[str], loss: str, freeze: str|int, project: bool) -> None:
     if loss not in _VECTOR_LOSSES: raise ValueError(f"unknown loss {loss!r}; the losses are {', '.join(_VECTOR_LOSSES)}")
-    if isinstance(texts, str): raise TypeError("texts is one str: pass a list of texts")
     if frozen_groups(student, freeze) > len(student.layers) and not project:
         raise ValueError(f"freeze is {freeze!r}, which is all of {student.name!r}: a student that is frozen learns nothing. Use 'none' or fewer layers, or project=True to learn a map")
     if len(vectors) != len(texts): raise ValueError(f"{len(texts)} texts and {len(vectors)} vectors: each text needs its own")
@@ -605,15 +604,15 @@ def distil_embeddings_learner(
     **kwargs,  # arguments of `task_learner`: `bs`, `mixed`, `store`, `device`, ... and of fastai's `Learner`
 ) -> Learner:  # its `model.encoder` is what is trained
     "A fastai `Learner` for a student that gives each text the vector of its teacher."
+    texts = as_texts(texts)
     _check_vectors(vectors, student, texts, loss, freeze, project)
-    texts, vectors = list(texts), torch.from_numpy(vectors) if isinstance(vectors, np.ndarray) else vectors
+    vectors = torch.from_numpy(vectors) if isinstance(vectors, np.ndarray) else vectors
     split = {i: name for name, rows in _held_out(texts, valid_share).items() for i in rows}
     data = TextData(pd.DataFrame(dict(text=texts, target=range(len(texts)), split=[split[i] for i in range(len(texts))])), 'score', [], 'vectors of a teacher')
     set_seed(seed)
     own = dict(loss_func=_VECTOR_LOSSES[loss], metrics=AvgMetric(mean_cosine), lr=3e-4)
     learn = task_learner(data, student, freeze, nn.Linear(student.dim, vectors.shape[1]) if project else nn.Identity(), pooling, max_tokens, seed=seed, **own | kwargs)
     parts = [VectorBatches(b.data, vectors, student, pooling=pooling, max_tokens=max_tokens, keep=b.keep, dtype=b.dtype, store=b.store, label=b.label) for b in (dl.dataset for dl in learn.dls)]
-    for part in parts: part.rows  # a text that is none is told now
     bs, device = learn.dls.bs, learn.dls.device
     learn.dls = DataLoaders(task_dl(parts[0], bs, seed, device), task_dl(parts[1], 2*bs, device=device), device=device)
     return learn

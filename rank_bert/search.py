@@ -8,7 +8,6 @@ Docs: https://rank-bert.github.io/rank_bert/search.html.md"""
 __all__ = ['MODES', 'LOOK', 'STEPS', 'WEIGHED', 'Ranker', 'fit_ranking', 'train_ranker', 'load_ranker']
 
 # %% ../nbs/03a_search.ipynb #98639bcc
-import hashlib
 import json
 import time
 from collections.abc import Callable
@@ -29,9 +28,9 @@ from scipy import sparse
 # %% ../nbs/03a_search.ipynb #8a383e5b
 from .core import as_texts, check_fields, new_folder, jsonable, read_folder, read_steadily, read_tensors
 from .core import recover_folder, seal_folder, to_json, write_tensors
-from .models import Encoder, ModelNotFoundError, fingerprint, get_encoder, save_encoder, weights_hash
+from .models import Encoder, ModelNotFoundError, get_encoder, save_encoder, weights_hash
 from .data import DataError, DataWarning, RankingData, hash_fold, passages
-from .features import FeatureStore, encode, encoder_hash, progress_bar, _state
+from .features import FeatureStore, encode, encoder_hash, progress_bar, _known_hash, _shape
 from .heads import get_head
 from .lexical import BM25, load_bm25
 from .metrics import METRICS, evaluate
@@ -40,16 +39,13 @@ from .learners import Fusion, RankingFeatures, RankingModel, check_trainable, ra
 from .learners import mrr, _fit_fusion, _stand_ins
 
 # %% ../nbs/03a_search.ipynb #eeef02de
-def _fingerprint(encoder: Encoder) -> str:
-    "What changes when the vectors of an encoder do: weights, tokenizer, and what modules are set to."
-    names = 'eps', 'scaling', 'disable_adapters', 'active_adapters'  # of norms and of adapters
-    set_to = [str([getattr(m, name, None) for name in names]) for m in encoder.model.modules()]
-    whole = fingerprint(encoder.model), encoder._pieces.to_str(), *set_to
-    return hashlib.sha256('\n'.join(whole).encode('utf-8', 'surrogatepass')).hexdigest()
+def _fingerprint(encoder: Encoder) -> tuple[str, str]:
+    "What changes when the vectors of an encoder do: weights and tokenizer, and what its modules are set to."
+    return _known_hash(encoder), _shape(encoder)
 
-def _glance(encoder: Encoder) -> tuple:
-    "What mostly changes when an encoder does, at little cost."
-    return _state(encoder.model.parameters())
+def _glance(encoder: Encoder) -> list[tuple]:
+    "What mostly changes when an encoder does, at little cost: address, version and first entry of each weight."
+    return [(p.data_ptr(), p._version, p.detach().flatten()[0].item()) for p in encoder.model.parameters()]
 
 # %% ../nbs/03a_search.ipynb #a87daff3
 MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score, the best first
