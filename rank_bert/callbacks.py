@@ -117,31 +117,27 @@ class KeepBest(TrackerCallback):
     def before_epoch(self):
         "Measure the validation split before the first epoch; neither table of epochs nor random numbers notice."
         if self.seen or self.untrained is not None: return
-        self.untrained = self._measured()
+        self.kept = self.untrained = self._measured()
         if self.comp(self.untrained, self.best): self.best, self.state = self.untrained, self._moving()
-        self.kept = self.untrained
+
+    def before_train(self):
+        "What is trained only from this epoch on is still as it was in the best one."
+        if self.state is not None: self.state = self._moving() | self.state
 
     def after_epoch(self):
         "Keep the weights of a new best epoch; stop when there was none for too long."
         healthy = math.isfinite(self._value(self.recorder.values[-1]))
         self.seen, self.finite, self.new_best = self.seen + 1, self.finite or healthy, False
-        if healthy: super().after_epoch()
-        if self.later and healthy: self._level(self._value(self.recorder.values[-1]))
+        if healthy: self._judge(self._value(self.recorder.values[-1]))
         if self.new_best: self.best_epoch, self.state = self.epoch, self._moving()
         elif self.patience is not None and self.epoch - self.best_epoch >= self.patience: raise CancelFitException
 
     def after_fit(self):
         "Put the best weights back; raise `ValueError` when the value was not a number in any epoch."
         self.restore()
-        if self.later and self.state is not None: self.best = self.kept
         if not self.finite and self.seen and self.run: self._refuse()
 
 # %% ../nbs/02b_callbacks.ipynb #67876390
-@patch
-def before_train(self: KeepBest):
-    "What is trained only from this epoch on is still as it was in the best one."
-    if self.state is not None: self.state = self._moving() | self.state
-
 @patch
 def restore(self: KeepBest) -> None:
     "Put the best weights so far back: after an interrupted fit, too. What has not changed is not written to."
@@ -150,6 +146,7 @@ def restore(self: KeepBest) -> None:
     with torch.no_grad():
         for name, value in self.state.items():
             if not torch.equal(now[name], value): now[name].copy_(value)
+    if self.later: self.best = self.kept
 
 @patch
 def _moving(self: KeepBest) -> dict[str, torch.Tensor]:
@@ -165,8 +162,10 @@ def _refuse(self: KeepBest) -> None:
                      "nothing to measure. Try a smaller learning rate")
 
 @patch
-def _level(self: KeepBest, value: float) -> None:
-    "A value within a standard error of the best counts as new best, on as many rows as there are to judge by."
+def _judge(self: KeepBest, value: float) -> None:
+    "Whether this epoch is the new best; with `later` one within a standard error of it is."
+    TrackerCallback.after_epoch(self)
+    if not self.later: return
     error = max(0., self.best*(1 - self.best)/max(1, len(self.dls.valid.dataset)))**.5
     self.new_best = value >= self.best - error
     if self.new_best: self.kept = value
