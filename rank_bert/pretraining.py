@@ -512,9 +512,6 @@ class Distillation(nn.Module):
 # %% ../nbs/03g_pretraining.ipynb #68fc16fa
 def _check_distillation(teacher, student: Encoder, weights, temperature: float, max_tokens: int) -> None:
     if not isinstance(teacher, MaskedLM): raise TypeError(f"teacher is {type(teacher).__name__}, not MaskedLM: guesses need a language model head that was trained, as in `model` of a pretrain_learner")
-    if getattr(teacher.transform, 'random', None) == fingerprint(teacher.transform):
-        raise ValueError(f"the head of the teacher {teacher.encoder.name!r} is random, so its guesses mean nothing: train it with pretrain_learner, "
-                         "or take a checkpoint that has a head for masked tokens")
     if len(weights) != 3 or not all(0 <= w < float('inf') for w in weights) or not any(weights):
         raise ValueError(f"weights are {tuple(weights)}: three numbers, none negative and not all 0, for soft targets, hidden words and states")
     if not 0 < temperature < float('inf'): raise ValueError(f"temperature is {temperature}; it is above 0, and above 1 it softens")
@@ -524,6 +521,9 @@ def _check_distillation(teacher, student: Encoder, weights, temperature: float, 
     if len(student.layers) > len(own.layers): raise ValueError(f"{student.name!r} has {len(student.layers)} layers and its teacher {len(own.layers)}: a student is not deeper than its teacher")
     if set(student.parameters()) & set(teacher.parameters()): raise ValueError(f"{names} share weights, so the teacher would be trained as well: take a copy, as `student` of rank_bert.light makes one")
     if max_tokens > own.max_tokens: raise ValueError(f"max_tokens is {max_tokens}; the teacher {own.name!r} takes up to {own.max_tokens}")
+    if getattr(teacher.transform, 'random', None) == fingerprint(teacher.transform):
+        raise ValueError(f"the head of the teacher {teacher.encoder.name!r} is random, so its guesses mean nothing: train it with pretrain_learner, "
+                         "or take a checkpoint that has a head for masked tokens")
 
 # %% ../nbs/03g_pretraining.ipynb #cde027a8
 def distil_learner(
