@@ -91,14 +91,19 @@ def _columns(texts, pairs: bool) -> tuple[list[str], list[str]|None]:
 
 # %% ../nbs/03c_classifiers.ipynb #837065a6
 @patch
+def _paired(self: Classifier) -> bool:
+    "Whether texts come in pairs; raises `ValueError` for a tagger."
+    if self.kind != 'tags': return self.settings['pairs']
+    raise ValueError("this folder holds a tagger of words: open it with load_tagger of rank_bert.tagging")
+
+@patch
 def outputs(self: Classifier,
     texts: list,  # texts, or tuples of two for a classifier of pairs
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
 ) -> torch.Tensor:  # probabilities `(texts, labels)`, or scores `(texts,)`
     "Probability of each label for each text, or the score; raises `ValueError` for an empty text, for NaN, and for a tagger."
-    if self.kind == 'tags': raise ValueError("this folder holds a tagger of words: open it with load_tagger of rank_bert.tagging")
-    first, second = _columns(texts, self.settings['pairs'])
+    first, second = _columns(texts, self._paired())
     device, s = self.encoder.device, self.settings
     how = {k: s[k] for k in ('pooling', 'max_tokens', 'keep')}
     how |= dict(pairs=second, dtype=best_dtype(device) if s['mixed'] else torch.float32, device=device, progress=progress)
@@ -137,7 +142,7 @@ def _threshold(self: Classifier, threshold: float|None) -> float:
 @patch
 def _table(self: Classifier, texts, all_labels: bool, store: FeatureStore|None, threshold: float) -> pd.DataFrame:
     "A row for each text: the text or pair, label and probability, lists of them, or score."
-    texts = _listed(texts, self.settings['pairs'])
+    texts = _listed(texts, self._paired())
     out, (first, second) = self.outputs(texts, store), _columns(texts, self.settings['pairs'])
     frame = pd.DataFrame(dict(text=first) | (dict(pair=second) if second is not None else {}))
     if self.kind == 'score': return frame.assign(score=out.tolist())
@@ -285,6 +290,7 @@ def evaluate_classifier(
 # %% ../nbs/03c_classifiers.ipynb #b2d7c37d
 _FIELDS = dict(kind=tuple(KINDS), labels='texts', head='object', about='object',
                settings=dict(max_tokens='count', pooling='text?', keep=('start', 'end', None), mixed='flag?', pairs='flag?'))
+_WANTED = dict(pooling='text', keep=('start', 'end'), mixed='flag', pairs='flag')  # of settings, where whole texts get labels
 
 @patch
 def save(self: Classifier,
@@ -318,6 +324,7 @@ def _load_classifier(folder: Path, encoder: Encoder|None) -> Classifier:
     _check_settings(encoder, about['settings'], path, remedy)
     def make(): return KINDS[about['kind']].head(encoder.dim, len(about['labels']), **about['head'])
     head = _read_head(make, folder/'head.safetensors', remedy)
+    if about['kind'] != 'tags': check_fields(about['settings'], _WANTED, f'{path}, settings,', remedy)
     return Classifier(encoder, head.eval(), about['labels'], about['kind'], about['settings'], about['head'], about['about'])
 
 # %% ../nbs/03c_classifiers.ipynb #51dd1658

@@ -151,6 +151,12 @@ def _is_dead(path: Path, host: str|None, pid: str|None) -> bool:
     return int(pid) == os.getpid()
 
 def _remove(path: Path) -> None:
+    try: _remove_once(path)
+    except KeyboardInterrupt:  # what is removed is removed whole
+        _remove_once(path)
+        raise
+
+def _remove_once(path: Path) -> None:
     if path.is_dir() and not path.is_symlink(): shutil.rmtree(path, ignore_errors=True)
     else:
         with suppress(OSError): path.unlink()

@@ -185,10 +185,10 @@ def _kind(values, labels, kind, at):
     if bad: raise DataError(f'rows: for kind {kind!r} a label is {_needs[kind]}, not so in {_some(bad)}; give all rows labels of one kind')
     return kind
 
-def _label(v):
+def _label(v, where=''):
     "A label as str, int or bool"
     if isinstance(v, str) and _surrogates.search(v):
-        raise DataError(f'label {v!r} holds half a surrogate pair, which no file can hold: mend it')
+        raise DataError(f'label {v!r}{where} holds half a surrogate pair, which no file can hold: mend it')
     v = v.item() if isinstance(v, np.generic) else v
     return v.strip() if isinstance(v, str) else int(v) if isinstance(v, float) else v
 
@@ -217,7 +217,7 @@ def _targets(values, labels, kind, at):
     "Kind, names and target of each label; `at(i)` says where row `i` came from"
     kind = _kind(values, labels, kind, at)
     if kind == 'score': return kind, [], [float(v) for v in values]
-    lists = [[_label(o) for o in v] if kind == 'multilabel' else [_label(v)] for v in values]
+    lists = [[_label(o, f' in {at(i)}') for o in (v if kind == 'multilabel' else [v])] for i, v in enumerate(values)]
     if kind == 'multilabel': _one_hot(lists, labels, at)
     if labels is None:
         found = {o for v in lists for o in v}
