@@ -210,7 +210,7 @@ def train_classifier(
     data: TextData,  # with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name
     freeze: str|int = 'backbone',  # 'backbone', 'none', or a number of layers as in `layers[:freeze]`
-    epochs: int|None = None,  # by default as many as a training of some hundred optimizer steps takes
+    epochs: int|None = None,  # by default as many as 600 optimizer steps take for a head, 300 for layers
     lr: float|None = None,  # highest learning rate; by what is frozen by default
     patience: int|None = None,  # epochs without improvement before stopping; half of `epochs` by default
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook

@@ -329,23 +329,22 @@ def classify(
     labels: Labels = None, kind: Kind = None,
 ):
     "Train a classifier on your texts and labels, and measure it on held-out ones."
-    from rank_bert.classifiers import classifier_learner, evaluate_classifier
+    from rank_bert.classifiers import evaluate_classifier, train_classifier
     from rank_bert.core import check_folder
-    from rank_bert.tasks import fit_task
     from rank_bert.texts import read_texts
     out = check_folder(out, 'classifier.json')
     found = _found(read_texts, data, text=text, pair=pair, label=label, group=group, split=split, labels=labels or None,
                    kind=kind)
     _say(repr(found))
     _hints(found)
-    learn = classifier_learner(found, backbone, _depth(freeze), pooling=pooling, max_tokens=max_tokens, keep=keep,
-                               bs=bs, seed=seed, store=_store())
-    fit = fit_task(learn, epochs, lr)
-    _say(_which(fit['best_epoch'], fit['epochs'], f"loss {fit['best']:.3f}"))
-    learn.classifier().save(out)
+    model = train_classifier(found, backbone, _depth(freeze), epochs, lr, pooling=pooling, max_tokens=max_tokens,
+                             keep=keep, bs=bs, seed=seed, store=_store())
+    fit = model.about
+    _say(_which(fit['best_epoch'], fit['epochs'], f"{fit['monitor'].replace('_', ' ')} {fit['best']:.3f}"))
+    model.save(out)
     _say(f'saved to {out}')
     if len(found.part('test')):
-        _show(evaluate_classifier(learn, found, store=_store()).to_string(float_format='{:.3f}'.format))
+        _show(evaluate_classifier(model, found, store=_store()).to_string(float_format='{:.3f}'.format))
 
 # %% ../nbs/04b_cli.ipynb #58a8a61e
 def _asked(texts: list[str]|None, pairs: list[str]|None, file: Path|None, paired: bool) -> list:

@@ -5,7 +5,7 @@ made from one process that has imported everything, on a ranker, a classifier an
 what came is not what must hold, when it takes longer than its limit, or when it crashes. `--python PATH` tries another Python.
 The last line is `N passed, N failed`.
 """
-import argparse, contextlib, filecmp, gzip, hashlib, json, os, random, re, resource, shutil, signal, subprocess, sys, tempfile, time, traceback
+import argparse, contextlib, gzip, hashlib, json, os, random, re, resource, shutil, signal, subprocess, sys, tempfile, time, traceback
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -807,12 +807,13 @@ def mixed_up():
 @case("folders", "parts of another ranker, with fewer documents or another head, hashes refreshed", "a sentence; never a wrong row")
 def other_parts():
     works(command(*[a if a != "shop" else "less" for a in TRAIN], "--out", "small", before=smaller))
-    for name in ("index.safetensors", "documents.jsonl", "bm25.safetensors", "bm25.json"):
-        if filecmp.cmp(f"small/{name}", f"ranker/{name}", shallow=False): continue  # the same words
+    for name in ("index.safetensors", "documents.jsonl", "bm25.safetensors"):  # as many words as before cannot be told: hashes are no signature
         put("ranker", "mixed")
         shutil.copy(f"small/{name}", f"mixed/{name}")
         seal("mixed")
-        refuses(ask("mixed"), "mixed")
+        done = ask("mixed")
+        must(done.code, f"{name} of the other was taken")
+        refuses(done, "mixed")
         shutil.rmtree("mixed")
 
 def smaller() -> None:
@@ -1301,7 +1302,7 @@ def megabyte():
     must(len(json.loads(found.out)) == 5, found.out[:200])
     works(command("predict", "kinds", "where is the answer " * 50_000, limit=60))
 
-@case("queries", "emoji, Chinese, Arabic, only stop words, only punctuation, half a surrogate pair", "an answer, or in BM25 none; never nan")
+@case("queries", "emoji, Chinese, Arabic, only stop words, only punctuation, half a surrogate pair", "an answer, or in BM25 none; never nan", quick=False, limit=400)
 def scripts():
     for text in ("🙂🙂", "你好，世界", "مرحبا بالعالم", "the of and", "?!", "\ud800 half", "C++", "R", "5G"):
         for mode in ("hybrid", "dense", "cosine", "bm25"):
@@ -1467,15 +1468,17 @@ def training_mode_threads():
     with ThreadPoolExecutor(8) as pool: worst = max(pool.map(call, range(len(texts))))
     must(worst < 1e-5 and encoder.training, f"difference {worst}, training {encoder.training}")
 
-@case("environment", "--seed 2**70, -1 and x; --lr 1e30, nan, inf, 0; --epochs 0; --bs 0", "a sentence, exit code 2, or 1 where the training diverges")
+@case("environment", "--seed 2**70, -1 and x; --lr 1e30, nan, inf, 0; --epochs 0; --bs 0", "a sentence, exit code 2; where the training diverges 1, or the untrained head")
 def numbers():
     for option, value in (("--seed", 2**70), ("--seed", -1), ("--seed", "x"), ("--lr", "nan"), ("--lr", "inf"), ("--lr", "0"), ("--epochs", 0), ("--bs", 0), ("--max-tokens", 1)):
         refuses(command(*TRAIN, "--out", "out", option, value), option, code=2)
         refuses(command(*CLASSIFY, "--out", "out", option, value), option, code=2)
     for args in (TRAIN, CLASSIFY):
         done = command(*args, "--lr", "1e30", "--out", "out")
-        refuses(done, "rate")
-        must(not Path("out").exists(), "out is there")
+        if done.code: refuses(done, "rate")
+        else: must("better than the start" in done.said, done.said[-500:])  # what diverged is not kept: the untrained head is
+        must(done.code == 0 or not Path("out").exists(), "out is there")
+        shutil.rmtree("out", ignore_errors=True)
 
 @case("environment", "values that are none: --head big, --pooling x, --documents x, --freeze all, --kind x, --keep x, --part x", "a sentence that lists what there is, before the work")
 def words():
