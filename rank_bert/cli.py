@@ -6,8 +6,9 @@ Docs: https://rank-bert.github.io/rank_bert/cli.html.md"""
 
 # %% auto #0
 __all__ = ['app', 'Data', 'DocId', 'DocText', 'Title', 'QueryId', 'QueryText', 'QueryType', 'Group', 'Split', 'Folder', 'Out',
-           'Json', 'Mode', 'Backbone', 'Seed', 'Rate', 'Text', 'Pair', 'Label', 'RowGroup', 'Labels', 'Kind', 'SAMPLES',
-           'demo', 'train', 'evaluate', 'search', 'classify', 'predict', 'encode', 'experiment', 'main']
+           'Json', 'Mode', 'Backbone', 'Seed', 'Rate', 'Text', 'Pair', 'Label', 'RowGroup', 'Labels', 'LabelSep',
+           'Kind', 'SAMPLES', 'demo', 'train', 'evaluate', 'search', 'classify', 'predict', 'encode', 'experiment',
+           'main']
 
 # %% ../nbs/04b_cli.ipynb #f9b21398
 import math
@@ -86,6 +87,7 @@ RowGroup = Annotated[str|None, _option(
     'Column by which to split: rows of one user, document or dialogue stay together.', 'Columns')]
 Labels = Annotated[list[str]|None, _option(
     'A name, in the order of the numbers of the file; as often as there are labels.')]
+LabelSep = Annotated[str|None, _option('What stands between the labels of a row that has several, such as ; or ,.')]
 Kind = Annotated[str|None, _option('class, multilabel or score; told from the first label by default.')]
 
 # %% ../nbs/04b_cli.ipynb #9e9764de
@@ -288,7 +290,8 @@ def evaluate(
     ranker = load_ranker(folder)
     columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
                    query_type=query_type, group=group, split=split)
-    if not any(columns.values()): columns = ranker.about.get('columns') or columns  # as trained: the split is the same
+    known = ranker.about.get('columns') or {}  # as trained, so that the split is the same
+    columns = {k: v or (known.get(k) if isinstance(known.get(k), str) else None) for k, v in columns.items()}
     found = _read(data, columns)
     _table(ranker, found, part, as_json)
 
@@ -326,7 +329,7 @@ def classify(
     bs: Annotated[int, typer.Option(min=1, help='Texts a batch.')] = 32,
     seed: Seed = 0,
     text: Text = None, pair: Pair = None, label: Label = None, group: RowGroup = None, split: Split = None,
-    labels: Labels = None, kind: Kind = None,
+    labels: Labels = None, label_sep: LabelSep = None, kind: Kind = None,
 ):
     "Train a classifier on your texts and labels, and measure it on held-out ones."
     from rank_bert.classifiers import evaluate_classifier, train_classifier
@@ -334,7 +337,7 @@ def classify(
     from rank_bert.texts import read_texts
     out = check_folder(out, 'classifier.json')
     found = _found(read_texts, data, text=text, pair=pair, label=label, group=group, split=split, labels=labels or None,
-                   kind=kind)
+                   label_sep=label_sep, kind=kind)
     _say(repr(found))
     _hints(found)
     model = train_classifier(found, backbone, _depth(freeze), epochs, lr, pooling=pooling, max_tokens=max_tokens,

@@ -1009,7 +1009,7 @@ def passages(
     stride: int | None = None # words from window to window; half of size if None
 ) -> tuple[list[str], np.ndarray]: # passages, and the document row of each (int64)
     "The documents as texts short enough to encode, and which document each belongs to."
-    if how not in _hows: raise ValueError(f'unknown how {how!r}; choose one of {_some(_hows)}')
+    if how not in _hows: raise ValueError(f'documents cannot be cut by {how!r} (argument documents or how); choose one of {_some(_hows)}')
     if isinstance(data_or_texts, RankingData): titles, texts = (list(data_or_texts.documents[c]) for c in ('title', 'text'))
     else: titles = [''] * len(texts := as_texts(data_or_texts, 'data_or_texts'))
     size = size if size is not None else 110 if how == 'select' else 140

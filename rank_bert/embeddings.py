@@ -31,7 +31,8 @@ from torch import nn
 from torch.nn import functional as F
 
 # %% ../nbs/03f_embeddings.ipynb #c5a9c2a5
-from .core import check_fields, new_folder, jsonable, read_folder, read_steadily, recover_folder, seal_folder, write_tensors
+from .core import as_texts, check_fields, jsonable, new_folder, read_folder, read_steadily, recover_folder
+from .core import seal_folder, write_tensors
 from .models import Encoder, get_encoder
 from .data import DataError, RankingData, _is_missing
 from .features import FeatureStore, encode
@@ -115,10 +116,7 @@ def _rows(self: SentenceEncoder, texts, columns) -> list[str]:
         if columns is None: raise ValueError("texts is a table: name the columns that make up a text, e.g. columns=['title', 'body']")
         return join_columns(texts, columns)
     if columns is not None: raise ValueError("columns are for a table, and texts is none: pass a DataFrame, or leave columns out")
-    rows = [texts] if isinstance(texts, str) else list(texts)
-    for i, t in enumerate(rows):
-        if not isinstance(t, str): raise TypeError(f"text {i} is {type(t).__name__}, not str")
-    return rows
+    return as_texts([texts] if isinstance(texts, str) else texts)
 
 # %% ../nbs/03f_embeddings.ipynb #86198f10
 @patch

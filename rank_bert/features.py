@@ -154,7 +154,9 @@ def _shape(encoder: Encoder, layer: int|None = None) -> str:
     below = {m for l in layers[:layer] for m in l.modules()}
     above = {m for l in layers for m in l.modules()} - below
     config = {k: v for k, v in config.to_dict().items() if k not in _COSMETIC} | dict(attention=config._attn_implementation)
-    return hashlib.sha256(json.dumps([config, _settings_of(encoder.model, above)], sort_keys=True, default=_plain).encode()).hexdigest()
+    special = [getattr(encoder.tokenizer, f'{n}_token_id') for n in ('cls', 'sep', 'pad', 'mask', 'unk')]
+    about = [config, special, _settings_of(encoder.model, above)]
+    return hashlib.sha256(json.dumps(about, sort_keys=True, default=_plain).encode()).hexdigest()
 
 # %% ../nbs/00b_features.ipynb #b2d17e68
 _plans = WeakKeyDictionary()

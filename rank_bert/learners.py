@@ -268,19 +268,22 @@ def _weigh(scored: _Scored, standard: bool) -> tuple[float, float]:
     bm25, n, units = scored.standard if standard else scored.words, len(scored.relevance), scored._units(standard)
     logs, found = torch.zeros(2, requires_grad=True), scored._found().float().mean()
     opt = torch.optim.LBFGS([logs], max_iter=100, line_search_fn='strong_wolfe')
+    def sizes(): return logs.clamp(-12, 12).exp()*units  # where ranking is perfect, both grow without end
     def cost():
         opt.zero_grad()
         total = (logs[1] - logs[0] - found.log())**2/(2*n*found)
         total.backward()
         for rows in torch.arange(n).split(256):  # queries at once
-            a, b = logs.exp()*units
+            a, b = sizes()
             fused = a*scored.cosine[rows] + b*bm25[rows] + scored.stands_for[rows]
             part = ranking_loss(fused, scored.relevance[rows])*(len(rows)/n)
             part.backward()
             total = total.detach() + part.detach()
         return total
     opt.step(cost)
-    a, b = (logs.exp()*units).tolist()
+    if not logs.isfinite().all():  # the line search went astray: as the prior has it
+        with torch.no_grad(): logs.copy_(torch.stack([torch.zeros(()), found.log()]))
+    a, b = sizes().tolist()
     return float(cost()), b/a
 
 # %% ../nbs/03_learners.ipynb #aac29813

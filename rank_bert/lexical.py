@@ -31,7 +31,8 @@ def _bm25s():
 # %% ../nbs/00d_lexical.ipynb #8802c391
 _UNSPACED = ('\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff'
              '\uf900-\ufaff\U00020000-\U000323af')  # Thai, Lao, Burmese, Khmer, kana, Han
-_WORD = re.compile(rf'[{_UNSPACED}]|(?:(?<![\w.])\.)?(?:(?![{_UNSPACED}])[\w\u0300-\u036f])+(?:\+\+|\#)?')
+_MARKS = ''.join(c for c in map(chr, range(0x300, 0x1f000)) if unicodedata.category(c)[0] == 'M')  # vowel signs, accents
+_WORD = re.compile(rf'[{_UNSPACED}]|(?:(?<![\w.])\.)?(?:(?![{_UNSPACED}])[\w{_MARKS}])+(?:\+\+|\#)?')
 
 def cut_words(
     text: str,  # any text
@@ -178,7 +179,7 @@ def load_bm25(
     form = dict(data=('F32', 'n'), indices=('I32 I64', 'n'), indptr=('I32 I64', 'rows'), shape=('I64', 2))
     t = read_tensors(path, form, 'np', remedy)
     starts, columns, (rows, width) = t['indptr'], t['indices'], t['shape'].tolist()
-    right = len(starts) == rows + 1 and starts[0] == 0 and starts[-1] == len(columns) and (np.diff(starts) >= 0).all()
+    right = len(starts) == rows + 1 and starts[0] == 0 and starts[-1] == len(columns) and (starts[1:] >= starts[:-1]).all()  # a difference could overflow
     right = right and (documents is None or width == documents)
     right = right and (not len(columns) or 0 <= columns.min() <= columns.max() < width)
     if not right or max(about['words'].values(), default=-1) >= rows:

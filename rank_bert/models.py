@@ -252,6 +252,7 @@ def _reading(what: str, name) -> Iterator[None]:
 def _read_json(path: Path) -> dict:
     "The object in a JSON file of a model's folder; raises `ValueError` for anything else, and where it names code to run."
     try:
+        if not path.is_file(): raise ValueError('no plain file')
         if path.stat().st_size > _JSON_BYTES: raise ValueError(f"more than {_JSON_BYTES >> 20} MB")
         found = json.loads(path.read_text(encoding='utf-8'))
     except RecursionError as e: raise ValueError(f"{path} is damaged (nested too deep): save the folder again") from e
@@ -591,6 +592,17 @@ def _random_encoder(name: str, tokenizer, seed: int, overrides: dict) -> Encoder
 # %% ../nbs/00_models.ipynb #12d286bd
 _TOKENIZERS = 'tokenizer.json', 'vocab.txt', 'vocab.json', '*.model'  # one of these holds the words
 
+def _check_files(folder: Path, name) -> None:
+    "Refuse what is no plain file, and lists of weights that name files elsewhere."
+    for path in folder.iterdir():
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise ValueError(f"{path} is no plain file: the folder of {str(name)!r} is damaged, save it again")
+    for path in folder.glob('*.index.json'):
+        named = _read_json(path).get('weight_map')
+        named = sorted(set(map(str, named.values()))) if isinstance(named, dict) else ['']
+        odd = [n for n in named if Path(n).name != n or not (folder/n).is_file()]
+        if odd: raise ValueError(f"{path} names {odd[0]!r:.60}, which is no file of its folder: save the folder again")
+
 def _shell(folder: Path, config: PretrainedConfig, name) -> nn.Module:
     "The model of a configuration without memory for its weights; raises `ValueError` where it declares more than there are."
     with _reading('configuration', name), torch.device('meta'): shell = AutoModel.from_config(config)
@@ -646,6 +658,7 @@ def get_encoder(
     if not pretrained: return _random_encoder(name, tokenizer, seed, overrides)
     if overrides: raise ValueError(f"{', '.join(overrides)}: a pretrained encoder has its own configuration; overrides are for pretrained=False")
     folder = find_weights(name)
+    _check_files(folder, name)
     if not any(p.match(f) for p in folder.iterdir() for f in _TOKENIZERS):
         raise ModelNotFoundError(f"{str(name)!r} has no tokenizer beside its weights ({', '.join(_TOKENIZERS)}): "
                                  "save it there with tokenizer.save_pretrained")
@@ -653,6 +666,10 @@ def get_encoder(
     if changes is None: model, beside = _plain_model(folder, config, name)
     else: model = _changed_model(folder, config, changes, name)
     encoder = Encoder(model, _read_tokenizer(folder, name), str(name)).eval()
+    largest, rows = max(encoder.tokenizer.get_vocab().values(), default=0), model.get_input_embeddings().weight.shape[0]
+    if largest >= rows:
+        raise ValueError(f"the tokenizer of {str(name)!r} has the id {largest:,}, and its model {rows:,} embeddings: "
+                         "they are not of one model")
     encoder.beside = (folder, beside) if beside else None
     return encoder
 

@@ -61,7 +61,7 @@ class Ranker:
         settings: dict,  # how texts became vectors: arguments of `ranking_features`
         about: dict,  # what it was trained on and how; goes into the saved folder
     ):
-        self.encoder, self.model, self.documents = encoder, model.eval().cpu(), documents
+        self.encoder, self.model, self.documents = encoder, model.eval().cpu(), documents.copy()
         self.bm25, self.fusion, self.settings, self.about = bm25, fusion, settings, about
         self._indexes, self._cut = {}, None
         self._encoded_by, self._seen = _fingerprint(encoder), (None, 0.)
@@ -289,8 +289,8 @@ def _same_documents(data: RankingData, documents: pd.DataFrame) -> np.ndarray:
     for i, (text, title) in enumerate(zip(known, documents.title)): places.setdefault(text, {}).setdefault(title, i)
     def row(doc_id, title, text):
         here, text = rows.get(doc_id, -1), _as_known(title, text)
-        if here >= 0 and known[here] == text: return here
         found = places.get(text, {})
+        if here >= 0 and known[here] == text and (documents.title.iloc[here] == title or title not in found): return here
         return found.get(title, next(iter(found.values()), -1))
     d = data.documents
     return np.array([row(*one) for one in zip(d.doc_id, d.title, d.text)], dtype=np.int64)
@@ -371,7 +371,21 @@ def _write_backbone(encoder: Encoder, folder: Path, inside: bool|None = None) ->
     if not inside: return dict(name=encoder.name, inside=False, sha256=encoder_hash(encoder))
     save_encoder(encoder, folder/'encoder')
     name = Path(encoder.name).name if Path(encoder.name).is_dir() else encoder.name  # no path of this machine
-    return dict(name=name, inside=True, sha256=encoder_hash(get_encoder(folder/'encoder')))  # as it will be read
+    saved = get_encoder(folder/'encoder')
+    _check_saved(encoder, saved)
+    return dict(name=name, inside=True, sha256=encoder_hash(saved))  # as it will be read
+
+_PROBES = ['The quick brown fox jumps over a lazy dog, 27 times (at least).', 'Naïve cafés: C++ and 5G; don\'t']  # all letters, and more
+
+def _check_saved(encoder: Encoder, saved: Encoder) -> None:
+    "Refuse an encoder that its folder does not give back: files hold no setting of single modules, nor every tokenizer."
+    if encoder.tokenize(_PROBES, 32) != saved.tokenize(_PROBES, 32):
+        raise ValueError(f"the tokenizer of {encoder.name!r} is not the same when loaded again: its rules were changed "
+                         "by hand. Build its tokenizer with these rules, and make the encoder from a folder of it")
+    now, then = (encode(_PROBES, e, dtype=torch.float32, progress=False) for e in (encoder, saved))
+    if not torch.allclose(now, then.to(now), atol=1e-3, rtol=1e-2):
+        raise ValueError(f"{encoder.name!r} gives other vectors when loaded again: something was set on single modules, "
+                         "such as eps or scaling. Set it in the configuration, which is what files hold")
 
 def _read_backbone(folder: Path, backbone: dict, encoder: Encoder|None, remedy: str = 'save it again') -> Encoder:
     "The encoder of a saved folder, from the folder or by its name; raises `ValueError` for another one."
@@ -380,7 +394,11 @@ def _read_backbone(folder: Path, backbone: dict, encoder: Encoder|None, remedy: 
         except MemoryError: raise
         except Exception as e: raise ValueError(f"{folder/'encoder'} cannot be read ({e!s:.300}); {remedy}") from e
         encoder.name = backbone['name']
-    elif encoder is None: encoder = get_encoder(backbone['name'])
+    elif encoder is None:
+        name = backbone['name']
+        if name[:1] in '/.~' or '\\' in name or name.count('/') > 1:  # an absolute path, or one of this folder
+            raise ValueError(f"{folder} names its encoder by a path, {name!r:.80}: {remedy}")
+        encoder = get_encoder(name)
     if encoder_hash(encoder) == backbone['sha256']: return encoder
     raise ValueError(f"the backbone {encoder.name!r} is not the one that {str(folder)!r} was trained on: "
                      "its weights or its tokenizer have another hash")
@@ -433,7 +451,8 @@ def _read_documents(path: Path, remedy: str) -> pd.DataFrame:
 
 # %% ../nbs/03a_search.ipynb #a3bcba19
 _SETTINGS = dict(documents=('windows', 'truncate', 'select'), size='count?', stride='count?', pooling='text', max_tokens='count')
-_FIELDS = dict(head='object', temperature='positive', fusion='object?', about='object', settings=_SETTINGS)  # of ranker.json
+_FIELDS = dict(head='object', temperature='positive', fusion='object?', settings=_SETTINGS,
+               about=dict(notes='object?', columns='object?'))  # of ranker.json
 _FILES = {'head.safetensors': True, 'index.safetensors': True, 'documents.jsonl': True, 'bm25.safetensors': False,
           'bm25.json': False}
 
@@ -469,6 +488,9 @@ def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
     encoder = _read_backbone(folder, about['backbone'], encoder, remedy)
     _check_settings(encoder, about['settings'], path, remedy)
     index = _read_index(folder/'index.safetensors', encoder.dim, len(documents), remedy)
+    how = about['settings']
+    try: passages(['a text'], how['documents'], size=how.get('size'), stride=how.get('stride'))
+    except ValueError as e: raise ValueError(f"{path} is damaged: {e}; {remedy}") from e
     def make():
         config = dict(about['head'])
         head = get_head(config.pop('name'), encoder.dim, **config)

@@ -117,10 +117,21 @@ def _own_functions(run: Callable) -> list[FunctionType]:
     return found
 
 # %% ../nbs/04a_sweeps.ipynb #76ca06a2
+def _settings_text(f: Callable) -> str:
+    "What a function is given beside a cell: names of its arguments, defaults and what `partial` holds, where these are plain."
+    def plain(v): return isinstance(v, (str, int, float, bool, type(None))) or isinstance(v, (tuple, list)) and all(map(plain, v))
+    if isinstance(f, partial):
+        held = [v for v in f.args if plain(v)], sorted((k, v) for k, v in f.keywords.items() if plain(v))
+        return repr(held) + _settings_text(f.func)
+    if not isinstance(f, FunctionType): return ''
+    given = [v for v in (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()) if plain(v)]
+    return repr((f.__code__.co_varnames, given))
+
 def run_hash(
     run: Callable,  # what a sweep calls for each cell
 ) -> str:  # 16 hexadecimal digits
     "A digest of the code that a run can go through: modules of this package, and functions of a notebook."
+    given = _settings_text(run)
     while isinstance(run, partial): run = run.func
     package, (own, _, name) = Path(inspect.getfile(get_encoder)).parent, run.__module__.partition('.')
     inside = own == package.name and bool(name)
@@ -130,8 +141,8 @@ def run_hash(
         if name in seen or not path.exists(): continue
         seen[name], near = _module(path, path.stat().st_mtime_ns)
         todo += near
-    functions = [] if inside else sorted(_code_text(f.__code__) for f in _own_functions(run))
-    return hashlib.sha256(repr((sorted(seen.items()), functions)).encode()).hexdigest()[:16]
+    functions = [] if inside else sorted(_code_text(f.__code__) + _settings_text(f) for f in _own_functions(run))
+    return hashlib.sha256(repr((sorted(seen.items()), functions, given)).encode()).hexdigest()[:16]
 
 # %% ../nbs/04a_sweeps.ipynb #d93f0563
 def _write_whole(path: Path, text: str) -> None:

@@ -11,6 +11,7 @@ __all__ = ['EntityF1', 'Span', 'word_windows', 'Tagger', 'tag_scores', 'TaggerLe
 # %% ../nbs/03d_tagging.ipynb #3460c653
 import re
 import unicodedata
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -171,7 +172,7 @@ def _rule(texts: list[str], words: list) -> dict:
 def _checked(texts, words: list|None, settings: dict) -> tuple[list[str], list]:
     "Texts, and the words of each: those that are given, those of a list of words, or what is cut as in training."
     if isinstance(texts, (str, bytes)): raise TypeError(f"texts is one {type(texts).__name__}: pass a list of texts")
-    texts = list(texts) if not hasattr(texts, 'columns') else as_texts(texts)
+    texts = as_texts(texts) if hasattr(texts, 'columns') or isinstance(texts, (Mapping, Set)) else list(texts)
     for i, t in enumerate(texts):
         if isinstance(t, (list, tuple)):
             if words is not None: raise TypeError(f"texts[{i}] is a {type(t).__name__} of words: leave out words, or pass texts")
@@ -241,7 +242,7 @@ def tag_table(self: Tagger,
 ) -> pd.DataFrame:  # a row for each name: number of its text, start, end, name, type, probability
     "The names in several texts as a table."
     if isinstance(texts, str): raise TypeError("texts is one str: pass a list of texts")
-    rows = [(i, s.start, s.end, s.text, s.type, s.probability) for i, found in enumerate(self.predict(list(texts))) for s in found]
+    rows = [(i, s.start, s.end, s.text, s.type, s.probability) for i, found in enumerate(self.predict(texts)) for s in found]
     return pd.DataFrame(rows, columns=['text', 'start', 'end', 'name', 'type', 'probability'])
 
 # %% ../nbs/03d_tagging.ipynb #59df15ac

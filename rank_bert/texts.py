@@ -213,6 +213,13 @@ def _unknown(v, labels, at):
     near = get_close_matches(v, labels, n=1)
     return DataError(f'rows: label {v!r} in {at} is not among the labels {_some(labels, 9)}.' + (f' Did you mean {near[0]!r}?' if near else ' Add it to labels, or remove the row'))
 
+def _true_or_false(label, labels, where):
+    "A label that is true or false by its name: as a number it would be 1 or 0, whatever the names are"
+    if not isinstance(label, bool): return label
+    found = [n for n in labels if n.lower() == str(label).lower()]
+    if len(found) == 1: return found[0]
+    raise DataError(f'rows: the label {label} in {where} is true or false, and the labels are {_some(labels, 9)}: give labels as names')
+
 def _targets(values, labels, kind, at):
     "Kind, names and target of each label; `at(i)` says where row `i` came from"
     kind = _kind(values, labels, kind, at)
@@ -231,6 +238,7 @@ def _targets(values, labels, kind, at):
     else:
         labels = _check_labels(labels)
         place = {n: i for i, n in enumerate(labels)} | {i: i for i in range(len(labels))}
+        lists = [[_true_or_false(o, labels, at(i)) for o in v] for i, v in enumerate(lists)]
     for i, v in enumerate(lists):
         for o in v:
             if o not in place: raise _unknown(o, labels, at(i))
