@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
-from scipy import sparse
+from scipy.optimize import minimize
 from fastai.callback.core import Callback, TrainEvalCallback
 from fastai.callback.schedule import fit_one_cycle  # patches `Learner`
 from fastai.data.core import DataLoaders
@@ -266,25 +266,21 @@ def _deviation(x: torch.Tensor, counts: torch.Tensor) -> float:
 def _weigh(scored: _Scored, standard: bool) -> tuple[float, float]:
     "Lowest cost of a weighted sum, cross-entropy and prior, and the weight of BM25 when that of the cosine is 1."
     bm25, n, units = scored.standard if standard else scored.words, len(scored.relevance), scored._units(standard)
-    logs, found = torch.zeros(2, requires_grad=True), scored._found().float().mean()
-    opt = torch.optim.LBFGS([logs], max_iter=100, line_search_fn='strong_wolfe')
-    def sizes(): return logs.clamp(-12, 12).exp()*units  # where ranking is perfect, both grow without end
-    def cost():
-        opt.zero_grad()
+    found = scored._found().float().mean()
+    def cost(x):
+        logs = torch.tensor(x, dtype=torch.float32, requires_grad=True)
         total = (logs[1] - logs[0] - found.log())**2/(2*n*found)
         total.backward()
         for rows in torch.arange(n).split(256):  # queries at once
-            a, b = sizes()
+            a, b = logs.exp()*units
             fused = a*scored.cosine[rows] + b*bm25[rows] + scored.stands_for[rows]
             part = ranking_loss(fused, scored.relevance[rows])*(len(rows)/n)
             part.backward()
             total = total.detach() + part.detach()
-        return total
-    opt.step(cost)
-    if not logs.isfinite().all():  # the line search went astray: as the prior has it
-        with torch.no_grad(): logs.copy_(torch.stack([torch.zeros(()), found.log()]))
-    a, b = sizes().tolist()
-    return float(cost()), b/a
+        return float(total), logs.grad.double().numpy()
+    best = minimize(cost, np.zeros(2), jac=True, method='L-BFGS-B', bounds=[(-12, 12)]*2)  # a perfect ranking has no end
+    a, b = (torch.tensor(best.x).exp()*units).tolist()
+    return float(best.fun), b/a
 
 # %% ../nbs/03_learners.ipynb #aac29813
 def fit_fusion(
