@@ -150,6 +150,7 @@ def _is_dead(path: Path, host: str|None, pid: str|None) -> bool:
     except FileNotFoundError: return False
     return int(pid) == os.getpid()
 
+# %% ../nbs/00_core.ipynb #b6cb5260
 def _remove(path: Path) -> None:
     try: _remove_once(path)
     except KeyboardInterrupt:  # what is removed is removed whole

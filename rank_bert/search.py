@@ -375,6 +375,7 @@ def _write_backbone(encoder: Encoder, folder: Path, inside: bool|None = None) ->
     _check_saved(encoder, saved)
     return dict(name=name, inside=True, sha256=encoder_hash(saved))  # as it will be read
 
+# %% ../nbs/03a_search.ipynb #2c82c6ce
 _PROBES = ['The quick brown fox jumps over a lazy dog, 27 times (at least).', 'Naïve cafés: C++ and 5G; don\'t']  # all letters, and more
 
 def _check_saved(encoder: Encoder, saved: Encoder) -> None:

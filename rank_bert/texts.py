@@ -213,6 +213,7 @@ def _unknown(v, labels, at):
     near = get_close_matches(v, labels, n=1)
     return DataError(f'rows: label {v!r} in {at} is not among the labels {_some(labels, 9)}.' + (f' Did you mean {near[0]!r}?' if near else ' Add it to labels, or remove the row'))
 
+# %% ../nbs/00e_texts.ipynb #64225e3f
 def _true_or_false(label, labels, where):
     "A label that is true or false by its name: as a number it would be 1 or 0, whatever the names are"
     if not isinstance(label, bool): return label
