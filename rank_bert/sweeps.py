@@ -131,7 +131,7 @@ def run_hash(
     run: Callable,  # what a sweep calls for each cell
 ) -> str:  # 16 hexadecimal digits
     "A digest of the code that a run can go through: modules of this package, and functions of a notebook."
-    given = _settings_text(run)
+    given, whole = _settings_text(run), isinstance(run, partial)
     while isinstance(run, partial): run = run.func
     package, (own, _, name) = Path(inspect.getfile(get_encoder)).parent, run.__module__.partition('.')
     inside = own == package.name and bool(name)
@@ -142,7 +142,7 @@ def run_hash(
         seen[name], near = _module(path, path.stat().st_mtime_ns)
         todo += near
     functions = [] if inside else sorted(_code_text(f.__code__) + _settings_text(f) for f in _own_functions(run))
-    return hashlib.sha256(repr((sorted(seen.items()), functions, given)).encode()).hexdigest()[:16]
+    return hashlib.sha256(repr((sorted(seen.items()), functions, given if whole or not inside else '')).encode()).hexdigest()[:16]
 
 # %% ../nbs/04a_sweeps.ipynb #d93f0563
 def _write_whole(path: Path, text: str) -> None:
