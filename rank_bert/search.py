@@ -165,11 +165,11 @@ def _valid_mrr(features: RankingFeatures, model: RankingModel) -> float:
         return sum(float(mrr(*part))*len(part[0]) for part in parts)/len(rows)
 
 # %% ../nbs/03a_search.ipynb #7d129115
-STEPS = 400  # optimizer steps of a training that is not given epochs, or eight epochs where those are more
+STEPS = 200  # optimizer steps of a training that is not given epochs, or eight epochs where those are more
 
 def fit_ranking(
     features: RankingFeatures,  # from `ranking_features`
-    epochs: int|None = None,  # times through the training queries; by default at least 8, and enough for 400 steps
+    epochs: int|None = None,  # times through the training queries; by default at least 8, and enough for 200 steps
     lr: float = 1e-3,  # highest learning rate of the one-cycle schedule
     shared: bool|None = None,  # one head or two; `None` tries both and keeps the better
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
@@ -207,7 +207,7 @@ def train_ranker(
     documents: str = 'windows',  # how long documents become passages: 'truncate', 'select' or 'windows'
     head: str = 'residual',  # name of a head
     shared: bool|None = None,  # one head for queries and documents or one each; `None` lets validation decide
-    epochs: int|None = None,  # times through the training queries; by default at least 8, and enough for 400 steps
+    epochs: int|None = None,  # times through the training queries; by default at least 8, and enough for 200 steps
     lr: float = 1e-3,  # highest learning rate of the one-cycle schedule
     bs: int = 128,  # queries a batch
     lexical: bool = True,  # add BM25 (extra `search`)
