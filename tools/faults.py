@@ -741,10 +741,10 @@ def fields(about, at=()):
         if isinstance(about[key], (dict, list)): yield from fields(about[key], (*at, key))
 
 def each_field(kind: str, change: Callable) -> None:
-    "Every value of the JSON file is changed in turn, hashes refreshed: a sentence, or answers as before."
+    "Every value of the JSON file is changed in turn, hashes refreshed: a sentence, or an answer; other settings may give another."
     from rank_bert.models import get_encoder
     mark, encoder = mark_of(Path(kind)), get_encoder("little")
-    text, wanted = mark.read_text(), answers(kind, encoder)
+    text = mark.read_text()
     for at in fields(json.loads(text)):
         if at[0] in ("files", "sha256") or at[:2] in (("about", "curve"),): continue
         for value in change:
@@ -753,7 +753,7 @@ def each_field(kind: str, change: Callable) -> None:
                 if value is edit: del about[at[-1]]
                 else: about[at[-1]] = value
             edit(kind, put_in)
-            try: found = answers(kind, encoder)
+            try: answers(kind, encoder)
             except (ValueError, OSError, TypeError) as e:
                 must(type(e).__name__ not in ("UnicodeDecodeError",) and len(str(e)) > 15 and "object" not in str(e)[:12], f"{at} = {value!r:.30}: {type(e).__name__}: {e}")
                 must(not isinstance(e, TypeError), f"{at} = {value!r:.30}: {type(e).__name__}: {e}")
