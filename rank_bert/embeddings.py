@@ -73,7 +73,7 @@ class SentenceEncoder:
         keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
         head: nn.Module|None = None,  # `(batch, dim)` to `(batch, dim)`, on top of the pooled vector; none by default
     ):
-        self.encoder, self.head = get_encoder(encoder) if isinstance(encoder, str) else encoder, head or nn.Identity()
+        self.encoder, self.head = get_encoder(encoder), head or nn.Identity()
         self.settings = dict(pooling=pooling, normalise=normalise, dim=dim, max_tokens=max_tokens, keep=keep)
         e = self.encoder
         for name, n in (('dim', 1 if dim is None else dim), ('max_tokens', max_tokens)):
@@ -308,7 +308,7 @@ def embedding_learner(
 ) -> EmbeddingLearner:
     "A Learner for vectors of texts, from pairs; raises `DataError` for data that the objective cannot learn from."
     pairs = _objective_data(data, objective, score_range, at_least, bs)
-    encoder, name = get_encoder(backbone) if isinstance(backbone, str) else backbone, head or ('residual' if freeze == 'backbone' else 'identity')
+    encoder, name = get_encoder(backbone), head or ('residual' if freeze == 'backbone' else 'identity')
     if name not in HEADS: raise ValueError(f"unknown head {name!r}; the heads are {', '.join(HEADS)}")
     if name == 'identity' and freeze == 'backbone': raise ValueError("with a frozen backbone and the head 'identity' there is nothing to train")
     if seed is not None: set_seed(seed)

@@ -496,7 +496,7 @@ def multitask_learner(
 # %% ../nbs/03e_multitask.ipynb #4c03ec1e
 def _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, steps, texts, bs, mixed, seed, store, device, head_kwargs, kwargs) -> Learner:
     "The Learner, of arguments that have been checked."
-    encoder = get_encoder(backbone) if isinstance(backbone, str) else backbone
+    encoder = get_encoder(backbone)
     groups, (pooling, max_tokens, keep) = frozen_groups(encoder, freeze), texts
     encoder.tokenize([], max_tokens, keep, [] if any(getattr(d, 'pairs', None) is not None for d in tasks.values()) else None)  # raises for a length or an end that cannot be
     whole = groups > len(encoder.layers)

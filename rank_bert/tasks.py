@@ -400,7 +400,7 @@ def task_learner(
     if bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one row")
     empty = [split for split in ('train', 'valid') if not len(data.part(split))]
     if empty: raise DataError(f"{data.name or 'data'}: no rows in {' and '.join(empty)}; a task needs rows to learn from and rows to be judged by")
-    encoder, device = get_encoder(backbone) if isinstance(backbone, str) else backbone, torch.device(device or best_device())
+    encoder, device = get_encoder(backbone), torch.device(device or best_device())
     groups, kind = frozen_groups(encoder, freeze), KINDS[data.kind]
     encoder.tokenize(['a'], max_tokens, keep, None if data.pairs is None else ['a'])  # raises for what it could not do later
     if seed is not None: set_seed(seed)
