@@ -9,6 +9,7 @@ __all__ = ['Prediction', 'Classifier', 'ClassifierLearner', 'classifier_learner'
            'load_classifier']
 
 # %% ../nbs/03c_classifiers.ipynb #a9cce98e
+from copy import deepcopy
 from pathlib import Path
 from typing import NamedTuple
 
@@ -208,7 +209,7 @@ def classifier_learner(
 # %% ../nbs/03c_classifiers.ipynb #c2d1b924
 def train_classifier(
     data: TextData,  # with rows in 'train' and 'valid'
-    backbone: Encoder|str = 'minilm',  # an encoder, or its name
+    backbone: Encoder|str = 'minilm',  # an encoder, of which a copy is trained, or its name
     freeze: str|int = 'backbone',  # 'backbone', 'none', or a number of layers as in `layers[:freeze]`
     epochs: int|None = None,  # by default as many as 600 optimizer steps take for a head, 300 for layers
     lr: float|None = None,  # highest learning rate; by what is frozen by default
@@ -217,6 +218,7 @@ def train_classifier(
     **kwargs,  # arguments of `classifier_learner`, e.g. `pooling`, `max_tokens`, `bs`, `seed`, `store`
 ) -> Classifier:  # the best on the validation rows
     "A classifier of texts or pairs, trained with defaults for small and large data."
+    if isinstance(backbone, Encoder) and freeze != 'backbone': backbone = deepcopy(backbone)
     learn = classifier_learner(data, backbone, freeze, **kwargs)
     learn.fitted = fit_task(learn, epochs, lr, patience=patience, progress=progress)
     return learn.classifier()

@@ -99,6 +99,7 @@ def _real(
 ) -> Path:  # without links, `..` and `~`
     "The place that a path means; raises an `OSError` for a link that leads nowhere."
     if '\0' in str(path): raise ValueError(f"{str(path)!r} has a NUL character, which no path can have")
+    if _SURROGATES.search(str(path)): raise ValueError(f"the path {str(path)!r} is not UTF-8; name another place")
     try: given = Path(path).expanduser()
     except RuntimeError as e: raise _error(errno.ENOENT, f"{str(path)!r} names a home folder that there is not") from e
     if os.path.islink(given) and not os.path.exists(given):

@@ -712,6 +712,8 @@ def _read_csv(path, usual):
     if not text.strip(): raise DataError(f'{_where(path)} is empty')
     blank = len(text) - len(text.lstrip('\r\n'))
     first, text = 1 + text[:blank].count('\n'), text[blank:]
+    if stated := re.match(r'sep=([,;\t|])\r?\n', text):  # Excel's own line
+        usual, text, first = stated[1], text[stated.end():], first + 1
     sep = _separator(text, usual)
     _once([n.strip() for n in _header(text, sep)], f'{_where(path)} line {first}')
     try: df = pd.read_csv(io.StringIO(text), sep=sep, dtype=str, keep_default_na=False, skip_blank_lines=False)

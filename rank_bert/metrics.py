@@ -116,7 +116,7 @@ def evaluate(
     qrels,            # (queries, documents) sparse matrix of grades; a document with a grade above 0 is right
     doc_ids=None,     # (documents,) ids that break ties as trec_eval does; None: ties keep their position
     metrics=METRICS,  # names from the table above
-) -> pd.DataFrame:    # a row per query (index: its row number), a column per metric; .attrs['left_out']: queries without a right document
+) -> pd.DataFrame:    # a row per query (index: its row number), a column per metric; .attrs: queries, left_out (without a right document)
     "Measure the ranking of each query. Definitions as in trec_eval; an unknown name raises ValueError."
     parsed = {name: _parse(name) for name in metrics}
     e = right_ranks(scores, qrels, doc_ids)
@@ -124,7 +124,7 @@ def evaluate(
     e['nth'], e['total'] = by_query.cumcount() + 1, by_query['grade'].transform('size')
     e['ideal'] = e.sort_values(['query', 'grade'], ascending=[True, False])['grade'].to_numpy()
     frame = pd.DataFrame({name: _gain(kind, k, e).astype(float).groupby(e['query']).sum() for name, (kind, k) in parsed.items()})
-    frame.attrs['left_out'] = len(scores) - len(frame)
+    frame.attrs.update(queries=len(scores), left_out=len(scores) - len(frame))
     return frame
 
 # %% ../nbs/02a_metrics.ipynb #243aeda0
@@ -215,6 +215,10 @@ def _pick(labels, per_query, name):
                          f'are the numbers of their queries, which say whose {name} they have')
     if len(per_query) and len(labels) <= per_query.index.max():
         raise ValueError(f'{name} has {len(labels)} labels but query {per_query.index.max()} was measured: give one for every query, also those left out')
+    asked = per_query.attrs.get('queries', len(labels))
+    if len(labels) != asked:
+        raise ValueError(f'{name} has {len(labels)} labels, and there were {asked} queries: give one for each, '
+                         'in the order in which they were measured')
     labels = labels[per_query.index]
     if pd.isna(labels).any(): raise ValueError(f'{name} has no label for query {per_query.index[pd.isna(labels).argmax()]}')
     return labels

@@ -129,6 +129,9 @@ def scores(self: Ranker,
     if mode == 'bm25': return _finite(torch.from_numpy(words), mode)
     if vectors is None: vectors = self._vectors(texts)
     else: self._check_encoder(whole=False)
+    wanted = len(texts), self.model.passages.shape[1]
+    if tuple(vectors.shape) != wanted:
+        raise ValueError(f"vectors has shape {tuple(vectors.shape)}; {len(texts)} queries need {wanted}")
     model, index = self._index('dense' if mode == 'hybrid' else mode)
     with torch.inference_mode(): cosine = model.cosine(vectors, index)
     return _finite(cosine if words is None else self.fusion(cosine, words), mode)
@@ -341,7 +344,9 @@ def evaluate(self: Ranker,
             scores = self.scores(list(part.queries.text[rows]), mode, vectors[rows])
             frame = evaluate(scores, qrels[rows], self.documents.doc_id.tolist(), metrics)
             frames.append(frame.set_index(frame.index + start))
-    return {mode: pd.concat(frames) for mode, frames in found.items()}
+    tables = {mode: pd.concat(frames) for mode, frames in found.items()}
+    for table in tables.values(): table.attrs.update(queries=len(part.queries), left_out=len(part.queries) - len(table))
+    return tables
 
 # %% ../nbs/03a_search.ipynb #94f2e251
 @patch
@@ -479,6 +484,18 @@ def _read_index(path: Path, dim: int, documents: int, remedy: str) -> dict[str, 
         raise ValueError(f"{path} is damaged: its passages are not those of {documents} documents, in order; {remedy}")
     return index
 
+def _check_index(ranker: Ranker, folder: Path) -> Ranker:
+    "The ranker, if its encoder gives the first passage the vector that is in the index."
+    how, (_, title, text) = ranker.settings, ranker.documents.iloc[0][['doc_id', 'title', 'text']]
+    if how['documents'] == 'select': return ranker  # which sentences are best depends on all documents
+    part = passages([text], how['documents'], size=how.get('size'), stride=how.get('stride'))[0][0]
+    known = f'{title}\n{part}' if title and part else title or part
+    now = encode([known], ranker.encoder, how['pooling'], max_tokens=how['max_tokens'], keep='start', progress=False)
+    near = F.cosine_similarity(now.float(), ranker.model.passages[:1].float())
+    if near > .99: return ranker
+    raise ValueError(f"the encoder {ranker.encoder.name!r} does not give the vectors that are in {str(folder)!r}: "
+                     "its settings, or the library that runs it, are others. Train the ranker again")
+
 def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
     remedy = 'train the ranker again'
     about, path = read_folder(folder, 'ranker.json', 'ranker', 'train', _FIELDS, _FILES), folder/'ranker.json'
@@ -500,7 +517,7 @@ def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
     try: fusion = Fusion(**about['fusion']) if bm25 is not None else None
     except TypeError as e: raise ValueError(f"{path} is damaged: its fusion is not one ({e}); {remedy}") from e
     if fusion: check_fields(about['fusion'], dict(weight='number', standard='flag?'), f'{path}, fusion,', remedy)
-    return Ranker(encoder, model, documents, bm25, fusion, about['settings'], about['about'])
+    return _check_index(Ranker(encoder, model, documents, bm25, fusion, about['settings'], about['about']), folder)
 
 # %% ../nbs/03a_search.ipynb #fe9359ee
 def load_ranker(

@@ -570,9 +570,15 @@ def _written(texts):
         return t in (repr(float(t)), f'{float(t):.0f}') or len(places) == 1 and t == f'{float(t):.{min(places)}f}'
     return 'point' if all(map(same, texts)) and len(set(texts)) == len({float(t) for t in texts}) else ''
 
+def _decimal_commas(texts):
+    "Whether all are numbers, and one at least is written as 3,5"
+    return all(t and re.fullmatch(r'-?[0-9]+(,[0-9]+)?', t) for t in texts) and any(',' in t for t in texts)
+
 def _cells(values, labels, kind):
     "Labels of a file of text, and what was decided: numbers where all are written so, and none is in `labels`"
     texts = [v.strip() if isinstance(v, str) else None for v in values]
+    if _decimal_commas(texts):
+        return values, "look like numbers with a decimal comma, and stay names: write a point if they are scores"
     number = re.compile(r'[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?', re.I)
     if not texts or not all(t and number.fullmatch(t) for t in texts): return values, ''
     if kind == 'score': return [float(t) for t in texts], ''
