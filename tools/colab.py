@@ -7,10 +7,10 @@ import argparse, json, os, re, shlex, signal, subprocess, sys, tempfile, time, v
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+from asked import asked_by_notebook, split
 from packages import build
 from test import DEFAULTS, NO_CELL, ROOT, name, notebooks
 
-INSTALL = re.compile(r"^\s*! ?\[ -e /content \] && pip install (.+)$", re.M)
 README_INSTALL = re.compile(r'^pip install ("?rank_bert\[.+)$', re.M)
 KERNEL = {"ipykernel", "nbclient"}  # what runs the notebooks; Colab has its own
 TAIL = 25  # lines of what a failure said
@@ -27,6 +27,7 @@ except Exception as e: sys.exit(f"{type(e).__name__}: {e}")
 def arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("paths", nargs="*", type=Path, default=[ROOT/"nbs"], help="notebooks or folders (all of nbs/)")
+    p.add_argument("--some", action="store_true", help="of the notebooks that ask for the same, the smallest only: tools/test.py hides from each what it does not ask for")
     p.add_argument("-j", "--jobs", type=int, default=2, help="notebooks at a time (2)")
     p.add_argument("--venv", type=Path, default=ROOT/".venv-colab", help="the environment, made anew (.venv-colab)")
     p.add_argument("--keep", action="store_true", help="use the environment that is there: quick, but what it holds may hide what a notebook forgot")
@@ -43,19 +44,6 @@ def arguments() -> argparse.Namespace:
 
 # What is asked for
 
-def split(line: str) -> frozenset[str]:
-    "The requirements in the arguments of a `pip install`, one for each extra: what `a[b,c]` asks for holds what `a[b]` does."
-    found = [re.fullmatch(r"([^\[]+)(?:\[(.+)\])?", o).groups() for o in shlex.split(line, comments=True) if not o.startswith("-")]
-    return frozenset(f"{name}[{o.strip()}]" if o else name for name, extras in found for o in (extras or "").split(","))
-
-
-def asked_by_notebook(notebook: Path) -> frozenset[str]:
-    "What a notebook's own install cell asks for."
-    found = [split(m[1]) for c in json.loads(notebook.read_text(encoding="utf-8"))["cells"] for m in INSTALL.finditer("".join(c["source"]))]
-    if len(found) != 1: raise SystemExit(f"{name(notebook)} has {len(found)} install cells for Colab, not one")
-    return found[0]
-
-
 def asked_by_readme() -> frozenset[str]:
     "What README tells its reader to install."
     found = README_INSTALL.search((ROOT/"README.md").read_text(encoding="utf-8"))
@@ -70,10 +58,11 @@ def example() -> str:
     return "\n".join(blocks)
 
 
-def groups(paths: list[Path], home: bool) -> dict[frozenset[str], list[Path]]:
+def groups(paths: list[Path], home: bool, some: bool) -> dict[frozenset[str], list[Path]]:
     "What is asked for, and the notebooks that ask for it, with what README asks for if wanted; smaller sets first."
     found = {asked_by_readme(): []} if home else {}
     for path in paths: found.setdefault(asked_by_notebook(path), []).append(path)
+    if some: found = {o: sorted(p, key=lambda path: path.stat().st_size)[:1] for o, p in found.items()}
     return dict(sorted(found.items(), key=lambda o: (len(o[0]), sorted(o[0]))))
 
 
@@ -100,10 +89,10 @@ class Colab:
                     "PATH": f"{self.python.parent}{os.pathsep}{os.environ['PATH']}", "JUPYTER_PREFER_ENV_PATH": "1",
                     "RANK_BERT_HOME": str(work/"home"), "HF_HOME": str(work/"hub"), "IPYTHONDIR": str(work/"ipython")}
 
-    def call(self, command: list, folder: Path|None = None) -> tuple[bool, str, float]:
+    def call(self, command: list, folder: Path|None = None, **env: str) -> tuple[bool, str, float]:
         "Run a command in `folder`, or in an empty one of its own: (did it work, what it printed, seconds)."
         start, folder = time.time(), folder or Path(tempfile.mkdtemp(dir=self.work))
-        process = subprocess.Popen([str(o) for o in command], cwd=folder, env=self.env, stdin=subprocess.DEVNULL,
+        process = subprocess.Popen([str(o) for o in command], cwd=folder, env=self.env | env, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         self.running.add(process)
         printed, _ = process.communicate()
@@ -142,9 +131,10 @@ class Colab:
         "What a reader of README does first."
         file, command = self.work/"example.py", self.python.with_name("rank_bert")
         file.write_text(f"{script}\n{WHERE.format(str(self.folder))}\n", encoding="utf-8")
-        self.report("README's example", *self.call([self.python, file]))
+        cores = dict(OMP_NUM_THREADS=str(os.cpu_count()))  # nothing else runs, and a reader has all of them
+        self.report("README's example", *self.call([self.python, file], **cores))
         self.report("rank_bert --help", *self.call([command, "--help"]))
-        self.report("rank_bert demo", *self.call([command, "demo", "--documents", 200, "--epochs", 2, "--out", "ranker"]))
+        self.report("rank_bert demo", *self.call([command, "demo", "--documents", 200, "--epochs", 2, "--out", "ranker"], **cores))
 
     def run_notebooks(self, paths: list[Path]) -> None:
         pool = ThreadPoolExecutor(self.jobs)
@@ -175,7 +165,7 @@ def main() -> int:
     args = arguments()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     home = args.paths == [ROOT/"nbs"]
-    plan, script = groups(notebooks(args.paths), home), example() if home else ""  # before the long part, what can fail at once
+    plan, script = groups(notebooks(args.paths), home, args.some), example() if home else ""  # before the long part, what can fail at once
     if not args.keep: venv.create(args.venv, clear=True, symlinks=os.name != "nt", with_pip=True)
     colab = None
     with tempfile.TemporaryDirectory(prefix="rank_bert-", ignore_cleanup_errors=True) as work:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT/"tools"))  # last, where its names hide nobody else's
-import stored
+import asked, stored
 
 DEFAULTS = {"HF_HUB_OFFLINE": "1",    # no test may need the network
             "OMP_NUM_THREADS": "1",   # the same sums on every machine
@@ -81,6 +81,7 @@ def quiet() -> None:
 
 def run_here(notebook: Path, force: list[str], save: bool, fresh: bool) -> str:
     "Run `notebook` in this process; say what happened, ending with the number of cells, or raise SystemExit."
+    asked.see_only(asked.asked_by_notebook(notebook))
     from fastcore.nbio import read_nb
     from nbdev.config import get_config
     from nbdev.test import test_nb
