@@ -473,17 +473,7 @@ def _about(self: Ranker) -> dict:
     if about['fusion']: check_fields(about['fusion'], dict(weight='number'), 'the fusion', 'train the ranker again')
     return about
 
-# %% ../nbs/03a_search.ipynb #8c316725
-def _read_index(path: Path, dim: int, documents: int, remedy: str) -> dict[str, torch.Tensor]:
-    "Vectors of the passages, and the document of each: all documents, in order."
-    form = dict(passages=('F32 F16 BF16', 'passages', dim), owner=('I64', 'passages'))
-    index = read_tensors(path, form, remedy=remedy)
-    owner = index['owner']
-    steps = torch.diff(owner, prepend=torch.tensor([-1]), append=torch.tensor([documents]))
-    if len(owner) == 0 or steps.min() < 0 or steps.max() > 1 or steps[0] != 1 or steps[-1] != 1:
-        raise ValueError(f"{path} is damaged: its passages are not those of {documents} documents, in order; {remedy}")
-    return index
-
+# %% ../nbs/03a_search.ipynb #5d1a7c30
 def _check_index(ranker: Ranker, folder: Path) -> Ranker:
     "The ranker, if its encoder gives the first passage the vector that is in the index."
     how, (_, title, text) = ranker.settings, ranker.documents.iloc[0][['doc_id', 'title', 'text']]
@@ -495,6 +485,17 @@ def _check_index(ranker: Ranker, folder: Path) -> Ranker:
     if (now.float() - held).norm() < .1*held.norm(): return ranker  # bfloat16 is off by some hundredths
     raise ValueError(f"the encoder {ranker.encoder.name!r} does not give the vectors that are in {str(folder)!r}: "
                      "its settings, or the library that runs it, are others. Train the ranker again")
+
+# %% ../nbs/03a_search.ipynb #8c316725
+def _read_index(path: Path, dim: int, documents: int, remedy: str) -> dict[str, torch.Tensor]:
+    "Vectors of the passages, and the document of each: all documents, in order."
+    form = dict(passages=('F32 F16 BF16', 'passages', dim), owner=('I64', 'passages'))
+    index = read_tensors(path, form, remedy=remedy)
+    owner = index['owner']
+    steps = torch.diff(owner, prepend=torch.tensor([-1]), append=torch.tensor([documents]))
+    if len(owner) == 0 or steps.min() < 0 or steps.max() > 1 or steps[0] != 1 or steps[-1] != 1:
+        raise ValueError(f"{path} is damaged: its passages are not those of {documents} documents, in order; {remedy}")
+    return index
 
 def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
     remedy = 'train the ranker again'

@@ -1,19 +1,26 @@
 """Run the notebooks as tests, each in a process of its own: `python tools/test.py [PATH ...]`.
 
-A notebook passes when every cell ran without an error and at least one did run. The last line is `N passed, N failed`.
+A notebook passes when every cell ran without an error and at least one did run. The processes are forked from one that has imported
+what all of them need. At the end stand the cells that took longest. The last line is `N passed, N failed`.
 """
-import argparse, os, platform, re, signal, subprocess, sys, tempfile, time, tomllib
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import argparse, os, platform, re, signal, sys, tempfile, time, tomllib, traceback, warnings
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT/"tools"))  # last, where its names hide nobody else's
+TOOLS = str(ROOT/"tools")
+sys.path[:] = [p for p in sys.path if p != TOOLS] + [TOOLS]  # last, where its names hide nobody else's
 import asked, stored
 
 DEFAULTS = {"HF_HUB_OFFLINE": "1",    # no test may need the network
             "OMP_NUM_THREADS": "1",   # the same sums on every machine
             "SOURCE_DATE_EPOCH": "315619200", "MATPLOTLIBRC": str(ROOT/"tools"/"matplotlibrc"),  # the same pictures each time
             "PYTHONWARNINGS": "ignore::FutureWarning"}  # of libraries to their developers; they name paths of the machine
+SHARED = ("torch", "torch._dynamo", "scipy.stats", "sklearn", "pandas", "matplotlib.pyplot", "fastai.data.all")  # none looks for packages of an extra
+SLOW = re.compile(r"^\S+\.ipynb:(\S+): ([\d.]+)s$", re.M)  # as nbdev says it
 NO_CELL = "no code cell ran: drop `skip_exec`, `eval: false` or the slow flag from at least one"
 
 
@@ -25,7 +32,7 @@ def arguments() -> argparse.Namespace:
     p.add_argument("--save", action="store_true", help="store the outputs of notebooks that pass, then clean them")
     p.add_argument("--fresh", action=argparse.BooleanOptionalAction,
                    help="fail where stored outputs differ from what the cells give now (the default where CI is set)")
-    p.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    p.add_argument("--durations", type=int, default=10, metavar="N", help="show the N slowest cells (10)")
     args = p.parse_args()
     if args.save and args.fresh: p.error("--save writes the outputs that --fresh compares: choose one")
     if args.fresh is None: args.fresh = not args.save and os.environ.get("CI", "").lower() not in ("", "0", "false")
@@ -74,7 +81,6 @@ def store(notebook: Path) -> None:
 
 def quiet() -> None:
     "Hints about data are in its notes; as warnings they would store places of this machine. Lessons record those that they are about."
-    import warnings
     from rank_bert.data import DataWarning
     warnings.simplefilter("ignore", DataWarning)
 
@@ -92,7 +98,7 @@ def run_here(notebook: Path, force: list[str], save: bool, fresh: bool) -> str:
     target = notebook.with_name(f".fresh-{notebook.name}") if fresh else notebook  # beside it: the same working folder
     try:
         if fresh: target.write_bytes(notebook.read_bytes())
-        passed, _ = test_nb(target, skip_flags=skip, force_flags=force, basepath=ROOT, save=save or fresh, cell_timeout=3600)
+        passed, _ = test_nb(target, skip_flags=skip, force_flags=force, basepath=ROOT, save=save or fresh, cell_timeout=3600, cell_timing_min=1)
         if not passed: raise SystemExit("an error, shown above")
         if save or fresh: store(target)
         changed = stored.changes(read_nb(notebook), read_nb(target)) if fresh else []
@@ -102,56 +108,97 @@ def run_here(notebook: Path, force: list[str], save: bool, fresh: bool) -> str:
     return f"{cells} cell{'s' * (cells != 1)}"
 
 
-# In the process that starts the others
+# In the process that forks the others
 
-def run_apart(notebook: Path, args: argparse.Namespace, running: set) -> tuple[bool, str, float]:
-    "Run `notebook` in a new process: (passed, what it printed, seconds)."
-    command = [sys.executable, "-P", __file__, "--one", str(notebook), "--flags", args.flags]
-    command += ["--fresh" if args.fresh else "--no-fresh", *["--save"] * args.save]
-    start = time.time()
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                               text=True, errors="replace", env={**DEFAULTS, **os.environ})
-    running.add(process)
-    printed, _ = process.communicate()
-    running.discard(process)
-    finished = re.search(r"^\d+ cells?$", printed.strip().splitlines()[-1] if printed.strip() else "")
-    if process.returncode < 0: printed += f"\nkilled by signal {-process.returncode}"
-    elif process.returncode == 0 and not finished: printed += "\na cell ended the process"
-    return process.returncode == 0 and bool(finished), printed.strip(), time.time() - start
+@dataclass
+class Run:
+    "A notebook in a process of its own."
+    notebook: Path
+    out: IO = field(default_factory=tempfile.TemporaryFile)  # what it prints
+    start: float = field(default_factory=time.time)
+    status: int = 0  # how the process ended
+
+    @property
+    def printed(self) -> str:
+        self.out.seek(0)
+        said = self.out.read().decode(errors="replace")
+        if self.status < 0: said += f"\nkilled by signal {-self.status}"
+        elif not self.status and not self.counted(said): said += "\na cell ended the process"
+        return said.strip()
+
+    @property
+    def passed(self) -> bool:
+        return not self.status and self.counted(self.printed)
+
+    def counted(self, said: str) -> bool:
+        return bool(re.search(r"^\d+ cells?$", said.strip().splitlines()[-1] if said.strip() else ""))
 
 
-def report(notebook: Path, passed: bool, printed: str, seconds: float) -> None:
-    if passed: print(f"passed {name(notebook)} ({printed.splitlines()[-1]}, {seconds:.0f} s)", flush=True)
-    else: print(f"failed {name(notebook)} ({seconds:.0f} s)\n" + "\n".join(f"    {o}" for o in printed.splitlines()), flush=True)
+def become(run: Run, args: argparse.Namespace) -> None:
+    "Be the process of a notebook, to the end."
+    code = 1
+    try:
+        for target in (1, 2): os.dup2(run.out.fileno(), target)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        print(run_here(run.notebook, args.flags.split(), args.save, args.fresh))
+        code = 0
+    except SystemExit as e: print(e)
+    except BaseException: traceback.print_exc()
+    finally:
+        with suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def report(run: Run) -> list[tuple[float, str]]:
+    "Say how a notebook went; seconds and names of its slower cells."
+    seconds, printed = time.time() - run.start, run.printed
+    if run.passed: print(f"passed {name(run.notebook)} ({printed.splitlines()[-1]}, {seconds:.0f} s)", flush=True)
+    else: print(f"failed {name(run.notebook)} ({seconds:.0f} s)\n" + "\n".join(f"    {o}" for o in printed.splitlines()), flush=True)
+    return [(float(s), f"{name(run.notebook)} {cell}") for cell, s in SLOW.findall(printed)]
+
+
+def in_turns(waiting: list[Path], args: argparse.Namespace, running: dict[int, Run]):
+    "Each run as it ends, `jobs` at a time."
+    while waiting or running:
+        while waiting and len(running) < args.jobs:
+            run = Run(waiting.pop(0))
+            if not (pid := os.fork()): become(run, args)
+            running[pid] = run
+        pid, status = os.wait()
+        if pid not in running: continue
+        run = running.pop(pid)
+        run.status = os.waitstatus_to_exitcode(status)
+        yield run
 
 
 def run_all(args: argparse.Namespace) -> int:
     "Run the notebooks, report each as it ends, and return the exit code."
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    results, running = [], set()
+    results, slow, running = [], [], {}
     if args.fresh and (why := other_python()):
         print(why, flush=True)
         args.fresh = False
     home = tempfile.TemporaryDirectory(prefix="rank_bert-")  # tests neither read nor fill the user's feature store
-    os.environ.setdefault("RANK_BERT_HOME", home.name)
-    pool = ThreadPoolExecutor(args.jobs)
+    os.environ.update({**DEFAULTS, "RANK_BERT_HOME": home.name} | os.environ)
+    warnings.filterwarnings("ignore", category=FutureWarning)  # PYTHONWARNINGS is for the processes that notebooks start
+    found = notebooks(args.paths)
+    for module in SHARED: import_module(module)
     try:
-        jobs = {pool.submit(run_apart, nb, args, running): nb for nb in notebooks(args.paths)}
-        for job in as_completed(jobs):
-            report(jobs[job], *job.result())
-            results.append(job.result()[0])
+        for run in in_turns(found, args, running):
+            results.append(run.passed)
+            slow += report(run)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in list(running): process.terminate()
+        for pid in running: os.kill(pid, signal.SIGTERM)
         home.cleanup()
+        for seconds, cell in sorted(slow, reverse=True)[:args.durations]: print(f"{seconds:6.0f} s  {cell}")
         print(f"{sum(results)} passed, {len(results) - sum(results)} failed", flush=True)
     return 0 if results and all(results) else 1
 
 
-if __name__ == "__main__":
-    args = arguments()
-    if args.one: print(run_here(args.paths[0].resolve(), args.flags.split(), args.save, args.fresh))
-    else: sys.exit(run_all(args))
+if __name__ == "__main__": sys.exit(run_all(arguments()))

@@ -1,0 +1,54 @@
+"""What a notebook asks Colab to install, and a Python that finds no more than that."""
+import json, re, shlex, sys
+from importlib.machinery import PathFinder
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
+from pathlib import Path
+
+INSTALL = re.compile(r"^\s*! ?\[ -e /content \] && pip install (.+)$", re.M)
+TESTING = frozenset({"nbdev", "ipykernel", "nbclient", "pip", "setuptools"})  # what runs the notebooks; Colab has its own
+
+
+def split(line: str) -> frozenset[str]:
+    "The requirements in the arguments of a `pip install`, one for each extra: what `a[b,c]` asks for holds what `a[b]` does."
+    found = [re.fullmatch(r"([^\[]+)(?:\[(.+)\])?", o).groups() for o in shlex.split(line, comments=True) if not o.startswith("-")]
+    return frozenset(f"{name}[{o.strip()}]" if o else name for name, extras in found for o in (extras or "").split(","))
+
+
+def asked_by_notebook(notebook: Path) -> frozenset[str]:
+    "What a notebook's own install cell asks for."
+    found = [split(m[1]) for c in json.loads(notebook.read_text(encoding="utf-8"))["cells"] for m in INSTALL.finditer("".join(c["source"]))]
+    if len(found) != 1: raise SystemExit(f"{notebook.name} has {len(found)} install cells for Colab, not one")
+    return found[0]
+
+
+def brought(wanted: frozenset[str]) -> set[str]:
+    "Names of the installed packages that requirements bring, theirs too."
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+    todo, seen = [Requirement(o) for o in wanted], set()
+    while todo:
+        one = todo.pop()
+        for extra in {"", *one.extras}:
+            if (key := (canonicalize_name(one.name), extra)) in seen: continue
+            seen.add(key)
+            try: needs = map(Requirement, distribution(one.name).requires or [])
+            except PackageNotFoundError: continue  # of another system, or not wanted here
+            todo += [o for o in needs if o.marker is None or o.marker.evaluate({"extra": extra})]
+    return {name for name, _ in seen}
+
+
+class Only(PathFinder):
+    "Finds modules as Python does, but none of those that are hidden."
+    hidden = frozenset()
+
+    @classmethod
+    def find_spec(cls, fullname, path=None, target=None):
+        return None if fullname.partition(".")[0] in cls.hidden else super().find_spec(fullname, path, target)
+
+
+def see_only(wanted: frozenset[str]) -> None:
+    "Hide from this process what neither `wanted` nor the tests bring, so that what a notebook forgets to ask for is missing here too."
+    from packaging.utils import canonicalize_name
+    there = brought(wanted | TESTING)
+    Only.hidden = frozenset(m for m, owners in packages_distributions().items() if not {canonicalize_name(o) for o in owners} & there)
+    sys.meta_path[:] = [Only if finder is PathFinder else finder for finder in sys.meta_path]
