@@ -164,6 +164,7 @@ def zero_shot(
     rows, scores = _scores(features, head, split)
     if not len(rows): raise DataError(f"no query of the split {split!r} has a right document; the queries are {features.data.queries.split.value_counts().to_dict()}")
     frame = evaluate(scores, features.data.qrels()[rows], features.data.documents.doc_id.tolist(), metrics)
+    frame.attrs['queries'] = len(features.data.queries)  # whose rows the index counts
     return frame.set_index(rows[frame.index])
 
 # %% ../nbs/03h_barlow.ipynb #c113c34c

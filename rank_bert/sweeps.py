@@ -323,6 +323,7 @@ def _scored(features: RankingFeatures, scores: torch.Tensor, split: str) -> dict
     rows, queries = features.rows(split), features.data.part(split).queries
     frame = evaluate(scores, features.data.qrels()[rows], list(features.data.documents.doc_id), SWEPT)
     frame.index = np.searchsorted(np.flatnonzero((features.data.queries.split == split).to_numpy()), rows[frame.index])  # rows of that split, as `part` has them
+    frame.attrs['queries'] = len(queries)
     types = queries.type.to_numpy()[frame.index]
     by_type = {f'{m}, {t}': frame[m][types == t].mean() for t in pd.unique(types) for m in SWEPT[:1] if len(pd.unique(types)) > 1}
     return dict(frame.mean()) | by_type | dict(per_query=frame)

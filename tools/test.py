@@ -19,7 +19,7 @@ DEFAULTS = {"HF_HUB_OFFLINE": "1",    # no test may need the network
             "OMP_NUM_THREADS": "1",   # the same sums on every machine
             "SOURCE_DATE_EPOCH": "315619200", "MATPLOTLIBRC": str(ROOT/"tools"/"matplotlibrc"),  # the same pictures each time
             "PYTHONWARNINGS": "ignore::FutureWarning"}  # of libraries to their developers; they name paths of the machine
-SHARED = ("torch", "torch._dynamo", "scipy.stats", "sklearn", "pandas", "matplotlib.pyplot", "fastai.data.all")  # none looks for packages of an extra
+SHARED = ("torch", "torch._dynamo", "scipy.stats", "sklearn.model_selection", "pandas", "matplotlib.pyplot")  # set no options, and do not look for packages of extras
 SLOW = re.compile(r"^\S+\.ipynb:(\S+): ([\d.]+)s$", re.M)  # as nbdev says it
 NO_CELL = "no code cell ran: drop `skip_exec`, `eval: false` or the slow flag from at least one"
 
