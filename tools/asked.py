@@ -4,6 +4,9 @@ from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 INSTALL = re.compile(r"^\s*! ?\[ -e /content \] && pip install (.+)$", re.M)
 TESTING = frozenset({"nbdev", "ipykernel", "nbclient", "pip", "setuptools"})  # what runs the notebooks; Colab has its own
 
@@ -23,8 +26,6 @@ def asked_by_notebook(notebook: Path) -> frozenset[str]:
 
 def brought(wanted: frozenset[str]) -> set[str]:
     "Names of the installed packages that requirements bring, theirs too."
-    from packaging.requirements import Requirement
-    from packaging.utils import canonicalize_name
     todo, seen = [Requirement(o) for o in wanted], set()
     while todo:
         one = todo.pop()
@@ -38,17 +39,22 @@ def brought(wanted: frozenset[str]) -> set[str]:
 
 
 class Only(PathFinder):
-    "Finds modules as Python does, but none of those that are hidden."
-    hidden = frozenset()
+    "Finds modules and packages as Python does, but none of those that are hidden."
+    hidden = frozenset()  # names of modules
+    absent = frozenset()  # names of packages
 
     @classmethod
     def find_spec(cls, fullname, path=None, target=None):
         return None if fullname.partition(".")[0] in cls.hidden else super().find_spec(fullname, path, target)
 
+    @classmethod
+    def find_distributions(cls, *args, **kwargs):
+        return (found for found in super().find_distributions(*args, **kwargs) if canonicalize_name(found.name) not in cls.absent)
+
 
 def see_only(wanted: frozenset[str]) -> None:
     "Hide from this process what neither `wanted` nor the tests bring, so that what a notebook forgets to ask for is missing here too."
-    from packaging.utils import canonicalize_name
-    there = brought(wanted | TESTING)
-    Only.hidden = frozenset(m for m, owners in packages_distributions().items() if not {canonicalize_name(o) for o in owners} & there)
+    there, owners = brought(wanted | TESTING), {m: {canonicalize_name(o) for o in found} for m, found in packages_distributions().items()}
+    Only.hidden = frozenset(m for m, found in owners.items() if not found & there)
+    Only.absent = frozenset(set().union(*owners.values()) - there)
     sys.meta_path[:] = [Only if finder is PathFinder else finder for finder in sys.meta_path]
