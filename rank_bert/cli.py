@@ -458,6 +458,7 @@ def experiment(
 
 # %% ../nbs/04b_cli.ipynb #6d15e0b9
 _ENDED = {130: 'interrupted', 143: 'ended by SIGTERM', 129: 'the terminal was closed'}  # exit code -> what happened
+_WRAPPED = re.compile(r'^Exception occured in `\w+` when calling event `\w+`:\s*')  # what fastai puts before an error
 
 def _sentence(e: Exception) -> str:
     "What an error says to people, in a sentence of at most 1,000 characters."
@@ -466,7 +467,7 @@ def _sentence(e: Exception) -> str:
     elif isinstance(e, RecursionError): text = 'what was read is nested too deeply'
     elif isinstance(e, OSError) and e.strerror:
         text = f'{os.fsdecode(e.filename)}: {e.strerror}' if isinstance(e.filename, (str, bytes)) else e.strerror
-    elif isinstance(e, (ValueError, OSError, ImportError, TypeError)): text = str(e) or type(e).__name__
+    elif isinstance(e, (ValueError, OSError, ImportError, TypeError)): text = _WRAPPED.sub('', str(e)) or type(e).__name__
     else: text = f'{type(e).__name__}: {e}. This should not happen; RANK_BERT_DEBUG=1 shows where'
     return text if len(text) <= 1000 else text[:999] + '…'
 
