@@ -476,11 +476,10 @@ def _about(self: Ranker) -> dict:
 # %% ../nbs/03a_search.ipynb #5d1a7c30
 def _check_index(ranker: Ranker, folder: Path) -> Ranker:
     "The ranker, if its encoder gives the first passage the vector that is in the index."
-    how, (_, title, text) = ranker.settings, ranker.documents.iloc[0][['doc_id', 'title', 'text']]
+    how, first = ranker.settings, RankingData(ranker.documents[:1], pd.DataFrame(), pd.DataFrame())
     if how['documents'] == 'select': return ranker  # which sentences are best depends on all documents
-    part = passages([text], how['documents'], size=how.get('size'), stride=how.get('stride'))[0][0]
-    known = f'{title}\n{part}' if title and part else title or part
-    now = encode([known], ranker.encoder, how['pooling'], max_tokens=how['max_tokens'], keep='start', progress=False)
+    parts, _ = passages(first, how['documents'], size=how.get('size'), stride=how.get('stride'))
+    now = encode(parts[:1], ranker.encoder, how['pooling'], max_tokens=how['max_tokens'], keep='start', progress=False)
     held = ranker.model.passages[:1].float()
     if (now.float() - held).norm() < .1*held.norm(): return ranker  # bfloat16 is off by some hundredths
     raise ValueError(f"the encoder {ranker.encoder.name!r} does not give the vectors that are in {str(folder)!r}: "
