@@ -1,4 +1,4 @@
-"""The `rank_bert` command: demo, train, evaluate, search, classify, predict, encode, experiment
+"""The `rank_bert` command: demo, train, evaluate, search, classify, predict, encode, store, experiment
 
 Docs: https://rank-bert.github.io/rank_bert/cli.html.md"""
 
@@ -7,8 +7,8 @@ Docs: https://rank-bert.github.io/rank_bert/cli.html.md"""
 # %% auto #0
 __all__ = ['app', 'Data', 'DocId', 'DocText', 'Title', 'QueryId', 'QueryText', 'QueryType', 'Group', 'Split', 'Folder', 'Out',
            'Json', 'Mode', 'Backbone', 'Seed', 'Rate', 'Text', 'Pair', 'Label', 'RowGroup', 'Labels', 'LabelSep',
-           'Kind', 'SAMPLES', 'demo', 'train', 'evaluate', 'search', 'classify', 'predict', 'encode', 'experiment',
-           'main']
+           'Kind', 'SAMPLES', 'demo', 'train', 'evaluate', 'search', 'classify', 'predict', 'encode', 'store',
+           'experiment', 'main']
 
 # %% ../nbs/04b_cli.ipynb #f9b21398
 import math
@@ -423,6 +423,26 @@ def _write_vectors(vectors, path: Path) -> None:
     header += b' '*(-len(header) % 8)
     with open(path, 'wb') as f:
         for part in (len(header).to_bytes(8, 'little'), header, content): f.write(part)
+
+# %% ../nbs/04b_cli.ipynb #5a1c0b7f
+@app.command()
+def store(
+    clean: Annotated[float|None, _option(
+        'Remove what was not used for the longest time until this many GB (10^9 bytes) are left; 0 empties the store.',
+        min=0, callback=_finite)] = None,
+    as_json: Json = False,
+):
+    "Show what the feature store holds, or make it smaller."
+    from rank_bert.core import printable
+    kept = _store()
+    if clean is not None:
+        gone = kept.clean(clean)
+        _say(f'removed {len(gone)} spaces of {gone.mb.sum():,.1f} MB from {kept.folder}')
+    held = kept.spaces()
+    if as_json: return _print_json(held.assign(used=held.used.astype(str)))
+    _say(f'{len(held)} spaces of {held.mb.sum():,.1f} MB in {kept.folder}')
+    held['encoder'] = held.encoder.map(printable)
+    if len(held): _show(held.to_string(index=False, float_format='{:,.1f}'.format))
 
 # %% ../nbs/04b_cli.ipynb #738f2adc
 @app.command()

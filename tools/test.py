@@ -6,6 +6,7 @@ what all of them need. At the end stand the cells that took longest. The last li
 import argparse, os, platform, re, signal, sys, tempfile, time, tomllib, traceback, warnings
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import IO
@@ -118,8 +119,9 @@ class Run:
     start: float = field(default_factory=time.time)
     status: int = 0  # how the process ended
 
-    @property
+    @cached_property
     def printed(self) -> str:
+        "All that it wrote, once it has ended."
         self.out.seek(0)
         said = self.out.read().decode(errors="replace")
         if self.status < 0: said += f"\nkilled by signal {-self.status}"
@@ -168,7 +170,6 @@ def in_turns(waiting: list[Path], args: argparse.Namespace, running: dict[int, R
             if not (pid := os.fork()): become(run, args)
             running[pid] = run
         pid, status = os.wait()
-        if pid not in running: continue
         run = running.pop(pid)
         run.status = os.waitstatus_to_exitcode(status)
         yield run
@@ -184,6 +185,7 @@ def run_all(args: argparse.Namespace) -> int:
     home = tempfile.TemporaryDirectory(prefix="rank_bert-")  # tests neither read nor fill the user's feature store
     os.environ.update({**DEFAULTS, "RANK_BERT_HOME": home.name} | os.environ)
     warnings.filterwarnings("ignore", category=FutureWarning)  # PYTHONWARNINGS is for the processes that notebooks start
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)  # jemalloc's thread, which knows of forks
     found = notebooks(args.paths)
     for module in SHARED: import_module(module)
     try:
