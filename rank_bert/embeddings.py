@@ -90,6 +90,16 @@ class SentenceEncoder:
         head = '' if isinstance(self.head, nn.Identity) else f', {type(self.head).__name__}'
         return f"SentenceEncoder({self.encoder.name!r}, {self.settings['pooling']}{head}, dim={self.dim})"
 
+# %% ../nbs/03f_embeddings.ipynb #7e0a41d2
+@patch
+def to(self: SentenceEncoder,
+    device: torch.device|str,  # such as 'cuda' or 'cpu'
+) -> SentenceEncoder:  # the same one
+    "Move encoder and head to a device."
+    self.encoder.to(device)
+    self.head.to(device)
+    return self
+
 # %% ../nbs/03f_embeddings.ipynb #528012eb
 @patch
 def encode(self: SentenceEncoder,

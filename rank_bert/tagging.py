@@ -128,6 +128,16 @@ class Tagger:
 
     def __repr__(self) -> str: return f"Tagger({self.encoder.name!r}: {', '.join(sorted({l[2:] for l in self.labels} - {''}))})"
 
+# %% ../nbs/03d_tagging.ipynb #7e0a41c2
+@patch
+def to(self: Tagger,
+    device: torch.device|str,  # such as 'cuda' or 'cpu'
+) -> Tagger:  # the same one
+    "Move encoder and head to a device."
+    self.encoder.to(device)
+    self.head.to(device)
+    return self
+
 # %% ../nbs/03d_tagging.ipynb #5e63bfc2
 def _cut_words(encoder: Encoder, texts: list[str], words: list, room: int) -> list[tuple[int, int, int, list[int], list[int]]]:
     "Of each window: its text, its first word, the word after its last, its ids, and the place among them of each word it tags, -1 where another does."
