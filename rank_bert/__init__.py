@@ -1,1 +1,58 @@
+"""Train small heads on frozen BERTs, and rank documents with them."""
 __version__ = "0.1.0"
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .barlow import barlow_learner
+    from .callbacks import FrozenBackbone, FrozenHead
+    from .classifiers import Classifier, classifier_learner, evaluate_classifier, train_classifier
+    from .data import RankingData, builtin_corpus, read_ranking
+    from .embeddings import SentenceEncoder, embedding_learner, evaluate_sts
+    from .experiments import compare_freezing, ranking_plot, ranking_table
+    from .features import FeatureStore, encode
+    from .learners import ranking_features, ranking_learner
+    from .lowrank import add_lora, factorise, rank_table
+    from .metrics import format_table
+    from .models import Encoder, get_encoder
+    from .multitask import multitask_learner
+    from .rank import RankMonitor, set_rank
+    from .saved import load
+    from .search import Ranker, train_ranker
+    from .tagging import Tagger, evaluate_tagger, tagger_learner
+    from .texts import TextData, builtin_texts, read_tags, read_texts
+
+_HOMES = {
+    "barlow": ("barlow_learner",),
+    "callbacks": ("FrozenBackbone", "FrozenHead"),
+    "classifiers": ("Classifier", "classifier_learner", "evaluate_classifier", "train_classifier"),
+    "data": ("RankingData", "builtin_corpus", "read_ranking"),
+    "embeddings": ("SentenceEncoder", "embedding_learner", "evaluate_sts"),
+    "experiments": ("compare_freezing", "ranking_plot", "ranking_table"),
+    "features": ("FeatureStore", "encode"),
+    "learners": ("ranking_features", "ranking_learner"),
+    "lowrank": ("add_lora", "factorise", "rank_table"),
+    "metrics": ("format_table",),
+    "models": ("Encoder", "get_encoder"),
+    "multitask": ("multitask_learner",),
+    "rank": ("RankMonitor", "set_rank"),
+    "saved": ("load",),
+    "search": ("Ranker", "train_ranker"),
+    "tagging": ("Tagger", "evaluate_tagger", "tagger_learner"),
+    "texts": ("TextData", "builtin_texts", "read_tags", "read_texts"),
+}  # module -> names that are loaded from it when they are first used
+_home = {name: module for module, names in _HOMES.items() for name in names}
+__all__ = sorted(_home)
+
+
+def __getattr__(name):
+    if name not in _home:
+        from difflib import get_close_matches
+        near = "".join(f". Did you mean {n!r}?" for n in get_close_matches(name, __all__, 1))
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{near}")
+    globals()[name] = found = getattr(import_module(f".{_home[name]}", __name__), name)
+    return found
+
+
+def __dir__(): return __all__
