@@ -31,7 +31,7 @@ from fastcore.foundation import L
 # %% ../nbs/03h_barlow.ipynb #76b60537
 from .data import DataError
 from .features import best_device
-from .heads import HEADS, DualHead, get_head
+from .heads import DualHead, get_head
 from .lowrank import effective_rank, rankme, spectrum
 from .losses import barlow_terms, barlow_twins_loss, cross_correlation, vicreg_loss
 from .metrics import METRICS, evaluate

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import uuid
 import weakref
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 # %% ../nbs/03_learners.ipynb #973376c0
