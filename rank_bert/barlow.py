@@ -31,14 +31,14 @@ from fastcore.foundation import L
 # %% ../nbs/03h_barlow.ipynb #76b60537
 from .data import DataError
 from .features import best_device
-from .heads import HEADS, DualHead, get_head
+from .heads import DualHead, get_head
 from .lowrank import effective_rank, rankme, spectrum
 from .losses import barlow_terms, barlow_twins_loss, cross_correlation, vicreg_loss
 from .metrics import METRICS, evaluate
 from .callbacks import Frozen
 from .learners import RankingFeatures, RankingModel, mrr, ranking_learner
 
-# %% ../nbs/03h_barlow.ipynb #7418848c
+# %% ../nbs/03h_barlow.ipynb #6d85d11f
 PAIRS = ('queries', 'documents')  # what makes a pair: two queries of different type, or a query and its document
 
 def _two_types(queries: pd.DataFrame, types) -> tuple[str, str]:
@@ -47,40 +47,55 @@ def _two_types(queries: pd.DataFrame, types) -> tuple[str, str]:
     types = tuple(types or found)
     absent = [t for t in types if t not in found]
     if absent or len(set(types)) != 2:
-        raise DataError(f"pairs are made of queries of two types, and {f'there is none of {absent[0]!r}' if absent else f'{len(types)} are given'}; the types of the data are {', '.join(map(repr, found))}. "
+        raise DataError("pairs are made of queries of two types, and "
+                        f"{f'there is none of {absent[0]!r}' if absent else f'{len(types)} are given'}; "
+                        f"the types of the data are {', '.join(map(repr, found))}. "
                         "Name two of them with types, or pair queries with documents: pairs='documents'")
     return types
 
+# %% ../nbs/03h_barlow.ipynb #7418848c
 def answer_pairs(
     features: RankingFeatures,  # from `ranking_features`
     split: str = 'train',  # whose queries
     pairs: str = 'queries',  # 'queries' or 'documents'
     types: tuple[str, str]|None = None,  # the two types of queries; those of the data by default
-) -> pd.DataFrame:  # a row for each answer (index: doc_id), a column of row numbers for each side; counts in `.attrs['counts']`
+) -> pd.DataFrame:  # a row for each answer (index: doc_id), row numbers of each side; counts in `.attrs['counts']`
     "Which queries, or passages, belong together because the same document answers them."
     if pairs not in PAIRS: raise ValueError(f"pairs is {pairs!r}; a pair is made of {' or '.join(map(repr, PAIRS))}")
     data, rows = features.data, features.rows(split)
     answer, kind = np.asarray(data.qrels()[rows].argmax(1)).ravel(), data.queries.type.to_numpy()[rows]
-    sides = {t: {d: rows[(answer == d) & (kind == t)] for d in np.unique(answer)} for t in _two_types(data.queries, types)} if pairs == 'queries' else \
-            {'query': {d: rows[answer == d] for d in np.unique(answer)}, 'passage': {d: np.flatnonzero(features.owner.numpy() == d) for d in np.unique(answer)}}
-    frame = pd.DataFrame({t: pd.Series(found, dtype=object) for t, found in sides.items()}).rename(index=data.documents.doc_id)
+    if pairs == 'queries':
+        sides = {t: {d: rows[(answer == d) & (kind == t)] for d in np.unique(answer)}
+                 for t in _two_types(data.queries, types)}
+    else:
+        sides = {'query': {d: rows[answer == d] for d in np.unique(answer)},
+                 'passage': {d: np.flatnonzero(features.owner.numpy() == d) for d in np.unique(answer)}}
+    frame = pd.DataFrame({t: pd.Series(found, dtype=object) for t, found in sides.items()})
+    frame = frame.rename(index=data.documents.doc_id)
     frame = frame[frame.map(len).sum(axis=1) > 0]  # there may be queries of a third type
     a, b = (frame[t].str.len() for t in frame)
     first, second = frame.columns
-    frame.attrs['counts'] = {'answers': len(frame), 'with both': int(((a > 0) & (b > 0)).sum()), f'{first} only': int((b == 0).sum()), f'{second} only': int((a == 0).sum()),
-                             'unequal': int(((a != b) & (a > 0) & (b > 0)).sum()), first: int(a.sum()), second: int(b.sum())}
+    frame.attrs['counts'] = {
+        'answers': len(frame), 'with both': int(((a > 0) & (b > 0)).sum()),
+        f'{first} only': int((b == 0).sum()), f'{second} only': int((a == 0).sum()),
+        'unequal': int(((a != b) & (a > 0) & (b > 0)).sum()), first: int(a.sum()), second: int(b.sum())}
     return frame
 
-# %% ../nbs/03h_barlow.ipynb #24c5a36e
+# %% ../nbs/03h_barlow.ipynb #6fffdc24
 BATCHES = ('distinct', 'one_answer')  # what a batch is made of
 
 def _lacking(frame: pd.DataFrame, split: str, need: str) -> DataError:
     "What to say when a split has no pairs to make batches of."
     a, b = frame.columns
-    alone = {t: [d for d, own, other in zip(frame.index, frame[t], frame[o]) if len(own) and not len(other)] for t, o in ((a, b), (b, a))}
-    lines = [f"{len(ids)} with a {t} and no {o} ({', '.join(map(repr, ids[:3]))}{', ...' if len(ids) > 3 else ''})" for (t, ids), o in zip(alone.items(), (b, a)) if ids]
-    return DataError(f"{need} in the split {split!r}, which has {len(frame)} answers{', ' if lines else ''}{' and '.join(lines)}. Add texts of the kind that is missing, or pair queries with documents: pairs='documents'")
+    alone = {t: [d for d, own, other in zip(frame.index, frame[t], frame[o]) if len(own) and not len(other)]
+             for t, o in ((a, b), (b, a))}
+    lines = [f"{len(ids)} with a {t} and no {o} ({', '.join(map(repr, ids[:3]))}{', ...' if len(ids) > 3 else ''})"
+             for (t, ids), o in zip(alone.items(), (b, a)) if ids]
+    return DataError(f"{need} in the split {split!r}, which has {len(frame)} answers{', ' if lines else ''}"
+                     f"{' and '.join(lines)}. Add texts of the kind that is missing, or pair queries with documents: "
+                     "pairs='documents'")
 
+# %% ../nbs/03h_barlow.ipynb #24c5a36e
 class AnswerBatches:
     "Batches of pairs of vectors with the same answer, drawn anew in every epoch."
     def __init__(self,
@@ -94,23 +109,32 @@ class AnswerBatches:
         seed: int|None = 0,  # of all draws; `None` leaves them to chance
     ):
         if how not in BATCHES: raise ValueError(f"how is {how!r}; a batch holds {' or '.join(map(repr, BATCHES))}")
-        if bs < 2 or draws < 1: raise ValueError(f"bs is {bs} and draws is {draws}; a batch needs 2 answers or more, and an epoch a draw")
+        if bs < 2 or draws < 1:
+            raise ValueError(f"bs is {bs} and draws is {draws}; a batch needs 2 answers or more, and an epoch a draw")
         self.split, self.how, self.bs, self.draws, self.rng = split, how, bs, draws, np.random.default_rng(seed)
-        self.pairs, self.first, self.second = answer_pairs(features, split, pairs, types), features.queries, features.passages if pairs == 'documents' else features.queries
+        self.pairs, self.first = answer_pairs(features, split, pairs, types), features.queries
+        self.second = features.passages if pairs == 'documents' else features.queries
         least = self.pairs.map(len).min(axis=1)
         self.answers = self.pairs[least >= (1 if how == 'distinct' else 2)]
-        if how == 'distinct' and len(self.answers) < 2: raise _lacking(self.pairs, split, 'distinct answers need two with a text on both sides, and there are not')
-        if not len(self.answers): raise _lacking(self.pairs, split, 'a batch of one answer needs two texts of it on both sides, and no answer has them')
-        if how == 'one_answer': warnings.warn("batches of one answer: normalising over such a batch subtracts what the answer has of its own, and pairs its texts by chance, "
-                                              "so that the head learns to forget which answer a text belongs to. For a head that ranks use how='distinct'", stacklevel=2)
+        if how == 'distinct' and len(self.answers) < 2:
+            raise _lacking(self.pairs, split, 'distinct answers need two with a text on both sides, and there are not')
+        if not len(self.answers):
+            raise _lacking(self.pairs, split,
+                           'a batch of one answer needs two texts of it on both sides, and no answer has them')
+        if how == 'one_answer':
+            warnings.warn("batches of one answer: normalising over such a batch subtracts what the answer has of its "
+                          "own, and pairs its texts by chance, so that the head learns to forget which answer a text "
+                          "belongs to. For a head that ranks use how='distinct'", stacklevel=2)
         self.draw()
 
     def __len__(self) -> int: return len(self.batches)
     def __repr__(self) -> str:
         sizes, out = [len(ids) for *_, ids in self.batches], len(self.pairs) - len(self.answers)
         about = f'{min(sizes)} to {max(sizes)} pairs' if min(sizes) < max(sizes) else f'{sizes[0]} pairs'
-        few = f'; fewer answers than bs={self.bs}: each draw is one batch' if self.how == 'distinct' and len(self.answers) < self.bs else ''
-        return f"AnswerBatches({self.split!r}, {self.how!r}: {len(self.answers)} answers in {len(self)} batches of {about}{f'; {out} left out' if out else ''}{few})"
+        few = (f'; fewer answers than bs={self.bs}: each draw is one batch'
+               if self.how == 'distinct' and len(self.answers) < self.bs else '')
+        return (f"AnswerBatches({self.split!r}, {self.how!r}: {len(self.answers)} answers in {len(self)} batches of "
+                f"{about}{f'; {out} left out' if out else ''}{few})")
 
 # %% ../nbs/03h_barlow.ipynb #bcc8218c
 @patch
@@ -123,13 +147,14 @@ def draw(self: AnswerBatches) -> None:
         self.batches = [(*(np.array([rng.choice(sides[i][s]) for i in part]) for s in (0, 1)), part) for part in parts]
     else:
         few = [min(map(len, both)) for both in sides]
-        self.batches = [(*(rng.permutation(side)[:few[i]] for side in sides[i]), np.full(few[i], i)) for i in rng.permutation(len(sides))]
+        self.batches = [(*(rng.permutation(side)[:few[i]] for side in sides[i]), np.full(few[i], i))
+                        for i in rng.permutation(len(sides))]
 
 @patch
 def __getitem__(self: AnswerBatches,
     i: int,  # number of the batch
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # vectors of both sides `(pairs, dim)`, and which answer each pair is of `(pairs,)`
-    "A batch as it was drawn."
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # both sides `(pairs, dim)`, and the answer of each `(pairs,)`
+    "The vectors of a batch as it was drawn, and which answer each pair is of."
     first, second, answers = self.batches[i]
     return self.first[first], self.second[second], torch.from_numpy(answers)
 
@@ -148,7 +173,8 @@ def sides(self: AnswerBatches,
 # %% ../nbs/03h_barlow.ipynb #943661b6
 def _scores(features: RankingFeatures, head: DualHead, split: str) -> tuple[np.ndarray, torch.Tensor]:
     "Rows of the queries of a split, and their cosines with all documents."
-    rows, home, mode = features.rows(split), next((p.device for p in head.parameters()), torch.device('cpu')), head.training
+    rows, mode = features.rows(split), head.training
+    home = next((p.device for p in head.parameters()), torch.device('cpu'))
     model = RankingModel(head, features.passages.to(home), features.owner.to(home)).eval()
     with torch.no_grad(): scores = model.cosine(features.queries[rows].to(home)).cpu()
     head.train(mode)
@@ -162,13 +188,18 @@ def zero_shot(
 ) -> pd.DataFrame:  # a row for each query (index: its row in the data), a column for each metric
     "Metrics of each query when cosines behind a head rank the documents."
     rows, scores = _scores(features, head, split)
-    if not len(rows): raise DataError(f"no query of the split {split!r} has a right document; the queries are {features.data.queries.split.value_counts().to_dict()}")
+    if not len(rows):
+        raise DataError(f"no query of the split {split!r} has a right document; the queries are "
+                        f"{features.data.queries.split.value_counts().to_dict()}")
     frame = evaluate(scores, features.data.qrels()[rows], features.data.documents.doc_id.tolist(), metrics)
     frame.attrs['queries'] = len(features.data.queries)  # whose rows the index counts
     return frame.set_index(rows[frame.index])
 
 # %% ../nbs/03h_barlow.ipynb #c113c34c
-LOSSES = {'barlow': (barlow_twins_loss, 'weight', .02), 'vicreg': (vicreg_loss, 'covariance', 1.)}  # name -> loss, argument for `weight`, its default
+LOSSES = {  # name -> loss, argument for `weight`, its default
+    'barlow': (barlow_twins_loss, 'weight', .02),
+    'vicreg': (vicreg_loss, 'covariance', 1.),
+}
 
 class PairedHead(nn.Module):
     "Both sides of pairs through one head."
@@ -188,11 +219,16 @@ class PairedHead(nn.Module):
 # %% ../nbs/03h_barlow.ipynb #de360b53
 class _ZeroShot(Metric):
     "MRR of the validation queries by cosines behind the head."
-    def __init__(self, features): self.features, self.relevance = features, torch.from_numpy(features.data.qrels()[features.rows('valid')].toarray())
+    def __init__(self, features):
+        self.features = features
+        self.relevance = torch.from_numpy(features.data.qrels()[features.rows('valid')].toarray())
+
     def reset(self): self.head = None
     def accumulate(self, learn): self.head = learn.model.head
     @property
-    def value(self): return None if self.head is None else float(mrr(_scores(self.features, self.head, 'valid')[1], self.relevance))
+    def value(self):
+        return None if self.head is None else float(mrr(_scores(self.features, self.head, 'valid')[1], self.relevance))
+
     @property
     def name(self): return 'mrr'
 
@@ -225,15 +261,22 @@ def barlow_learner(
     if seed is not None: set_seed(seed)
     if isinstance(head, str):
         dim = features.queries.shape[1]
-        head = get_head(head, dim, **(dict(hidden=4*dim) if head == 'barlow' else {}) if head_kwargs is None else head_kwargs)
-    if not head.shared: raise ValueError("pairs train one head, and this one has separate heads for queries and documents: make it with shared=True")
+        if head_kwargs is None: head_kwargs = dict(hidden=4*dim) if head == 'barlow' else {}
+        head = get_head(head, dim, **head_kwargs)
+    if not head.shared:
+        raise ValueError("pairs train one head, and this one has separate heads for queries and documents: "
+                         "make it with shared=True")
     train = AnswerBatches(features, 'train', how, bs, pairs, types, draws, seed)
     valid = AnswerBatches(features, 'valid', 'distinct', 2**31, pairs, types, 1, 0)
     home, (func, argument, default) = torch.device(device or best_device()), LOSSES[loss]
-    dls = DataLoaders(DataLoader(train, bs=None, n=len(train), before_iter=lambda: train.draw(), num_workers=0, device=home), DataLoader(valid, bs=None, n=1, num_workers=0, device=home))
+    dls = DataLoaders(
+        DataLoader(train, bs=None, n=len(train), before_iter=lambda: train.draw(), num_workers=0, device=home),
+        DataLoader(valid, bs=None, n=1, num_workers=0, device=home))
     dls.n_inp, weight = 2, default if weight is None else weight
-    metrics = [*(_term(field, weight if loss == 'barlow' else LOSSES['barlow'][2]) for field in ('diagonal', 'off_diagonal', 'floor')), _ZeroShot(features)]
-    return Learner(dls, PairedHead(head), loss_func=partial(_pair_loss, loss=func, **{argument: weight}), metrics=metrics, **dict(lr=1e-3) | kwargs)
+    metrics = [*(_term(field, weight if loss == 'barlow' else LOSSES['barlow'][2])
+                 for field in ('diagonal', 'off_diagonal', 'floor')), _ZeroShot(features)]
+    return Learner(dls, PairedHead(head), loss_func=partial(_pair_loss, loss=func, **{argument: weight}),
+                   metrics=metrics, **dict(lr=1e-3) | kwargs)
 
 # %% ../nbs/03h_barlow.ipynb #09cbba27
 WAYS = ('frozen', 'inherited', 'concat', 'gate')  # how a ranker uses a pre-trained head
@@ -251,11 +294,16 @@ def staged_learner(
 ) -> Learner:
     "A `Learner` that trains a ranking head with a pre-trained one inside."
     if way not in WAYS: raise ValueError(f"unknown way {way!r}; the ways are {', '.join(WAYS)}")
-    if not getattr(side, 'config', None) or not side.shared: raise ValueError("side must be one head for queries and documents made by get_head, as barlow_learner makes it: its name is needed to build it in")
+    if not getattr(side, 'config', None) or not side.shared:
+        raise ValueError("side must be one head for queries and documents made by get_head, as barlow_learner makes "
+                         "it: its name is needed to build it in")
     if seed is not None: set_seed(seed)
-    dim, name, arguments = features.passages.shape[1], side.config['name'], {k: v for k, v in side.config.items() if k not in ('name', 'shared')}
+    dim, name = features.passages.shape[1], side.config['name']
+    arguments = {k: v for k, v in side.config.items() if k not in ('name', 'shared')}
     if way == 'inherited': new = get_head(name, dim, shared, **arguments)
-    else: new = get_head(*(('stacked', dim, shared) if way == 'frozen' else ('beside', dim, shared)), side=name, head=head, side_kwargs=arguments, **{} if way == 'frozen' else dict(how=way), **head_kwargs or {})
+    else:
+        kind, own = ('stacked', {}) if way == 'frozen' else ('beside', dict(how=way))
+        new = get_head(kind, dim, shared, side=name, head=head, side_kwargs=arguments, **own, **head_kwargs or {})
     parts = dict(query=new.query) if new.shared else dict(query=new.query, document=new.document)
     for part in parts.values(): (part if way == 'inherited' else part.side).load_state_dict(side.query.state_dict())
     held = [] if way == 'inherited' else [Frozen(*(f'head.{n}.side' for n in parts))]
@@ -264,10 +312,15 @@ def staged_learner(
 # %% ../nbs/03h_barlow.ipynb #d30656ac
 def _embedded(features: RankingFeatures, head: DualHead, split: str) -> tuple[np.ndarray, torch.Tensor, torch.Tensor]:
     "Rows of the queries of a split, their vectors after the head, and those of all passages."
-    rows, home, mode = features.rows(split), next((p.device for p in head.parameters()), torch.device('cpu')), head.training
-    if not len(rows): raise DataError(f"no query of the split {split!r} has a right document; the queries are {features.data.queries.split.value_counts().to_dict()}")
+    rows, mode = features.rows(split), head.training
+    home = next((p.device for p in head.parameters()), torch.device('cpu'))
+    if not len(rows):
+        raise DataError(f"no query of the split {split!r} has a right document; the queries are "
+                        f"{features.data.queries.split.value_counts().to_dict()}")
     head.eval()
-    with torch.no_grad(): queries, passages = (x.float().cpu() for x in head(features.queries[rows].to(home), features.passages.to(home)))
+    with torch.no_grad():
+        queries, passages = (x.float().cpu() for x in head(features.queries[rows].to(home),
+                                                           features.passages.to(home)))
     head.train(mode)
     return rows, queries, passages
 
@@ -280,31 +333,38 @@ def _unit_scale(*parts: torch.Tensor) -> list[torch.Tensor]:
 def _type_means(x: torch.Tensor, sides: pd.DataFrame, rows: np.ndarray) -> torch.Tensor:
     "Mean vector of each side of each answer `(answers, 2, dim)`."
     place = pd.Series(range(len(rows)), index=rows)
-    return torch.stack([torch.stack([x[place[own].tolist()].mean(0) for own in both]) for both in sides.itertuples(index=False)])
+    return torch.stack([torch.stack([x[place[own].tolist()].mean(0) for own in both])
+                        for both in sides.itertuples(index=False)])
 
 # %% ../nbs/03h_barlow.ipynb #15d54239
 def geometry(
     features: RankingFeatures,  # from `ranking_features`
     head: DualHead,  # any head
     split: str = 'test',  # whose queries
-    metrics: tuple[str, ...] = ('accuracy@1', 'accuracy@3', 'MAP@3'),  # of the ranking, as `rank_bert.metrics.evaluate` takes them
+    metrics: tuple[str, ...] = ('accuracy@1', 'accuracy@3', 'MAP@3'),  # names, for `rank_bert.metrics.evaluate`
     types: tuple[str, str]|None = None,  # the two types of queries; those of the data by default
 ) -> pd.DataFrame:  # one row
     "How a head ranks by type of query, where it puts questions, conversations and answers, and in how many dimensions."
     rows, queries, passages = _embedded(features, head, split)
     frame, data = zero_shot(features, head, split, metrics), features.data
     kind, found = data.queries.type.loc[frame.index], {}
-    for t, part in [('', frame)] + [(f' {t}', frame[kind == t]) for t in _two_types(data.queries, types)]: found |= {f'{m}{t}': part[m].mean() for m in metrics}
+    for t, part in [('', frame)] + [(f' {t}', frame[kind == t]) for t in _two_types(data.queries, types)]:
+        found |= {f'{m}{t}': part[m].mean() for m in metrics}
     sides = answer_pairs(features, split, types=types)
     sides = sides[sides.map(len).min(axis=1) > 0]
     right = torch.from_numpy(data.qrels()[rows].toarray() > 0)[:, features.owner]  # (queries, passages)
     cosine = F.normalize(queries, dim=1) @ F.normalize(passages, dim=1).T
     own = cosine.masked_fill(~right, -torch.inf).argmax(1)
     (q, p), unit = _unit_scale(queries, passages), F.normalize(queries, dim=1)
-    means, turned = (_type_means(x, sides, rows) if len(sides) else torch.full((1, 2, 1), torch.nan) for x in (q, unit))
-    found |= {'answers with both': len(sides), 'centroid distance': (means[:, 0] - means[:, 1]).norm(dim=1).mean(), 'centroid cosine': F.cosine_similarity(turned[:, 0], turned[:, 1]).mean(),
-              'answer distance': (q - p[own]).norm(dim=1).mean(), 'answer cosine': cosine[torch.arange(len(rows)), own].mean()}
-    for name, x in (('queries', queries), ('documents', passages)): found |= {f'RankMe {name}': rankme(x), f'effective rank {name}': effective_rank(x, centre=True)}
+    means, turned = (_type_means(x, sides, rows) if len(sides) else torch.full((1, 2, 1), torch.nan)
+                     for x in (q, unit))
+    found |= {'answers with both': len(sides),
+              'centroid distance': (means[:, 0] - means[:, 1]).norm(dim=1).mean(),
+              'centroid cosine': F.cosine_similarity(turned[:, 0], turned[:, 1]).mean(),
+              'answer distance': (q - p[own]).norm(dim=1).mean(),
+              'answer cosine': cosine[torch.arange(len(rows)), own].mean()}
+    for name, x in (('queries', queries), ('documents', passages)):
+        found |= {f'RankMe {name}': rankme(x), f'effective rank {name}': effective_rank(x, centre=True)}
     return pd.DataFrame([{k: float(v) for k, v in found.items()}])
 
 # %% ../nbs/03h_barlow.ipynb #ec49c49a
@@ -338,7 +398,8 @@ def correlation_plot(
     fig, axes = plt.subplots(1, 2, figsize=(6.4, 3.2), layout='constrained')
     for ax, m, title in zip(axes, (before, after), titles):
         shown = ax.imshow(m[:features, :features].abs(), cmap='Greys', vmin=0, vmax=1, interpolation='none')
-        ax.set(title=title, xlabel='feature of the second side', ylabel='feature of the first side' if ax is axes[0] else '', xticks=[], yticks=[])
+        ax.set(title=title, xlabel='feature of the second side',
+               ylabel='feature of the first side' if ax is axes[0] else '', xticks=[], yticks=[])
     fig.colorbar(shown, ax=axes, shrink=.8, label='|correlation|')
     plt.close(fig)  # what is returned is shown once, not twice
     return fig
@@ -355,7 +416,8 @@ def spectrum_plot(
     for i, (name, x) in enumerate(stages.items()):
         s = spectrum(x.float(), centre=centre)
         keep = np.unique(np.geomspace(1, len(s), 80).astype(int)) - 1  # enough for the eye
-        ax.plot(keep + 1, (s/s[0])[keep], color=f'C{i}', linestyle=('-', '--', ':', '-.')[i % 4], label=f'{name}: RankMe {float(rankme(x.float(), centre=centre)):.0f}')
+        ax.plot(keep + 1, (s/s[0])[keep], color=f'C{i}', linestyle=('-', '--', ':', '-.')[i % 4],
+                label=f'{name}: RankMe {float(rankme(x.float(), centre=centre)):.0f}')
     ax.set(xlabel='direction', ylabel='singular value / largest', yscale='log', ylim=(1e-3, 1.3))
     ax.legend(frameon=False)
     ax.spines[['top', 'right']].set_visible(False)
@@ -371,15 +433,19 @@ def centroids(
     types: tuple[str, str]|None = None,  # the two types of queries; those of the data by default
 ) -> pd.DataFrame:  # two rows for each answer with both types: doc_id, type, x, y
     "Means of the questions and of the conversations of each answer, in the two principal directions."
-    if reduce not in ('after', 'before'): raise ValueError(f"reduce is {reduce!r}; dimensions are reduced 'after' averaging or 'before'")
+    if reduce not in ('after', 'before'):
+        raise ValueError(f"reduce is {reduce!r}; dimensions are reduced 'after' averaging or 'before'")
     rows, queries, _ = _embedded(features, head, split)
     sides = answer_pairs(features, split, types=types)
     sides = sides[sides.map(len).min(axis=1) > 0]
-    if len(sides) < 2: raise _lacking(answer_pairs(features, split, types=types), split, 'two principal directions need two answers with a text on both sides, and there are not')
+    if len(sides) < 2:
+        raise _lacking(answer_pairs(features, split, types=types), split,
+                       'two principal directions need two answers with a text on both sides, and there are not')
     means = _type_means(queries, sides, rows).flatten(0, 1)
     cloud = means if reduce == 'after' else queries
     axes = torch.linalg.svd(cloud - cloud.mean(0), full_matrices=False)[2][:2]
-    axes = axes*axes.gather(1, axes.abs().argmax(1, keepdim=True)).sign()  # a principal direction has no sign of its own
+    signs = axes.gather(1, axes.abs().argmax(1, keepdim=True)).sign()  # a principal direction has no sign of its own
+    axes = axes*signs
     x, y = ((means - cloud.mean(0)) @ axes.T).T.tolist()
     return pd.DataFrame(dict(doc_id=sides.index.repeat(2), type=list(sides.columns)*len(sides), x=x, y=y))
 
@@ -394,7 +460,8 @@ def centroids_plot(
     fig, axes = plt.subplots(1, len(tables), figsize=(3.2*len(tables), 3.2), squeeze=False, layout='constrained')
     for ax, (name, table) in zip(axes[0], tables.items()):
         first, second = (table[table.type == t].iloc[:n] for t in table.type.unique())
-        ax.plot(*(np.stack([first[c], second[c], np.full(len(first), np.nan)], 1).ravel() for c in 'xy'), color='gray', linewidth=.6, zorder=1)
+        lines = (np.stack([first[c], second[c], np.full(len(first), np.nan)], 1).ravel() for c in 'xy')
+        ax.plot(*lines, color='gray', linewidth=.6, zorder=1)
         ax.plot(first.x, first.y, 'o', markersize=4, markerfacecolor='none', color='C0', label=first.type.iloc[0])
         ax.plot(second.x, second.y, 'x', markersize=4, color='C1', label=second.type.iloc[0])
         ax.set(title=name, xticks=[], yticks=[])

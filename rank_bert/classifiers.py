@@ -47,8 +47,8 @@ class Classifier:
         head: nn.Module,  # `(batch, dim)` to `(batch, labels)`
         labels: list[str],  # names in the order of the head's outputs; [] for scores
         kind: str,  # 'class', 'multilabel' or 'score'
-        settings: dict,  # pooling, max_tokens, keep; mixed: layers in bfloat16 where the processor has it; pairs: of texts
-        head_kwargs: dict|None = None,  # arguments of a head made by name; `None` for a head of one's own, which cannot be saved
+        settings: dict,  # pooling, max_tokens, keep; mixed: bfloat16 where the processor has it; pairs: of texts
+        head_kwargs: dict|None = None,  # arguments of a head made by name; `None` for one's own, which cannot be saved
         about: dict|None = None,  # what it was trained on; goes into the saved folder
     ):
         self.encoder, self.head, self.labels, self.kind, self.settings = encoder, head, list(labels), kind, settings
@@ -72,7 +72,8 @@ def _listed(texts, pairs: bool) -> list:
     if isinstance(texts, (str, bytes)): raise TypeError(f"texts is one {type(texts).__name__}: pass a list of texts")
     if isinstance(texts, (pd.DataFrame, dict)):
         raise TypeError(f"texts is a {type(texts).__name__}: pass the texts in it, such as df['text']")
-    if isinstance(texts, (set, frozenset)): raise TypeError(f"texts is a {type(texts).__name__}, which has no order: pass a list")
+    if isinstance(texts, (set, frozenset)):
+        raise TypeError(f"texts is a {type(texts).__name__}, which has no order: pass a list")
     what = 'pairs of texts: pass tuples of two' if pairs else 'single texts: pass str'
     rows = [(t,) if isinstance(t, str) else t for t in texts]
     for i, row in enumerate(rows):
@@ -103,27 +104,28 @@ def outputs(self: Classifier,
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
 ) -> torch.Tensor:  # probabilities `(texts, labels)`, or scores `(texts,)`
-    "Probability of each label for each text, or the score; raises `ValueError` for an empty text, for NaN, and for a tagger."
+    "Probability of each label for each text, or the score; raises `ValueError` for empty texts, NaN and a tagger."
     first, second = _columns(texts, self._paired())
     device, s = self.encoder.device, self.settings
     how = {k: s[k] for k in ('pooling', 'max_tokens', 'keep')}
-    how |= dict(pairs=second, dtype=best_dtype(device) if s['mixed'] else torch.float32, device=device, progress=progress)
+    how |= dict(pairs=second, dtype=best_dtype(device) if s['mixed'] else torch.float32,
+                device=device, progress=progress)
     vectors = encode(first, self.encoder, **how) if store is None else store.encode(first, self.encoder, **how).tensor()
     with torch.inference_mode(): out = self.head.eval()(vectors.to(device)).float().cpu()
     bad = (~out.isfinite()).nonzero()[:1, 0].tolist()
     if bad:
-        raise ValueError(f"the head gives NaN or infinity for text {bad[0]}: {first[bad[0]][:60]!r}. Its training has failed; "
-                         "train again with a smaller learning rate")
+        raise ValueError(f"the head gives NaN or infinity for text {bad[0]}: {first[bad[0]][:60]!r}. "
+                         "Its training has failed; train again with a smaller learning rate")
     return {'class': lambda: out.softmax(1), 'multilabel': out.sigmoid, 'score': lambda: out}[self.kind]()
 
 # %% ../nbs/03c_classifiers.ipynb #11874747
 @patch
 def predict(self: Classifier,
     texts: str|tuple[str, str]|list,  # one text, or a list of them; a tuple is a pair
-    all_labels: bool = False,  # give every label with its probability; in a table its column, with an underscore where the name is taken
+    all_labels: bool = False,  # every label with its probability; in a table a column each (NAME_ where NAME is taken)
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
-    threshold: float|None = None,  # of several labels: those with a higher probability are said; .5 or that of `settings` by default
-) -> Prediction|list[Prediction]|float|pd.DataFrame:  # of one text its label, its labels or its score; of a list a row each
+    threshold: float|None = None,  # of several labels those above it are said; that of `settings`, or .5, by default
+) -> Prediction|list[Prediction]|float|pd.DataFrame:  # of one text its label, labels or score; of a list a row each
     "The label of a text or of each text."
     threshold = self._threshold(threshold)
     if not isinstance(texts, (str, tuple)): return self._table(texts, all_labels, store, threshold)
@@ -133,6 +135,7 @@ def predict(self: Classifier,
     if all_labels: return ranked
     return ranked[0] if self.kind == 'class' else [p for p in ranked if p.probability > threshold]
 
+# %% ../nbs/03c_classifiers.ipynb #2690dc0f
 @patch
 def _threshold(self: Classifier, threshold: float|None) -> float:
     "The one that is asked for, or that of the settings; raises `ValueError` for what is no probability."
@@ -152,8 +155,10 @@ def _table(self: Classifier, texts, all_labels: bool, store: FeatureStore|None, 
         frame = frame.assign(label=[self.labels[i] for i in best], probability=p.tolist())
     else:
         on = [[i for i in row.argsort(descending=True, stable=True).tolist() if row[i] > threshold] for row in out]
-        frame = frame.assign(labels=[[self.labels[i] for i in o] for o in on], probabilities=[row[o].tolist() for row, o in zip(out, on)])
-    return pd.concat([frame, pd.DataFrame(out.numpy(), columns=_apart(self.labels, list(frame)))], axis=1) if all_labels else frame
+        frame = frame.assign(labels=[[self.labels[i] for i in o] for o in on],
+                             probabilities=[row[o].tolist() for row, o in zip(out, on)])
+    if not all_labels: return frame
+    return pd.concat([frame, pd.DataFrame(out.numpy(), columns=_apart(self.labels, list(frame)))], axis=1)
 
 # %% ../nbs/03c_classifiers.ipynb #a3a5f055
 def _apart(labels: list[str], columns: list[str]) -> list[str]:
@@ -171,7 +176,8 @@ class ClassifierLearner(Learner):
         m, train = self.model, self.data.part('train')
         settings = self.settings | dict(mixed=m.dtype != torch.float32, pairs=train.pairs is not None)
         about = dict(data=self.data.name, train_rows=len(train)) | getattr(self, 'fitted', {})
-        return Classifier(m.encoder, m.heads['task'], self.data.labels, self.data.kind, settings, self.head_kwargs, about)
+        return Classifier(m.encoder, m.heads['task'], self.data.labels, self.data.kind, settings,
+                          self.head_kwargs, about)
 
     def predict(self,
         texts: str|tuple[str, str]|list,  # one text, or a list of them; a tuple is a pair
@@ -186,12 +192,14 @@ class ClassifierLearner(Learner):
         **kwargs,  # not used
     ):
         "Raise `NotImplementedError`: it would pickle the data and code."
-        raise NotImplementedError("export would pickle the data as well: save what was learnt with learn.classifier().save(folder), and open it with load_classifier")
+        raise NotImplementedError("export would pickle the data as well: save what was learnt with "
+                                  "learn.classifier().save(folder), and open it with load_classifier")
 
 # %% ../nbs/03c_classifiers.ipynb #d66530e5
 def _check_data(data) -> None:
     "Raise `TypeError` for what is no `TextData`."
-    if not isinstance(data, TextData): raise TypeError(f"data is a {type(data).__name__}: read it first, with read_texts(...) of rank_bert.texts")
+    if not isinstance(data, TextData):
+        raise TypeError(f"data is a {type(data).__name__}: read it first, with read_texts(...) of rank_bert.texts")
 
 def classifier_learner(
     data: TextData,  # with rows in 'train' and 'valid'
@@ -201,9 +209,13 @@ def classifier_learner(
 ) -> ClassifierLearner:
     "A Learner for labels or scores of texts or pairs; raises `ValueError` for tags of words, and for a single label."
     _check_data(data)
-    if data.kind == 'tags': raise ValueError(f"{data.name or 'data'} has a tag for each word, and a classifier gives labels to whole texts: use tagger_learner of rank_bert.tagging")
+    if data.kind == 'tags':
+        raise ValueError(f"{data.name or 'data'} has a tag for each word, and a classifier gives labels to whole "
+                         "texts: use tagger_learner of rank_bert.tagging")
     if data.kind != 'score' and len(data.labels) < 2:
-        raise ValueError(f"{data.name or 'data'} has {data.labels} for labels, and there is nothing to tell apart: add rows with another, or give rows that have it and rows that have not a label each, such as yes and no")
+        raise ValueError(f"{data.name or 'data'} has {data.labels} for labels, and there is nothing to tell apart: "
+                         "add rows with another, or give rows that have it and rows that have not a label each, "
+                         "such as yes and no")
     return task_learner(data, backbone, freeze, cls=ClassifierLearner, **kwargs)
 
 # %% ../nbs/03c_classifiers.ipynb #c2d1b924
@@ -227,10 +239,14 @@ def train_classifier(
 def _matched(model: Classifier, data: TextData, split: str) -> tuple[TextData, np.ndarray]:
     "The rows of a split and their targets in the order of the classifier's labels."
     part, name = data.part(split), data.name or 'data'
-    if not len(part): raise DataError(f"{name}: no rows in {split}; the splits are {data.rows.split.value_counts().to_dict()}")
-    if data.kind != model.kind: raise DataError(f"{name} is of kind {data.kind!r}, and the classifier was trained on {model.kind!r}")
+    if not len(part):
+        raise DataError(f"{name}: no rows in {split}; the splits are {data.rows.split.value_counts().to_dict()}")
+    if data.kind != model.kind:
+        raise DataError(f"{name} is of kind {data.kind!r}, and the classifier was trained on {model.kind!r}")
     unknown = [n for n in data.labels if n not in model.labels]
-    if unknown: raise DataError(f"{name} has labels that the classifier does not know: {', '.join(unknown[:5])}. It knows {', '.join(model.labels[:9])}")
+    if unknown:
+        raise DataError(f"{name} has labels that the classifier does not know: {', '.join(unknown[:5])}. "
+                        f"It knows {', '.join(model.labels[:9])}")
     if data.kind == 'score': return part, part.targets
     place = np.array([model.labels.index(n) for n in data.labels])
     if data.kind == 'class': return part, place[part.targets]
@@ -240,7 +256,9 @@ def _matched(model: Classifier, data: TextData, split: str) -> tuple[TextData, n
 
 # %% ../nbs/03c_classifiers.ipynb #d482d2f7
 def _shares(out: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    "For each row and label whether it was answered rightly, was answered, was right; then whether the row is right as a whole `(rows, 3*labels + 1)`."
+    """For each row and label whether it was answered rightly, was answered, was right `(rows, 3*labels + 1)`.
+
+    The last column is whether the row is right as a whole."""
     if targets.ndim > 1: said, true = out > .5, targets > .5
     else: said, true = (np.arange(out.shape[1]) == np.asarray(answers)[:, None] for answers in (out.argmax(1), targets))
     return np.concatenate([said*true, said, true, (said == true).all(1, keepdims=True)], axis=1).astype(float)
@@ -263,7 +281,8 @@ def _correlations(out: np.ndarray, targets: np.ndarray, groups: np.ndarray, n: i
     rng, codes = np.random.default_rng(seed), pd.factorize(groups)[0]
     rows = np.split(np.argsort(codes, kind='stable'), np.cumsum(np.bincount(codes))[:-1])
     draws = (np.concatenate([rows[i] for i in rng.integers(0, len(rows), len(rows))]) for _ in range(n))
-    return np.array([[stats.spearmanr(out[d], targets[d]).statistic if np.ptp(out[d]) and np.ptp(targets[d]) else np.nan] for d in draws])
+    return np.array([[stats.spearmanr(out[d], targets[d]).statistic
+                      if np.ptp(out[d]) and np.ptp(targets[d]) else np.nan] for d in draws])
 
 # %% ../nbs/03c_classifiers.ipynb #6583fc89
 def evaluate_classifier(
@@ -275,24 +294,30 @@ def evaluate_classifier(
     seed: int = 0,  # of the draws
     threshold: float|None = None,  # of several labels, as `Classifier.predict` takes it
 ) -> pd.DataFrame:  # a row for each measure: value, and low and high of its 95 % interval
-    "Accuracy, macro F1 and Matthews' correlation; micro F1, macro F1 and exact match of several labels; Spearman's correlation of scores."
+    """Accuracy, macro F1 and Matthews' correlation, with intervals.
+
+    Of several labels micro F1, macro F1 and exact match; of scores Spearman's correlation."""
     _check_data(data)
     model = model.classifier() if isinstance(model, ClassifierLearner) else model
     part, targets = _matched(model, data, split)
     out = model.outputs(part.texts if part.pairs is None else list(zip(part.texts, part.pairs)), store).numpy()
     if model.kind == 'multilabel': out = (out > model._threshold(threshold)).astype(float)
     groups = part.rows.group.to_numpy()
-    if model.kind == 'score': value, draws = pd.Series({'Spearman': spearman(out, targets)}), _correlations(out, targets, groups, n, seed)
+    if model.kind == 'score':
+        value = pd.Series({'Spearman': spearman(out, targets)})
+        draws = _correlations(out, targets, groups, n, seed)
     else:
         value = classification_metrics(out, targets.astype(int))
         draws = _measures(_draw_means(*_group_sums(_shares(out, targets), groups), n, seed), model.kind == 'multilabel')
-    low, high = np.nanquantile(draws, [.025, .975], axis=0) if len(set(groups)) > 1 else np.full((2, len(value)), np.nan)
+    low, high = (np.nanquantile(draws, [.025, .975], axis=0)
+                 if len(set(groups)) > 1 else np.full((2, len(value)), np.nan))
     return pd.DataFrame(dict(value=value, low=low, high=high))
 
 # %% ../nbs/03c_classifiers.ipynb #b2d7c37d
-_FIELDS = dict(kind=tuple(KINDS), labels='texts', head='object', about='object',
-               settings=dict(max_tokens='count', pooling='text?', keep=('start', 'end', None), mixed='flag?', pairs='flag?'))
-_WANTED = dict(pooling='text', keep=('start', 'end'), mixed='flag', pairs='flag')  # of settings, where whole texts get labels
+_FIELDS = dict(kind=tuple(KINDS), labels='texts', head='object', about='object', settings=dict(
+    max_tokens='count', pooling='text?', keep=('start', 'end', None), mixed='flag?', pairs='flag?'))
+# of settings, where whole texts get labels
+_WANTED = dict(pooling='text', keep=('start', 'end'), mixed='flag', pairs='flag')
 
 @patch
 def save(self: Classifier,
@@ -303,7 +328,8 @@ def save(self: Classifier,
     if self.head_kwargs is None:
         raise ValueError("a head of one's own cannot be saved: only arguments of the built-in one are written. "
                          "Leave out `head`, or keep it with torch.save")
-    about = jsonable(dict(kind=self.kind, labels=self.labels, head=self.head_kwargs, settings=self.settings, about=self.about))
+    about = jsonable(dict(kind=self.kind, labels=self.labels, head=self.head_kwargs, settings=self.settings,
+                          about=self.about))
     check_fields(about, _FIELDS, 'the classifier', 'train it again')
     with new_folder(folder, 'classifier.json') as new:
         write_tensors(new/'head.safetensors', self.head.state_dict())
@@ -316,18 +342,21 @@ def _about(folder: Path) -> dict:
         text = f"there is no folder {str(folder)!r}; save a classifier there first"
         raise FileNotFoundError(f'{text}: learn.classifier().save({str(folder)!r})')
     if (folder/'ranker.json').exists() and not (folder/'classifier.json').exists():
-        raise FileNotFoundError(f"{str(folder)!r} holds a ranker, not a classifier: use load_ranker of rank_bert.search")
+        raise FileNotFoundError(f"{str(folder)!r} holds a ranker, not a classifier: "
+                                "use load_ranker of rank_bert.search")
     return read_folder(folder, 'classifier.json', 'classifier', 'save', _FIELDS, {'head.safetensors': True})
 
 def _load_classifier(folder: Path, encoder: Encoder|None) -> Classifier:
     about, path, remedy = _about(folder), folder/'classifier.json', 'save the classifier again'
-    if len(set(about['labels'])) != len(about['labels']): raise ValueError(f"{path} is damaged: two labels are the same; {remedy}")
+    if len(set(about['labels'])) != len(about['labels']):
+        raise ValueError(f"{path} is damaged: two labels are the same; {remedy}")
     encoder = _read_backbone(folder, about['backbone'], encoder, remedy)
     _check_settings(encoder, about['settings'], path, remedy)
     def make(): return KINDS[about['kind']].head(encoder.dim, len(about['labels']), **about['head'])
     head = _read_head(make, folder/'head.safetensors', remedy)
     if about['kind'] != 'tags': check_fields(about['settings'], _WANTED, f'{path}, settings,', remedy)
-    return Classifier(encoder, head.eval(), about['labels'], about['kind'], about['settings'], about['head'], about['about'])
+    return Classifier(encoder, head.eval(), about['labels'], about['kind'], about['settings'],
+                      about['head'], about['about'])
 
 # %% ../nbs/03c_classifiers.ipynb #51dd1658
 def load_classifier(

@@ -40,7 +40,9 @@ from .search import Ranker, train_ranker
 from .tasks import TaskBatches, task_dl, task_learner
 
 # %% ../nbs/04_experiments.ipynb #5000ef75
-ROWS = {'bm25': 'BM25', 'cosine': 'plain cosine', 'dense': 'trained head', 'hybrid': 'hybrid'}  # mode of a ranker -> its name in tables
+ROWS = {  # mode of a ranker -> its name in tables
+    'bm25': 'BM25', 'cosine': 'plain cosine', 'dense': 'trained head', 'hybrid': 'hybrid',
+}
 
 def ranking_table(
     ranker: Ranker,  # from `train_ranker` or `load_ranker`
@@ -65,15 +67,19 @@ def ranking_plot(
     rows = table[table.metric == metric]
     if rows.empty: raise ValueError(f"the table has no metric {metric!r}; it has {', '.join(table.metric.unique())}")
     kinds, rankers = rows.queries.unique(), rows.ranker.unique()
-    fig, axes = plt.subplots(1, len(kinds), figsize=(max(6, 2*len(kinds)), 1.2 + .4*len(rankers)), sharex=True, sharey=True, squeeze=False, layout='constrained')
+    fig, axes = plt.subplots(1, len(kinds), figsize=(max(6, 2*len(kinds)), 1.2 + .4*len(rankers)),
+                             sharex=True, sharey=True, squeeze=False, layout='constrained')
     y, colors = range(len(rankers)), [f'C{i}' for i in range(len(rankers))]
     for ax, kind in zip(axes[0], kinds):
         part = rows[rows.queries == kind].set_index('ranker').loc[rankers]
         ax.hlines(y, part.low, part.high, colors)
         ax.scatter(part.value, y, c=colors)
-        for i, value in enumerate(part.value): ax.annotate(f'{value:.2f}', (value, i), (0, 5), textcoords='offset points', ha='center', fontsize='small')
-        if table.attrs.get('baseline') in part.index: ax.axvline(part.value[table.attrs['baseline']], color='gray', linestyle=':', zorder=0)
-        ax.set(title=f'{kind}\n{part.n.iloc[0]:,} queries', xlabel=metric, yticks=y, yticklabels=rankers, ylim=(len(rankers) - .5, -.7))
+        for i, value in enumerate(part.value):
+            ax.annotate(f'{value:.2f}', (value, i), (0, 5), textcoords='offset points', ha='center', fontsize='small')
+        if table.attrs.get('baseline') in part.index:
+            ax.axvline(part.value[table.attrs['baseline']], color='gray', linestyle=':', zorder=0)
+        ax.set(title=f'{kind}\n{part.n.iloc[0]:,} queries', xlabel=metric,
+               yticks=y, yticklabels=rankers, ylim=(len(rankers) - .5, -.7))
         ax.tick_params(left=False)
         ax.spines[['top', 'right', 'left']].set_visible(False)
     plt.close(fig)  # what is returned is shown once, not twice
@@ -100,7 +106,8 @@ def compare_settings(
             for mode, frame in ranker.evaluate(data, split, modes, metrics, store).items():
                 of = types.iloc[frame.index].to_numpy()
                 means = {'all': frame.mean(), **{t: frame[of == t].mean() for t in sorted(set(of)) if len(set(of)) > 1}}
-                rows += [dict(setting=name, mode=mode, seed=seed, queries=q, metric=m, value=v) for q, mean in means.items() for m, v in mean.items()]
+                rows += [dict(setting=name, mode=mode, seed=seed, queries=q, metric=m, value=v)
+                         for q, mean in means.items() for m, v in mean.items()]
     return pd.DataFrame(rows)
 
 def seed_table(
@@ -134,56 +141,76 @@ FREEZING = {
 
 def _freezing_recipes(settings, epochs: int|None) -> dict[str, dict]:
     "Arguments of each setting, checked."
-    given = settings if isinstance(settings, dict) else dict.fromkeys([settings] if isinstance(settings, str) else settings or FREEZING, {})
+    if isinstance(settings, dict): given = settings
+    else: given = dict.fromkeys([settings] if isinstance(settings, str) else settings or FREEZING, {})
     unknown = [name for name, how in given.items() if name not in FREEZING and 'freeze' not in how]
-    if unknown: raise ValueError(f"unknown setting {unknown[0]!r}; the settings are {', '.join(FREEZING)}. One of your own is a dict with at least 'freeze'")
-    recipes = {name: dict(epochs=2, lr=1e-4) | FREEZING.get(name, {}) | how | ({} if epochs is None else dict(epochs=epochs)) for name, how in given.items()}
+    if unknown:
+        raise ValueError(f"unknown setting {unknown[0]!r}; the settings are {', '.join(FREEZING)}. "
+                         "One of your own is a dict with at least 'freeze'")
+    fixed = {} if epochs is None else dict(epochs=epochs)
+    recipes = {name: dict(epochs=2, lr=1e-4) | FREEZING.get(name, {}) | how | fixed for name, how in given.items()}
     for name, how in recipes.items():
-        if how['epochs'] < 1 or not how['lr'] > 0: raise ValueError(f"{name!r} has epochs={how['epochs']} and lr={how['lr']}; there has to be an epoch, and a rate above 0")
+        if how['epochs'] < 1 or not how['lr'] > 0:
+            raise ValueError(f"{name!r} has epochs={how['epochs']} and lr={how['lr']}; "
+                             "there has to be an epoch, and a rate above 0")
     return recipes
 
 # %% ../nbs/04_experiments.ipynb #a3c92e38
-def _freezing_learner(data: TextData, encoder: Encoder, seed: int, store: FeatureStore, lora: dict|None = None, **kwargs) -> Learner:
+def _freezing_learner(data: TextData, encoder: Encoder, seed: int, store: FeatureStore,
+                      lora: dict|None = None, **kwargs) -> Learner:
     set_seed(seed)
     if lora is not None: add_lora(encoder, **lora)
     return task_learner(data, encoder, seed=seed, store=store, **kwargs)
 
-def _freezing_run(data: TextData, encoder: Encoder, seed: int, split: str, store: FeatureStore, epochs: int, lr: float, **kwargs) -> tuple:
+def _freezing_run(data: TextData, encoder: Encoder, seed: int, split: str, store: FeatureStore,
+                  epochs: int, lr: float, **kwargs) -> tuple:
     "One training: its row, which texts were answered rightly, and the metric after each epoch."
     learn = _freezing_learner(data, encoder, seed, store, **kwargs)
     best, clock, before, start = KeepBest(), EpochClock(), store.computed, time.perf_counter()
     for learn.dl in learn.dls.loaders: learn.frozen_prefix.before_validate()
-    row = dict(trained=count_parameters(learn.model), epochs=epochs, encoded=store.computed - before, encode_seconds=time.perf_counter() - start)
+    row = dict(trained=count_parameters(learn.model), epochs=epochs,
+               encoded=store.computed - before, encode_seconds=time.perf_counter() - start)
     start = time.perf_counter()
     with learn.no_bar(), learn.no_logging():
         learn.fit_one_cycle(epochs, lr, cbs=[best, clock])
         row |= dict(train_seconds=time.perf_counter() - start, best_epoch=best.best_epoch + 1)
-        test = TaskBatches(data.part(split), encoder, dtype=learn.model.dtype, store=store, label=f'{split} texts', **learn.settings)
+        test = TaskBatches(data.part(split), encoder, dtype=learn.model.dtype, store=store, label=f'{split} texts',
+                           **learn.settings)
         scores, targets = learn.get_preds(dl=task_dl(test, 64, device=learn.dls.device))
     right = correctness(scores, targets)
-    return dict(accuracy=right.mean()) | {'macro F1': classification_metrics(scores, targets)['macro F1']} | row, right, clock
+    f1 = classification_metrics(scores, targets)['macro F1']
+    return dict(accuracy=right.mean()) | {'macro F1': f1} | row, right, clock
 
-# %% ../nbs/04_experiments.ipynb #a2c8ed7f
-def _checked_recipes(data: TextData, encoder: Encoder, settings, seeds: int, store: FeatureStore, epochs: int|None = None, split: str = 'test', **kwargs) -> dict[str, dict]:
-    "The recipes of `compare_freezing`, each tried as far as the first batch: what cannot be made fails before an hour of others."
+# %% ../nbs/04_experiments.ipynb #ce3f0d20
+def _checked_recipes(data: TextData, encoder: Encoder, settings, seeds: int, store: FeatureStore,
+                     epochs: int|None = None, split: str = 'test', **kwargs) -> dict[str, dict]:
+    """The recipes of `compare_freezing`, each tried as far as the first batch.
+
+    What cannot be made fails before an hour of others."""
     recipes, of = _freezing_recipes(settings, epochs), data.name or 'data'
     if seeds < 1: raise ValueError(f"seeds is {seeds}; at least one is needed")
-    if data.kind not in ('class', 'multilabel'): raise ValueError(f"{of} is of kind {data.kind!r}; accuracy is of labels of whole texts")
+    if data.kind not in ('class', 'multilabel'):
+        raise ValueError(f"{of} is of kind {data.kind!r}; accuracy is of labels of whole texts")
     if not len(data.part(split)): raise DataError(f"{of}: no rows in {split!r} to measure on")
-    for how in recipes.values(): _freezing_learner(data, deepcopy(encoder), 0, store, **{k: v for k, v in (kwargs | how).items() if k not in ('epochs', 'lr')})
+    for how in recipes.values():
+        arguments = {k: v for k, v in (kwargs | how).items() if k not in ('epochs', 'lr')}
+        _freezing_learner(data, deepcopy(encoder), 0, store, **arguments)
     return recipes
 
+# %% ../nbs/04_experiments.ipynb #a2c8ed7f
 def compare_freezing(
     data: TextData,  # of kind 'class' or 'multilabel', with all three splits
     backbone: Encoder|str = 'minilm',  # an encoder, or its name; it is left as it is
-    settings: list[str]|dict[str, dict]|None = None,  # names of `FREEZING`, or name -> arguments over those it has there; all by default
+    settings: list[str]|dict[str, dict]|None = None,  # names of `FREEZING`, all by default; or name -> arguments
     seeds: int = 3,  # seeds from 0
     epochs: int|None = None,  # epochs of every setting; their own by default
     split: str = 'test',  # measured at the end
     store: FeatureStore|None = None,  # where frozen features are kept; the default store by default
     **kwargs,  # arguments of `task_learner` for all settings, e.g. `max_tokens`, `keep`, `pooling`, `bs`, `mixed`
-) -> pd.DataFrame:  # tidy: setting, seed, accuracy (with several labels of all at once), macro F1, trained, epochs, encoded, seconds; `attrs` has what the table and the plot need
-    "What each way of freezing gives and costs, by seed."
+) -> pd.DataFrame:  # a row for each setting and seed; `attrs` has what the table and the plot need
+    """What each way of freezing gives and costs, by seed; arguments of `settings` go over those of `FREEZING`.
+
+    Columns: setting, seed, accuracy (of several labels all at once), macro F1, trained, epochs, encoded, seconds."""
     encoder, store = backbone if isinstance(backbone, Encoder) else get_encoder(backbone), store or FeatureStore()
     recipes = _checked_recipes(data, encoder, settings, seeds, store, epochs, split, **kwargs)
     rows, right, curves = [], {}, []
@@ -194,23 +221,31 @@ def compare_freezing(
             right[name] = right.get(name, 0) + answers/seeds
             curves.append(dict(setting=name, seed=seed, seconds=clock.seconds, accuracy=clock.values))
     tidy = pd.DataFrame(rows)
-    tidy.attrs |= dict(right={name: list(r) for name, r in right.items()}, groups=data.part(split).rows.group.tolist(), curves=curves, split=split)
+    tidy.attrs |= dict(right={name: list(r) for name, r in right.items()},
+                       groups=data.part(split).rows.group.tolist(), curves=curves, split=split)
     return tidy
 
 # %% ../nbs/04_experiments.ipynb #440e5157
 def freezing_table(
     tidy: pd.DataFrame,  # from `compare_freezing`, whole: its `attrs` are needed
-) -> pd.DataFrame:  # by setting: accuracy, low, high, spread, p, macro F1, trained; encode_seconds of all seeds together, train_seconds of one
-    "Mean over seeds with its interval and its spread, one row a setting; texts of one group are drawn together."
+) -> pd.DataFrame:  # by setting: accuracy, low, high, spread, p, macro F1, trained, encode_seconds, train_seconds
+    """Mean over seeds with its interval and its spread, one row a setting; texts of one group are drawn together.
+
+    The encode_seconds are of all seeds together, the train_seconds of one."""
     right = {name: np.array(r) for name, r in tidy.attrs.get('right', {}).items()}
     lost = [name for name in tidy.setting.unique() if name not in right]
-    if lost: raise ValueError(f"the answers for {lost[0]!r} are missing: pass the table that compare_freezing gave, attrs included")
+    if lost:
+        raise ValueError(f"the answers for {lost[0]!r} are missing: pass the table that compare_freezing gave, "
+                         "attrs included")
     found, groups = {}, tidy.attrs.get('groups')
     first = next(name for name in right if name in set(tidy.setting))  # the baseline, however rows are ordered
     for name, part in tidy.groupby('setting', sort=False):
         low, high = bootstrap_interval(right[name], groups)
-        found[name] = {'accuracy': part.accuracy.mean(), 'low': low, 'high': high, 'spread': part.accuracy.std(), 'p': np.nan if name == first else paired_test(right[name], right[first], groups),
-                       'macro F1': part['macro F1'].mean(), 'trained': int(part.trained.iloc[0]), 'encode_seconds': part.encode_seconds.sum(), 'train_seconds': part.train_seconds.mean()}
+        p = np.nan if name == first else paired_test(right[name], right[first], groups)
+        found[name] = {'accuracy': part.accuracy.mean(), 'low': low, 'high': high,
+                       'spread': part.accuracy.std(), 'p': p, 'macro F1': part['macro F1'].mean(),
+                       'trained': int(part.trained.iloc[0]),
+                       'encode_seconds': part.encode_seconds.sum(), 'train_seconds': part.train_seconds.mean()}
     return pd.DataFrame.from_records(list(found.values()), index=pd.Index(found, name='setting'))
 
 # %% ../nbs/04_experiments.ipynb #66f07a28
@@ -227,8 +262,11 @@ def freezing_plot(
         left.scatter(seconds, part.accuracy, s=16, alpha=.6, **look)
         left.scatter(seconds.mean(), part.accuracy.mean(), s=90, label=name, **look)
         curves = [c for c in tidy.attrs.get('curves', []) if c['setting'] == name]
-        if curves: right.plot(*(plus + np.mean([c[k] for c in curves], 0) for plus, k in ((encoding, 'seconds'), (0, 'accuracy'))), ms=4, lw=1, markevery=max(1, len(curves[0]['seconds'])//5), **look)
-    left.set(xscale='log', xlabel='seconds, encoding and training', ylabel='accuracy', title=f"{tidy.attrs.get('split', 'test')}, best epoch")
+        if curves:
+            xy = (plus + np.mean([c[k] for c in curves], 0) for plus, k in ((encoding, 'seconds'), (0, 'accuracy')))
+            right.plot(*xy, ms=4, lw=1, markevery=max(1, len(curves[0]['seconds'])//5), **look)
+    left.set(xscale='log', xlabel='seconds, encoding and training', ylabel='accuracy',
+             title=f"{tidy.attrs.get('split', 'test')}, best epoch")
     right.set(xlabel='seconds until the end of the epoch', title='validation, after each epoch')
     for ax in (left, right):
         ax.xaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter=ScalarFormatter())
@@ -245,7 +283,7 @@ def pareto(
     cost: str,  # column of which less is better
     gain: str,  # column of which more is better
 ) -> np.ndarray:  # bool `(rows,)`; a row where either is missing is not on the front
-    "Which rows no other row beats: none costs at most as much and gains at least as much, and is better in one of them."
+    "Which rows no other row beats: none costs at most as much, gains at least as much, and is better in one of them."
     x, y = (table[c].to_numpy(float) for c in (cost, gain))
     known = np.flatnonzero(~np.isnan(x) & ~np.isnan(y))
     order, front, most, at = known[np.lexsort((-y[known], x[known]))], np.zeros(len(table), bool), -np.inf, np.nan
@@ -275,6 +313,19 @@ def _ms_per_text(encoder: Encoder, texts: list[str], tokens: int, repeats: int, 
         seconds.append(time.perf_counter() - start)
     return float(np.median(seconds[1:]))/len(texts)*1000
 
+# %% ../nbs/04_experiments.ipynb #33d9936a
+def _named(backbones) -> dict[str, Encoder|str]:
+    "The backbones by their names; raises `ValueError` when there are none, or two of one name."
+    if isinstance(backbones, (str, Path, Encoder)): backbones = [backbones]
+    if not isinstance(backbones, dict): backbones = list(backbones)
+    named = (dict(backbones) if isinstance(backbones, dict)
+             else {b.name if isinstance(b, Encoder) else str(b): b for b in backbones})
+    if not named: raise ValueError("no backbones to compare: name at least one, e.g. ['minilm']")
+    if len(named) < len(backbones):
+        raise ValueError("two of the backbones have the same name: pass a dict with names of your own, "
+                         f"not {[getattr(b, 'name', b) for b in backbones]}")
+    return named
+
 # %% ../nbs/04_experiments.ipynb #11e7ed73
 def compare_backbones(
     backbones: list[Encoder|str]|dict[str, Encoder|str],  # names, folders or encoders, with names of your own in a dict
@@ -286,13 +337,11 @@ def compare_backbones(
     dtype: torch.dtype|None = None,  # precision of the timed layers; `best_dtype` by default
     store: FeatureStore|None = None,  # where vectors are kept; the default store by default
     **kwargs,  # arguments of `compare_freezing`, e.g. `max_tokens`, `pooling`, `split`, `epochs`
-) -> pd.DataFrame:  # by backbone: MB, parameters, layers, dim, ms_1 and ms_32 (milliseconds a text), accuracy, low, high, spread; `attrs` has tokens and threads
-    "Size, speed and accuracy of encoders, one row each."
-    if isinstance(backbones, (str, Path, Encoder)): backbones = [backbones]
-    if not isinstance(backbones, dict): backbones = list(backbones)
-    named = dict(backbones) if isinstance(backbones, dict) else {b.name if isinstance(b, Encoder) else str(b): b for b in backbones}
-    if not named: raise ValueError("no backbones to compare: name at least one, e.g. ['minilm']")
-    if len(named) < len(backbones): raise ValueError(f"two of the backbones have the same name: pass a dict with names of your own, not {[getattr(b, 'name', b) for b in backbones]}")
+) -> pd.DataFrame:  # by backbone: MB, parameters, layers, dim, ms_1, ms_32, accuracy, low, high, spread
+    """Size, speed and accuracy of encoders, one row each.
+
+    ms_1 and ms_32 are milliseconds a text; `attrs` has tokens and threads."""
+    named = _named(backbones)
     encoders = {name: b if isinstance(b, Encoder) else get_encoder(b) for name, b in named.items()}
     texts = (data or builtin_texts(300)).texts if texts is None else as_texts(texts)
     if not any(t.split() for t in texts):
@@ -302,9 +351,14 @@ def compare_backbones(
         for encoder in encoders.values(): _checked_recipes(data, encoder, ['frozen head'], seeds, store, **kwargs)
     texts, rows = _filled(texts, tokens, 32), {}
     for name, encoder in encoders.items():
-        rows[name] = dict(MB=_weights_mb(named[name]), parameters=count_parameters(encoder, trainable=False), layers=len(encoder.layers), dim=encoder.dim,
-                          ms_1=_ms_per_text(encoder, texts[:1], tokens, repeats, dtype=dtype), ms_32=_ms_per_text(encoder, texts, tokens, repeats, dtype=dtype))
-        if data is not None: rows[name] |= freezing_table(compare_freezing(data, encoder, ['frozen head'], seeds, store=store, **kwargs)).iloc[0][['accuracy', 'low', 'high', 'spread']]
+        rows[name] = dict(
+            MB=_weights_mb(named[name]), parameters=count_parameters(encoder, trainable=False),
+            layers=len(encoder.layers), dim=encoder.dim,
+            ms_1=_ms_per_text(encoder, texts[:1], tokens, repeats, dtype=dtype),
+            ms_32=_ms_per_text(encoder, texts, tokens, repeats, dtype=dtype))
+        if data is not None:
+            tidy = compare_freezing(data, encoder, ['frozen head'], seeds, store=store, **kwargs)
+            rows[name] |= freezing_table(tidy).iloc[0][['accuracy', 'low', 'high', 'spread']]
     table = pd.DataFrame.from_records(list(rows.values()), index=pd.Index(rows, name='backbone'))
     table.attrs |= dict(tokens=tokens, threads=torch.get_num_threads())
     return table
@@ -321,12 +375,16 @@ def backbones_plot(
     fig, ax = plt.subplots(figsize=(6, 3.4), layout='constrained')
     front = pareto(table, cost, 'accuracy')
     best, area = table[front].sort_values(cost), 400*table.MB/table.MB.max()
-    for i, (x, y, low, high) in enumerate(zip(table[cost], table.accuracy, table.low, table.high)):  # each with caps of its own width, since some lie on one line
+    # each with caps of its own width, since some lie on one line
+    for i, (x, y, low, high) in enumerate(zip(table[cost], table.accuracy, table.low, table.high)):
         ax.errorbar(x, y, [[max(0, y - low)], [max(0, high - y)]], color=f'C{i}', lw=1, capsize=3 + 2*i, zorder=1)
     ax.step(best[cost], best.accuracy, where='post', color='gray', linestyle='--', zorder=0)
-    ax.scatter(table[cost], table.accuracy, area, c=[f'C{i}' if f else 'none' for i, f in enumerate(front)], edgecolors=[f'C{i}' for i in range(len(table))], zorder=2)
-    for name, row in table.iterrows(): ax.annotate(name, (row[cost], row.accuracy), (8, 6), textcoords='offset points', fontsize='small')
-    about = {f'ms_{n}': f"ms a text of {table.attrs.get('tokens', '?')} tokens, {n} at a time, threads: {table.attrs.get('threads', '?')}" for n in (1, 32)}
+    ax.scatter(table[cost], table.accuracy, area, c=[f'C{i}' if f else 'none' for i, f in enumerate(front)],
+               edgecolors=[f'C{i}' for i in range(len(table))], zorder=2)
+    for name, row in table.iterrows():
+        ax.annotate(name, (row[cost], row.accuracy), (8, 6), textcoords='offset points', fontsize='small')
+    about = {f'ms_{n}': f"ms a text of {table.attrs.get('tokens', '?')} tokens, {n} at a time, "
+                        f"threads: {table.attrs.get('threads', '?')}" for n in (1, 32)}
     ax.set(xscale='log', xlabel=about.get(cost, cost), ylabel='accuracy of a frozen head')
     ax.set_title('area: size on disk; filled and joined: Pareto front', fontsize='small', loc='left')
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -343,9 +401,13 @@ def machine_card(
 ) -> pd.DataFrame:  # one column
     "Date, processor, threads, precision and versions of this run."
     lines = open('/proc/cpuinfo').read().splitlines() if os.path.exists('/proc/cpuinfo') else []
-    cpu = next((l.split(':')[1].strip() for l in lines if l.startswith('model name')), platform.processor() or platform.machine())
-    matrix = [n for n, has in (('AMX', torch.cpu._is_amx_tile_supported()), ('AVX512-BF16', torch.cpu._is_avx512_bf16_supported())) if has]
+    cpu = next((l.split(':')[1].strip() for l in lines if l.startswith('model name')),
+               platform.processor() or platform.machine())
+    matrix = [n for n, has in (('AMX', torch.cpu._is_amx_tile_supported()),
+                               ('AVX512-BF16', torch.cpu._is_avx512_bf16_supported())) if has]
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else 'none'
-    found = dict(date=time.strftime('%Y-%m-%d'), cpu=cpu, threads=torch.get_num_threads(), bf16=', '.join(matrix) or 'emulated', gpu=gpu, precision=str(best_dtype(best_device()))[6:],
-                 python=platform.python_version(), torch=torch.__version__, transformers=version('transformers'), rank_bert=__version__)
+    found = dict(date=time.strftime('%Y-%m-%d'), cpu=cpu, threads=torch.get_num_threads(),
+                 bf16=', '.join(matrix) or 'emulated', gpu=gpu, precision=str(best_dtype(best_device()))[6:],
+                 python=platform.python_version(), torch=torch.__version__, transformers=version('transformers'),
+                 rank_bert=__version__)
     return pd.Series(found | more, name='machine').to_frame()

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import uuid
 import weakref
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 # %% ../nbs/03_learners.ipynb #973376c0
@@ -278,7 +278,8 @@ def _weigh(scored: _Scored, standard: bool) -> tuple[float, float]:
             part.backward()
             total = total.detach() + part.detach()
         return float(total), logs.grad.double().numpy()
-    best = minimize(cost, np.zeros(2), jac=True, method='L-BFGS-B', bounds=[(-12, 12)]*2)  # a perfect ranking has no end
+    # a perfect ranking has no end
+    best = minimize(cost, np.zeros(2), jac=True, method='L-BFGS-B', bounds=[(-12, 12)]*2)
     a, b = (torch.tensor(best.x).exp()*units).tolist()
     return float(best.fun), b/a
 

@@ -31,7 +31,8 @@ def _bm25s():
 # %% ../nbs/00d_lexical.ipynb #8802c391
 _UNSPACED = ('\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff'
              '\uf900-\ufaff\U00020000-\U000323af')  # Thai, Lao, Burmese, Khmer, kana, Han
-_MARKS = ''.join(c for c in map(chr, range(0x300, 0x1f000)) if unicodedata.category(c)[0] == 'M')  # vowel signs, accents
+# vowel signs, accents
+_MARKS = ''.join(c for c in map(chr, range(0x300, 0x1f000)) if unicodedata.category(c)[0] == 'M')
 _WORD = re.compile(rf'[{_UNSPACED}]|(?:(?<![\w.])\.)?(?:(?![{_UNSPACED}])[\w{_MARKS}])+(?:\+\+|\#)?')
 
 def cut_words(
@@ -41,8 +42,9 @@ def cut_words(
     return _WORD.findall(unicodedata.normalize('NFKC', text).lower())
 
 # %% ../nbs/00d_lexical.ipynb #57eaa11f
-ENGLISH = frozenset('a an and are as at be but by for if in into is it no not of on or such that the their then there these '
-                    'they this to was will with'.split())  # words that `bm25s` leaves out
+ENGLISH = frozenset(  # words that `bm25s` leaves out
+    'a an and are as at be but by for if in into is it no not of on or such that the their then there these '
+    'they this to was will with'.split())
 _BITS = frozenset('istdm0123456789')  # I, what an apostrophe leaves, and numbers of lists
 _SURE = frozenset('the of and'.split())  # the commonest, and words of hardly any other language
 
@@ -97,7 +99,7 @@ def _row_order(vocabulary: dict[str, int], n: int) -> tuple[dict[str, int], np.n
 @patch(cls_method=True)
 def build(cls: BM25,
     documents: list[str],  # text of each document
-    stopwords: str|list[str]|None = 'auto',  # left out: 'english', a list, `None`; 'auto': English ones of English texts
+    stopwords: str|list[str]|None = 'auto',  # left out: 'english', a list, `None`; 'auto': English of English texts
     ngrams: int = 2,  # 1 for words, 2 for words and pairs of neighbours, at most `MOST_NGRAMS`
     k1: float = 1.5,  # how soon a repeated word stops counting
     b: float = 0.75,  # how much a long document is discounted
@@ -151,8 +153,9 @@ def save(self: BM25,
     (Path(folder)/'bm25.json').write_text(to_json(about), encoding='utf-8')
 
 # %% ../nbs/00d_lexical.ipynb #f6cbfbff
-_NAMES = tuple('english en english_plus en_plus german de dutch nl french fr spanish es portuguese pt italian it russian ru '
-               'swedish sv norwegian no chinese zh turkish tr korean ko danish da'.split())  # of lists that `bm25s` has
+_NAMES = tuple(  # of lists that `bm25s` has
+    'english en english_plus en_plus german de dutch nl french fr spanish es portuguese pt italian it russian ru '
+    'swedish sv norwegian no chinese zh turkish tr korean ko danish da'.split())
 
 def _read_words(path: Path, remedy: str) -> dict:
     "What bm25.json says, once each field is as it should be."
@@ -179,7 +182,8 @@ def load_bm25(
     form = dict(data=('F32', 'n'), indices=('I32 I64', 'n'), indptr=('I32 I64', 'rows'), shape=('I64', 2))
     t = read_tensors(path, form, 'np', remedy)
     starts, columns, (rows, width) = t['indptr'], t['indices'], t['shape'].tolist()
-    right = len(starts) == rows + 1 and starts[0] == 0 and starts[-1] == len(columns) and (starts[1:] >= starts[:-1]).all()  # a difference could overflow
+    right = len(starts) == rows + 1 and starts[0] == 0 and starts[-1] == len(columns)
+    right = right and (starts[1:] >= starts[:-1]).all()  # a difference could overflow
     right = right and (documents is None or width == documents)
     right = right and (not len(columns) or 0 <= columns.min() <= columns.max() < width)
     if not right or max(about['words'].values(), default=-1) >= rows:

@@ -31,7 +31,7 @@ def _shape(*tensors):
 # %% ../nbs/02_losses.ipynb #a176f38d
 def ranking_loss(
     scores,           # (queries, documents) score of every document of the index, higher is better
-    relevant,         # (queries, documents) bool, or grades: a document above 0 is right and weighs as much as its grade
+    relevant,         # (queries, documents) bool, or grades: a document above 0 is right, and weighs its grade
     temperature=1.0,  # scores are divided by it; about 0.05 for cosines
 ) -> torch.Tensor:    # scalar, mean over queries
     """Cross-entropy over all documents, in which a query's right documents are never each other's negatives.
@@ -41,7 +41,9 @@ def ranking_loss(
         raise ValueError(f'scores and relevant must both be (queries, documents), not {_shape(scores, relevant)}')
     scores, right = _full(scores)[0] / temperature, relevant > 0
     bare = ~right.any(dim=1)
-    if bare.any(): raise ValueError(f'{int(bare.sum())} queries have no right document, the first in row {int(bare.int().argmax())}: leave them out')
+    if bare.any():
+        raise ValueError(f'{int(bare.sum())} queries have no right document, '
+                         f'the first in row {int(bare.int().argmax())}: leave them out')
     wrong = scores.masked_fill(right, -torch.inf).logsumexp(dim=1)  # (queries,)
     query, document = right.nonzero(as_tuple=True)                  # (pairs,)
     grade = relevant[query, document].to(scores.dtype)
@@ -57,10 +59,14 @@ def best_passage(
     "Maximum over the passages of each document. The gradient goes to the best passage only; exact ties share it."
     if scores.ndim != 2 or owner.shape != scores.shape[1:]:
         raise ValueError(f'scores must be (queries, passages) and owner (passages,), not {_shape(scores, owner)}')
-    if len(owner) and (owner.min() < 0 or owner.max() >= n_documents): raise ValueError(f'owner must lie between 0 and {n_documents - 1}')
+    if len(owner) and (owner.min() < 0 or owner.max() >= n_documents):
+        raise ValueError(f'owner must lie between 0 and {n_documents - 1}')
     bare = torch.bincount(owner, minlength=n_documents) == 0
-    if bare.any(): raise ValueError(f'{int(bare.sum())} documents have no passage, the first is document {int(bare.int().argmax())}')
-    best = scores.new_full((len(scores), n_documents), -torch.inf)  # include_self=False would count a start of 0 as a tie in the gradient
+    if bare.any():
+        raise ValueError(f'{int(bare.sum())} documents have no passage, '
+                         f'the first is document {int(bare.int().argmax())}')
+    # include_self=False would count a start of 0 as a tie in the gradient
+    best = scores.new_full((len(scores), n_documents), -torch.inf)
     return best.scatter_reduce(1, owner.expand(len(scores), -1), scores, 'amax')
 
 # %% ../nbs/02_losses.ipynb #574cc79d
@@ -76,10 +82,12 @@ def in_batch_loss(
     Raises ValueError when no query of the batch has a negative."""
     n = len(queries)
     if queries.ndim != 2 or queries.shape != documents.shape or doc_ids.shape != (n,):
-        raise ValueError(f'queries and documents must both be (batch, dim) and doc_ids (batch,), not {_shape(queries, documents, doc_ids)}')
+        raise ValueError('queries and documents must both be (batch, dim) and doc_ids (batch,), '
+                         f'not {_shape(queries, documents, doc_ids)}')
     right = doc_ids[:, None] == doc_ids
     if relevant is not None:
-        if relevant.shape != (n, n): raise ValueError(f'relevant must be (batch, batch), here {(n, n)}, not {_shape(relevant)}')
+        if relevant.shape != (n, n):
+            raise ValueError(f'relevant must be (batch, batch), here {(n, n)}, not {_shape(relevant)}')
         right = right | (relevant > 0)
     if right.all(): raise ValueError('no query has a negative: the batch needs at least two different documents')
     with torch.autocast(queries.device.type, enabled=False):
@@ -116,8 +124,11 @@ class _AllGather(torch.autograd.Function):
 def all_gathered(
     z,              # (rows, dim) of this process; processes may differ in rows
 ) -> torch.Tensor:  # (rows of all processes, dim), in the order of the processes
-    "The rows of all processes of `torch.distributed`, with gradients; `z` itself where there is one process. All processes must call it."
-    if not (distributed.is_available() and distributed.is_initialized()) or (world := distributed.get_world_size()) == 1: return z
+    """The rows of all processes of `torch.distributed`, with gradients; `z` itself where there is one process.
+
+    All processes must call it."""
+    if not (distributed.is_available() and distributed.is_initialized()): return z
+    if (world := distributed.get_world_size()) == 1: return z
     sizes = [torch.zeros(1, dtype=torch.long, device=z.device) for _ in range(world)]
     distributed.all_gather(sizes, torch.tensor([len(z)], device=z.device))
     return _AllGather.apply(z, [int(n) for n in sizes], distributed.get_rank())
@@ -125,9 +136,12 @@ def all_gathered(
 # %% ../nbs/02_losses.ipynb #93a05417
 def _views(z1, z2, gather):
     "Both views in full precision, of all processes; refused when they do not match or nothing varies."
-    if z1.ndim != 2 or z1.shape != z2.shape: raise ValueError(f'z1 and z2 must both be (batch, dim), not {_shape(z1, z2)}')
+    if z1.ndim != 2 or z1.shape != z2.shape:
+        raise ValueError(f'z1 and z2 must both be (batch, dim), not {_shape(z1, z2)}')
     z1, z2 = (all_gathered(z) if gather else z for z in _full(z1, z2))
-    if len(z1) < 2: raise ValueError(f'a batch of {len(z1)} has no correlation: nothing varies. Use larger batches and drop an incomplete last one (drop_last=True)')
+    if len(z1) < 2:
+        raise ValueError(f'a batch of {len(z1)} has no correlation: nothing varies. '
+                         'Use larger batches and drop an incomplete last one (drop_last=True)')
     return z1, z2
 
 def cross_correlation(
@@ -219,10 +233,14 @@ def distillation_loss(
     temperature=2.0,  # above 1 softens both
 ) -> torch.Tensor:    # scalar, mean over all but the last dimension
     "KL divergence of the student from the teacher's softened distribution, times temperature squared."
-    if student_logits.shape != teacher_logits.shape: raise ValueError(f'logits of student and teacher must agree in shape, not {_shape(student_logits, teacher_logits)}')
+    if student_logits.shape != teacher_logits.shape:
+        raise ValueError('logits of student and teacher must agree in shape, '
+                         f'not {_shape(student_logits, teacher_logits)}')
     student, teacher = (x.flatten(0, -2) for x in (student_logits, teacher_logits.detach()))
-    rows = max(1, 2**22 // student.shape[-1])  # at a time, and computed again for the gradient: a vocabulary is wide, and several copies of all rows fill the memory
-    parts = (checkpoint(_divergence, s, t, temperature, use_reentrant=False, preserve_rng_state=False) for s, t in zip(student.split(rows), teacher.split(rows)))
+    # rows at a time, computed again for the gradient: a vocabulary is wide, several copies of all rows fill the memory
+    rows = max(1, 2**22 // student.shape[-1])
+    parts = (checkpoint(_divergence, s, t, temperature, use_reentrant=False, preserve_rng_state=False)
+             for s, t in zip(student.split(rows), teacher.split(rows)))
     return sum(parts) * (temperature**2 / len(student))
 
 # %% ../nbs/02_losses.ipynb #3ed1e355
@@ -237,9 +255,12 @@ def token_loss(
         raise ValueError(f'logits must be (batch, tokens, labels) and tags (batch, tokens), not {_shape(logits, tags)}')
     counts, labels = tags != -100, logits.shape[-1]
     tags = tags[counts].long()
-    if not len(tags): raise ValueError('no token of the batch has a label, all tags are -100: leave the batch out, or hide at least one token')
+    if not len(tags):
+        raise ValueError('no token of the batch has a label, all tags are -100: '
+                         'leave the batch out, or hide at least one token')
     low, high = tags.min().item(), tags.max().item()
-    if low < 0 or high >= labels: raise ValueError(f'tags must lie between 0 and {labels - 1}, or be -100, but one is {low if low < 0 else high}')
+    if low < 0 or high >= labels:
+        raise ValueError(f'tags must lie between 0 and {labels - 1}, or be -100, but one is {low if low < 0 else high}')
     return F.cross_entropy(_full(logits[counts])[0], tags)
 
 # %% ../nbs/02_losses.ipynb #c2e22c90
@@ -249,10 +270,12 @@ def multilabel_loss(
 ) -> torch.Tensor:  # scalar, mean over texts and labels
     "Binary cross-entropy of each label, in float32 also inside autocast. Targets outside 0 to 1 raise ValueError."
     if logits.ndim != 2 or not logits.numel() or logits.shape != targets.shape:
-        raise ValueError(f'logits and targets must both be (batch, labels) and not empty, not {_shape(logits, targets)}')
+        raise ValueError('logits and targets must both be (batch, labels) and not empty, '
+                         f'not {_shape(logits, targets)}')
     logits = _full(logits)[0]
     targets = targets.to(logits.dtype)
-    if not ((targets >= 0) & (targets <= 1)).all(): raise ValueError('targets must lie between 0 and 1: one column for each label, no class numbers, no -100')
+    if not ((targets >= 0) & (targets <= 1)).all():
+        raise ValueError('targets must lie between 0 and 1: one column for each label, no class numbers, no -100')
     return F.binary_cross_entropy_with_logits(logits, targets)
 
 # %% ../nbs/02_losses.ipynb #e12ef089
@@ -264,8 +287,10 @@ def hidden_cosine_loss(
     """One minus the cosine of the states of student and teacher, in float32 also inside autocast.
 
     Raises ValueError when no token is real."""
-    if student_states.ndim != 3 or student_states.shape != teacher_states.shape or mask.shape != student_states.shape[:-1]:
-        raise ValueError(f'states must both be (batch, tokens, dim) and mask (batch, tokens), not {_shape(student_states, teacher_states, mask)}')
+    if (student_states.ndim != 3 or student_states.shape != teacher_states.shape
+            or mask.shape != student_states.shape[:-1]):
+        raise ValueError('states must both be (batch, tokens, dim) and mask (batch, tokens), '
+                         f'not {_shape(student_states, teacher_states, mask)}')
     real = mask > 0
     if not real.any(): raise ValueError('no token of the batch is real: the mask is empty')
     return 1 - F.cosine_similarity(*_full(student_states[real], teacher_states[real].detach()), dim=-1).mean()
@@ -282,8 +307,11 @@ class TripleLoss(NamedTuple):
 def _soft_targets(student, teacher, counts, temperature):
     "`distillation_loss` over the tokens that count."
     if student.ndim != 3 or student.shape != teacher.shape or counts.shape != student.shape[:-1]:
-        raise ValueError(f'logits of student and teacher must both be (batch, tokens, vocabulary), and labels and mask (batch, tokens), not {_shape(student, teacher, counts)}')
-    if not counts.any(): raise ValueError('no token for the soft targets: the mask is empty, or with masked_only all labels are -100')
+        raise ValueError('logits of student and teacher must both be (batch, tokens, vocabulary), '
+                         f'and labels and mask (batch, tokens), not {_shape(student, teacher, counts)}')
+    if not counts.any():
+        raise ValueError('no token for the soft targets: the mask is empty, '
+                         'or with masked_only all labels are -100')
     student, teacher = (student, teacher) if counts.all() else (student[counts], teacher[counts])
     return distillation_loss(student, teacher, temperature)
 
@@ -300,8 +328,10 @@ def triple_loss(
 ) -> TripleLoss:           # total, soft, mlm, cosine
     "Distillation, masked language modelling and direction of the states: Sanh et al. 2019, section 2."
     if len(weights) != 3 or min(weights) < 0 or not any(weights):
-        raise ValueError(f'weights must be three numbers, for soft targets, masked language modelling and cosine, none negative and not all 0, not {weights}')
-    terms = (lambda: _soft_targets(student_logits, teacher_logits, labels != -100 if masked_only else mask > 0, temperature),
+        raise ValueError('weights must be three numbers, for soft targets, masked language modelling and cosine, '
+                         f'none negative and not all 0, not {weights}')
+    terms = (lambda: _soft_targets(student_logits, teacher_logits, labels != -100 if masked_only else mask > 0,
+                                   temperature),
              lambda: token_loss(student_logits, labels),
              lambda: hidden_cosine_loss(student_states, teacher_states, mask))
     terms = [term() if w else None for w, term in zip(weights, terms)]
@@ -310,33 +340,42 @@ def triple_loss(
 
 # %% ../nbs/02_losses.ipynb #00c7264b
 class UncertaintyWeights(nn.Module):
-    "Sum of the losses of several tasks, each weighed by a learned variance: Kendall, Gal and Cipolla 2018, equations 7 and 10."
+    """Sum of the losses of several tasks, each weighed by a learned variance.
+
+    Kendall, Gal and Cipolla 2018, equations 7 and 10."""
     def __init__(self,
         tasks,          # names of the tasks
         regression=(),  # names of those whose loss is a squared error; the others are cross-entropies
     ):
         super().__init__()
         self.tasks, self.regression = list(tasks), set(regression)
-        if not self.tasks or len(set(self.tasks)) < len(self.tasks): raise ValueError(f'tasks must be names, each once, not {self.tasks}')
-        if odd := sorted(self.regression - set(self.tasks)): raise ValueError(f'regression names {odd}, which are not among the tasks {self.tasks}')
-        self.log_variances = nn.ParameterList(nn.Parameter(torch.zeros(())) for _ in self.tasks)  # a list: a task may have any name
+        if not self.tasks or len(set(self.tasks)) < len(self.tasks):
+            raise ValueError(f'tasks must be names, each once, not {self.tasks}')
+        if odd := sorted(self.regression - set(self.tasks)):
+            raise ValueError(f'regression names {odd}, which are not among the tasks {self.tasks}')
+        # a list: a task may have any name
+        self.log_variances = nn.ParameterList(nn.Parameter(torch.zeros(())) for _ in self.tasks)
 
     def forward(self,
         losses,         # task name -> scalar loss; a task that this batch has not may be missing
     ) -> torch.Tensor:  # scalar
         "The weighted sum, in float32 also inside autocast."
         if not losses or (odd := sorted(set(losses) - set(self.tasks))):
-            raise ValueError(f'losses must be of one or more of the tasks {self.tasks}, not of {odd if losses else "none"}')
+            raise ValueError(f'losses must be of one or more of the tasks {self.tasks}, '
+                             f'not of {odd if losses else "none"}')
         total = 0.
         for task, s in zip(self.tasks, self.log_variances):
             if task not in losses: continue
-            if losses[task].numel() != 1: raise ValueError(f'the loss of {task!r} must be a scalar, not {_shape(losses[task])}')
-            total = total + (.5 if task in self.regression else 1.) * torch.exp(-s) * _full(losses[task])[0].reshape(()) + s / 2
+            if losses[task].numel() != 1:
+                raise ValueError(f'the loss of {task!r} must be a scalar, not {_shape(losses[task])}')
+            loss = _full(losses[task])[0].reshape(())
+            total = total + (.5 if task in self.regression else 1.) * torch.exp(-s) * loss + s / 2
         return total
 
     def weights(self) -> dict:  # task name -> number that its loss is multiplied by
         "The weights as they stand."
-        return {task: (.5 if task in self.regression else 1.) * torch.exp(-s).item() for task, s in zip(self.tasks, self.log_variances)}
+        return {task: (.5 if task in self.regression else 1.) * torch.exp(-s).item()
+                for task, s in zip(self.tasks, self.log_variances)}
 
 # %% ../nbs/02_losses.ipynb #f99a407b
 def gradient_norm_weights(
@@ -347,13 +386,16 @@ def gradient_norm_weights(
 ) -> torch.Tensor:   # (tasks,) float32 on the CPU, summing to the number of tasks
     "Weights under which the gradient norms are proportional to r**alpha: Chen et al. 2018, equation 1."
     given = {'norms': norms, 'losses': losses, 'initial_losses': initial_losses}
-    values = {k: torch.tensor([float(x.detach() if torch.is_tensor(x) else x) for x in v], dtype=torch.float64) for k, v in given.items()}
+    values = {k: torch.tensor([float(x.detach() if torch.is_tensor(x) else x) for x in v], dtype=torch.float64)
+              for k, v in given.items()}
     if not len(values['norms']) or len(set(map(len, values.values()))) > 1:
-        raise ValueError(f'each task needs a norm, a loss and an initial loss, but there are {", ".join(f"{len(v)} {k}" for k, v in values.items())}')
+        raise ValueError('each task needs a norm, a loss and an initial loss, but there are '
+                         f'{", ".join(f"{len(v)} {k}" for k, v in values.items())}')
     for k, v in values.items():
         wrong = ~((v > 0) & v.isfinite())
         if wrong.any():
-            raise ValueError(f'{k} must be above 0 and finite, but that of task {int(wrong.int().argmax())} is {v[wrong][0].item():g}: leave that task out')
+            raise ValueError(f'{k} must be above 0 and finite, but that of task {int(wrong.int().argmax())} is '
+                             f'{v[wrong][0].item():g}: leave that task out')
     left = values['losses'] / values['initial_losses']
     weights = (left / left.mean())**alpha / values['norms']
     return (weights * len(weights) / weights.sum()).float()
@@ -367,11 +409,15 @@ def gradient_conflict(
 
     Raises ValueError when one of them is zero or not finite: it has no direction."""
     grads_a, grads_b = list(grads_a), list(grads_b)
-    if len(grads_a) != len(grads_b): raise ValueError(f'the gradients must be of the same parameters, not of {len(grads_a)} and {len(grads_b)}')
+    if len(grads_a) != len(grads_b):
+        raise ValueError(f'the gradients must be of the same parameters, not of {len(grads_a)} and {len(grads_b)}')
     for i, (a, b) in enumerate(zip(grads_a, grads_b)):
-        if a is not None and b is not None and a.shape != b.shape: raise ValueError(f'the gradients of parameter {i} differ in shape: {_shape(a, b)}')
-    dot = lambda xs, ys: sum((x.float() * y.float()).sum().item() for x, y in zip(xs, ys) if x is not None and y is not None)
+        if a is not None and b is not None and a.shape != b.shape:
+            raise ValueError(f'the gradients of parameter {i} differ in shape: {_shape(a, b)}')
+    dot = lambda xs, ys: sum((x.float() * y.float()).sum().item()
+                             for x, y in zip(xs, ys) if x is not None and y is not None)
     squares = [dot(g, g) for g in (grads_a, grads_b)]
     for name, square in zip(('grads_a', 'grads_b'), squares):
-        if not 0 < square < float('inf'): raise ValueError(f'{name} is zero or not finite: it has no direction to compare')
+        if not 0 < square < float('inf'):
+            raise ValueError(f'{name} is zero or not finite: it has no direction to compare')
     return max(-1., min(1., dot(grads_a, grads_b) / (squares[0] * squares[1])**.5))

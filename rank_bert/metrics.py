@@ -25,7 +25,9 @@ def _as_scores(scores):
     if scores.ndim != 2 or not scores.shape[1]:
         raise ValueError(f'scores must be (queries, documents) with at least one document, not {scores.shape}')
     bad = np.isnan(scores).any(axis=1)
-    if bad.any(): raise ValueError(f'scores of query row {bad.argmax()} contain NaN ({bad.sum()} such rows); a NaN has no place in an order')
+    if bad.any():
+        raise ValueError(f'scores of query row {bad.argmax()} contain NaN ({bad.sum()} such rows); '
+                         'a NaN has no place in an order')
     return scores
 
 def _tie_order(doc_ids, n):
@@ -70,7 +72,8 @@ def right_ranks(
     "The rank of each right document, by query and then by rank."
     if torch.is_tensor(qrels): qrels = qrels.detach().cpu()
     scores, qrels = _as_scores(scores), sparse.csr_matrix(qrels, copy=True)
-    if qrels.shape != scores.shape: raise ValueError(f'scores are {scores.shape} but qrels are {qrels.shape}: both must be (queries, documents)')
+    if qrels.shape != scores.shape:
+        raise ValueError(f'scores are {scores.shape} but qrels are {qrels.shape}: both must be (queries, documents)')
     qrels.sum_duplicates()
     entries = qrels.tocoo()
     query, document, grade = (x[entries.data > 0] for x in (entries.row, entries.col, entries.data))
@@ -90,17 +93,21 @@ def _ranks(scores, query, document, tie):
     return np.concatenate(ranks)
 
 # %% ../nbs/02a_metrics.ipynb #fd8a81b9
-METRICS = ('accuracy@1', 'accuracy@3', 'accuracy@10', 'MAP@10', 'MRR', 'nDCG@10')  # those that `evaluate` gives by default
+METRICS = ('accuracy@1', 'accuracy@3', 'accuracy@10', 'MAP@10', 'MRR', 'nDCG@10')  # what `evaluate` gives by default
 
 def _parse(name):
     "'MAP@10' -> ('MAP', 10); without a cut the whole ranking counts."
     found = re.fullmatch(r'(accuracy|recall|precision)@([1-9]\d*)|(MAP|MRR|nDCG)(?:@([1-9]\d*))?', name)
-    if not found: raise ValueError(f'unknown metric {name!r}: use accuracy@k, recall@k, precision@k, MAP@k, MRR@k, nDCG@k (k from 1 up) or MAP, MRR, nDCG')
+    if not found:
+        raise ValueError(f'unknown metric {name!r}: use accuracy@k, recall@k, precision@k, MAP@k, MRR@k, nDCG@k '
+                         '(k from 1 up) or MAP, MRR, nDCG')
     kind, k = found[1] or found[3], found[2] or found[4]
     return kind, int(k) if k else np.inf
 
 def _gain(kind, k, e):
-    "What each right document adds to its query's measure; `e` has rank, nth (of its query's right ones), total, grade, ideal."
+    """What each right document adds to its query's measure.
+
+    `e` has rank, nth (of its query's right ones), total, grade and ideal."""
     hit = e['rank'] <= k
     if kind == 'accuracy': return hit & (e['nth'] == 1)
     if kind == 'recall': return hit / e['total']
@@ -116,14 +123,17 @@ def evaluate(
     qrels,            # (queries, documents) sparse matrix of grades; a document with a grade above 0 is right
     doc_ids=None,     # (documents,) ids that break ties as trec_eval does; None: ties keep their position
     metrics=METRICS,  # names from the table above
-) -> pd.DataFrame:    # a row per query (index: its row number), a column per metric; .attrs: queries, left_out (without a right document)
-    "Measure the ranking of each query. Definitions as in trec_eval; an unknown name raises ValueError."
+) -> pd.DataFrame:    # a row per query (index: its row number), a column per metric; .attrs: queries, left_out
+    """Measure the ranking of each query. Definitions as in trec_eval; an unknown name raises ValueError.
+
+    `left_out` counts the queries without a right document."""
     parsed = {name: _parse(name) for name in metrics}
     e = right_ranks(scores, qrels, doc_ids)
     by_query = e.groupby('query')
     e['nth'], e['total'] = by_query.cumcount() + 1, by_query['grade'].transform('size')
     e['ideal'] = e.sort_values(['query', 'grade'], ascending=[True, False])['grade'].to_numpy()
-    frame = pd.DataFrame({name: _gain(kind, k, e).astype(float).groupby(e['query']).sum() for name, (kind, k) in parsed.items()})
+    frame = pd.DataFrame({name: _gain(kind, k, e).astype(float).groupby(e['query']).sum()
+                          for name, (kind, k) in parsed.items()})
     frame.attrs.update(queries=len(scores), left_out=len(scores) - len(frame))
     return frame
 
@@ -146,10 +156,12 @@ def _same_rows(**given):
 
 def _group_sums(values, groups):
     "Sums `(groups, metrics)` and counts `(groups,)`."
-    if not len(values) or np.isnan(values).any(): raise ValueError('values must be at least one number a query, without NaN')
+    if not len(values) or np.isnan(values).any():
+        raise ValueError('values must be at least one number a query, without NaN')
     if groups is None: return values, np.ones(len(values))
     groups = _labels(groups)
-    if len(groups) != len(values): raise ValueError(f'{len(values)} values but {len(groups)} groups: one label a value is needed')
+    if len(groups) != len(values):
+        raise ValueError(f'{len(values)} values but {len(groups)} groups: one label a value is needed')
     codes, labels = pd.factorize(groups)
     if codes.min() < 0: raise ValueError(f'groups has no label at row {codes.argmin()}')
     return np.stack([np.bincount(codes, v, len(labels)) for v in values.T], axis=1), np.bincount(codes).astype(float)
@@ -161,7 +173,8 @@ def _draw_means(sums, counts, n, seed):
     for i in range(0, n, step):
         rows = min(step, n - i)
         picks = rng.integers(0, m, (rows, m)) + m * np.arange(rows)[:, None]
-        times = np.bincount(picks.ravel(), minlength=rows * m).reshape(rows, m).astype(float)   # how often each group was drawn
+        # how often each group was drawn
+        times = np.bincount(picks.ravel(), minlength=rows * m).reshape(rows, m).astype(float)
         means.append(times @ sums / (times @ counts)[:, None])
     return np.concatenate(means)
 
@@ -173,7 +186,7 @@ def bootstrap_interval(
     level=0.95,   # share of the draws inside the interval
     seed=0,       # of the random draws
 ) -> tuple:       # low, high: floats, or arrays (metrics,)
-    "Percentile bootstrap interval of the mean. (nan, nan) when there are fewer than two groups: one group shows no spread."
+    "Percentile bootstrap interval of the mean; (nan, nan) for fewer than two groups: one group shows no spread."
     _same_rows(values=values, groups=groups)
     values = np.asarray(values, dtype=float)
     if not 0 < level < 1: raise ValueError(f'level must be between 0 and 1, not {level}')
@@ -186,7 +199,7 @@ def bootstrap_interval(
 def paired_test(
     a,            # (queries,) measure of each query by one ranker, or (queries, metrics)
     b,            # of the same shape: the other ranker on the same queries
-    groups=None,  # (queries,) label of the group (dialogue) of each query, flipped as a whole; None: each query by itself
+    groups=None,  # (queries,) label of the group (dialogue) of each query, flipped as a whole; None: each by itself
     n=10_000,     # random flips
     seed=0,       # of the flips
 ) -> float:       # p-value, from 1/(1+n) to 1; an array (metrics,) when `a` has several columns
@@ -214,13 +227,15 @@ def _pick(labels, per_query, name):
         raise ValueError(f'the rows of the table are called {per_query.index[0]!r}, ...; as evaluate gives them they '
                          f'are the numbers of their queries, which say whose {name} they have')
     if len(per_query) and len(labels) <= per_query.index.max():
-        raise ValueError(f'{name} has {len(labels)} labels but query {per_query.index.max()} was measured: give one for every query, also those left out')
+        raise ValueError(f'{name} has {len(labels)} labels but query {per_query.index.max()} was measured: '
+                         'give one for every query, also those left out')
     asked = per_query.attrs.get('queries', len(labels))
     if len(labels) != asked:
         raise ValueError(f'{name} has {len(labels)} labels, and there were {asked} queries: give one for each, '
                          'in the order in which they were measured')
     labels = labels[per_query.index]
-    if pd.isna(labels).any(): raise ValueError(f'{name} has no label for query {per_query.index[pd.isna(labels).argmax()]}')
+    if pd.isna(labels).any():
+        raise ValueError(f'{name} has no label for query {per_query.index[pd.isna(labels).argmax()]}')
     return labels
 
 def _parts(per_query, types):
@@ -233,7 +248,7 @@ def _parts(per_query, types):
 # %% ../nbs/02a_metrics.ipynb #05683694
 def summarise(
     per_query,      # what `evaluate` gave
-    types=None,     # type of each query ('question', 'conversation', …), one for *every* query: the index of `per_query` picks
+    types=None,     # type of each query ('question', …), one for *every* query: the index of `per_query` picks
     groups=None,    # group (dialogue) of each query, likewise; drawn as a whole
     n=2000,         # bootstrap draws
     level=0.95,     # of the intervals
@@ -266,7 +281,8 @@ def compare(
         if not (frame.index.equals(base.index) and frame.columns.equals(base.columns)):
             raise ValueError(f'{name!r} and {baseline!r} were measured on different queries or by different metrics')
         ps = [np.full(len(base.columns), np.nan) if name == baseline else
-              paired_test(frame[keep], base[keep], None if groups is None else _pick(groups, base, 'groups')[keep], 5 * n, seed)
+              paired_test(frame[keep], base[keep],
+                          None if groups is None else _pick(groups, base, 'groups')[keep], 5 * n, seed)
               for _, keep in _parts(base, _pick(types, base, 'types'))]
         tables.append(summarise(frame, types, groups, n, level, seed).assign(p=np.concatenate(ps)))
         tables[-1].insert(0, 'ranker', name)
@@ -281,7 +297,8 @@ def format_table(
     "Metrics in columns, rankers by kind of query in rows, p-values at the end."
     tidy = tidy if 'ranker' in tidy else tidy.assign(ranker='mean')
     metrics, tests = tidy['metric'].unique(), []
-    left = max(max(len(f'{k}: {r}'), len(f'{k} ({n:,} queries)')) for k, r, n in zip(tidy['queries'], tidy['ranker'], tidy['n']))
+    left = max(max(len(f'{k}: {r}'), len(f'{k} ({n:,} queries)'))
+               for k, r, n in zip(tidy['queries'], tidy['ranker'], tidy['n']))
     line = lambda name, cells: (name.ljust(left) + ''.join(f'  {c:<12}' for c in cells)).rstrip()
     cell = lambda r: f'{r.value:.3f}' + ('' if np.isnan(r.low) else f' ±{(r.high - r.low)/2:.3f}')
     lines = [line('', metrics)]
@@ -290,14 +307,16 @@ def format_table(
         for ranker, one in part.groupby('ranker', sort=False):
             one = one.set_index('metric').reindex(metrics)
             lines.append(line(f'  {ranker}', map(cell, one.itertuples())))
-            if 'p' in one and one['p'].notna().all(): tests.append(line(f'{kind}: {ranker}', [f'{p:.4f}' for p in one['p']]))
+            if 'p' in one and one['p'].notna().all():
+                tests.append(line(f'{kind}: {ranker}', [f'{p:.4f}' for p in one['p']]))
     if tests: lines += ['', f'p-value against {tidy.attrs.get("baseline", "the baseline")}', *tests]
     return '\n'.join(lines)
 
 # %% ../nbs/02a_metrics.ipynb #2b4aad2c
 def _plain(values, name):
     "Numpy array of numbers from whatever holds them, without NaN."
-    if torch.is_tensor(values): values = values.detach().cpu().float() if values.is_floating_point() else values.detach().cpu()
+    if torch.is_tensor(values):
+        values = values.detach().cpu().float() if values.is_floating_point() else values.detach().cpu()
     values = np.asarray(values)
     if values.dtype.kind not in 'biuf': raise ValueError(f'{name} must be numbers, not {values.dtype}')
     bad = np.isnan(values.reshape(len(values), -1)).any(axis=1) if values.size else np.zeros(1, dtype=bool)
@@ -308,17 +327,23 @@ def _answers(scores, targets):
     "Answers and targets, checked: class numbers `(n,)`, or booleans `(n, labels)` where the targets have columns."
     _same_rows(scores=scores, targets=targets)
     scores, targets = _plain(scores, 'scores'), _plain(targets, 'targets')
-    if scores.ndim != 2 or scores.shape[1] < 2: raise ValueError(f'scores must be (n, classes) with two or more classes, not {scores.shape}')
-    if not len(scores) or len(scores) != len(targets): raise ValueError(f'{len(scores)} rows of scores but {len(targets)} targets: give one target a row, and at least one')
+    if scores.ndim != 2 or scores.shape[1] < 2:
+        raise ValueError(f'scores must be (n, classes) with two or more classes, not {scores.shape}')
+    if not len(scores) or len(scores) != len(targets):
+        raise ValueError(f'{len(scores)} rows of scores but {len(targets)} targets: '
+                         'give one target a row, and at least one')
     if targets.ndim != 1 and targets.shape != scores.shape:
-        raise ValueError(f'targets must be (n,) class numbers or (n, labels) of 0 and 1, here {scores.shape}, not {targets.shape}')
+        raise ValueError('targets must be (n,) class numbers or (n, labels) of 0 and 1, '
+                         f'here {scores.shape}, not {targets.shape}')
     allowed = np.arange(scores.shape[1] if targets.ndim == 1 else 2)
     wrong = ~np.isin(targets, allowed).reshape(len(targets), -1)
     if wrong.any():
         first = targets.reshape(wrong.shape)[wrong][0]
-        raise ValueError(f'targets must be whole numbers from 0 to {allowed[-1]}, but row {wrong.any(axis=1).argmax()} has {first:g}')
+        raise ValueError(f'targets must be whole numbers from 0 to {allowed[-1]}, '
+                         f'but row {wrong.any(axis=1).argmax()} has {first:g}')
     if targets.ndim == 1: return scores.argmax(axis=1), targets.astype(int)
-    if scores.min() < 0 or scores.max() > 1: raise ValueError('scores of several labels must be probabilities from 0 to 1: take the sigmoid of logits first')
+    if scores.min() < 0 or scores.max() > 1:
+        raise ValueError('scores of several labels must be probabilities from 0 to 1: take the sigmoid of logits first')
     return scores > .5, targets.astype(bool)
 
 # %% ../nbs/02a_metrics.ipynb #bb8a4a6d
@@ -326,16 +351,24 @@ def classification_metrics(
     scores,        # (n, classes) scores, logits or probabilities; with several labels a text: (n, labels) probabilities
     targets,       # (n,) class numbers, or (n, labels) of 0 and 1
     labels=None,   # names of the columns, to have the F1 of each as well
-) -> pd.Series:    # accuracy, macro F1, Matthews; with several labels micro F1, macro F1, exact match; then 'F1 NAME' for each of `labels`
-    "How good the answers of a classifier are. A class without any target or answer has no F1 (NaN) and is left out of the macro F1."
+) -> pd.Series:    # accuracy, macro F1, Matthews; with several labels micro F1, macro F1, exact match; F1 of `labels`
+    """How good the answers of a classifier are; each of `labels` has its 'F1 NAME'.
+
+    A class without any target or answer has no F1 (NaN) and is left out of the macro F1."""
     answers, targets = _answers(scores, targets)
     columns, labels = np.shape(scores)[1], None if labels is None else list(labels)
-    if labels is not None and len(labels) != columns: raise ValueError(f'labels has {len(labels)} names but scores have {columns} columns')
-    if targets.ndim == 2 and not (targets.any() or answers.any()): raise ValueError('no text has a label, and none was answered: there is nothing to count')
+    if labels is not None and len(labels) != columns:
+        raise ValueError(f'labels has {len(labels)} names but scores have {columns} columns')
+    if targets.ndim == 2 and not (targets.any() or answers.any()):
+        raise ValueError('no text has a label, and none was answered: there is nothing to count')
     f1 = lambda average: f1_score(targets, answers, labels=np.arange(columns), average=average, zero_division=np.nan)
     each = f1(None)
-    if targets.ndim == 1: found = {'accuracy': np.mean(answers == targets), 'macro F1': np.nanmean(each), 'Matthews': matthews_corrcoef(targets, answers) if len({*targets, *answers}) > 1 else 0.}
-    else: found = {'micro F1': f1('micro'), 'macro F1': np.nanmean(each), 'exact match': np.mean((answers == targets).all(axis=1))}
+    if targets.ndim == 1:
+        matthews = matthews_corrcoef(targets, answers) if len({*targets, *answers}) > 1 else 0.
+        found = {'accuracy': np.mean(answers == targets), 'macro F1': np.nanmean(each), 'Matthews': matthews}
+    else:
+        found = {'micro F1': f1('micro'), 'macro F1': np.nanmean(each),
+                 'exact match': np.mean((answers == targets).all(axis=1))}
     return pd.Series(found | dict(zip([f'F1 {name}' for name in labels or ()], each)), dtype=float)
 
 # %% ../nbs/02a_metrics.ipynb #f3c33f38
@@ -356,7 +389,8 @@ def spearman(
     _same_rows(scores=scores, gold=gold)
     pair = {'scores': _plain(scores, 'scores'), 'gold': _plain(gold, 'gold')}
     if any(v.ndim != 1 for v in pair.values()) or len(pair['scores']) != len(pair['gold']):
-        raise ValueError(f'scores and gold must be (n,) of the same length, not {pair["scores"].shape} and {pair["gold"].shape}')
+        raise ValueError('scores and gold must be (n,) of the same length, '
+                         f'not {pair["scores"].shape} and {pair["gold"].shape}')
     if len(pair['gold']) < 2: raise ValueError(f'{len(pair["gold"])} pairs have no order: give at least two')
     for name, v in pair.items():
         if (v == v[0]).all(): raise ValueError(f'{name} are all {v[0]:g}: without an order there is no correlation')
@@ -369,7 +403,8 @@ def spans(
     "The names in a text. Tags other than O, B-TYPE and I-TYPE raise ValueError."
     found = []
     for i, tag in enumerate(tags):
-        if not re.fullmatch('O|[BI]-.+', str(tag)): raise ValueError(f'tag {tag!r} of word {i} is none of O, B-TYPE and I-TYPE')
+        if not re.fullmatch('O|[BI]-.+', str(tag)):
+            raise ValueError(f'tag {tag!r} of word {i} is none of O, B-TYPE and I-TYPE')
         part, _, kind = str(tag).partition('-')
         if part == 'I' and found and found[-1][0] == kind and found[-1][2] == i: found[-1] = kind, found[-1][1], i + 1
         elif part != 'O': found.append((kind, i, i + 1))
@@ -389,7 +424,8 @@ def entity_f1(
     predicted,       # the tags that a model gives the same words
 ) -> pd.DataFrame:   # a row for each type, by name, and 'micro'; columns precision, recall, F1 and support (true names)
     "Precision, recall and F1 of whole names, type and both ends exact. What has nothing to divide by is 0."
-    if len(true) != len(predicted): raise ValueError(f'{len(true)} texts are tagged in true but {len(predicted)} in predicted')
+    if len(true) != len(predicted):
+        raise ValueError(f'{len(true)} texts are tagged in true but {len(predicted)} in predicted')
     for i, (a, b) in enumerate(zip(true, predicted)):
         if len(a) != len(b): raise ValueError(f'text {i} has {len(a)} tags in true but {len(b)} in predicted')
     true, predicted = _names(true, 'true'), _names(predicted, 'predicted')

@@ -293,7 +293,8 @@ def _same_documents(data: RankingData, documents: pd.DataFrame) -> np.ndarray:
     def row(doc_id, title, text):
         here, text = rows.get(doc_id, -1), _as_known(title, text)
         found = places.get(text, {})
-        if here >= 0 and known[here] == text and (documents.title.iloc[here] == title or title not in found): return here
+        if here >= 0 and known[here] == text and (documents.title.iloc[here] == title or title not in found):
+            return here
         return found.get(title, next(iter(found.values()), -1))
     d = data.documents
     return np.array([row(*one) for one in zip(d.doc_id, d.title, d.text)], dtype=np.int64)
@@ -371,7 +372,7 @@ def _is_named(encoder: Encoder) -> bool:
     except (ModelNotFoundError, ValueError): return False
 
 def _write_backbone(encoder: Encoder, folder: Path, inside: bool|None = None) -> dict:
-    "How the encoder of a saved folder is found again: by its name, or, when that does not lead to it, `inside` the folder."
+    "How the encoder of a saved folder is found: by its name, or, when that does not lead to it, `inside` the folder."
     if inside is None: inside = not _is_named(encoder)
     if not inside: return dict(name=encoder.name, inside=False, sha256=encoder_hash(encoder))
     save_encoder(encoder, folder/'encoder')
@@ -381,17 +382,18 @@ def _write_backbone(encoder: Encoder, folder: Path, inside: bool|None = None) ->
     return dict(name=name, inside=True, sha256=encoder_hash(saved))  # as it will be read
 
 # %% ../nbs/03a_search.ipynb #2c82c6ce
-_PROBES = ['The quick brown fox jumps over a lazy dog, 27 times (at least).', 'Naïve cafés: C++ and 5G; don\'t']  # all letters, and more
+_PROBES = [  # all letters, and more
+    'The quick brown fox jumps over a lazy dog, 27 times (at least).', 'Naïve cafés: C++ and 5G; don\'t']
 
 def _check_saved(encoder: Encoder, saved: Encoder) -> None:
-    "Refuse an encoder that its folder does not give back: files hold no setting of single modules, nor every tokenizer."
+    "Refuse an encoder that its folder does not give back: files hold no settings of modules, nor every tokenizer."
     if encoder.tokenize(_PROBES, 32) != saved.tokenize(_PROBES, 32):
         raise ValueError(f"the tokenizer of {encoder.name!r} is not the same when loaded again: its rules were changed "
                          "by hand. Build its tokenizer with these rules, and make the encoder from a folder of it")
     now, then = (encode(_PROBES, e, dtype=torch.float32, progress=False) for e in (encoder, saved))
     if not torch.allclose(now, then.to(now), atol=1e-3, rtol=1e-2):
-        raise ValueError(f"{encoder.name!r} gives other vectors when loaded again: something was set on single modules, "
-                         "such as eps or scaling. Set it in the configuration, which is what files hold")
+        raise ValueError(f"{encoder.name!r} gives other vectors when loaded again: something was set on single "
+                         "modules, such as eps or scaling. Set it in the configuration, which is what files hold")
 
 def _read_backbone(folder: Path, backbone: dict, encoder: Encoder|None, remedy: str = 'save it again') -> Encoder:
     "The encoder of a saved folder, from the folder or by its name; raises `ValueError` for another one."
@@ -456,7 +458,8 @@ def _read_documents(path: Path, remedy: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 # %% ../nbs/03a_search.ipynb #a3bcba19
-_SETTINGS = dict(documents=('windows', 'truncate', 'select'), size='count?', stride='count?', pooling='text', max_tokens='count')
+_SETTINGS = dict(documents=('windows', 'truncate', 'select'), size='count?', stride='count?', pooling='text',
+                 max_tokens='count')
 _FIELDS = dict(head='object', temperature='positive', fusion='object?', settings=_SETTINGS,
                about=dict(notes='object?', columns='object?'))  # of ranker.json
 _FILES = {'head.safetensors': True, 'index.safetensors': True, 'documents.jsonl': True, 'bm25.safetensors': False,
