@@ -487,7 +487,8 @@ def _sentence(e: Exception) -> str:
     elif isinstance(e, RecursionError): text = 'what was read is nested too deeply'
     elif isinstance(e, OSError) and e.strerror:
         text = f'{os.fsdecode(e.filename)}: {e.strerror}' if isinstance(e.filename, (str, bytes)) else e.strerror
-    elif isinstance(e, (ValueError, OSError, ImportError, TypeError)): text = _WRAPPED.sub('', str(e)) or type(e).__name__
+    elif isinstance(e, (ValueError, OSError, ImportError, TypeError)):
+        text = _WRAPPED.sub('', str(e)) or type(e).__name__
     else: text = f'{type(e).__name__}: {e}. This should not happen; RANK_BERT_DEBUG=1 shows where'
     return text if len(text) <= 1000 else text[:999] + '…'
 

@@ -51,19 +51,26 @@ def join_columns(
     "The texts of some columns joined with a blank; raises `DataError` for a row without any, and for what is not text."
     columns = [columns] if isinstance(columns, str) else list(columns)
     absent = [c for c in columns if c not in rows]
-    if absent or not columns: raise DataError(f"{f'no column {absent[0]!r}' if absent else 'columns is empty'}; the columns are {', '.join(map(repr, rows.columns))}")
+    if absent or not columns:
+        raise DataError(f"{f'no column {absent[0]!r}' if absent else 'columns is empty'}; the columns are "
+                        f"{', '.join(map(repr, rows.columns))}")
     texts = []
     for name, values in zip(rows.index, zip(*(rows[c] for c in columns))):
         found = {c: v for c, v in zip(columns, values) if not _is_missing(v)}
         odd = [f'{c!r} holds {v!r}' for c, v in found.items() if not isinstance(v, str)]
-        if odd: raise DataError(f"row {name!r}: column {odd[0]}, which is not text; turn the column into text first, e.g. with astype(str)")
+        if odd:
+            raise DataError(f"row {name!r}: column {odd[0]}, which is not text; turn the column into text first, "
+                            "e.g. with astype(str)")
         texts.append(' '.join(v for v in found.values() if v.strip()))
-        if not texts[-1]: raise DataError(f"row {name!r} has no text in {', '.join(map(repr, columns))}: fill it or remove it")
+        if not texts[-1]:
+            raise DataError(f"row {name!r} has no text in {', '.join(map(repr, columns))}: fill it or remove it")
     return texts
 
 # %% ../nbs/03f_embeddings.ipynb #998ca196
 class SentenceEncoder:
-    "Texts to vectors: an encoder, a pooling and a head; made directly, by `EmbeddingLearner.sentence_encoder` or by `load_sentence_encoder`."
+    """Texts to vectors: an encoder, a pooling and a head.
+
+    Made directly, by `EmbeddingLearner.sentence_encoder` or by `load_sentence_encoder`."""
     def __init__(self,
         encoder: Encoder|str = 'minilm',  # from `get_encoder`, or its name
         pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
@@ -77,11 +84,15 @@ class SentenceEncoder:
         self.settings = dict(pooling=pooling, normalise=normalise, dim=dim, max_tokens=max_tokens, keep=keep)
         e = self.encoder
         for name, n in (('dim', 1 if dim is None else dim), ('max_tokens', max_tokens)):
-            if isinstance(n, bool) or not isinstance(n, (int, np.integer)): raise ValueError(f"{name} is {n!r}; it must be a whole number")
-        if pooling not in e.poolings: raise ValueError(f"{e.name!r} has no pooling {pooling!r}; use one of {', '.join(e.poolings)}")
+            if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
+                raise ValueError(f"{name} is {n!r}; it must be a whole number")
+        if pooling not in e.poolings:
+            raise ValueError(f"{e.name!r} has no pooling {pooling!r}; use one of {', '.join(e.poolings)}")
         e.tokenize([], max_tokens, keep)  # raises for a length or an end that cannot be
-        with torch.no_grad(): self.dim = self.head.eval()(torch.zeros(1, e.dim, device=self._home())).shape[1]  # features of a vector
-        if dim is not None and not 1 <= dim <= self.dim: raise ValueError(f"dim is {dim}; the vectors of {e.name!r} have {self.dim} features to keep")
+        with torch.no_grad():
+            self.dim = self.head.eval()(torch.zeros(1, e.dim, device=self._home())).shape[1]  # features of a vector
+        if dim is not None and not 1 <= dim <= self.dim:
+            raise ValueError(f"dim is {dim}; the vectors of {e.name!r} have {self.dim} features to keep")
         self.dim = dim or self.dim
 
     def _home(self) -> torch.device|None: return next((p.device for p in self.head.parameters()), None)
@@ -109,12 +120,16 @@ def encode(self: SentenceEncoder,
     dtype: torch.dtype = torch.float32,  # precision of the layers
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
 ) -> torch.Tensor:  # float32 `(texts, dim)`, of one text `(dim,)`
-    "Vectors of texts; raises `TypeError` for what is not text, `DataError` for a table that lacks it, and `ValueError` for NaN."
+    """Vectors of texts.
+
+    Raises `TypeError` for what is not text, `DataError` for a table that lacks it, and `ValueError` for NaN."""
     rows, s = self._rows(texts, columns), self.settings
     how = dict(pooling=s['pooling'], max_tokens=s['max_tokens'], keep=s['keep'], dtype=dtype, progress=progress)
     vectors = encode(rows, self.encoder, **how) if store is None else store.encode(rows, self.encoder, **how).tensor()
     with torch.no_grad(): vectors = self.head.eval()(vectors.to(self._home())).float().cpu()[:, :s['dim']]
-    if not vectors.isfinite().all(): raise ValueError(f"the head gives NaN or infinity for {rows[int((~vectors.isfinite().all(1)).nonzero()[0, 0])][:60]!r}: its training has failed")
+    if not vectors.isfinite().all():
+        failed = rows[int((~vectors.isfinite().all(1)).nonzero()[0, 0])]
+        raise ValueError(f"the head gives NaN or infinity for {failed[:60]!r}: its training has failed")
     if s['normalise']: vectors = F.normalize(vectors, dim=1)
     return vectors[0] if isinstance(texts, str) else vectors
 
@@ -123,9 +138,11 @@ def encode(self: SentenceEncoder,
 def _rows(self: SentenceEncoder, texts, columns) -> list[str]:
     "A list of texts of whatever was given, checked."
     if isinstance(texts, pd.DataFrame):
-        if columns is None: raise ValueError("texts is a table: name the columns that make up a text, e.g. columns=['title', 'body']")
+        if columns is None:
+            raise ValueError("texts is a table: name the columns that make up a text, e.g. columns=['title', 'body']")
         return join_columns(texts, columns)
-    if columns is not None: raise ValueError("columns are for a table, and texts is none: pass a DataFrame, or leave columns out")
+    if columns is not None:
+        raise ValueError("columns are for a table, and texts is none: pass a DataFrame, or leave columns out")
     return as_texts([texts] if isinstance(texts, str) else texts)
 
 # %% ../nbs/03f_embeddings.ipynb #86198f10
@@ -137,9 +154,11 @@ def similarity(self: SentenceEncoder,
 ) -> torch.Tensor:  # cosines `(n, m)`
     "Cosine of each of `a` with each of `b`."
     a, b = (torch.from_numpy(x).float() if isinstance(x, np.ndarray) and x.dtype.kind == 'f' else x for x in (a, b))
-    a, b = (None if x is None else x if torch.is_tensor(x) else self.encode([x] if isinstance(x, str) else x, **kwargs) for x in (a, b))
+    a, b = (None if x is None else x if torch.is_tensor(x) else self.encode([x] if isinstance(x, str) else x, **kwargs)
+            for x in (a, b))
     b = a if b is None else b
-    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]: raise ValueError(f"vectors must be (n, dim) and (m, dim), not {tuple(a.shape)} and {tuple(b.shape)}")
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
+        raise ValueError(f"vectors must be (n, dim) and (m, dim), not {tuple(a.shape)} and {tuple(b.shape)}")
     return F.normalize(a, dim=1) @ F.normalize(b, dim=1).T
 
 # %% ../nbs/03f_embeddings.ipynb #b1c1b3f8
@@ -149,10 +168,13 @@ def ranking_pairs(
 ) -> TextData:  # of kind 'score', with the grade of the document
     "Each query with each of its right documents, as pairs of texts."
     queries = data.queries if type is None else data.queries[data.queries.type == type]
-    if not len(queries): raise DataError(f"no query is of type {type!r}; the types are {', '.join(map(repr, data.queries.type.unique()))}")
+    if not len(queries):
+        raise DataError(f"no query is of type {type!r}; the types are "
+                        f"{', '.join(map(repr, data.queries.type.unique()))}")
     documents = pd.DataFrame(dict(doc_id=data.documents.doc_id, pair=data.texts))
     rows = queries.merge(data.relevance, on='query_id').merge(documents, on='doc_id')
-    return TextData(rows.assign(target=rows.grade.astype(float))[['text', 'pair', 'target', 'group', 'split']], 'score', [], data.name)
+    rows = rows.assign(target=rows.grade.astype(float))
+    return TextData(rows[['text', 'pair', 'target', 'group', 'split']], 'score', [], data.name)
 
 # %% ../nbs/03f_embeddings.ipynb #4b1cd6e2
 def pair_ids(
@@ -172,9 +194,11 @@ class PairBatches:
         encoder: Encoder,  # from `get_encoder`
         **kwargs,  # arguments of `TaskBatches`
     ):
-        if data.pairs is None: raise DataError(f"{data.name or 'data'} has single texts, and pairs are needed: a column pair beside text")
+        if data.pairs is None:
+            raise DataError(f"{data.name or 'data'} has single texts, and pairs are needed: a column pair beside text")
         rows = data.rows.drop(columns='pair')
-        self.sides = [TaskBatches(replace(data, rows=rows.assign(text=texts)), encoder, **kwargs) for texts in (data.texts, data.pairs)]
+        self.sides = [TaskBatches(replace(data, rows=rows.assign(text=texts)), encoder, **kwargs)
+                      for texts in (data.texts, data.pairs)]
         self.longer = max(self.sides, key=lambda side: sum(map(len, side.data.texts)))
 
     def begin(self,
@@ -226,7 +250,8 @@ def pair_hits(
 ) -> torch.Tensor:  # bool `(pairs,)`
     "Whether the second text of highest cosine, among those of all pairs, is a right one."
     first, second = (F.normalize(vectors[:, i].float(), dim=1) for i in (0, 1))
-    best = torch.cat([(part @ second.T).argmax(1) for part in first.split(1024)]) if len(first) else torch.zeros(0, dtype=torch.long)
+    best = (torch.cat([(part @ second.T).argmax(1) for part in first.split(1024)])
+            if len(first) else torch.zeros(0, dtype=torch.long))
     return ids[best] == ids
 
 # %% ../nbs/03f_embeddings.ipynb #585e610f
@@ -238,16 +263,22 @@ def pair_accuracy(
     return float(pair_hits(vectors, ids).double().mean())
 
 # %% ../nbs/03f_embeddings.ipynb #5975ca17
-def _score_loss(vectors, scores): return F.mse_loss(F.cosine_similarity(vectors[:, 0].float(), vectors[:, 1].float()), scores)
+def _score_loss(vectors, scores):
+    return F.mse_loss(F.cosine_similarity(vectors[:, 0].float(), vectors[:, 1].float()), scores)
 
 def _pairs_loss(vectors, ids, **kwargs):
     return vectors.sum()*0 if (ids == ids[0]).all() else in_batch_loss(vectors[:, 0], vectors[:, 1], ids, **kwargs)
 
 def _barlow_loss(vectors, ids, **kwargs):
-    new = (ids[:, None] == ids).int().argmax(1) == torch.arange(len(ids), device=ids.device)  # the first row of each number
+    # the first row of each number
+    new = (ids[:, None] == ids).int().argmax(1) == torch.arange(len(ids), device=ids.device)
     return vectors.sum()*0 if new.sum() < 2 else barlow_twins_loss(vectors[new, 0], vectors[new, 1], **kwargs)
 
-OBJECTIVES = {'score': (_score_loss, cosine_spearman), 'pairs': (_pairs_loss, pair_accuracy), 'barlow': (_barlow_loss, pair_accuracy)}  # name -> loss, metric
+OBJECTIVES = {  # name -> loss, metric
+    'score': (_score_loss, cosine_spearman),
+    'pairs': (_pairs_loss, pair_accuracy),
+    'barlow': (_barlow_loss, pair_accuracy),
+}
 
 # %% ../nbs/03f_embeddings.ipynb #c81a9e87
 class EmbeddingLearner(Learner):
@@ -262,29 +293,44 @@ class EmbeddingLearner(Learner):
 def _objective_data(data: TextData, objective: str, score_range, at_least: float|None, bs: int) -> TextData:
     "The pairs with what the loss of an objective takes as targets."
     name, rows = data.name or 'data', data.rows
-    if objective not in OBJECTIVES: raise ValueError(f"unknown objective {objective!r}; the objectives are {', '.join(OBJECTIVES)}")
+    if objective not in OBJECTIVES:
+        raise ValueError(f"unknown objective {objective!r}; the objectives are {', '.join(OBJECTIVES)}")
     least = 1 if objective == 'score' else 2
-    if isinstance(bs, bool) or not isinstance(bs, (int, np.integer)) or bs < least: raise ValueError(f"bs is {bs!r}; it must be a whole number from {least} on" + ", since a pair is told from the others of its batch"*(least > 1))
+    if isinstance(bs, bool) or not isinstance(bs, (int, np.integer)) or bs < least:
+        raise ValueError(f"bs is {bs!r}; it must be a whole number from {least} on"
+                         + ", since a pair is told from the others of its batch"*(least > 1))
     if data.pairs is None: raise DataError(f"{name} has single texts, and pairs are needed: a column pair beside text")
-    if data.kind != 'score' and (objective == 'score' or at_least is not None): raise DataError(f"{name} is of kind {data.kind!r}, and scores are needed: read it with kind='score'")
+    if data.kind != 'score' and (objective == 'score' or at_least is not None):
+        raise DataError(f"{name} is of kind {data.kind!r}, and scores are needed: read it with kind='score'")
     if objective == 'score':
-        if at_least is not None: raise ValueError("at_least picks the pairs that belong together; with the objective 'score' all pairs are learnt from")
+        if at_least is not None:
+            raise ValueError("at_least picks the pairs that belong together; with the objective 'score' all pairs are "
+                             "learnt from")
         return _scored(data, name, score_range)
     if at_least is not None: rows = rows[rows.target.astype(float) >= at_least].reset_index(drop=True)
     rows = rows.assign(target=pair_ids(list(rows.text), list(rows.pair)))
     few = [s for s in ('train', 'valid') if rows.target[rows.split == s].nunique() < 2]
-    if few: raise DataError(f"{name}: fewer than two different pairs in {' and '.join(few)}, so that there is nothing to tell apart")
+    if few:
+        raise DataError(f"{name}: fewer than two different pairs in {' and '.join(few)}, "
+                        "so that there is nothing to tell apart")
     return replace(data, rows=rows, kind='class')
 
+# %% ../nbs/03f_embeddings.ipynb #c85eda61
 def _scored(data: TextData, name: str, score_range) -> TextData:
     "The pairs with scores from 0 to 1."
     scores = data.rows.target.astype(float)
     seen, judged = (scores[data.rows.split == split] for split in ('train', 'valid'))
-    low, high = score_range or ((seen.min(), seen.max()) if len(seen) else (0, 1))  # task_learner refuses an empty split
-    if not low < high: raise DataError(f"{name}: scores go from {low:g} to {high:g}; name the lowest and the highest possible with score_range")
+    # task_learner refuses an empty split
+    low, high = score_range or ((seen.min(), seen.max()) if len(seen) else (0, 1))
+    if not low < high:
+        raise DataError(f"{name}: scores go from {low:g} to {high:g}; "
+                        "name the lowest and the highest possible with score_range")
     if score_range and not low <= scores.min() <= scores.max() <= high:
-        raise DataError(f"{name}: scores go from {scores.min():g} to {scores.max():g}, and score_range is from {low:g} to {high:g}; name the lowest and the highest possible")
-    if len(judged) and judged.nunique() < 2: raise DataError(f"{name}: all scores in valid are {judged.iloc[0]:g}, which have no order to compare with; put pairs of several scores there")
+        raise DataError(f"{name}: scores go from {scores.min():g} to {scores.max():g}, and score_range is from "
+                        f"{low:g} to {high:g}; name the lowest and the highest possible")
+    if len(judged) and judged.nunique() < 2:
+        raise DataError(f"{name}: all scores in valid are {judged.iloc[0]:g}, which have no order to compare with; "
+                        "put pairs of several scores there")
     return replace(data, rows=data.rows.assign(target=(scores - low)/(high - low)))
 
 # %% ../nbs/03f_embeddings.ipynb #6ec83323
@@ -294,10 +340,12 @@ def _even(n: int, bs: int) -> int:
 
 def _pair_loaders(learn: Learner, data: TextData, bs: int, seed: int|None, drop_last: bool) -> DataLoaders:
     "Loaders of pairs that hold them as the loaders of single texts, which a Learner has, hold theirs."
-    train, valid = (PairBatches(data.part(split), one.encoder, pooling=one.pooling, max_tokens=one.max_tokens, keep=one.keep, dtype=one.dtype, store=one.store, label=f'{split} pairs')
+    train, valid = (PairBatches(data.part(split), one.encoder, pooling=one.pooling, max_tokens=one.max_tokens,
+                                keep=one.keep, dtype=one.dtype, store=one.store, label=f'{split} pairs')
                     for split, one in (('train', learn.dls.train.dataset), ('valid', learn.dls.valid.dataset)))
     device = learn.dls.device
-    dls = DataLoaders(task_dl(train, min(bs, len(train)), random.randrange(2**32) if seed is None else seed, device), task_dl(valid, _even(len(valid), 2*bs), device=device), device=device)
+    dls = DataLoaders(task_dl(train, min(bs, len(train)), random.randrange(2**32) if seed is None else seed, device),
+                      task_dl(valid, _even(len(valid), 2*bs), device=device), device=device)
     dls.train.drop_last = drop_last
     return dls
 
@@ -309,18 +357,19 @@ def embedding_learner(
     freeze: str|int = 'backbone',  # 'backbone', 'none', or a number of layers as in `layers[:freeze]`
     head: str|None = None,  # name of a head; 'residual' on a frozen backbone, else 'identity'
     bs: int = 64,  # pairs a batch
-    score_range: tuple[float, float]|None = None,  # scores that mean cosine 0 and 1; the least and the most of train by default
-    at_least: float|None = None,  # for 'pairs' and 'barlow': pairs of this score and more belong together; all by default
+    score_range: tuple[float, float]|None = None,  # scores of cosine 0 and 1; the least and most of train by default
+    at_least: float|None = None,  # for 'pairs', 'barlow': pairs of this score and more belong together; all by default
     seed: int|None = 0,  # of the head and of the order of batches; `None` leaves it to chance
     head_kwargs: dict|None = None,  # arguments of the head, such as `hidden`
     loss_kwargs: dict|None = None,  # arguments of the loss, such as `temperature`
-    **kwargs,  # arguments of `task_learner`: `pooling`, `max_tokens`, `mixed`, `store`, `device`, ... and of fastai's `Learner`
+    **kwargs,  # arguments of `task_learner`: `pooling`, `max_tokens`, `mixed`, `store`, ... and of fastai's `Learner`
 ) -> EmbeddingLearner:
     "A Learner for vectors of texts, from pairs; raises `DataError` for data that the objective cannot learn from."
     pairs = _objective_data(data, objective, score_range, at_least, bs)
     encoder, name = get_encoder(backbone), head or ('residual' if freeze == 'backbone' else 'identity')
     if name not in HEADS: raise ValueError(f"unknown head {name!r}; the heads are {', '.join(HEADS)}")
-    if name == 'identity' and freeze == 'backbone': raise ValueError("with a frozen backbone and the head 'identity' there is nothing to train")
+    if name == 'identity' and freeze == 'backbone':
+        raise ValueError("with a frozen backbone and the head 'identity' there is nothing to train")
     if seed is not None: set_seed(seed)
     top, (loss, metric) = HEADS[name](encoder.dim, **head_kwargs or {}), OBJECTIVES[objective]
     top.config = dict(name=name, **head_kwargs or {})  # what a saved folder needs to make it again
@@ -359,14 +408,22 @@ def evaluate_sts(
     level: float = .95,  # share of the draws inside an interval
     seed: int = 0,  # of the draws
     **kwargs,  # arguments of `SentenceEncoder.encode`, such as `store`
-) -> pd.DataFrame:  # a row for each encoder and measure: value, low, high; with a baseline difference and its low and high
+) -> pd.DataFrame:  # by encoder and measure: value, low, high; with a baseline difference and its low and high
     "Spearman and Pearson of cosines with scores, with bootstrap intervals over pairs."
-    if not isinstance(encoders, (dict, SentenceEncoder)): raise TypeError(f"encoders is {type(encoders).__name__}; pass a SentenceEncoder, or a dict of names and encoders")
+    if not isinstance(encoders, (dict, SentenceEncoder)):
+        raise TypeError(f"encoders is {type(encoders).__name__}; "
+                        "pass a SentenceEncoder, or a dict of names and encoders")
     encoders, part = encoders if isinstance(encoders, dict) else {repr(encoders): encoders}, data.part(split)
-    if not len(part): raise DataError(f"{data.name or 'data'} has no rows in {split}; the splits are {data.rows.split.value_counts().to_dict()}")
-    if part.pairs is None or part.kind != 'score': raise DataError(f"{data.name or 'data'} is not made of pairs with scores: it needs a column pair and kind='score'")
-    if baseline not in (None, *encoders): raise ValueError(f"no baseline {baseline!r}; the encoders are {', '.join(map(repr, encoders))}")
-    cosines = {k: F.cosine_similarity(*(e.encode(t, **kwargs) for t in (part.texts, part.pairs))).numpy() if isinstance(e, SentenceEncoder) else np.asarray(e) for k, e in encoders.items()}
+    if not len(part):
+        raise DataError(f"{data.name or 'data'} has no rows in {split}; the splits are "
+                        f"{data.rows.split.value_counts().to_dict()}")
+    if part.pairs is None or part.kind != 'score':
+        raise DataError(f"{data.name or 'data'} is not made of pairs with scores: "
+                        "it needs a column pair and kind='score'")
+    if baseline not in (None, *encoders):
+        raise ValueError(f"no baseline {baseline!r}; the encoders are {', '.join(map(repr, encoders))}")
+    cosines = {k: F.cosine_similarity(*(e.encode(t, **kwargs) for t in (part.texts, part.pairs))).numpy()
+               if isinstance(e, SentenceEncoder) else np.asarray(e) for k, e in encoders.items()}
     for values in cosines.values(): spearman(values, part.targets)  # raises where there is no correlation to speak of
     x, gold = np.stack([v.astype(float) for v in cosines.values()]), part.targets.astype(float)
     draws, ends = _resampled(x, gold, n, seed), [(1 - level)/2, (1 + level)/2]
@@ -380,7 +437,8 @@ def evaluate_sts(
     return table.assign(difference=flat(value - value[:, [at]]), difference_low=flat(low), difference_high=flat(high))
 
 # %% ../nbs/03f_embeddings.ipynb #37584eb6
-_FIELDS = dict(head='object?', settings=dict(pooling='text', normalise='flag', dim='count?', max_tokens='count', keep=('start', 'end')))
+_FIELDS = dict(head='object?', settings=dict(
+    pooling='text', normalise='flag', dim='count?', max_tokens='count', keep=('start', 'end')))
 
 @patch
 def save(self: SentenceEncoder,

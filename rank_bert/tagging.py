@@ -49,7 +49,7 @@ class EntityF1(Metric):
     def accumulate(self,
         learn: Learner,  # with the tags and logits of a batch in `yb` and `pred`
     ):
-        "Keep the tags of the words of a batch; words beyond `max_tokens` have no prediction, and so their names are missed."
+        "Keep the tags of a batch; words beyond `max_tokens` have no prediction, and so their names are missed."
         batches = getattr(getattr(learn, 'dl', None), 'dataset', None)
         if hasattr(batches, 'parts'): batches = batches.parts[learn.model.task]
         rows = getattr(batches, 'given', None) or [None]*len(learn.yb[0])
@@ -66,7 +66,8 @@ class EntityF1(Metric):
     def value(self) -> float|None:
         "The F1 so far; `None` before the first batch, NaN when the texts hold no name."
         if not self.true: return None
-        return float(entity_f1(self.true, self.predicted).loc['micro', 'F1']) if any(spans(t) for t in self.true) else float('nan')
+        if not any(spans(t) for t in self.true): return float('nan')
+        return float(entity_f1(self.true, self.predicted).loc['micro', 'F1'])
 
     @property
     def name(self) -> str:
@@ -96,7 +97,8 @@ def word_windows(
         if last == len(sizes): break
         found.append((first, last))
         first, shared = last, sizes[last]
-        while shared + sizes[first - 1] <= min(room, overlap + sizes[last]): first, shared = first - 1, shared + sizes[first - 1]
+        while shared + sizes[first - 1] <= min(room, overlap + sizes[last]):
+            first, shared = first - 1, shared + sizes[first - 1]
     shared = sum(sizes[first:])
     while found and first and shared + sizes[first - 1] <= room: first, shared = first - 1, shared + sizes[first - 1]
     return [*found, (first, last)]
@@ -119,14 +121,16 @@ class Tagger:
         head: torch.nn.Module,  # `(batch, tokens, dim)` to `(batch, tokens, tags)`
         labels: list[str],  # names of the tags in the order of the head's outputs: 'O', 'B-PER', ...
         settings: dict,  # max_tokens of a window; mixed: layers in bfloat16 where the processor has it
-        head_kwargs: dict|None = None,  # arguments of a head made by name; `None` for a head of one's own, which cannot be saved
+        head_kwargs: dict|None = None,  # arguments of a head made by name; `None` for one's own, which cannot be saved
         about: dict|None = None,  # what it was trained on; goes into the saved folder
     ):
-        if 'O' not in labels: raise ValueError(f"labels are {', '.join(labels)}; a tagger needs O, the tag of a word that is in no name")
+        if 'O' not in labels:
+            raise ValueError(f"labels are {', '.join(labels)}; a tagger needs O, the tag of a word that is in no name")
         self.encoder, self.head, self.labels, self.kind, self.settings = encoder, head, list(labels), 'tags', settings
         self.head_kwargs, self.about = head_kwargs, about or {}
 
-    def __repr__(self) -> str: return f"Tagger({self.encoder.name!r}: {', '.join(sorted({l[2:] for l in self.labels} - {''}))})"
+    def __repr__(self) -> str:
+        return f"Tagger({self.encoder.name!r}: {', '.join(sorted({l[2:] for l in self.labels} - {''}))})"
 
 # %% ../nbs/03d_tagging.ipynb #7e0a41c2
 @patch
@@ -139,15 +143,21 @@ def to(self: Tagger,
     return self
 
 # %% ../nbs/03d_tagging.ipynb #5e63bfc2
-def _cut_words(encoder: Encoder, texts: list[str], words: list, room: int) -> list[tuple[int, int, int, list[int], list[int]]]:
-    "Of each window: its text, its first word, the word after its last, its ids, and the place among them of each word it tags, -1 where another does."
-    order, special = encoder.family.single.split(), dict(cls=[encoder.tokenizer.cls_token_id], sep=[encoder.tokenizer.sep_token_id])
+def _cut_words(encoder: Encoder, texts: list[str], words: list,
+               room: int) -> list[tuple[int, int, int, list[int], list[int]]]:
+    """Of each window: its text, its first word, the word after its last, its ids, and the places of its words.
+
+    A place is that of a word among the ids, -1 where another window tags the word."""
+    order = encoder.family.single.split()
+    special = dict(cls=[encoder.tokenizer.cls_token_id], sep=[encoder.tokenizer.sep_token_id])
     found, before = [], order.index('A')
-    for t, (pieces, ws) in enumerate(zip(encoder._pieces.encode_batch([_surrogates.sub('\ufffd', x) for x in texts], add_special_tokens=False), words)):
+    cut = encoder._pieces.encode_batch([_surrogates.sub('\ufffd', x) for x in texts], add_special_tokens=False)
+    for t, (pieces, ws) in enumerate(zip(cut, words)):
         bounds, every = _piece_bounds(pieces), pieces.ids  # asked for once: each time is a copy
         n = len(every)
         first = _first_pieces(ws, bounds)
-        first = [p if not i or p != first[i - 1] else -1 for i, p in enumerate(first)]  # of two words in one piece, the first
+        # of two words in one piece, the first
+        first = [p if not i or p != first[i - 1] else -1 for i, p in enumerate(first)]
         starts = [n]*(len(ws) + 1)  # where the pieces of each word begin, with the marks before it
         for i in reversed(range(len(ws))):
             starts[i] = first[i] if first[i] >= 0 else starts[i + 1]
@@ -158,7 +168,8 @@ def _cut_words(encoder: Encoder, texts: list[str], words: list, room: int) -> li
         owners = _owners(sizes, windows)
         for w, (a, b) in enumerate(windows):
             ids = every[starts[a]:starts[b]][:room]
-            places = [before + first[i] - starts[a] if owners[i] == w and 0 <= first[i] - starts[a] < room else -1 for i in range(a, b)]
+            places = [before + first[i] - starts[a] if owners[i] == w and 0 <= first[i] - starts[a] < room else -1
+                      for i in range(a, b)]
             found.append((t, a, b, [i for o in order for i in (special | dict(A=ids))[o]], places))
     return found
 
@@ -167,15 +178,19 @@ _WHOLE = r"(?:[^\W\d_]\.){2,}|\w+(?:[-'’.,/&:]\w+)*|[^\w\s]"  # initials, then
 
 def _words_of(text: str, settings: dict) -> list[tuple[int, int]]:
     "Where the words of a text are, cut as the settings of a tagger say."
-    if settings.get('words') != 'whole' or any(unicodedata.category(c)[0] == 'M' for c in text): return split_words(text)
+    if settings.get('words') != 'whole' or any(unicodedata.category(c)[0] == 'M' for c in text):
+        return split_words(text)
     known = '|'.join(map(re.escape, sorted(settings.get('abbreviations', ()), key=len, reverse=True)))
     return [m.span() for m in re.finditer((rf'(?<!\w)(?:{known})|' if known else '') + _WHOLE, text)]
 
 def _rule(texts: list[str], words: list) -> dict:
     "The way of cutting that gives more texts the words they came with, as settings of a tagger."
-    found = {text[a:b] for text, ws in zip(texts, words) for a, b in ws if b - a > 1 and text[b - 1] == '.' and text[b - 2].isalpha()}
+    found = {text[a:b] for text, ws in zip(texts, words) for a, b in ws
+             if b - a > 1 and text[b - 1] == '.' and text[b - 2].isalpha()}
     whole = dict(words='whole', abbreviations=sorted(found, key=lambda w: (len(w), w))[:2000])
-    def agree(settings): return sum(_words_of(t, settings) == [(int(a), int(b)) for a, b in ws] for t, ws in zip(texts, words))
+    def agree(settings):
+        return sum(_words_of(t, settings) == [(int(a), int(b)) for a, b in ws] for t, ws in zip(texts, words))
+
     return whole if agree(whole) > agree({}) else {}
 
 # %% ../nbs/03d_tagging.ipynb #7bde1939
@@ -185,10 +200,14 @@ def _checked(texts, words: list|None, settings: dict) -> tuple[list[str], list]:
     texts = as_texts(texts) if hasattr(texts, 'columns') or isinstance(texts, (Mapping, Set)) else list(texts)
     for i, t in enumerate(texts):
         if isinstance(t, (list, tuple)):
-            if words is not None: raise TypeError(f"texts[{i}] is a {type(t).__name__} of words: leave out words, or pass texts")
-            if not t or not all(isinstance(w, str) and w.strip() for w in t): raise TypeError(f"texts[{i}] holds something else than words")
+            if words is not None:
+                raise TypeError(f"texts[{i}] is a {type(t).__name__} of words: leave out words, or pass texts")
+            if not t or not all(isinstance(w, str) and w.strip() for w in t):
+                raise TypeError(f"texts[{i}] holds something else than words")
     joined = as_texts([' '.join(t) if isinstance(t, (list, tuple)) else t for t in texts])
-    if words is None: return joined, [_spans_of(t) if isinstance(t, (list, tuple)) else _words_of(j, settings) for t, j in zip(texts, joined)]
+    if words is None:
+        return joined, [_spans_of(t) if isinstance(t, (list, tuple)) else _words_of(j, settings)
+                        for t, j in zip(texts, joined)]
     _check_words(joined, words)
     return joined, words
 
@@ -201,15 +220,17 @@ def _spans_of(words: list[str]) -> list[tuple[int, int]]:
 @patch
 def outputs(self: Tagger,
     texts: list[str],  # any number of texts, of any length; or lists of words
-    words: list[list[tuple[int, int]]]|None = None,  # `(start, end)` of each word of each text; those of `split_words` by default
+    words: list[list[tuple[int, int]]]|None = None,  # `(start, end)` of words of each text; `split_words` by default
     bs: int = 32,  # windows a batch
 ) -> list[torch.Tensor]:  # probability of each tag for each word, `(words, tags)` of each text
     "Probabilities of tags; raises `ValueError` for NaN."
     (texts, words), device, encoder = _checked(texts, words, self.settings), self.encoder.device, self.encoder.eval()
-    model = TaskModel(encoder, dict(task=self.head.eval()), per_token=('task',), dtype=best_dtype(device) if self.settings['mixed'] else torch.float32)
+    dtype = best_dtype(device) if self.settings['mixed'] else torch.float32
+    model = TaskModel(encoder, dict(task=self.head.eval()), per_token=('task',), dtype=dtype)
     out = [torch.eye(len(self.labels))[self.labels.index('O')].repeat(len(ws), 1) for ws in words]
     special = len(encoder.family.single.split()) - 1
-    windows = sorted(_cut_words(encoder, texts, words, self.settings['max_tokens'] - special), key=lambda w: -len(w[3]))  # of like length
+    windows = _cut_words(encoder, texts, words, self.settings['max_tokens'] - special)
+    windows = sorted(windows, key=lambda w: -len(w[3]))  # of like length
     for rows in (windows[i:i + bs] for i in range(0, len(windows), bs)):
         ids, mask = encoder.pad([w[3] for w in rows])
         with torch.inference_mode(): found = model(ids.to(device), mask.to(device)).float().softmax(-1).cpu()
@@ -218,14 +239,16 @@ def outputs(self: Tagger,
             if encoder.family.summary_last: row = row[-len(own):]  # padding is on the left
             for i, p in at: out[t][i] = row[p]
     bad = [i for i, o in enumerate(out) if not o.isfinite().all()]
-    if bad: raise ValueError(f"the tagger gives NaN or infinity for text {bad[0]}: {texts[bad[0]][:60]!r}. Its training has failed; train again with a smaller learning rate")
+    if bad:
+        raise ValueError(f"the tagger gives NaN or infinity for text {bad[0]}: {texts[bad[0]][:60]!r}. "
+                         "Its training has failed; train again with a smaller learning rate")
     return out
 
 # %% ../nbs/03d_tagging.ipynb #bf75e6e9
 @patch
 def tags(self: Tagger,
     texts: list[str],  # any number of texts
-    words: list[list[tuple[int, int]]]|None = None,  # `(start, end)` of each word of each text; those of `split_words` by default
+    words: list[list[tuple[int, int]]]|None = None,  # `(start, end)` of words of each text; `split_words` by default
 ) -> list[list[str]]:  # the likeliest tag of each word of each text
     "Tags of words, as they are counted by `entity_f1`."
     return [[self.labels[i] for i in out.argmax(1).tolist()] for out in self.outputs(texts, words)]
@@ -234,15 +257,16 @@ def tags(self: Tagger,
 @patch
 def predict(self: Tagger,
     texts: str|list[str],  # one text, or several, of any length; lists of words, which are joined by spaces, among them
-    words: list[list[tuple[int, int]]]|None = None,  # `(start, end)` of each word of each of several texts; those of `split_words` by default
+    words: list[list[tuple[int, int]]]|None = None,  # `(start, end)` of words of each text; `split_words` by default
 ) -> list[Span]|list[list[Span]]:  # names in the order of the text, of one text or of each
-    "The names in texts, with their places and probabilities."
+    "The names in texts, with their places and probabilities; for one text, `words` is one list."
     if isinstance(texts, str): return self.predict([texts], words if words is None else [words])[0]
     (texts, words), found = _checked(texts, words, self.settings), []
     for text, ws, out in zip(texts, words, self.outputs(texts, words)):
         best, tags = out.max(1)
         names = spans([self.labels[i] for i in tags.tolist()])
-        found.append([Span(ws[i][0], ws[j - 1][1], text[ws[i][0]:ws[j - 1][1]], kind, float(best[i:j].prod())) for kind, i, j in names])
+        found.append([Span(ws[i][0], ws[j - 1][1], text[ws[i][0]:ws[j - 1][1]], kind, float(best[i:j].prod()))
+                      for kind, i, j in names])
     return found
 
 # %% ../nbs/03d_tagging.ipynb #45173229
@@ -252,7 +276,8 @@ def tag_table(self: Tagger,
 ) -> pd.DataFrame:  # a row for each name: number of its text, start, end, name, type, probability
     "The names in several texts as a table."
     if isinstance(texts, str): raise TypeError("texts is one str: pass a list of texts")
-    rows = [(i, s.start, s.end, s.text, s.type, s.probability) for i, found in enumerate(self.predict(texts)) for s in found]
+    rows = [(i, s.start, s.end, s.text, s.type, s.probability)
+            for i, found in enumerate(self.predict(texts)) for s in found]
     return pd.DataFrame(rows, columns=['text', 'start', 'end', 'name', 'type', 'probability'])
 
 # %% ../nbs/03d_tagging.ipynb #59df15ac
@@ -273,7 +298,8 @@ def tag_scores(
     table, (low, high) = entity_f1(true, predicted), ([], [])
     for row in table.index:
         sums, _ = _group_sums(_counts(true, predicted, set(table.index) if row == 'micro' else {row}), groups)
-        draws = _draw_means(2*sums[:, :1], sums[:, 1] + sums[:, 2] + 1e-12, n, seed) if len(sums) > 1 else np.full((1, 1), np.nan)
+        draws = (_draw_means(2*sums[:, :1], sums[:, 1] + sums[:, 2] + 1e-12, n, seed)
+                 if len(sums) > 1 else np.full((1, 1), np.nan))
         for end, share in ((low, (1 - level)/2), (high, (1 + level)/2)): end.append(float(np.quantile(draws, share)))
     return table.assign(low=low, high=high)[['precision', 'recall', 'F1', 'low', 'high', 'support']]
 
@@ -282,8 +308,8 @@ class TaggerLearner(Learner):
     "A fastai `Learner` whose `predict` takes texts and gives names; made by `tagger_learner`."
     def tagger(self) -> Tagger:
         "What has been learnt, without what it was learnt with; the weights are shared, not copied."
-        m = self.model
-        settings, train = dict(max_tokens=self.settings['max_tokens'], mixed=m.dtype != torch.float32) | self.rule, self.data.part('train')
+        m, train = self.model, self.data.part('train')
+        settings = dict(max_tokens=self.settings['max_tokens'], mixed=m.dtype != torch.float32) | self.rule
         about = dict(data=self.data.name, train_rows=len(train)) | getattr(self, 'fitted', {})
         return Tagger(m.encoder, m.heads['task'], self.data.labels, settings, self.head_kwargs, about)
 
@@ -301,8 +327,12 @@ def tagger_learner(
     **kwargs,  # arguments of `task_learner`, e.g. `max_tokens`, `bs`, `seed`, `store`, `head_kwargs`
 ) -> TaggerLearner:
     "A Learner for tags of words; raises `ValueError` for labels of whole texts."
-    if data.kind != 'tags': raise ValueError(f"{data.name or 'data'} is of kind {data.kind!r}, labels of whole texts: use classifier_learner of rank_bert.classifiers, or read_tags for tags of words")
-    if 'O' not in data.labels: raise ValueError(f"{data.name or 'data'} has the tags {', '.join(data.labels)}, and none is O: name all tags with the argument labels of read_tags")
+    if data.kind != 'tags':
+        raise ValueError(f"{data.name or 'data'} is of kind {data.kind!r}, labels of whole texts: use "
+                         "classifier_learner of rank_bert.classifiers, or read_tags for tags of words")
+    if 'O' not in data.labels:
+        raise ValueError(f"{data.name or 'data'} has the tags {', '.join(data.labels)}, and none is O: "
+                         "name all tags with the argument labels of read_tags")
     learn = task_learner(data, backbone, freeze, **dict(cls=TaggerLearner, metrics=[EntityF1(data.labels)]) | kwargs)
     train = data.part('train')
     learn.rule = _rule(train.texts, list(train.rows.words))
@@ -319,13 +349,17 @@ def evaluate_tagger(
 ) -> pd.DataFrame:  # a row for each type and 'micro': precision, recall, F1, its low and high, support (true names)
     "Whole names found, by type and in all, with bootstrap intervals of F1 over groups of texts."
     tagger = tagger.tagger() if isinstance(tagger, Learner) else tagger
-    if data.kind != 'tags': raise ValueError(f"{data.name or 'data'} is of kind {data.kind!r}; a tagger is measured on tags of words")
+    if data.kind != 'tags':
+        raise ValueError(f"{data.name or 'data'} is of kind {data.kind!r}; a tagger is measured on tags of words")
     part = data.part(split)
     if not len(part): raise ValueError(f"{data.name or 'data'} has no rows in {split}")
     unknown = [n for n in data.labels if n not in tagger.labels]
-    if unknown: raise DataError(f"{data.name or 'data'} has tags that the tagger does not know: {', '.join(unknown[:5])}. It knows {', '.join(tagger.labels[:9])}")
+    if unknown:
+        raise DataError(f"{data.name or 'data'} has tags that the tagger does not know: {', '.join(unknown[:5])}. "
+                        f"It knows {', '.join(tagger.labels[:9])}")
     true = [[data.labels[i] for i in tags] for tags in part.targets]
-    return tag_scores(true, tagger.tags(part.texts, list(part.rows.words)), list(part.rows.group) if 'group' in part.rows else None, n, level, seed)
+    groups = list(part.rows.group) if 'group' in part.rows else None
+    return tag_scores(true, tagger.tags(part.texts, list(part.rows.words)), groups, n, level, seed)
 
 # %% ../nbs/03d_tagging.ipynb #0a2b3f92
 @patch
@@ -343,7 +377,10 @@ def load_tagger(
 ) -> Tagger:
     "The tagger saved in a folder; raises an error that says what is missing, damaged, newer or different."
     if not recover_folder(folder, 'classifier.json').is_dir():
-        raise FileNotFoundError(f"there is no folder {str(folder)!r}; save a tagger there first: learn.tagger().save({str(folder)!r})")
+        raise FileNotFoundError(f"there is no folder {str(folder)!r}; "
+                                f"save a tagger there first: learn.tagger().save({str(folder)!r})")
     c = load_classifier(folder, encoder)
-    if c.kind != 'tags': raise ValueError(f"{str(folder)!r} holds a classifier of kind {c.kind!r}, not a tagger: use load_classifier of rank_bert.classifiers")
+    if c.kind != 'tags':
+        raise ValueError(f"{str(folder)!r} holds a classifier of kind {c.kind!r}, not a tagger: "
+                         "use load_classifier of rank_bert.classifiers")
     return Tagger(c.encoder, c.head, c.labels, c.settings, c.head_kwargs, c.about)
