@@ -220,7 +220,7 @@ def _spans_of(words: list[str]) -> list[tuple[int, int]]:
 @patch
 def outputs(self: Tagger,
     texts: list[str],  # any number of texts, of any length; or lists of words
-    words: list[list[tuple[int, int]]]|None = None,  # `(start, end)` of words of each text; `split_words` by default
+    words: list[list[tuple[int, int]]]|None = None,  # `(start, end)`; cut as in training by default
     bs: int = 32,  # windows a batch
 ) -> list[torch.Tensor]:  # probability of each tag for each word, `(words, tags)` of each text
     "Probabilities of tags; raises `ValueError` for NaN."
@@ -248,7 +248,7 @@ def outputs(self: Tagger,
 @patch
 def tags(self: Tagger,
     texts: list[str],  # any number of texts
-    words: list[list[tuple[int, int]]]|None = None,  # `(start, end)` of words of each text; `split_words` by default
+    words: list[list[tuple[int, int]]]|None = None,  # `(start, end)`; cut as in training by default
 ) -> list[list[str]]:  # the likeliest tag of each word of each text
     "Tags of words, as they are counted by `entity_f1`."
     return [[self.labels[i] for i in out.argmax(1).tolist()] for out in self.outputs(texts, words)]
@@ -257,7 +257,7 @@ def tags(self: Tagger,
 @patch
 def predict(self: Tagger,
     texts: str|list[str],  # one text, or several, of any length; lists of words, which are joined by spaces, among them
-    words: list[list[tuple[int, int]]]|None = None,  # `(start, end)` of words of each text; `split_words` by default
+    words: list[list[tuple[int, int]]]|None = None,  # `(start, end)`; cut as in training by default
 ) -> list[Span]|list[list[Span]]:  # names in the order of the text, of one text or of each
     "The names in texts, with their places and probabilities; for one text, `words` is one list."
     if isinstance(texts, str): return self.predict([texts], words if words is None else [words])[0]
