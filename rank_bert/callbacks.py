@@ -33,11 +33,14 @@ def find_module(
     if target in modules and target: return modules[target]
     near = get_close_matches(target, modules, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"no module {target!r} to freeze; the model has {', '.join(n for n, _ in model.named_children())}.{hint}")
+    names = ', '.join(n for n, _ in model.named_children())
+    raise ValueError(f"no module {target!r} to freeze; the model has {names}.{hint}")
 
 # %% ../nbs/02b_callbacks.ipynb #94fec2cb
 class Frozen(Callback):
-    "Holds modules exactly as they are during `fit`: no gradients, not in the optimizer, no dropout, no running statistics."
+    """Holds modules exactly as they are during `fit`.
+
+    No gradients, not in the optimizer, no dropout, no running statistics."""
     order = TrainEvalCallback.order + 1  # after fastai has put the whole model in training mode
 
     def __init__(self,
@@ -68,7 +71,9 @@ class Frozen(Callback):
         "Give everything back; raise `RuntimeError` when a module has changed all the same."
         self._give_back()
         changed = [t for t, m, h in zip(self.targets, self.held, self.hashes) if weights_hash(m) != h]
-        if changed: raise RuntimeError(f"frozen, but changed during fit: {', '.join(changed)}. Something outside the optimizer writes to it")
+        if changed:
+            raise RuntimeError(f"frozen, but changed during fit: {', '.join(changed)}. "
+                               "Something outside the optimizer writes to it")
 
 # %% ../nbs/02b_callbacks.ipynb #4dc1e68d
 @patch
@@ -76,7 +81,8 @@ def _give_back(self: Frozen) -> None:
     "Each parameter to its group again, in the order of the model: another `Frozen` may hold others of the same group."
     for p in self.trained: p.requires_grad_(True)
     place = {p: i for i, p in enumerate(self.model.parameters())}
-    self.opt.param_lists = L([L(sorted({*group, *taken}, key=place.get)) for group, taken in zip(self.opt.param_lists, self.taken)])
+    self.opt.param_lists = L([L(sorted({*group, *taken}, key=place.get))
+                              for group, taken in zip(self.opt.param_lists, self.taken)])
     self.opt.state.update(self.states)
     self.given_back = True
 
@@ -194,7 +200,8 @@ def _value(self: KeepBest, values: list) -> float:
 def _check_monitor(self: KeepBest) -> None:
     names = list(self.recorder.metric_names[1:])
     if self.monitor not in names:
-        raise ValueError(f"KeepBest watches {self.monitor!r}, which is not recorded; what is recorded is {', '.join(names)}")
+        raise ValueError(f"KeepBest watches {self.monitor!r}, which is not recorded; "
+                         f"what is recorded is {', '.join(names)}")
 
 # %% ../nbs/02b_callbacks.ipynb #dc0b9269
 def epochs_for(

@@ -139,7 +139,8 @@ def _frame(rows, index=None):
     rows = list(rows)
     return _columns({c: [r.get(c) for r in rows] for c in dict.fromkeys(c for r in rows for c in r)}, index)
 
-def _columns(lists, index=None): return pd.DataFrame({k: pd.Series(v, index, dtype=object) for k, v in lists.items()}, index)
+def _columns(lists, index=None):
+    return pd.DataFrame({k: pd.Series(v, index, dtype=object) for k, v in lists.items()}, index)
 
 def _dicts(rows, what):
     "`rows` as a list of dicts"
@@ -175,14 +176,16 @@ def _strings(values, what, column, index, ids=None, empty=False):
     return [_surrogates.sub('\ufffd', v) for v in values]
 
 # %% ../nbs/00a_data.ipynb #f3b33539
-_aliases = dict(train='train', training='train', valid='valid', val='valid', validation='valid', dev='valid', test='test')
+_aliases = dict(train='train', training='train', valid='valid', val='valid', validation='valid', dev='valid',
+                test='test')
 
 def _documents(rows):
     d, index = _table(rows, 'documents', ['doc_id', 'text'])
     ids = _ids(d.doc_id, 'documents', 'doc_id', index)
     _unique(ids, 'documents', 'doc_id', index)
     titles = _strings(d.title, 'documents', 'title', index, ids, empty=True) if 'title' in d else [''] * len(d)
-    blank = [bool(t.strip()) and (_is_missing(x) or x == '') for t, x in zip(titles, d.text)] # a title alone is a document
+    # a title alone is a document
+    blank = [bool(t.strip()) and (_is_missing(x) or x == '') for t, x in zip(titles, d.text)]
     texts = _strings([t if b else x for t, x, b in zip(titles, d.text, blank)], 'documents', 'text', index, ids)
     texts = ['' if b else x for x, b in zip(texts, blank)]
     return pd.DataFrame(dict(doc_id=ids, title=titles, text=texts) | _extras(d, ['doc_id', 'title', 'text']))
@@ -214,14 +217,21 @@ def _given_split(split, groups):
 def _relevance(rows, documents, queries):
     "Checked relevance, and the counts of what was dropped"
     r, index = _table(rows, 'relevance', ['query_id', 'doc_id'])
-    def named(bad): return _some([f'{d} (query {q}, {_at(index.name, index[i])})' for i, q, d in zip(bad.index, bad.query_id, bad.doc_id)])
-    r = pd.DataFrame(dict(query_id=_ids(r.query_id, 'relevance', 'query_id', index), doc_id=_ids(r.doc_id, 'relevance', 'doc_id', index),
+    def named(bad):
+        return _some([f'{d} (query {q}, {_at(index.name, index[i])})'
+                      for i, q, d in zip(bad.index, bad.query_id, bad.doc_id)])
+    r = pd.DataFrame(dict(query_id=_ids(r.query_id, 'relevance', 'query_id', index),
+                          doc_id=_ids(r.doc_id, 'relevance', 'doc_id', index),
                           grade=pd.to_numeric(r.grade, errors='coerce').astype(float) if 'grade' in r else 1.))
-    for column, known, what in [('doc_id', set(documents.doc_id), 'documents'), ('query_id', set(queries.query_id), 'queries')]:
+    for column, known, what in [('doc_id', set(documents.doc_id), 'documents'),
+                                ('query_id', set(queries.query_id), 'queries')]:
         bad = r[[o not in known for o in r[column]]]
-        if len(bad): raise DataError(f'relevance: {column} not among the {what}: {named(bad)}; add to the {what} or remove the row')
+        if len(bad):
+            raise DataError(f'relevance: {column} not among the {what}: {named(bad)}; '
+                            f'add to the {what} or remove the row')
     bad = r[~(np.isfinite(r.grade) & (r.grade >= 0))]
-    if len(bad): raise DataError(f'relevance: grade is negative or not a number for {named(bad)}; grades are 0 or above')
+    if len(bad):
+        raise DataError(f'relevance: grade is negative or not a number for {named(bad)}; grades are 0 or above')
     right = r[r.grade > 0].sort_values('grade', ascending=False, kind='stable')
     once = right[~right.duplicated(['query_id', 'doc_id'])].sort_index().reset_index(drop=True)
     return once, dict(grade_zero_dropped=len(r) - len(right), relevance_repeated=len(right) - len(once))
@@ -323,9 +333,10 @@ def summary(self:RankingData) -> pd.DataFrame: # what, type, split, count
     return pd.DataFrame(rows, columns=['what', 'type', 'split', 'count'])
 
 # %% ../nbs/00a_data.ipynb #d254a853
-_skipped = {'test', 'tests', 'idle_test', 'site-packages', 'dist-packages', 'idlelib', 'lib2to3', 'turtledemo', 'ensurepip',
-            'pydoc_data', 'distutils', 'lib-dynload', '__pycache__', '__phello__'}
-_code_tokens = re.compile(r'''(?x) (?<!\w)[bfruBFRU]{0,2}(?: """(?:[^"\\]|\\.|"(?!""))*""" | \'\'\'(?:[^'\\]|\\.|'(?!''))*\'\'\'
+_skipped = {'test', 'tests', 'idle_test', 'site-packages', 'dist-packages', 'idlelib', 'lib2to3', 'turtledemo',
+            'ensurepip', 'pydoc_data', 'distutils', 'lib-dynload', '__pycache__', '__phello__'}
+_code_tokens = re.compile(r'''(?x) (?<!\w)[bfruBFRU]{0,2}(?:
+    """(?:[^"\\]|\\.|"(?!""))*""" | \'\'\'(?:[^'\\]|\\.|'(?!''))*\'\'\'
     | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' ) | (?P<comment>\#[^\n]*) | (?P<name>[^\W\d]\w*)''', re.DOTALL)
 _parts_of_name = re.compile(r'[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+')
 
@@ -355,7 +366,9 @@ def _modules(root):
         folders[:] = sorted(f for f in folders if f not in _skipped and not f.startswith('config-'))
         for f in files:
             path = Path(folder, f)
-            if path.suffix == '.py': out.append(('.'.join(path.relative_to(root).with_suffix('').parts).removesuffix('.__init__'), path))
+            if path.suffix != '.py': continue
+            name = '.'.join(path.relative_to(root).with_suffix('').parts).removesuffix('.__init__')
+            out.append((name, path))
     return sorted(out, key=lambda o: hash_fold(o[0], 2**64))
 
 def _entries(module, path):
@@ -363,7 +376,8 @@ def _entries(module, path):
     source = path.read_bytes()
     try: tree = ast.parse(source)
     except SyntaxError: return # a template or an old encoding: no code of this Python
-    lines = source.decode('utf-8', 'replace').split('\n') # splitlines would also cut at form feeds, and the numbers be off
+    # splitlines would also cut at form feeds, and the numbers be off
+    lines = source.decode('utf-8', 'replace').split('\n')
     for name, node in _described(tree, module):
         doc = re.sub(r'(?m)^[ \t]*>>>.*(?:\n[ \t]*\S.*)*', '', ast.get_docstring(node) or '')
         question, *body = re.split(r'(?<=[.!?])\s+|\n\s*\n', doc.strip(), maxsplit=1)
@@ -385,7 +399,9 @@ def builtin_corpus(
             seen.add(body)
             found[name] = body, question, conversation
         if max_documents is not None and len(found) >= max_documents: break
-    if not found: raise DataError('no source files of the standard library found next to this Python; read_ranking reads your own data')
+    if not found:
+        raise DataError('no source files of the standard library found next to this Python; '
+                        'read_ranking reads your own data')
     found = sorted(found.items())
     queries = [dict(query_id=f'{d}:{t[0]}', text=text, type=t, group=d)
                for d, (_, q, c) in found for t, text in (('question', q), ('conversation', c)) if text]
@@ -401,7 +417,9 @@ def _shingles(text):
     return [' '.join(words[i:i + 3]) for i in range(max(1, len(words) - 2))]
 
 def _nearest(test, seen, same, times, threshold, cells=4_000_000):
-    "For rows of `test` the nearest row of `seen` (binary matrices): rows, columns, similarity, whether `same`, number of matches"
+    """For rows of `test` the nearest row of `seen` (binary matrices).
+
+    Rows, columns, similarity, whether `same`, number of matches."""
     n_test, n_seen = (np.asarray(m.sum(1)).ravel() for m in (test, seen))
     chunk, found, seen = max(1, cells // max(1, seen.shape[0])), [], seen.T.tocsr()
     for start in range(0, test.shape[0], chunk):
@@ -412,15 +430,19 @@ def _nearest(test, seen, same, times, threshold, cells=4_000_000):
         df = pd.DataFrame(dict(row=row[keep], col=col[keep], similarity=close[keep]))
         df = df.assign(exact=same[df.row] == df.col, matches=times[df.col])
         df['matches'] = df.groupby('row').matches.transform('sum')
-        found.append(df.sort_values(['exact', 'similarity', 'col'], ascending=[False, False, True]).drop_duplicates('row'))
+        df = df.sort_values(['exact', 'similarity', 'col'], ascending=[False, False, True])
+        found.append(df.drop_duplicates('row'))
     return pd.concat(found, ignore_index=True)
 
 # %% ../nbs/00a_data.ipynb #59d5ce93
 def audit_splits(
     data: RankingData, # data with a test part
     threshold: float = 0.8 # Jaccard similarity of three-word runs from which two queries are nearly the same
-) -> pd.DataFrame: # test query, nearest seen query, their groups, similarity, number of matches; counts and a summary in .attrs
-    "Test queries that train or valid has already seen, worst first."
+) -> pd.DataFrame: # a row for each such query, and the query it is nearest to; counts and a summary in .attrs
+    """Test queries that train or valid has already seen, worst first.
+
+    The columns are the test query, the nearest seen query, their groups, the split of the seen one, whether they are
+    the same, their similarity, and the number of matches."""
     if not isinstance(data, RankingData):
         raise TypeError(f'data is a {type(data).__name__}: audit_splits takes RankingData')
     if not 0 < threshold <= 1: raise ValueError(f'threshold must be above 0 and at most 1, got {threshold}')
@@ -436,12 +458,15 @@ def audit_splits(
         near = _nearest(m[:len(test)], m[len(test):], same, times.to_numpy(), threshold)
         near = near.sort_values(['exact', 'similarity', 'row'], ascending=[False, False, True])
         t, s = test.iloc[near.row].reset_index(drop=True), seen.iloc[near.col].reset_index(drop=True)
-        found = pd.DataFrame(dict(zip(columns, [t.query_id, t.group, s.query_id, s.group, s.split,
+        found = pd.DataFrame(dict(zip(columns, [
+            t.query_id, t.group, s.query_id, s.group, s.split,
             np.where(near.exact, 'exact', 'near'), near.similarity.to_numpy(), near.matches.to_numpy()])))
     kinds, crossing = found.kind.value_counts(), len(set(test.group) & set(seen.group))
-    counts = dict(test_queries=len(test), exact=int(kinds.get('exact', 0)), near=int(kinds.get('near', 0)), groups_crossing=crossing)
-    found.attrs = counts | dict(summary=f"{counts['exact']:,} of {len(test):,} test queries are in train or valid word for word, "
-                                        f"{counts['near']:,} more nearly so; {crossing:,} groups cross")
+    counts = dict(test_queries=len(test), exact=int(kinds.get('exact', 0)), near=int(kinds.get('near', 0)),
+                  groups_crossing=crossing)
+    said = (f"{counts['exact']:,} of {len(test):,} test queries are in train or valid word for word, "
+            f"{counts['near']:,} more nearly so; {crossing:,} groups cross")
+    found.attrs = counts | dict(summary=said)
     return found
 
 # %% ../nbs/00a_data.ipynb #81a734a1
@@ -473,7 +498,8 @@ def _decoded(line, n, path):
     if wide: raise DataError(f'{_where(path)} line 1 looks like UTF-16; save the file as UTF-8')
     try: return line.decode('utf-8-sig' if n == 1 else 'utf-8')
     except UnicodeDecodeError as e:
-        raise DataError(f'{_where(path)} line {n} is not UTF-8 (byte {e.start}: {e.reason}); save the file as UTF-8') from e
+        raise DataError(f'{_where(path)} line {n} is not UTF-8 (byte {e.start}: {e.reason}); '
+                        'save the file as UTF-8') from e
 
 def _lines(path, blank=False):
     "(number, text) of the lines of a file; blank ones only with `blank`"
@@ -483,7 +509,8 @@ def _lines(path, blank=False):
             for n, line in enumerate(f, 1):
                 text = _decoded(line, n, path)
                 if blank or text.strip(): yield n, text
-    except (OSError, EOFError, zlib.error) as e: raise DataError(f'{_where(path)} cannot be read after line {n}: {e}') from e
+    except (OSError, EOFError, zlib.error) as e:
+        raise DataError(f'{_where(path)} cannot be read after line {n}: {e}') from e
     except MemoryError as e: raise DataError(f'{_where(path)} needs more memory than there is after line {n}') from e
 
 # %% ../nbs/00a_data.ipynb #6009975c
@@ -507,7 +534,8 @@ def _json_rows(path):
     rows = []
     for n, line in _lines(path):
         row = _json(line, f'{_where(path)} line {n}')
-        if not isinstance(row, dict): raise DataError(f'{_where(path)} line {n} is {type(row).__name__}, not a JSON object')
+        if not isinstance(row, dict):
+            raise DataError(f'{_where(path)} line {n} is {type(row).__name__}, not a JSON object')
         rows.append((n, row))
     if not rows: raise DataError(f'{_where(path)} is empty')
     return rows
@@ -525,9 +553,10 @@ def read_lines(
     if not lines: raise DataError(f'{_where(path)} is empty')
     return [text.rstrip('\r\n') for _, text in lines]
 
-# %% ../nbs/00a_data.ipynb #5d866cac
-_file_keys = dict(doc_id=['doc_id', '_id', 'id'], doc_text=['text', 'document', 'contents', 'body', 'passage'], title=['title'],
-                  query_id=['query_id', '_id', 'id'], query_text=['text', 'query', 'question'], query_type=['type'])
+# %% ../nbs/00a_data.ipynb #373ed1a1
+_file_keys = dict(doc_id=['doc_id', '_id', 'id'], doc_text=['text', 'document', 'contents', 'body', 'passage'],
+                  title=['title'], query_id=['query_id', '_id', 'id'], query_text=['text', 'query', 'question'],
+                  query_type=['type'])
 _pair_keys = dict(query_text=['query', 'question', 'anchor', 'query_text', 'claim', 'text'], title=['title'],
                   doc_text=['document', 'passage', 'context', 'answer', 'positive', 'doc_text', 'response', 'text'],
                   doc_id=['doc_id'], query_id=['query_id'], query_type=['type'], grade=['grade'])
@@ -540,19 +569,23 @@ def _pick(columns, option, options, guesses, where, optional=False):
     if asked is None:
         found = [c for c in guesses.get(option, []) if c in columns]
         if found or optional: return found[0] if found else None
-    what = f'no column {asked!r}' if asked is not None else f'no column for {option} (tried {_some(guesses[option], 9)})'
+    what = f'no column {asked!r}'
+    if asked is None: what = f'no column for {option} (tried {_some(guesses[option], 9)})'
     raise DataError(f'{where} has {what}; it has {_some(columns, 20)}: name the right one with the option {option}')
 
+# %% ../nbs/00a_data.ipynb #5d866cac
 def _hints(columns, options):
     "What the reader saw and did not use"
     hints = []
     groups = [c for c in _group_keys if c in columns]
     if groups and options['group'] is None:
         hints.append(f'column {groups[0]!r} may be a group that must not be split: name it with the option group')
-    if 'split' in columns and options['split'] is None: hints.append("column 'split' was not used: pass split='split' to use it")
+    if 'split' in columns and options['split'] is None:
+        hints.append("column 'split' was not used: pass split='split' to use it")
     scores = [c for c in _verdicts if c in columns]
     if scores and options['grade'] is None:
-        hints.append(f'column {scores[0]!r} was not used, each row counts as right: pass grade={scores[0]!r} if it says how right')
+        hints.append(f'column {scores[0]!r} was not used, each row counts as right: '
+                     f'pass grade={scores[0]!r} if it says how right')
     return hints
 
 _verdicts = ['label', 'relevance', 'score'] # columns that may say which rows are right
@@ -598,7 +631,9 @@ def _merge(rows, where):
     for label, query, docs in rows:
         first, old = seen.setdefault(query['query_id'], (label, query))
         other = [k for k in query if k != 'answer' and query[k] != old[k]]
-        if other: raise DataError(f"{where} {label}: query_id {query['query_id']!r} is already in {first}, with another {other[0]}")
+        if other:
+            raise DataError(f"{where} {label}: query_id {query['query_id']!r} is already in {first}, "
+                            f"with another {other[0]}")
         q += [query['query_id']] * len(docs); d += docs.keys(); g += docs.values(); at += [label] * len(docs)
     labels, queries = zip(*seen.values())
     return _frame(queries, _labels(where, labels)), _columns(dict(query_id=q, doc_id=d, grade=g), _labels(where, at))
@@ -618,10 +653,14 @@ def _get(row, key, where, n):
 def _json_table(path, options, wanted, optional):
     "(line number, {option: value}) of a JSON lines file, with the keys of its first row"
     rows, where = _json_rows(path), _where(path)
-    keys = {o: _pick(rows[0][1], o, options, _file_keys, f'{where} line {rows[0][0]}', o in optional) for o in wanted + optional}
-    found = [(n, {o: row.get(k) if o in optional and options.get(o) is None else _get(row, k, where, n)
-                  for o, k in keys.items() if k}) for n, row in rows]
-    for n, row in found: row |= {o: _id(row[o], f'{where} line {n}', keys[o]) for o in ('query_id', 'group', 'split') if o in row}
+    def key(o): return _pick(rows[0][1], o, options, _file_keys, f'{where} line {rows[0][0]}', o in optional)
+    keys = {o: key(o) for o in wanted + optional}
+    def value(row, n, o):
+        if o in optional and options.get(o) is None: return row.get(keys[o])
+        return _get(row, keys[o], where, n)
+    found = [(n, {o: value(row, n, o) for o, k in keys.items() if k}) for n, row in rows]
+    for n, row in found:
+        row |= {o: _id(row[o], f'{where} line {n}', keys[o]) for o in ('query_id', 'group', 'split') if o in row}
     used = {*keys.values(), 'doc_id', 'title', 'text'}
     for (_, given), (_, row) in zip(rows, found): row['extras'] = {k: v for k, v in given.items() if k not in used}
     return found, set().union(*(row for _, row in rows))
@@ -639,7 +678,8 @@ def _read_documents(path, options):
 
 def _query(r):
     "A query as `ranking_data` wants it, of the options that were found"
-    named = dict(query_id='query_id', query_text='text', query_type='type', group='group', split='split', answer='answer')
+    named = dict(query_id='query_id', query_text='text', query_type='type', group='group', split='split',
+                 answer='answer')
     q = {new: r[old] for old, new in named.items() if old in r}
     return q | (dict(type=q['type'] or 'question') if 'type' in q else {})
 
@@ -649,7 +689,8 @@ def _read_folder(folder, documents, options):
     if not path: raise DataError(f'{folder.name} has {documents.name} but no queries.jsonl or queries.jsonl.gz')
     docs = _read_documents(documents, options)
     first = _json_rows(path)[0][1]
-    asked = options | (dict(doc_id=None) if options['doc_id'] not in first else {}) # it may name the documents' key only
+    other = {} if options['doc_id'] in first else dict(doc_id=None) # it may name the documents' key only
+    asked = options | other
     asked['doc_id'] = asked['doc_id'] or next((k for k in ('doc_id', 'doc_ids') if k in first), 'doc_id')
     optional = ['query_type', 'group', 'split', 'answer'] + ['grade'] * bool(options['grade'])
     rows, columns = _json_table(path, asked, ['query_id', 'query_text', 'doc_id'], optional)
@@ -668,7 +709,8 @@ def _read_qrels(path):
             q, d, g = cells
             out.append((n, q, d, float(g)))
         except ValueError as e:
-            raise DataError(f'{_where(path)} line {n} is not query, document, grade with tabs between: {line.strip()[:80]!r}') from e
+            raise DataError(f'{_where(path)} line {n} is not query, document, grade with tabs between: '
+                            f'{line.strip()[:80]!r}') from e
     if not out: raise DataError(f'{_where(path)} holds no relevance')
     return out
 
@@ -679,12 +721,15 @@ def _read_beir(folder, corpus, options):
     if not files: raise DataError(f'{folder.name} has {corpus.name} but no qrels/*.tsv')
     split, relevance = {}, []
     for f in files:
-        if f.stem not in _aliases: raise DataError(f'{_where(f)}: {f.stem!r} is no split; known are {_some(_aliases, 9)}')
+        if f.stem not in _aliases:
+            raise DataError(f'{_where(f)}: {f.stem!r} is no split; known are {_some(_aliases, 9)}')
         for n, q, d, g in _read_qrels(f):
-            if split.setdefault(q, f.stem) != f.stem: raise DataError(f'{_where(f)}: query {q!r} is also in {split[q]}.tsv')
+            if split.setdefault(q, f.stem) != f.stem:
+                raise DataError(f'{_where(f)}: query {q!r} is also in {split[q]}.tsv')
             relevance.append((f'{_where(f)} line {n}', q, d, g))
     docs = _read_documents(corpus, options)
-    rows, columns = _json_table(path, options | dict(split=None), ['query_id', 'query_text'], ['query_type', 'group', 'answer'])
+    optional = ['query_type', 'group', 'answer']
+    rows, columns = _json_table(path, options | dict(split=None), ['query_id', 'query_text'], optional)
     kept = [(n, r) for n, r in rows if r['query_id'] in split]
     queries = _frame(_query(r) | dict(split=split[r['query_id']]) for _, r in kept)
     queries.index = pd.Index([n for n, _ in kept], name=f'{_where(path)} line')
@@ -823,7 +868,8 @@ def _local(path):
     if not isinstance(path, (str, Path)):
         raise DataError(f'data is a {type(path).__name__}: pass a path or a name; tables go to ranking_data')
     root = os.environ.get('RANK_BERT_DATA')
-    return next((p.absolute() for p in [Path(path).expanduser(), *([Path(root, path)] if root else [])] if p.exists()), None)
+    places = [Path(path).expanduser(), *([Path(root, path)] if root else [])]
+    return next((p.absolute() for p in places if p.exists()), None)
 
 def _within(seconds, do, late):
     "What `do` gives, done in a thread that is left behind if it takes longer: no server can hold the reader up"
@@ -868,7 +914,8 @@ def _download(looked, *name, near=''):
     "All splits of a data set on the Hub, or in its cache"
     from datasets import config, load_dataset
     offline = os.environ.get('HF_HUB_OFFLINE', '').upper() in ('1', 'ON', 'YES', 'TRUE')
-    if offline and not config.HF_HUB_OFFLINE: raise DataError(f'{looked}, and HF_HUB_OFFLINE forbids to look on the Hub')
+    if offline and not config.HF_HUB_OFFLINE:
+        raise DataError(f'{looked}, and HF_HUB_OFFLINE forbids to look on the Hub')
     if not offline: _reach_hub(name[0], looked)
     limit = float(os.environ.get('RANK_BERT_HUB_SECONDS', 900))
     late = (f'the data set {name[0]} was not there after {limit:.0f} seconds, for the Hub was slow or made us wait: '
@@ -987,7 +1034,8 @@ def keep_end(
     tail = text[-n_chars - 1:]
     line = tail.find('\n', 0, n_chars // 3)
     word = re.search(r'\s', tail[:-1])
-    return (tail[line + 1:] if line >= 0 else tail[word.end():] if word and tail[word.end():].strip() else tail[1:]).lstrip()
+    if line >= 0: return tail[line + 1:].lstrip()
+    return (tail[word.end():] if word and tail[word.end():].strip() else tail[1:]).lstrip()
 
 # %% ../nbs/00a_data.ipynb #f2b58f03
 def keep_start(
@@ -1011,8 +1059,11 @@ def passages(
     stride: int | None = None # words from window to window; half of size if None
 ) -> tuple[list[str], np.ndarray]: # passages, and the document row of each (int64)
     "The documents as texts short enough to encode, and which document each belongs to."
-    if how not in _hows: raise ValueError(f'documents cannot be cut by {how!r} (argument documents or how); choose one of {_some(_hows)}')
-    if isinstance(data_or_texts, RankingData): titles, texts = (list(data_or_texts.documents[c]) for c in ('title', 'text'))
+    if how not in _hows:
+        raise ValueError(f'documents cannot be cut by {how!r} (argument documents or how); '
+                         f'choose one of {_some(_hows)}')
+    if isinstance(data_or_texts, RankingData):
+        titles, texts = (list(data_or_texts.documents[c]) for c in ('title', 'text'))
     else: titles = [''] * len(texts := as_texts(data_or_texts, 'data_or_texts'))
     size = size if size is not None else 110 if how == 'select' else 140
     if how == 'windows': parts = [windows(t, size, stride if stride is not None else max(1, size // 2)) for t in texts]

@@ -54,14 +54,18 @@ def task_shares(
     temperature: float = 1.,  # 1: as the rows; larger: more even; infinity: all alike
 ) -> dict[str, float]:  # task -> share of the batches; they sum to 1
     "Shares of tasks, in proportion to rows**(1/temperature)."
-    if not temperature > 0: raise ValueError(f"temperature is {temperature!r}; it must be above 0: 1 goes by the rows of a task, larger is more even, infinity gives all tasks the same")
+    if not temperature > 0:
+        raise ValueError(f"temperature is {temperature!r}; it must be above 0: 1 goes by the rows of a task, larger is "
+                         "more even, infinity gives all tasks the same")
     logs = np.log(list(rows.values())) / temperature
     shares = np.exp(logs - logs.max())
     return dict(zip(rows, (shares/shares.sum()).tolist()))
 
-# %% ../nbs/03e_multitask.ipynb #2a18efab
-def _plain_texts(texts: list[str]) -> TextData: return TextData(pd.DataFrame(dict(text=texts, target=0, split='train')), 'class', [])
+# %% ../nbs/03e_multitask.ipynb #dd348339
+def _plain_texts(texts: list[str]) -> TextData:
+    return TextData(pd.DataFrame(dict(text=texts, target=0, split='train')), 'class', [])
 
+# %% ../nbs/03e_multitask.ipynb #2a18efab
 class RankingBatches:
     "Batches of queries, each with a right document, that begin where `TaskBatches` do."
     def __init__(self,
@@ -78,8 +82,9 @@ class RankingBatches:
         pairs, texts = np.stack(relevance.nonzero(), 1), data.queries.text[data.queries.split == split].tolist()
         if split != 'train': pairs = pairs[np.unique(pairs[:, 0], return_index=True)[1]]  # each query counts once
         self.encoder, self.relevance, self.pairs = encoder, relevance, pairs
-        self.queries = TaskBatches(_plain_texts(texts), encoder, pooling, max_tokens, 'end', dtype, store, f'{split} queries')
-        self.documents = documents or TaskBatches(_plain_texts(data.texts), encoder, pooling, max_tokens, 'start', dtype, store, 'documents')
+        how = encoder, pooling, max_tokens
+        self.queries = TaskBatches(_plain_texts(texts), *how, 'end', dtype, store, f'{split} queries')
+        self.documents = documents or TaskBatches(_plain_texts(data.texts), *how, 'start', dtype, store, 'documents')
 
     def __len__(self) -> int: return len(self.pairs)
     def __repr__(self) -> str: return f'RankingBatches({len(self)} rows from {self.queries.start!r})'
@@ -107,7 +112,8 @@ def batch(self: RankingBatches,
 ) -> tuple[torch.Tensor, ...]:  # as of `TaskBatches.batch`, queries before documents; targets `(batch, 2 + batch)`
     "Some rows as tensors."
     q, d = self.pairs[list(rows)].T
-    targets = torch.from_numpy(np.concatenate([q[:, None], d[:, None], self.relevance[q][:, d].toarray()], 1, dtype=np.float32))
+    relevant = self.relevance[q][:, d].toarray()
+    targets = torch.from_numpy(np.concatenate([q[:, None], d[:, None], relevant], 1, dtype=np.float32))
     a, b = (part.batch(r.tolist())[:-1] for part, r in ((self.queries, q), (self.documents, d)))
     if len(a) == 1: return torch.cat([a[0], b[0]]), targets
     ids, mask = self.encoder.pad([self.queries.rows[0][r] for r in q] + [self.documents.rows[0][r] for r in d])
@@ -116,31 +122,41 @@ def batch(self: RankingBatches,
 def _stacked(a: tuple, b: tuple, left: bool) -> list[torch.Tensor]:
     "Stored states, if there are any, of queries over those of documents, padded to the same length."
     n = max([t.shape[1] for t in a + b], default=0)
-    return [torch.cat([F.pad(t, (0, 0, n - t.shape[1], 0) if left else (0, 0, 0, n - t.shape[1])) for t in (x, y)]) for x, y in zip(a, b)]
+    def padded(t):
+        more = n - t.shape[1]
+        return F.pad(t, (0, 0, more, 0) if left else (0, 0, 0, more))
+    return [torch.cat([padded(x), padded(y)]) for x, y in zip(a, b)]
 
 # %% ../nbs/03e_multitask.ipynb #db2a61ec
 def _ranking_loss(vectors: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    "`in_batch_loss` of a batch from `RankingBatches`; 0 where all documents are right for all queries, as in a batch of one."
+    """`in_batch_loss` of a batch from `RankingBatches`.
+
+    It is 0 where all documents are right for all queries, as in a batch of one."""
     n, documents, relevant = len(targets), targets[:, 1].long(), targets[:, 2:]
-    return vectors.sum()*0 if (relevant > 0).all() else in_batch_loss(vectors[:n], vectors[n:], documents, relevant=relevant)
+    if (relevant > 0).all(): return vectors.sum()*0
+    return in_batch_loss(vectors[:n], vectors[n:], documents, relevant=relevant)
 
 # %% ../nbs/03e_multitask.ipynb #1b965a1c
-_SAMPLING = "'proportional', 'uniform', a temperature above 0, a function of the share of training that is done (from 0 to 1) that gives a temperature, or a list of tasks"
+_SAMPLING = ("'proportional', 'uniform', a temperature above 0, a function of the share of training that is done "
+             "(from 0 to 1) that gives a temperature, or a list of tasks")
 
 def _known(names, tasks, what: str) -> None:
     "Raise `ValueError` for a name that is no task."
     for name in names:
         if name in tasks: continue
         near = get_close_matches(str(name), tasks, n=1)
-        raise ValueError(f"{what} names {name!r}, and the tasks are {', '.join(tasks)}." + (f" Did you mean {near[0]!r}?" if near else ''))
+        raise ValueError(f"{what} names {name!r}, and the tasks are {', '.join(tasks)}."
+                         + (f" Did you mean {near[0]!r}?" if near else ''))
 
 def _check_sampling(sampling, tasks) -> None:
     if isinstance(sampling, (list, tuple)):
-        if not sampling: raise ValueError("sampling is an empty list; name the tasks in the order in which they have their turns")
+        if not sampling:
+            raise ValueError("sampling is an empty list; name the tasks in the order in which they have their turns")
         return _known(sampling, tasks, 'sampling')
     if callable(sampling): sampling = sampling(0.)
     elif isinstance(sampling, str) and sampling in ('proportional', 'uniform'): return
-    if isinstance(sampling, (str, bool)) or not isinstance(sampling, (int, float, np.number)): raise ValueError(f"sampling is {sampling!r}; it is {_SAMPLING}")
+    if isinstance(sampling, (str, bool)) or not isinstance(sampling, (int, float, np.number)):
+        raise ValueError(f"sampling is {sampling!r}; it is {_SAMPLING}")
     task_shares(dict.fromkeys(tasks, 1), sampling)
 
 # %% ../nbs/03e_multitask.ipynb #6ea3cb13
@@ -149,29 +165,34 @@ class TaskMix:
     def __init__(self,
         parts: dict,  # task -> its `TaskBatches` or `RankingBatches`
         bs: int = 32,  # rows a batch
-        sampling='proportional',  # or 'uniform', a temperature, a function `share of training done -> temperature`, a list of tasks that repeats
+        sampling='proportional',  # or 'uniform', a temperature, `share of training done -> temperature`, tasks in turn
         steps: int|None = None,  # batches an epoch; all rows over `bs` by default
         seed: int = 0,  # of all orders
     ):
         _check_sampling(sampling, parts)
         self.parts, self.bs, self.sampling, self.steps = parts, bs, sampling, steps
-        self.done, self.idle, self.position = 0., frozenset(), 0  # share of training that is done; tasks with nothing to train; place in a list of tasks
-        self.rng, self.rngs = random.Random(seed + len(parts)), {t: random.Random(seed + i) for i, t in enumerate(parts)}
+        self.done, self.idle = 0., frozenset()  # share of training that is done; tasks with nothing to train
+        self.position = 0  # place in a list of tasks
+        self.rng = random.Random(seed + len(parts))
+        self.rngs = {t: random.Random(seed + i) for i, t in enumerate(parts)}
         self.left, self.owed = {t: [] for t in parts}, dict.fromkeys(parts, 0.)
 
     @property
     def live(self) -> dict[str, int]:
         "Training rows of each task that has its turns."
-        return {t: len(p) for t, p in self.parts.items() if t not in self.idle and not (isinstance(self.sampling, (list, tuple)) and t not in self.sampling)}
+        named = self.sampling if isinstance(self.sampling, (list, tuple)) else self.parts
+        return {t: len(p) for t, p in self.parts.items() if t not in self.idle and t in named}
 
     @property
     def temperature(self) -> float:
         "The temperature of this epoch."
-        return float({'proportional': 1, 'uniform': math.inf}[self.sampling] if isinstance(self.sampling, str) else self.sampling(self.done) if callable(self.sampling) else self.sampling)
+        if isinstance(self.sampling, str): return float({'proportional': 1, 'uniform': math.inf}[self.sampling])
+        return float(self.sampling(self.done) if callable(self.sampling) else self.sampling)
 
     def __len__(self) -> int: return self.steps or math.ceil(sum(self.live.values())/self.bs)
     def __getitem__(self, item): return item
-    def __repr__(self) -> str: return f"TaskMix({', '.join(f'{t} {len(p):,}' for t, p in self.parts.items())}; {len(self):,} batches)"
+    def __repr__(self) -> str:
+        return f"TaskMix({', '.join(f'{t} {len(p):,}' for t, p in self.parts.items())}; {len(self):,} batches)"
 
 # %% ../nbs/03e_multitask.ipynb #4f21a1f3
 @patch
@@ -198,7 +219,9 @@ def _turns(self: TaskMix) -> list[str]:
 
 @patch
 def _next(self: TaskMix, task: str) -> list[int]:
-    "The next `bs` rows of a task; the end of a pass is filled from the next one, whose other batches stay as they were ordered."
+    """The next `bs` rows of a task.
+
+    The end of a pass is filled from the next one, whose other batches stay as they were ordered."""
     rows, left = [], self.left[task]
     while len(rows) < self.bs:
         if not left:
@@ -213,7 +236,8 @@ def _next(self: TaskMix, task: str) -> list[int]:
 @patch
 def every(self: TaskMix) -> list[tuple[str, list[int]]]:  # task and rows of each batch
     "Every row once, task by task."
-    return [(t, rows[i:i + self.bs]) for t, part in self.parts.items() for rows in [part.order(self.bs)] for i in range(0, len(rows), self.bs)]
+    orders = [(t, part.order(self.bs)) for t, part in self.parts.items()]
+    return [(t, rows[i:i + self.bs]) for t, rows in orders for i in range(0, len(rows), self.bs)]
 
 @patch
 def begin(self: TaskMix,
@@ -244,7 +268,8 @@ class TaskWeights(nn.Module):
         _known(weights, self.tasks, 'weights')
         for t, w in weights.items():
             if isinstance(w, bool) or not isinstance(w, (int, float, np.number)) or not 0 < w < math.inf:
-                raise ValueError(f"the weight of {t!r} is {w!r}; it must be a number above 0. A task that should not count is left out, or has its head frozen")
+                raise ValueError(f"the weight of {t!r} is {w!r}; it must be a number above 0. A task that should not "
+                                 "count is left out, or has its head frozen")
         self.register_buffer('values', torch.tensor([float(weights.get(t, 1)) for t in self.tasks]))
 
     def forward(self,
@@ -284,7 +309,8 @@ class RankingMRR(Metric):
     ):
         "Keep the vectors of a batch's queries."
         targets = learn.yb[0]
-        self.learn, self.task, self.batches, self.found = learn, learn.model.task, learn.dl.dataset.parts[learn.model.task], None
+        self.learn, self.task, self.found = learn, learn.model.task, None
+        self.batches = learn.dl.dataset.parts[self.task]
         self.vectors.append(learn.pred[:len(targets)].detach())
         self.rows += targets[:, 0].long().tolist()
 
@@ -293,9 +319,12 @@ class RankingMRR(Metric):
         "The rank so far; `None` before the first batch."
         if self.found is None and self.vectors:
             documents = _document_vectors(self.learn.model, self.task, self.batches.documents)
-            parts = zip(F.normalize(torch.cat(self.vectors), dim=1).split(self.chunk), torch.tensor(self.rows).split(self.chunk))
-            found = [float(mrr(q @ documents.T, torch.from_numpy(self.batches.relevance[rows.numpy()].toarray()).to(q)))*len(q) for q, rows in parts]
-            self.found = sum(found)/len(self.rows)
+            def found(queries, rows):
+                relevance = torch.from_numpy(self.batches.relevance[rows.numpy()].toarray()).to(queries)
+                return float(mrr(queries @ documents.T, relevance))*len(queries)
+            queries = F.normalize(torch.cat(self.vectors), dim=1).split(self.chunk)
+            rows = torch.tensor(self.rows).split(self.chunk)
+            self.found = sum([found(q, r) for q, r in zip(queries, rows)])/len(self.rows)
         return self.found
 
     @property
@@ -308,7 +337,9 @@ def _document_vectors(model: TaskModel, task: str, documents: TaskBatches, bs: i
     "Vectors of length one of all documents, through the model as it is."
     before, model.task, device = model.task, task, next(model.parameters()).device
     order = documents.order(bs)
-    with torch.no_grad(): parts = [model(*to_device(documents.batch(order[i:i + bs])[:-1], device)) for i in range(0, len(order), bs)]
+    with torch.no_grad():
+        parts = [model(*to_device(documents.batch(order[i:i + bs])[:-1], device))
+                 for i in range(0, len(order), bs)]
     model.task = before
     return F.normalize(torch.cat(parts)[torch.tensor(order).argsort().to(device)], dim=1)
 
@@ -346,7 +377,9 @@ class _TaskSwitch(Callback):
         mix, encoder, heads = self.dls.train.dataset, self.model.encoder, self.model.heads
         frozen = not any(p.requires_grad for p in encoder.parameters())
         mix.idle = frozenset(t for t, h in heads.items() if frozen and not any(p.requires_grad for p in h.parameters()))
-        if not mix.live: raise ValueError("nothing to train: the encoder is frozen and so are the heads of all tasks that have turns. Unfreeze a head, or some layers")
+        if not mix.live:
+            raise ValueError("nothing to train: the encoder is frozen and so are the heads of all tasks that have "
+                             "turns. Unfreeze a head, or some layers")
 
     def before_train(self):
         "The length of this epoch, and how much of training is done."
@@ -368,37 +401,58 @@ def _count(data, split: str) -> int:
     if not isinstance(data, RankingData): return len(data.part(split))
     return int((data.part(split).qrels().getnnz(axis=1) > 0).sum())
 
-# %% ../nbs/03e_multitask.ipynb #68fd318f
+# %% ../nbs/03e_multitask.ipynb #7775d20c
 def _check_task(task, data, bs: int) -> None:
     "Raise for a name that torch cannot keep, and for data that nothing can be learned from."
-    if not isinstance(task, str) or not task or '.' in task or hasattr(nn.ModuleDict(), task): raise ValueError(f"a task cannot be called {task!r}: use another name, of letters")
-    if not isinstance(data, (TextData, RankingData)): raise TypeError(f"task {task!r} is {type(data).__name__}; pass TextData (text_data, read_texts, read_tags) or RankingData (ranking_data, read_ranking)")
+    if not isinstance(task, str) or not task or '.' in task or hasattr(nn.ModuleDict(), task):
+        raise ValueError(f"a task cannot be called {task!r}: use another name, of letters")
+    if not isinstance(data, (TextData, RankingData)):
+        raise TypeError(f"task {task!r} is {type(data).__name__}; pass TextData (text_data, read_texts, read_tags) or "
+                        "RankingData (ranking_data, read_ranking)")
     if empty := [s for s in ('train', 'valid') if not _count(data, s)]:
-        raise DataError(f"task {task!r}: no rows in {' and '.join(empty)}; a task needs rows to learn from and rows to be judged by")
-    if isinstance(data, TextData):
-        if data.kind == 'tags' and 'O' not in data.labels: raise DataError(f"task {task!r} has the tags {', '.join(data.labels)}, and none is O: name all tags with the argument labels of read_tags")
-        if data.kind != 'score' and len(data.labels) < 2: raise DataError(f"task {task!r} has {len(data.labels)} label ({', '.join(data.labels)}), and there is nothing to choose between: add rows with another, or name all with labels")
-        return
-    if bs < 2: raise ValueError(f"bs is {bs}; task {task!r} learns to tell the right document from the others of its batch, so a batch needs at least 2 rows")
-    if data.part('train').relevance.doc_id.nunique() < 2: raise DataError(f"task {task!r}: all queries in train have the same right document, and there is nothing to tell it from")
+        raise DataError(f"task {task!r}: no rows in {' and '.join(empty)}; "
+                        "a task needs rows to learn from and rows to be judged by")
+    if isinstance(data, TextData): return _check_labels(task, data)
+    if bs < 2:
+        raise ValueError(f"bs is {bs}; task {task!r} learns to tell the right document from the others of its batch, "
+                         "so a batch needs at least 2 rows")
+    if data.part('train').relevance.doc_id.nunique() < 2:
+        raise DataError(f"task {task!r}: all queries in train have the same right document, "
+                        "and there is nothing to tell it from")
 
+def _check_labels(task: str, data: TextData) -> None:
+    "Raise for labels that leave nothing to choose between, and for tags without O."
+    if data.kind == 'tags' and 'O' not in data.labels:
+        raise DataError(f"task {task!r} has the tags {', '.join(data.labels)}, and none is O: "
+                        "name all tags with the argument labels of read_tags")
+    if data.kind != 'score' and len(data.labels) < 2:
+        raise DataError(f"task {task!r} has {len(data.labels)} label ({', '.join(data.labels)}), and there is nothing "
+                        "to choose between: add rows with another, or name all with labels")
+
+# %% ../nbs/03e_multitask.ipynb #68fd318f
 def _check(tasks, sampling, weights, frozen_heads, metrics, head_kwargs, bs, steps) -> None:
     "All that can be wrong before an encoder is there."
-    if not isinstance(tasks, dict) or not tasks: raise ValueError("tasks must be a dict of at least one name and its data")
+    if not isinstance(tasks, dict) or not tasks:
+        raise ValueError("tasks must be a dict of at least one name and its data")
     for what, n in (('bs', bs), ('steps', 1 if steps is None else steps)):
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1: raise ValueError(f"{what} is {n!r}; it must be a whole number from 1 on")
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+            raise ValueError(f"{what} is {n!r}; it must be a whole number from 1 on")
     for task, data in tasks.items(): _check_task(task, data, bs)
     _check_sampling(sampling, tasks)
-    if not isinstance(weights, dict|None) and weights not in ('uncertainty', 'gradnorm'): raise ValueError(f"weights is {weights!r}; it is a dict, 'uncertainty' or 'gradnorm'")
+    if not isinstance(weights, dict|None) and weights not in ('uncertainty', 'gradnorm'):
+        raise ValueError(f"weights is {weights!r}; it is a dict, 'uncertainty' or 'gradnorm'")
     if isinstance(weights, dict): TaskWeights(tasks, weights)  # raises for what is no weight
-    for what, names in (('frozen_heads', [frozen_heads] if isinstance(frozen_heads, str) else frozen_heads), ('metrics', metrics or ()), ('head_kwargs', head_kwargs or ())): _known(names, tasks, what)
+    frozen = [frozen_heads] if isinstance(frozen_heads, str) else frozen_heads
+    named = dict(frozen_heads=frozen, metrics=metrics or (), head_kwargs=head_kwargs or ())
+    for what, names in named.items(): _known(names, tasks, what)
 
 # %% ../nbs/03e_multitask.ipynb #1773357c
 def _shared(model: TaskModel, what: str) -> list[nn.Parameter]:
     "Parameters of the last layer that is trained; raises `ValueError` where there is none."
     for group in model.encoder.groups()[::-1]:
         if found := [p for p in group if p.requires_grad]: return found
-    raise ValueError(f"{what} looks at gradients of what the tasks share, and the whole encoder is frozen: choose freeze=-1 or lower, or leave it out")
+    raise ValueError(f"{what} looks at gradients of what the tasks share, and the whole encoder is frozen: "
+                     "choose freeze=-1 or lower, or leave it out")
 
 class GradNorm(Callback):
     "Sets the weights of tasks so that their gradients in the last shared layer are of like length."
@@ -427,44 +481,58 @@ class GradNorm(Callback):
         seen = [t for t in weigh.tasks if t in self.norms]
         for t in seen: self.first.setdefault(t, self.losses[t])
         columns = [[float(d[t].clamp(min=1e-12)) for t in seen] for d in (self.norms, self.losses, self.first)]
-        weigh.values[[weigh.tasks.index(t) for t in seen]] = gradient_norm_weights(*columns, self.alpha).to(weigh.values)
+        places = [weigh.tasks.index(t) for t in seen]
+        weigh.values[places] = gradient_norm_weights(*columns, self.alpha).to(weigh.values)
 
 # %% ../nbs/03e_multitask.ipynb #52134973
 def _metrics(tasks: dict, own: dict|None) -> list[Metric]:
     "Metrics of each task under its name, and their mean."
-    def default(data): return [EntityF1(data.labels)] if getattr(data, 'kind', '') == 'tags' else _kind(data).metrics()[:1]
+    def default(data):
+        if getattr(data, 'kind', '') == 'tags': return [EntityF1(data.labels)]
+        return _kind(data).metrics()[:1]
     found = {t: [_TaskMetric(t, m) for m in (own or {}).get(t) or default(data)] for t, data in tasks.items()}
     return [m for ms in found.values() for m in ms] + [_MeanMetric([ms[0] for ms in found.values()])]
 
-def _parts(tasks: dict, split: str, encoder: Encoder, how: tuple, others: dict) -> dict[str, TaskBatches|RankingBatches]:
+def _parts(
+    tasks: dict, split: str, encoder: Encoder, how: tuple, others: dict,
+) -> dict[str, TaskBatches|RankingBatches]:
     "Batches of one split of each task; documents are taken over from those of another split."
     def one(task, data):
         if isinstance(data, TextData): return TaskBatches(data.part(split), encoder, *how, f'{task}, {split} texts')
         pooling, max_tokens, _, dtype, store = how
-        return RankingBatches(data, split, encoder, pooling, max_tokens, dtype, store, getattr(others.get(task), 'documents', None))
+        documents = getattr(others.get(task), 'documents', None)
+        return RankingBatches(data, split, encoder, pooling, max_tokens, dtype, store, documents)
     return {t: one(t, d) for t, d in tasks.items()}
 
 def _loader(mix: TaskMix, every: bool, device) -> DataLoader:
     "Dealt batches, or every row."
-    n, how = (sum(math.ceil(len(p)/mix.bs) for p in mix.parts.values()), TaskMix.every) if every else (len(mix), TaskMix.deal)
-    return DataLoader(mix, bs=None, n=n, num_workers=0, get_idxs=partial(how, mix), create_batch=partial(TaskMix.batch, mix), device=device)
+    if every: n, how = sum(math.ceil(len(p)/mix.bs) for p in mix.parts.values()), TaskMix.every
+    else: n, how = len(mix), TaskMix.deal
+    return DataLoader(mix, bs=None, n=n, num_workers=0, get_idxs=partial(how, mix),
+                      create_batch=partial(TaskMix.batch, mix), device=device)
 
 def _mixes(tasks: dict, encoder: Encoder, how: tuple, bs: int, sampling, steps, seed: int, device) -> DataLoaders:
     "Dealt batches of train, and every row of valid."
     train = _parts(tasks, 'train', encoder, how, {})
     valid = _parts(tasks, 'valid', encoder, how, train)
-    return DataLoaders(_loader(TaskMix(train, bs, sampling, steps, seed), False, device), _loader(TaskMix(valid, 2*bs), True, device), device=device)
+    dealt = _loader(TaskMix(train, bs, sampling, steps, seed), False, device)
+    return DataLoaders(dealt, _loader(TaskMix(valid, 2*bs), True, device), device=device)
 
 # %% ../nbs/03e_multitask.ipynb #f859e4a7
 class _FrozenHeads(Frozen):
-    "`Frozen` by a name of its own: fastai keeps a callback on the Learner under the name of its class, where that of `Frozen` hides its list of modules."
+    """`Frozen` by a name of its own.
+
+    fastai keeps a callback on the Learner under the name of its class, where that of `Frozen` hides its list of
+    modules."""
 
 def _model(tasks: dict, encoder: Encoder, pooling: str, dtype, weights, head_kwargs: dict) -> TaskModel:
     "One head for each task, and the weights of their losses, on one encoder."
-    heads = {t: _kind(d).head(encoder.dim, len(getattr(d, 'labels', ())), **head_kwargs.get(t, {})) for t, d in tasks.items()}
+    heads = {t: _kind(d).head(encoder.dim, len(getattr(d, 'labels', ())), **head_kwargs.get(t, {}))
+             for t, d in tasks.items()}
     model = TaskModel(encoder, heads, pooling, tuple(t for t, d in tasks.items() if _kind(d).per_token), dtype)
     scores = [t for t, d in tasks.items() if getattr(d, 'kind', '') == 'score']
-    model.weighing = UncertaintyWeights(tasks, regression=scores) if weights == 'uncertainty' else TaskWeights(tasks, None if isinstance(weights, str) else weights)
+    if weights == 'uncertainty': model.weighing = UncertaintyWeights(tasks, regression=scores)
+    else: model.weighing = TaskWeights(tasks, None if isinstance(weights, str) else weights)
     return model
 
 # %% ../nbs/03e_multitask.ipynb #4c48428d
@@ -472,7 +540,7 @@ def multitask_learner(
     tasks: dict[str, TextData|RankingData],  # name -> data with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name; it is trained in place
     freeze: str|int = 'backbone',  # 'backbone', 'none', or a number of layers as in `layers[:freeze]`
-    sampling='proportional',  # or 'uniform', a temperature, a function `share of training done -> temperature`, a list of tasks that repeats
+    sampling='proportional',  # or 'uniform', a temperature, `share of training done -> temperature`, tasks in turn
     weights: dict[str, float]|str|None = None,  # of the losses: a dict, 'uncertainty' or 'gradnorm'; all 1 by default
     frozen_heads: tuple[str, ...] = (),  # tasks whose head stays as it is; their batches still train what is shared
     metrics: dict[str, list]|None = None,  # task -> its metrics; the first that fits its kind by default
@@ -490,30 +558,41 @@ def multitask_learner(
 ) -> Learner:
     "A fastai `Learner` for several tasks on one encoder, one head each; every batch is of one task."
     _check(tasks, sampling, weights, frozen_heads, metrics, head_kwargs, bs, steps)
-    return _learner(tasks, backbone, freeze, sampling, weights, [frozen_heads] if isinstance(frozen_heads, str) else list(frozen_heads), metrics, steps,
-                    (pooling, max_tokens, keep), bs, mixed, seed, store, torch.device(device or best_device()), head_kwargs or {}, kwargs)
+    frozen_heads = [frozen_heads] if isinstance(frozen_heads, str) else list(frozen_heads)
+    return _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, steps,
+                    (pooling, max_tokens, keep), bs, mixed, seed, store, torch.device(device or best_device()),
+                    head_kwargs or {}, kwargs)
 
 # %% ../nbs/03e_multitask.ipynb #4c03ec1e
-def _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, steps, texts, bs, mixed, seed, store, device, head_kwargs, kwargs) -> Learner:
+def _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, steps, texts, bs, mixed, seed, store,
+             device, head_kwargs, kwargs) -> Learner:
     "The Learner, of arguments that have been checked."
     encoder = get_encoder(backbone)
     groups, (pooling, max_tokens, keep) = frozen_groups(encoder, freeze), texts
-    encoder.tokenize([], max_tokens, keep, [] if any(getattr(d, 'pairs', None) is not None for d in tasks.values()) else None)  # raises for a length or an end that cannot be
+    pairs = [] if any(getattr(d, 'pairs', None) is not None for d in tasks.values()) else None
+    encoder.tokenize([], max_tokens, keep, pairs)  # raises for a length or an end that cannot be
     whole = groups > len(encoder.layers)
-    if whole and set(frozen_heads) == set(tasks): raise ValueError("nothing to train: the encoder and the heads of all tasks are frozen. Choose another freeze, or leave a task out of frozen_heads")
-    if whole and weights == 'gradnorm': raise ValueError("weights='gradnorm' looks at gradients of what the tasks share, and the whole encoder is frozen: choose freeze=-1 or lower, or other weights")
+    if whole and set(frozen_heads) == set(tasks):
+        raise ValueError("nothing to train: the encoder and the heads of all tasks are frozen. "
+                         "Choose another freeze, or leave a task out of frozen_heads")
+    if whole and weights == 'gradnorm':
+        raise ValueError("weights='gradnorm' looks at gradients of what the tasks share, and the whole encoder is "
+                         "frozen: choose freeze=-1 or lower, or other weights")
     if seed is not None: set_seed(seed)
     dtype = (best_dtype(device) if mixed is None else torch.bfloat16) if mixed is not False else torch.float32
-    model = _model(tasks, encoder, pooling, dtype, weights, head_kwargs).to(device)
-    dls = _mixes(tasks, encoder, (*texts, dtype, store), bs, sampling, steps, random.randrange(2**32) if seed is None else seed, device)
-    own = dict(loss_func=_TaskLoss(model, {t: _kind(d).loss for t, d in tasks.items()}), metrics=_metrics(tasks, metrics), opt_func=AdamW, wd_bn_bias=False, train_bn=False,
+    model, how = _model(tasks, encoder, pooling, dtype, weights, head_kwargs).to(device), (*texts, dtype, store)
+    dls = _mixes(tasks, encoder, how, bs, sampling, steps, random.randrange(2**32) if seed is None else seed, device)
+    own = dict(loss_func=_TaskLoss(model, {t: _kind(d).loss for t, d in tasks.items()}),
+               metrics=_metrics(tasks, metrics), opt_func=AdamW, wd_bn_bias=False, train_bn=False,
                splitter=task_groups, lr=3e-3 if whole else 1e-4,
                model_dir=Path(tempfile.gettempdir())/f'rank_bert-{uuid.uuid4().hex[:8]}')
     learn = Learner(dls, model, **own | kwargs)
     weakref.finalize(learn, shutil.rmtree, own['model_dir'], True)
-    learn.add_cbs([FrozenPrefix(), _TaskSwitch()] + ([_FrozenHeads(*(f'heads.{t}' for t in frozen_heads))] if frozen_heads else []) + [GradNorm()]*(weights == 'gradnorm'))
+    held = [_FrozenHeads(*(f'heads.{t}' for t in frozen_heads))] if frozen_heads else []
+    learn.add_cbs([FrozenPrefix(), _TaskSwitch()] + held + [GradNorm()]*(weights == 'gradnorm'))
     learn.freeze_to(groups)
-    learn.data, learn.settings, learn.how, learn.head_kwargs = tasks, dict(pooling=pooling, max_tokens=max_tokens, keep=keep), (*texts, dtype, store), head_kwargs
+    learn.data, learn.how, learn.head_kwargs = tasks, how, head_kwargs
+    learn.settings = dict(pooling=pooling, max_tokens=max_tokens, keep=keep)
     return learn
 
 # %% ../nbs/03e_multitask.ipynb #49d90ad4
@@ -540,18 +619,22 @@ class GradientConflict(Callback):
         grads = {t: self._gradient(t) for t in self.model.heads}
         for m, mode in modes.items(): m.training = mode
         self.model.task = task
-        self.rows += [dict(step=self.train_iter, epoch=self.epoch, task=a, other=b, cosine=_cosine(grads[a], grads[b])) for a, b in combinations(grads, 2)]
+        self.rows += [dict(step=self.train_iter, epoch=self.epoch, task=a, other=b, cosine=_cosine(grads[a], grads[b]))
+                      for a, b in combinations(grads, 2)]
 
     def _gradient(self, task: str) -> tuple:
         part, self.model.task = self.dls.train.dataset.parts[task], task
-        *x, targets = to_device(part.batch(part.order(self.bs, self.rng)[:self.bs]), next(self.model.parameters()).device)
-        return torch.autograd.grad(self.loss_func.losses[task](self.model(*x), targets), self.shared, allow_unused=True)
+        device = next(self.model.parameters()).device
+        *x, targets = to_device(part.batch(part.order(self.bs, self.rng)[:self.bs]), device)
+        loss = self.loss_func.losses[task](self.model(*x), targets)
+        return torch.autograd.grad(loss, self.shared, allow_unused=True)
 
     @property
     def table(self) -> pd.DataFrame:
         "A row for each look and pair of tasks: step, epoch, task, other, cosine."
         return pd.DataFrame(self.rows, columns=['step', 'epoch', 'task', 'other', 'cosine'])
 
+# %% ../nbs/03e_multitask.ipynb #3a3229d4
 def _cosine(a: tuple, b: tuple) -> float:
     "`gradient_conflict`, or NaN where one of the gradients is zero and has no direction."
     return gradient_conflict(a, b) if all(any(g is not None and g.any() for g in gs) for gs in (a, b)) else math.nan
@@ -565,21 +648,28 @@ def part(
     "What has been learnt of one task, to be asked, saved and loaded without the others."
     _known([task], learn.data, 'task')
     data, m, kwargs = learn.data[task], learn.model.eval(), learn.head_kwargs.get(task, {})
-    settings, about = learn.settings | dict(mixed=m.dtype != torch.float32), dict(data=data.name, train_rows=_count(data, 'train'))
+    settings = learn.settings | dict(mixed=m.dtype != torch.float32)
+    about = dict(data=data.name, train_rows=_count(data, 'train'))
     if isinstance(data, RankingData): return _ranker(m, m.heads[task], data, kwargs, learn.settings, about, store)
     if data.kind == 'tags': return Tagger(m.encoder, m.heads[task], data.labels, settings, kwargs, about)
-    return Classifier(m.encoder, m.heads[task], data.labels, data.kind, settings | dict(pairs=data.pairs is not None), kwargs, about)
+    settings |= dict(pairs=data.pairs is not None)
+    return Classifier(m.encoder, m.heads[task], data.labels, data.kind, settings, kwargs, about)
 
 def _encoded(model: TaskModel, texts: list[str], keep: str, settings: dict, store: FeatureStore|None) -> torch.Tensor:
-    how = dict(pooling=settings['pooling'], max_tokens=settings['max_tokens'], keep=keep, dtype=model.dtype, device=next(model.parameters()).device)
-    return (encode(texts, model.encoder, **how) if store is None else store.encode(texts, model.encoder, **how).tensor()).cpu()
+    how = dict(pooling=settings['pooling'], max_tokens=settings['max_tokens'], keep=keep, dtype=model.dtype,
+               device=next(model.parameters()).device)
+    if store is None: return encode(texts, model.encoder, **how).cpu()
+    return store.encode(texts, model.encoder, **how).tensor().cpu()
 
-def _ranker(model: TaskModel, head: nn.Module, data: RankingData, kwargs: dict, s: dict, about: dict, store: FeatureStore|None) -> Ranker:
+def _ranker(
+    model: TaskModel, head: nn.Module, data: RankingData, kwargs: dict, s: dict, about: dict, store: FeatureStore|None,
+) -> Ranker:
     both = get_head('residual', model.encoder.dim, **kwargs)
     both.query.load_state_dict({k: v.cpu() for k, v in head.state_dict().items()})
     ranking = RankingModel(both, _encoded(model, data.texts, 'start', s, store), torch.arange(len(data.documents)))
     words = max(len(t.split()) for t in data.documents.text)  # whole documents, as they were encoded
-    settings = dict(documents='truncate', size=max(1, words), stride=None, pooling=s['pooling'], max_tokens=s['max_tokens'])
+    settings = dict(documents='truncate', size=max(1, words), stride=None, pooling=s['pooling'],
+                    max_tokens=s['max_tokens'])
     return Ranker(model.encoder, ranking, data.documents, None, None, settings, about)
 
 # %% ../nbs/03e_multitask.ipynb #d5d7c5de
@@ -589,13 +679,16 @@ def predict(
     texts: list,  # texts, or tuples of two for a task of pairs
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
 ) -> pd.DataFrame:  # a row for each text
-    "What one task says of texts: labels with probabilities, a score, the spans that are tagged, or the best document with its cosine."
+    """What one task says of texts.
+
+    Labels with probabilities, a score, the spans that are tagged, or the best document with its cosine."""
     if isinstance(texts, str): raise TypeError("texts is one str: pass a list of texts")
     texts, one = list(texts), part(learn, task, store)
     if isinstance(one, Classifier): return one.predict(texts, store=store)
     if isinstance(one, Tagger): return pd.DataFrame(dict(text=texts, spans=one.predict(texts)))
     best = one.scores(texts, 'dense', _encoded(learn.model, texts, 'end', learn.settings, store)).max(1)
-    return pd.DataFrame(dict(text=texts, doc_id=one.documents.doc_id.to_numpy()[best.indices], cosine=best.values.tolist()))
+    found = one.documents.doc_id.to_numpy()[best.indices]
+    return pd.DataFrame(dict(text=texts, doc_id=found, cosine=best.values.tolist()))
 
 # %% ../nbs/03e_multitask.ipynb #bd1365d0
 def evaluate(

@@ -82,13 +82,16 @@ def step(self: AdamW,
 def _step(self: AdamW, params: list[nn.Parameter], h: dict, wd: float) -> None:
     for p in params:
         if 'step' not in self.state[p]:
-            self.state[p] |= dict(step=torch.zeros((), device=p.device), grad_avg=torch.zeros_like(p), sqr_avg=torch.zeros_like(p))
+            self.state[p] |= dict(step=torch.zeros((), device=p.device), grad_avg=torch.zeros_like(p),
+                                  sqr_avg=torch.zeros_like(p))
     states = [self.state[p] for p in params]
     if not states: return
     with torch.no_grad():
-        adamw(params, [p.grad for p in params], *([s[k] for s in states] for k in ('grad_avg', 'sqr_avg')), [], [s['step'] for s in states], fused=True,
-              amsgrad=False, beta1=h['mom'], beta2=h['sqr_mom'], lr=h['lr'], weight_decay=wd, eps=h['eps'], maximize=False)
-    torch.autograd.graph.increment_version(params)  # the fused step does not, and what was computed from the weights would not be seen to be old
+        adamw(params, [p.grad for p in params], [s['grad_avg'] for s in states], [s['sqr_avg'] for s in states], [],
+              [s['step'] for s in states], fused=True, amsgrad=False, beta1=h['mom'], beta2=h['sqr_mom'], lr=h['lr'],
+              weight_decay=wd, eps=h['eps'], maximize=False)
+    # the fused step does not, and what was computed from the weights would not be seen to be old
+    torch.autograd.graph.increment_version(params)
 
 # %% ../nbs/03b_tasks.ipynb #3a7c696e
 class TaskModel(nn.Module):
@@ -101,9 +104,12 @@ class TaskModel(nn.Module):
         dtype: torch.dtype = torch.float32,  # precision of the layers; weights are float32 always
     ):
         super().__init__()
-        if pooling not in encoder.poolings: raise ValueError(f"{encoder.name!r} has no pooling {pooling!r}; use one of {', '.join(encoder.poolings)}")
-        self.encoder, self.heads, self.pooling, self.per_token, self.dtype = encoder, nn.ModuleDict(heads), pooling, tuple(per_token), dtype
-        self.task, self.start = next(iter(heads)), None  # the head that answers; the layers that stored states went through
+        if pooling not in encoder.poolings:
+            raise ValueError(f"{encoder.name!r} has no pooling {pooling!r}; use one of {', '.join(encoder.poolings)}")
+        self.encoder, self.heads, self.per_token = encoder, nn.ModuleDict(heads), tuple(per_token)
+        self.pooling, self.dtype = pooling, dtype
+        self.task = next(iter(heads))  # the head that answers
+        self.start = None  # the layers that stored states went through
 
     def forward(self,
         x: torch.Tensor,  # token ids `(batch, tokens)`, or vectors `(batch, dim)` when there is no mask
@@ -121,7 +127,8 @@ def trunk(self: TaskModel,
     states: torch.Tensor|None = None,  # stored states `(batch, tokens, dim)`
 ) -> torch.Tensor:  # `(batch, dim)`, or `(batch, tokens, dim)` for a task per token
     "What the head of `task` takes."
-    with torch.autocast(ids.device.type, self.dtype) if self.dtype != torch.float32 else nullcontext():  # else fastai's `to_fp16` decides
+    # else fastai's `to_fp16` decides
+    with torch.autocast(ids.device.type, self.dtype) if self.dtype != torch.float32 else nullcontext():
         done = 0 if states is None else self.start or 0
         states = self.encoder.embed(ids, mask) if states is None else states.float()
         states = self.encoder.run(states, mask, ids, done)
@@ -133,7 +140,8 @@ def task_groups(
 ) -> list[list[nn.Parameter]]:  # embeddings, layer 1, ..., last layer, all else
     "The parameters that training may touch, by depth."
     own, adapters = set(model.encoder.parameters()), {p for n, p in model.encoder.named_parameters() if 'lora_' in n}
-    return [[p for p in group if not adapters or p in adapters] for group in model.encoder.groups()] + [[p for p in model.parameters() if p not in own]]
+    inside = [[p for p in group if not adapters or p in adapters] for group in model.encoder.groups()]
+    return inside + [[p for p in model.parameters() if p not in own]]
 
 # %% ../nbs/03b_tasks.ipynb #7c247e21
 def frozen_layers(
@@ -156,7 +164,8 @@ class TaskBatches:
         store: FeatureStore|None = None,  # where it is stored; the default store by default
         label: str = 'texts',  # what progress bars say
     ):
-        self.data, self.encoder, self.pooling, self.max_tokens, self.keep, self.dtype = data, encoder, pooling, max_tokens, keep, dtype
+        self.data, self.encoder, self.dtype = data, encoder, dtype
+        self.pooling, self.max_tokens, self.keep = pooling, max_tokens, keep
         self.store, self.label, self.start, self.stored, self._state = store or FeatureStore(), label, None, None, None
         self.given, self._kept = [], {}  # row numbers of the last batch; which words of a row have a token
 
@@ -180,23 +189,30 @@ class TaskBatches:
     def __getitem__(self, i: int) -> int: return i
     def new_empty(self):
         "Raises `TypeError`: fastai asks when a Learner is exported, which would pickle the texts."
-        raise TypeError("a Learner on texts is not exported: save what it has learnt, with `save` of its classifier, tagger or sentence encoder, or with save_encoder")
+        raise TypeError("a Learner on texts is not exported: save what it has learnt, with `save` of its classifier, "
+                        "tagger or sentence encoder, or with save_encoder")
 
-    def __repr__(self) -> str: return f'TaskBatches({len(self)} rows from {self.start!r})'
+# %% ../nbs/03b_tasks.ipynb #2574c755
+@patch
+def __repr__(self: TaskBatches) -> str: return f'TaskBatches({len(self)} rows from {self.start!r})'
 
 # %% ../nbs/03b_tasks.ipynb #5d00367f
 @patch
 def begin(self: TaskBatches,
     start: int|str|None,  # layers that states went through, 'vectors', or `None` for ids
 ) -> None:
-    "Begin batches there, with what the store has or is now given; does nothing when neither place nor weights have changed."
-    frozen = [] if start is None else [p for g in self.encoder.groups()[:None if start == 'vectors' else start + 1] for p in g]
+    """Begin batches there, with what the store has or is now given.
+
+    Does nothing when neither place nor weights have changed."""
+    before = [] if start is None else self.encoder.groups()[:None if start == 'vectors' else start + 1]
+    frozen = [p for group in before for p in group]
     state = start, _state(frozen)
     if state == self._state: return
     how = dict(dtype=self.dtype, device=self.encoder.device, label=self.label)
     self.stored = None
     if start == 'vectors':
-        self.stored = self.store.encode(self.data.texts, self.encoder, self.pooling, max_tokens=self.max_tokens, keep=self.keep, pairs=self.data.pairs, **how).tensor()
+        how |= dict(max_tokens=self.max_tokens, keep=self.keep, pairs=self.data.pairs)
+        self.stored = self.store.encode(self.data.texts, self.encoder, self.pooling, **how).tensor()
     elif start is not None: self.stored = self.store.states(self.rows[0], self.encoder, start, **how)
     self.start, self._state = start, state
 
@@ -241,7 +257,8 @@ def order(self: TaskBatches,
     rows = [r for i in range(0, len(rows), pool) for r in sorted(rows[i:i + pool], key=lambda r: -len(self.rows[0][r]))]
     if rng is None: return rows
     batches = [rows[i:i + bs] for i in range(0, len(rows), bs)]
-    short = [batches.pop()] if len(batches[-1]) < bs else []  # the incomplete batch stays last, where the loader cuts it
+    # the incomplete batch stays last, where the loader cuts it
+    short = [batches.pop()] if len(batches[-1]) < bs else []
     rng.shuffle(batches)
     return sum(batches + short, [])
 
@@ -254,7 +271,8 @@ def task_dl(
 ) -> DataLoader:
     "A fastai `DataLoader` over the batches of a split."
     rng = None if seed is None else random.Random(seed)
-    return DataLoader(batches, bs=bs, num_workers=0, get_idxs=lambda: batches.order(bs, rng), create_batch=lambda rows: batches.batch(rows), device=torch.device(device or best_device()))
+    return DataLoader(batches, bs=bs, num_workers=0, get_idxs=lambda: batches.order(bs, rng),
+                      create_batch=lambda rows: batches.batch(rows), device=torch.device(device or best_device()))
 
 # %% ../nbs/03b_tasks.ipynb #007ea391
 def _digest(t: torch.Tensor) -> bytes:
@@ -275,21 +293,24 @@ class FrozenPrefix(Callback):
     def before_fit(self):
         "Tell the optimizer which matrices are biases by name: XLNet has some."
         self.before = {}
+        if self.opt is None: return  # there is none in a validation before any fit
         for name, p in self.model.named_parameters():
-            if name.endswith('bias') and self.opt is not None: self.opt.state[p]['do_wd'] = False  # there is none in a validation before any fit
+            if name.endswith('bias'): self.opt.state[p]['do_wd'] = False
 
     def before_train(self):
         "Batches from where the frozen layers end; frozen modules in evaluation mode, and their digests remembered."
         self.before_validate()
         _train_mode(self.model.encoder)
-        still = {n: p for n, p in self.model.encoder.named_parameters() if not p.requires_grad} | dict(self.model.encoder.named_buffers())
+        still = {n: p for n, p in self.model.encoder.named_parameters() if not p.requires_grad}
+        still |= dict(self.model.encoder.named_buffers())
         self._check(self.before.keys() - still.keys())  # what is set free in the middle of a fit was held until here
         self.before = {n: self.before.get(n) or _digest(t) for n, t in still.items()}
 
     def before_validate(self):
         "Batches from where the frozen layers end; raises `TypeError` for what is no loader of texts."
         if not hasattr(self.dl, 'dataset'):
-            raise TypeError("show_results shows items of fastai's own loaders; use predict(texts) of the Learner, which gives a table")
+            raise TypeError("show_results shows items of fastai's own loaders; use predict(texts) of the Learner, "
+                            "which gives a table")
         frozen, pooled = frozen_layers(self.model.encoder), self.model.task not in self.model.per_token
         start = 'vectors' if pooled and frozen == len(self.model.encoder.layers) else frozen or None
         self.dl.dataset.begin(start)
@@ -299,10 +320,15 @@ class FrozenPrefix(Callback):
         "Raise `RuntimeError` when something frozen has changed all the same."
         self._check(self.before.keys())
 
-    def _check(self, names) -> None:
-        now = dict(self.model.encoder.named_parameters()) | dict(self.model.encoder.named_buffers())
-        changed = sorted(n for n in names if n in now and _digest(now[n]) != self.before[n])
-        if changed: raise RuntimeError(f"frozen, but changed during fit: {', '.join(changed[:3])}. Something outside the optimizer writes to it, or an optimizer steps what has no gradient any more, as fastai's own do: use AdamW of rank_bert.tasks")
+# %% ../nbs/03b_tasks.ipynb #1fee2fd8
+@patch
+def _check(self: FrozenPrefix, names) -> None:
+    now = dict(self.model.encoder.named_parameters()) | dict(self.model.encoder.named_buffers())
+    changed = sorted(n for n in names if n in now and _digest(now[n]) != self.before[n])
+    if changed:
+        raise RuntimeError(f"frozen, but changed during fit: {', '.join(changed[:3])}. Something outside the "
+                           "optimizer writes to it, or an optimizer steps what has no gradient any more, as "
+                           "fastai's own do: use AdamW of rank_bert.tasks")
 
 # %% ../nbs/03b_tasks.ipynb #b71a7c8c
 def tag_accuracy(
@@ -323,13 +349,15 @@ class Kind:
     per_token: bool = False  # one target for each word, not for each text
 
 # %% ../nbs/03b_tasks.ipynb #0b1b147a
-def _linear(dim: int, n_labels: int, **kwargs) -> nn.Module: return ClassificationHead(dim, n_labels, **dict(hidden=0, dropout=.1) | kwargs)
+def _linear(dim: int, n_labels: int, **kwargs) -> nn.Module:
+    return ClassificationHead(dim, n_labels, **dict(hidden=0, dropout=.1) | kwargs)
 
 def _f1(**kwargs): return skm_to_fastai(f1_score, average='macro', zero_division=0, **kwargs)
 
 KINDS = {
     'class': Kind(_linear, CrossEntropyLossFlat(), lambda: [accuracy, _f1(), MatthewsCorrCoef()]),
-    'multilabel': Kind(_linear, BCEWithLogitsLossFlat(), lambda: [accuracy_multi, _f1(flatten=False, thresh=.5, activation=ActivationType.Sigmoid)]),
+    'multilabel': Kind(_linear, BCEWithLogitsLossFlat(),
+                       lambda: [accuracy_multi, _f1(flatten=False, thresh=.5, activation=ActivationType.Sigmoid)]),
     'score': Kind(lambda dim, n, **kwargs: ScoreHead(dim, **kwargs), MSELossFlat(), lambda: [SpearmanCorrCoef()]),
     'tags': Kind(_linear, token_loss, lambda: [AvgMetric(tag_accuracy)], per_token=True),
 }  # kind of a `TextData` -> what it needs
@@ -343,14 +371,19 @@ def frozen_groups(
     n = len(encoder.layers)
     if isinstance(freeze, str) and freeze in ('backbone', 'none'): return n + 1 if freeze == 'backbone' else 0
     if isinstance(freeze, (bool, np.bool_)) or not isinstance(freeze, (int, np.integer)) or not -n <= freeze <= n:
-        raise ValueError(f"freeze is {freeze!r}; it is 'backbone', 'none', or a number from {-n} to {n}: the layers[:freeze] of {encoder.name!r}")
+        raise ValueError(f"freeze is {freeze!r}; it is 'backbone', 'none', or a number from {-n} to {n}: "
+                         f"the layers[:freeze] of {encoder.name!r}")
     k = freeze if freeze >= 0 else n + freeze
-    if 0 < k < n and {p for l in encoder.layers[:k] for p in l.parameters()} & {p for l in encoder.layers[k:] for p in l.parameters()}:
-        raise ValueError(f"{encoder.name!r} shares weights between its layers: {k} of {n} cannot be frozen alone. Use 'backbone' or 'none'")
+    below, above = ({p for l in ls for p in l.parameters()} for ls in (encoder.layers[:k], encoder.layers[k:]))
+    if 0 < k < n and below & above:
+        raise ValueError(f"{encoder.name!r} shares weights between its layers: {k} of {n} cannot be frozen alone. "
+                         "Use 'backbone' or 'none'")
     return int(k) + 1
 
 # %% ../nbs/03b_tasks.ipynb #8c14b8ca
-def _loaders(data: TextData, encoder: Encoder, bs: int, seed: int|None, device: torch.device, how: tuple) -> DataLoaders:
+def _loaders(
+    data: TextData, encoder: Encoder, bs: int, seed: int|None, device: torch.device, how: tuple,
+) -> DataLoaders:
     "Shuffled batches of train, and of valid sorted by length and twice as large, since nothing is trained on them."
     train, valid = (TaskBatches(data.part(split), encoder, *how, f'{split} texts') for split in ('train', 'valid'))
     if data.kind == 'tags': _warn_of_cut(data, train, valid)
@@ -364,18 +397,33 @@ def _warn_of_cut(data: TextData, *parts: TaskBatches) -> None:
         rows, targets = part.rows
         cut, n = cut + part.data.notes.get('words_cut', 0), n + sum(map(len, part.data.targets))
     if not cut: return
-    hint = f"{data.name or 'data'}: {cut:,} of {n:,} words of train and valid lie beyond max_tokens={parts[0].max_tokens}; " \
-           "nothing is learnt from them, and in validation their names count as missed. Raise max_tokens, or divide the texts"
+    hint = (f"{data.name or 'data'}: {cut:,} of {n:,} words of train and valid lie beyond "
+            f"max_tokens={parts[0].max_tokens}; nothing is learnt from them, and in validation their names count as "
+            "missed. Raise max_tokens, or divide the texts")
     warnings.warn(hint, DataWarning, stacklevel=2)
 
 # %% ../nbs/03b_tasks.ipynb #b492feb0
+def _check_data(data: TextData, bs: int) -> None:
+    "Raise for data that nothing can be learned from."
+    if not isinstance(data, TextData):
+        raise TypeError(f"data is {type(data).__name__}: read it with read_texts or read_tags, or make it with "
+                        "text_data, of rank_bert.texts")
+    if bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one row")
+    empty = [split for split in ('train', 'valid') if not len(data.part(split))]
+    if empty:
+        raise DataError(f"{data.name or 'data'}: no rows in {' and '.join(empty)}; "
+                        "a task needs rows to learn from and rows to be judged by")
+
 def _check_head(head: nn.Module, kind: Kind, dim: int, n: int) -> None:
     "Raise where a head of one's own does not give what its kind of target is compared with."
     before, expected = (2, 3) if kind.per_token else (2,), (n,) if n else ()
     training = [m for m in head.modules() if m.training]
-    with torch.no_grad(): shape = tuple(head.eval()(torch.zeros(*before, dim, device=next(head.parameters(), torch.zeros(0)).device)).shape)
+    device = next(head.parameters(), torch.zeros(0)).device
+    with torch.no_grad(): shape = tuple(head.eval()(torch.zeros(*before, dim, device=device)).shape)
     for m in training: m.training = True
-    if shape != before + expected: raise ValueError(f"a head that gives {shape} for inputs of {(*before, dim)}; this data needs {before + expected}")
+    if shape != before + expected:
+        raise ValueError(f"a head that gives {shape} for inputs of {(*before, dim)}; "
+                         f"this data needs {before + expected}")
 
 # %% ../nbs/03b_tasks.ipynb #7390b437
 def task_learner(
@@ -388,7 +436,7 @@ def task_learner(
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
     bs: int = 32,  # rows a batch
     mixed: bool|None = None,  # layers in bfloat16; by default where the processor has it
-    seed: int|None = 0,  # of the head and of the order of batches, also set for torch, numpy and random; `None` leaves it to chance
+    seed: int|None = 0,  # of the head and the batches, set for torch, numpy and random too; `None` leaves it to chance
     store: FeatureStore|None = None,  # where frozen features are kept; the default store by default
     device: torch.device|str|None = None,  # `best_device` by default
     head_kwargs: dict|None = None,  # arguments of the head, such as `dropout`
@@ -396,25 +444,26 @@ def task_learner(
     **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `metrics`, `cbs`
 ) -> Learner:
     "A fastai `Learner` for one task on texts, whose batches begin where the frozen layers end."
-    if not isinstance(data, TextData): raise TypeError(f"data is {type(data).__name__}: read it with read_texts or read_tags, or make it with text_data, of rank_bert.texts")
-    if bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one row")
-    empty = [split for split in ('train', 'valid') if not len(data.part(split))]
-    if empty: raise DataError(f"{data.name or 'data'}: no rows in {' and '.join(empty)}; a task needs rows to learn from and rows to be judged by")
+    _check_data(data, bs)
     encoder, device = get_encoder(backbone), torch.device(device or best_device())
     groups, kind = frozen_groups(encoder, freeze), KINDS[data.kind]
-    encoder.tokenize(['a'], max_tokens, keep, None if data.pairs is None else ['a'])  # raises for what it could not do later
+    # raises for what it could not do later
+    encoder.tokenize(['a'], max_tokens, keep, None if data.pairs is None else ['a'])
     if seed is not None: set_seed(seed)
     if head is not None and 'loss_func' not in kwargs: _check_head(head, kind, encoder.dim, len(data.labels))
     own_head, head = head, head or kind.head(encoder.dim, len(data.labels), **head_kwargs or {})
     dtype = (best_dtype(device) if mixed is None else torch.bfloat16) if mixed is not False else torch.float32
     model = TaskModel(encoder, dict(task=head), pooling, ('task',) if kind.per_token else (), dtype).to(device)
     own = dict(loss_func=kind.loss, metrics=kind.metrics(), opt_func=AdamW, splitter=task_groups, wd_bn_bias=False,
-               train_bn=False, lr=3e-3 if groups > len(encoder.layers) else 1e-4, model_dir=Path(tempfile.gettempdir())/f'rank_bert-{uuid.uuid4().hex[:8]}')
-    learn = cls(_loaders(data, encoder, bs, seed, device, (pooling, max_tokens, keep, dtype, store)), model, **own | kwargs)
+               train_bn=False, lr=3e-3 if groups > len(encoder.layers) else 1e-4,
+               model_dir=Path(tempfile.gettempdir())/f'rank_bert-{uuid.uuid4().hex[:8]}')
+    how = pooling, max_tokens, keep, dtype, store
+    learn = cls(_loaders(data, encoder, bs, seed, device, how), model, **own | kwargs)
     weakref.finalize(learn, shutil.rmtree, own['model_dir'], True)
     learn.add_cb(FrozenPrefix())
     learn.freeze_to(groups)
-    learn.data, learn.settings, learn.head_kwargs = data, dict(pooling=pooling, max_tokens=max_tokens, keep=keep), None if own_head else head_kwargs or {}
+    learn.data, learn.settings = data, dict(pooling=pooling, max_tokens=max_tokens, keep=keep)
+    learn.head_kwargs = None if own_head else head_kwargs or {}
     return learn
 
 # %% ../nbs/03b_tasks.ipynb #3b02c01d
@@ -437,20 +486,23 @@ def _stage(learn: Learner, epochs: int, lr: float, best: KeepBest, cbs: list, pa
         finally: dl.n, dl.get_idxs = n, order
 
 # %% ../nbs/03b_tasks.ipynb #b2809f40
-HEAD_STEPS, LAYER_STEPS = (600, 3e-3), (300, 2e-4)  # optimizer steps at least, and highest learning rate, of a head and of layers
+# optimizer steps at least, and highest learning rate, of a head and of layers
+HEAD_STEPS, LAYER_STEPS = (600, 3e-3), (300, 2e-4)
 ROUND = 25  # batches at least between two validations: judging costs as much as some of them
 
 def fit_task(
     learn: Learner,  # from `task_learner`, or from a maker of Learners that is built on it
     epochs: int|None = None,  # as many as the usual number of steps takes by default
     lr: float|None = None,  # highest learning rate of the one-cycle schedule; by what is frozen by default
-    monitor: str|None = None,  # recorded value that decides what is best; accuracy of classes, by default, and else 'valid_loss'
+    monitor: str|None = None,  # recorded value that decides what is best; 'accuracy' of classes, else 'valid_loss'
     patience: int|None = None,  # epochs without improvement before stopping; half of `epochs` by default, at least 3
     probe: bool = True,  # where layers are trained, train the head on the frozen encoder first
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     cbs: list|None = None,  # callbacks of the training that is asked for, not of the probe
-) -> dict:  # epochs, lr, monitor; best_epoch, -1 where no epoch was better than what was there before; best and untrained value
-    "Train with defaults for small and large data; raises `ValueError` where no epoch gave a finite value."
+) -> dict:  # epochs, lr, monitor, best_epoch, best and untrained value
+    """Train with defaults for small and large data; raises `ValueError` where no epoch gave a finite value.
+
+    `best_epoch` is -1 where no epoch was better than what was there before."""
     frozen, only_head, n = learn.opt.frozen_idx, len(learn.opt.param_lists) - 1, len(learn.dls.train)
     probe = probe and frozen < only_head and len(learn.opt.param_lists[-1]) > 0
     steps, rate = HEAD_STEPS if frozen >= only_head else LAYER_STEPS
@@ -462,10 +514,12 @@ def fit_task(
     with progress_bar(epochs + before, 'training', progress, 'epochs') as bar:
         if probe:
             learn.freeze_to(only_head)
-            try: _stage(learn, before, HEAD_STEPS[1], KeepBest(monitor, max(3, before//2), monitor == 'accuracy'), [_Advance(bar)], passes)
+            first = KeepBest(monitor, max(3, before//2), monitor == 'accuracy')
+            try: _stage(learn, before, HEAD_STEPS[1], first, [_Advance(bar)], passes)
             finally: learn.freeze_to(frozen)
         _stage(learn, epochs, lr, best, [_Advance(bar), *(cbs or [])], passes if given is None else 1)
-    return dict(epochs=epochs, lr=lr, monitor=monitor, best_epoch=best.best_epoch, best=float(best.best), untrained=best.untrained)
+    return dict(epochs=epochs, lr=lr, monitor=monitor, best_epoch=best.best_epoch, best=float(best.best),
+                untrained=best.untrained)
 
 # %% ../nbs/03b_tasks.ipynb #feb81e6a
 @patch
@@ -473,5 +527,6 @@ def summary(self: TaskModel) -> pd.DataFrame:  # a row for the embeddings, each 
     "Parameters, and which of them training touches; also `learn.summary()`."
     parts = {('embeddings' if not i else f'layer {i}'): group for i, group in enumerate(self.encoder.groups())}
     parts |= {f'head {name}': list(head.parameters()) for name, head in self.heads.items()}
-    rows = [(name, sum(p.numel() for p in ps), sum(p.numel() for p in ps if p.requires_grad)) for name, ps in parts.items()]
+    rows = [(name, sum(p.numel() for p in ps), sum(p.numel() for p in ps if p.requires_grad))
+            for name, ps in parts.items()]
     return pd.DataFrame(rows, columns=['part', 'parameters', 'trained'])

@@ -34,8 +34,11 @@ from .data import (DataError, hash_fold, split_by_group, _aliases, _at, _describ
 # %% ../nbs/00e_texts.ipynb #a3dca957
 @dataclass(repr=False, eq=False)
 class TextData:
-    "Texts, or pairs of texts, and what is to be learnt about them; made by `text_data`, the readers and the built-in sets."
-    rows: pd.DataFrame  # text, pair (where texts come in pairs), target, group, split; for tags also words, their `(start, end)` in the text
+    """Texts, or pairs of texts, and what is to be learnt about them.
+
+    Made by `text_data`, the readers and the built-in sets. The columns of `rows` are text, pair where texts come
+    in pairs, target, group and split; for tags also words, their `(start, end)` in the text."""
+    rows: pd.DataFrame  # a row for each text or pair
     kind: str  # 'class' one label, 'multilabel' several, 'score' a number, 'tags' a label for each word
     labels: list[str]  # names in the order of the targets; [] for scores
     name: str = ''  # name to show
@@ -53,7 +56,10 @@ class TextData:
 
     @property
     def targets(self) -> np.ndarray|list:
-        "int64 `(rows,)` for a class, float32 `(rows, labels)` for several, float32 `(rows,)` for scores, a list of ints for each row of tags."
+        """The targets in one array, a list for tags.
+
+        int64 `(rows,)` for a class, float32 `(rows, labels)` for several, float32 `(rows,)` for scores; a list of
+        ints for each row of tags."""
         t = list(self.rows.target)
         if self.kind == 'tags': return t
         if self.kind != 'multilabel': return np.array(t, np.int64 if self.kind == 'class' else np.float32)
@@ -72,7 +78,8 @@ def _repr(data):
     if data.kind == 'multilabel': what += f', {sum(map(len, t)) / max(len(t), 1):.2f} a row'
     if data.kind == 'score': what = f'scores {t.min():.3g} to {t.max():.3g}' if len(t) else 'scores'
     if data.kind == 'tags': what = f'{sum(map(len, t)):,} words, {len(data.labels)} tags'
-    return f'{data.name or "TextData"}: {len(data):,} {"pairs" if "pair" in data.rows else "rows"}{" (" + parts + ")" if parts else ""}, {what}'
+    return (f'{data.name or "TextData"}: {len(data):,} {"pairs" if "pair" in data.rows else "rows"}'
+            f'{" (" + parts + ")" if parts else ""}, {what}')
 
 # %% ../nbs/00e_texts.ipynb #21b1e0c3
 def _keys(texts):
@@ -109,7 +116,8 @@ def _joins(texts, given, groups, shortest=0):
     long = [len(t.split()) >= shortest for t in texts]
     if not any(long): return ''
     times = pd.DataFrame(dict(text=[_plain(t) for t in texts], group=given))[long].groupby('text').group.nunique()
-    return f'of {before:,} groups {after:,} are left, for some of them have texts in common: {times.idxmax()!r} stands in {times.max():,}'
+    return (f'of {before:,} groups {after:,} are left, for some of them have texts in common: '
+            f'{times.idxmax()!r} stands in {times.max():,}')
 
 def _paired(texts, pairs, given, shortest=0):
     "Groups of pairs, and a hint where the commonest second texts were left out, since most rows would be one group"
@@ -130,7 +138,9 @@ def _paired(texts, pairs, given, shortest=0):
 def _dealt(groups, joins=''):
     "A split by group in which no part is empty"
     if len(set(groups)) < 3:
-        raise DataError(f'{len(set(groups))} different texts or groups are too few to split into train, valid and test: ' + (f'{joins}; remove such rows, or name' if joins else 'add rows, or') + ' a column split')
+        raise DataError(f'{len(set(groups))} different texts or groups are too few to split into train, valid and '
+                        'test: ' + (f'{joins}; remove such rows, or name' if joins else 'add rows, or')
+                        + ' a column split')
     split = split_by_group(groups)
     if len(set(split)) == 3: return split
     test = min(set(groups), key=lambda g: hash_fold(g, 2**64))
@@ -140,18 +150,24 @@ def _dealt(groups, joins=''):
 def _carved(split, groups, joins=''):
     "valid held out of train by the hash of the group"
     valid = _valid_groups([g for g, s in zip(groups, split) if s == 'train'], 8)
-    if not valid: raise DataError(f'all rows of train are one text or group, so that no valid part can be held out of it: {f"{joins}; remove such rows" if joins else "add rows"}, or name some valid')
+    if not valid:
+        raise DataError('all rows of train are one text or group, so that no valid part can be held out of it: '
+                        f'{f"{joins}; remove such rows" if joins else "add rows"}, or name some valid')
     return ['valid' if s == 'train' and g in valid else s for g, s in zip(groups, split)]
 
 def _split(given, groups, joins=''):
     "Split of each row, and hints on how it came about"
     known = set(given or ['train'])
     if known == {'test'}: return given, ['all rows are test: to measure on, not to train on']
-    if 'train' not in known: raise DataError(f'no row is in split train, only in {_some(sorted(known))}: name the rows to learn from')
-    if known == {'train'}: return _dealt(groups, joins), ['no splits were given: train, valid and test were made by group']
+    if 'train' not in known:
+        raise DataError(f'no row is in split train, only in {_some(sorted(known))}: name the rows to learn from')
+    if known == {'train'}:
+        return _dealt(groups, joins), ['no splits were given: train, valid and test were made by group']
     if 'valid' in known and 'test' in known: return given, []
-    if 'test' in known: return _carved(given, groups, joins), ['there was no validation part: one group in eight of train is valid']
-    return _carved(['test' if s == 'valid' else s for s in given], groups, joins), ['there was no labelled test part: validation is test, and one group in eight of train is valid']
+    if 'test' in known:
+        return _carved(given, groups, joins), ['there was no validation part: one group in eight of train is valid']
+    hint = 'there was no labelled test part: validation is test, and one group in eight of train is valid'
+    return _carved(['test' if s == 'valid' else s for s in given], groups, joins), [hint]
 
 def _split_names(values, index):
     names = [v.lower() for v in _ids(values, 'rows', 'split', index)]
@@ -159,8 +175,9 @@ def _split_names(values, index):
     if unknown: raise DataError(f'rows: unknown split {_some(unknown)}; known are {_some(_aliases, 9)}')
     return [_aliases[s] for s in names]
 
-# %% ../nbs/00e_texts.ipynb #4d3b6882
-_needs = {'class': 'a name or a whole number', 'multilabel': 'a list of names or whole numbers', 'score': 'a finite number'}
+# %% ../nbs/00e_texts.ipynb #46ed2860
+_needs = {'class': 'a name or a whole number', 'multilabel': 'a list of names or whole numbers',
+          'score': 'a finite number'}
 
 def _is_number(v): return isinstance(v, (int, float, np.number)) and not isinstance(v, bool)
 
@@ -182,9 +199,12 @@ def _kind(values, labels, kind, at):
     lists = isinstance(values[0], (list, tuple, set, np.ndarray))
     kind = kind or ('multilabel' if lists else 'score' if points and labels is None else 'class')
     bad = [f'{at(i)}: {v!r}' for i, v in enumerate(values) if not _fits(v, kind)]
-    if bad: raise DataError(f'rows: for kind {kind!r} a label is {_needs[kind]}, not so in {_some(bad)}; give all rows labels of one kind')
+    if bad:
+        raise DataError(f'rows: for kind {kind!r} a label is {_needs[kind]}, not so in {_some(bad)}; '
+                        'give all rows labels of one kind')
     return kind
 
+# %% ../nbs/00e_texts.ipynb #4d3b6882
 def _label(v, where=''):
     "A label as str, int or bool"
     if isinstance(v, str) and _surrogates.search(v):
@@ -195,23 +215,31 @@ def _label(v, where=''):
 def _one_hot(lists, labels, at):
     "Raise `DataError` where lists of labels are rows of zeros and ones, one a label"
     n = len(lists[0])
-    if n < 2 or n != len(labels or lists[0]) or not all(len(v) == n and not any(isinstance(o, str) or o not in (0, 1) for o in v) for v in lists): return
-    raise DataError(f'rows: each label is a list of {n} zeros and ones, such as {lists[0]} in {at(0)}, which looks one-hot: pass lists of names or of indices, [i for i, on in enumerate(row) if on]')
+    if n < 2 or n != len(labels or lists[0]): return
+    def hot(v): return len(v) == n and not any(isinstance(o, str) or o not in (0, 1) for o in v)
+    if not all(map(hot, lists)): return
+    raise DataError(f'rows: each label is a list of {n} zeros and ones, such as {lists[0]} in {at(0)}, which looks '
+                    'one-hot: pass lists of names or of indices, [i for i, on in enumerate(row) if on]')
 
 # %% ../nbs/00e_texts.ipynb #0c02b97a
 def _check_labels(labels):
     "`labels` as a list of different names"
     if isinstance(labels, (str, dict)): raise DataError(f'labels is a {type(labels).__name__}: pass a list of names')
     labels = [_label(o) if isinstance(o, str) else o for o in labels]
-    bad = [o for o in labels if not isinstance(o, str) or not o.strip()] or [o for o, n in pd.Series(labels, dtype=object).value_counts().items() if n > 1]
-    if bad or not labels: raise DataError(f'labels must be different names, not {_some(bad) if bad else "an empty list"}')
+    bad = [o for o in labels if not isinstance(o, str) or not o.strip()]
+    bad = bad or [o for o, n in pd.Series(labels, dtype=object).value_counts().items() if n > 1]
+    if bad or not labels:
+        raise DataError(f'labels must be different names, not {_some(bad) if bad else "an empty list"}')
     return labels
 
 def _unknown(v, labels, at):
     "The error for a label that is not among `labels`"
-    if not isinstance(v, str): return DataError(f'rows: label {v} in {at} is outside 0 to {len(labels) - 1}: numbers index the labels {_some(labels, 9)}')
+    if not isinstance(v, str):
+        return DataError(f'rows: label {v} in {at} is outside 0 to {len(labels) - 1}: '
+                         f'numbers index the labels {_some(labels, 9)}')
     near = get_close_matches(v, labels, n=1)
-    return DataError(f'rows: label {v!r} in {at} is not among the labels {_some(labels, 9)}.' + (f' Did you mean {near[0]!r}?' if near else ' Add it to labels, or remove the row'))
+    return DataError(f'rows: label {v!r} in {at} is not among the labels {_some(labels, 9)}.'
+                     + (f' Did you mean {near[0]!r}?' if near else ' Add it to labels, or remove the row'))
 
 # %% ../nbs/00e_texts.ipynb #64225e3f
 def _true_or_false(label, labels, where):
@@ -219,7 +247,8 @@ def _true_or_false(label, labels, where):
     if not isinstance(label, bool): return label
     found = [n for n in labels if n.lower() == str(label).lower()]
     if len(found) == 1: return found[0]
-    raise DataError(f'rows: the label {label} in {where} is true or false, and the labels are {_some(labels, 9)}: give labels as names')
+    raise DataError(f'rows: the label {label} in {where} is true or false, and the labels are {_some(labels, 9)}: '
+                    'give labels as names')
 
 def _targets(values, labels, kind, at):
     "Kind, names and target of each label; `at(i)` says where row `i` came from"
@@ -249,7 +278,9 @@ def _targets(values, labels, kind, at):
 # %% ../nbs/00e_texts.ipynb #88a331a8
 @dataclass
 class _Source:
-    "What a reader found: a frame whose index says where each row came from, the split of each row if known, and label names by column."
+    """What a reader found.
+
+    A frame whose index says where each row came from, the split of each row if known, and label names by column."""
     frame: pd.DataFrame
     split: list|None = None
     names: dict = field(default_factory=dict)
@@ -269,8 +300,11 @@ def _joined(parts, name=''):
     names = {}
     for s, f, found in parts:
         for c, n in found.items():
-            if names.setdefault(c, n) != n: raise DataError(f'{name or "rows"}: in {s} the labels of column {c!r} have other names, or another order: {_some(n)} against {_some(names[c])}')
-    return _Source(pd.concat([f for _, f, _ in parts]), [s for s, f, _ in parts for _ in range(len(f))], names, name=name)
+            if names.setdefault(c, n) != n:
+                raise DataError(f'{name or "rows"}: in {s} the labels of column {c!r} have other names, or another '
+                                f'order: {_some(n)} against {_some(names[c])}')
+    split = [s for s, f, _ in parts for _ in range(len(f))]
+    return _Source(pd.concat([f for _, f, _ in parts]), split, names, name=name)
 
 def _of_datasets(parts, name=''):
     "A source of a dict of `datasets.Dataset`; splits with other names than ours are left out"
@@ -279,7 +313,8 @@ def _of_datasets(parts, name=''):
         f.index = pd.Index([f'{s} row {i}'.strip() for i in range(len(f))], dtype=object)
         return s, f, {c: n for c, o in d.features.to_dict().items() if (n := _names_in(o))}
     known = {s: d for s, d in parts.items() if s in (*_aliases, '')}
-    if not known: raise DataError(f'{name or "rows"}: no split is called train, validation or test; there are {_some(parts)}')
+    if not known:
+        raise DataError(f'{name or "rows"}: no split is called train, validation or test; there are {_some(parts)}')
     found = _joined([one(s, d) for s, d in known.items()], name)
     if '' in known: found.split = None
     found.hints += [f'split {s!r} was left out ({len(parts[s]):,} rows)' for s in parts if s not in known]
@@ -352,9 +387,11 @@ def _build(source, c, labels, kind, name, blanks=False):
     "`TextData` of a source; `c` says which column is what; with `blanks`, rows without a text or label are left out"
     df, names = source.frame, source.names.get(c['label']) if kind != 'score' else None
     if not len(df): raise DataError('there are no rows')
-    split = _split_names(df[c['split']], df.index) if 'split' in c else source.split and _split_names(source.split, df.index)
+    if 'split' in c: split = _split_names(df[c['split']], df.index)
+    else: split = source.split and _split_names(source.split, df.index)
     hidden = _withheld(list(df[c['label']]), names, split)
-    if hidden.all(): raise DataError(f'{name or "rows"}: every label is -1, which stands for a label that is not published')
+    if hidden.all():
+        raise DataError(f'{name or "rows"}: every label is -1, which stands for a label that is not published')
     if split: split = [s for s, h in zip(split, hidden) if not h]
     df = df[~hidden]
     if blanks:
@@ -365,31 +402,42 @@ def _build(source, c, labels, kind, name, blanks=False):
     columns = {o: text(o) for o in ('text', 'pair') if o in c}
     values = [_named(v, names) for v in df[c['label']]] if names else list(df[c['label']])
     asked = kind is not None
-    kind, labels, target = _targets(values, names if labels is None else labels, kind, lambda i: _at(df.index.name, df.index[i]))
+    def at(i): return _at(df.index.name, df.index[i])
+    kind, labels, target = _targets(values, names if labels is None else labels, kind, at)
     group = _ids(df[c['group']], 'rows', 'group', df.index) if 'group' in c else None
     notes = dict(rows_without_label=int(hidden.sum())) if hidden.any() else {}
-    return _finish(columns, target, group, split, kind, labels, name, notes, source.hints + (_whole(target) if kind == 'score' and not asked else []))
+    hints = source.hints + (_whole(target) if kind == 'score' and not asked else [])
+    return _finish(columns, target, group, split, kind, labels, name, notes, hints)
 
 def _whole(scores):
     "A hint at scores that look like labels"
     found = sorted(set(scores))
     if len(found) > 20 or not all(v.is_integer() for v in found): return []
-    return [f"labels are read as scores, for they are no whole numbers in type, yet all are one of {_some([int(v) for v in found])}: pass kind='class' if they are labels"]
+    return ['labels are read as scores, for they are no whole numbers in type, yet all are one of '
+            f"{_some([int(v) for v in found])}: pass kind='class' if they are labels"]
 
 # %% ../nbs/00e_texts.ipynb #42afe026
 def text_data(
-    rows,  # frame, list of dicts, or `datasets` table: text, label (or labels, each a list), and pair, group, split if there are any
-    labels: list[str]|None = None,  # names in the order of the targets; without it those of the table, or what is found, sorted
+    rows,  # frame, list of dicts, or `datasets` table: text, label or labels, and pair, group, split if there are any
+    labels: list[str]|None = None,  # names in the order of the targets; if None those of the table, or found, sorted
     kind: str|None = None,  # 'class', 'multilabel' or 'score'; told from the first label if None
     name: str = '',  # name to show
 ) -> TextData:  # checked, with groups and splits
-    "Check texts and labels and put them together; a missing split is made by group, valid is carved out of train, and validation without test is test."
+    """Check texts and labels and put them together.
+
+    Each entry of a column labels is a list. A missing split is made by group, valid is carved out of train, and
+    validation without test is test."""
     source = _source(rows)
     df, _ = _table(source.frame, 'rows', [])
-    if 'text' not in df: raise DataError(f"rows have no column 'text'; they have {_some(df.columns, 20)}: read_texts(rows, text=...) takes other names")
+    if 'text' not in df:
+        raise DataError(f"rows have no column 'text'; they have {_some(df.columns, 20)}: "
+                        "read_texts(rows, text=...) takes other names")
     found = [c for c in ('label', 'labels') if c in df]
-    if len(found) != 1: raise DataError(f'rows have {"both a column" if found else "neither a column"} label {"and" if found else "nor"} labels; they have {_some(df.columns, 20)}')
-    return _build(source, dict(label=found[0]) | {o: o for o in ('text', 'pair', 'group', 'split') if o in df}, labels, kind, name)
+    if len(found) != 1:
+        raise DataError(f'rows have {"both a column" if found else "neither a column"} label '
+                        f'{"and" if found else "nor"} labels; they have {_some(df.columns, 20)}')
+    others = {o: o for o in ('text', 'pair', 'group', 'split') if o in df}
+    return _build(source, dict(label=found[0]) | others, labels, kind, name)
 
 # %% ../nbs/00e_texts.ipynb #fc72474d
 def _take(data, keep):
@@ -415,8 +463,8 @@ def summary(self: TextData) -> pd.DataFrame:  # a row for each label, a column f
         t = np.clip(np.searchsorted(steps, t, side='right') - 1, 0, len(names) - 1)
     else: names = self.labels
     lists = [v if self.kind in ('multilabel', 'tags') else [v] for v in t]
-    counts = {s: np.bincount([o for v, p in zip(lists, split) if p == s for o in v], minlength=len(names)) for s in _splits}
-    return pd.DataFrame(counts, index=pd.Index(names, name='label'))
+    def count(s): return np.bincount([o for v, p in zip(lists, split) if p == s for o in v], minlength=len(names))
+    return pd.DataFrame({s: count(s) for s in _splits}, index=pd.Index(names, name='label'))
 
 # %% ../nbs/00e_texts.ipynb #7e7c31ae
 @patch
@@ -428,14 +476,17 @@ def sample(self: TextData,
 ) -> TextData:  # with fewer rows in that split
     "The data with only `n` rows, or `per_label` rows of each label, in one split."
     if (n is None) == (per_label is None): raise DataError('name one of n and per_label')
-    if per_label is not None and self.kind != 'class': raise DataError(f"per_label draws rows of one label each, and this data is of kind {self.kind!r}: use n")
+    if per_label is not None and self.kind != 'class':
+        raise DataError(f"per_label draws rows of one label each, and this data is of kind {self.kind!r}: use n")
     inside, k = np.flatnonzero(self.rows.split == split), n if per_label is None else per_label
     order = np.random.default_rng(seed).permutation(inside)
     labels = np.array(self.rows.target)[order] if per_label is not None else np.zeros(len(order), int)
     pools = {o: order[labels == o] for o in (range(len(self.labels)) if per_label is not None else [0])}
     for o, pool in pools.items():
         whose = f'label {self.labels[o]!r} has' if per_label is not None else f'split {split!r} has'
-        if not 1 <= k <= len(pool): raise DataError(f'{whose} {len(pool):,} rows in {split}, {k:,} cannot be drawn: ask for 1 to {min(map(len, pools.values())):,}')
+        if not 1 <= k <= len(pool):
+            raise DataError(f'{whose} {len(pool):,} rows in {split}, {k:,} cannot be drawn: '
+                            f'ask for 1 to {min(map(len, pools.values())):,}')
     keep = np.array(self.rows.split != split)
     keep[np.concatenate([p[:k] for p in pools.values()])] = True
     out = _take(self, keep)
@@ -443,7 +494,8 @@ def sample(self: TextData,
     return out
 
 # %% ../nbs/00e_texts.ipynb #7029dcc1
-_packages = ['asyncio', 'email', 'http', 'importlib', 'logging', 'multiprocessing', 'tkinter', 'unittest', 'urllib', 'xml']
+_packages = ['asyncio', 'email', 'http', 'importlib', 'logging',
+             'multiprocessing', 'tkinter', 'unittest', 'urllib', 'xml']
 
 def _parsed(packages=None):
     "(module, syntax tree) of the library's modules, or of those in `packages`"
@@ -457,8 +509,12 @@ def _docstring(node):
     return re.sub(r'(?m)^[ \t]*>>>.*(?:\n[ \t]*\S.*)*', '', ast.get_docstring(node) or '').strip()
 
 def _mixed(rows, max_rows):
-    "The first of different texts in the order of the hash of their names, so that fewer rows are a part of more, from everywhere"
-    if not rows: raise DataError('no source files of the standard library found next to this Python; read_texts and read_tags read your own data')
+    """The first of different texts in the order of the hash of their names.
+
+    So fewer rows are a part of more, and come from everywhere."""
+    if not rows:
+        raise DataError('no source files of the standard library found next to this Python; '
+                        'read_texts and read_tags read your own data')
     order, seen = sorted(rows, key=lambda r: hash_fold(r['name'], 2**64)), {}
     for r in order: seen.setdefault(_plain(r['text']), r)
     return list(seen.values())[:max_rows]
@@ -488,11 +544,14 @@ KNOWN = {
     'mrpc': dict(folder='glue_mrpc', hub='nyu-mll/glue:mrpc', text='sentence1', pair='sentence2', label='label'),
     'rte': dict(folder='glue_rte', hub='nyu-mll/glue:rte', text='sentence1', pair='sentence2', label='label'),
     'cola': dict(folder='glue_cola', hub='nyu-mll/glue:cola', text='sentence', label='label'),
-    'stsb': dict(folder='stsb', hub='mteb/stsbenchmark-sts', text='sentence1', pair='sentence2', label='score'),  # 0 to 5, with the scores of test
+    # 0 to 5, with the scores of test
+    'stsb': dict(folder='stsb', hub='mteb/stsbenchmark-sts', text='sentence1', pair='sentence2', label='score'),
     'banking77': dict(folder='banking77', hub='legacy-datasets/banking77', text='text', label='label'),
-    'clinc150': dict(folder='clinc150', hub='clinc/clinc_oos:plus', text='text'),  # the label is called label in the first, intent in the second
+    # the label is called label in the first, intent in the second
+    'clinc150': dict(folder='clinc150', hub='clinc/clinc_oos:plus', text='text'),
 }  # short name -> folder, set on the Hub, columns
-_known_labels = dict(imdb=['neg', 'pos'], sst2=['negative', 'positive'], mrpc=['not_equivalent', 'equivalent'], rte=['entailment', 'not_entailment'],
+_known_labels = dict(imdb=['neg', 'pos'], sst2=['negative', 'positive'], mrpc=['not_equivalent', 'equivalent'],
+                     rte=['entailment', 'not_entailment'],
                      cola=['unacceptable', 'acceptable'])  # where a file does not carry them
 
 # %% ../nbs/00e_texts.ipynb #d89ac870
@@ -524,7 +583,8 @@ def _read_from(data, read, endings):
         return _Source(frame, None, names, name=found.name)
     files = [(p, re.sub(r'-\d+-of-\d+$', '', p.name[:-len(e)]).lower())
              for p in sorted(found.iterdir()) for e in endings if p.name.endswith(e)]
-    parts = [(s, *read(p)) for p, s in sorted(files, key=lambda f: _splits.index(_aliases.get(f[1], 'test'))) if s in _aliases]
+    named = sorted((f for f in files if f[1] in _aliases), key=lambda f: _splits.index(_aliases[f[1]]))
+    parts = [(s, *read(p)) for p, s in named]
     if not parts:
         there = _some(sorted(p.name for p in found.iterdir()), 9) or 'nothing'
         raise DataError(f'folder {found.name} has no file train, validation or test ({_some(endings, 11)}); '
@@ -544,7 +604,8 @@ def _load_hub(name):
     return _of_datasets(_download(looked, hub, config or None, near=more), name)
 
 # %% ../nbs/00e_texts.ipynb #b484f1d2
-_guesses = dict(text=['sentence1', 'premise', 'question1', 'text1', 'text', 'sentence', 'review', 'content', 'question', 'query'],
+_guesses = dict(text=['sentence1', 'premise', 'question1', 'text1', 'text', 'sentence', 'review', 'content',
+                      'question', 'query'],
                 label=['label', 'labels', 'score', 'intent', 'target', 'class'])
 _second = dict(sentence1='sentence2', premise='hypothesis', question1='question2', text1='text2', text='pair')
 
@@ -655,18 +716,20 @@ def _unused(source, group, split):
 
 # %% ../nbs/00e_texts.ipynb #65b275fb
 def read_texts(
-    data,  # folder, file, short name, or data set name; or a frame, list of dicts or `datasets` table; the options name columns in it
+    data,  # folder, file, short name or data set name; or a frame, list of dicts or `datasets` table
     text: str|None = None,  # the text
     pair: str|None = None,  # a second text
     label: str|None = None,  # a label, a list of labels or a score
     group: str|None = None,  # rows that must stay together
     split: str|None = None,  # a given split, over that of the files
-    labels: list[str]|None = None,  # names in the order of the targets; without it those of the file, or what is found, sorted
+    labels: list[str]|None = None,  # names in the order of the targets; if None those of the file, or found, sorted
     kind: str|None = None,  # 'class', 'multilabel' or 'score'; told from the first label if None
     name: str|None = None,  # name to show
     label_sep: str|None = None,  # what stands between several labels in one cell, such as ';'
 ) -> TextData:  # checked by `text_data`; hints are in its notes, and given as `DataWarning`
-    "Read texts with labels or scores; columns that are not named are looked for under their usual names."
+    """Read texts with labels or scores.
+
+    The options name columns; those that are not named are looked for under their usual names."""
     options, path = dict(text=text, pair=pair, label=label, group=group, split=split), isinstance(data, (str, Path))
     short = path and next((k for k, v in KNOWN.items() if str(data) in (k, v['folder'])), None)
     if short:
@@ -679,7 +742,8 @@ def read_texts(
     if not len(source.frame): raise DataError('there are no rows')
     c, hints = _text_columns(source.frame, options, where)
     if not path: c = {o: o for o in ('group', 'split') if o in source.frame} | c
-    if labels is None and label is None and c['label'] not in source.names: source.names |= {c['label']: n for n in [_known_labels.get(short)] if n}
+    if labels is None and label is None and c['label'] not in source.names and short in _known_labels:
+        source.names |= {c['label']: _known_labels[short]}
     source.hints += hints * (not short)
     _read_labels(source, c['label'], labels, kind, label_sep, path)
     if path: source.hints += _unused(source, group, split)
@@ -697,22 +761,28 @@ def split_words(
     if text.isascii(): return found
     marks, out = {a for a, _ in found if unicodedata.category(text[a])[0] == 'M'}, []
     for a, b in found:  # an accent or a vowel sign belongs to the letter before it, and the word goes on after it
-        goes_on = out and out[-1][1] == a and (a in marks or out[-1][1] - 1 in marks and (text[a].isalnum() or text[a] == '_'))
+        joined = out and out[-1][1] == a
+        letter = text[a].isalnum() or text[a] == '_'
+        goes_on = joined and (a in marks or out[-1][1] - 1 in marks and letter)
         out[-1:] = [(out[-1][0], b)] if goes_on else [*out[-1:], (a, b)]
     return out
 
-# %% ../nbs/00e_texts.ipynb #7ba1584f
+# %% ../nbs/00e_texts.ipynb #f40d8a8f
 _tag = re.compile(r'O|[BIESLU]-\S.*')
 _scheme = str.maketrans('ESLU', 'IBIB')
 _tag_guesses = dict(tokens=['tokens', 'words'], tags=['ner_tags', 'tags', 'labels', 'ner'])
 _tag_endings = tuple(f'.{e}{z}' for e in ('conll', 'txt', 'iob', 'bio', 'tsv', 'parquet', 'jsonl') for z in ('', '.gz'))
 
+# %% ../nbs/00e_texts.ipynb #7ba1584f
 def _conll(path, tokens=None, tags=None):
-    "Sentences of a CoNLL file as a frame of tokens, tags, document and the line of each word; `tokens` and `tags` are numbers of columns"
+    """Sentences of a CoNLL file as a frame of tokens, tags, document and the line of each word.
+
+    `tokens` and `tags` are numbers of columns."""
     rows, here, document, width, word, tag = [], [], 0, None, tokens or 0, -1 if tags is None else tags
     most = 4 if tokens is None and tags is None else math.inf
     def end():
-        if here: rows.append(dict(zip(('tokens', 'tags', 'lines'), map(list, zip(*here))), document=f'document {document}'))
+        columns = zip(('tokens', 'tags', 'lines'), map(list, zip(*here)))
+        if here: rows.append(dict(columns, document=f'document {document}'))
         here.clear()
     for n, line in _lines(path, blank=True):
         line = line.strip('\r\n')
@@ -723,13 +793,17 @@ def _conll(path, tokens=None, tags=None):
         document += cells[0] == '-DOCSTART-'
         if comment or not line.strip() or cells[0] == '-DOCSTART-': continue
         if not fits or width not in (None, len(cells)):
-            raise DataError(f'{_where(path)} line {n} has {len(cells)} columns{f", the others {width}" if width else ""}: {line[:60]!r}; a line is a token, up to two other columns, and its tag, or tokens and tags are numbers of columns from 0')
+            raise DataError(f'{_where(path)} line {n} has {len(cells)} columns'
+                            f'{f", the others {width}" if width else ""}: {line[:60]!r}; a line is a token, up to two '
+                            'other columns, and its tag, or tokens and tags are numbers of columns from 0')
         width = len(cells)
         here.append((cells[word], cells[tag], n))
     end()
     if not rows: raise DataError(f'{_where(path)} holds no words')
-    if tokens is None and any(len(r['tokens']) > 1 for r in rows) and all(r['tokens'] == [str(i + 1) for i in range(len(r['tokens']))] for r in rows):
-        raise DataError(f'{_where(path)}: the first column counts the words of each sentence; say which columns hold words and tags, from 0, as in read_tags(..., tokens=1, tags=2)')
+    def counts(words): return words == [str(i + 1) for i in range(len(words))]
+    if tokens is None and any(len(r['tokens']) > 1 for r in rows) and all(counts(r['tokens']) for r in rows):
+        raise DataError(f'{_where(path)}: the first column counts the words of each sentence; say which columns hold '
+                        'words and tags, from 0, as in read_tags(..., tokens=1, tags=2)')
     return _frame(rows, pd.Index([f'{_where(path)} line {r["lines"][0]}' for r in rows], dtype=object)), {}
 
 def _tag_file(path, tokens=None, tags=None):
@@ -738,19 +812,30 @@ def _tag_file(path, tokens=None, tags=None):
     return _conll(path, *(o if isinstance(o, int) else None for o in (tokens, tags)))
 
 # %% ../nbs/00e_texts.ipynb #6542cebd
+def _no_name(tag, names):
+    "What is wrong with a tag that is no text"
+    if not names: return 'is a number: pass labels, the names that numbers index'
+    pieces = '-100 marks pieces of words, and here each word has its tag'
+    return f'is outside 0 to {len(names) - 1}: ' + (pieces if tag == -100 else 'numbers index the labels')
+
 def _tag_row(tokens, tags, names, at, word_at):
     "Checked tokens and tag names of a row"
     lists = [isinstance(o, (list, tuple, np.ndarray)) for o in (tokens, tags)]
-    if not all(lists): raise DataError(f'{at}: {"tags" if lists[0] else "tokens"} are {type(tags if lists[0] else tokens).__name__}, not a list')
+    if not all(lists):
+        raise DataError(f'{at}: {"tags" if lists[0] else "tokens"} are '
+                        f'{type(tags if lists[0] else tokens).__name__}, not a list')
     if len(tokens) != len(tags): raise DataError(f'{at} has {len(tokens)} tokens and {len(tags)} tags')
     if not len(tokens): raise DataError(f'{at} has no tokens; remove the row')
     out = []
     for i, (token, tag) in enumerate(zip(tokens, tags)):
-        if not isinstance(token, str) or not token.strip(): raise DataError(f'{word_at(i)}: the token is empty or not text: {token!r}')
+        if not isinstance(token, str) or not token.strip():
+            raise DataError(f'{word_at(i)}: the token is empty or not text: {token!r}')
         tag = _label(tag if names is None else _named(tag, names))
-        if not isinstance(tag, str): raise DataError(f'{word_at(i)}: tag {tag!r} of {token!r} ' + (
-            f'is outside 0 to {len(names) - 1}: ' + ('-100 marks pieces of words, and here each word has its tag' if tag == -100 else 'numbers index the labels') if names else 'is a number: pass labels, the names that numbers index'))
-        if not _tag.fullmatch(tag): raise DataError(f'{word_at(i)}: tag {tag!r} of {token!r} is not O, B-type or I-type, nor of BIOES or BILOU; put B- before the first word of each name, I- before its others')
+        if not isinstance(tag, str):
+            raise DataError(f'{word_at(i)}: tag {tag!r} of {token!r} {_no_name(tag, names)}')
+        if not _tag.fullmatch(tag):
+            raise DataError(f'{word_at(i)}: tag {tag!r} of {token!r} is not O, B-type or I-type, nor of BIOES or '
+                            'BILOU; put B- before the first word of each name, I- before its others')
         out.append(tag)
     return [_surrogates.sub('\ufffd', t) for t in tokens], out
 
@@ -775,7 +860,8 @@ def _checked_rows(frame, c, names, labels):
     for i, (tokens, tags) in enumerate(zip(frame[c['tokens']], frame[c['tags']])):
         at = _at(index.name, index[i])
         def word_at(w): return at if lines is None else f'{at.rpartition(" ")[0]} {lines.iloc[i][w]}'
-        tokens, tags = _tag_row(tokens, tags, names, at, lambda w: word_at(w) if lines is not None else f'{at} word {w + 1}')
+        def word(w): return word_at(w) if lines is not None else f'{at} word {w + 1}'
+        tokens, tags = _tag_row(tokens, tags, names, at, word)
         unknown = [w for w, t in enumerate(tags) if labels is not None and _as_bio(t) not in known]
         if unknown: raise _unknown(tags[unknown[0]], list(labels), word_at(unknown[0]))
         rows.append((tokens, tags))
@@ -787,10 +873,13 @@ def _tag_data(frame, c, source, labels, name):
     rows, hints = _checked_rows(frame, c, names or labels, labels), list(source.hints)
     kept = [i for i, (tokens, _) in enumerate(rows) if any(map(_shows, tokens))]
     if not kept: raise DataError('no row has a word with a character that is seen')
-    if len(kept) < len(rows): hints.append(f'{len(rows) - len(kept)} rows have no character that is seen, and were left out: {_some([_at(index.name, index[i]) for i in sorted({*range(len(rows))} - {*kept})])}')
+    if len(kept) < len(rows):
+        bare = _some([_at(index.name, index[i]) for i in sorted({*range(len(rows))} - {*kept})])
+        hints.append(f'{len(rows) - len(kept)} rows have no character that is seen, and were left out: {bare}')
     rows = [rows[i] for i in kept]
     found = {t for _, tags in rows for t in tags}
-    if any(t[0] in 'ESLU' for t in found): hints.append('tags were converted to B- and I- from a scheme with E, S, L or U')
+    if any(t[0] in 'ESLU' for t in found):
+        hints.append('tags were converted to B- and I- from a scheme with E, S, L or U')
     labels = list(dict.fromkeys(map(_as_bio, labels or names or _tag_order(found))))
     split, group = (_ids(frame[c[o]], 'rows', o, index) if o in c else None for o in ('split', 'group'))
     split, group = (o and [o[i] for i in kept] for o in (split or source.split, group))
@@ -800,12 +889,12 @@ def _tag_data(frame, c, source, labels, name):
 
 # %% ../nbs/00e_texts.ipynb #4e749f22
 def read_tags(
-    data,  # folder, file or data set name as in `read_texts`, CoNLL files too; or a frame, list of dicts or `datasets` table
+    data,  # folder, file or data set name as in `read_texts`, CoNLL too; or a frame, list of dicts or `datasets` table
     tokens: str|int|None = None,  # column of token lists; in a CoNLL file the number of the column, from 0
     tags: str|int|None = None,  # column of tag lists, or its number, of which -1 is the last
     group: str|None = None,  # rows that must stay together; in a CoNLL file the document
     split: str|None = None,  # a given split, over that of the files
-    labels: list[str]|None = None,  # tags in the order of the targets; without it those of the table, or what is found, sorted
+    labels: list[str]|None = None,  # tags in the order of the targets; if None those of the table, or found, sorted
     name: str|None = None,  # name to show
 ) -> TextData:  # of kind 'tags'
     "Read words with tags."
@@ -813,22 +902,27 @@ def read_tags(
     source = _read_from(data, lambda p: _tag_file(p, tokens, tags), _tag_endings) if path else _source(data)
     frame, where = source.frame, source.name or (str(data) if path else 'rows')
     if not len(frame): raise DataError('there are no rows')
-    if path and 'lines' in frame and 'document' in frame: options |= {o: None for o in ('tokens', 'tags') if isinstance(options[o], int)}
+    conll = 'lines' in frame and 'document' in frame
+    if path and conll: options |= {o: None for o in ('tokens', 'tags') if isinstance(options[o], int)}
     c = {o: _pick(frame.columns, o, options, _tag_guesses, where) for o in ('tokens', 'tags')}
     c |= {o: _pick(frame.columns, o, options, {}, where) for o in ('group', 'split') if options[o] is not None}
     c |= {o: o for o in ('group', 'split') if not path and o not in c and o in frame}
-    if group is None and 'document' in frame and 'lines' in frame and frame.document.nunique() > 1: c['group'] = 'document'
+    if group is None and conll and frame.document.nunique() > 1: c['group'] = 'document'
     return _tell(_tag_data(frame, c, source, labels, name or (where if path else '')))
 
 # %% ../nbs/00e_texts.ipynb #1444eced
 _tag_names = ['O', 'B-EXC', 'B-PARAM', 'B-TYPE']
-_types = {'bool', 'bytearray', 'bytes', 'complex', 'dict', 'float', 'frozenset', 'int', 'list', 'memoryview', 'str', 'tuple'}  # set, type, object and others are common words too
+# set, type, object and others are common words too
+_types = {'bool', 'bytearray', 'bytes', 'complex', 'dict', 'float', 'frozenset', 'int', 'list', 'memoryview', 'str',
+          'tuple'}
 _exceptions = {n for n, o in vars(builtins).items() if isinstance(o, type) and issubclass(o, BaseException)}
-_common_words = set('a an and are as at be by do for from if in is it no not of on or so that the this to up with self cls'.split())
+_common_words = set('a an and are as at be by do for from if in is it no not of on or so that the this to up with '
+                    'self cls'.split())
 
 def _parameters(node):
     "Names of the parameters that a docstring may speak of"
-    if isinstance(node, ast.ClassDef): node = next((o for o in node.body if isinstance(o, ast.FunctionDef) and o.name == '__init__'), None)
+    if isinstance(node, ast.ClassDef):
+        node = next((o for o in node.body if isinstance(o, ast.FunctionDef) and o.name == '__init__'), None)
     if node is None: return set()
     a = node.args
     return {o.arg for o in (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg) if o is not None} - _common_words
@@ -836,7 +930,10 @@ def _parameters(node):
 def _classes(tree):
     "Names of a module's classes: exceptions, and others"
     found = [n for _, n in _described(tree, '') if isinstance(n, ast.ClassDef)]
-    exc = {n.name for n in found if re.search('(Error|Exception|Warning)$', n.name) or any(isinstance(b, ast.Name) and b.id in _exceptions for b in n.bases)}
+    def raised(n):
+        return (re.search('(Error|Exception|Warning)$', n.name)
+                or any(isinstance(b, ast.Name) and b.id in _exceptions for b in n.bases))
+    exc = {n.name for n in found if raised(n)}
     return exc | _exceptions, {n.name for n in found} - exc | _types
 
 # %% ../nbs/00e_texts.ipynb #62c9edcc
@@ -855,23 +952,28 @@ def _tag_rows():
     for module, tree in _parsed():
         exc, types = _classes(tree)
         for name, node in _described(tree, module):
-            doc, tag = _docstring(node), dict.fromkeys(types, 3) | dict.fromkeys(exc, 1) | dict.fromkeys(_parameters(node), 2)
+            doc = _docstring(node)
+            tag = dict.fromkeys(types, 3) | dict.fromkeys(exc, 1) | dict.fromkeys(_parameters(node), 2)
             if tag.keys().isdisjoint(re.findall(r'\w+', doc)): continue
             found = [(t, ws, [tag.get(t[a:b], 0) for a, b in ws]) for t, ws in _sentences_of(doc)]
             if any(any(tags) for *_, tags in found):
-                rows += [dict(text=t, words=ws, target=tags, group=module, name=f'{name} {i}') for i, (t, ws, tags) in enumerate(found)]
+                rows += [dict(text=t, words=ws, target=tags, group=module, name=f'{name} {i}')
+                         for i, (t, ws, tags) in enumerate(found)]
     return rows
 
 # %% ../nbs/00e_texts.ipynb #013f5e82
 def builtin_tags(
     max_rows: int|None = None,  # only so many; the fewer are part of the more
 ) -> TextData:  # of kind 'tags'
-    "Sentences of the standard library's docstrings, with parameters, types and exceptions tagged by rules from the code beside them."
-    rows = _mixed(_tag_rows(), max_rows)
-    columns = {c: [_surrogates.sub('\ufffd', r[c]) if c == 'text' else list(r[c]) for r in rows] for c in ('text', 'words')}
-    return _finish(columns, [list(r['target']) for r in rows], [r['group'] for r in rows], None, 'tags', list(_tag_names), 'python-tags', {}, [])
+    """Sentences of the standard library's docstrings, with parameters, types and exceptions tagged.
 
-# %% ../nbs/00e_texts.ipynb #385c06cb
+    The tags are by rules, from the code beside the docstrings."""
+    rows = _mixed(_tag_rows(), max_rows)
+    columns = dict(text=[_surrogates.sub('\ufffd', r['text']) for r in rows], words=[list(r['words']) for r in rows])
+    target, group = [list(r['target']) for r in rows], [r['group'] for r in rows]
+    return _finish(columns, target, group, None, 'tags', list(_tag_names), 'python-tags', {}, [])
+
+# %% ../nbs/00e_texts.ipynb #473e472c
 def _first_pieces(words, pieces):
     "For each word the first piece that overlaps it, or -1; both are `(start, end)` in order"
     out, p = [], 0
@@ -886,12 +988,16 @@ def _piece_bounds(pieces):
 
 def _check_words(texts, words):
     "Raise `ValueError` unless the words of each text are in it, and in order"
-    if len(texts) != len(words): raise ValueError(f'{len(texts)} texts and {len(words)} lists of words: each text needs one')
+    if len(texts) != len(words):
+        raise ValueError(f'{len(texts)} texts and {len(words)} lists of words: each text needs one')
     for i, (text, ws) in enumerate(zip(texts, words)):
         ends = [0, *(b for _, b in ws)]
         bad = [(w, (a, b)) for w, (a, b) in enumerate(ws) if not ends[w] <= a < b <= len(text)]
-        if bad: raise ValueError(f'text {i}: word {bad[0][0]} is {bad[0][1]}; words are (start, end), in order, none in another, within the {len(text)} characters of the text')
+        if bad:
+            raise ValueError(f'text {i}: word {bad[0][0]} is {bad[0][1]}; words are (start, end), in order, none in '
+                             f'another, within the {len(text)} characters of the text')
 
+# %% ../nbs/00e_texts.ipynb #385c06cb
 def _body(encoder, ids, n_pieces, keep):
     "How many special tokens stand before a text, and the first and last of its pieces that are in `ids`"
     order = encoder.family.single.split()
@@ -901,7 +1007,8 @@ def _body(encoder, ids, n_pieces, keep):
 
 def _aligned(encoder, texts, words, max_tokens, keep):
     "Ids, position of each word's first piece, and how many words were cut off"
-    texts = [_surrogates.sub('\ufffd', t) if isinstance(t, str) else t for t in texts]  # one for one, so that places stay what they are
+    # one for one, so that places stay what they are
+    texts = [_surrogates.sub('\ufffd', t) if isinstance(t, str) else t for t in texts]
     ids, places, cut = encoder.tokenize(texts, max_tokens, keep), [], 0
     for row, ws, p in zip(ids, words, encoder._pieces.encode_batch(texts, add_special_tokens=False)):
         before, first, last = _body(encoder, row, len(p.offsets), keep)
@@ -914,11 +1021,11 @@ def _aligned(encoder, texts, words, max_tokens, keep):
 def word_pieces(
     encoder: Encoder,  # any family
     texts: list[str],  # any number of texts, in any sequence
-    words: list[list[tuple[int, int]]],  # `(start, end)` of each word of each text, in order, such as `split_words` gives
+    words: list[list[tuple[int, int]]],  # `(start, end)` of each text's words in order, as `split_words` gives them
     max_tokens: int = 128,  # longest list of ids, special tokens counted
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
-) -> tuple[list[list[int]], list[list[int]]]:  # ids of each text; for each word where in them its first piece is, -1 if it is cut off or has none
-    "Token ids of texts, and the place of each word's first piece."
+) -> tuple[list[list[int]], list[list[int]]]:  # ids of each text; for each word the place of its first piece in them
+    "Token ids of texts, and the place of each word's first piece: -1 for a word that is cut off or has none."
     texts, words = as_texts(texts), [list(w) for w in words]
     _check_words(texts, words)
     return _aligned(encoder, texts, words, max_tokens, keep)[:2]
@@ -929,9 +1036,11 @@ def tokenize_rows(
     encoder: Encoder,  # any family
     max_tokens: int = 128,  # longest list of ids, special tokens counted
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
-) -> tuple[list[list[int]], np.ndarray|list[list[int]]]:  # ids, and `data.targets`; for tags a target for each id, -100 where no word begins
-    "Token ids and targets of all rows."
-    if data.kind != 'tags': return encoder.tokenize(data.texts, max_tokens, keep, **({} if data.pairs is None else dict(pairs=data.pairs))), data.targets
+) -> tuple[list[list[int]], np.ndarray|list[list[int]]]:  # ids and targets of each row
+    "Token ids and `data.targets` of all rows; for tags a target for each id, -100 where no word begins."
+    if data.kind != 'tags':
+        pairs = {} if data.pairs is None else dict(pairs=data.pairs)
+        return encoder.tokenize(data.texts, max_tokens, keep, **pairs), data.targets
     ids, places, cut = _aligned(encoder, data.texts, list(data.rows.words), max_tokens, keep)
     data.notes['words_cut'] = cut
     tags = [[-100] * len(row) for row in ids]
@@ -939,5 +1048,7 @@ def tokenize_rows(
         for p, t in reversed(list(zip(at, target))):  # of two words in one piece, the first
             if p >= 0: row[p] = t
     bare = [text[-40:] for text, row in zip(data.texts, tags) if max(row) < 0]
-    if bare: raise DataError(f"{data.name or 'data'}: no word begins in the tokens that are kept of {_some(bare)}: raise max_tokens from {max_tokens}, pass keep='start', or remove the rows")
+    if bare:
+        raise DataError(f"{data.name or 'data'}: no word begins in the tokens that are kept of {_some(bare)}: raise "
+                        f"max_tokens from {max_tokens}, pass keep='start', or remove the rows")
     return ids, tags
