@@ -51,47 +51,59 @@ def best_device() -> torch.device:
 def best_dtype(
     device: torch.device|str = 'cpu',  # where the encoder will run
 ) -> torch.dtype:  # `torch.bfloat16` where the hardware multiplies it, else `torch.float32`
-    "The fastest precision that keeps vectors intact on `device`: AMX and AVX512-BF16 on CPUs, Ampere and later on GPUs."
+    "The fastest precision that keeps vectors intact on `device`: AMX or AVX512-BF16 on CPUs, GPUs from Ampere on."
     kind = torch.device(device).type
     if kind == 'cuda': return torch.bfloat16 if torch.cuda.get_device_capability()[0] >= 8 else torch.float32
     native = kind == 'cpu' and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
     return torch.bfloat16 if native else torch.float32
 
-# %% ../nbs/00b_features.ipynb #30cfdad3
+# %% ../nbs/00b_features.ipynb #c3d96f0e
 def _through(x: torch.Tensor, products: tuple) -> torch.Tensor:
     "One linear layer, or two thin ones."
     for weight, bias in products: x = F.linear(x, weight, bias)
     return x
 
+def _bert_layer(layer: nn.Module, lin, norm, copied: bool) -> tuple:
+    "What `_FusedBert` holds of a layer: heads and scale, then products, norms and the activation in their order."
+    a, out = layer.attention, layer.output
+    three = (a.self.query, a.self.key, a.self.value)
+    fused = copied and not any(isinstance(m, LowRankLinear) for m in three)
+    return (a.self.num_attention_heads, a.self.scaling, [lin(*three)] if fused else [lin(m) for m in three],
+            lin(a.output.dense), norm(a.output.LayerNorm),
+            lin(layer.intermediate.dense), layer.intermediate.intermediate_act_fn,
+            lin(out.dense), norm(out.LayerNorm))
+
+# %% ../nbs/00b_features.ipynb #30cfdad3
 class _FusedBert:
-    "The layers of a BERT for inference: weights in one precision; where they are copied, query, key and value in one product."
+    "The layers of a BERT for inference: weights in one precision; where copied, query, key and value in one product."
     def __init__(self, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool):
         def put(t): return t.detach().to(device, dtype)  # the weight itself where it is there in that precision
         def lin(*ms):
             if isinstance(ms[0], LowRankLinear): return (put(ms[0].down), None), (put(ms[0].up), put(ms[0].bias))
-            return ((put(ms[0].weight), put(ms[0].bias)) if len(ms) == 1 else tuple(torch.cat([put(getattr(m, n)) for m in ms]) for n in ('weight', 'bias'))),
+            if len(ms) == 1: return (put(ms[0].weight), put(ms[0].bias)),
+            return tuple(torch.cat([put(getattr(m, n)) for m in ms]) for n in ('weight', 'bias')),
         def norm(m): return m.normalized_shape, put(m.weight), put(m.bias), m.eps
         e = encoder.model.embeddings
-        self.words, self.places, self.kinds = (put(m.weight) for m in (e.word_embeddings, e.position_embeddings, e.token_type_embeddings))
-        self.norm, self.device, self.encoder, self.layers = norm(e.LayerNorm), device, proxy(encoder), []  # a plan must not keep its encoder alive
-        for layer in encoder.layers:
-            a, out = layer.attention, layer.output
-            three = (a.self.query, a.self.key, a.self.value)
-            qkv = [lin(*three)] if copied and not any(isinstance(m, LowRankLinear) for m in three) else [lin(m) for m in three]
-            self.layers.append((a.self.num_attention_heads, a.self.scaling, qkv, lin(a.output.dense), norm(a.output.LayerNorm), lin(layer.intermediate.dense),
-                                layer.intermediate.intermediate_act_fn, lin(out.dense), norm(out.LayerNorm)))
+        self.words, self.places, self.kinds = (
+            put(m.weight) for m in (e.word_embeddings, e.position_embeddings, e.token_type_embeddings))
+        # a plan must not keep its encoder alive
+        self.norm, self.device, self.encoder = norm(e.LayerNorm), device, proxy(encoder)
+        self.layers = [_bert_layer(layer, lin, norm, copied) for layer in encoder.layers]
 
     def __call__(self, ids: torch.Tensor, mask: torch.Tensor, layer: int) -> torch.Tensor:
         n, t = ids.shape
         bias = None
-        if not mask.all(): bias = torch.zeros(n, 1, 1, t, dtype=self.words.dtype).masked_fill_(mask[:, None, None] == 0, float('-inf')).to(self.device)
+        if not mask.all():
+            bias = torch.zeros(n, 1, 1, t, dtype=self.words.dtype)
+            bias = bias.masked_fill_(mask[:, None, None] == 0, float('-inf')).to(self.device)
         x = F.embedding(ids.to(self.device), self.words) + (self.places[:t] + self.kinds[0])  # (batch, tokens, dim)
         types = self.encoder._types(ids, mask)
         if types.any(): x = x + types.to(self.device, x.dtype).unsqueeze(-1)*(self.kinds[-1] - self.kinds[0])
         x = F.layer_norm(x, *self.norm)
         for heads, scale, qkv, out, norm1, up, act, down, norm2 in self.layers[:layer]:
             parts = (part for products in qkv for part in _through(x, products).chunk(3 // len(qkv), -1))
-            q, k, v = (part.view(n, t, heads, -1).transpose(1, 2) for part in parts)  # (batch, heads, tokens, dim/heads)
+            # (batch, heads, tokens, dim/heads)
+            q, k, v = (part.view(n, t, heads, -1).transpose(1, 2) for part in parts)
             a = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=scale).transpose(1, 2).reshape(n, t, -1)
             x = F.layer_norm(_through(a, out).add_(x), *norm1)
             x = F.layer_norm(_through(act(_through(x, up)), down).add_(x), *norm2)
@@ -113,22 +125,33 @@ class _Plain:
 def _is_plain_bert(encoder: Encoder) -> bool:
     "Whether every weight of the layers is where `_FusedBert` looks for it, and nothing hooks into them."
     if encoder.model.config.model_type != 'bert': return False
-    def linears(l): return [l.attention.self.query, l.attention.self.key, l.attention.self.value, l.attention.output.dense, l.intermediate.dense, l.output.dense]
+    def linears(l):
+        a = l.attention
+        return [a.self.query, a.self.key, a.self.value, a.output.dense, l.intermediate.dense, l.output.dense]
+    def norms(l): return [l.attention.output.LayerNorm, l.output.LayerNorm]
     e, layers = encoder.model.embeddings, encoder.layers
-    expected = {**{m: (nn.Linear, LowRankLinear) for l in layers for m in linears(l)}, **{m: (nn.LayerNorm,) for l in layers for m in (l.attention.output.LayerNorm, l.output.LayerNorm)},
-                e.LayerNorm: (nn.LayerNorm,), e.word_embeddings: (nn.Embedding, FactorisedEmbedding), e.position_embeddings: (nn.Embedding,), e.token_type_embeddings: (nn.Embedding,)}
+    expected = {
+        **{m: (nn.Linear, LowRankLinear) for l in layers for m in linears(l)},
+        **{m: (nn.LayerNorm,) for l in layers for m in norms(l)},
+        e.LayerNorm: (nn.LayerNorm,), e.word_embeddings: (nn.Embedding, FactorisedEmbedding),
+        e.position_embeddings: (nn.Embedding,), e.token_type_embeddings: (nn.Embedding,)}
     hooked = any(m._forward_pre_hooks or m._forward_hooks for part in (e, *layers) for m in part.modules())
     patched = any('forward' in vars(m) for part in (e, *layers) for m in part.modules())
-    return not hooked and not patched and all(type(m) in kinds for m, kinds in expected.items())  # an adapter stands in the place of its layer, and `weight` of it is not all
+    # an adapter stands in the place of its layer, and `weight` of it is not all
+    return not hooked and not patched and all(type(m) in kinds for m, kinds in expected.items())
 
 
 def _state(parameters: Iterable[nn.Parameter]) -> tuple:
-    "What tells whether weights are as they were, every byte of them: `.data` and fastai's own optimizers leave torch's counters as they are."
+    """What tells whether weights are as they were, every byte of them.
+
+    `.data` and fastai's own optimizers leave torch's counters as they are."""
     return (_fingerprint((str(i), p) for i, p in enumerate(parameters)),)
 
 # %% ../nbs/00b_features.ipynb #5f0ad27c
-_BASE = set(vars(nn.Module())) | {'gradient_checkpointing', 'name_or_path', 'warnings_issued', '_is_hf_initialized'}  # what changes no output
-_COSMETIC = {'_name_or_path', 'transformers_version', 'architectures', 'dtype', 'torch_dtype', 'id2label', 'label2id', 'num_labels', 'problem_type', 'initializer_range'}
+# what changes no output
+_BASE = set(vars(nn.Module())) | {'gradient_checkpointing', 'name_or_path', 'warnings_issued', '_is_hf_initialized'}
+_COSMETIC = {'_name_or_path', 'transformers_version', 'architectures', 'dtype', 'torch_dtype', 'id2label', 'label2id',
+             'num_labels', 'problem_type', 'initializer_range'}
 
 def _plain(value):
     "A setting as JSON: numbers and text as they are, a function or a module by its name, a tensor by its bytes."
@@ -142,18 +165,24 @@ def _plain(value):
 def _settings_of(module: nn.Module, leave: set = frozenset()) -> list:
     "Class, settings and unsaved buffers of each part of a module: what decides its outputs beside its weights."
     def one(m):
-        kept = {k: _plain(v) for k, v in vars(m).items() if k not in _BASE and not isinstance(v, (PretrainedConfig, nn.Module))}
+        kept = {k: _plain(v) for k, v in vars(m).items()
+                if k not in _BASE and not isinstance(v, (PretrainedConfig, nn.Module))}
         return kept | {n: _plain(m._buffers[n]) for n in m._non_persistent_buffers_set if m._buffers.get(n) is not None}
-    return [[name, type(m).__qualname__, {} if m is module else one(m)] for name, m in module.named_modules() if m not in leave]
+    return [[name, type(m).__qualname__, {} if m is module else one(m)]
+            for name, m in module.named_modules() if m not in leave]
 
 def _shape(encoder: Encoder, layer: int|None = None) -> str:
-    "SHA-256 over what weights do not show, up to a layer: configuration, classes, settings such as heads, adapters and activations."
+    """SHA-256 over what weights do not show, up to a layer.
+
+    That is the configuration, classes, and settings such as heads, adapters and activations."""
     if any(m._forward_hooks or m._forward_pre_hooks for m in encoder.modules()):
-        raise ValueError(f"{encoder.name!r} has forward hooks, something hooks into the layers: its outputs cannot be stored. Use encode, which keeps nothing")
+        raise ValueError(f"{encoder.name!r} has forward hooks, something hooks into the layers: "
+                         "its outputs cannot be stored. Use encode, which keeps nothing")
     layers, config = encoder.layers, encoder.model.config
     below = {m for l in layers[:layer] for m in l.modules()}
     above = {m for l in layers for m in l.modules()} - below
-    config = {k: v for k, v in config.to_dict().items() if k not in _COSMETIC} | dict(attention=config._attn_implementation)
+    config = ({k: v for k, v in config.to_dict().items() if k not in _COSMETIC}
+              | dict(attention=config._attn_implementation))
     special = [getattr(encoder.tokenizer, f'{n}_token_id') for n in ('cls', 'sep', 'pad', 'mask', 'unk')]
     about = [config, special, _settings_of(encoder.model, above)]
     return hashlib.sha256(json.dumps(about, sort_keys=True, default=_plain).encode()).hexdigest()
@@ -175,8 +204,10 @@ def _plan(encoder: Encoder, dtype: torch.dtype, device: torch.device) -> _FusedB
 # %% ../nbs/00b_features.ipynb #c54a337d
 BLOCK = 8192  # texts that are tokenized, sorted and stored together
 
-def _batches(texts: Sequence[str], pairs: Sequence[str]|None, encoder: Encoder, pooling: str, layer: int, max_tokens: int, keep: str, dtype, device,
-             budget: int, bar, cut: list[int]) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+def _batches(
+    texts: Sequence[str], pairs: Sequence[str]|None, encoder: Encoder, pooling: str, layer: int, max_tokens: int,
+    keep: str, dtype, device, budget: int, bar, cut: list[int],
+) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
     "Positions of texts and their vectors `(n, dim)`, batch by batch."
     plan = _plan(encoder, dtype, device)
     ids, longer = encoder._tokenize(texts, max_tokens, keep, pairs)
@@ -184,24 +215,27 @@ def _batches(texts: Sequence[str], pairs: Sequence[str]|None, encoder: Encoder, 
     for rows in length_batches([len(i) for i in ids], budget):
         batch, mask = encoder.pad([ids[r] for r in rows])
         states, mask = plan(batch, mask, layer), mask.to(device)
-        vectors = encoder.pool(states, mask, pooling) if pooling != 'pooler' else encoder.pool(states.to(encoder.device, torch.float32), mask.to(encoder.device), pooling)
-        vectors = vectors.float().cpu()
+        if pooling == 'pooler': states, mask = states.to(encoder.device, torch.float32), mask.to(encoder.device)
+        vectors = encoder.pool(states, mask, pooling).float().cpu()
         if not vectors.isfinite().all():
             bad = int(rows[(~vectors.isfinite().all(1)).nonzero()[0, 0]])
-            raise ValueError(f"text {bad} of its block got a vector with NaN or infinity from {encoder.name!r}: {texts[bad][:60]!r}. "
-                             "Check the weights, or pass dtype=torch.float32.")
+            raise ValueError(f"text {bad} of its block got a vector with NaN or infinity from {encoder.name!r}: "
+                             f"{texts[bad][:60]!r}. Check the weights, or pass dtype=torch.float32.")
         bar.update(len(rows))
         yield rows, vectors
+
 def _say_cut(cut: list[int], encoder: Encoder, max_tokens: int) -> None:
     "Warn of texts that were longer than `max_tokens`."
-    if sum(cut): warnings.warn(f"{sum(cut):,} texts were longer than max_tokens={max_tokens} and were cut; {encoder.name!r} takes up to {encoder.max_tokens:,}",
-                               DataWarning, stacklevel=3)
+    if sum(cut):
+        warnings.warn(f"{sum(cut):,} texts were longer than max_tokens={max_tokens} and were cut; "
+                      f"{encoder.name!r} takes up to {encoder.max_tokens:,}", DataWarning, stacklevel=3)
 
 # %% ../nbs/00b_features.ipynb #8146d3dd
 class _Lines:
     "A progress bar for a log file: a plain line on stderr every so often."
     def __init__(self, total: int, label: str, unit: str, every: float = 10):
-        self.total, self.label, self.unit, self.every, self.n, self.start = total, label, unit, every, 0, time.monotonic()
+        self.total, self.label, self.unit, self.every = total, label, unit, every
+        self.n, self.start = 0, time.monotonic()
         self.last, self.said = self.start, None
 
     def __enter__(self): return self
@@ -216,7 +250,8 @@ class _Lines:
 
     def _say(self):
         self.last, self.said = time.monotonic(), self.n
-        print(f'{self.label}: {self.n:,} of {self.total:,} {self.unit} in {self.last - self.start:.0f} s', file=sys.stderr, flush=True)
+        print(f'{self.label}: {self.n:,} of {self.total:,} {self.unit} in {self.last - self.start:.0f} s',
+              file=sys.stderr, flush=True)
 
 def progress_bar(
     total: int,  # steps in all
@@ -224,7 +259,7 @@ def progress_bar(
     progress: bool|None = None,  # show it; by default except in tests
     unit: str = 'texts',  # what a step is
 ):  # with `update(n)` and `close()`; a context manager
-    "Progress on stderr: a bar that goes away when it is done, or, where stderr is no terminal, a line every ten seconds."
+    "Progress on stderr: a bar that goes away when done, or, where stderr is no terminal, a line every ten seconds."
     moving = sys.stderr.isatty() or 'ipykernel' in sys.modules
     if progress is None: progress = 'IN_TEST' not in os.environ
     if progress and not moving: return _Lines(total, label, unit)
@@ -235,8 +270,10 @@ def _settings(encoder: Encoder, pooling: str, layer: int|None, dtype, device, bu
     "Arguments of `encode` with their defaults filled in and checked."
     device = torch.device(device or best_device())
     layer = len(encoder.layers) if layer is None else layer
-    if not 0 <= layer <= len(encoder.layers): raise ValueError(f"layer is {layer}; {encoder.name!r} has layers 0 to {len(encoder.layers)}")
-    if pooling == 'pooler' and layer < len(encoder.layers): raise ValueError("the pooler was trained on the last layer; use cls, mean or max below it")
+    if not 0 <= layer <= len(encoder.layers):
+        raise ValueError(f"layer is {layer}; {encoder.name!r} has layers 0 to {len(encoder.layers)}")
+    if pooling == 'pooler' and layer < len(encoder.layers):
+        raise ValueError("the pooler was trained on the last layer; use cls, mean or max below it")
     return layer, dtype or best_dtype(device), device, budget or (4096 if device.type == 'cpu' else 65536)
 
 def encode(
@@ -291,7 +328,8 @@ def _known_hash(encoder: Encoder) -> str:
 
 def _keys(things: Iterable[bytes]) -> np.ndarray:
     "128-bit keys of byte strings, as two integers each `(things, 2)`."
-    return np.frombuffer(b''.join(hashlib.blake2b(t, digest_size=16).digest() for t in things), dtype='<u8').reshape(-1, 2)
+    return np.frombuffer(b''.join(hashlib.blake2b(t, digest_size=16).digest() for t in things),
+                         dtype='<u8').reshape(-1, 2)
 
 def _as_bytes(texts: Sequence[str], pairs: Sequence[str]|None) -> Iterator[bytes]:
     "What a text, or a pair of texts, is known by."
@@ -307,7 +345,8 @@ class Features:
         places: np.ndarray,  # shard and row of each text `(texts, 2)`
         dim: int,  # width of a vector
     ):
-        if len(places) and places.min() < 0: raise StoreError(f"{(places[:, 0] < 0).sum()} texts are not in the store: encode them again")
+        if len(places) and places.min() < 0:
+            raise StoreError(f"{(places[:, 0] < 0).sum()} texts are not in the store: encode them again")
         self.shards, self.places, self.shape = shards, places, (len(places), dim)
 
     def __len__(self) -> int: return self.shape[0]
@@ -340,13 +379,16 @@ def _publish(content: bytes|np.ndarray, space: Path, kind: str = 'npy') -> None:
         os.replace(temporary, space/f'{digest}.{kind}')
     except OSError as e:
         if e.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG): raise
-        raise StoreError(e.errno, f"no room for {len(content)/1e6:.0f} MB of features in the store {space.parent}; free some, "
-                                  "or name another folder with RANK_BERT_HOME. What was stored before is kept") from e
+        raise StoreError(e.errno, f"no room for {len(content)/1e6:.0f} MB of features in the store {space.parent}; "
+                                  "free some, or name another folder with RANK_BERT_HOME. "
+                                  "What was stored before is kept") from e
     finally: temporary.unlink(missing_ok=True)
 
 # %% ../nbs/00b_features.ipynb #84d7a7e6
 def _bytes_of(path: Path) -> np.ndarray:
-    "The bytes of a file, memory-mapped without an open file: numpy's own maps hold one each, and 256 are all that some systems allow."
+    """The bytes of a file, memory-mapped without an open file.
+
+    numpy's own maps hold one each, and 256 are all that some systems allow."""
     size = path.stat().st_size
     return torch.from_file(str(path), size=size, dtype=torch.uint8).numpy() if size else np.empty(0, np.uint8)
 
@@ -365,7 +407,8 @@ def _opened(path: Path, read) -> np.ndarray|dict|None:
     try:
         path.unlink(missing_ok=True)
         warnings.warn(said + "it is removed and its texts are encoded again", stacklevel=2)
-    except OSError as e: warnings.warn(said + f"it cannot be removed ({e.strerror}), and its texts are encoded again", stacklevel=2)
+    except OSError as e:
+        warnings.warn(said + f"it cannot be removed ({e.strerror}), and its texts are encoded again", stacklevel=2)
     return None
 
 # %% ../nbs/00b_features.ipynb #026c6564
@@ -413,7 +456,9 @@ class FeatureStore:
                 temporary = folder/f'{uuid.uuid4().hex}.tmp'
                 temporary.write_text(json.dumps(about | dict(name=name), indent=1))
                 os.replace(temporary, folder/'space.json')
-        except OSError as e: raise StoreError(e.errno, f"cannot make the feature store {self.folder}: {e.strerror}; name another folder with RANK_BERT_HOME") from e
+        except OSError as e:
+            raise StoreError(e.errno, f"cannot make the feature store {self.folder}: {e.strerror}; "
+                                      "name another folder with RANK_BERT_HOME") from e
         return folder
 
 # %% ../nbs/00b_features.ipynb #745d0cd5
@@ -446,8 +491,11 @@ def _file_index(files: tuple, read) -> tuple[np.ndarray, ...]:
 def _look(space: Path, kind: str, read) -> tuple[list, tuple]:
     "The undamaged files of a space, and the index of their keys."
     shards = [(p, s) for p in sorted(space.glob(f'*.{kind}')) if (s := _opened(p, read)) is not None]
-    try: return [s for _, s in shards], _file_index(tuple((p, p.stat().st_mtime_ns, p.stat().st_size) for p, _ in shards), read)
-    except FileNotFoundError: return [s for _, s in shards], _index([s['key'] for _, s in shards])  # removed meanwhile; what is mapped stays
+    try:
+        files = tuple((p, p.stat().st_mtime_ns, p.stat().st_size) for p, _ in shards)
+        return [s for _, s in shards], _file_index(files, read)
+    except FileNotFoundError:  # removed meanwhile; what is mapped stays
+        return [s for _, s in shards], _index([s['key'] for _, s in shards])
 
 # %% ../nbs/00b_features.ipynb #9da0a32d
 _NOT_ALLOWED = errno.EACCES, errno.EPERM, errno.EROFS
@@ -463,7 +511,7 @@ def _opened_space(self: FeatureStore, about: dict, name: str) -> Path:
 
 @patch
 def _keep(self: FeatureStore, content: bytes|np.ndarray, about: dict, name: str, kind: str = 'npy') -> bool:
-    "Publish something, also where the store was removed meanwhile; whether the store took it: it may be for reading only."
+    "Publish something, also where the store is gone meanwhile; whether the store took it: it may be for reading only."
     for again in (True, False):
         try:
             _publish(content, self.space(about, name), kind)
@@ -472,12 +520,15 @@ def _keep(self: FeatureStore, content: bytes|np.ndarray, about: dict, name: str,
             if not again: raise
         except OSError as e:
             if e.errno not in _NOT_ALLOWED: raise
-            warnings.warn(f"the feature store {self.folder} cannot be written ({e.strerror}): features are computed and not kept", stacklevel=2)
+            warnings.warn(f"the feature store {self.folder} cannot be written ({e.strerror}): "
+                          "features are computed and not kept", stacklevel=2)
             return False
 
 # %% ../nbs/00b_features.ipynb #c6bf595d
 @patch
-def _fill(self: FeatureStore, space: Path, kind: str, read, keys: np.ndarray, label: str, progress: bool|None, make) -> tuple[list, np.ndarray]:
+def _fill(
+    self: FeatureStore, space: Path, kind: str, read, keys: np.ndarray, label: str, progress: bool|None, make,
+) -> tuple[list, np.ndarray]:
     "Shards and places of all keys, after `make(positions, bar)` has made what is missing."
     distinct, held = np.sort(np.unique(keys, axis=0, return_index=True)[1]), []
     for _ in range(3):  # another process may clean the store meanwhile
@@ -490,7 +541,8 @@ def _fill(self: FeatureStore, space: Path, kind: str, read, keys: np.ndarray, la
         gone = places[:, 0] < 0
         if not gone.any(): return shards + held, places
         with progress_bar(int(gone[distinct].sum()), label, progress) as bar: held += make(distinct, gone, bar)
-    raise StoreError(f"what is written to the feature store {self.folder} is gone at once: another process removes it. Name another folder with RANK_BERT_HOME")
+    raise StoreError(f"what is written to the feature store {self.folder} is gone at once: another process removes it. "
+                     "Name another folder with RANK_BERT_HOME")
 
 # %% ../nbs/00b_features.ipynb #e3a90b57
 @patch
@@ -511,15 +563,19 @@ def encode(self: FeatureStore,
     "As `encode`, but only for texts that the store does not have yet; they are in it afterwards, also after Ctrl-C."
     layer, dtype, device, budget = _settings(encoder, pooling, layer, dtype, device, budget)
     texts, pairs = _as_pairs(texts, pairs)
-    about = dict(version=3, encoder=_known_hash(encoder), shape=_shape(encoder), pooling=pooling, layer=layer, max_tokens=max_tokens, keep=keep,
-                 dtype=str(dtype), dim=encoder.dim) | ({} if pairs is None else dict(pairs=True))
+    about = dict(version=3, encoder=_known_hash(encoder), shape=_shape(encoder), pooling=pooling, layer=layer,
+                 max_tokens=max_tokens, keep=keep, dtype=str(dtype), dim=encoder.dim)
+    about |= {} if pairs is None else dict(pairs=True)
     keys, cut = _keys(_as_bytes(texts, pairs)), []
     def make(distinct, gone, bar):
         held, how = [], (encoder, pooling, layer, max_tokens, keep, dtype, device, budget, bar, cut)
-        for start in range(0, len(distinct), BLOCK):  # blocks of all texts, not of those that are missing: a second run makes the same batches
+        # blocks of all texts, not of those that are missing: a second run makes the same batches
+        for start in range(0, len(distinct), BLOCK):
             rows = distinct[start:start + BLOCK]
             rows = rows[gone[rows]]
-            if len(rows): held += self._block(*(None if t is None else [t[r] for r in rows] for t in (texts, pairs)), keys[rows], about, how)
+            if len(rows):
+                block, second = (None if t is None else [t[r] for r in rows] for t in (texts, pairs))
+                held += self._block(block, second, keys[rows], about, how)
         return held
     space = self._opened_space(about, encoder.name)
     with torch.inference_mode(), evaluation_mode(encoder):
@@ -529,8 +585,10 @@ def encode(self: FeatureStore,
 
 # %% ../nbs/00b_features.ipynb #ccd782a7
 @patch
-def _block(self: FeatureStore, texts: list[str], pairs: list[str]|None, keys: np.ndarray, about: dict, how: tuple) -> list[np.ndarray]:
-    "Encode one block and publish what was finished of it, whatever ends the work; gives back what the store would not take."
+def _block(
+    self: FeatureStore, texts: list[str], pairs: list[str]|None, keys: np.ndarray, about: dict, how: tuple,
+) -> list[np.ndarray]:
+    "Encode one block and publish what was finished, whatever ends the work; gives back what the store would not take."
     rows = np.zeros(len(texts), dtype=[('key', '<u8', (2,)), ('row', '<f4', (how[0].dim,))])
     done, taken = np.zeros(len(texts), dtype=bool), True
     try:
@@ -545,7 +603,8 @@ def _block(self: FeatureStore, texts: list[str], pairs: list[str]|None, keys: np
 def _prefix_hash(encoder: Encoder, layer: int) -> str:
     "SHA-256 over the weights of the embeddings and the first layers."
     h = hashlib.sha256(f'{encoder.model.config.model_type} {layer}'.encode())
-    for p in (p for group in encoder.groups()[:layer + 1] for p in group): h.update(p.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    for p in (p for group in encoder.groups()[:layer + 1] for p in group):
+        h.update(p.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return h.hexdigest()
 
 # %% ../nbs/00b_features.ipynb #5b3438ef
@@ -554,7 +613,9 @@ def _read_states(data: np.ndarray) -> dict[str, np.ndarray]:
     size = int(data[:8].view('<u8')[0])
     header = json.loads(data[8:8 + size].tobytes())
     types = dict(U64='<u8', I64='<i8', BF16='<u2', F32='<f4')
-    def array(h): return data[8 + size + h['data_offsets'][0]:8 + size + h['data_offsets'][1]].view(types[h['dtype']]).reshape(h['shape'])
+    def array(h):
+        first, last = (8 + size + offset for offset in h['data_offsets'])
+        return data[first:last].view(types[h['dtype']]).reshape(h['shape'])
     return {name: array(h) for name, h in header.items()}
 
 # %% ../nbs/00b_features.ipynb #ced57cf8
@@ -566,7 +627,8 @@ class States:
         dim: int,  # width of a state
         left: bool,  # padding goes before the tokens
     ):
-        if len(places) and places.min() < 0: raise StoreError(f"states of {(places[:, 0] < 0).sum()} texts are not in the store: compute them again")
+        if len(places) and places.min() < 0:
+            raise StoreError(f"states of {(places[:, 0] < 0).sum()} texts are not in the store: compute them again")
         self.shards, self.places, self.dim, self.left = shards, places, dim, left
 
     def __len__(self) -> int: return len(self.places)
@@ -592,19 +654,25 @@ def _cut_by_size(rows: np.ndarray, sizes: list[int], most: int) -> list[np.ndarr
     return np.split(rows, np.flatnonzero(np.diff(ends//most)) + 1) if len(rows) else []
 
 @patch
-def _states_block(self: FeatureStore, ids: list[list[int]], keys: np.ndarray, about: dict, encoder: Encoder, layer: int, dtype, device, budget: int, bar) -> list[dict]:
+def _states_block(
+    self: FeatureStore, ids: list[list[int]], keys: np.ndarray, about: dict, encoder: Encoder, layer: int,
+    dtype, device, budget: int, bar,
+) -> list[dict]:
     "Compute the states of some texts and publish them as one file; gives back what the store would not take."
     first = np.concatenate([[0], np.cumsum([len(i) for i in ids])])
     states, plan = torch.empty(int(first[-1]), encoder.dim, dtype=dtype), _plan(encoder, dtype, device)
     for rows in length_batches([len(i) for i in ids], budget):
         batch, mask = encoder.pad([ids[r] for r in rows])
         real = plan(batch, mask, layer)[mask.bool().to(device)].to('cpu', dtype)
-        if not real.isfinite().all(): raise ValueError(f"a state of {encoder.name!r} is NaN or infinite. Check the weights, or pass dtype=torch.float32.")
+        if not real.isfinite().all():
+            raise ValueError(f"a state of {encoder.name!r} is NaN or infinite. "
+                             "Check the weights, or pass dtype=torch.float32.")
         for r, part in zip(rows, real.split([len(ids[r]) for r in rows])): states[first[r]:first[r + 1]] = part
         self.computed += len(rows)
         bar.update(len(rows))
     content = save(dict(key=torch.from_numpy(keys.copy()), first=torch.from_numpy(first), states=states))
-    return [] if self._keep(content, about, encoder.name, 'safetensors') else [_read_states(np.frombuffer(content, np.uint8))]
+    return ([] if self._keep(content, about, encoder.name, 'safetensors')
+            else [_read_states(np.frombuffer(content, np.uint8))])
 
 # %% ../nbs/00b_features.ipynb #526f53c0
 @patch
@@ -621,14 +689,19 @@ def states(self: FeatureStore,
     "Token states after `layer` layers, computed only for texts that the store does not have yet."
     layer, dtype, device, budget = _settings(encoder, 'mean', layer, dtype, device, budget)
     ids = list(ids)
-    if any(isinstance(i, (str, int)) for i in ids): raise TypeError("ids are lists of token ids, one for each text: take them from Encoder.tokenize")
-    about = dict(version=3, prefix=_prefix_hash(encoder, layer), shape=_shape(encoder, layer), layer=layer, dtype=str(dtype), dim=encoder.dim)
+    if any(isinstance(i, (str, int)) for i in ids):
+        raise TypeError("ids are lists of token ids, one for each text: take them from Encoder.tokenize")
+    about = dict(version=3, prefix=_prefix_hash(encoder, layer), shape=_shape(encoder, layer), layer=layer,
+                 dtype=str(dtype), dim=encoder.dim)
     keys = _keys(np.asarray(i, dtype='<i8').tobytes() for i in ids)
     def make(distinct, gone, bar):
         held = []
+        # files of all texts, not of those that are missing: a second run makes the same batches
         for rows in _cut_by_size(distinct, [len(ids[r]) for r in distinct], STATES_BYTES//(encoder.dim*dtype.itemsize)):
-            rows = rows[gone[rows]]  # files of all texts, not of those that are missing: a second run makes the same batches
-            if len(rows): held += self._states_block([ids[r] for r in rows], keys[rows], about, encoder, layer, dtype, device, budget, bar)
+            rows = rows[gone[rows]]
+            if len(rows):
+                held += self._states_block([ids[r] for r in rows], keys[rows], about, encoder, layer,
+                                           dtype, device, budget, bar)
         return held
     space = self._opened_space(about, encoder.name)
     with torch.inference_mode(), evaluation_mode(encoder):
@@ -637,7 +710,9 @@ def states(self: FeatureStore,
 
 # %% ../nbs/00b_features.ipynb #9df4b2e6
 @patch
-def spaces(self: FeatureStore) -> pd.DataFrame:  # columns space, kind, encoder, layer, pooling, max_tokens, dtype, files, mb, used
+def spaces(
+    self: FeatureStore,
+) -> pd.DataFrame:  # columns space, kind, encoder, layer, pooling, max_tokens, dtype, files, mb, used
     "What the store holds, a row a space, the one that was not used for the longest time first."
     columns, rows = ['space', 'kind', 'encoder', 'layer', 'pooling', 'max_tokens', 'dtype', 'files', 'mb', 'used'], []
     for path in self.folder.glob('[!.]*/space.json'):
@@ -647,8 +722,10 @@ def spaces(self: FeatureStore) -> pd.DataFrame:  # columns space, kind, encoder,
         except FileNotFoundError: continue  # removed meanwhile
         except ValueError: about, used, sizes = {}, 0., [f.stat().st_size for f in path.parent.iterdir()]
         kind = 'states' if 'prefix' in about else 'vectors'
-        shown = [about.get(k, '') for k in ('layer', 'pooling', 'max_tokens')] + [about.get('dtype', '').removeprefix('torch.')]
-        rows.append([path.parent.name, kind, about.get('name', ''), *shown, len(sizes), sum(sizes)/1e6, pd.Timestamp(used, unit='s')])
+        shown = ([about.get(k, '') for k in ('layer', 'pooling', 'max_tokens')]
+                 + [about.get('dtype', '').removeprefix('torch.')])
+        rows.append([path.parent.name, kind, about.get('name', ''), *shown, len(sizes), sum(sizes)/1e6,
+                     pd.Timestamp(used, unit='s')])
     return pd.DataFrame(rows, columns=columns).sort_values('used', kind='stable', ignore_index=True)
 
 @patch
@@ -664,6 +741,8 @@ def clean(self: FeatureStore,
         aside = self.folder/f'.removed-{uuid.uuid4().hex}'
         try: os.replace(self.folder/name, aside)
         except FileNotFoundError: continue  # another process was first
-        except OSError as e: raise StoreError(e.errno, f"cannot remove {name} from the feature store {self.folder}: {e.strerror}") from e
+        except OSError as e:
+            raise StoreError(
+                e.errno, f"cannot remove {name} from the feature store {self.folder}: {e.strerror}") from e
     for aside in self.folder.glob('.removed-*'): shutil.rmtree(aside, ignore_errors=True)  # two processes may be at it
     return gone

@@ -36,19 +36,24 @@ from .features import best_dtype
 def _matrix(x, centre: bool = False, name: str = 'x') -> torch.Tensor:
     "`x` in float64 where that exists, checked, each column without its mean if asked."
     x = torch.as_tensor(x).detach()
-    if x.ndim < 2 or 0 in x.shape: raise ValueError(f"{name} has the shape {tuple(x.shape)}; what is asked for is a matrix `(..., rows, columns)` with something in it")
+    if x.ndim < 2 or 0 in x.shape:
+        raise ValueError(f"{name} has the shape {tuple(x.shape)}; what is asked for is a matrix `(..., rows, columns)` "
+                         "with something in it")
     x = (x.cpu() if x.device.type == 'mps' else x).double()
     if not x.isfinite().all():
         at = (~x.isfinite()).nonzero()[0].tolist()
-        raise ValueError(f"{name} is NaN or infinite at {at}, {int((~x.isfinite()).sum())} times in all: a matrix like that has no rank. Look at the training that made it")
+        raise ValueError(f"{name} is NaN or infinite at {at}, {int((~x.isfinite()).sum())} times in all: "
+                         "a matrix like that has no rank. Look at the training that made it")
     return x - x.mean(-2, keepdim=True) if centre else x
 
 def _sketched(x: torch.Tensor, k: int, seed: int, extra: int = 10, rounds: int = 4) -> torch.Tensor:
     "The leading `k` singular values, from a subspace found by random projection `(..., k)`."
     most = min(x.shape[-2:])
-    if not 1 <= k <= most: raise ValueError(f"k is {k}; a matrix of {x.shape[-2]} by {x.shape[-1]} has 1 to {most} singular values")
+    if not 1 <= k <= most:
+        raise ValueError(f"k is {k}; a matrix of {x.shape[-2]} by {x.shape[-1]} has 1 to {most} singular values")
     if k + extra >= most: return torch.linalg.svdvals(x)[..., :k]
-    draw = torch.randn(x.shape[-1], k + extra, generator=torch.Generator().manual_seed(seed), dtype=x.dtype).to(x.device)
+    draw = torch.randn(x.shape[-1], k + extra, generator=torch.Generator().manual_seed(seed),
+                       dtype=x.dtype).to(x.device)
     q = torch.linalg.qr(x @ draw).Q
     for _ in range(rounds): q = torch.linalg.qr(x @ torch.linalg.qr(x.mT @ q).Q).Q
     return torch.linalg.svdvals(q.mT @ x)[..., :k]
@@ -89,11 +94,12 @@ def rankme(
     centre: bool = False,  # take its mean from each feature first; the paper does not
     gram: bool = False,  # as in `spectrum`
 ) -> torch.Tensor:  # up to min(texts, dim), a little more by `eps` `(...)`
-    "RankMe of embeddings (Garrido et al. 2023): compare only values with the same number of texts and the same `centre`."
+    "RankMe of embeddings (Garrido et al. 2023): compare only values with the same number of texts and `centre`."
     return _entropy_rank(spectrum(x, centre, gram=gram), eps)
 
 # %% ../nbs/01a_lowrank.ipynb #c3ae2d9a
-def _stable_rank(s: torch.Tensor, squares: torch.Tensor) -> torch.Tensor: return torch.where(s[..., 0] > 0, squares/s[..., 0].where(s[..., 0] > 0, 1.)**2, 0.)
+def _stable_rank(s: torch.Tensor, squares: torch.Tensor) -> torch.Tensor:
+    return torch.where(s[..., 0] > 0, squares/s[..., 0].where(s[..., 0] > 0, 1.)**2, 0.)
 
 def stable_rank(
     x: torch.Tensor,  # `(..., rows, columns)`
@@ -158,11 +164,13 @@ def energy_rank(
     found = _energy_rank(s, squares, share)
     if k is not None and (found > k).any():
         held = float((s.square().sum(-1)/squares).min())
-        raise ValueError(f"the leading {k} directions hold {held:.3f} of the energy, less than {share}: raise k, or leave it out")
+        raise ValueError(f"the leading {k} directions hold {held:.3f} of the energy, less than {share}: "
+                         "raise k, or leave it out")
     return found.clamp(max=s.shape[-1])
 
 # %% ../nbs/01a_lowrank.ipynb #aa5ed967
-MEASURES = ('effective_rank', 'rankme', 'stable_rank', 'participation_ratio', 'numerical_rank', 'nuclear_norm', 'energy_90', 'energy_95', 'energy_99')  # what `rank_measures` gives
+MEASURES = ('effective_rank', 'rankme', 'stable_rank', 'participation_ratio', 'numerical_rank', 'nuclear_norm',
+            'energy_90', 'energy_95', 'energy_99')  # what `rank_measures` gives
 
 def measures_of(
     s: torch.Tensor,  # all singular values, from the largest `(..., min(rows, columns))`
@@ -172,7 +180,8 @@ def measures_of(
 ) -> dict[str, torch.Tensor]:  # measure -> values `(...)`; the names are `MEASURES`
     "All measures of rank from singular values."
     squares = s.square().sum(-1)
-    found = (_entropy_rank(s), _entropy_rank(s, eps), _stable_rank(s, squares), _participation(s), _numerical_rank(s, shape, dtype), s.sum(-1),
+    found = (_entropy_rank(s), _entropy_rank(s, eps), _stable_rank(s, squares), _participation(s),
+             _numerical_rank(s, shape, dtype), s.sum(-1),
              *(_energy_rank(s, squares, share).clamp(max=s.shape[-1]) for share in (.9, .95, .99)))
     return dict(zip(MEASURES, found))
 
@@ -200,13 +209,17 @@ def rank_table(
     rows = []
     for name, x in matrices.items():
         x = torch.as_tensor(x)
-        if x.ndim != 2: raise ValueError(f"{name!r} has the shape {tuple(x.shape)}; a table has a row for each matrix, so give those of a stack a name each")
+        if x.ndim != 2:
+            raise ValueError(f"{name!r} has the shape {tuple(x.shape)}; a table has a row for each matrix, "
+                             "so give those of a stack a name each")
         _matrix(x, name=repr(name))
-        rows.append(dict(name=name, rows=x.shape[0], columns=x.shape[1], centred=centre, **rank_measures(x, centre, eps, gram)))
+        rows.append(dict(name=name, rows=x.shape[0], columns=x.shape[1], centred=centre,
+                         **rank_measures(x, centre, eps, gram)))
     return pd.DataFrame(rows, columns=['name', 'rows', 'columns', 'centred', *MEASURES])
 
 # %% ../nbs/01a_lowrank.ipynb #98c2d16b
-def _linears(model: nn.Module) -> dict[str, nn.Module]: return {n: m for n, m in model.named_modules() if type(m) is nn.Linear or isinstance(m, LowRankLinear)}
+def _linears(model: nn.Module) -> dict[str, nn.Module]:
+    return {n: m for n, m in model.named_modules() if type(m) is nn.Linear or isinstance(m, LowRankLinear)}
 
 def _transformers(model: nn.Module) -> list[nn.Module]:
     "The bare transformers of known families in a model, inside an `Encoder` or not."
@@ -235,7 +248,8 @@ def find_linears(
         hits = [n for n in usual if fnmatchcase(n, pattern)] or [n for n in every if fnmatchcase(n, pattern)]
         if not hits:
             near = get_close_matches(pattern, every, n=1, cutoff=0)[0]
-            raise ValueError(f"no linear layer matches {pattern!r}; the nearest is {near!r}. A pattern is of the whole path, '*query' for all that end in it")
+            raise ValueError(f"no linear layer matches {pattern!r}; the nearest is {near!r}. "
+                             "A pattern is of the whole path, '*query' for all that end in it")
         chosen.update(hits)
     return {n: m for n, m in every.items() if n in chosen}
 
@@ -253,8 +267,10 @@ def _evaluating(model: nn.Module) -> Iterator[None]:
 def _squares(losses: Iterable[torch.Tensor], weights: list[nn.Parameter]) -> list[torch.Tensor]:
     sums, n = [torch.zeros_like(w, dtype=torch.float32) for w in weights], 0
     for n, loss in enumerate(losses, 1):
-        if loss.numel() != 1 or not loss.isfinite().all(): raise ValueError(f"loss {n - 1} is {loss.detach().flatten()[:3].tolist()}; it must be one finite number")
-        if not loss.requires_grad: raise ValueError(f"loss {n - 1} has no gradient: make it inside the generator, without no_grad and detach")
+        if loss.numel() != 1 or not loss.isfinite().all():
+            raise ValueError(f"loss {n - 1} is {loss.detach().flatten()[:3].tolist()}; it must be one finite number")
+        if not loss.requires_grad:
+            raise ValueError(f"loss {n - 1} has no gradient: make it inside the generator, without no_grad and detach")
         for s, g in zip(sums, torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)):
             if g is not None: s += g.float()**2
     if not n: raise ValueError("no losses came: the generator was empty, or already used up")
@@ -269,7 +285,9 @@ def fisher_information(
     "The diagonal of the empirical Fisher information of the weights of linear layers."
     found = find_linears(model, layers)
     thin = [n for n, m in found.items() if isinstance(m, LowRankLinear)]
-    if thin: raise ValueError(f"{thin[0]!r} is of low rank already, and its whole weight has no gradient: merge the model first")
+    if thin:
+        raise ValueError(f"{thin[0]!r} is of low rank already, and its whole weight has no gradient: "
+                         "merge the model first")
     weights = [m.weight for m in found.values()]
     flags = [w.requires_grad for w in weights]
     try:
@@ -285,7 +303,8 @@ def _add_moments(held: list[tuple[str, torch.Tensor]], mask: torch.Tensor|None, 
     for name, x in held:
         if id(x) not in products:
             keep = mask.bool().to(x.device) if mask is not None and x.ndim == 3 else None
-            if keep is not None and keep.shape != x.shape[:-1]: raise ValueError(f"a mask of shape {tuple(keep.shape)} for {name!r}, which was given {tuple(x.shape)}")
+            if keep is not None and keep.shape != x.shape[:-1]:
+                raise ValueError(f"a mask of shape {tuple(keep.shape)} for {name!r}, which was given {tuple(x.shape)}")
             real = (x.flatten(0, -2) if keep is None else x[keep]).float()
             products[id(x)] = len(real), (real.T @ real).to('cpu' if x.device.type == 'mps' else x.device).double()
         n, product = products[id(x)]
@@ -295,12 +314,14 @@ def _add_moments(held: list[tuple[str, torch.Tensor]], mask: torch.Tensor|None, 
 def input_moments(
     model: nn.Module,  # any model with linear layers
     layers: str|Sequence[str],  # as in `find_linears`
-    run: Iterable[torch.Tensor|None],  # a generator: runs the model on a batch, then yields its mask `(batch, tokens)`, or `None`
+    run: Iterable[torch.Tensor|None],  # a generator: runs a batch, then yields its mask `(batch, tokens)`, or `None`
 ) -> dict[str, torch.Tensor]:  # path -> mean of x x^T over the inputs x of that layer `(in, in)`, float64
     "Second moments of the inputs of linear layers."
     found, held, sums, counts = find_linears(model, layers), [], {}, Counter()
-    turned = any(isinstance(m, Encoder) and m.family.summary_last for m in model.modules())  # XLNet's layers have the tokens first
-    hooks = [m.register_forward_pre_hook(lambda m, args, name=name: held.append((name, args[0].detach()))) for name, m in found.items()]
+    # XLNet's layers have the tokens first
+    turned = any(isinstance(m, Encoder) and m.family.summary_last for m in model.modules())
+    hooks = [m.register_forward_pre_hook(lambda m, args, name=name: held.append((name, args[0].detach())))
+             for name, m in found.items()]
     try:
         with _evaluating(model):
             for mask in run:
@@ -309,30 +330,40 @@ def input_moments(
     finally:
         for h in hooks: h.remove()
     missing = [n for n in found if n not in sums]
-    if missing: raise ValueError(f"nothing went into {missing[0]!r}: run the model in the generator, and yield after each pass")
+    if missing:
+        raise ValueError(f"nothing went into {missing[0]!r}: run the model in the generator, and yield after each pass")
     return {n: s/counts[n] for n, s in sums.items()}
 
 # %% ../nbs/01a_lowrank.ipynb #aad79ddc
 RIDGE = 1e-6  # share of their mean that is added to the weights of all inputs
 
-def _weighted(weight: torch.Tensor, input_weights: torch.Tensor|None = None, moments: torch.Tensor|None = None, name: str = 'weight') -> torch.Tensor:
+def _weighted(
+    weight: torch.Tensor, input_weights: torch.Tensor|None = None, moments: torch.Tensor|None = None,
+    name: str = 'weight',
+) -> torch.Tensor:
     "`weight` times R, whose square R R^T is how much inputs and pairs of them count `(out, in)`, float64."
     w = _matrix(weight, name=name)
-    if input_weights is not None and moments is not None: raise ValueError("input_weights and moments are two answers to one question: pass one")
+    if input_weights is not None and moments is not None:
+        raise ValueError("input_weights and moments are two answers to one question: pass one")
     if input_weights is None and moments is None: return w
-    c = _matrix(torch.diag(input_weights) if moments is None else moments, name=f"{'input_weights' if moments is None else 'moments'} of {name}").to(w.device)
-    if c.shape != (w.shape[1],)*2: raise ValueError(f"{name} has {w.shape[1]} inputs, and what weighs them is for {len(c)}")
+    c = _matrix(torch.diag(input_weights) if moments is None else moments,
+                name=f"{'input_weights' if moments is None else 'moments'} of {name}").to(w.device)
+    if c.shape != (w.shape[1],)*2:
+        raise ValueError(f"{name} has {w.shape[1]} inputs, and what weighs them is for {len(c)}")
     if (c.diagonal() < 0).any() or not torch.allclose(c, c.mT, rtol=1e-3, atol=1e-6*float(c.diagonal().mean())):
-        raise ValueError(f"the weights of the inputs of {name} are not a second moment: it is symmetric, and no input counts less than nothing")
-    if not c.diagonal().any(): raise ValueError(f"no input of {name} counts: all weights are 0. Measure on data that the layer sees")
+        raise ValueError(f"the weights of the inputs of {name} are not a second moment: it is symmetric, "
+                         "and no input counts less than nothing")
+    if not c.diagonal().any():
+        raise ValueError(f"no input of {name} counts: all weights are 0. Measure on data that the layer sees")
     ridge = RIDGE*c.diagonal().mean()
     if moments is None: return w*(c.diagonal() + ridge).sqrt()
     root, failed = torch.linalg.cholesky_ex(c + ridge*torch.eye(len(c), dtype=c.dtype, device=c.device))
     if not failed: return w @ root
     values, turns = torch.linalg.eigh(c)  # rounding has left it a little below positive
     return w @ (turns*(values.clamp(min=0) + ridge).sqrt())
+
 def _basis(a: torch.Tensor, rank: int) -> torch.Tensor:
-    "The leading left singular vectors `(out, rank)`, by the smaller Gram matrix: faster than by SVD, and orthonormal all the same."
+    "The leading left singular vectors `(out, rank)`, by the smaller Gram matrix: orthonormal, and faster than by SVD."
     if a.shape[0] <= a.shape[1]: return torch.linalg.eigh(a @ a.mT).eigenvectors.flip(-1)[:, :rank]
     return torch.linalg.qr(a @ torch.linalg.eigh(a.mT @ a).eigenvectors.flip(-1)[:, :rank]).Q
 
@@ -349,7 +380,8 @@ def low_rank_factors(
     basis = _basis(a, rank)
     inner = basis.mT @ w  # W_r = basis inner, and the singular values of both are the same
     squares, turn = torch.linalg.eigh(inner @ inner.mT)
-    root = squares.flip(0).clamp(min=max(1e-12*float(squares[-1]), 1e-24))**.25  # of a direction of length 0 one half stays, so that it can be learned
+    # of a direction of length 0 one half stays, so that it can be learned
+    root = squares.flip(0).clamp(min=max(1e-12*float(squares[-1]), 1e-24))**.25
     turn, kind = turn.flip(1), torch.float64 if weight.dtype == torch.float64 else torch.float32
     return tuple(f.to(weight.device, kind).contiguous() for f in (basis @ turn*root, turn.mT @ inner/root[:, None]))
 
@@ -363,23 +395,29 @@ def low_rank_linear(
     "The layer of a rank that is nearest to a linear layer."
     old = linear.up if isinstance(linear, LowRankLinear) else linear.weight
     factors = low_rank_factors(linear.weight, rank, input_weights, moments)
-    new = nn.utils.skip_init(LowRankLinear, linear.in_features, linear.out_features, rank, bias=False, device=old.device, dtype=old.dtype).train(linear.training)
+    new = nn.utils.skip_init(LowRankLinear, linear.in_features, linear.out_features, rank, bias=False,
+                             device=old.device, dtype=old.dtype).train(linear.training)
     for p, f in zip((new.up, new.down), factors): p.data = f.to(old.dtype)
-    if linear.bias is not None: new.bias = nn.Parameter(linear.bias.detach().clone(), requires_grad=linear.bias.requires_grad)
+    if linear.bias is not None:
+        new.bias = nn.Parameter(linear.bias.detach().clone(), requires_grad=linear.bias.requires_grad)
     for p in (new.up, new.down): p.requires_grad_(old.requires_grad)
     return new
 
 # %% ../nbs/01a_lowrank.ipynb #32924077
 def _budget(**budgets) -> tuple[str, float]:
     given = {k: v for k, v in budgets.items() if v is not None}
-    if len(given) != 1: raise ValueError(f"{' and '.join(given) or 'no budget'} given: name exactly one of {', '.join(budgets)}")
+    if len(given) != 1:
+        raise ValueError(f"{' and '.join(given) or 'no budget'} given: name exactly one of {', '.join(budgets)}")
     (kind, value), = given.items()
     if kind == 'fraction' and not 0 < value <= 1: raise ValueError(f"fraction is {value}; it is above 0 and at most 1")
-    if kind == 'rank' and (value != int(value) or value < 1): raise ValueError(f"rank is {value}; a rank is a whole number from 1")
+    if kind == 'rank' and (value != int(value) or value < 1):
+        raise ValueError(f"rank is {value}; a rank is a whole number from 1")
     return kind, value
 
 def _parameter_costs(shape: tuple[int, int], thin: bool) -> np.ndarray:
-    "Parameters at rank 1, 2, ..., full; infinite where two factors are no smaller than the matrix, or as much as the matrix if not `thin`."
+    """Parameters at rank 1, 2, ..., full.
+
+    Where two factors are no smaller than the matrix, infinite, or as much as the matrix if not `thin`."""
     costs, whole = np.arange(1, min(shape) + 1)*float(sum(shape)), float(shape[0]*shape[1])
     return np.append(np.where(costs < whole, costs, np.inf if thin else whole)[:-1], whole)
 
@@ -417,7 +455,9 @@ def _kept(costs: np.ndarray, rank: int) -> int:
 
 def _uniform(shapes: list[tuple[int, int]], costs: list[np.ndarray], budget: float) -> list[int]:
     "Ranks for the largest share that fits, the same for each layer."
-    def ranks(share): return [_kept(c, max(1, int(share*o*i/(o + i) + 1e-9)) if share < 1 else len(c)) for (o, i), c in zip(shapes, costs)]
+    def ranks(share):
+        return [_kept(c, max(1, int(share*o*i/(o + i) + 1e-9)) if share < 1 else len(c))
+                for (o, i), c in zip(shapes, costs)]
     def fits(share): return sum(c[r - 1] for r, c in zip(ranks(share), costs)) <= budget*(1 + 1e-12)
     if fits(1): return ranks(1)
     low, high = 0., 1.
@@ -427,7 +467,9 @@ def _uniform(shapes: list[tuple[int, int]], costs: list[np.ndarray], budget: flo
     return ranks(low) if fits(low) else [1 + int(c.argmin()) for c in costs]
 
 def _greedy(gains: list[np.ndarray], costs: list[np.ndarray], budget: float) -> list[int]:
-    "Ranks by the step that gains most for its cost, again and again, while one can be paid: along the concave hull of each layer."
+    """Ranks by the step that gains most for its cost, again and again, while one can be paid.
+
+    The steps go along the concave hull of each layer."""
     at = [int(c.argmin()) for c in costs]
     left = budget*(1 + 1e-12) - sum(c[i] for i, c in zip(at, costs))
     def best(j):
@@ -444,7 +486,9 @@ def _greedy(gains: list[np.ndarray], costs: list[np.ndarray], budget: float) -> 
     return [i + 1 for i in at]
 
 # %% ../nbs/01a_lowrank.ipynb #473c09ae
-def _timed_costs(model: nn.Module, shapes: list[tuple[int, int]], tokens: int, dtype: torch.dtype|None) -> list[np.ndarray]:
+def _timed_costs(
+    model: nn.Module, shapes: list[tuple[int, int]], tokens: int, dtype: torch.dtype|None,
+) -> list[np.ndarray]:
     device = next(model.parameters()).device
     timed = {s: _ms_costs(s, tokens, dtype or best_dtype(device), device) for s in dict.fromkeys(shapes)}
     return [timed[s] for s in shapes]
@@ -467,11 +511,20 @@ def _of(given: dict|None, name: str, what: str) -> torch.Tensor:
 def _possible(kind: str, value: float, total: int, costs: list[np.ndarray]) -> float:
     "The budget in the unit of the costs; raise where no ranks meet it."
     least, most = sum(c.min() for c in costs), sum(c[-1] for c in costs)
-    span = dict(ms=f"{least:.3g} to {most:.3g}", fraction=f"{least/total:.3g} to 1").get(kind, f"{least:,.0f} to {most:,.0f}")
+    spans = dict(ms=f"{least:.3g} to {most:.3g}", fraction=f"{least/total:.3g} to 1")
+    span = spans.get(kind, f"{least:,.0f} to {most:,.0f}")
     budget = value*total if kind == 'fraction' else value
     if not least*(1 - 1e-9) <= budget <= (np.inf if kind == 'ms' else most):
-        raise ValueError(f"budget impossible: {kind} is {value:,}, and {len(costs)} layers can have {span}, from rank 1 to dense")
+        raise ValueError(f"budget impossible: {kind} is {value:,}, and {len(costs)} layers can have {span}, "
+                         "from rank 1 to dense")
     return budget
+
+def _planned(name: str, out: int, into: int, rank: int) -> dict[str, str|int]:
+    "A row of a plan."
+    full, whole = min(out, into), out*into
+    weights = min(rank*(out + into), whole) if rank < full else whole
+    return {'layer': name, 'out': out, 'in': into, 'full': full, 'rank': rank,
+            'parameters': weights, 'full_parameters': whole}
 
 # %% ../nbs/01a_lowrank.ipynb #c7647f04
 def plan_ranks(
@@ -489,8 +542,10 @@ def plan_ranks(
 ) -> pd.DataFrame:  # columns layer, out, in, full, rank, parameters, full_parameters, and with `ms` also ms, full_ms
     "A rank for each linear layer under one budget; raises `ValueError` that says what is possible."
     kind, value = _budget(rank=rank, fraction=fraction, parameters=parameters, ms=ms)
-    if allocate not in ('uniform', 'energy', 'fisher'): raise ValueError(f"allocate is {allocate!r}; it is 'uniform', 'energy' or 'fisher'")
-    if kind == 'ms' and not thin: raise ValueError("ms is for thin layers: a weight that stays whole takes as long at any rank")
+    if allocate not in ('uniform', 'energy', 'fisher'):
+        raise ValueError(f"allocate is {allocate!r}; it is 'uniform', 'energy' or 'fisher'")
+    if kind == 'ms' and not thin:
+        raise ValueError("ms is for thin layers: a weight that stays whole takes as long at any rank")
     found = find_linears(model, layers)
     shapes = [(m.out_features, m.in_features) for m in found.values()]
     costs = _timed_costs(model, shapes, tokens, dtype) if kind == 'ms' else [_parameter_costs(s, thin) for s in shapes]
@@ -501,14 +556,17 @@ def plan_ranks(
     else: value = _possible(kind, value, sum(o*i for o, i in shapes), costs)
     if allocate != 'uniform': ranks = _greedy(_gains(found, allocate, fisher), costs, value)
     elif kind != 'rank': ranks = _uniform(shapes, costs, value)
-    rows = [dict(zip(('layer', 'out', 'in', 'full', 'rank', 'parameters', 'full_parameters'), (n, o, i, min(o, i), r, min(r*(o + i), o*i) if r < min(o, i) else o*i, o*i)))
-            for n, (o, i), r in zip(found, shapes, ranks)]
-    return pd.DataFrame(rows).assign(**dict(ms=[c[r - 1] for r, c in zip(ranks, costs)], full_ms=[c[-1] for c in costs]) if kind == 'ms' else {})
+    rows = [_planned(n, o, i, r) for n, (o, i), r in zip(found, shapes, ranks)]
+    times = dict(ms=[c[r - 1] for r, c in zip(ranks, costs)], full_ms=[c[-1] for c in costs])
+    return pd.DataFrame(rows).assign(**times if kind == 'ms' else {})
 
 # %% ../nbs/01a_lowrank.ipynb #c5cd2a39
-def _ways(model: nn.Module, plan: pd.DataFrame, init: str, fisher: dict|None, moments: dict|None) -> list[tuple[nn.Module, int, dict]]:
+def _ways(
+    model: nn.Module, plan: pd.DataFrame, init: str, fisher: dict|None, moments: dict|None,
+) -> list[tuple[nn.Module, int, dict]]:
     "Layer, rank and weights of the inputs for each row of a plan, all checked."
-    if init not in ('svd', 'fisher', 'activation'): raise ValueError(f"init is {init!r}; it is 'svd', 'fisher' or 'activation'")
+    if init not in ('svd', 'fisher', 'activation'):
+        raise ValueError(f"init is {init!r}; it is 'svd', 'fisher' or 'activation'")
     lacking = {'layer', 'rank'} - set(plan.columns)
     if lacking: raise ValueError(f"the plan has no column {', '.join(sorted(lacking))}: take the table of plan_ranks")
     every, out = _linears(model), []
@@ -548,9 +606,12 @@ def truncate(
     "Put the nearest weight of the planned rank into each linear layer, in place."
     ways = _ways(model, plan, init, fisher, moments)
     thin = [n for n, (m, r, _) in zip(plan.layer, ways) if isinstance(m, LowRankLinear) and r < m.rank]
-    if thin: raise ValueError(f"{thin[0]!r} is a LowRankLinear, which has no weight to put anything in: use factorise, which changes its rank")
+    if thin:
+        raise ValueError(f"{thin[0]!r} is a LowRankLinear, which has no weight to put anything in: "
+                         "use factorise, which changes its rank")
     for m, r, given in ways:
-        if r < min(m.weight.shape) and not isinstance(m, LowRankLinear): m.weight.copy_(torch.matmul(*low_rank_factors(m.weight.double(), r, **given)))
+        if r < min(m.weight.shape) and not isinstance(m, LowRankLinear):
+            m.weight.copy_(torch.matmul(*low_rank_factors(m.weight.double(), r, **given)))
     return model
 
 # %% ../nbs/01a_lowrank.ipynb #89fc948c
@@ -567,21 +628,26 @@ def _peft():
     except ImportError as e: raise ImportError('LoRA needs the package peft: pip install "rank_bert[lora]"') from e
     return peft
 
-_LORA_TARGETS = dict(bert=['query', 'value'], roberta=['query', 'value'], albert=['query', 'value'], distilbert=['q_lin', 'v_lin'], modernbert=['Wqkv'])  # family -> linear layers
+_LORA_TARGETS = dict(  # family -> linear layers
+    bert=['query', 'value'], roberta=['query', 'value'], albert=['query', 'value'],
+    distilbert=['q_lin', 'v_lin'], modernbert=['Wqkv'])
 
 def add_lora(
     encoder: Encoder,  # changed in place: only what is added gets gradients
     r: int = 8,  # rank of what is added to a matrix
     alpha: float = 16,  # what is added is multiplied by `alpha/r`
     dropout: float = 0.,  # share of features dropped on the way to the added matrices
-    targets: str|list[str]|None = None,  # names of linear layers, or 'all-linear'; by default those that make queries and values
+    targets: str|list[str]|None = None,  # linear layers by name, or 'all-linear'; by default those of query and value
 ) -> Encoder:  # the same one
     "Low-rank matrices beside some of those of an encoder; needs the extra `lora`."
     peft = _peft()
-    if any('lora_' in name for name, _ in encoder.named_parameters()): raise ValueError(f"{encoder.name!r} has LoRA matrices already; begin with a fresh encoder")
+    if any('lora_' in name for name, _ in encoder.named_parameters()):
+        raise ValueError(f"{encoder.name!r} has LoRA matrices already; begin with a fresh encoder")
     targets = targets or _LORA_TARGETS.get(family := encoder.model.config.model_type)
-    if not targets: raise ValueError(f"no linear layer makes the queries of a {family!r}: name targets, e.g. 'all-linear'")
-    peft.inject_adapter_in_model(peft.LoraConfig(r=r, lora_alpha=alpha, lora_dropout=dropout, target_modules=targets), encoder.model)
+    if not targets:
+        raise ValueError(f"no linear layer makes the queries of a {family!r}: name targets, e.g. 'all-linear'")
+    peft.inject_adapter_in_model(
+        peft.LoraConfig(r=r, lora_alpha=alpha, lora_dropout=dropout, target_modules=targets), encoder.model)
     encoder.train(encoder.training)  # the new modules are told as well
     for name, p in encoder.named_parameters(): p.requires_grad_('lora_' in name)
     return encoder
@@ -607,7 +673,8 @@ def nuclear_penalty(
         scale = torch.where(s > 1e-6*s[0], 1/s.clamp(min=1e-300), 0.)
         polar = w.detach().to(v.device, v.dtype)
         polar = polar @ (v*scale) @ v.mT if w.shape[0] >= w.shape[1] else (v*scale) @ v.mT @ polar  # U V^T
-        return (w.float()*polar.to(w.device, torch.float32)).sum()  # its largest inner product with a matrix of spectral norm 1
+        # its largest inner product with a matrix of spectral norm 1
+        return (w.float()*polar.to(w.device, torch.float32)).sum()
     return sum(one(w) for w in _listed(weights))
 
 # %% ../nbs/01a_lowrank.ipynb #e5d7ef00
@@ -618,7 +685,8 @@ def spectral_penalty(
     "The squared singular values after the first `ranks`, summed: how far weights are from these ranks."
     weights = _listed(weights)
     ranks = [ranks]*len(weights) if isinstance(ranks, int) else list(ranks)
-    if len(ranks) != len(weights): raise ValueError(f"{len(weights)} weights and {len(ranks)} ranks: each weight needs one")
+    if len(ranks) != len(weights):
+        raise ValueError(f"{len(weights)} weights and {len(ranks)} ranks: each weight needs one")
     for w, r in zip(weights, ranks): check_rank(r, w.shape, 'a weight')
     def one(w, r):
         rest = _directions(w)[1][:, r:].to(w.device, torch.float32)  # fixed: the value has no slope along them

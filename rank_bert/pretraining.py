@@ -1,4 +1,4 @@
-"""Masked language modelling on your own texts, static or dynamic masks, next sentences, and students that learn from a teacher
+"""Masked language modelling on your own texts, static or dynamic masks, next sentences, and students of a teacher
 
 Docs: https://rank-bert.github.io/rank_bert/pretraining.html.md"""
 
@@ -53,13 +53,15 @@ def read_documents(
 ) -> list[list[str]]:  # the lines of each document
     "The documents of a text file; raises `DataError` for a file that is missing, empty or not UTF-8."
     path = Path(path)
-    if not os.path.isfile(path): raise DataError(f"there is no file {str(path)[:80]!r}; texts are a list of str or the path of a text file")
+    if not os.path.isfile(path):
+        raise DataError(f"there is no file {str(path)[:80]!r}; texts are a list of str or the path of a text file")
     documents, lines = [[]], [text.strip() for _, text in _lines(path, blank=True)]
     while lines and not lines[-1]: lines.pop()
     for line in lines:
         if line: documents[-1].append(line)
         elif documents[-1]: documents.append([])
-    if not documents[0]: raise DataError(f"{_where(path)} is empty: it needs one sentence a line, and a blank line between documents")
+    if not documents[0]:
+        raise DataError(f"{_where(path)} is empty: it needs one sentence a line, and a blank line between documents")
     return documents if '' in lines else [[line] for line in lines]
 
 def _documents(texts: str|Path|Sequence[str]) -> list[list[str]]:
@@ -73,7 +75,7 @@ def _documents(texts: str|Path|Sequence[str]) -> list[list[str]]:
 _SPECIAL = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]']
 
 def _letters(texts: list[str], most: int) -> tuple[list[str], list[str]]:
-    "The letters that begin a word, and those within words with the mark of a continuation; only the `most` common ones."
+    "The letters that begin words, and those within words with the mark of a continuation; only the `most` common ones."
     words = Counter(word for t in texts for word, _ in BertPreTokenizer().pre_tokenize_str(t))
     counts = Counter()
     for word, n in words.items(): counts.update({c: n*m for c, m in Counter(word).items()})
@@ -91,10 +93,14 @@ def train_tokenizer(
     texts = [normalizer.normalize_str(' '.join(d)) for d in _documents(texts)]
     first, inner = _letters(texts, alphabet)
     least = len(_SPECIAL) + len(first) + len(inner)
-    if vocab_size < least: raise ValueError(f"vocab_size is {vocab_size}; the special tokens and the letters of these texts alone are {least}: raise it, or lower alphabet")
+    if vocab_size < least:
+        raise ValueError(f"vocab_size is {vocab_size}; the special tokens and the letters of these texts alone "
+                         f"are {least}: raise it, or lower alphabet")
     tokenizer = Tokenizer(WordPiece(unk_token='[UNK]'))
     tokenizer.pre_tokenizer = BertPreTokenizer()
-    tokenizer.train_from_iterator(texts, WordPieceTrainer(vocab_size=vocab_size, special_tokens=[*_SPECIAL, *first, *inner], limit_alphabet=0, show_progress=False))
+    trainer = WordPieceTrainer(vocab_size=vocab_size, special_tokens=[*_SPECIAL, *first, *inner], limit_alphabet=0,
+                               show_progress=False)
+    tokenizer.train_from_iterator(texts, trainer)
     return BertTokenizerFast(vocab=tokenizer.get_vocab(), do_lower_case=lowercase)
 
 # %% ../nbs/03g_pretraining.ipynb #1d10b512
@@ -105,14 +111,17 @@ def token_blocks(
 ) -> list[list[int]]:  # token ids with the special tokens, a row for each block
     "Token ids of all texts, cut into rows of at most `max_tokens`."
     encoder.tokenize([''], max_tokens)  # refuses a length that the encoder cannot take
-    order, special = encoder.family.single.split(), dict(cls=[encoder.tokenizer.cls_token_id], sep=[encoder.tokenizer.sep_token_id])
+    order = encoder.family.single.split()
+    special = dict(cls=[encoder.tokenizer.cls_token_id], sep=[encoder.tokenizer.sep_token_id])
     room = max_tokens - sum(o in special for o in order)
     def row(ids): return [t for o in order for t in (special | dict(A=ids))[o]]
     pieces = [e.ids for e in encoder._pieces.encode_batch_fast(as_texts(texts), add_special_tokens=False)]
     return [row(ids[i:i + room]) for ids in pieces for i in range(0, len(ids), room)]
 
 # %% ../nbs/03g_pretraining.ipynb #53fcb211
-def _hide(ids: torch.Tensor, mask: torch.Tensor, tokenizer, share: float, draws: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _hide(
+    ids: torch.Tensor, mask: torch.Tensor, tokenizer, share: float, draws: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
     "As `mask_tokens`, from random numbers in [0, 1) `(3, batch, tokens)`: which, how, and what instead."
     special = torch.tensor(sorted(set(tokenizer.all_special_ids)), device=ids.device)
     words = (mask > 0) & ~torch.isin(ids, special)
@@ -125,8 +134,10 @@ def _hide(ids: torch.Tensor, mask: torch.Tensor, tokenizer, share: float, draws:
     return torch.where(chosen, hidden, ids), ids.masked_fill(~chosen, -100)
 
 def _check_masking(tokenizer, share: float) -> None:
-    if not 0 < share < 1: raise ValueError(f"share is {share}; the share of tokens to hide lies between 0 and 1, both excluded")
-    if tokenizer.mask_token_id is None: raise ValueError("the tokenizer has no mask token: masked language modelling needs one, such as [MASK]")
+    if not 0 < share < 1:
+        raise ValueError(f"share is {share}; the share of tokens to hide lies between 0 and 1, both excluded")
+    if tokenizer.mask_token_id is None:
+        raise ValueError("the tokenizer has no mask token: masked language modelling needs one, such as [MASK]")
 
 def mask_tokens(
     ids: torch.Tensor,  # token ids `(batch, tokens)`
@@ -153,8 +164,11 @@ class MaskedBatches:
     ):
         _check_masking(encoder.tokenizer, share)
         special = set(encoder.tokenizer.all_special_ids)
-        kept = [i for i, row in enumerate(rows) if not special.issuperset(row)]  # a row without words has nothing to guess
-        if not kept: raise DataError("no row has a word that could be hidden: the texts are empty, or nothing but [UNK] to this tokenizer")
+        # a row without words has nothing to guess
+        kept = [i for i, row in enumerate(rows) if not special.issuperset(row)]
+        if not kept:
+            raise DataError("no row has a word that could be hidden: the texts are empty, "
+                            "or nothing but [UNK] to this tokenizer")
         self.rows, self.start = ([rows[i] for i in kept], None if follows is None else [follows[i] for i in kept]), None
         self.encoder, self.dynamic, self.share, self.seed, self.round = encoder, dynamic, share, seed, 0
 
@@ -162,7 +176,8 @@ class MaskedBatches:
     def __getitem__(self, i: int) -> int: return i
     def new_empty(self):
         "Raises `TypeError`: fastai asks when a Learner is exported."
-        raise TypeError("a Learner of hidden words is not exported: write what it has trained with save_encoder(learn.model.encoder, folder)")
+        raise TypeError("a Learner of hidden words is not exported: "
+                        "write what it has trained with save_encoder(learn.model.encoder, folder)")
     def __repr__(self) -> str: return f"MaskedBatches({len(self)} rows, {'dynamic' if self.dynamic else 'static'})"
 
     def order(self,
@@ -176,18 +191,20 @@ class MaskedBatches:
 # %% ../nbs/03g_pretraining.ipynb #eb4b5a38
 def _draws(seed: int, row: int, round: int, n: int) -> torch.Tensor:
     "Random numbers `(3, n)` that belong to a row and a round."
-    digest = hashlib.blake2b(f'{seed} {row} {round}'.encode(), digest_size=4).digest()  # torch's generator looks at 32 bits of its seed
+    # torch's generator looks at 32 bits of its seed
+    digest = hashlib.blake2b(f'{seed} {row} {round}'.encode(), digest_size=4).digest()
     return torch.rand(3, n, generator=torch.Generator().manual_seed(int.from_bytes(digest, 'little')))
 
 @patch
 def batch(self: MaskedBatches,
     rows,  # row numbers
-) -> tuple[torch.Tensor, ...]:  # ids with hidden tokens, mask, labels, the hidden tokens in a row `(hidden,)`, and `follows` where there is one
+) -> tuple[torch.Tensor, ...]:  # ids with tokens hidden, mask, labels, hidden tokens `(hidden,)`, `follows` if given
     "Some rows as tensors."
     rows = list(rows)
     ids, mask = self.encoder.pad([self.rows[0][r] for r in rows])
     draws = torch.zeros(3, *ids.shape)
-    draws[:, mask.bool()] = torch.cat([_draws(self.seed, r, self.round*self.dynamic, len(self.rows[0][r])) for r in rows], 1)
+    drawn = [_draws(self.seed, r, self.round*self.dynamic, len(self.rows[0][r])) for r in rows]
+    draws[:, mask.bool()] = torch.cat(drawn, 1)
     masked, labels = _hide(ids, mask, self.encoder.tokenizer, self.share, draws)
     follows = () if self.rows[1] is None else (torch.tensor([self.rows[1][r] for r in rows]),)
     return masked, mask, labels, labels[labels != -100], *follows
@@ -212,18 +229,26 @@ def sentence_pairs(
     seed: int = 0,  # of what is drawn
 ) -> SentencePairs:  # each sentence that has a next one is the first of a pair; half of the pairs are right, within one
     "Pairs of sentences for BERT's second task."
-    if len(documents) < 2: raise DataError(f"{len(documents)} documents: a wrong next sentence comes from another document, so there have to be 2")
+    if len(documents) < 2:
+        raise DataError(f"{len(documents)} documents: a wrong next sentence comes from another document, "
+                        "so there have to be 2")
     rng = random.Random(seed)
     pairs = [(d, *pair) for d, sentences in enumerate(documents) for pair in zip(sentences, sentences[1:])]
-    if not pairs: raise DataError("no document has two sentences: nothing follows anything. Put one sentence a line, and a blank line between documents")
+    if not pairs:
+        raise DataError("no document has two sentences: nothing follows anything. "
+                        "Put one sentence a line, and a blank line between documents")
     rng.shuffle(pairs)
     second = [b if i % 2 else _elsewhere(documents, d, b, rng) for i, (d, _, b) in enumerate(pairs)]
     return SentencePairs([a for _, a, _ in pairs], second, [i % 2 for i in range(len(pairs))])
 
 # %% ../nbs/03g_pretraining.ipynb #e91b40fd
-_HEADS = dict(bert='cls.predictions.transform.dense cls.predictions.transform.transform_act_fn cls.predictions.transform.LayerNorm cls.predictions',
-              roberta='lm_head.dense GELU lm_head.layer_norm lm_head', distilbert='vocab_transform activation vocab_layer_norm vocab_projector',
-              albert='predictions.dense predictions.activation predictions.LayerNorm predictions', modernbert='head.dense head.act head.norm decoder')  # family -> parts
+_HEADS = dict(  # family -> parts
+    bert='cls.predictions.transform.dense cls.predictions.transform.transform_act_fn '
+         'cls.predictions.transform.LayerNorm cls.predictions',
+    roberta='lm_head.dense GELU lm_head.layer_norm lm_head',
+    distilbert='vocab_transform activation vocab_layer_norm vocab_projector',
+    albert='predictions.dense predictions.activation predictions.LayerNorm predictions',
+    modernbert='head.dense head.act head.norm decoder')
 
 def _random_head(dim: int, words: torch.Tensor) -> tuple[nn.Module, torch.Tensor]:
     "A new head as BERT's begins: its layers, and the bias of each word; marked as one that nobody has trained."
@@ -239,18 +264,20 @@ def _checkpoint_head(encoder: Encoder, words: torch.Tensor) -> tuple[nn.Module, 
     folder, names = encoder.beside or (None, [])
     if not parts or not any(n.startswith(f'{parts[0]}.') for n in names): return None
     with quiet(), _reading('head for masked tokens', encoder.name):
-        model, info = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32, output_loading_info=True, trust_remote_code=False)
-        if lost := [k for k in info['missing_keys'] if k.startswith((parts[0], parts[2]))]: raise ValueError(f"{lost[0]} is missing")
+        model, info = AutoModelForMaskedLM.from_pretrained(
+            folder, dtype=torch.float32, output_loading_info=True, trust_remote_code=False)
+        if lost := [k for k in info['missing_keys'] if k.startswith((parts[0], parts[2]))]:
+            raise ValueError(f"{lost[0]} is missing")
         own = model.get_output_embeddings().weight is model.get_input_embeddings().weight
     dense, act, norm, last = (nn.GELU() if part == 'GELU' else model.get_submodule(part) for part in parts)
     if not own or dense.out_features != words.shape[1] or len(last.bias) > len(words):
-        raise ValueError(f"the head for masked tokens beside {encoder.name!r} does not fit its embedding matrix of {tuple(words.shape)}: "
-                         "set encoder.beside = None for a new one")
+        raise ValueError(f"the head for masked tokens beside {encoder.name!r} does not fit its embedding matrix "
+                         f"of {tuple(words.shape)}: set encoder.beside = None for a new one")
     return nn.Sequential(dense, act, norm), F.pad(last.bias.detach(), (0, len(words) - len(last.bias)))
 
 # %% ../nbs/03g_pretraining.ipynb #25c0a151
 class MaskedLM(nn.Module):
-    "An encoder with BERT's head for masked tokens, tied to its table of words, and optionally the one for next sentences."
+    "An encoder with BERT's head for masked tokens, tied to its table of words, and optionally one for next sentences."
     def __init__(self,
         encoder: Encoder,  # trained in place
         nsp: bool = False,  # also say whether the second sentence follows the first, from the pooler
@@ -258,8 +285,11 @@ class MaskedLM(nn.Module):
     ):
         super().__init__()
         if encoder.family.summary_last:
-            raise ValueError(f"{encoder.name!r} is an XLNet, whose objective is permutation language modelling: masked tokens are not what it learns from. Take another family")
-        if nsp and 'pooler' not in encoder.poolings: raise ValueError(f"{encoder.name!r} has no pooler to say what follows what: use nsp=False, or a BERT with one")
+            raise ValueError(f"{encoder.name!r} is an XLNet, whose objective is permutation language modelling: "
+                             "masked tokens are not what it learns from. Take another family")
+        if nsp and 'pooler' not in encoder.poolings:
+            raise ValueError(f"{encoder.name!r} has no pooler to say what follows what: "
+                             "use nsp=False, or a BERT with one")
         self.encoder, self.dtype = encoder, dtype
         self.transform, bias = _checkpoint_head(encoder, self.words) or _random_head(encoder.dim, self.words)
         self.bias, self.follows = nn.Parameter(bias.to(self.words.device)), nn.Linear(encoder.dim, 2) if nsp else None
@@ -275,8 +305,8 @@ class MaskedLM(nn.Module):
         ids: torch.Tensor,  # token ids, some of them hidden `(batch, tokens)`
         mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
         labels: torch.Tensor|None = None,  # -100 where no logits are wanted `(batch, tokens)`; all tokens by default
-    ) -> torch.Tensor|tuple[torch.Tensor, torch.Tensor]:  # `(batch, tokens, vocabulary)`, or `(hidden, vocabulary)` with labels; and with `nsp` logits `(batch, 2)`
-        "Logits of the words at each token, or at those that labels ask for."
+    ) -> torch.Tensor|tuple[torch.Tensor, torch.Tensor]:  # `(batch, tokens, vocabulary)`; with `nsp` also `(batch, 2)`
+        "Logits of the words at each token, or at those that labels ask for `(hidden, vocabulary)`."
         states = self.states(ids, mask)
         logits = self.logits(states if labels is None else states[labels != -100])
         return logits if self.follows is None else (logits, self.follows(self.encoder.pool(states, mask, 'pooler')))
@@ -288,7 +318,8 @@ def states(self: MaskedLM,
     mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
 ) -> torch.Tensor:  # `(batch, tokens, dim)`, float32
     "States after the last layer."
-    with torch.autocast(ids.device.type, self.dtype, enabled=self.dtype != torch.float32): states, _ = self.encoder(ids, mask)
+    with torch.autocast(ids.device.type, self.dtype, enabled=self.dtype != torch.float32):
+        states, _ = self.encoder(ids, mask)
     return states.float()
 
 # %% ../nbs/03g_pretraining.ipynb #b24bd966
@@ -296,7 +327,7 @@ def states(self: MaskedLM,
 def logits(self: MaskedLM,
     states: torch.Tensor,  # `(..., dim)`
 ) -> torch.Tensor:  # `(..., vocabulary)`
-    "Logits of the words for some states; a table in two factors is gone through backwards, which is less than its product."
+    "Logits of the words for some states; a table in two factors is gone through backwards, without their product."
     table, states = self.encoder.model.get_input_embeddings(), self.transform(states)
     if isinstance(table, FactorisedEmbedding): return F.linear(states @ table.up.weight, table.tokens.weight, self.bias)
     return F.linear(states, table.weight, self.bias)
@@ -305,7 +336,7 @@ def logits(self: MaskedLM,
 def _hidden(prediction) -> torch.Tensor: return prediction if isinstance(prediction, torch.Tensor) else prediction[0]
 
 def pretraining_loss(
-    prediction,  # of a `MaskedLM`: logits at the hidden tokens `(hidden, vocabulary)`, and `(batch, 2)` of the next sentence where there is one
+    prediction,  # of a `MaskedLM`: logits at the hidden tokens `(hidden, vocabulary)`, with `nsp` also `(batch, 2)`
     tokens: torch.Tensor,  # the hidden tokens `(hidden,)`
     follows: torch.Tensor|None = None,  # 1 where the second sentence follows the first `(batch,)`
 ) -> torch.Tensor:
@@ -325,7 +356,8 @@ def masked_accuracy(
 # %% ../nbs/03g_pretraining.ipynb #2316216c
 class NextAccuracy(AvgMetric):
     "Share of pairs of sentences that are judged right; half of them by chance."
-    def __init__(self): super().__init__(lambda prediction, tokens, follows: (prediction[1].argmax(-1) == follows).float().mean())
+    def __init__(self):
+        super().__init__(lambda prediction, tokens, follows: (prediction[1].argmax(-1) == follows).float().mean())
 
     def accumulate(self,
         learn,  # a Learner after a batch
@@ -381,31 +413,43 @@ def unigram_baseline(
     counts = torch.bincount(torch.cat([torch.tensor(r) for r in train.rows[0]]), minlength=words).double() + 1
     counts[sorted(set(train.encoder.tokenizer.all_special_ids))] = 0
     hidden = torch.cat([valid.batch(range(i, min(i + 256, len(valid))))[3] for i in range(0, len(valid), 256)])
-    return dict(accuracy=float((hidden == counts.argmax()).double().mean()), perplexity=float((counts/counts.sum())[hidden].log().mean().neg().exp()))
+    return dict(accuracy=float((hidden == counts.argmax()).double().mean()),
+                perplexity=float((counts/counts.sum())[hidden].log().mean().neg().exp()))
 
 # %% ../nbs/03g_pretraining.ipynb #188938b0
 def _held_out(texts: list[str], share: float) -> dict[str, list[int]]:
     "Rows to train on and rows held out, by the hash of their text."
-    if not 0 < share <= .5: raise ValueError(f"valid_share is {share}; the share of held-out texts lies above 0 and is at most 0.5")
+    if not 0 < share <= .5:
+        raise ValueError(f"valid_share is {share}; the share of held-out texts lies above 0 and is at most 0.5")
     held = [hash_fold(t, round(1/share)) == 0 for t in texts]
     parts = dict(train=[i for i, h in enumerate(held) if not h], valid=[i for i, h in enumerate(held) if h])
     empty = [name for name, rows in parts.items() if not rows]
-    if empty: raise DataError(f"too few texts: of {len(texts)} none is left for {empty[0]}. Give more of them, cut into shorter ones if need be")
+    if empty:
+        raise DataError(f"too few texts: of {len(texts)} none is left for {empty[0]}. "
+                        "Give more of them, cut into shorter ones if need be")
     return parts
 
 def _split(texts: str|Path|Sequence[str], valid_share: float) -> dict[str, list[list[str]]]:
     "Documents to train on and documents held out."
     documents = _documents(texts)
-    return {name: [documents[i] for i in rows] for name, rows in _held_out([' '.join(d) for d in documents], valid_share).items()}
+    held = _held_out([' '.join(d) for d in documents], valid_share)
+    return {name: [documents[i] for i in rows] for name, rows in held.items()}
 
-def _masked_dls(parts: dict, encoder: Encoder, nsp: bool, max_tokens: int, dynamic: bool, share: float, bs: int, seed: int, device) -> DataLoaders:
+def _masked_dls(
+    parts: dict, encoder: Encoder, nsp: bool, max_tokens: int, dynamic: bool, share: float, bs: int, seed: int, device,
+) -> DataLoaders:
     "Batches of both parts; those of held-out rows are hidden once."
     def rows(documents):
         if not nsp: return token_blocks([' '.join(d) for d in documents], encoder, max_tokens), None
         try: pairs = sentence_pairs(documents, seed)
-        except DataError as e: raise DataError(f"{'held out' if documents is parts['valid'] else 'to train on'} of {sum(map(len, parts.values()))} documents: {e}") from None
+        except DataError as e:
+            part = 'held out' if documents is parts['valid'] else 'to train on'
+            raise DataError(f"{part} of {sum(map(len, parts.values()))} documents: {e}") from None
         return encoder.tokenize(pairs.first, max_tokens, pairs=pairs.second), pairs.follows
-    train, valid = ((r, MaskedBatches(r[0], encoder, dynamic and name == 'train', share, seed, r[1]))[1] for name, r in ((n, rows(d)) for n, d in parts.items()))
+    def batches(name):
+        ids, follows = rows(parts[name])
+        return MaskedBatches(ids, encoder, dynamic and name == 'train', share, seed, follows)
+    train, valid = batches('train'), batches('valid')
     dls = DataLoaders(task_dl(train, bs, seed, device), task_dl(valid, 2*bs, device=device), device=device)
     dls.n_inp = 3
     return dls
@@ -414,13 +458,26 @@ def _masked_dls(parts: dict, encoder: Encoder, nsp: bool, max_tokens: int, dynam
 def _precision(mixed: bool|None, device: torch.device) -> torch.dtype:
     return (best_dtype(device) if mixed is None else torch.bfloat16) if mixed is not False else torch.float32
 
-def _new_encoder(documents: list[list[str]], max_tokens: int, seed: int, vocab_size: int = 2000, layers: int = 2, dim: int = 128, heads: int = 2, lowercase: bool = True, config: dict|None = None) -> Encoder:
+def _new_encoder(
+    documents: list[list[str]], max_tokens: int, seed: int, vocab_size: int = 2000, layers: int = 2, dim: int = 128,
+    heads: int = 2, lowercase: bool = True, config: dict|None = None,
+) -> Encoder:
     "A small random BERT with a vocabulary of its own."
-    shape = dict(num_hidden_layers=layers, hidden_size=dim, num_attention_heads=heads, intermediate_size=4*dim, max_position_embeddings=max_tokens, initializer_range=.02*(768/dim)**.5)
+    shape = dict(num_hidden_layers=layers, hidden_size=dim, num_attention_heads=heads, intermediate_size=4*dim,
+                 max_position_embeddings=max_tokens, initializer_range=.02*(768/dim)**.5)
     tokenizer = train_tokenizer([' '.join(d) for d in documents], vocab_size, lowercase)
     encoder = get_encoder('tiny', pretrained=False, tokenizer=tokenizer, seed=seed, **shape | (config or {}))
     encoder.name = f'BERT of {layers} layers and {dim} features'
     return encoder
+
+def _check_pretraining(encoder: Encoder|str|Path|None, own: dict, max_tokens: int, nsp: bool) -> None:
+    "Raise `ValueError` for the shape of a new encoder where there is one, and for rows without room for a word."
+    if own and encoder is not None:
+        raise ValueError(f"{', '.join(own)}: for a new encoder, and {str(getattr(encoder, 'name', encoder))!r} "
+                         "has its own. Leave out one or the other")
+    if max_tokens < 3 + 2*nsp:
+        raise ValueError(f"max_tokens is {max_tokens}; a row of special tokens and {'two words' if nsp else 'a word'} "
+                         f"has {3 + 2*nsp}")
 
 class _Held(FrozenPrefix):
     "What is frozen in evaluation mode, and checked; other words are hidden each time, so batches begin at the ids."
@@ -448,16 +505,17 @@ def pretrain_learner(
     **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `cbs`
 ) -> Learner:  # its `model.encoder` is what is trained
     "A fastai `Learner` that trains an encoder on hidden words, and on next sentences if asked."
-    own = {k: v for k, v in dict(vocab_size=vocab_size, layers=layers, dim=dim, heads=heads, lowercase=lowercase, config=config).items() if v is not None}
-    if own and encoder is not None: raise ValueError(f"{', '.join(own)}: for a new encoder, and {str(getattr(encoder, 'name', encoder))!r} has its own. Leave out one or the other")
-    if max_tokens < 3 + 2*nsp: raise ValueError(f"max_tokens is {max_tokens}; a row of special tokens and {'two words' if nsp else 'a word'} has {3 + 2*nsp}")
+    own = dict(vocab_size=vocab_size, layers=layers, dim=dim, heads=heads, lowercase=lowercase, config=config)
+    own = {k: v for k, v in own.items() if v is not None}
+    _check_pretraining(encoder, own, max_tokens, nsp)
     parts, device = _split(texts, valid_share), torch.device(device or best_device())
     if encoder is None: encoder = _new_encoder(parts['train'], max_tokens, seed, **own)
     elif not isinstance(encoder, Encoder): encoder = get_encoder(encoder)
     set_seed(seed)
     model = MaskedLM(encoder, nsp, _precision(mixed, device)).to(device)
     dls = _masked_dls(parts, encoder, nsp, max_tokens, dynamic, share, bs, seed, device)
-    own = dict(loss_func=pretraining_loss, metrics=[masked_accuracy, MaskedPerplexity()] + [NextAccuracy()]*nsp, opt_func=AdamW, wd_bn_bias=False, train_bn=False, lr=2e-3, splitter=task_groups)
+    own = dict(loss_func=pretraining_loss, metrics=[masked_accuracy, MaskedPerplexity()] + [NextAccuracy()]*nsp,
+               opt_func=AdamW, wd_bn_bias=False, train_bn=False, lr=2e-3, splitter=task_groups)
     learn = Learner(dls, model, **own | kwargs)
     if nsp and 'loss_func' not in kwargs: learn.recorder.loss = _BothLosses()
     learn.create_opt()  # which holds what is frozen, also when nothing is fitted
@@ -467,7 +525,7 @@ def pretrain_learner(
 class DistilOutput(NamedTuple):
     "What a step of distillation compares."
     hidden: torch.Tensor  # logits of the student at the hidden tokens `(hidden, vocabulary)`
-    student_logits: torch.Tensor  # `(1, tokens, vocabulary)` of all tokens of the batch but padding, or of the hidden ones
+    student_logits: torch.Tensor  # `(1, tokens, vocabulary)` of all tokens of the batch but padding, or the hidden ones
     teacher_logits: torch.Tensor  # of the same shape
     labels: torch.Tensor  # the hidden tokens, -100 elsewhere; of the shape of the logits but for the vocabulary
     student_states: torch.Tensor  # `(1, tokens, dim)` of the last layer
@@ -483,7 +541,8 @@ class Distillation(nn.Module):
         masked_only: bool = False,  # logits at the hidden tokens only, which is faster
     ):
         super().__init__()
-        self.student, self._beside, self.masked_only = student, (teacher,), masked_only  # in a tuple the teacher is no submodule
+        # in a tuple the teacher is no submodule
+        self.student, self._beside, self.masked_only = student, (teacher,), masked_only
 
     @property
     def teacher(self) -> MaskedLM:
@@ -511,19 +570,32 @@ class Distillation(nn.Module):
 
 # %% ../nbs/03g_pretraining.ipynb #68fc16fa
 def _check_distillation(teacher, student: Encoder, weights, temperature: float, max_tokens: int) -> None:
-    if not isinstance(teacher, MaskedLM): raise TypeError(f"teacher is {type(teacher).__name__}, not MaskedLM: guesses need a language model head that was trained, as in `model` of a pretrain_learner")
+    if not isinstance(teacher, MaskedLM):
+        raise TypeError(f"teacher is {type(teacher).__name__}, not MaskedLM: guesses need a language model head "
+                        "that was trained, as in `model` of a pretrain_learner")
     if len(weights) != 3 or not all(0 <= w < float('inf') for w in weights) or not any(weights):
-        raise ValueError(f"weights are {tuple(weights)}: three numbers, none negative and not all 0, for soft targets, hidden words and states")
-    if not 0 < temperature < float('inf'): raise ValueError(f"temperature is {temperature}; it is above 0, and above 1 it softens")
+        raise ValueError(f"weights are {tuple(weights)}: three numbers, none negative and not all 0, "
+                         "for soft targets, hidden words and states")
+    if not 0 < temperature < float('inf'):
+        raise ValueError(f"temperature is {temperature}; it is above 0, and above 1 it softens")
     own, names = teacher.encoder, f"{student.name!r} and its teacher {teacher.encoder.name!r}"
-    if own.tokenizer.get_vocab() != student.tokenizer.get_vocab(): raise ValueError(f"{names} have different vocabularies, so an id is not the same word to both: take a student of the teacher's vocabulary")
-    if own.dim != student.dim: raise ValueError(f"{student.name!r} has {student.dim} features and its teacher {own.dim}: states of different width have no common direction")
-    if len(student.layers) > len(own.layers): raise ValueError(f"{student.name!r} has {len(student.layers)} layers and its teacher {len(own.layers)}: a student is not deeper than its teacher")
-    if set(student.parameters()) & set(teacher.parameters()): raise ValueError(f"{names} share weights, so the teacher would be trained as well: take a copy, as `student` of rank_bert.light makes one")
-    if max_tokens > own.max_tokens: raise ValueError(f"max_tokens is {max_tokens}; the teacher {own.name!r} takes up to {own.max_tokens}")
+    if own.tokenizer.get_vocab() != student.tokenizer.get_vocab():
+        raise ValueError(f"{names} have different vocabularies, so an id is not the same word to both: "
+                         "take a student of the teacher's vocabulary")
+    if own.dim != student.dim:
+        raise ValueError(f"{student.name!r} has {student.dim} features and its teacher {own.dim}: "
+                         "states of different width have no common direction")
+    if len(student.layers) > len(own.layers):
+        raise ValueError(f"{student.name!r} has {len(student.layers)} layers and its teacher {len(own.layers)}: "
+                         "a student is not deeper than its teacher")
+    if set(student.parameters()) & set(teacher.parameters()):
+        raise ValueError(f"{names} share weights, so the teacher would be trained as well: "
+                         "take a copy, as `student` of rank_bert.light makes one")
+    if max_tokens > own.max_tokens:
+        raise ValueError(f"max_tokens is {max_tokens}; the teacher {own.name!r} takes up to {own.max_tokens}")
     if getattr(teacher.transform, 'random', None) == fingerprint(teacher.transform):
-        raise ValueError(f"the head of the teacher {teacher.encoder.name!r} is random, so its guesses mean nothing: train it with pretrain_learner, "
-                         "or take a checkpoint that has a head for masked tokens")
+        raise ValueError(f"the head of the teacher {teacher.encoder.name!r} is random, so its guesses mean nothing: "
+                         "train it with pretrain_learner, or take a checkpoint that has a head for masked tokens")
 
 # %% ../nbs/03g_pretraining.ipynb #cde027a8
 def distil_learner(
@@ -532,7 +604,7 @@ def distil_learner(
     texts: str|Path|Sequence[str],  # texts, or a text file as `read_documents` takes it
     weights: tuple[float, float, float] = (5., 2., 1.),  # of soft targets, hidden words and direction of the states
     temperature: float = 2.,  # of the soft targets
-    masked_only: bool = False,  # soft targets at the hidden tokens only, instead of at all: a fraction of the time and the memory
+    masked_only: bool = False,  # soft targets at the hidden tokens only: a fraction of the time and the memory
     max_tokens: int = 64,  # longest row in tokens, special tokens counted
     dynamic: bool = True,  # hide other words in each epoch
     share: float = 0.15,  # of the words of each row, to be guessed
@@ -552,8 +624,11 @@ def distil_learner(
         own.transform = deepcopy(teacher.transform)
         own.bias.data.copy_(teacher.bias.data)
     dls = _masked_dls(parts, student, False, max_tokens, dynamic, share, bs, seed, device)
-    def loss(o, tokens): return triple_loss(o.student_logits, o.teacher_logits, o.labels, o.student_states, o.teacher_states, o.mask, weights, temperature, masked_only).total
-    given = dict(loss_func=loss, metrics=[masked_accuracy, MaskedPerplexity()], opt_func=AdamW, wd_bn_bias=False, train_bn=False, lr=1e-3, splitter=task_groups)
+    def loss(o, tokens):
+        return triple_loss(o.student_logits, o.teacher_logits, o.labels, o.student_states, o.teacher_states, o.mask,
+                           weights, temperature, masked_only).total
+    given = dict(loss_func=loss, metrics=[masked_accuracy, MaskedPerplexity()], opt_func=AdamW,
+                 wd_bn_bias=False, train_bn=False, lr=1e-3, splitter=task_groups)
     learn = Learner(dls, Distillation(own, teacher.to(device).eval(), masked_only).to(device), **given | kwargs)
     learn.create_opt()  # which holds what is frozen, also when nothing is fitted
     return learn.add_cb(_Held())
@@ -580,23 +655,30 @@ class VectorBatches(TaskBatches):
 
     def _targets(self, rows: list[int]) -> torch.Tensor: return self.vectors[self.targets[rows].long()]
 
-# %% ../nbs/03g_pretraining.ipynb #638859ed
-_VECTOR_LOSSES = dict(cosine=lambda x, y: 1 - mean_cosine(x, y), mse=lambda x, y: F.mse_loss(x.float(), y.float()))  # name -> loss
+# %% ../nbs/03g_pretraining.ipynb #d51f7a3c
+_VECTOR_LOSSES = dict(  # name -> loss
+    cosine=lambda x, y: 1 - mean_cosine(x, y), mse=lambda x, y: F.mse_loss(x.float(), y.float()))
 
 def _check_vectors(vectors, student: Encoder, texts: Sequence[str], loss: str, freeze: str|int, project: bool) -> None:
-    if loss not in _VECTOR_LOSSES: raise ValueError(f"unknown loss {loss!r}; the losses are {', '.join(_VECTOR_LOSSES)}")
+    if loss not in _VECTOR_LOSSES:
+        raise ValueError(f"unknown loss {loss!r}; the losses are {', '.join(_VECTOR_LOSSES)}")
     if frozen_groups(student, freeze) > len(student.layers) and not project:
-        raise ValueError(f"freeze is {freeze!r}, which is all of {student.name!r}: a student that is frozen learns nothing. Use 'none' or fewer layers, or project=True to learn a map")
-    if len(vectors) != len(texts): raise ValueError(f"{len(texts)} texts and {len(vectors)} vectors: each text needs its own")
-    if vectors.shape[1] != student.dim and not project: raise ValueError(f"{student.name!r} has {student.dim} features and the vectors {vectors.shape[1]}: pass project=True to learn a map between them")
+        raise ValueError(f"freeze is {freeze!r}, which is all of {student.name!r}: a student that is frozen "
+                         "learns nothing. Use 'none' or fewer layers, or project=True to learn a map")
+    if len(vectors) != len(texts):
+        raise ValueError(f"{len(texts)} texts and {len(vectors)} vectors: each text needs its own")
+    if vectors.shape[1] != student.dim and not project:
+        raise ValueError(f"{student.name!r} has {student.dim} features and the vectors {vectors.shape[1]}: "
+                         "pass project=True to learn a map between them")
 
+# %% ../nbs/03g_pretraining.ipynb #638859ed
 def distil_embeddings_learner(
     vectors,  # of the teacher `(texts, dim)`: from `FeatureStore.encode`, or a tensor or array
     student: Encoder,  # trained in place
     texts: Sequence[str],  # the texts of the vectors, row by row
     loss: str = 'cosine',  # 'cosine' or 'mse'
     pooling: str = 'mean',  # of the student: 'cls', 'mean', 'max' or 'pooler'
-    freeze: str|int = 'none',  # 'none', 'backbone', or a number of layers that are held with the embeddings, as in `layers[:freeze]`
+    freeze: str|int = 'none',  # 'none', 'backbone', or how many first layers are held, with the embeddings
     project: bool = False,  # a linear map from the student's width to that of the vectors, to train with
     max_tokens: int = 64,  # longest text in tokens, special tokens counted
     valid_share: float = 0.1,  # of the texts, held out by their hash
@@ -608,11 +690,14 @@ def distil_embeddings_learner(
     _check_vectors(vectors, student, texts, loss, freeze, project)
     vectors = torch.from_numpy(vectors) if isinstance(vectors, np.ndarray) else vectors
     split = {i: name for name, rows in _held_out(texts, valid_share).items() for i in rows}
-    data = TextData(pd.DataFrame(dict(text=texts, target=range(len(texts)), split=[split[i] for i in range(len(texts))])), 'score', [], 'vectors of a teacher')
+    target, part = range(len(texts)), [split[i] for i in range(len(texts))]
+    data = TextData(pd.DataFrame(dict(text=texts, target=target, split=part)), 'score', [], 'vectors of a teacher')
     set_seed(seed)
     own = dict(loss_func=_VECTOR_LOSSES[loss], metrics=AvgMetric(mean_cosine), lr=3e-4)
-    learn = task_learner(data, student, freeze, nn.Linear(student.dim, vectors.shape[1]) if project else nn.Identity(), pooling, max_tokens, seed=seed, **own | kwargs)
-    parts = [VectorBatches(b.data, vectors, student, pooling=pooling, max_tokens=max_tokens, keep=b.keep, dtype=b.dtype, store=b.store, label=b.label) for b in (dl.dataset for dl in learn.dls)]
+    head = nn.Linear(student.dim, vectors.shape[1]) if project else nn.Identity()
+    learn = task_learner(data, student, freeze, head, pooling, max_tokens, seed=seed, **own | kwargs)
+    parts = [VectorBatches(b.data, vectors, student, pooling=pooling, max_tokens=max_tokens, keep=b.keep, dtype=b.dtype,
+                           store=b.store, label=b.label) for b in (dl.dataset for dl in learn.dls)]
     bs, device = learn.dls.bs, learn.dls.device
     learn.dls = DataLoaders(task_dl(parts[0], bs, seed, device), task_dl(parts[1], 2*bs, device=device), device=device)
     return learn

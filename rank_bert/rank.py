@@ -36,8 +36,9 @@ from .data import length_batches
 from .heads import HEADS, DualHead
 from .callbacks import KeepBest
 from .layers import LowRankLinear, check_rank, swap_modules
-from .lowrank import (MEASURES, find_linears, fisher_information, input_moments, low_rank_linear, numerical_rank, plan_ranks, spectrum,
-                               truncate, _energy_rank, _entropy_rank, _numerical_rank, _participation, _stable_rank, _ways)
+from .lowrank import (MEASURES, find_linears, fisher_information, input_moments, low_rank_linear, numerical_rank,
+                      plan_ranks, spectrum, truncate, _energy_rank, _entropy_rank, _numerical_rank, _participation,
+                      _stable_rank, _ways)
 
 # %% ../nbs/02c_rank.ipynb #e171cc3f
 def _has_lora(layer: nn.Module) -> bool: return hasattr(layer, 'base_layer') and hasattr(layer, 'lora_A')
@@ -49,7 +50,8 @@ def _matrices(model: nn.Module, layers: str|Sequence[str] = '*') -> dict[str, nn
     def home(name): return next((p for p in lora if name.startswith(p + '.')), name)
     every, found = [home(n) for n in find_linears(model)], {}
     for pattern in [layers] if isinstance(layers, str) else layers:
-        hits = [n for n in every if fnmatchcase(n, pattern)] or [home(n) for n in find_linears(model, pattern)]  # the latter says what is nearest
+        # where nothing matches, `find_linears` says what is nearest
+        hits = [n for n in every if fnmatchcase(n, pattern)] or [home(n) for n in find_linears(model, pattern)]
         found |= {n: model.get_submodule(n) for n in hits}
     return found
 
@@ -59,7 +61,8 @@ def _parts(layer: nn.Module) -> tuple[torch.Tensor|None, list]:
     if not _has_lora(layer): return layer.weight.detach(), []
     dense, pairs = _parts(layer.base_layer)
     live = [] if layer.merged else [a for a in layer.active_adapters if a in layer.lora_A]
-    return dense, pairs + [(layer.lora_B[a].weight.detach()*layer.scaling[a], layer.lora_A[a].weight.detach()) for a in live]
+    return dense, pairs + [(layer.lora_B[a].weight.detach()*layer.scaling[a], layer.lora_A[a].weight.detach())
+                           for a in live]
 
 # %% ../nbs/02c_rank.ipynb #f3dca39f
 def _difference(now: tuple, start: tuple) -> tuple[torch.Tensor|None, list]|None:
@@ -67,7 +70,8 @@ def _difference(now: tuple, start: tuple) -> tuple[torch.Tensor|None, list]|None
     (a, more), (b, less) = now, start
     if a is None or b is None: dense = a if b is None else -b
     else: dense = None if torch.equal(a, b) else a - b
-    if [u.shape for u, _ in more] == [u.shape for u, _ in less]:  # u d - v e = (u - v) d + v (d - e), where nothing cancels
+    if [u.shape for u, _ in more] == [u.shape for u, _ in less]:
+        # u d - v e = (u - v) d + v (d - e), where nothing cancels
         pairs = [pair for (u, d), (v, e) in zip(more, less) for pair in ((u - v, d), (v, d - e))]
     else: pairs = more + [(-v, e) for v, e in less]
     pairs = [(u, d) for u, d in pairs if u.any() and d.any()]
@@ -76,14 +80,19 @@ def _difference(now: tuple, start: tuple) -> tuple[torch.Tensor|None, list]|None
 def _squared_values(x: torch.Tensor) -> torch.Tensor:
     "Squared singular values of a float32 matrix by its smaller Gram matrix, from the largest, in float64."
     tall = x.shape[0] > x.shape[1]
-    if x.device.type != 'cpu' or min(x.shape) < 3: return torch.linalg.eigvalsh(x.mT @ x if tall else x @ x.mT).flip(0).double().clamp(min=0)
-    gram = ssyrk(1., x.contiguous().numpy().T, trans=not tall)  # on a CPU the parts of LAPACK that need only half of it and no vectors
+    if x.device.type != 'cpu' or min(x.shape) < 3:
+        return torch.linalg.eigvalsh(x.mT @ x if tall else x @ x.mT).flip(0).double().clamp(min=0)
+    # on a CPU the parts of LAPACK that need only half of it and no vectors
+    gram = ssyrk(1., x.contiguous().numpy().T, trans=not tall)
     _, diagonal, beside, *_ = ssytrd(gram, lwork=34*len(gram), overwrite_a=1)
     values, _ = ssterf(diagonal, beside, overwrite_d=1, overwrite_e=1)
     return torch.from_numpy(values[::-1].astype(np.float64)).clamp(min=0)
 
 def _singular_values(dense: torch.Tensor|None, pairs: list, exact: bool = False) -> torch.Tensor:
-    "Of a sum, from the largest, in float64: of thin pairs alone from their factors, else from a Gram matrix in float32, or in float64 where small values matter."
+    """Singular values of a sum, from the largest, in float64.
+
+    Of thin pairs alone from their factors, else from a Gram matrix: in float32, or float64 where small values matter.
+    """
     if dense is None and sum(u.shape[1] for u, _ in pairs) < min(len(pairs[0][0]), pairs[0][1].shape[1]):
         up, down = torch.cat([u for u, _ in pairs], 1).double(), torch.cat([d for _, d in pairs]).double()
         s = torch.linalg.svdvals(torch.linalg.qr(up, 'r').R @ torch.linalg.qr(down.mT, 'r').R.mT)
@@ -96,20 +105,25 @@ def _singular_values(dense: torch.Tensor|None, pairs: list, exact: bool = False)
     return spectrum(x, gram=True) if exact or rounding > 1e-3*l.sqrt().sum() else l.sqrt()
 
 # %% ../nbs/02c_rank.ipynb #d7907be1
-_FROM_VALUES = {
+_FROM_VALUES = {  # each of `MEASURES`
     'effective_rank': lambda s, shape: _entropy_rank(s), 'rankme': lambda s, shape: _entropy_rank(s, 1e-7),
-    'stable_rank': lambda s, shape: _stable_rank(s, s.square().sum()), 'participation_ratio': lambda s, shape: _participation(s),
-    'numerical_rank': lambda s, shape: _numerical_rank(s, shape, torch.float32), 'nuclear_norm': lambda s, shape: s.sum(),
-    **{f'energy_{p}': lambda s, shape, p=p: _energy_rank(s, s.square().sum(), p/100).clamp(max=len(s)) for p in (90, 95, 99)}}  # each of `MEASURES`
+    'stable_rank': lambda s, shape: _stable_rank(s, s.square().sum()),
+    'participation_ratio': lambda s, shape: _participation(s),
+    'numerical_rank': lambda s, shape: _numerical_rank(s, shape, torch.float32),
+    'nuclear_norm': lambda s, shape: s.sum(),
+    **{f'energy_{p}': lambda s, shape, p=p: _energy_rank(s, s.square().sum(), p/100).clamp(max=len(s))
+       for p in (90, 95, 99)}}
 
 def _measured(dense: torch.Tensor|None, pairs: list, measures: Sequence[str]) -> dict[str, float]:
     "Some measures of rank of a sum."
     s = _singular_values(dense, pairs, 'numerical_rank' in measures)
-    shape = (dense if dense is not None else pairs[0][0]).shape[0], (dense if dense is not None else pairs[0][1]).shape[1]
+    up, down = pairs[0] if dense is None else (dense, dense)
+    shape = up.shape[0], down.shape[1]
     return {m: _FROM_VALUES[m](s, shape).item() for m in measures}
 
 # %% ../nbs/02c_rank.ipynb #d7938385
-def _encoder(model: nn.Module) -> Encoder|None: return next((m for m in model.modules() if isinstance(m, Encoder)), None)
+def _encoder(model: nn.Module) -> Encoder|None:
+    return next((m for m in model.modules() if isinstance(m, Encoder)), None)
 
 def _spread(items: Sequence, n: int) -> list:
     return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, min(max(n, 1), len(items))).round().astype(int))]
@@ -120,9 +134,11 @@ def _some_batches(
     "Inputs and targets of training rows at even distances, without touching the order of training."
     dl, data, task = learn.dls.train, learn.dls.train.dataset, getattr(learn.model, 'task', None)
     if not isinstance(dl, DataLoader) or dl.bs is None and not hasattr(data, 'every'):
-        raise ValueError(f"training batches come from {type(dl).__module__}.{type(dl).__name__}, from which rows cannot be picked: use fastai's DataLoader with a batch size")
+        raise ValueError(f"training batches come from {type(dl).__module__}.{type(dl).__name__}, from which rows "
+                         "cannot be picked: use fastai's DataLoader with a batch size")
     if from_ids and hasattr(data, 'begin'): data.begin(None)  # not from what is stored of frozen layers
-    if dl.bs is None: items = _spread(data.every(), rows//data.bs)  # batches of several tasks, each led by the name of its own
+    if dl.bs is None:  # batches of several tasks, each led by the name of its own
+        items = _spread(data.every(), rows//data.bs)
     else:
         chosen = _spread(range(len(data)), rows)
         items = [[dl.do_item(r) for r in chosen[i:i + (bs or dl.bs)]] for i in range(0, len(chosen), bs or dl.bs)]
@@ -250,7 +266,8 @@ class RankMonitor(Callback):
         every: int = 1,  # epochs from one look to the next; the end of each `fit` is looked at in any case
         probe: Sequence[str]|None = None,  # texts for the representations; some of the training texts by default
         n_probe: int = 1024,  # how many training rows, or texts of `probe`; 0 leaves representations and vectors out
-        measures: Sequence[str] = ('effective_rank', 'stable_rank', 'energy_90'),  # some of `MEASURES`; 'numerical_rank' is slower than the others
+        measures: Sequence[str] = (  # some of `MEASURES`; 'numerical_rank' is slower than the others
+            'effective_rank', 'stable_rank', 'energy_90'),
     ):
         super().__init__()
         _check_looks(every, probe, measures)
@@ -302,7 +319,8 @@ def _look(self: RankMonitor) -> None:
 def reset(self: RankMonitor) -> None:
     "Forget the table and the start: what trains next is watched anew."
     self.looks, self.origin, self.first, self.begun = [], {}, {}, []
-    self.done, self.looked, self.live = 0, None, False  # epochs that are done, the last one looked at, whether this is training
+    # epochs that are done, the last one looked at, whether this is training
+    self.done, self.looked, self.live = 0, None, False
 
 @patch(as_prop=True)
 def table(self: RankMonitor) -> pd.DataFrame:  # epoch (0: the start), layer, what, measure, value, n, dim, centred
@@ -316,12 +334,16 @@ def _weights(self: RankMonitor) -> Iterator[tuple]:
     "Layer, what, and measures of each matrix and of its update."
     for name, layer in _matrices(self.model, self.patterns).items():
         now = _parts(layer)
-        if name not in self.origin: self.origin[name] = None if now[0] is None else now[0].clone(), [(u.clone(), d.clone()) for u, d in now[1]]
+        if name not in self.origin:
+            dense, pairs = now
+            self.origin[name] = None if dense is None else dense.clone(), [(u.clone(), d.clone()) for u, d in pairs]
         update = _difference(now, self.origin[name])
         try:
             weight = self.first[name] if update is None and name in self.first else _measured(*now, self.measures)
             change = dict.fromkeys(self.measures, 0) if update is None else _measured(*update, self.measures)
-        except FloatingPointError as e: raise ValueError(f"{name!r} holds {e} after {self.done} epochs: training has failed. Train again with a smaller learning rate") from e
+        except FloatingPointError as e:
+            raise ValueError(f"{name!r} holds {e} after {self.done} epochs: training has failed. "
+                             "Train again with a smaller learning rate") from e
         if update is None: self.first[name] = weight
         about = layer.out_features, layer.in_features, False
         yield name, 'weight', weight, about
@@ -363,25 +385,26 @@ def plot(self: RankMonitor,
 ) -> 'Figure':  # of matplotlib, with a panel each for weights, updates, states and vectors
     "A measure of every layer over the epochs."
     import matplotlib.pyplot as plt  # a picture is not always wanted, and the import takes a while
-    if measure not in self.measures: raise ValueError(f"no measure {measure!r} here; there is {', '.join(self.measures)}")
+    if measure not in self.measures:
+        raise ValueError(f"no measure {measure!r} here; there is {', '.join(self.measures)}")
     rows = self.table
     if rows.empty: raise ValueError("nothing has been looked at yet: train with this callback first")
     rows = rows[rows.measure == measure]
     named, of_texts = rows.layer.map(lambda n: fnmatchcase(n, layers)), rows.what.isin(['states', 'vectors'])
     rows = rows[~of_texts & named | of_texts & (rows.centred == centred)]
-    if not (rows.what == 'weight').any(): raise ValueError(f"no layer that was looked at matches {layers!r}; one of them is {self.table.layer[0]!r}")
+    if not (rows.what == 'weight').any():
+        raise ValueError(f"no layer that was looked at matches {layers!r}; one of them is {self.table.layer[0]!r}")
     kinds = [k for k in ('weight', 'update', 'states', 'vectors') if (rows.what == k).any()]
     names = {k: rows.layer[rows.what == k].unique() for k in kinds}
-    fig, axes = plt.subplots(1, len(kinds), figsize=(2 + 2.4*len(kinds), 1.2 + .17*len(names['weight'])), squeeze=False, layout='constrained')
+    fig, axes = plt.subplots(1, len(kinds), figsize=(2 + 2.4*len(kinds), 1.2 + .17*len(names['weight'])),
+                             squeeze=False, layout='constrained')
     for ax, kind in zip(axes[0], kinds):
         part = rows[(rows.what == kind) & ((rows.epoch > 0) | (kind != 'update'))]  # an update begins at zero
         values = [part.value[part.layer == name].to_numpy() for name in names[kind]]
-        ends, most = [v[-1:] for v in values], max(map(len, names.values()))
         own = kind in ('states', 'vectors', kinds[0])
-        ax.plot(*_strokes([(v, np.full(len(v), y)) for y, v in enumerate(values)]), color='0.6', linewidth=1)
-        ax.plot(*_strokes([([x, x], [y - h, y + h]) for y, v in enumerate(values) for x, h in zip(v[:-1], len(values)/most*np.array([.32] + [.16]*len(v)))]), color='C0', linewidth=1.2)
-        ax.scatter(np.concatenate(ends), [y for y, v in enumerate(ends) if len(v)], s=18, c='C0', zorder=3)
-        ax.set(title=kind, xlabel=measure.replace('_', ' '), ylim=(len(values) - .5, -.5), yticks=range(len(values)) if own else [])
+        _draw(ax, values, max(map(len, names.values())))
+        ax.set(title=kind, xlabel=measure.replace('_', ' '),
+               ylim=(len(values) - .5, -.5), yticks=range(len(values)) if own else [])
         if own: ax.set_yticklabels(_short(names[kind]))
         ax.tick_params(axis='y', labelsize='x-small', left=False)
         ax.locator_params(axis='x', nbins=4)
@@ -394,9 +417,19 @@ def _strokes(lines: list[tuple]) -> tuple[np.ndarray, np.ndarray]:
     "Several lines as one, with gaps: a picture of many layers stays small."
     return tuple(np.concatenate([np.append(line[i], np.nan) for line in lines] or [[]]) for i in (0, 1))
 
+def _draw(ax, values: list[np.ndarray], most: int) -> None:
+    "A line for each layer, with a mark for each look, the first one longer, and a point for the last."
+    ends, unit = [v[-1:] for v in values], len(values)/most
+    marks = [([x, x], [y - h, y + h]) for y, v in enumerate(values)
+             for x, h in zip(v[:-1], unit*np.array([.32] + [.16]*len(v)))]
+    ax.plot(*_strokes([(v, np.full(len(v), y)) for y, v in enumerate(values)]), color='0.6', linewidth=1)
+    ax.plot(*_strokes(marks), color='C0', linewidth=1.2)
+    ax.scatter(np.concatenate(ends), [y for y, v in enumerate(ends) if len(v)], s=18, c='C0', zorder=3)
+
 def _short(names: Sequence[str]) -> list[str]:
     "Paths without the part that all of them begin with."
-    head = os.path.commonprefix(list(names)).rpartition('.')[0] if len(names) > 1 and all('.' in n for n in names) else ''
+    deep = len(names) > 1 and all('.' in n for n in names)
+    head = os.path.commonprefix(list(names)).rpartition('.')[0] if deep else ''
     return [n[len(head) + 1 if head else 0:] for n in names]
 
 # %% ../nbs/02c_rank.ipynb #c40b2da3
@@ -444,32 +477,42 @@ class HoldRank(Callback):
 def _project(self: HoldRank) -> None:
     with torch.no_grad():
         for name, (weight, rank) in self.held.items():
-            if not weight.isfinite().all(): raise ValueError(f"{name!r} holds NaN or infinity after {self.steps} steps: training has failed. Train again with a smaller learning rate")
+            if not weight.isfinite().all():
+                raise ValueError(f"{name!r} holds NaN or infinity after {self.steps} steps: training has failed. "
+                                 "Train again with a smaller learning rate")
             weight.copy_(_nearest(weight, rank))
 
 @patch
 def _find(self: HoldRank) -> dict[str, tuple]:
-    "Weight and rank by path, without those that are of their rank for good; raises `ValueError` for what cannot be held."
+    "Weight and rank by path, without those whose rank stays by itself; raises `ValueError` for what cannot be held."
     held, own = {}, isinstance(self.ranks, dict)
     for name, layer in _matrices(self.model, list(self.ranks) if own else self.patterns).items():
         rank = self.ranks[name] if own else self.ranks
         check_rank(rank, (layer.out_features, layer.in_features), name)
-        if _has_lora(layer): raise ValueError(f"{name!r} has LoRA matrices beside it, and the sum is no weight that could be projected: merge them, or name other layers")
+        if _has_lora(layer):
+            raise ValueError(f"{name!r} has LoRA matrices beside it, and the sum is no weight that could be projected: "
+                             "merge them, or name other layers")
         if isinstance(layer, LowRankLinear):
-            if layer.rank > rank: raise ValueError(f"{name!r} is factorised at rank {layer.rank}, above {rank}: lower it with set_rank, or RankSchedule")
+            if layer.rank > rank:
+                raise ValueError(f"{name!r} is factorised at rank {layer.rank}, above {rank}: "
+                                 "lower it with set_rank, or RankSchedule")
         elif rank == min(layer.weight.shape): continue
         elif layer.weight.requires_grad: held[name] = layer.weight, rank
         elif numerical_rank(layer.weight, gram=True) > rank:
-            raise ValueError(f"{name!r} is frozen, and its rank is above {rank}: it would have to change in training. Call set_rank before, or name only layers that are trained")
+            raise ValueError(f"{name!r} is frozen, and its rank is above {rank}: it would have to change in training. "
+                             "Call set_rank before, or name only layers that are trained")
     return held
 
 # %% ../nbs/02c_rank.ipynb #2dab6075
 def _directions(layer: nn.Module) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    "Singular vectors of the outputs, singular values and vectors of the inputs, each in columns; a thin layer has as many as its rank."
+    """Singular vectors of the outputs, singular values, and singular vectors of the inputs.
+
+    The vectors are in columns; a thin layer has as many as its rank."""
     w = layer.weight.detach()
     w = (w.cpu() if w.device.type == 'mps' else w).float()
     wide = w if w.shape[0] <= w.shape[1] else w.mT
-    x = torch.linalg.eigh(wide @ wide.mT).eigenvectors.flip(1)[:, :layer.rank if isinstance(layer, LowRankLinear) else len(wide)]
+    count = layer.rank if isinstance(layer, LowRankLinear) else len(wide)
+    x = torch.linalg.eigh(wide @ wide.mT).eigenvectors.flip(1)[:, :count]
     y = wide.mT @ x
     s = y.norm(dim=0)
     y = y/s.where(s > 1e-6*s[0], torch.inf)  # what is zero has no direction
@@ -481,7 +524,8 @@ def _shrink(layer: nn.Module, rank: int, by: float, kind: str) -> float:
     u, s, v = _directions(layer)
     keep = (1 - by/s.clamp(min=1e-30)).clamp(min=0) if kind == 'nuclear' else torch.full_like(s, 1/(1 + 2*by))
     keep[:rank] = 1
-    if isinstance(layer, LowRankLinear):  # half of it on either side, in place: the basis stays, and what an optimizer remembers of it
+    if isinstance(layer, LowRankLinear):
+        # half of it on either side, in place: the basis stays, and what an optimizer remembers of it
         less = 1 - keep.sqrt()
         layer.up -= (u*less @ (u.mT @ layer.up.float())).to(layer.up)
         layer.down -= ((layer.down.float() @ v)*less @ v.mT).to(layer.down)
@@ -490,11 +534,11 @@ def _shrink(layer: nn.Module, rank: int, by: float, kind: str) -> float:
 
 # %% ../nbs/02c_rank.ipynb #96f168e3
 class RankPenalty(Callback):
-    "Makes singular values smaller after optimizer steps, decoupled from the gradients: all of them, or those beyond a rank."
+    "Shrinks singular values after optimizer steps, decoupled from the gradients: all of them, or those beyond a rank."
     order = TrainEvalCallback.order - 1
 
     def __init__(self,
-        strength: float = 10.,  # times the learning rate it is what a step takes from a singular value, or half of the share
+        strength: float = 10.,  # times the learning rate: what a step takes from a singular value, or half of the share
         ranks: int|dict[str, int] = 0,  # leading directions of each matrix that are free, or path -> how many
         layers: str|Sequence[str] = '*',  # shell patterns of paths, where `ranks` is one number
         kind: str = 'nuclear',  # 'nuclear': all lose the same; 'spectral': all lose the same share
@@ -534,7 +578,9 @@ def _pay(self: RankPenalty) -> None:
     group, price = {p: i for i, ps in enumerate(self.opt.param_lists) for p in ps}, 0
     for name, (layer, rank) in self.found.items():
         weight = layer.up if isinstance(layer, LowRankLinear) else layer.weight
-        if not weight.isfinite().all(): raise ValueError(f"{name!r} holds NaN or infinity after {self.steps} steps: training has failed. Train again with a smaller learning rate")
+        if not weight.isfinite().all():
+            raise ValueError(f"{name!r} holds NaN or infinity after {self.steps} steps: training has failed. "
+                             "Train again with a smaller learning rate")
         price += _shrink(layer, rank, self.strength*float(self.owed[group[weight]]), self.kind)
     self.values.append(price)
     self.owed = None
@@ -542,12 +588,17 @@ def _pay(self: RankPenalty) -> None:
 @patch
 def _find(self: RankPenalty) -> dict[str, tuple]:
     "Layer and number of free directions by path, of those with something to train."
-    found, own, trained = {}, isinstance(self.ranks, dict), {p for ps in self.opt.param_lists for p in ps if p.requires_grad}
+    found, own = {}, isinstance(self.ranks, dict)
+    trained = {p for ps in self.opt.param_lists for p in ps if p.requires_grad}
     for name, layer in _matrices(self.model, list(self.ranks) if own else self.patterns).items():
         rank, full = self.ranks[name] if own else self.ranks, min(layer.out_features, layer.in_features)
-        if not 0 <= rank <= full: raise ValueError(f"rank is {rank}; of the directions of {name} 0 to {full} can be free")
-        if not _has_lora(layer) and (layer.up if isinstance(layer, LowRankLinear) else layer.weight) in trained: found[name] = layer, rank
-    if not found: raise ValueError("all layers that match are frozen, so there is nothing to pull at: name layers that are trained")
+        if not 0 <= rank <= full:
+            raise ValueError(f"rank is {rank}; of the directions of {name} 0 to {full} can be free")
+        if not _has_lora(layer) and (layer.up if isinstance(layer, LowRankLinear) else layer.weight) in trained:
+            found[name] = layer, rank
+    if not found:
+        raise ValueError("all layers that match are frozen, so there is nothing to pull at: "
+                         "name layers that are trained")
     return found
 
 # %% ../nbs/02c_rank.ipynb #88bda636
@@ -595,13 +646,14 @@ def _resized(old: LowRankLinear, rank: int, seed: int = 0) -> tuple[LowRankLinea
         length = down.norm()/len(down)**.5 if len(down) else old.in_features**-.5
         down = torch.cat([down, length*torch.linalg.qr(draw - q @ (q.mT @ draw)).Q.mT])
         up = torch.cat([up, up.new_zeros(len(up), n)], 1)
-    new = nn.utils.skip_init(LowRankLinear, old.in_features, old.out_features, rank, bias=False, device=old.up.device, dtype=old.up.dtype).train(old.training)
+    new = nn.utils.skip_init(LowRankLinear, old.in_features, old.out_features, rank, bias=False,
+                             device=old.up.device, dtype=old.up.dtype).train(old.training)
     new.up, new.down = (nn.Parameter(t.to(old.up), requires_grad=old.up.requires_grad) for t in (up, down))
     return new, _thin_carry(old, new, a, b)
 
 # %% ../nbs/02c_rank.ipynb #18130406
 def _reshaped(old: nn.Module, rank: int, given: dict) -> tuple[nn.Module, dict]:
-    "A layer of a rank, whole at full rank, and how the optimizer's means get there; the layer itself where nothing changes."
+    "A layer of a rank, whole at full rank, and how the optimizer's means get there; itself where nothing changes."
     thin, full = isinstance(old, LowRankLinear), rank == min(old.out_features, old.in_features)
     if full and not thin or thin and not full and old.rank == rank and not given: return old, {}
     if full: new, carry = (new := old.merged()), _whole_carry(old, new)
@@ -609,7 +661,8 @@ def _reshaped(old: nn.Module, rank: int, given: dict) -> tuple[nn.Module, dict]:
     else: new = low_rank_linear(old, rank, **given)
     if not thin: carry = _dense_carry(old, new)
     elif given and not full:
-        a, b = (torch.linalg.lstsq(x.detach(), y.detach()).solution for x, y in ((old.up, new.up), (old.down.mT, new.down.mT)))
+        sides = (old.up, new.up), (old.down.mT, new.down.mT)
+        a, b = (torch.linalg.lstsq(x.detach(), y.detach()).solution for x, y in sides)
         carry = _thin_carry(old, new, a, b.mT)
     if old.bias is not None: new.bias = old.bias  # the very parameter
     return new, carry
@@ -633,7 +686,8 @@ def _hand_over(opt, carry: dict) -> None:
         for p in gone: state.pop(p, None)
         state.update(made)
     kind = list if isinstance(opt, OptimWrapper) else L
-    opt.param_lists = kind(kind(q for p in group for q in (heirs.get(p, []) if p in gone else [p])) for group in opt.param_lists)
+    opt.param_lists = kind(
+        kind(q for p in group for q in (heirs.get(p, []) if p in gone else [p])) for group in opt.param_lists)
     if hasattr(opt, 'slow_weights'): opt.slow_weights = None  # Lookahead's, which it copies anew
 
 # %% ../nbs/02c_rank.ipynb #df0c14f5
@@ -649,16 +703,20 @@ def _reshape(model: nn.Module, opt, plan: pd.DataFrame, given: dict|None = None)
 
 # %% ../nbs/02c_rank.ipynb #f38be456
 class RankSchedule(Callback):
-    "Gives layers other ranks when an epoch begins, and carries the optimizer's means over."
+    """Gives layers other ranks when an epoch begins, and carries the optimizer's means over.
+
+    `ranks` may also be a function of the epoch that gives a rank, a share, or `None` for no change."""
     order = TrainEvalCallback.order - 1  # before modules are put in training mode
 
     def __init__(self,
-        ranks: dict[int, int|float]|Callable,  # epoch -> rank, or share of the layers' weights if below 1 or a float; or a function of the epoch that gives one, or `None`
+        ranks: dict[int, int|float]|Callable,  # epoch -> rank, or share of the weights as a float; or a function
         layers: str|Sequence[str] = '*',  # shell patterns of paths in the model, as in `find_linears`
     ):
         super().__init__()
-        if not callable(ranks) and (not ranks or any(isinstance(e, bool) or not isinstance(e, int) or e < 0 for e in ranks)):
-            raise ValueError(f"ranks is {ranks!r}; it is a dict from epochs, counted from 0, to ranks, such as {{0: 8, 3: 16}}, or a function of the epoch")
+        if not callable(ranks) and (
+                not ranks or any(isinstance(e, bool) or not isinstance(e, int) or e < 0 for e in ranks)):
+            raise ValueError(f"ranks is {ranks!r}; it is a dict from epochs, counted from 0, to ranks, "
+                             f"such as {{0: 8, 3: 16}}, or a function of the epoch")
         self.ranks, self.patterns, self.plans = ranks, layers, {}
 
     def before_train(self):
@@ -670,31 +728,39 @@ class RankSchedule(Callback):
         _reshape(self.model, self.opt, plan)
         self.plans[self.epoch] = plan
 
-    def _plan(self, epoch: int) -> pd.DataFrame|None:
-        "The plan of an epoch that has one."
-        rank = self.ranks(epoch) if callable(self.ranks) else self.ranks.get(epoch)
-        if rank is None: return None
-        return plan_ranks(self.model, _names(self.model, self.patterns), **({'fraction': rank} if isinstance(rank, float) else {'rank': rank}))
-
-    def _check(self) -> None:
-        "Raise `ValueError` for what will not work, before the first step."
-        clash = [type(cb).__name__ for cb in self.learn.cbs if isinstance(cb, (KeepBest, SaveModelCallback))]
-        if clash: raise ValueError(f"{clash[0]} puts back weights of another epoch, which may have other ranks: leave it out of a fit with RankSchedule")
-        frozen = [n for n in _names(self.model, self.patterns) if not any(p.requires_grad for p in self.model.get_submodule(n).parameters())]
-        if frozen: raise ValueError(f"{frozen[0]!r} is frozen, and ranks would change it in training: call set_rank before, or name only layers that are trained")
-        for epoch in range(self.n_epoch): self._plan(epoch)
-
 # %% ../nbs/02c_rank.ipynb #32f1c98e
 def _names(model: nn.Module, layers: str|Sequence[str]) -> list[str]:
     "Paths of the layers that can change their form: beside LoRA it is the one below."
     return [f'{n}.base_layer' if _has_lora(m) else n for n, m in _matrices(model, layers).items()]
+
+@patch
+def _plan(self: RankSchedule, epoch: int) -> pd.DataFrame|None:
+    "The plan of an epoch that has one."
+    rank = self.ranks(epoch) if callable(self.ranks) else self.ranks.get(epoch)
+    if rank is None: return None
+    budget = {'fraction' if isinstance(rank, float) else 'rank': rank}
+    return plan_ranks(self.model, _names(self.model, self.patterns), **budget)
+
+@patch
+def _check(self: RankSchedule) -> None:
+    "Raise `ValueError` for what will not work, before the first step."
+    clash = [type(cb).__name__ for cb in self.learn.cbs if isinstance(cb, (KeepBest, SaveModelCallback))]
+    if clash:
+        raise ValueError(f"{clash[0]} puts back weights of another epoch, which may have other ranks: "
+                         "leave it out of a fit with RankSchedule")
+    frozen = [n for n in _names(self.model, self.patterns)
+              if not any(p.requires_grad for p in self.model.get_submodule(n).parameters())]
+    if frozen:
+        raise ValueError(f"{frozen[0]!r} is frozen, and ranks would change it in training: call set_rank before, "
+                         "or name only layers that are trained")
+    for epoch in range(self.n_epoch): self._plan(epoch)
 
 # %% ../nbs/02c_rank.ipynb #61cfcf2c
 def _losses(learn: Learner, rows: int, bs: int) -> Iterator[torch.Tensor]:
     for x, y in _some_batches(learn, rows, bs): yield learn.loss_func(learn.model(*x), *y)
 
 def _passes(learn: Learner, names: list[str], rows: int) -> Iterator[torch.Tensor|None]:
-    "The encoder on some rows, each text of a pair alone; the whole model where layers outside the encoder are asked for."
+    "The encoder on some rows, each text of a pair alone; the whole model where layers outside are asked for."
     encoder, dtype = _encoder(learn.model), getattr(learn.model, 'dtype', torch.float32)
     paths = {m: n for n, m in learn.model.named_modules()}
     for x, _ in _some_batches(learn, rows):
@@ -706,15 +772,27 @@ def _passes(learn: Learner, names: list[str], rows: int) -> Iterator[torch.Tenso
                 with torch.autocast(ids.device.type, dtype, enabled=dtype != torch.float32): encoder(ids, mask)
                 yield mask
 
-def _measurements(learn: Learner|nn.Module, names: list[str], init: str, allocate: str, batches: int, rows: int) -> dict[str, dict|None]:
+def _measurements(
+    learn: Learner|nn.Module, names: list[str], init: str, allocate: str, batches: int, rows: int,
+) -> dict[str, dict|None]:
     "Fisher information and moments, where they are asked for."
     wanted = dict(fisher='fisher' in (init, allocate), moments=init == 'activation')
     if not any(wanted.values()): return dict.fromkeys(wanted)
     if not isinstance(learn, Learner):
-        raise ValueError(f"init={init!r} and allocate={allocate!r} need training batches: pass the Learner, or measure with fisher_information and input_moments and call factorise")
+        raise ValueError(f"init={init!r} and allocate={allocate!r} need training batches: pass the Learner, "
+                         "or measure with fisher_information and input_moments and call factorise")
     n = batches*(getattr(learn.dls.train, 'bs', None) or 32)
     return dict(fisher=fisher_information(learn.model, _losses(learn, n, rows), names) if wanted['fisher'] else None,
                 moments=input_moments(learn.model, names, _passes(learn, names, n)) if wanted['moments'] else None)
+
+# %% ../nbs/02c_rank.ipynb #e4b71c96
+def _hold(learn: Learner, ranks: dict[str, int], how: str, every: int, strength: float, penalty: str) -> None:
+    "Take layers from what earlier calls have set, and add the callback that holds them or pulls at them."
+    for cb in [cb for cb in learn.cbs if isinstance(cb, (HoldRank, RankPenalty)) and isinstance(cb.ranks, dict)]:
+        cb.ranks = {n: r for n, r in cb.ranks.items() if n not in ranks}
+        if not cb.ranks: learn.remove_cb(cb)
+    if how == 'hard': learn.add_cb(HoldRank(ranks, every=every))
+    if how == 'soft': learn.add_cb(RankPenalty(strength, ranks, kind=penalty, every=every))
 
 # %% ../nbs/02c_rank.ipynb #005aa997
 HOW = ('factorised', 'hard', 'soft')  # ways of `set_rank`
@@ -739,7 +817,8 @@ def set_rank(
     if how not in HOW: raise ValueError(f"how is {how!r}; it is one of {', '.join(HOW)}")
     trained, model = isinstance(learn, Learner), learn.model if isinstance(learn, Learner) else learn
     if how == 'soft' and not trained: raise ValueError("a penalty works while a model is trained: pass the Learner")
-    if how == 'soft' and init != 'svd': raise ValueError(f"init is {init!r}, and a penalty replaces no weights: leave it out")
+    if how == 'soft' and init != 'svd':
+        raise ValueError(f"init is {init!r}, and a penalty replaces no weights: leave it out")
     names = _names(model, layers)
     found = _measurements(learn, names, init, allocate, batches, rows)
     plan = plan_ranks(model, names, rank, fraction, parameters, ms, allocate, found['fisher'], thin=how == 'factorised')
@@ -748,11 +827,7 @@ def set_rank(
         given = {name: weighing for name, (_, _, weighing) in zip(plan.layer, _ways(model, plan, init, **found))}
         _reshape(model, learn.opt if trained else None, plan, given)
     if how == 'hard': truncate(model, plan, init, **found)
-    if not trained: return plan
-    for cb in [cb for cb in learn.cbs if isinstance(cb, (HoldRank, RankPenalty)) and isinstance(cb.ranks, dict)]:  # what earlier calls have set
-        cb.ranks = {n: r for n, r in cb.ranks.items() if n not in ranks}
-        if not cb.ranks: learn.remove_cb(cb)
-    if how != 'factorised': learn.add_cb(HoldRank(ranks, every=every) if how == 'hard' else RankPenalty(strength, ranks, kind=penalty, every=every))
+    if trained: _hold(learn, ranks, how, every, strength, penalty)
     return plan
 
 # %% ../nbs/02c_rank.ipynb #78c74eb8
