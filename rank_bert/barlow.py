@@ -1,4 +1,4 @@
-"""Barlow Twins on pairs of texts with the same answer: batches that teach, a head that is pre-trained, and rankers that use it
+"""Barlow Twins on pairs of texts with the same answer: batches, a pre-trained head, and rankers that use it
 
 Docs: https://rank-bert.github.io/rank_bert/barlow.html.md"""
 

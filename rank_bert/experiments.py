@@ -210,8 +210,8 @@ def compare_freezing(
 ) -> pd.DataFrame:  # a row for each setting and seed; `attrs` has what the table and the plot need
     """What each way of freezing gives and costs, by seed; arguments of `settings` go over those of `FREEZING`.
 
-    Columns: setting, seed, accuracy (of several labels all at once), macro F1, trained, epochs, encoded, encode_seconds,
-    train_seconds, best_epoch."""
+    Columns: setting, seed, accuracy (of several labels all at once), macro F1, trained, epochs, encoded,
+    encode_seconds, train_seconds, best_epoch."""
     encoder, store = backbone if isinstance(backbone, Encoder) else get_encoder(backbone), store or FeatureStore()
     recipes = _checked_recipes(data, encoder, settings, seeds, store, epochs, split, **kwargs)
     rows, right, curves = [], {}, []

@@ -1,4 +1,4 @@
-"""Ranking over the whole index or within a batch, Barlow Twins and VICReg, labels and tags, distillation, and weights for several tasks
+"""Losses for ranking, Barlow Twins, VICReg, labels, tags, distillation and several tasks at once
 
 Docs: https://rank-bert.github.io/rank_bert/losses.html.md"""
 

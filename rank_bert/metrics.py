@@ -1,4 +1,4 @@
-"""accuracy@k, MAP, MRR and nDCG of a ranking, F1 of classes and of entities, rank correlation, with intervals and paired tests
+"""accuracy@k, MAP, MRR and nDCG, F1, Matthews and rank correlation, with intervals and paired tests
 
 Docs: https://rank-bert.github.io/rank_bert/metrics.html.md"""
 

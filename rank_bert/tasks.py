@@ -1,4 +1,4 @@
-"""One model, one data path and one Learner for every task on texts: what is frozen is computed once, what is not is trained
+"""One model, one data path and one Learner for every task on texts: what is frozen is computed once
 
 Docs: https://rank-bert.github.io/rank_bert/tasks.html.md"""
 
