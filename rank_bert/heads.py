@@ -35,12 +35,13 @@ class RankingHead(nn.Module):
     ) -> torch.Tensor:  # vectors `(batch, out)`
         "The vectors after both layers; raises `ValueError` for a training batch of one."
         if self.training and len(x) == 1:
-            raise ValueError("a batch of one has no spread for batch norm to divide by: use a larger batch size, drop the last batch, or call .eval()")
+            raise ValueError("a batch of one has no spread for batch norm to divide by: use a larger batch size, "
+                             "drop the last batch, or call .eval()")
         return self.layers(x)
 
 # %% ../nbs/01_heads.ipynb #ba928948
 class BarlowHead(RankingHead):
-    "The head that Barlow Twins trains: of the same make as `RankingHead`, by a name of its own so that it can be frozen by it."
+    "The head that Barlow Twins trains: made like `RankingHead`, with a name of its own so that it can be frozen by it."
 
 # %% ../nbs/01_heads.ipynb #68163d8a
 class ResidualHead(nn.Module):
@@ -87,7 +88,7 @@ class DualHead(nn.Module):
 def _unit(x): return F.normalize(x, dim=-1)
 
 class BesideHead(nn.Module):
-    "The input beside the output of a side head, and a head over both: what the side head has learned is added, and nothing is lost."
+    "The input beside the output of a side head, and a head over both: what the side learned is added, nothing is lost."
     def __init__(self,
         dim: int,  # width of the vectors that come in
         side: str = 'residual',  # name of the side head, in `HEADS`
@@ -98,10 +99,13 @@ class BesideHead(nn.Module):
         **kwargs,  # arguments of the head over both, e.g. `dropout`
     ):
         super().__init__()
-        if how not in ('concat', 'gate'): raise ValueError(f"how is {how!r}; the input and the side head are joined by 'concat' or by 'gate'")
+        if how not in ('concat', 'gate'):
+            raise ValueError(f"how is {how!r}; the input and the side head are joined by 'concat' or by 'gate'")
         self.how, self.side = how, _named(side, dim, side_kwargs)
         width = self.side.eval()(torch.zeros(1, dim)).shape[1]
-        if how == 'gate' and width != dim: raise ValueError(f"a gate adds vectors of one width, but the side head gives {width} features and the input has {dim}: use 'concat'")
+        if how == 'gate' and width != dim:
+            raise ValueError(f"a gate adds vectors of one width, but the side head gives {width} features "
+                             f"and the input has {dim}: use 'concat'")
         self.weight = nn.Parameter(torch.zeros(dim) if how == 'gate' else torch.tensor(float(weight)))
         self.head = _named(head, dim if how == 'gate' else dim + width, kwargs)
         self.train()
@@ -156,7 +160,10 @@ def get_head(
 
 # %% ../nbs/01_heads.ipynb #cf062a6d
 class ClassificationHead(nn.Sequential):
-    "Dropout, linear, ReLU, linear, or without the hidden layer dropout and linear: vectors `(batch, dim)` in, logits `(batch, labels)` out."
+    """Dropout, linear, ReLU, linear: vectors `(batch, dim)` in, logits `(batch, labels)` out.
+
+    Without the hidden layer it is dropout and linear.
+    """
     def __init__(self,
         dim: int,  # width of the vectors that come in
         n_labels: int,  # outputs
@@ -164,7 +171,8 @@ class ClassificationHead(nn.Sequential):
         dropout: float = 0.,  # share of incoming features dropped in training
     ):
         if n_labels < 2: raise ValueError(f"n_labels is {n_labels}; a classifier chooses between at least 2")
-        layers = [nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, n_labels)] if hidden else [nn.Linear(dim, n_labels)]
+        layers = ([nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, n_labels)] if hidden
+                  else [nn.Linear(dim, n_labels)])
         super().__init__(*([nn.Dropout(dropout)] if dropout else []), *layers)
 
 # %% ../nbs/01_heads.ipynb #15e9ddb6

@@ -24,7 +24,8 @@ def check_rank(
     what: str,  # what the matrix is, for the message
 ) -> None:
     "Raise `ValueError` where a matrix cannot have a rank."
-    if rank != int(rank) or not 1 <= rank <= min(shape): raise ValueError(f"rank is {rank}; {what} of {shape[0]:,} by {shape[1]:,} has the ranks 1 to {min(shape)}")
+    if rank != int(rank) or not 1 <= rank <= min(shape):
+        raise ValueError(f"rank is {rank}; {what} of {shape[0]:,} by {shape[1]:,} has the ranks 1 to {min(shape)}")
 
 # %% ../nbs/00_layers.ipynb #11f77e8f
 class LowRankLinear(nn.Module):
@@ -41,7 +42,8 @@ class LowRankLinear(nn.Module):
         check_rank(rank, (out_features, in_features), 'a layer')
         self.in_features, self.out_features = in_features, out_features
         def uniform(*shape, to): return nn.Parameter(torch.empty(*shape, device=device, dtype=dtype).uniform_(-to, to))
-        self.down, self.up = uniform(rank, in_features, to=in_features**-.5), uniform(out_features, rank, to=(3/rank)**.5)
+        self.down, self.up = (uniform(rank, in_features, to=in_features**-.5),
+                              uniform(out_features, rank, to=(3/rank)**.5))
         self.register_parameter('bias', uniform(out_features, to=in_features**-.5) if bias else None)
 
     @property
@@ -62,14 +64,17 @@ class LowRankLinear(nn.Module):
 
     def extra_repr(self) -> str:
         "Its shape, for `repr`."
-        return f'in_features={self.in_features}, out_features={self.out_features}, rank={self.rank}, bias={self.bias is not None}'
+        return (f'in_features={self.in_features}, out_features={self.out_features}, rank={self.rank}, '
+                f'bias={self.bias is not None}')
 
 # %% ../nbs/00_layers.ipynb #a7bcad83
 @patch
 def merged(self: LowRankLinear) -> nn.Linear:  # with the same outputs up to rounding
     "The layer as an ordinary one, with the product as its weight."
-    new = nn.utils.skip_init(nn.Linear, self.in_features, self.out_features, bias=self.bias is not None, device=self.up.device, dtype=self.up.dtype).train(self.training)
-    with torch.no_grad(): new.weight.copy_(self.up.double() @ self.down.double() if self.up.device.type != 'mps' else self.weight)
+    new = nn.utils.skip_init(nn.Linear, self.in_features, self.out_features, bias=self.bias is not None,
+                             device=self.up.device, dtype=self.up.dtype).train(self.training)
+    with torch.no_grad():
+        new.weight.copy_(self.up.double() @ self.down.double() if self.up.device.type != 'mps' else self.weight)
     new.weight.requires_grad_(self.up.requires_grad)
     if self.bias is not None: new.bias = nn.Parameter(self.bias.detach().clone(), requires_grad=self.bias.requires_grad)
     return new
@@ -104,7 +109,9 @@ def swap_modules(
     new: dict[nn.Module, nn.Module],  # module of the model -> what takes its place
 ) -> None:
     "Put modules in the place of others, wherever these are; raises `ValueError` when the model is one of them."
-    if model in new: raise ValueError("the model is itself the layer that is to be replaced: put it into another module, or use the new layer as it is")
+    if model in new:
+        raise ValueError("the model is itself the layer that is to be replaced: put it into another module, "
+                         "or use the new layer as it is")
     for parent in list(model.modules()):
         for name, child in list(parent._modules.items()):
             if child in new: setattr(parent, name, new[child])
@@ -115,19 +122,27 @@ def fold_adapters(
 ) -> nn.Module:  # the same one, without adapters
     "Add what adapters of `peft` add to linear layers into the layers' own weights, in place."
     adapted = [m for m in model.modules() if hasattr(m, 'base_layer') and hasattr(m, 'merge')]
-    swap_modules(model, {m.base_layer: m.base_layer.merged() for m in adapted if isinstance(m.base_layer, LowRankLinear)})  # a sum of products has no such form
+    swap_modules(model, {m.base_layer: m.base_layer.merged() for m in adapted
+                         if isinstance(m.base_layer, LowRankLinear)})  # a sum of products has no such form
     for m in adapted: m.merge(safe_merge=True)
     swap_modules(model, {m: m.get_base_layer() for m in adapted})
     return model
 
-# %% ../nbs/00_layers.ipynb #493622b8
-LAYERS = {'Linear': (nn.Linear, lambda m: dict(in_features=m.in_features, out_features=m.out_features, bias=m.bias is not None)),
-         'LowRankLinear': (LowRankLinear, lambda m: dict(in_features=m.in_features, out_features=m.out_features, rank=m.rank, bias=m.bias is not None)),
-         'FactorisedEmbedding': (FactorisedEmbedding, lambda m: dict(vocab=m.tokens.num_embeddings, dim=m.up.out_features, rank=m.up.in_features, pad_id=m.tokens.padding_idx))}  # name -> class, and the arguments that make one like `m`
+# %% ../nbs/00_layers.ipynb #b3c07d54
+LAYERS = {
+    'Linear': (nn.Linear, lambda m: dict(
+        in_features=m.in_features, out_features=m.out_features, bias=m.bias is not None)),
+    'LowRankLinear': (LowRankLinear, lambda m: dict(
+        in_features=m.in_features, out_features=m.out_features, rank=m.rank, bias=m.bias is not None)),
+    'FactorisedEmbedding': (FactorisedEmbedding, lambda m: dict(
+        vocab=m.tokens.num_embeddings, dim=m.up.out_features, rank=m.up.in_features, pad_id=m.tokens.padding_idx)),
+}  # name -> class, and the arguments that make one like `m`
 _SIZES = 'num_attention_heads', 'all_head_size'  # fields of BERT's attention that change with its heads
 
-def _described(m: nn.Module) -> dict|None: return next((dict(kind=k, **arguments(m)) for k, (cls, arguments) in LAYERS.items() if type(m) is cls), None)
+def _described(m: nn.Module) -> dict|None:
+    return next((dict(kind=k, **arguments(m)) for k, (cls, arguments) in LAYERS.items() if type(m) is cls), None)
 
+# %% ../nbs/00_layers.ipynb #493622b8
 def changes_of(
     model: nn.Module,  # any model of `transformers`
     plain: nn.Module,  # one that is as its configuration says; its weights do not matter
@@ -142,52 +157,72 @@ def changes_of(
         seen[new] = path, old
         what = _described(new)
         if old is None or (what is None and type(new) is not type(old)):
-            raise ValueError(f"{path!r} is a {type(new).__name__}, which no configuration knows and no folder can hold: put an ordinary layer in its place first")
+            raise ValueError(f"{path!r} is a {type(new).__name__}, which no configuration knows and no folder "
+                             "can hold: put an ordinary layer in its place first")
         if what != _described(old): found['layers'][path] = what
         if what is not None: return
-        if sizes := {n: getattr(new, n) for n in _SIZES if getattr(new, n, None) != getattr(old, n, None)}: found['sizes'][path] = sizes
+        if sizes := {n: getattr(new, n) for n in _SIZES if getattr(new, n, None) != getattr(old, n, None)}:
+            found['sizes'][path] = sizes
         for name in {**old._modules, **new._modules}:
             inner, (a, b) = f'{path}.{name}'.lstrip('.'), (m._modules.get(name) for m in (new, old))
             if a is not None: compare(a, b, inner)
-            elif b is not None: raise ValueError(f"{inner!r} is not there, and its configuration says that it is: set the configuration to what the model has")
+            elif b is not None:
+                raise ValueError(f"{inner!r} is not there, and its configuration says that it is: "
+                                 "set the configuration to what the model has")
     compare(model, plain, '')
     return {k: v for k, v in found.items() if v}
 
-# %% ../nbs/00_layers.ipynb #8d7b5189
-_STANDS = dict(Linear=(nn.Linear, LowRankLinear), LowRankLinear=(nn.Linear, LowRankLinear), FactorisedEmbedding=(nn.Embedding, FactorisedEmbedding))
+# %% ../nbs/00_layers.ipynb #6f2ab91c
+_STANDS = dict(Linear=(nn.Linear, LowRankLinear), LowRankLinear=(nn.Linear, LowRankLinear),
+               FactorisedEmbedding=(nn.Embedding, FactorisedEmbedding))
 
 def _at(model: nn.Module, path) -> nn.Module:
     "The module at a path of changes; raises `ValueError` where there is none."
     try: found = model.get_submodule(path) if isinstance(path, str) and path else None
     except AttributeError: found = None
-    if found is None: raise ValueError(f"changes name {path!r:.80}, which is no part of the model: the folder is damaged, save it again")
+    if found is None:
+        raise ValueError(f"changes name {path!r:.80}, which is no part of the model: "
+                         "the folder is damaged, save it again")
     return found
 
 def _check_layer(model: nn.Module, path: str, what) -> None:
     "Raise for a layer that cannot be made, or that has no place there."
     if not isinstance(what, Mapping) or what.get('kind') not in list(LAYERS):
-        raise ValueError(f"a change by {(what.get('kind') if isinstance(what, Mapping) else what)!r:.40} is not known to this version of rank_bert: "
-                         "a newer one has written it")
-    names = dict(Linear='in_features out_features bias', LowRankLinear='in_features out_features rank bias', FactorisedEmbedding='vocab dim rank pad_id')
+        raise ValueError(f"a change by {(what.get('kind') if isinstance(what, Mapping) else what)!r:.40} is not known "
+                         "to this version of rank_bert: a newer one has written it")
+    names = dict(Linear='in_features out_features bias', LowRankLinear='in_features out_features rank bias',
+                 FactorisedEmbedding='vocab dim rank pad_id')
     sizes = {k: v for k, v in what.items() if k not in ('kind', 'bias', 'pad_id')}
     whole = all(type(v) is int and 1 <= v < 2**31 for v in sizes.values())
-    fits = type(what.get('bias', True)) is bool and (what.get('pad_id') is None or type(what['pad_id']) is int and 0 <= what['pad_id'] < what.get('vocab', 0))
-    if set(what) != {'kind', *names[what['kind']].split()} or not whole or not fits or not isinstance(_at(model, path), _STANDS[what['kind']]):
-        raise ValueError(f"changes give {path!r} the layer {dict(what)!r:.200}, which is not one: the folder is damaged, save it again")
+    fits = type(what.get('bias', True)) is bool and (
+        what.get('pad_id') is None or type(what['pad_id']) is int and 0 <= what['pad_id'] < what.get('vocab', 0))
+    if (set(what) != {'kind', *names[what['kind']].split()} or not whole or not fits
+            or not isinstance(_at(model, path), _STANDS[what['kind']])):
+        raise ValueError(f"changes give {path!r} the layer {dict(what)!r:.200}, which is not one: "
+                         "the folder is damaged, save it again")
 
+# %% ../nbs/00_layers.ipynb #8d7b5189
 def _check_changes(model: nn.Module, changes) -> None:
     "Raise `ValueError` for changes that `changes_of` would not have written."
-    if not isinstance(changes, Mapping): raise ValueError(f"changes are {type(changes).__name__}, not an object: the folder is damaged, save it again")
-    odd = sorted(changes.keys() - {'layers', 'shared', 'sizes'}) + [k for k, v in changes.items() if not isinstance(v, Mapping)]
-    if odd: raise ValueError(f"a change by {odd[0]!r} is not known to this version of rank_bert: a newer one has written it")
+    if not isinstance(changes, Mapping):
+        raise ValueError(f"changes are {type(changes).__name__}, not an object: the folder is damaged, save it again")
+    odd = (sorted(changes.keys() - {'layers', 'shared', 'sizes'})
+           + [k for k, v in changes.items() if not isinstance(v, Mapping)])
+    if odd:
+        raise ValueError(f"a change by {odd[0]!r} is not known to this version of rank_bert: "
+                         "a newer one has written it")
     for path, what in changes.get('layers', {}).items(): _check_layer(model, path, what)
     for path, home in changes.get('shared', {}).items():
         inside = isinstance(home, str) and f'{path}.'.startswith(f'{home}.') or f'{home}.'.startswith(f'{path}.')
         if type(_at(model, path)) is not type(_at(model, home)) or inside:
-            raise ValueError(f"changes put {home!r:.80} in the place of {path!r:.80}, where it does not belong: the folder is damaged, save it again")
+            raise ValueError(f"changes put {home!r:.80} in the place of {path!r:.80}, where it does not belong: "
+                             "the folder is damaged, save it again")
     for path, sizes in changes.get('sizes', {}).items():
-        known = isinstance(sizes, Mapping) and all(k in _SIZES and type(v) is int and v > 0 and hasattr(_at(model, path), k) for k, v in sizes.items())
-        if not known: raise ValueError(f"sizes of {path!r:.80} are {sizes!r:.80}; they are {' and '.join(_SIZES)}, above 0: the folder is damaged, save it again")
+        known = isinstance(sizes, Mapping) and all(
+            k in _SIZES and type(v) is int and v > 0 and hasattr(_at(model, path), k) for k, v in sizes.items())
+        if not known:
+            raise ValueError(f"sizes of {path!r:.80} are {sizes!r:.80}; they are {' and '.join(_SIZES)}, above 0: "
+                             "the folder is damaged, save it again")
 
 # %% ../nbs/00_layers.ipynb #4e17c0ab
 def _check_heads(module: nn.Module, path: str) -> None:
@@ -196,20 +231,22 @@ def _check_heads(module: nn.Module, path: str) -> None:
     size = getattr(module, 'attention_head_size', None)
     if query is None or size is None: return
     if not query.out_features == module.all_head_size == module.num_attention_heads*size:
-        raise ValueError(f"sizes of {path!r} are {module.num_attention_heads} heads of {size} and {module.all_head_size} in all, and its layer "
-                         f"gives {query.out_features}: the folder is damaged, save it again")
+        raise ValueError(f"sizes of {path!r} are {module.num_attention_heads} heads of {size} "
+                         f"and {module.all_head_size} in all, and its layer gives {query.out_features}: "
+                         "the folder is damaged, save it again")
 
 def apply_changes(
     model: nn.Module,  # a plain one; is changed
     changes: dict[str, dict],  # from `changes_of`
 ) -> nn.Module:  # the same one, with random weights in its new layers
-    "Change a plain model as `changes_of` has found; raises `ValueError` for a change that this version does not know or that does not fit."
+    "Change a plain model as `changes_of` has found; raises `ValueError` for a change that is unknown or does not fit."
     def put(path, module):
         parent, _, name = path.rpartition('.')
         setattr(model.get_submodule(parent), name, module)
     _check_changes(model, changes)
     with torch.random.fork_rng(devices=[]):
-        for path, what in changes.get('layers', {}).items(): put(path, LAYERS[what['kind']][0](**{k: v for k, v in what.items() if k != 'kind'}))
+        for path, what in changes.get('layers', {}).items():
+            put(path, LAYERS[what['kind']][0](**{k: v for k, v in what.items() if k != 'kind'}))
     for path, home in changes.get('shared', {}).items(): put(path, model.get_submodule(home))
     for path, sizes in changes.get('sizes', {}).items():
         for name, size in sizes.items(): setattr(model.get_submodule(path), name, size)

@@ -26,13 +26,16 @@ from .layers import FactorisedEmbedding, LowRankLinear
 from .models import Encoder
 
 # %% ../nbs/01b_light.ipynb #14501849
-_LACKS = dict(albert="a table of full width and layers of their own: it is made light already", distilbert="layers with `attention.self` and `intermediate`",
-              modernbert="separate linear layers for query, key and value", xlnet="linear layers in its attention")  # family -> what it is not
+_LACKS = dict(albert="a table of full width and layers of their own: it is made light already",
+              distilbert="layers with `attention.self` and `intermediate`",
+              modernbert="separate linear layers for query, key and value",
+              xlnet="linear layers in its attention")  # family -> what it is not
 
 def _check_kind(encoder: Encoder) -> None:
     kind = encoder.model.config.model_type
     if kind not in ('bert', 'roberta'):
-        raise ValueError(f"{encoder.name!r} is of the family {kind!r}, which lacks {_LACKS.get(kind, 'the layout of BERT')}; take a BERT or RoBERTa")
+        raise ValueError(f"{encoder.name!r} is of the family {kind!r}, which lacks "
+                         f"{_LACKS.get(kind, 'the layout of BERT')}; take a BERT or RoBERTa")
 
 def _copy(encoder: Encoder) -> Encoder:
     "An independent copy of a BERT or RoBERTa."
@@ -66,20 +69,26 @@ def factorise_embeddings(
         draw = torch.Generator().manual_seed(seed)
         tokens = torch.randn(len(old), rank, generator=draw)*new.model.config.initializer_range
         up = torch.randn(old.shape[1], rank, generator=draw)/rank**.5
-    table.tokens.weight, table.up.weight = (nn.Parameter(t.to(old.device, old.dtype).contiguous(), requires_grad=_table(new).weight.requires_grad) for t in (tokens, up))
+    table.tokens.weight, table.up.weight = (
+        nn.Parameter(t.to(old.device, old.dtype).contiguous(), requires_grad=_table(new).weight.requires_grad)
+        for t in (tokens, up))
     new.model.embeddings.word_embeddings = table
     new.name = f'{encoder.name}, table of rank {rank}'
     return new
 
 # %% ../nbs/01b_light.ipynb #0099d6c8
-_SHARED = dict(all=('attention', 'intermediate', 'output'), attention=('attention',), ffn=('intermediate', 'output'))  # what -> parts of a layer
+_SHARED = dict(all=('attention', 'intermediate', 'output'), attention=('attention',),
+               ffn=('intermediate', 'output'))  # what -> parts of a layer
 
 def _check_mean(encoder: Encoder, layers: list[list[nn.Module]]) -> None:
     "Raise where the mean of parameters is not the mean of layers."
     shapes = [[p.shape for part in parts for p in part.parameters()] for parts in layers]
-    if any(s != shapes[0] for s in shapes): raise ValueError(f"the layers of {encoder.name!r} differ in size, so they have no mean: use start='first'")
-    if any(isinstance(m, LowRankLinear) or hasattr(m, 'base_layer') for parts in layers for part in parts for m in part.modules()):
-        raise ValueError(f"weights of {encoder.name!r} are products, and a product of means is no mean: use start='first', or merge them before")
+    if any(s != shapes[0] for s in shapes):
+        raise ValueError(f"the layers of {encoder.name!r} differ in size, so they have no mean: use start='first'")
+    modules = (m for parts in layers for part in parts for m in part.modules())
+    if any(isinstance(m, LowRankLinear) or hasattr(m, 'base_layer') for m in modules):
+        raise ValueError(f"weights of {encoder.name!r} are products, and a product of means is no mean: "
+                         "use start='first', or merge them before")
 
 def share_layers(
     encoder: Encoder,  # a BERT or RoBERTa; stays as it is
@@ -94,7 +103,8 @@ def share_layers(
     if start == 'mean': _check_mean(new, [[getattr(l, part) for part in _SHARED[what]] for l in (first, *others)])
     for part in _SHARED[what]:
         if start == 'mean':
-            for ps in zip(*(getattr(l, part).parameters() for l in (first, *others))): ps[0].data = torch.stack([p.data for p in ps]).mean(0)
+            for ps in zip(*(getattr(l, part).parameters() for l in (first, *others))):
+                ps[0].data = torch.stack([p.data for p in ps]).mean(0)
         for layer in others: setattr(layer, part, getattr(first, part))
     new.name = f'{encoder.name}, shared {what}'
     return new
@@ -115,7 +125,9 @@ def student(
     depth = len(teacher.layers)
     chosen = None if hasattr(layers, '__index__') and not np.ndim(layers) else _numbers(layers, 'layers')
     n = index(layers) if chosen is None else len(chosen)
-    if not 1 <= n <= depth: raise ValueError(f"a student of {n} layers; its teacher {teacher.name!r} has {depth}, so it can have 1 to {depth}")
+    if not 1 <= n <= depth:
+        raise ValueError(f"a student of {n} layers; its teacher {teacher.name!r} has {depth}, "
+                         f"so it can have 1 to {depth}")
     chosen = _spaced(n, depth) if chosen is None else chosen
     wrong = [i for i in chosen if not 0 <= i < depth]
     if wrong: raise ValueError(f"layer {wrong[0]} is not one of {teacher.name!r}: its layers are 0 to {depth - 1}")
@@ -132,7 +144,8 @@ def _check_own(encoder: Encoder) -> None:
     "Raise where a head cannot be addressed by its layer."
     _check_kind(encoder)
     if len({id(_mixer(l)) for l in _layers(encoder)}) < len(_layers(encoder)):
-        raise ValueError(f"layers of {encoder.name!r} share their attention, so a head is not one layer's: prune first, and share_layers after")
+        raise ValueError(f"layers of {encoder.name!r} share their attention, so a head is not one layer's: "
+                         "prune first, and share_layers after")
 
 @contextmanager
 def mask_heads(
@@ -142,11 +155,14 @@ def mask_heads(
     "In this block the output of each head is multiplied by its factor."
     _check_own(encoder)
     shapes, heads = [tuple(m.shape) for m in mask], _heads(encoder)
-    if [s[-1:] for s in shapes] != [(h,) for h in heads]: raise ValueError(f"masks of shapes {shapes} for {encoder.name!r}, whose layers have {heads} heads")
-    def hook(row, size): return lambda module, args: (args[0]*row.to(args[0]).repeat_interleave(size, -1).unsqueeze(-2), *args[1:])
+    if [s[-1:] for s in shapes] != [(h,) for h in heads]:
+        raise ValueError(f"masks of shapes {shapes} for {encoder.name!r}, whose layers have {heads} heads")
+    def hook(row, size):
+        return lambda module, args: (args[0]*row.to(args[0]).repeat_interleave(size, -1).unsqueeze(-2), *args[1:])
     handles = []
     try:
-        for layer, row in zip(_layers(encoder), mask): handles.append(_mixer(layer).register_forward_pre_hook(hook(row, _attention(layer).attention_head_size)))
+        for layer, row in zip(_layers(encoder), mask):
+            handles.append(_mixer(layer).register_forward_pre_hook(hook(row, _attention(layer).attention_head_size)))
         yield
     finally:
         for h in handles: h.remove()
@@ -166,15 +182,19 @@ def _cut(linear: nn.Module, dim: int, at: torch.Tensor) -> nn.Module:
 def _check_heads(encoder: Encoder, heads: dict[int, Sequence[int]]) -> dict[int, set[int]]:
     "Layer -> heads, as numbers of Python."
     _check_own(encoder)
-    if not isinstance(heads, Mapping): raise TypeError(f"heads are {heads!r}: pass a dict of lists by layer, such as {{0: [1, 2]}}")
-    if any(hasattr(m, 'base_layer') for m in encoder.modules()): raise ValueError(f"{encoder.name!r} has adapters beside its matrices: fold_adapters first, and prune after")
+    if not isinstance(heads, Mapping):
+        raise TypeError(f"heads are {heads!r}: pass a dict of lists by layer, such as {{0: [1, 2]}}")
+    if any(hasattr(m, 'base_layer') for m in encoder.modules()):
+        raise ValueError(f"{encoder.name!r} has adapters beside its matrices: fold_adapters first, and prune after")
     have, found = _heads(encoder), {}
     for layer, given in zip(_numbers(heads, 'layers'), heads.values()):
         gone = found[layer] = set(_numbers(given, f'heads of layer {layer}'))
-        if not 0 <= layer < len(have): raise ValueError(f"layer {layer} is not one of {encoder.name!r}: its layers are 0 to {len(have) - 1}")
+        if not 0 <= layer < len(have):
+            raise ValueError(f"layer {layer} is not one of {encoder.name!r}: its layers are 0 to {len(have) - 1}")
         wrong = sorted(h for h in gone if not 0 <= h < have[layer])
         if wrong: raise ValueError(f"head {wrong[0]} is not one of layer {layer}: its heads are 0 to {have[layer] - 1}")
-        if len(gone) == have[layer]: raise ValueError(f"layer {layer} would have no head left: keep one, or leave the layer out with student")
+        if len(gone) == have[layer]:
+            raise ValueError(f"layer {layer} would have no head left: keep one, or leave the layer out with student")
     return found
 
 # %% ../nbs/01b_light.ipynb #f1985953
@@ -203,14 +223,17 @@ def cosine_distance(
     "One minus the mean cosine between vectors and their targets."
     return 1 - F.cosine_similarity(vectors, targets, dim=1).mean()
 
-def _along(vectors: torch.Tensor, directions: torch.Tensor) -> torch.Tensor: return (F.normalize(vectors, dim=1)*directions).sum(1).mean()
+def _along(vectors: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
+    return (F.normalize(vectors, dim=1)*directions).sum(1).mean()
 
 # %% ../nbs/01b_light.ipynb #c4953f1d
 def _gradients(encoder: Encoder, ids, mask, targets, measure: Callable) -> list[torch.Tensor]:
     "For each layer the sum over texts of |d loss of the text / d factor of the head| `(heads,)`."
     rows = [torch.ones(len(ids), h, device=ids.device, requires_grad=True) for h in _heads(encoder)]
     with torch.enable_grad(), mask_heads(encoder, rows): value = measure(encoder(ids, mask), targets)
-    if value.ndim or not value.requires_grad: raise ValueError("loss must give one number that follows from the vectors: the mean over the texts, not detached")
+    if value.ndim or not value.requires_grad:
+        raise ValueError("loss must give one number that follows from the vectors: "
+                         "the mean over the texts, not detached")
     return [(g*len(ids)).abs().sum(0) for g in torch.autograd.grad(value, rows)]  # a text has 1/len(ids) of the mean
 
 @torch.no_grad()
@@ -224,25 +247,31 @@ def _ablations(encoder: Encoder, ids, mask, targets, measure: Callable) -> list[
         for h in range(n):
             rows = [torch.ones(m, device=ids.device) for m in _heads(encoder)]
             rows[i][h] = 0
-            with mask_heads(encoder, rows): out[i][h] = measure((encoder.run(states[i], mask, ids, i), mask), targets) - whole
+            with mask_heads(encoder, rows):
+                out[i][h] = measure((encoder.run(states[i], mask, ids, i), mask), targets) - whole
     return [o*len(ids) for o in out]
 
 # %% ../nbs/01b_light.ipynb #3c9b0a42
 def _check_importance(encoder: Encoder, texts, loss, targets, how: str, pooling: str|None, batch_size: int) -> None:
     _check_own(encoder)
     if how not in ('gradient', 'ablation'): raise ValueError(f"how is 'gradient' or 'ablation', not {how!r}")
-    if (loss is None) != (targets is None): raise ValueError("loss and targets go together: pass both, or neither to measure how far vectors move")
-    if loss is None and pooling is None: raise ValueError("without a loss it is vectors that are compared: name a pooling")
-    if pooling not in (None, *encoder.poolings): raise ValueError(f"unknown pooling {pooling!r}; the poolings of {encoder.name!r} are {', '.join(encoder.poolings)}")
+    if (loss is None) != (targets is None):
+        raise ValueError("loss and targets go together: pass both, or neither to measure how far vectors move")
+    if loss is None and pooling is None:
+        raise ValueError("without a loss it is vectors that are compared: name a pooling")
+    if pooling not in (None, *encoder.poolings):
+        raise ValueError(f"unknown pooling {pooling!r}; the poolings of {encoder.name!r} are "
+                         f"{', '.join(encoder.poolings)}")
     if not len(texts): raise ValueError("no texts to measure on")
-    if targets is not None and len(targets) != len(texts): raise ValueError(f"{len(texts)} texts and {len(targets)} targets: each text needs one")
+    if targets is not None and len(targets) != len(texts):
+        raise ValueError(f"{len(texts)} texts and {len(targets)} targets: each text needs one")
     if batch_size < 1: raise ValueError(f"batch_size is {batch_size}; it is 1 or more")
 
 # %% ../nbs/01b_light.ipynb #35ed4997
 def head_importance(
     encoder: Encoder,  # a BERT or RoBERTa; stays as it is
     texts: Sequence[str],  # what to measure on
-    loss: Callable|None = None,  # `(vectors, targets of the batch) -> ` mean loss over the texts; how far vectors move by default
+    loss: Callable|None = None,  # `(vectors, targets of batch) -> ` mean over texts; how far vectors move by default
     targets: torch.Tensor|Sequence|None = None,  # what the loss compares with, a row for each text
     how: str = 'gradient',  # 'gradient' or 'ablation'
     pooling: str|None = 'mean',  # how a text's vector is made; `None` gives the loss `(states, mask)` instead
@@ -257,19 +286,25 @@ def head_importance(
     def batches():
         for i in range(0, len(tokens), batch_size):
             ids, mask = encoder.pad(tokens[i:i + batch_size])
-            yield ids.to(encoder.device), mask.to(encoder.device), None if targets is None else targets[i:i + batch_size].to(encoder.device)
-    def measure(out, y): return (loss or (_along if how == 'gradient' else cosine_distance))(out if pooling is None else encoder.pool(*out, pooling), y)
+            y = None if targets is None else targets[i:i + batch_size].to(encoder.device)
+            yield ids.to(encoder.device), mask.to(encoder.device), y
+    def measure(out, y):
+        score = loss or (_along if how == 'gradient' else cosine_distance)
+        return score(out if pooling is None else encoder.pool(*out, pooling), y)
     try:
         encoder.eval()
-        if targets is None and how == 'gradient': targets = torch.randn(len(texts), encoder.dim, generator=torch.Generator().manual_seed(0))
+        if targets is None and how == 'gradient':
+            targets = torch.randn(len(texts), encoder.dim, generator=torch.Generator().manual_seed(0))
         if targets is None:
-            with torch.no_grad(): targets = torch.cat([encoder.pool(*encoder(ids, mask), pooling) for ids, mask, _ in batches()])
+            with torch.no_grad():
+                targets = torch.cat([encoder.pool(*encoder(ids, mask), pooling) for ids, mask, _ in batches()])
         step = _gradients if how == 'gradient' else _ablations
         found = [sum(rows)/len(texts) for rows in zip(*(step(encoder, *b, measure) for b in batches()))]
     finally:
         for m, training in modes.items(): m.training = training
     if normalise: found = [f/f.norm().clamp(min=1e-30) for f in found]
-    return pd.DataFrame([dict(layer=i, head=h, importance=v) for i, f in enumerate(found) for h, v in enumerate(f.tolist())])
+    return pd.DataFrame([dict(layer=i, head=h, importance=v)
+                         for i, f in enumerate(found) for h, v in enumerate(f.tolist())])
 
 # %% ../nbs/01b_light.ipynb #d9c55065
 def least_important(
@@ -278,11 +313,14 @@ def least_important(
 ) -> dict[int, list[int]]:  # layer -> heads, as `prune_heads` takes them
     "The heads to take out so that `share` of them stay and no layer loses its last one."
     missing = {'layer', 'head', 'importance'} - set(importance.columns)
-    if missing: raise ValueError(f"importance has no column {', '.join(sorted(missing))}; take the table of head_importance")
-    if not np.isfinite(importance.importance).all(): raise ValueError("importance holds NaN or infinity: check the loss it was measured by")
+    if missing:
+        raise ValueError(f"importance has no column {', '.join(sorted(missing))}; take the table of head_importance")
+    if not np.isfinite(importance.importance).all():
+        raise ValueError("importance holds NaN or infinity: check the loss it was measured by")
     left, keep = importance.layer.value_counts().to_dict(), round(share*len(importance))
     if not len(left) <= keep <= len(importance):
-        raise ValueError(f"share is {share}; with one head for each of {len(left)} layers it goes from {len(left)/len(importance):.3f} to 1")
+        raise ValueError(f"share is {share}; with one head for each of {len(left)} layers "
+                         f"it goes from {len(left)/len(importance):.3f} to 1")
     gone = {}
     for row in importance.sort_values('importance', kind='stable').itertuples():
         if sum(left.values()) == keep: break
@@ -303,14 +341,19 @@ def prune_curve(
     _check_own(encoder)
     have = [(i, h) for i, n in enumerate(_heads(encoder)) for h in range(n)]
     for share in shares: least_important(importance, share)
-    if sorted(zip(importance['layer'], importance['head'])) != have: raise ValueError(f"importance is not of {encoder.name!r}: it has {len(importance)} heads, the encoder {len(have)}")
+    if sorted(zip(importance['layer'], importance['head'])) != have:
+        raise ValueError(f"importance is not of {encoder.name!r}: it has {len(importance)} heads, "
+                         f"the encoder {len(have)}")
     orders = [('importance', 0, importance)]
-    for seed in range(seeds): orders.append(('random', seed, importance.assign(importance=np.random.default_rng(seed).random(len(importance)))))
+    for seed in range(seeds):
+        drawn = np.random.default_rng(seed).random(len(importance))
+        orders.append(('random', seed, importance.assign(importance=drawn)))
     known = {}  # heads that are gone -> what was found: with all heads every order is the same
     def point(order, seed, table, share):
         gone = least_important(table, share)
         if str(gone) not in known:
             pruned = prune_heads(encoder, gone)
-            known[str(gone)] = dict(heads=sum(_heads(pruned)), parameters=sum(p.numel() for p in pruned.parameters()), value=float(torch.as_tensor(evaluate(pruned)).detach()))
+            known[str(gone)] = dict(heads=sum(_heads(pruned)), parameters=sum(p.numel() for p in pruned.parameters()),
+                                    value=float(torch.as_tensor(evaluate(pruned)).detach()))
         return dict(order=order, seed=seed, share=share, **known[str(gone)])
     return pd.DataFrame([point(*order, share) for order in orders for share in shares])

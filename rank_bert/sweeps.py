@@ -118,8 +118,10 @@ def _own_functions(run: Callable) -> list[FunctionType]:
 
 # %% ../nbs/04a_sweeps.ipynb #76ca06a2
 def _settings_text(f: Callable) -> str:
-    "What a function is given beside a cell: names of its arguments, defaults and what `partial` holds, where these are plain."
-    def plain(v): return isinstance(v, (str, int, float, bool, type(None))) or isinstance(v, (tuple, list)) and all(map(plain, v))
+    "What a function is given beside a cell: argument names, defaults and what `partial` holds, where these are plain."
+    def plain(v):
+        return (isinstance(v, (str, int, float, bool, type(None)))
+                or isinstance(v, (tuple, list)) and all(map(plain, v)))
     if isinstance(f, partial):
         held = [v for v in f.args if plain(v)], sorted((k, v) for k, v in f.keywords.items() if plain(v))
         return repr(held) + _settings_text(f.func)
@@ -142,7 +144,8 @@ def run_hash(
         seen[name], near = _module(path, path.stat().st_mtime_ns)
         todo += near
     functions = [] if inside else sorted(_code_text(f.__code__) + _settings_text(f) for f in _own_functions(run))
-    return hashlib.sha256(repr((sorted(seen.items()), functions, given if whole or not inside else '')).encode()).hexdigest()[:16]
+    text = repr((sorted(seen.items()), functions, given if whole or not inside else ''))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 # %% ../nbs/04a_sweeps.ipynb #d93f0563
 def _write_whole(path: Path, text: str) -> None:
@@ -171,7 +174,8 @@ def _try_writing(folder: Path) -> None:
 def _cell_file(folder: Path, name: str, cell: dict, about: dict, code: str) -> Path:
     "Where a cell is kept."
     try: text = json.dumps([name, cell, about, code], sort_keys=True)
-    except TypeError as e: raise TypeError(f"the values of a cell must be plain ones, as JSON has them; {cell} has another: {e}") from e
+    except TypeError as e:
+        raise TypeError(f"the values of a cell must be plain ones, as JSON has them; {cell} has another: {e}") from e
     return folder/f'{hashlib.sha256(text.encode()).hexdigest()[:16]}.json'
 
 def _read_cell(path: Path) -> dict|None:
@@ -191,13 +195,17 @@ def _read_cell(path: Path) -> dict|None:
 def _write_cell(path: Path, found: dict) -> None:
     "Write a cell whole or not at all."
     frame, result = found['result'].get('per_query'), dict(found['result'])
-    if frame is not None: result['per_query'] = dict(values=frame.round(6).values.tolist(), queries=frame.index.tolist(), metrics=list(frame.columns))
+    if frame is not None:
+        values = frame.round(6).values.tolist()
+        result['per_query'] = dict(values=values, queries=frame.index.tolist(), metrics=list(frame.columns))
     _write_whole(path, json.dumps(found | dict(result=result), default=float))
 
 # %% ../nbs/04a_sweeps.ipynb #825ff974
 def _summary_writer() -> type:
     try: from torch.utils.tensorboard import SummaryWriter
-    except ImportError as e: raise ImportError('logging to TensorBoard needs the package tensorboard: pip install "rank_bert[tensorboard]"') from e
+    except ImportError as e:
+        raise ImportError("logging to TensorBoard needs the package tensorboard: "
+                          'pip install "rank_bert[tensorboard]"') from e
     return SummaryWriter
 
 def _tensorboard(folder: str|Path, path: Path, cell: dict, result: dict) -> None:
@@ -224,7 +232,9 @@ def run_sweep(
     folder, about, code = Path(folder) if folder else default_store().parent/'sweeps'/name, about or {}, run_hash(run)
     files = [_cell_file(folder, name, cell, about, code) for cell in cells]
     if not files: raise ValueError(f"the sweep {name!r} has no cells")
-    if len(set(files)) < len(files): raise ValueError(f"the sweep {name!r} has the same cell twice: {next(c for f, c in zip(files, cells) if files.count(f) > 1)}")
+    if len(set(files)) < len(files):
+        twice = next(c for f, c in zip(files, cells) if files.count(f) > 1)
+        raise ValueError(f"the sweep {name!r} has the same cell twice: {twice}")
     if tensorboard: _summary_writer()
     if not all(path.exists() for path in files): _try_writing(folder)
     machine, found, fresh = machine_card()['machine'].to_dict(), [], 0
@@ -272,23 +282,29 @@ def sweep_table(
     metric: str|None = None,  # of those in `per_query`; the first by default
     split: str = 'test',  # whose queries
 ) -> pd.DataFrame:  # tidy: the columns of `by`, queries, value, low, high, spread (over seeds), seeds, gain, p
-    "Settings of a sweep by type of query: mean over seeds, interval over groups, and a paired test against one of them."
+    "Settings of a sweep by type of query: mean over seeds, interval over groups, paired test against one of them."
     if 'per_query' not in tidy: raise ValueError("the table has no per_query: pass the table of a ranking sweep, whole")
     missing = [c for c in by if c not in tidy]
     if missing: raise ValueError(f"the table has no column {missing[0]!r}; it has {', '.join(map(str, tidy.columns))}")
     queries = data.part(split).queries
-    keys, frames = zip(*((key, list(part.per_query)) for key, part in tidy.groupby(list(by), sort=False, dropna=False)))
+    parts = tidy.groupby(list(by), sort=False, dropna=False)
+    keys, frames = zip(*((key, list(part.per_query)) for key, part in parts))
     base = 0 if baseline is None else next((i for i, k in enumerate(keys) if _same(k, baseline)), None)
     if base is None: raise ValueError(f"no setting is {tuple(baseline)}; the first is {keys[0]}")
     metric = metric or frames[0][0].columns[0]
-    table = compare({i: sum(f[[metric]] for f in fs)/len(fs) for i, fs in enumerate(frames)}, queries.type.tolist(), queries.group.tolist(), baseline=base)
+    means = {i: sum(f[[metric]] for f in fs)/len(fs) for i, fs in enumerate(frames)}
+    table = compare(means, queries.type.tolist(), queries.group.tolist(), baseline=base)
     types = queries.type.to_numpy()
     def spread(row):
-        of = [f[metric] if row.queries == 'all' else f[metric][types[f.index] == row.queries] for f in frames[row.ranker]]
+        of = [f[metric] if row.queries == 'all' else f[metric][types[f.index] == row.queries]
+              for f in frames[row.ranker]]
         return np.std([o.mean() for o in of], ddof=1) if len(of) > 1 else np.nan
-    rest = table.assign(spread=[spread(r) for r in table.itertuples()], seeds=[len(frames[i]) for i in table.ranker], gain=table.value - table.queries.map(table[table.ranker == base].set_index('queries').value))
+    before = table[table.ranker == base].set_index('queries').value
+    rest = table.assign(spread=[spread(r) for r in table.itertuples()], seeds=[len(frames[i]) for i in table.ranker],
+                        gain=table.value - table.queries.map(before))
     settings = pd.DataFrame([keys[i] for i in table.ranker], columns=list(by))
-    return settings.join(rest[['queries', 'value', 'low', 'high', 'spread', 'seeds', 'gain', 'p', 'n']]).rename_axis(metric, axis=1)
+    columns = ['queries', 'value', 'low', 'high', 'spread', 'seeds', 'gain', 'p', 'n']
+    return settings.join(rest[columns]).rename_axis(metric, axis=1)
 
 def _same(a, b) -> bool: return all(x == y or (pd.isna(x) and pd.isna(y)) for x, y in zip(a, b)) and len(a) == len(b)
 
@@ -305,9 +321,13 @@ def few_labels(
     "Features of which only `n` queries have labels, drawn query by query."
     train, valid = features.rows('train'), features.rows('valid')
     if n is None: return features
-    if not 2 <= n <= len(train) + len(valid): raise ValueError(f"n is {n}; of the {len(train) + len(valid):,} queries of 'train' and 'valid', 2 to all can keep their labels")
+    both = len(train) + len(valid)
+    if not 2 <= n <= both:
+        raise ValueError(f"n is {n}; of the {both:,} queries of 'train' and 'valid', 2 to all can keep their labels")
     rng, split, held = np.random.default_rng(seed), features.data.queries.split.to_numpy(object).copy(), max(1, n//8)
-    if held > len(valid) or n - held > len(train): raise ValueError(f"n is {n}: an eighth of them is for 'valid', which has {len(valid):,} queries, and the others for 'train', which has {len(train):,}; use None for all")
+    if held > len(valid) or n - held > len(train):
+        raise ValueError(f"n is {n}: an eighth of them is for 'valid', which has {len(valid):,} queries, "
+                         f"and the others for 'train', which has {len(train):,}; use None for all")
     for rows, k in ((train, n - held), (valid, held)): split[rng.permutation(rows)[k:]] = 'not labelled'
     return _resplit(features, split)
 
@@ -316,16 +336,19 @@ SWEPT = ('accuracy@1', 'accuracy@3', 'MRR', 'nDCG@10')  # what each query is mea
 
 def _measured(features: RankingFeatures, model: RankingModel, split: str) -> dict:
     "Means over queries, by type, and the values of each query."
-    with torch.inference_mode(): return _scored(features, model.eval().cosine(features.queries[features.rows(split)]), split)
+    with torch.inference_mode():
+        return _scored(features, model.eval().cosine(features.queries[features.rows(split)]), split)
 
 def _scored(features: RankingFeatures, scores: torch.Tensor, split: str) -> dict:
     "The same of scores `(queries of the split, documents)`."
     rows, queries = features.rows(split), features.data.part(split).queries
     frame = evaluate(scores, features.data.qrels()[rows], list(features.data.documents.doc_id), SWEPT)
-    frame.index = np.searchsorted(np.flatnonzero((features.data.queries.split == split).to_numpy()), rows[frame.index])  # rows of that split, as `part` has them
+    inside = np.flatnonzero((features.data.queries.split == split).to_numpy())
+    frame.index = np.searchsorted(inside, rows[frame.index])  # rows of that split, as `part` has them
     frame.attrs['queries'] = len(queries)
     types = queries.type.to_numpy()[frame.index]
-    by_type = {f'{m}, {t}': frame[m][types == t].mean() for t in pd.unique(types) for m in SWEPT[:1] if len(pd.unique(types)) > 1}
+    kinds = pd.unique(types)
+    by_type = {f'{m}, {t}': frame[m][types == t].mean() for t in kinds for m in SWEPT[:1] if len(kinds) > 1}
     return dict(frame.mean()) | by_type | dict(per_query=frame)
 
 def _steps(learn: Learner, steps: int) -> int: return -(-steps//max(1, len(learn.dls.train)))
@@ -344,11 +367,16 @@ def in_batch_scores(
     own = relevance.argmax(1)
     right, eye = relevance[:, own] > 0, torch.eye(len(own), dtype=torch.bool, device=scores.device)
     found = scores[:, own].float()
-    return F.cross_entropy(found.masked_fill(right & ~eye, -torch.inf) if masked else found, torch.arange(len(own), device=scores.device))
+    if masked: found = found.masked_fill(right & ~eye, -torch.inf)
+    return F.cross_entropy(found, torch.arange(len(own), device=scores.device))
 
 # %% ../nbs/04a_sweeps.ipynb #0584aa36
-LOSSES = {'whole index': ranking_loss, 'in batch': lambda s, r: in_batch_scores(s, r, masked=False),
-          'in batch, masked': in_batch_scores, 'ordinary training': ranking_loss}  # name -> loss of scores and relevance
+LOSSES = {
+    'whole index': ranking_loss,
+    'in batch': lambda s, r: in_batch_scores(s, r, masked=False),
+    'in batch, masked': in_batch_scores,
+    'ordinary training': ranking_loss,
+}  # name -> loss of scores and relevance
 
 def index_staleness(
     data: RankingData,  # documents, queries, relevance
@@ -363,63 +391,86 @@ def index_staleness(
     store: FeatureStore|None = None,  # where vectors are kept; the default store by default
     features: dict|None = None,  # arguments of `ranking_features`
     **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
-) -> pd.DataFrame:  # a row a run: head, loss, share, seed, staleness, metrics of all queries, accuracy by type, per_query, seconds
+) -> pd.DataFrame:  # a row a run: head, loss, share, seed, staleness, metrics, accuracy by type, per_query, seconds
     "What it costs a ranker when its index is made anew only in part, or when it has only its batch."
     check_trainable(data)
     encoder = encoder if isinstance(encoder, Encoder) else get_encoder(encoder)
-    about = dict(data=data_hash(data), encoder=encoder_hash(encoder), steps=steps, lr=lr, bs=bs, split=split, features=features or {})
-    made = cache(lambda: ranking_features(data, encoder, lexical=False, store=store or FeatureStore(), **features or {}))
+    about = dict(data=data_hash(data), encoder=encoder_hash(encoder), steps=steps, lr=lr, bs=bs, split=split,
+                 features=features or {})
+    made = cache(lambda: ranking_features(
+        data, encoder, lexical=False, store=store or FeatureStore(), **features or {}))
     def run(head, loss, share, seed):
         learn, refresh = ranking_learner(made(), head, shared=head != 'plain', bs=bs, seed=seed), IndexRefresh(share)
         learn.loss_func = LOSSES[loss]
         _fit(learn, steps, lr, [] if loss == 'ordinary training' else [refresh])
-        return dict(staleness=float(np.mean(refresh.staleness)) if share < 1 else 0.) | _measured(made(), learn.model.cpu(), split)
+        stale = float(np.mean(refresh.staleness)) if share < 1 else 0.
+        return dict(staleness=stale) | _measured(made(), learn.model.cpu(), split)
     settings = [('whole index', s) for s in shares] + [(loss, 1) for loss in list(LOSSES)[1:]]
-    return run_sweep('staleness', [dict(head=h, loss=l, share=s, seed=seed) for h, (l, s), seed in product(heads, settings, range(seeds))], run, about, **kwargs)
+    cells = [dict(head=h, loss=l, share=s, seed=seed) for h, (l, s), seed in product(heads, settings, range(seeds))]
+    return run_sweep('staleness', cells, run, about, **kwargs)
 
 # %% ../nbs/04a_sweeps.ipynb #62ca72f9
-ALONE = {'plain cosine': ('identity', True), 'plain head': ('plain', False), 'residual head': ('residual', True)}  # rankers without pre-training: head, shared
+ALONE = {'plain cosine': ('identity', True), 'plain head': ('plain', False),
+         'residual head': ('residual', True)}  # rankers without pre-training: head, shared
 
 def _vector_ranks(features: RankingFeatures, model: RankingModel, split: str) -> dict:
     "RankMe, and centred measures, of the unit vectors that a ranker compares."
-    with torch.inference_mode(): sides = dict(queries=F.normalize(model.head.query(features.queries[features.rows(split)]), dim=1), documents=model.index())
+    with torch.inference_mode():
+        queries = F.normalize(model.head.query(features.queries[features.rows(split)]), dim=1)
+        sides = dict(queries=queries, documents=model.index())
     found = {}
     for side, x in sides.items():
         centred = rank_measures(x, centre=True)
-        found |= {f'RankMe of {side}': float(rankme(x)), f'centred RankMe of {side}': float(centred['rankme']), f'effective rank of {side}': float(centred['effective_rank']),
+        found |= {f'RankMe of {side}': float(rankme(x)), f'centred RankMe of {side}': float(centred['rankme']),
+                  f'effective rank of {side}': float(centred['effective_rank']),
                   f'participation ratio of {side}': float(centred['participation_ratio'])}
     return found
 
 def _ablation_cells(poolings, batches, sides, ways, labelled, pairs, seeds) -> list[dict]:
     "Every setting once, those that share a pre-training together; what does not depend on a value has `None` there."
     some = [n for n in labelled if n != 0]
-    alone = [(p, None, None, None, way, n) for p in poolings for way in ALONE for n in ([0] if way == 'plain cosine' else some)]
-    pre = [(p, b, s, pairs, way, n) for p, b, s in product(poolings, batches, sides) for way, n in [('zero-shot', 0)]*(0 in labelled and pairs == 'all') + list(product(ways, some))]
-    cells = [dict(zip(('pooling', 'batches', 'side', 'pairs', 'way', 'labelled'), values), seed=seed) for values in [(None, None, None, None, 'BM25', 0), *alone, *pre] for seed in range(1 if values[4] in ('BM25', 'plain cosine') else seeds)]
+    alone = [(p, None, None, None, way, n) for p in poolings for way in ALONE
+             for n in ([0] if way == 'plain cosine' else some)]
+    joined = [('zero-shot', 0)]*(0 in labelled and pairs == 'all') + list(product(ways, some))
+    pre = [(p, b, s, pairs, way, n) for p, b, s in product(poolings, batches, sides) for way, n in joined]
+    names = 'pooling', 'batches', 'side', 'pairs', 'way', 'labelled'
+    cells = [dict(zip(names, values), seed=seed) for values in [(None, None, None, None, 'BM25', 0), *alone, *pre]
+             for seed in range(1 if values[4] in ('BM25', 'plain cosine') else seeds)]
     return sorted(cells, key=lambda c: [str(c[k]) for k in ('pooling', 'batches', 'side', 'seed')])
 
 # %% ../nbs/04a_sweeps.ipynb #c1b9acc7
-def _pretrained(features: RankingFeatures, batches: str, side: str, labelled: int|None, seed: int, epochs: int, lr: float) -> DualHead:
+def _pretrained(features: RankingFeatures, batches: str, side: str, labelled: int|None, seed: int,
+                epochs: int, lr: float) -> DualHead:
     "A head pre-trained on the pairs of 'train', all epochs: the epoch that ranks best would hide how it ends."
     split, few = features.data.queries.split, few_labels(features, labelled, seed).data.queries.split
-    split = split.mask((split == 'train') & (few != 'train'), 'not labelled')  # 'valid' stays whole: nothing is chosen by it here
+    # 'valid' stays whole: nothing is chosen by it here
+    split = split.mask((split == 'train') & (few != 'train'), 'not labelled')
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', UserWarning)  # batches of one answer are what is asked about
         learn = barlow_learner(_resplit(features, split), side, how=batches, seed=seed)
     with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr)
     return learn.model.head.cpu().eval()
 
-def _ablation_model(features: RankingFeatures, pre: Callable, batches, side, pairs, way, labelled, seed, steps: int, lr: float, bs: int) -> RankingModel:
-    "The ranker of one cell. On top of a frozen head stand plain ones for queries and for documents, as in the write-up."
+def _ablation_model(features: RankingFeatures, pre: Callable, batches, side, pairs, way, labelled, seed,
+                    steps: int, lr: float, bs: int) -> RankingModel:
+    "The ranker of one cell. On a frozen head stand plain ones for queries and for documents, as in the write-up."
     def untrained(head): return RankingModel(head, features.passages, features.owner)
     if way == 'plain cosine': return untrained(get_head('identity', features.passages.shape[1]))
     if way == 'zero-shot': return untrained(pre(batches, side, None, seed))
     some = few_labels(features, labelled, seed)
     small = min(bs, max(8, len(some.rows('train'))//8))
     if way in ALONE: learn = ranking_learner(some, *ALONE[way], bs=small, seed=seed)
-    else: learn = staged_learner(some, pre(batches, side, labelled if pairs == 'labelled' else None, seed), way, **dict(head='plain', shared=False) if way == 'frozen' else {}, bs=small, seed=seed)
+    else:
+        joined = dict(head='plain', shared=False) if way == 'frozen' else {}
+        head = pre(batches, side, labelled if pairs == 'labelled' else None, seed)
+        learn = staged_learner(some, head, way, **joined, bs=small, seed=seed)
     _fit(learn, steps, lr)
     return learn.model.cpu()
+
+def _bm25_measured(data: RankingData, features: RankingFeatures, split: str) -> dict:
+    "What BM25 finds of the same queries."
+    asked = list(data.queries.text.iloc[features.rows(split)])
+    return _scored(features, torch.from_numpy(BM25.build(data.texts).scores(asked)), split)
 
 # %% ../nbs/04a_sweeps.ipynb #19ce7f9c
 def barlow_ablation(
@@ -429,7 +480,7 @@ def barlow_ablation(
     batches: Sequence[str] = ('one_answer', 'distinct'),  # what a pre-training batch is made of
     sides: Sequence[str] = ('barlow',),  # heads that are pre-trained
     ways: Sequence[str] = WAYS,  # how a pre-trained head is joined
-    labelled: Sequence[int|None] = (0, 300, 1000, None),  # queries with labels; 0 for rankers that are not trained to rank, `None` for all
+    labelled: Sequence[int|None] = (0, 300, 1000, None),  # queries with labels; 0: not trained to rank, `None`: all
     pairs: str = 'all',  # of which queries of 'train' pre-training knows the answer they share: 'all', or 'labelled'
     seeds: int = 5,  # from 0: of heads, batches and labels
     epochs: int = 20,  # of pre-training
@@ -441,23 +492,26 @@ def barlow_ablation(
     store: FeatureStore|None = None,  # where vectors are kept; the default store by default
     features: dict|None = None,  # arguments of `ranking_features`; documents cut off by default, as in the write-up
     **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
-) -> pd.DataFrame:  # a row a run: pooling, batches, side, pairs, way, labelled, seed, metrics, ranks of vectors, per_query, seconds
-    "Rankers with and without Barlow Twins, by what a batch holds, pooling, labels and way of joining; BM25 and plain cosine beside them."
+) -> pd.DataFrame:  # a row a run: its values (pooling to labelled), seed, metrics, ranks of vectors, per_query, seconds
+    "Rankers with and without Barlow Twins, by batches, pooling, labels and way of joining; BM25 and plain cosine too."
     check_trainable(data)
     if pairs not in ('all', 'labelled'): raise ValueError(f"pairs is {pairs!r}; it can be 'all' or 'labelled'")
     encoder = encoder if isinstance(encoder, Encoder) else get_encoder(encoder)
     how = dict(documents='truncate') | (features or {})
-    about = dict(data=data_hash(data), encoder=encoder_hash(encoder), epochs=epochs, pre_lr=pre_lr, steps=steps, lr=lr, bs=bs, split=split, features=how)
-    made = cache(lambda pooling: ranking_features(data, encoder, pooling=pooling, lexical=False, store=store or FeatureStore(), **how))
-    pre = lru_cache(max(4, len(labelled)))(lambda pooling, batches, side, labelled, seed: _pretrained(made(pooling), batches, side, labelled, seed, epochs, pre_lr))
+    about = dict(data=data_hash(data), encoder=encoder_hash(encoder), epochs=epochs, pre_lr=pre_lr, steps=steps,
+                 lr=lr, bs=bs, split=split, features=how)
+    made = cache(lambda pooling: ranking_features(
+        data, encoder, pooling=pooling, lexical=False, store=store or FeatureStore(), **how))
+    pre = lru_cache(max(4, len(labelled)))(lambda pooling, *of: _pretrained(made(pooling), *of, epochs, pre_lr))
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', UserWarning)
-        for b in batches: AnswerBatches(made(poolings[0]), 'train', b)  # data that have no such batches are found out before the work
+        for b in batches: AnswerBatches(made(poolings[0]), 'train', b)  # raises for data that have no such batches
     def run(pooling, **cell):
-        if cell['way'] == 'BM25': return _scored(first := made(poolings[0]), torch.from_numpy(BM25.build(data.texts).scores(list(data.queries.text.iloc[first.rows(split)]))), split)
+        if cell['way'] == 'BM25': return _bm25_measured(data, made(poolings[0]), split)
         model = _ablation_model(made(pooling), partial(pre, pooling), **cell, steps=steps, lr=lr, bs=bs).eval()
         return _measured(made(pooling), model, split) | _vector_ranks(made(pooling), model, split)
-    return run_sweep('barlow', _ablation_cells(poolings, batches, sides, ways, labelled, pairs, seeds), run, about, **kwargs)
+    cells = _ablation_cells(poolings, batches, sides, ways, labelled, pairs, seeds)
+    return run_sweep('barlow', cells, run, about, **kwargs)
 
 # %% ../nbs/04a_sweeps.ipynb #b33e47b6
 def backbone_ranks(
@@ -473,14 +527,24 @@ def backbone_ranks(
     if not encoders: raise ValueError("no encoders to compare: pass a dict such as {'minilm': get_encoder('minilm')}")
     how = dict(documents='truncate') | (features or {})
     part = data.part(split)  # nothing is trained: other queries need no vectors
-    about = dict(data=data_hash(part), encoders={name: encoder_hash(e) for name, e in encoders.items()}, split=split, features=how)
+    about = dict(data=data_hash(part), encoders={name: encoder_hash(e) for name, e in encoders.items()},
+                 split=split, features=how)
     def run(encoder, pooling):
-        made = ranking_features(part, encoders[encoder], pooling=pooling, lexical=False, store=store or FeatureStore(), **how)
+        made = ranking_features(part, encoders[encoder], pooling=pooling, lexical=False,
+                                store=store or FeatureStore(), **how)
         model = RankingModel(get_head('identity', made.passages.shape[1]), made.passages, made.owner).eval()
         return _measured(made, model, split) | _vector_ranks(made, model, split)
-    return run_sweep('backbones', [dict(encoder=n, pooling=p) for n, p in product(encoders, poolings)], run, about, **kwargs)
+    cells = [dict(encoder=n, pooling=p) for n, p in product(encoders, poolings)]
+    return run_sweep('backbones', cells, run, about, **kwargs)
 
 # %% ../nbs/04a_sweeps.ipynb #d50090e5
+def _family(way: str) -> str:
+    "Which rankers one of this way is like."
+    if way == 'plain cosine': return 'encoders'
+    if way in ALONE: return 'trained without'
+    if way == 'zero-shot': return 'pre-trained only'
+    return 'beside' if way in ('concat', 'gate') else 'on top'
+
 def rank_points(
     ablation: pd.DataFrame,  # from `barlow_ablation`
     backbones: pd.DataFrame|None = None,  # from `backbone_ranks`
@@ -491,11 +555,15 @@ def rank_points(
     if missing: raise ValueError(f"the table has no column {missing[0]!r}: pass the table of barlow_ablation, whole")
     numbers = [c for c in ablation if c not in (*keys, 'seed', 'seconds', 'per_query')]
     ablation = ablation[ablation.way != 'BM25']  # it has no vectors
-    points = ablation.fillna(dict(batches='none', side='none', pairs='none')).assign(labelled=ablation.labelled.map(lambda n: 'all' if pd.isna(n) else f'{n:.0f}')).groupby(keys, sort=False)[numbers].mean().reset_index()
-    points.insert(0, 'family', points.way.map(lambda w: 'encoders' if w == 'plain cosine' else 'trained without' if w in ALONE else 'pre-trained only' if w == 'zero-shot' else 'beside' if w in ('concat', 'gate') else 'on top'))
+    shown = ablation.labelled.map(lambda n: 'all' if pd.isna(n) else f'{n:.0f}')
+    points = ablation.fillna(dict(batches='none', side='none', pairs='none')).assign(labelled=shown)
+    points = points.groupby(keys, sort=False)[numbers].mean().reset_index()
+    points.insert(0, 'family', points.way.map(_family))
     if backbones is None: return points
-    more = backbones[[c for c in backbones if c in ('encoder', 'pooling', *numbers)]].rename(columns=dict(encoder='way')).assign(family='encoders')
-    return pd.concat([points, more[~((more.way == 'minilm') & more.pooling.isin(points.pooling[points.way == 'plain cosine']))]], ignore_index=True)
+    columns = [c for c in backbones if c in ('encoder', 'pooling', *numbers)]
+    more = backbones[columns].rename(columns=dict(encoder='way')).assign(family='encoders')
+    there = (more.way == 'minilm') & more.pooling.isin(points.pooling[points.way == 'plain cosine'])
+    return pd.concat([points, more[~there]], ignore_index=True)
 
 # %% ../nbs/04a_sweeps.ipynb #9c86a4e9
 def rank_correlation(
@@ -516,7 +584,9 @@ def rank_correlation(
         picks = rng.integers(0, len(part), (n, len(part)))
         for measure in measures:
             x, y = part[measure].to_numpy(float), part[gain].to_numpy(float)
-            def of(p): return spearman(x[p], y[p]) if len(part) >= 4 and np.ptp(x[p]) > 0 and np.ptp(y[p]) > 0 else np.nan  # equal values have no order
+            def of(p):
+                ordered = len(part) >= 4 and np.ptp(x[p]) > 0 and np.ptp(y[p]) > 0  # equal values have no order
+                return spearman(x[p], y[p]) if ordered else np.nan
             found = [f for f in map(of, picks) if np.isfinite(f)] if len(part) >= 10 else []
             low, high = np.quantile(found, [.025, .975]) if found else (np.nan, np.nan)
             row = dict(family=name, measure=measure, settings=len(part), spearman=(rho := of(slice(None))))
@@ -541,7 +611,8 @@ def rank_plot(
     "The rank of the right document against the rank of a matrix, a mark a setting, by family."
     import matplotlib.pyplot as plt  # a picture is not always wanted, and the import takes a while
     fig, ax = plt.subplots(figsize=(6, 3.6), layout='constrained')
-    for i, (name, part) in enumerate(table.groupby(family, sort=False)): ax.plot(part[measure], part[gain], 'osD^vPX*'[i % 8], color=f'C{i}', ms=5, mew=0, label=name)
+    for i, (name, part) in enumerate(table.groupby(family, sort=False)):
+        ax.plot(part[measure], part[gain], 'osD^vPX*'[i % 8], color=f'C{i}', ms=5, mew=0, label=name)
     ax.set(xscale='log', xlabel=measure, ylabel=gain)
     ax.minorticks_off()
     ax.legend(frameon=False, fontsize='small', loc='center left', bbox_to_anchor=(1, .5))
@@ -572,7 +643,8 @@ def _right(learn: Learner, split: str) -> np.ndarray:
     "Which texts of a split are answered rightly."
     m = learn.model
     texts = TaskBatches(learn.data.part(split), m.encoder, dtype=m.dtype, **learn.settings)
-    with learn.no_bar(), learn.no_logging(): return np.asarray(correctness(*learn.get_preds(dl=task_dl(texts, 64, device=learn.dls.device))), float)
+    with learn.no_bar(), learn.no_logging():
+        return np.asarray(correctness(*learn.get_preds(dl=task_dl(texts, 64, device=learn.dls.device))), float)
 
 # %% ../nbs/04a_sweeps.ipynb #32b8a2d6
 def _held_run(learn: Learner, method: str, fraction: float, retrain: int, lr: float, split: str, layers) -> dict:
@@ -581,17 +653,35 @@ def _held_run(learn: Learner, method: str, fraction: float, retrain: int, lr: fl
     at_once = _right(learn, split) if method != 'soft' else np.full(len(learn.data.part(split)), np.nan)
     _train(learn, retrain, lr)
     if method == 'soft': truncate(learn.model, plan)  # what the penalty has not reached
-    return dict(weights=int(plan.parameters.sum()), full_weights=int(plan.full_parameters.sum()), rank=float(plan['rank'].mean()), at_once=at_once, again=_right(learn, split))
+    return dict(weights=int(plan.parameters.sum()), full_weights=int(plan.full_parameters.sum()),
+                rank=float(plan['rank'].mean()), at_once=at_once, again=_right(learn, split))
 
-def _lora_run(data: TextData, encoder: Encoder, fraction: float, seed: int, epochs: int, lr: float, split: str, layers, how: dict) -> dict:
+def _lora_run(data: TextData, encoder: Encoder, fraction: float, seed: int, epochs: int, lr: float, split: str,
+              layers, how: dict) -> dict:
     "Fine-tune an encoder by updates of the rank that weights of that budget would have."
     plan = plan_ranks(encoder, layers, fraction=fraction)
     rank = max(1, round(plan['rank'][plan['rank'] < plan.full].mean()))
-    changed = add_lora(deepcopy(encoder), rank, 2*rank, targets=sorted({n.rpartition('.')[2] if layers == '*' else n for n in plan.layer}))
+    targets = sorted({n.rpartition('.')[2] if layers == '*' else n for n in plan.layer})
+    changed = add_lora(deepcopy(encoder), rank, 2*rank, targets=targets)
     learn = task_learner(data, changed, 'none', seed=seed, **how)
     _train(learn, epochs, 5*lr)
     nothing = np.full(len(data.part(split)), np.nan)
-    return dict(weights=int(plan.full_parameters.sum()), full_weights=int(plan.full_parameters.sum()), rank=float(rank), at_once=nothing, again=_right(learn, split))
+    full = int(plan.full_parameters.sum())
+    return dict(weights=full, full_weights=full, rank=float(rank), at_once=nothing, again=_right(learn, split))
+
+def _cost(data: TextData, split: str, whole: np.ndarray, found: dict, **times) -> dict:
+    "The result of a run: means over texts, what else was found, and of each text the answers and its group."
+    answers = pd.DataFrame(dict(whole=whole, at_once=found.pop('at_once'), again=found.pop('again')))
+    groups = pd.factorize(data.part(split).rows.group)[0]
+    return dict(answers.mean()) | found | times | dict(per_query=answers.assign(group=groups))
+
+def _check_low_rank(tasks: dict[str, TextData], methods: Sequence[str]) -> None:
+    "Raise for a method that is not known, and for texts without one label each."
+    unknown = [m for m in methods if m not in (*LOW_RANK, 'lora')]
+    if unknown: raise ValueError(f"unknown method {unknown[0]!r}; the methods are {', '.join(LOW_RANK)}, lora")
+    for name, data in tasks.items():
+        if data.kind != 'class':
+            raise DataError(f"{name} is of kind {data.kind!r}; this sweep is about one label for each text")
 
 # %% ../nbs/04a_sweeps.ipynb #a7fe7261
 def low_rank_cost(
@@ -609,37 +699,41 @@ def low_rank_cost(
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     tensorboard: str|Path|None = None,  # folder to log each cell to; nowhere by default
     **kwargs,  # arguments of `task_learner`, e.g. `max_tokens`, `bs`, `pooling`, `mixed`
-) -> pd.DataFrame:  # a row a run: its values, whole, at_once, again, weights, full_weights, rank, ms, full_ms, per_query
+) -> pd.DataFrame:  # a row a run: values, whole, at_once, again, weights, full_weights, rank, ms, full_ms, per_query
     "Accuracy, size and time of fine-tuned encoders held to fewer parameters, at once and after training again."
-    unknown = [m for m in methods if m not in (*LOW_RANK, 'lora')]
-    if unknown: raise ValueError(f"unknown method {unknown[0]!r}; the methods are {', '.join(LOW_RANK)}, lora")
-    for name, data in tasks.items():
-        if data.kind != 'class': raise DataError(f"{name} is of kind {data.kind!r}; this sweep is about one label for each text")
+    _check_low_rank(tasks, methods)
     encoders = encoders or {'minilm': get_encoder('minilm')}
-    for encoder, f in product(encoders.values(), fractions): plan_ranks(encoder, layers, fraction=f)  # an impossible budget is found out before the work
-    about = dict(data={n: data_hash(d) for n, d in tasks.items()}, encoders={n: encoder_hash(e) for n, e in encoders.items()}, layers=layers, epochs=epochs, retrain=retrain, lr=lr, split=split, **kwargs)
+    for encoder, f in product(encoders.values(), fractions):
+        plan_ranks(encoder, layers, fraction=f)  # an impossible budget is found out before the work
+    about = dict(data={n: data_hash(d) for n, d in tasks.items()}, layers=layers, epochs=epochs, retrain=retrain,
+                 encoders={n: encoder_hash(e) for n, e in encoders.items()}, lr=lr, split=split, **kwargs)
     @lru_cache(1)
     def tuned(task, encoder, seed):
         learn = _train(_again(tasks[task], encoders[encoder], None, seed, kwargs), epochs, lr)
         return learn.model.encoder, learn.model.heads['task'], _right(learn, split), _ms_of(learn.model.encoder)
     def run(task, encoder, method, fraction, seed):
         base, head, whole, full_ms = tuned(task, encoder, seed)
-        if method == 'lora': found, ms = _lora_run(tasks[task], encoders[encoder], fraction, seed, epochs, lr, split, layers, kwargs), full_ms
+        if method == 'lora':
+            found = _lora_run(tasks[task], encoders[encoder], fraction, seed, epochs, lr, split, layers, kwargs)
+            ms = full_ms
         else:
             learn = _again(tasks[task], base, head, seed, kwargs)
             found, ms = _held_run(learn, method, fraction, retrain, lr, split, layers), _ms_of(learn.model.encoder)
-        answers = pd.DataFrame(dict(whole=whole, at_once=found.pop('at_once'), again=found.pop('again')))
-        groups = pd.factorize(tasks[task].part(split).rows.group)[0]
-        return dict(answers.mean()) | found | dict(ms=ms, full_ms=full_ms, per_query=answers.assign(group=groups))
-    cells = [dict(task=t, encoder=e, seed=s, method=m, fraction=f) for t, e, s, m, f in product(tasks, encoders, range(seeds), methods, fractions)]
+        return _cost(tasks[task], split, whole, found, ms=ms, full_ms=full_ms)
+    cells = [dict(task=t, encoder=e, seed=s, method=m, fraction=f)
+             for t, e, s, m, f in product(tasks, encoders, range(seeds), methods, fractions)]
     return run_sweep('low-rank', cells, run, about, folder, progress, tensorboard)
 
 # %% ../nbs/04a_sweeps.ipynb #a0e04b0b
 def low_rank_table(
     tidy: pd.DataFrame,  # from `low_rank_cost`
     by: Sequence[str] = ('task', 'encoder', 'method', 'fraction'),  # columns that together are a setting
-) -> pd.DataFrame:  # columns of `by`, whole, at_once, again, lost, low, high (what is lost after training again, with its interval), spread, share (of the weights), faster
-    "Settings of a low-rank sweep: accuracies, what the cut costs, and what it saves."
+) -> pd.DataFrame:  # columns of `by`, whole, at_once, again, lost, low, high, spread, share, faster
+    """Settings of a low-rank sweep: accuracies, what the cut costs, and what it saves.
+
+    `lost` is what is lost after training again, `low` and `high` are its interval, `share` is what is left of the
+    weights.
+    """
     if 'per_query' not in tidy: raise ValueError("the table has no per_query: pass the table of low_rank_cost, whole")
     if any('group' not in p for p in tidy.per_query):
         raise ValueError("per_query has no group: run low_rank_cost again")
@@ -650,8 +744,10 @@ def low_rank_table(
         def mean(name): return sum(p[name].to_numpy(float) for p in part.per_query)/len(part)
         whole, at_once, again = map(mean, ('whole', 'at_once', 'again'))
         low, high = bootstrap_interval(whole - again, part.per_query.iloc[0]['group'])
-        rows.append(dict(zip(by, key)) | dict(whole=whole.mean(), at_once=at_once.mean(), again=again.mean(), lost=(whole - again).mean(), low=low, high=high, spread=(part.whole - part.again).std(),
-                                              share=(part.weights/part.full_weights).mean(), faster=(part.full_ms/part.ms).median()))
+        rows.append(dict(zip(by, key)) | dict(
+            whole=whole.mean(), at_once=at_once.mean(), again=again.mean(), lost=(whole - again).mean(),
+            low=low, high=high, spread=(part.whole - part.again).std(),
+            share=(part.weights/part.full_weights).mean(), faster=(part.full_ms/part.ms).median()))
     return pd.DataFrame(rows)
 
 # %% ../nbs/04a_sweeps.ipynb #a5fd09c9
@@ -659,7 +755,10 @@ def low_rank_plot(
     table: pd.DataFrame,  # from `low_rank_table`
     x: str = 'share',  # column: what is left of the weights, or 'faster'
 ) -> 'Figure':  # of matplotlib, a panel for each task
-    "Accuracy against what is left of the weights: at once hollow and dotted, after training again filled; the whole model as a line."
+    """Accuracy against what is left of the weights.
+
+    At once it is hollow and dotted, after training again filled; the whole model is a line.
+    """
     import matplotlib.pyplot as plt
     tasks = table.task.unique()
     fig, axes = plt.subplots(1, len(tasks), figsize=(max(5, 3.2*len(tasks)), 3.2), squeeze=False, layout='constrained')
@@ -678,12 +777,19 @@ def low_rank_plot(
     return fig
 
 # %% ../nbs/04a_sweeps.ipynb #c2d2fd5f
-EXPERIMENTS = {'barlow': 'why did pre-training destroy the ranker?', 'ranks': 'does the rank of vectors predict the rank of the right document?',
-               'low-rank': 'what does low rank cost a fine-tuned encoder?', 'staleness': 'how stale may an index be?'}  # name -> question
+EXPERIMENTS = {
+    'barlow': 'why did pre-training destroy the ranker?',
+    'ranks': 'does the rank of vectors predict the rank of the right document?',
+    'low-rank': 'what does low rank cost a fine-tuned encoder?',
+    'staleness': 'how stale may an index be?',
+}  # name -> question
 
-_SIZES = {False: dict(barlow=dict(poolings=('mean',), labelled=(0, 100), seeds=2, epochs=5, steps=60), staleness=dict(shares=(1, .1, 0), seeds=2, steps=60),
-                      **{'low-rank': dict(fractions=(.75, .5), seeds=1, epochs=1, max_tokens=32)}),
-          True: dict(barlow={}, staleness={}, **{'low-rank': dict(epochs=3, max_tokens=96, bs=32)})}  # full or not -> arguments of each
+_SIZES = {
+    False: dict(barlow=dict(poolings=('mean',), labelled=(0, 100), seeds=2, epochs=5, steps=60),
+                staleness=dict(shares=(1, .1, 0), seeds=2, steps=60),
+                **{'low-rank': dict(fractions=(.75, .5), seeds=1, epochs=1, max_tokens=32)}),
+    True: dict(barlow={}, staleness={}, **{'low-rank': dict(epochs=3, max_tokens=96, bs=32)}),
+}  # full or not -> arguments of each
 
 def light_encoders(
     encoder: Encoder,  # a BERT or RoBERTa
@@ -691,7 +797,9 @@ def light_encoders(
     "An encoder and what is left of it: its first layers, and its layers at lower ranks."
     n = len(encoder.layers)
     first = {f'first {k} layers': student(encoder, list(range(k))) for k in range(1, n)}
-    return {encoder.name: encoder} | first | {f'{f:.0%} of the weights': factorise(deepcopy(encoder), plan_ranks(encoder, fraction=f)) for f in (.75, .5, .25)}
+    lower = {f'{f:.0%} of the weights': factorise(deepcopy(encoder), plan_ranks(encoder, fraction=f))
+             for f in (.75, .5, .25)}
+    return {encoder.name: encoder} | first | lower
 
 def _tasks(full: bool) -> dict[str, TextData]:
     "GLUE where it can be read and is asked for, else built-in texts."
@@ -709,7 +817,8 @@ def experiment(
     **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
 ) -> tuple[pd.DataFrame, pd.DataFrame]:  # every run, and the table that answers
     "Run one of the experiments, or what is not yet there of it."
-    if name not in EXPERIMENTS: raise ValueError(f"unknown experiment {name!r}; the experiments are {', '.join(EXPERIMENTS)}")
+    if name not in EXPERIMENTS:
+        raise ValueError(f"unknown experiment {name!r}; the experiments are {', '.join(EXPERIMENTS)}")
     size = dict(_SIZES[full]['barlow' if name == 'ranks' else name]) | ({} if seeds is None else dict(seeds=seeds))
     encoder = encoder if isinstance(encoder, Encoder) else get_encoder(encoder)
     if name == 'low-rank':
@@ -719,11 +828,13 @@ def experiment(
     if data is None and full and 'RANK_BERT_DATA' in os.environ: data = read_ranking('doc2dial', group='dial_id')
     elif data is None:
         data = builtin_corpus(None if full else 300)
-        if name in ('barlow', 'ranks'): size['batches'] = ('distinct',)  # its answers have one question and one conversation
+        if name in ('barlow', 'ranks'):
+            size['batches'] = ('distinct',)  # its answers have one question and one conversation
     if name == 'staleness':
         tidy = index_staleness(data, encoder, **size, **kwargs)
         return tidy, sweep_table(tidy, ['head', 'loss', 'share'], data, metric='nDCG@10')
     tidy = barlow_ablation(data, encoder, **size, **kwargs)
-    if name == 'barlow': return tidy, sweep_table(tidy, ['pooling', 'batches', 'side', 'pairs', 'way', 'labelled'], data)
+    if name == 'barlow':
+        return tidy, sweep_table(tidy, ['pooling', 'batches', 'side', 'pairs', 'way', 'labelled'], data)
     points = rank_points(tidy, backbone_ranks(data, light_encoders(encoder), **kwargs))
     return points, rank_correlation(points, [c for c in points if ' of ' in c])

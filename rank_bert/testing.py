@@ -35,23 +35,26 @@ def synth_ranking(
 ) -> RankingData:  # every query has one right document; split by document
     "Synthetic documents, questions and conversations: the words of a topic lead from one to the other."
     rng = random.Random(seed)
-    def text(topic, n): return ' '.join(rng.choice(_topic_words(topic) if rng.random() < .7 else _COMMON) for _ in range(n))
+    def text(topic, n):
+        return ' '.join(rng.choice(_topic_words(topic) if rng.random() < .7 else _COMMON) for _ in range(n))
     documents = pd.DataFrame([dict(doc_id=f'd{i}', title='', text=text(i, 40)) for i in range(n_documents)])
     queries = [dict(query_id=f'{kind[0]}{i}.{j}', text=text(i, n), type=kind, group=f'd{i}', doc_id=f'd{i}')
-               for i in range(n_documents) for j in range(n_queries) for kind, n in (('question', 5), ('conversation', 25))]
+               for i in range(n_documents) for j in range(n_queries)
+               for kind, n in (('question', 5), ('conversation', 25))]
     queries = pd.DataFrame(queries)
     relevance = queries[['query_id', 'doc_id']].assign(grade=1.)
     return ranking_data(documents, queries.drop(columns='doc_id'), relevance, name='synthetic')
 
 # %% ../nbs/00c_testing.ipynb #620b9085
-_FAMILY_FIELDS = {'roberta': dict(max_position_embeddings=513), 'albert': dict(embedding_size=8), 'modernbert': dict(local_attention=8)}  # RoBERTa loses one position
+_FAMILY_FIELDS = {'roberta': dict(max_position_embeddings=513),  # RoBERTa loses one position
+                  'albert': dict(embedding_size=8), 'modernbert': dict(local_attention=8)}
 
 def tiny_encoder(
     seed: int = 0,  # seed of the weights
     family: str = 'bert',  # a key of `FAMILIES`
     **overrides,  # fields of its configuration, over the tiny ones, by BERT's name where BERT has it
 ) -> Encoder:  # random, in evaluation mode
-    "A random encoder of two layers and 16 dimensions with a vocabulary of its own; a BERT has about 18 thousand parameters."
+    "A random encoder of two layers and 16 dimensions with its own vocabulary; a BERT has about 18 thousand parameters."
     if family not in FAMILIES: raise ValueError(f"unknown family {family!r}; the families are {', '.join(FAMILIES)}")
     words = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', *_COMMON, *(w for t in range(30) for w in _topic_words(t))]
     letters = [p + c for c in 'abcdefghijklmnopqrstuvwxyz0123456789.,?!' for p in ('', '##')]
@@ -59,4 +62,5 @@ def tiny_encoder(
     config = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32)
     if family != 'xlnet': config['max_position_embeddings'] = 512  # XLNet has no limit to set
     config |= _FAMILY_FIELDS.get(family, {}) | overrides
-    return get_encoder('tiny' if family == 'bert' else family, pretrained=False, tokenizer=BertTokenizerFast(vocab=vocab), seed=seed, **config)
+    return get_encoder('tiny' if family == 'bert' else family, pretrained=False,
+                       tokenizer=BertTokenizerFast(vocab=vocab), seed=seed, **config)
