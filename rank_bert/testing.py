@@ -1,4 +1,4 @@
-"""Small real things for every notebook that tests: a BERT of 18 thousand parameters or one of its relatives, with a vocabulary of its own, and queries whose answers are known
+"""Small real things for notebooks that test: a tiny BERT with its own vocabulary, and queries with known answers
 
 Docs: https://rank-bert.github.io/rank_bert/testing.html.md"""
 

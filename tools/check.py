@@ -14,7 +14,7 @@ from packages import build, settings
 from stored import code_hash, stamped
 
 ROOT = Path(__file__).resolve().parent.parent
-OUTPUT_BYTES, NOTEBOOK_BYTES, EXPORT_LINES = 20_000, 200_000, 40
+OUTPUT_BYTES, NOTEBOOK_BYTES, EXPORT_LINES, WIDTH = 20_000, 200_000, 40, 120
 HEAVY = {"torch", "fastai"}
 COLAB = re.compile(r"^\s*! ?\[ -e /content \] && pip install .*rank_bert", re.M)
 LOCAL_PATH = re.compile(r"(?<![\w.:/-])/(?:home|root|tmp|work|Users|private|mnt|opt|usr|var|srv|workspace)/[\w.-]*|[A-Z]:\\\\?Users\\")
@@ -192,11 +192,16 @@ def sizes():
 
 
 def lengths():
-    "No exported cell is long."
+    "No exported cell is long, and no exported line is wide."
     for where, cell in cells("code"):
         if not is_export(cell): continue
         lines = len(cell.source.strip().splitlines())
         if lines > EXPORT_LINES: yield f"{where} exports {lines} lines, over {EXPORT_LINES}: split it (`@patch` for a class)"
+    for path in sorted(Path("rank_bert").glob("*.py")):
+        if path.name == "_modidx.py": continue
+        for n, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if len(line) > WIDTH and not line.startswith("__all__ = ["):  # whose first line nbdev makes that long
+                yield f"{path}:{n} has {len(line)} characters, over {WIDTH}: break it where the thought breaks"
 
 
 def lessons():
