@@ -25,9 +25,9 @@ from .losses import *
 from .metrics import *
 from .callbacks import *
 from .rank import *
-from .learners import *
+from .ranking import *
 from .search import *
-from .tasks import *
+from .learners import *
 from .classifiers import *
 from .tagging import *
 from .embeddings import *

@@ -36,7 +36,7 @@ from .lowrank import effective_rank, rankme, spectrum
 from .losses import barlow_terms, barlow_twins_loss, cross_correlation, vicreg_loss
 from .metrics import METRICS, evaluate
 from .callbacks import Frozen
-from .learners import RankingFeatures, RankingModel, mrr, ranking_learner
+from .ranking import RankingFeatures, RankingModel, mrr, ranking_learner
 
 # %% ../nbs/03h_barlow.ipynb #6d85d11f
 PAIRS = ('queries', 'documents')  # what makes a pair: two queries of different type, or a query and its document

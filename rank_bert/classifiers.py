@@ -31,7 +31,7 @@ from .features import FeatureStore, best_dtype, encode
 from .texts import TextData
 from .metrics import _draw_means, _group_sums, classification_metrics, spearman
 from .search import _check_settings, _read_backbone, _read_head, _write_backbone
-from .tasks import KINDS, fit_task, task_learner
+from .learners import KINDS, fit_task, task_learner
 
 # %% ../nbs/03c_classifiers.ipynb #ef52fee2
 class Prediction(NamedTuple):

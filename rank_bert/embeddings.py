@@ -41,7 +41,7 @@ from .heads import HEADS
 from .losses import barlow_twins_loss, in_batch_loss
 from .metrics import spearman
 from .search import _check_settings, _read_backbone, _read_head, _write_backbone
-from .tasks import TaskBatches, TaskModel, task_dl, task_learner
+from .learners import TaskBatches, TaskModel, task_dl, task_learner
 
 # %% ../nbs/03f_embeddings.ipynb #0e97226e
 def join_columns(

@@ -37,7 +37,7 @@ from .lowrank import add_lora
 from .metrics import METRICS, bootstrap_interval, classification_metrics, compare, correctness, paired_test
 from .callbacks import KeepBest
 from .search import Ranker, train_ranker
-from .tasks import TaskBatches, task_dl, task_learner
+from .learners import TaskBatches, task_dl, task_learner
 
 # %% ../nbs/04_experiments.ipynb #5000ef75
 ROWS = {  # mode of a ranker -> its name in tables

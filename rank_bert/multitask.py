@@ -42,9 +42,9 @@ from .texts import TextData
 from .heads import ResidualHead, get_head
 from .losses import UncertaintyWeights, gradient_conflict, gradient_norm_weights, in_batch_loss
 from .callbacks import Frozen
-from .learners import RankingModel, mrr
+from .ranking import RankingModel, mrr
 from .search import Ranker
-from .tasks import KINDS, AdamW, FrozenPrefix, Kind, TaskBatches, TaskModel, frozen_groups, task_groups
+from .learners import KINDS, AdamW, FrozenPrefix, Kind, TaskBatches, TaskModel, frozen_groups, task_groups
 from .classifiers import Classifier
 from .tagging import EntityF1, Tagger
 

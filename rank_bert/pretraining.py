@@ -45,7 +45,7 @@ from .data import DataError, _lines, _sentences, _where, hash_fold
 from .features import best_device, best_dtype
 from .texts import TextData
 from .losses import token_loss, triple_loss
-from .tasks import AdamW, FrozenPrefix, TaskBatches, frozen_groups, task_dl, task_groups, task_learner
+from .learners import AdamW, FrozenPrefix, TaskBatches, frozen_groups, task_dl, task_groups, task_learner
 
 # %% ../nbs/03g_pretraining.ipynb #828ef82f
 def read_documents(

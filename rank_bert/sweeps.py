@@ -51,8 +51,8 @@ from .losses import ranking_loss
 from .metrics import bootstrap_interval, compare, correctness, evaluate, spearman
 from .callbacks import KeepBest
 from .rank import set_rank
-from .learners import IndexRefresh, RankingFeatures, RankingModel, check_trainable, ranking_features, ranking_learner
-from .tasks import TaskBatches, task_dl, task_learner
+from .ranking import IndexRefresh, RankingFeatures, RankingModel, check_trainable, ranking_features, ranking_learner
+from .learners import TaskBatches, task_dl, task_learner
 from .barlow import WAYS, AnswerBatches, barlow_learner, staged_learner
 from .experiments import _ms_per_text, machine_card
 

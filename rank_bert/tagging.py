@@ -29,7 +29,7 @@ from .features import best_dtype
 from .data import DataError
 from .texts import TextData, _check_words, _first_pieces, _piece_bounds, _surrogates, split_words
 from .metrics import _draw_means, _group_sums, entity_f1, spans
-from .tasks import TaskModel, task_learner
+from .learners import TaskModel, task_learner
 from .core import recover_folder
 from .classifiers import Classifier, load_classifier
 
