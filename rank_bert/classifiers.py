@@ -27,7 +27,7 @@ from .core import as_texts, check_fields, jsonable, new_folder, read_folder, rea
 from .core import seal_folder, write_tensors
 from .models import Encoder
 from .data import DataError
-from .features import FeatureStore, best_dtype, encode
+from .features import EncoderWatch, FeatureStore, best_dtype, encode
 from .texts import TextData
 from .metrics import _draw_means, _group_sums, classification_metrics, spearman
 from .search import _check_settings, _read_backbone, _read_head, _write_backbone
@@ -53,6 +53,8 @@ class Classifier:
     ):
         self.encoder, self.head, self.labels, self.kind, self.settings = encoder, head, list(labels), kind, settings
         self.head_kwargs, self.about = head_kwargs, about or {}
+        remedy = 'make it again, or train on a copy of the encoder'
+        self._watch = EncoderWatch(encoder, 'this classifier was made', remedy)
 
     def __repr__(self) -> str: return f"Classifier({self.encoder.name!r}: {', '.join(self.labels) or 'a score'})"
 
@@ -106,6 +108,7 @@ def outputs(self: Classifier,
 ) -> torch.Tensor:  # probabilities `(texts, labels)`, or scores `(texts,)`
     "Probability of each label for each text, or the score; raises `ValueError` for empty texts, NaN and a tagger."
     first, second = _columns(texts, self._paired())
+    self._watch.check(self.encoder, whole=len(first) > 1)
     device, s = self.encoder.device, self.settings
     how = {k: s[k] for k in ('pooling', 'max_tokens', 'keep')}
     how |= dict(pairs=second, dtype=best_dtype(device) if s['mixed'] else torch.float32,
@@ -146,9 +149,10 @@ def _threshold(self: Classifier, threshold: float|None) -> float:
 @patch
 def _table(self: Classifier, texts, all_labels: bool, store: FeatureStore|None, threshold: float) -> pd.DataFrame:
     "A row for each text: the text or pair, label and probability, lists of them, or score."
+    index = texts.index if isinstance(texts, pd.Series) else None  # so that answers go back to their rows
     texts = _listed(texts, self._paired())
     out, (first, second) = self.outputs(texts, store), _columns(texts, self.settings['pairs'])
-    frame = pd.DataFrame(dict(text=first) | (dict(pair=second) if second is not None else {}))
+    frame = pd.DataFrame(dict(text=first) | (dict(pair=second) if second is not None else {}), index)
     if self.kind == 'score': return frame.assign(score=out.tolist())
     if self.kind == 'class':
         p, best = out.max(1)
@@ -158,7 +162,7 @@ def _table(self: Classifier, texts, all_labels: bool, store: FeatureStore|None, 
         frame = frame.assign(labels=[[self.labels[i] for i in o] for o in on],
                              probabilities=[row[o].tolist() for row, o in zip(out, on)])
     if not all_labels: return frame
-    return pd.concat([frame, pd.DataFrame(out.numpy(), columns=_apart(self.labels, list(frame)))], axis=1)
+    return pd.concat([frame, pd.DataFrame(out.numpy(), index, _apart(self.labels, list(frame)))], axis=1)
 
 # %% ../nbs/03c_classifiers.ipynb #a3a5f055
 def _apart(labels: list[str], columns: list[str]) -> list[str]:
@@ -328,6 +332,7 @@ def save(self: Classifier,
     if self.head_kwargs is None:
         raise ValueError("a head of one's own cannot be saved: only arguments of the built-in one are written. "
                          "Leave out `head`, or keep it with torch.save")
+    self._watch.check(self.encoder)
     about = jsonable(dict(kind=self.kind, labels=self.labels, head=self.head_kwargs, settings=self.settings,
                           about=self.about))
     check_fields(about, _FIELDS, 'the classifier', 'train it again')

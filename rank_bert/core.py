@@ -490,6 +490,8 @@ def _check_files(folder: Path, mark: str, files: Any, names: dict[str, bool], wh
 # %% ../nbs/00_core.ipynb #c5dcb66b
 _BACKBONE = dict(name='text', inside='flag?', sha256='digest')  # of a mark: how its encoder is found again
 
+_SAVED = {'ranker.json': 'ranker', 'classifier.json': 'classifier or tagger', 'sentence.json': 'sentence encoder'}
+
 def read_folder(
     folder: str|Path,  # where it was saved
     mark: str,  # its JSON file
@@ -501,9 +503,13 @@ def read_folder(
     "What a saved folder says; raises an error that says which field or file is missing, damaged or newer."
     folder = recover_folder(folder, mark)
     path, remedy = folder/mark, f'{verb} the {what} again'
+    if folder.is_file():
+        raise _error(errno.ENOTDIR, f"{str(folder)!r} is a file: name the folder that a {what} was saved to")
     if not folder.is_dir():
         raise _error(errno.ENOENT, f"there is no folder {str(folder)!r}: {verb} a {what} there first")
-    if not os.path.lexists(path): raise _error(errno.ENOENT, f"{str(folder)!r} has no {mark}: it is not a saved {what}")
+    if not os.path.lexists(path):
+        other = next((f'; it holds a {kind}' for name, kind in _SAVED.items() if (folder/name).is_file()), '')
+        raise _error(errno.ENOENT, f"{str(folder)!r} has no {mark}: it is not a saved {what}{other}")
     about = read_json(_check_file(folder, mark, what, verb), remedy)
     check_fields(about, dict(format='count', files='object'), path, remedy)
     if about['format'] > FORMAT:

@@ -35,7 +35,7 @@ from .core import as_texts, check_fields, jsonable, new_folder, read_folder, rea
 from .core import seal_folder, write_tensors
 from .models import Encoder, get_encoder
 from .data import DataError, RankingData, _is_missing
-from .features import FeatureStore, encode
+from .features import EncoderWatch, FeatureStore, encode
 from .texts import TextData, _keys
 from .heads import HEADS
 from .losses import barlow_twins_loss, in_batch_loss
@@ -94,6 +94,8 @@ class SentenceEncoder:
         if dim is not None and not 1 <= dim <= self.dim:
             raise ValueError(f"dim is {dim}; the vectors of {e.name!r} have {self.dim} features to keep")
         self.dim = dim or self.dim
+        self._watch = None if head is None else EncoderWatch(
+            e, 'the head of this sentence encoder was trained', 'make it again, or train on a copy of the encoder')
 
     def _home(self) -> torch.device|None: return next((p.device for p in self.head.parameters()), None)
 
@@ -124,6 +126,7 @@ def encode(self: SentenceEncoder,
 
     Raises `TypeError` for what is not text, `DataError` for a table that lacks it, and `ValueError` for NaN."""
     rows, s = self._rows(texts, columns), self.settings
+    if self._watch: self._watch.check(self.encoder, whole=len(rows) > 1)
     how = dict(pooling=s['pooling'], max_tokens=s['max_tokens'], keep=s['keep'], dtype=dtype, progress=progress)
     vectors = encode(rows, self.encoder, **how) if store is None else store.encode(rows, self.encoder, **how).tensor()
     with torch.no_grad(): vectors = self.head.eval()(vectors.to(self._home())).float().cpu()[:, :s['dim']]
@@ -449,6 +452,7 @@ def save(self: SentenceEncoder,
     head = None if bare else getattr(self.head, 'config', None)
     if head is None and not bare:
         raise ValueError("only a head made by embedding_learner can be saved: its name is what is written")
+    if self._watch: self._watch.check(self.encoder)
     about = jsonable(dict(head=head, settings=self.settings))
     check_fields(about, _FIELDS, 'the sentence encoder', 'make it again')
     with new_folder(folder, 'sentence.json') as new:

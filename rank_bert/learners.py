@@ -9,6 +9,7 @@ __all__ = ['KINDS', 'HEAD_STEPS', 'LAYER_STEPS', 'ROUND', 'AdamW', 'TaskModel', 
            'task_dl', 'FrozenPrefix', 'tag_accuracy', 'Kind', 'frozen_groups', 'task_learner', 'fit_task']
 
 # %% ../nbs/03_learners.ipynb #515bf9d6
+import gc
 import hashlib
 import random
 import tempfile
@@ -286,14 +287,17 @@ def _train_mode(encoder: Encoder) -> None:
         if parameters and not any(p.requires_grad for p in parameters): module.eval()
 
 # %% ../nbs/03_learners.ipynb #d3c41cae
+_sharing = weakref.WeakKeyDictionary()  # encoder -> the `FrozenPrefix` of each Learner on it
+
 class FrozenPrefix(Callback):
     "Begins batches where the frozen layers of the encoder end, and holds what is frozen exactly as it is."
     order = TrainEvalCallback.order + 1  # after fastai has put the whole model in training mode
 
     def before_fit(self):
-        "Tell the optimizer which matrices are biases by name: XLNet has some."
+        "Freeze as this Learner does, if another one shares the encoder; tell the optimizer which matrices are biases."
         self.before = {}
         if self.opt is None: return  # there is none in a validation before any fit
+        self._freeze_own()
         for name, p in self.model.named_parameters():
             if name.endswith('bias'): self.opt.state[p]['do_wd'] = False
 
@@ -319,6 +323,28 @@ class FrozenPrefix(Callback):
     def after_fit(self):
         "Raise `RuntimeError` when something frozen has changed all the same."
         self._check(self.before.keys())
+
+# %% ../nbs/03_learners.ipynb #c1a7e0b1
+@patch
+def freeze(self: FrozenPrefix,
+    groups: int,  # from the start, as `freeze_to` takes it
+) -> None:
+    "Freeze groups of parameters, and note that this Learner trains its encoder, as others may."
+    self.learn.freeze_to(groups)
+    _sharing.setdefault(self.model.encoder, weakref.WeakSet()).add(self)
+
+@patch
+def _freeze_own(self: FrozenPrefix) -> None:
+    "Undo what another Learner on the same encoder has frozen or set free; where there is none, it was set by hand."
+    sharing = _sharing.setdefault(self.model.encoder, weakref.WeakSet())
+    sharing.add(self)
+    inside, first = set(self.model.encoder.parameters()), self.opt.frozen_idx
+    groups = [[p for p in group if p in inside] for group in self.opt.param_lists]
+    if all(p.requires_grad == (i >= first) for i, group in enumerate(groups) for p in group): return
+    gc.collect()  # a Learner that nobody holds any more has no say
+    if len(sharing) < 2: return
+    for i, group in enumerate(groups):
+        for p in group: p.requires_grad_(i >= first)
 
 # %% ../nbs/03_learners.ipynb #1fee2fd8
 @patch
@@ -461,7 +487,7 @@ def task_learner(
     learn = cls(_loaders(data, encoder, bs, seed, device, how), model, **own | kwargs)
     weakref.finalize(learn, shutil.rmtree, own['model_dir'], True)
     learn.add_cb(FrozenPrefix())
-    learn.freeze_to(groups)
+    learn.frozen_prefix.freeze(groups)
     learn.data, learn.settings = data, dict(pooling=pooling, max_tokens=max_tokens, keep=keep)
     learn.head_kwargs = None if own_head else head_kwargs or {}
     return learn

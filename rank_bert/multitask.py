@@ -590,7 +590,7 @@ def _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, 
     weakref.finalize(learn, shutil.rmtree, own['model_dir'], True)
     held = [_FrozenHeads(*(f'heads.{t}' for t in frozen_heads))] if frozen_heads else []
     learn.add_cbs([FrozenPrefix(), _TaskSwitch()] + held + [GradNorm()]*(weights == 'gradnorm'))
-    learn.freeze_to(groups)
+    learn.frozen_prefix.freeze(groups)
     learn.data, learn.how, learn.head_kwargs = tasks, how, head_kwargs
     learn.settings = dict(pooling=pooling, max_tokens=max_tokens, keep=keep)
     return learn

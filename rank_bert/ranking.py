@@ -128,6 +128,8 @@ def check_trainable(
     data: RankingData,  # documents, queries, relevance
 ) -> None:
     "Refuse data with one document, or a split 'train' or 'valid' without a right one: `DataError` with what is needed."
+    if not isinstance(data, RankingData):
+        raise TypeError(f"data is {type(data).__name__}: read it first, with read_ranking of rank_bert.data")
     if len(data.documents) < 2: raise DataError("there is one document: ranking chooses between several. Add documents")
     n = {s: len(_rows(data, s)) for s in ('train', 'valid', 'test')}
     lacking = [s for s in ('train', 'valid') if not n[s]]

@@ -25,7 +25,7 @@ from fastcore.basics import patch
 # %% ../nbs/03d_tagging.ipynb #9669dc60
 from .core import as_texts
 from .models import Encoder
-from .features import best_dtype
+from .features import EncoderWatch, best_dtype
 from .data import DataError
 from .texts import TextData, _check_words, _first_pieces, _piece_bounds, _surrogates, split_words
 from .metrics import _draw_means, _group_sums, entity_f1, spans
@@ -128,6 +128,7 @@ class Tagger:
             raise ValueError(f"labels are {', '.join(labels)}; a tagger needs O, the tag of a word that is in no name")
         self.encoder, self.head, self.labels, self.kind, self.settings = encoder, head, list(labels), 'tags', settings
         self.head_kwargs, self.about = head_kwargs, about or {}
+        self._watch = EncoderWatch(encoder, 'this tagger was made', 'make it again, or train on a copy of the encoder')
 
     def __repr__(self) -> str:
         return f"Tagger({self.encoder.name!r}: {', '.join(sorted({l[2:] for l in self.labels} - {''}))})"
@@ -225,6 +226,7 @@ def outputs(self: Tagger,
 ) -> list[torch.Tensor]:  # probability of each tag for each word, `(words, tags)` of each text
     "Probabilities of tags; raises `ValueError` for NaN."
     (texts, words), device, encoder = _checked(texts, words, self.settings), self.encoder.device, self.encoder.eval()
+    self._watch.check(encoder, whole=len(texts) > 1)
     dtype = best_dtype(device) if self.settings['mixed'] else torch.float32
     model = TaskModel(encoder, dict(task=self.head.eval()), per_token=('task',), dtype=dtype)
     out = [torch.eye(len(self.labels))[self.labels.index('O')].repeat(len(ws), 1) for ws in words]
