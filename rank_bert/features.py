@@ -272,7 +272,8 @@ def _settings(encoder: Encoder, pooling: str, layer: int|None, dtype, device, bu
     layer = len(encoder.layers) if layer is None else layer
     if not 0 <= layer <= len(encoder.layers):
         raise ValueError(f"layer is {layer}; {encoder.name!r} has layers 0 to {len(encoder.layers)}")
-    encoder.pool(torch.zeros(1, 1, encoder.dim), torch.ones(1, 1), 'mean' if pooling in encoder.poolings else pooling)
+    if pooling not in encoder.poolings:
+        raise ValueError(f"unknown pooling {pooling!r}; {encoder.name!r} has {', '.join(encoder.poolings)}")
     if pooling == 'pooler' and layer < len(encoder.layers):
         raise ValueError("the pooler was trained on the last layer; use cls, mean or max below it")
     return layer, dtype or best_dtype(device), device, budget or (4096 if device.type == 'cpu' else 65536)
