@@ -172,7 +172,7 @@ def _labels(given):
     found[:] = [x.item() if isinstance(x, (np.generic, torch.Tensor)) and x.ndim == 0 else x for x in given]
     numbers = {x for x in found if isinstance(x, (int, float)) and not isinstance(x, bool)}
     both = sorted(numbers & {x for x in found if isinstance(x, bool)})
-    if both: raise ValueError(f'labels hold {bool(both[0])} and {int(both[0])}, which count as one: turn them into text')
+    if both: raise ValueError(f'labels hold {bool(both[0])} and {int(both[0])}, which count as one: turn them to text')
     return found
 
 def _group_sums(values, groups):
