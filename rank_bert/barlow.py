@@ -185,7 +185,7 @@ def zero_shot(
     head: DualHead,  # from `get_head`, pre-trained or not
     split: str = 'test',  # whose queries
     metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
-) -> pd.DataFrame:  # a row for each query (index: its row in the data), a column for each metric
+) -> pd.DataFrame:  # a row for each query (index 'query': its row in the data), a column for each metric
     "Metrics of each query when cosines behind a head rank the documents."
     rows, scores = _scores(features, head, split)
     if not len(rows):
@@ -193,7 +193,7 @@ def zero_shot(
                         f"{features.data.queries.split.value_counts().to_dict()}")
     frame = evaluate(scores, features.data.qrels()[rows], features.data.documents.doc_id.tolist(), metrics)
     frame.attrs['queries'] = len(features.data.queries)  # whose rows the index counts
-    return frame.set_index(rows[frame.index])
+    return frame.set_index(pd.Index(rows[frame.index], name='query'))
 
 # %% ../nbs/03h_barlow.ipynb #c113c34c
 LOSSES = {  # name -> loss, argument for `weight`, its default

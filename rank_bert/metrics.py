@@ -40,6 +40,27 @@ def _tie_order(doc_ids, n):
     if same.any(): raise ValueError(f'doc_ids must be unique, {str(ids[order[1:]][same][0])!r} comes twice')
     return order
 
+# %% ../nbs/02a_metrics.ipynb #9d24b6f1
+def _same_labels(**given):
+    "Refuse tables whose labels of rows or columns differ: by position they would be paired wrongly."
+    for axis, kind in (('index', (pd.Series, pd.DataFrame)), ('columns', pd.DataFrame)):
+        held = [(name, getattr(x, axis)) for name, x in given.items() if isinstance(x, kind)]
+        for name, labels in held[1:]:
+            first, what = held[0][0], 'row' if axis == 'index' else 'column'
+            if not labels.equals(held[0][1]):
+                order = f'{name}.loc[{first}.index]' if axis == 'index' else f'{name}[{first}.columns]'
+                raise ValueError(f'{first} and {name} have other {what} labels, and {what}s are paired by position: '
+                                 f'bring both into one order with {order}, or pass {name}.to_numpy()')
+
+def _same_names(argument, names, **given):
+    "Refuse names of columns that stand in another order in a table of named columns."
+    for name, x in given.items():
+        if names is None or not isinstance(x, pd.DataFrame) or x.columns.equals(pd.RangeIndex(x.shape[1])): continue
+        own, names = [str(c) for c in x.columns], [str(n) for n in names]
+        if own != names and sorted(own) == sorted(names):
+            raise ValueError(f'{argument} are the columns of {name} in another order, and are matched by position: '
+                             f'pass {argument}=list({name}.columns)')
+
 # %% ../nbs/02a_metrics.ipynb #0ed7a217
 def rank_documents(
     scores,        # (queries, documents) array or tensor, higher is better
@@ -47,6 +68,7 @@ def rank_documents(
     k=None,        # only the best `k` of each query; None: all documents
 ) -> np.ndarray:   # (queries, k) column numbers, best first
     "Order the documents of each query by score as trec_eval would. NaN in `scores` raises ValueError."
+    _same_names('doc_ids', doc_ids, scores=scores)
     scores = _as_scores(scores)
     tie = _tie_order(doc_ids, scores.shape[1])
     k = scores.shape[1] if k is None else min(k, scores.shape[1])
@@ -70,6 +92,8 @@ def right_ranks(
     doc_ids=None,   # (documents,) ids that break ties, string-descending; None: ties keep their position
 ) -> pd.DataFrame:  # one row a right document: query, document (row and column numbers), grade, rank (1 is best)
     "The rank of each right document, by query and then by rank."
+    _same_labels(scores=scores, qrels=qrels)
+    _same_names('doc_ids', doc_ids, scores=scores, qrels=qrels)
     if torch.is_tensor(qrels): qrels = qrels.detach().cpu()
     scores, qrels = _as_scores(scores), sparse.csr_matrix(qrels, copy=True)
     if qrels.shape != scores.shape:
@@ -123,7 +147,7 @@ def evaluate(
     qrels,            # (queries, documents) sparse matrix of grades; a document with a grade above 0 is right
     doc_ids=None,     # (documents,) ids that break ties as trec_eval does; None: ties keep their position
     metrics=METRICS,  # names from the table above
-) -> pd.DataFrame:    # a row per query (index: its row number), a column per metric; .attrs: queries, left_out
+) -> pd.DataFrame:    # a row per query (index 'query': its number), a column per metric; .attrs: queries, left_out
     """Measure the ranking of each query. Definitions as in trec_eval; an unknown name raises ValueError.
 
     `left_out` counts the queries without a right document."""
@@ -140,19 +164,16 @@ def evaluate(
 # %% ../nbs/02a_metrics.ipynb #243aeda0
 def _labels(given):
     "Labels as they are given, by position: nothing is turned into text on the way, where 1 and '1' would be one."
+    if isinstance(given, (dict, set, frozenset, pd.DataFrame)):
+        raise ValueError(f'labels go by position, which a {type(given).__name__} does not have: '
+                         'pass a list, an array or one column')
     given = list(given)
     found = np.empty(len(given), dtype=object)
     found[:] = [x.item() if isinstance(x, (np.generic, torch.Tensor)) and x.ndim == 0 else x for x in given]
+    numbers = {x for x in found if isinstance(x, (int, float)) and not isinstance(x, bool)}
+    both = sorted(numbers & {x for x in found if isinstance(x, bool)})
+    if both: raise ValueError(f'labels hold {bool(both[0])} and {int(both[0])}, which count as one: turn them to text')
     return found
-
-def _same_rows(**given):
-    "Refuse columns of tables whose row labels differ: by position they would be paired wrongly."
-    held = [(name, x.index) for name, x in given.items() if isinstance(x, (pd.Series, pd.DataFrame))]
-    for name, index in held[1:]:
-        if not index.equals(held[0][1]):
-            first = held[0][0]
-            raise ValueError(f'{first} and {name} have other row labels, and rows are paired by position: bring both '
-                             f'into one order with {name}.loc[{first}.index], or pass {name}.to_numpy()')
 
 def _group_sums(values, groups):
     "Sums `(groups, metrics)` and counts `(groups,)`."
@@ -187,7 +208,7 @@ def bootstrap_interval(
     seed=0,       # of the random draws
 ) -> tuple:       # low, high: floats, or arrays (metrics,)
     "Percentile bootstrap interval of the mean; (nan, nan) for fewer than two groups: one group shows no spread."
-    _same_rows(values=values, groups=groups)
+    _same_labels(values=values, groups=groups)
     values = np.asarray(values, dtype=float)
     if not 0 < level < 1: raise ValueError(f'level must be between 0 and 1, not {level}')
     sums, counts = _group_sums(values.reshape(len(values), -1), groups)
@@ -204,7 +225,7 @@ def paired_test(
     seed=0,       # of the flips
 ) -> float:       # p-value, from 1/(1+n) to 1; an array (metrics,) when `a` has several columns
     "Two-sided paired randomisation test that the mean difference is zero."
-    _same_rows(a=a, b=b, groups=groups)
+    _same_labels(a=a, b=b, groups=groups)
     a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     if a.shape != b.shape: raise ValueError(f'a is {a.shape} but b is {b.shape}: both must measure the same queries')
     sums, _ = _group_sums((a - b).reshape(len(a), -1), groups)
@@ -219,31 +240,69 @@ def paired_test(
     return p if a.ndim > 1 else float(p[0])
 
 # %% ../nbs/02a_metrics.ipynb #d3a82e95
+def _check_columns(per_query):
+    "Refuse numbers of queries that became a column."
+    for c in ('query', 'index', 'Unnamed: 0'):
+        if c in per_query.columns:
+            name = '' if c == 'query' else ".rename_axis('query')"
+            raise ValueError(f'the column {c!r} holds the numbers of the queries and is no metric: '
+                             f'pass the table as per_query.set_index({c!r}){name}')
+
+def _check_numbers(per_query):
+    "Refuse rows of `evaluate` that were numbered anew."
+    if 'queries' in per_query.attrs and per_query.index.name != 'query':
+        raise ValueError("the index of a table from evaluate is no longer called 'query', so its rows may have been "
+                         "numbered anew: leave out reset_index(drop=True) and ignore_index=True, or add "
+                         ".rename_axis('query') where it still holds the numbers of the queries")
+
+def _check_order(labels, per_query, name):
+    "Refuse labels in another order than the queries, and rows that do not say whose labels they have."
+    index, own = per_query.index, labels.index if isinstance(labels, pd.Series) else None
+    if own is not None and own.dtype.kind in 'iu' and own.is_unique and not own.is_monotonic_increasing:
+        i = np.argmax(np.diff(own.to_numpy(float)) < 0)
+        raise ValueError(f'in {name}, row {own[i + 1]} stands after row {own[i]}, but labels go by position: pass '
+                         f'{name}.sort_index(), or {name}.tolist() where this is the order of the queries')
+    if index.dtype.kind not in 'iu':
+        raise ValueError(f'the rows of the table are called {index[0]!r}, ...; as evaluate gives them they '
+                         f'are the numbers of their queries, which say whose {name} they have')
+    _check_numbers(per_query)
+    if index.has_duplicates:
+        raise ValueError(f'two rows of the table have the number {index[index.duplicated()][0]}, so that it does not '
+                         f'say whose {name} they have: summarise each table by itself, with its own {name}')
+
+# %% ../nbs/02a_metrics.ipynb #5e1c0a7d
 def _pick(labels, per_query, name):
     "The labels of the rows of `per_query`, from labels of all queries: its index says which."
     if labels is None: return None
-    labels = _labels(labels)
-    if per_query.index.dtype.kind not in 'iu':
-        raise ValueError(f'the rows of the table are called {per_query.index[0]!r}, ...; as evaluate gives them they '
-                         f'are the numbers of their queries, which say whose {name} they have')
-    if len(per_query) and len(labels) <= per_query.index.max():
-        raise ValueError(f'{name} has {len(labels)} labels but query {per_query.index.max()} was measured: '
+    _check_order(labels, per_query, name)
+    labels, index = _labels(labels), per_query.index
+    if index.name != 'query' and len(labels) != len(index):
+        raise ValueError(f"{name} has {len(labels)} labels for {len(index)} rows, and the index of the table is not "
+                         "called 'query': give a label for each row, or add .rename_axis('query') to a table whose "
+                         "index holds the numbers of the queries")
+    if len(labels) <= index.max():
+        raise ValueError(f'{name} has {len(labels)} labels but query {index.max()} was measured: '
                          'give one for every query, also those left out')
     asked = per_query.attrs.get('queries', len(labels))
     if len(labels) != asked:
         raise ValueError(f'{name} has {len(labels)} labels, and there were {asked} queries: give one for each, '
                          'in the order in which they were measured')
-    labels = labels[per_query.index]
-    if pd.isna(labels).any():
-        raise ValueError(f'{name} has no label for query {per_query.index[pd.isna(labels).argmax()]}')
+    labels = labels[index]
+    if pd.isna(labels).any(): raise ValueError(f'{name} has no label for query {index[pd.isna(labels).argmax()]}')
     return labels
 
 def _parts(per_query, types):
     "('all', every row), then (type, its rows) for each of several types, in the order of first appearance."
     yield 'all', np.ones(len(per_query), dtype=bool)
     kinds = [] if types is None else pd.unique(types)
-    if len(kinds) > 1:  # a single type would say the same again
-        for kind in kinds: yield kind, types == kind
+    if len(kinds) < 2: return  # a single type would say the same again
+    shown = {'all': None}
+    for kind in kinds:
+        if str(kind) in shown:
+            other = 'the row of all queries' if str(kind) == 'all' else f'the type {shown[str(kind)]!r}'
+            raise ValueError(f'the type {kind!r} reads in a table as {other} does: give it another name')
+        shown[str(kind)] = kind
+    for kind in kinds: yield kind, types == kind
 
 # %% ../nbs/02a_metrics.ipynb #05683694
 def summarise(
@@ -256,6 +315,7 @@ def summarise(
 ) -> pd.DataFrame:  # columns queries ('all' or a type), metric, value, low, high, n (queries)
     "Mean of each metric with its bootstrap interval, over all queries and by type."
     if per_query.empty: raise ValueError('no query has a right document: nothing to summarise')
+    _check_columns(per_query)
     types, groups, rows = _pick(types, per_query, 'types'), _pick(groups, per_query, 'groups'), []
     for kind, keep in _parts(per_query, types):
         part = per_query[keep]
@@ -278,6 +338,8 @@ def compare(
     if baseline not in rows: raise ValueError(f'baseline {baseline!r} is not among the rankers {list(rows)}')
     base = rows[baseline]
     for name, frame in rows.items():
+        _check_columns(frame)
+        if len(rows) > 1: _check_numbers(frame)
         if not (frame.index.equals(base.index) and frame.columns.equals(base.columns)):
             raise ValueError(f'{name!r} and {baseline!r} were measured on different queries or by different metrics')
         ps = [np.full(len(base.columns), np.nan) if name == baseline else
@@ -290,27 +352,48 @@ def compare(
     table.attrs.update(baseline=baseline, level=level)
     return table
 
+# %% ../nbs/02a_metrics.ipynb #3c7e90d2
+def _once(tidy, columns):
+    "Rows without repeats; two for the same queries, ranker and metric that differ in `columns` are refused."
+    keys = ['queries', 'ranker', 'n', 'metric']
+    rows = tidy.drop_duplicates([*keys, *columns])
+    twice = rows[rows.duplicated(keys)]
+    if len(twice):
+        kind, ranker, n, metric = twice.iloc[0][keys]
+        raise ValueError(f"{metric} of {ranker!r} for {kind} ({n:,} queries) stands twice with another {columns[0]}: "
+                         "give the rankers of each table names of their own in the column 'ranker'")
+    return rows
+
+def _against(tidy):
+    "What the p-values are against: tables put together may each have a baseline of their own."
+    name, untested = tidy.attrs.get('baseline'), tidy['ranker'][tidy['p'].isna()]
+    return name if 'baseline' in tidy.attrs and (untested == name).all() else 'the baseline of each comparison'
+
 # %% ../nbs/02a_metrics.ipynb #b08a2cd9
 def format_table(
-    tidy,   # what `summarise` or `compare` gave
+    tidy,   # what `summarise` or `compare` gave, or several of these put together
 ) -> str:   # lines for a terminal
     "Metrics in columns, rankers by kind of query in rows, p-values at the end."
-    tidy = tidy if 'ranker' in tidy else tidy.assign(ranker='mean')
-    metrics, tests = tidy['metric'].unique(), []
-    left = max(max(len(f'{k}: {r}'), len(f'{k} ({n:,} queries)'))
-               for k, r, n in zip(tidy['queries'], tidy['ranker'], tidy['n']))
-    line = lambda name, cells: (name.ljust(left) + ''.join(f'  {c:<12}' for c in cells)).rstrip()
+    named = tidy['ranker'].astype(object).where(tidy['ranker'].notna(), 'mean') if 'ranker' in tidy else 'mean'
+    tidy = tidy.assign(ranker=named, p=tidy['p'] if 'p' in tidy else np.nan)
+    metrics, lines, all_tests = tidy['metric'].unique(), [], []
+    values, tested = _once(tidy, ['value', 'low', 'high']), _once(tidy[tidy['p'].notna()], ['p'])
     cell = lambda r: f'{r.value:.3f}' + ('' if np.isnan(r.low) else f' ±{(r.high - r.low)/2:.3f}')
-    lines = [line('', metrics)]
-    for kind, part in tidy.groupby('queries', sort=False):
-        lines.append(f'{kind} ({part["n"].iloc[0]:,} queries)')
-        for ranker, one in part.groupby('ranker', sort=False):
-            one = one.set_index('metric').reindex(metrics)
-            lines.append(line(f'  {ranker}', map(cell, one.itertuples())))
-            if 'p' in one and one['p'].notna().all():
-                tests.append(line(f'{kind}: {ranker}', [f'{p:.4f}' for p in one['p']]))
-    if tests: lines += ['', f'p-value against {tidy.attrs.get("baseline", "the baseline")}', *tests]
-    return '\n'.join(lines)
+    row = lambda rows, show, column: ['' if np.isnan(getattr(r, column)) else show(r)
+                                      for r in rows.set_index('metric').reindex(metrics).itertuples()]
+    for kind, part in values.groupby('queries', sort=False):
+        count = '' if part['n'].nunique() > 1 else f' ({part["n"].iloc[0]:,} queries)'
+        lines.append((f'{kind}{count}', []))
+        for (ranker, n), one in part.groupby(['ranker', 'n'], sort=False):
+            name = ranker if count else f'{ranker} ({n:,} queries)'
+            p = tested[(tested['queries'] == kind) & (tested['ranker'] == ranker) & (tested['n'] == n)]
+            lines.append((f'  {name}', row(one, cell, 'value')))
+            all_tests.append((f'{kind}: {name}', row(p, lambda r: f'{r.p:.4f}', 'p')))
+    left = max(len(name) for name, _ in lines + all_tests)
+    tests = [(name, cells) for name, cells in all_tests if any(cells)]
+    if tests: tests = [('', []), (f'p-value against {_against(tidy)}', []), *tests]
+    line = lambda name, cells: (name.ljust(left) + ''.join(f'  {c:<12}' for c in cells)).rstrip()
+    return '\n'.join(line(*row) for row in [('', metrics), *lines, *tests])
 
 # %% ../nbs/02a_metrics.ipynb #2b4aad2c
 def _plain(values, name):
@@ -325,7 +408,7 @@ def _plain(values, name):
 
 def _answers(scores, targets):
     "Answers and targets, checked: class numbers `(n,)`, or booleans `(n, labels)` where the targets have columns."
-    _same_rows(scores=scores, targets=targets)
+    _same_labels(scores=scores, targets=targets)
     scores, targets = _plain(scores, 'scores'), _plain(targets, 'targets')
     if scores.ndim != 2 or scores.shape[1] < 2:
         raise ValueError(f'scores must be (n, classes) with two or more classes, not {scores.shape}')
@@ -355,8 +438,10 @@ def classification_metrics(
     """How good the answers of a classifier are; each of `labels` has its 'F1 NAME'.
 
     A class without any target or answer has no F1 (NaN) and is left out of the macro F1."""
+    labels = None if labels is None else list(labels)
+    _same_names('labels', labels, scores=scores, targets=targets)
     answers, targets = _answers(scores, targets)
-    columns, labels = np.shape(scores)[1], None if labels is None else list(labels)
+    columns = np.shape(scores)[1]
     if labels is not None and len(labels) != columns:
         raise ValueError(f'labels has {len(labels)} names but scores have {columns} columns')
     if targets.ndim == 2 and not (targets.any() or answers.any()):
@@ -386,7 +471,7 @@ def spearman(
     gold,     # (n,) scores of the same pairs by people
 ) -> float:   # from -1 to 1
     "Rank correlation of two lists of scores. Fewer than two pairs, or the same score for all, raise ValueError."
-    _same_rows(scores=scores, gold=gold)
+    _same_labels(scores=scores, gold=gold)
     pair = {'scores': _plain(scores, 'scores'), 'gold': _plain(gold, 'gold')}
     if any(v.ndim != 1 for v in pair.values()) or len(pair['scores']) != len(pair['gold']):
         raise ValueError('scores and gold must be (n,) of the same length, '

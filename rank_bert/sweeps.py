@@ -186,7 +186,9 @@ def _read_cell(path: Path) -> dict|None:
         cell, result, seconds, machine = (found[k] for k in ('cell', 'result', 'seconds', 'machine'))
         if not (isinstance(cell, dict) and isinstance(machine, dict)): raise TypeError('values of a cell are missing')
         frame = dict(result).get('per_query')
-        if frame is not None: result['per_query'] = pd.DataFrame(frame['values'], frame['queries'], frame['metrics'])
+        if frame is not None:
+            queries = pd.Index(frame['queries'], name='query')
+            result['per_query'] = pd.DataFrame(frame['values'], queries, frame['metrics'])
         return found | dict(seconds=float(seconds))
     except (ValueError, TypeError, KeyError, RecursionError) as e:
         warnings.warn(f"the kept run {path} is damaged ({type(e).__name__}: {e}) and is made again", stacklevel=3)
@@ -292,7 +294,7 @@ def sweep_table(
     base = 0 if baseline is None else next((i for i, k in enumerate(keys) if _same(k, baseline)), None)
     if base is None: raise ValueError(f"no setting is {tuple(baseline)}; the first is {keys[0]}")
     metric = metric or frames[0][0].columns[0]
-    means = {i: sum(f[[metric]] for f in fs)/len(fs) for i, fs in enumerate(frames)}
+    means = {i: (sum(f[[metric]] for f in fs)/len(fs)).rename_axis('query') for i, fs in enumerate(frames)}
     table = compare(means, queries.type.tolist(), queries.group.tolist(), baseline=base)
     types = queries.type.to_numpy()
     def spread(row):
@@ -344,7 +346,7 @@ def _scored(features: RankingFeatures, scores: torch.Tensor, split: str) -> dict
     rows, queries = features.rows(split), features.data.part(split).queries
     frame = evaluate(scores, features.data.qrels()[rows], list(features.data.documents.doc_id), SWEPT)
     inside = np.flatnonzero((features.data.queries.split == split).to_numpy())
-    frame.index = np.searchsorted(inside, rows[frame.index])  # rows of that split, as `part` has them
+    frame.index = pd.Index(np.searchsorted(inside, rows[frame.index]), name='query')  # rows as `part` has them
     frame.attrs['queries'] = len(queries)
     types = queries.type.to_numpy()[frame.index]
     kinds = pd.unique(types)
