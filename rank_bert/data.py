@@ -571,7 +571,7 @@ def read_lines(
 # %% ../nbs/00a_data.ipynb #373ed1a1
 _file_keys = dict(doc_id=['doc_id', '_id', 'id'], doc_text=['text', 'document', 'contents', 'body', 'passage'],
                   title=['title'], query_id=['query_id', '_id', 'id'], query_text=['text', 'query', 'question'],
-                  query_type=['type'], grade=['grade'])
+                  query_type=['type'])
 _pair_keys = dict(query_text=['query', 'question', 'anchor', 'query_text', 'claim', 'text'], title=['title'],
                   doc_text=['document', 'passage', 'context', 'answer', 'positive', 'doc_text', 'response', 'text'],
                   doc_id=['doc_id'], query_id=['query_id'], query_type=['type'], grade=['grade'])
@@ -660,7 +660,8 @@ def _grade(value, where):
     try: grade = float(value)
     except (ValueError, TypeError): grade = math.nan
     if math.isfinite(grade) and grade >= 0: return grade
-    raise DataError(f'{where} has the grade {value!r}: grades are numbers of 0 or above; grade="" leaves them out')
+    raise DataError(f'{where} has the grade {value!r}: grades are numbers of 0 or above. '
+                    "Mend it, or pass grade='' if each document is right")
 
 def _graded(value, where, grade=1):
     "{document: grade} of what a query row says of its right documents"
@@ -726,11 +727,13 @@ def _read_folder(folder, documents, options):
     other = {} if options['doc_id'] in first else dict(doc_id=None) # it may name the documents' key only
     asked = options | other
     asked['doc_id'] = asked['doc_id'] or next((k for k in ('doc_id', 'doc_ids') if k in first), 'doc_id')
+    optional = ['query_type', 'group', 'split', 'answer'] + ['grade'] * bool(options['grade'])
     if options['grade'] is None and any(row.get('grade') is not None for _, row in given): asked['grade'] = 'grade'
-    optional = ['query_type', 'group', 'split', 'answer'] + ['grade'] * bool(asked['grade'])
-    rows, columns = _json_table(path, asked, ['query_id', 'query_text', 'doc_id'], optional)
-    found = [(f'line {n}', _query(r), _graded(r['doc_id'], f'{_where(path)} line {n}', r.get('grade', 1)))
-             for n, r in rows]
+    keys = asked | dict(grade=options['grade'])
+    rows, columns = _json_table(path, keys, ['query_id', 'query_text', 'doc_id'], optional)
+    grades = [row.get(asked['grade']) if asked['grade'] else 1 for _, row in given]
+    found = [(f'line {n}', _query(r), _graded(r['doc_id'], f'{_where(path)} line {n}', g))
+             for (n, r), g in zip(rows, grades)]
     return docs, *_merge(found, _where(path)), dict(hints=_hints(columns, asked))
 
 # %% ../nbs/00a_data.ipynb #d4c9dd61
@@ -981,7 +984,7 @@ def read_ranking(
     group: str | None = None, # queries that must stay together, such as the turns of a dialogue
     split: str | None = None, # a given split; without it the split is made by group
     answer: str | None = None, # text of the answer, kept as a column of the queries
-    grade: str | None = None # how right the document is; without it `grade`, 1, or a column of zeros and ones; '' for none
+    grade: str | None = None # how right the document is; else a column grade, 1, or one of zeros and ones; '' for none
 ) -> RankingData: # checked by `ranking_data`; hints are in its notes, and given as `DataWarning`
     "Read documents, queries and relevance; columns that are not named are looked for under their usual names."
     options = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
