@@ -451,6 +451,7 @@ def _scores(values, asked=True):
     whole = not asked and all(isinstance(v, (int, np.integer, str)) for v in values) and _written(texts) == 'whole'
     return found, "are whole numbers and were read as scores: pass kind='class' if they are labels" * whole
 
+# %% ../nbs/00e_texts.ipynb #3c9d5e72
 def _cells(values, labels, kind):
     "Labels of a file of text, and what was decided: numbers where all are written so, and none is in `labels`"
     if kind == 'score': return _scores(values)
@@ -475,6 +476,7 @@ def _cells(values, labels, kind):
 def _kept(values, labels, kind):
     "A hint at texts in a frame that look like scores: what the frame holds as text stays text"
     found, said = _cells(values, labels, kind)
+    if not any(isinstance(v, str) and ('.' in v or ',' in v) for v in values): return ''  # codes such as 007
     if not said or not isinstance(found[0], float): return said
     if _whole(found): return ''
     return "look like numbers, and stay names as they are text: pass kind='score' if they are scores"
