@@ -236,9 +236,21 @@ def _relevance(rows, documents, queries):
     once = right[~right.duplicated(['query_id', 'doc_id'])].sort_index().reset_index(drop=True)
     return once, dict(grade_zero_dropped=len(r) - len(right), relevance_repeated=len(right) - len(once))
 
+def _counts(documents, queries, relevance):
+    "Counts that go into the notes of every `RankingData`"
+    asked, answered = set(relevance.doc_id), set(relevance.query_id)
+    groups = queries.groupby('group').split.nunique()
+    return dict(queries_without_documents=sum(q not in answered for q in queries.query_id),
+                documents_never_asked=sum(d not in asked for d in documents.doc_id),
+                groups_across_splits=int((groups > 1).sum()))
+
+# %% ../nbs/00a_data.ipynb #6b2e9c12
 def _copies(data):
     "A hint at documents with the same text as a right one, which are not right for the same query"
-    texts = pd.Series([' '.join(t.split()) for t in data.texts])
+    starts = [' '.join(t.split(None, 8)[:8]) for t in data.texts]
+    times = Counter(starts)  # few texts begin as another does, and only those are read whole
+    texts = {i: ' '.join(t.split()) for i, (t, s) in enumerate(zip(data.texts, starts)) if times[s] > 1}
+    texts = pd.Series(texts, dtype=object)
     texts = texts[texts.duplicated(keep=False)]
     group = dict(zip(data.documents.doc_id[texts.index], texts.factorize()[0]))
     times, r = Counter(group.values()), data.relevance[data.relevance.doc_id.isin(group.keys())]
@@ -248,14 +260,6 @@ def _copies(data):
     n, (a, b, *_) = sum(times[g] for g in hidden), [d for d, g in group.items() if g == min(hidden)]
     return [f'{n:,} documents have the same title and text as another, such as {a!r} and {b!r}: a query for one may '
             'find the other, and is then counted as wrong. Remove the copies, or name all of them as right']
-
-def _counts(documents, queries, relevance):
-    "Counts that go into the notes of every `RankingData`"
-    asked, answered = set(relevance.doc_id), set(relevance.query_id)
-    groups = queries.groupby('group').split.nunique()
-    return dict(queries_without_documents=sum(q not in answered for q in queries.query_id),
-                documents_never_asked=sum(d not in asked for d in documents.doc_id),
-                groups_across_splits=int((groups > 1).sum()))
 
 # %% ../nbs/00a_data.ipynb #04575744
 def ranking_data(
@@ -655,6 +659,26 @@ def _merge(rows, where):
 
 def _labels(where, labels): return pd.Index([f'{where} {o}' for o in labels], dtype=object)
 
+def _get(row, key, where, n):
+    if key in row: return row[key]
+    raise DataError(f'{where} line {n} has no key {key!r}; it has {_some(row, 20)}')
+
+def _json_table(path, options, wanted, optional):
+    "(line number, {option: value}) of a JSON lines file, with the keys of its first row"
+    rows, where = _json_rows(path), _where(path)
+    def key(o): return _pick(rows[0][1], o, options, _file_keys, f'{where} line {rows[0][0]}', o in optional)
+    keys = {o: key(o) for o in wanted + optional}
+    def value(row, n, o):
+        if o in optional and options.get(o) is None: return row.get(keys[o])
+        return _get(row, keys[o], where, n)
+    found = [(n, {o: value(row, n, o) for o, k in keys.items() if k}) for n, row in rows]
+    for n, row in found:
+        row |= {o: _id(row[o], f'{where} line {n}', keys[o]) for o in ('query_id', 'group', 'split') if o in row}
+    used = {*keys.values(), 'doc_id', 'title', 'text'}
+    for (_, given), (_, row) in zip(rows, found): row['extras'] = {k: v for k, v in given.items() if k not in used}
+    return found, set().union(*(row for _, row in rows))
+
+# %% ../nbs/00a_data.ipynb #4d1f0a71
 def _grade(value, where):
     "A grade as a number"
     try: grade = float(value)
@@ -675,25 +699,6 @@ def _graded(value, where, grade=1):
     found = {}
     for d, g in zip(ids, grades): found[d] = max(found.get(d, 0), _grade(g, where))
     return found
-
-def _get(row, key, where, n):
-    if key in row: return row[key]
-    raise DataError(f'{where} line {n} has no key {key!r}; it has {_some(row, 20)}')
-
-def _json_table(path, options, wanted, optional):
-    "(line number, {option: value}) of a JSON lines file, with the keys of its first row"
-    rows, where = _json_rows(path), _where(path)
-    def key(o): return _pick(rows[0][1], o, options, _file_keys, f'{where} line {rows[0][0]}', o in optional)
-    keys = {o: key(o) for o in wanted + optional}
-    def value(row, n, o):
-        if o in optional and options.get(o) is None: return row.get(keys[o])
-        return _get(row, keys[o], where, n)
-    found = [(n, {o: value(row, n, o) for o, k in keys.items() if k}) for n, row in rows]
-    for n, row in found:
-        row |= {o: _id(row[o], f'{where} line {n}', keys[o]) for o in ('query_id', 'group', 'split') if o in row}
-    used = {*keys.values(), 'doc_id', 'title', 'text'}
-    for (_, given), (_, row) in zip(rows, found): row['extras'] = {k: v for k, v in given.items() if k not in used}
-    return found, set().union(*(row for _, row in rows))
 
 # %% ../nbs/00a_data.ipynb #c56da4a9
 def _file(folder, *names):
