@@ -244,6 +244,23 @@ def _counts(documents, queries, relevance):
                 documents_never_asked=sum(d not in asked for d in documents.doc_id),
                 groups_across_splits=int((groups > 1).sum()))
 
+# %% ../nbs/00a_data.ipynb #6b2e9c12
+def _copies(data):
+    "A hint at documents with the same text as a right one, which are not right for the same query"
+    starts = [' '.join(t.split(None, 8)[:8]) for t in data.texts]
+    times = Counter(starts)  # few texts begin as another does, and only those are read whole
+    texts = {i: ' '.join(t.split()) for i, (t, s) in enumerate(zip(data.texts, starts)) if times[s] > 1}
+    texts = pd.Series(texts, dtype=object)
+    texts = texts[texts.duplicated(keep=False)]
+    group = dict(zip(data.documents.doc_id[texts.index], texts.factorize()[0]))
+    times, r = Counter(group.values()), data.relevance[data.relevance.doc_id.isin(group.keys())]
+    right = r.groupby(['query_id', r.doc_id.map(group)]).size()
+    hidden = {g for (_, g), n in right.items() if n < times[g]}
+    if not hidden: return []
+    n, (a, b, *_) = sum(times[g] for g in hidden), [d for d, g in group.items() if g == min(hidden)]
+    return [f'{n:,} documents have the same title and text as another, such as {a!r} and {b!r}: a query for one may '
+            'find the other, and is then counted as wrong. Remove the copies, or name all of them as right']
+
 # %% ../nbs/00a_data.ipynb #04575744
 def ranking_data(
     documents, # frame or list of dicts: doc_id, text, and title if there is one
@@ -254,7 +271,9 @@ def ranking_data(
     "Check three tables and put them together; a missing split is made by group, a missing group is the query itself."
     documents, queries = _documents(documents), _queries(queries)
     relevance, dropped = _relevance(relevance, documents, queries)
-    return RankingData(documents, queries, relevance, name, dropped | _counts(documents, queries, relevance))
+    data = RankingData(documents, queries, relevance, name, dropped | _counts(documents, queries, relevance))
+    if said := _copies(data): data.notes['hints'] = said
+    return data
 
 # %% ../nbs/00a_data.ipynb #8c7f94fc
 def _take(data, queries, documents):
@@ -640,12 +659,6 @@ def _merge(rows, where):
 
 def _labels(where, labels): return pd.Index([f'{where} {o}' for o in labels], dtype=object)
 
-def _graded(value, where, grade=1):
-    "{document: grade} of what a query row says of its right documents"
-    if value is None: return {}
-    if isinstance(value, dict): return value
-    return {_id(v, where, 'doc_id'): grade for v in (value if isinstance(value, list) else [value])}
-
 def _get(row, key, where, n):
     if key in row: return row[key]
     raise DataError(f'{where} line {n} has no key {key!r}; it has {_some(row, 20)}')
@@ -664,6 +677,28 @@ def _json_table(path, options, wanted, optional):
     used = {*keys.values(), 'doc_id', 'title', 'text'}
     for (_, given), (_, row) in zip(rows, found): row['extras'] = {k: v for k, v in given.items() if k not in used}
     return found, set().union(*(row for _, row in rows))
+
+# %% ../nbs/00a_data.ipynb #4d1f0a71
+def _grade(value, where):
+    "A grade as a number"
+    try: grade = float(value)
+    except (ValueError, TypeError): grade = math.nan
+    if math.isfinite(grade) and grade >= 0: return grade
+    raise DataError(f'{where} has the grade {value!r}: grades are numbers of 0 or above. '
+                    "Mend it, or pass grade='' if each document is right")
+
+def _graded(value, where, grade=1):
+    "{document: grade} of what a query row says of its right documents"
+    if value is None: return {}
+    if isinstance(value, dict): return {d: _grade(g, f'{where}: {d!r}') for d, g in value.items()}
+    ids = [_id(v, where, 'doc_id') for v in (value if isinstance(value, list) else [value])]
+    grades = grade if isinstance(grade, list) else [grade] * len(ids)
+    if len(ids) != len(grades):
+        raise DataError(f'{where} has {len(ids)} right documents and {len(grades)} grades: give one grade for all, '
+                        'or one for each')
+    found = {}
+    for d, g in zip(ids, grades): found[d] = max(found.get(d, 0), _grade(g, where))
+    return found
 
 # %% ../nbs/00a_data.ipynb #c56da4a9
 def _file(folder, *names):
@@ -688,15 +723,23 @@ def _read_folder(folder, documents, options):
     path = _file(folder, 'queries')
     if not path: raise DataError(f'{folder.name} has {documents.name} but no queries.jsonl or queries.jsonl.gz')
     docs = _read_documents(documents, options)
-    first = _json_rows(path)[0][1]
+    given = _json_rows(path)
+    first = given[0][1]
+    for n, row in given:
+        if options['doc_id'] not in first and {'doc_id', 'doc_ids'} <= row.keys():
+            raise DataError(f'{_where(path)} line {n} has both doc_id and doc_ids: keep the one that names its right '
+                            'documents')
     other = {} if options['doc_id'] in first else dict(doc_id=None) # it may name the documents' key only
     asked = options | other
     asked['doc_id'] = asked['doc_id'] or next((k for k in ('doc_id', 'doc_ids') if k in first), 'doc_id')
     optional = ['query_type', 'group', 'split', 'answer'] + ['grade'] * bool(options['grade'])
-    rows, columns = _json_table(path, asked, ['query_id', 'query_text', 'doc_id'], optional)
-    found = [(f'line {n}', _query(r), _graded(r['doc_id'], f'{_where(path)} line {n}', r.get('grade', 1)))
-             for n, r in rows]
-    return docs, *_merge(found, _where(path)), dict(hints=_hints(columns, options))
+    if options['grade'] is None and any(row.get('grade') is not None for _, row in given): asked['grade'] = 'grade'
+    keys = asked | dict(grade=options['grade'])
+    rows, columns = _json_table(path, keys, ['query_id', 'query_text', 'doc_id'], optional)
+    grades = [row.get(asked['grade']) if asked['grade'] else 1 for _, row in given]
+    found = [(f'line {n}', _query(r), _graded(r['doc_id'], f'{_where(path)} line {n}', g))
+             for (n, r), g in zip(rows, grades)]
+    return docs, *_merge(found, _where(path)), dict(hints=_hints(columns, asked))
 
 # %% ../nbs/00a_data.ipynb #d4c9dd61
 def _read_qrels(path):
@@ -757,8 +800,11 @@ def _read_csv(path, usual):
     if not text.strip(): raise DataError(f'{_where(path)} is empty')
     blank = len(text) - len(text.lstrip('\r\n'))
     first, text = 1 + text[:blank].count('\n'), text[blank:]
-    if stated := re.match(r'sep=([,;\t|])\r?\n', text):  # Excel's own line
+    if stated := re.match(r'"?sep=([^\w\n])"?\1*\r?\n', text, re.I):  # Excel's own line
         usual, text, first = stated[1], text[stated.end():], first + 1
+        if usual not in _separators:
+            raise DataError(f'{_where(path)} line {first - 1} says that {usual!r} stands between the fields: '
+                            f'write {" or ".join(_separators.values())} there')
     sep = _separator(text, usual)
     _once([n.strip() for n in _header(text, sep)], f'{_where(path)} line {first}')
     try: df = pd.read_csv(io.StringIO(text), sep=sep, dtype=str, keep_default_na=False, skip_blank_lines=False)
@@ -943,7 +989,7 @@ def read_ranking(
     group: str | None = None, # queries that must stay together, such as the turns of a dialogue
     split: str | None = None, # a given split; without it the split is made by group
     answer: str | None = None, # text of the answer, kept as a column of the queries
-    grade: str | None = None # how right the document is; without it 1, or a column of zeros and ones; '' for none
+    grade: str | None = None # how right the document is; else a column grade, 1, or one of zeros and ones; '' for none
 ) -> RankingData: # checked by `ranking_data`; hints are in its notes, and given as `DataWarning`
     "Read documents, queries and relevance; columns that are not named are looked for under their usual names."
     options = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
@@ -956,12 +1002,9 @@ def read_ranking(
     else: raise DataError(f'folder {found.name} has neither documents.jsonl nor corpus.jsonl (nor .gz); '
                           f'it has {_some(sorted(p.name for p in found.iterdir()), 9) or "nothing"}')
     data = ranking_data(*tables, name=found.name if found else str(path))
-    if not notes.get('hints'): notes.pop('hints', None)
-    crossing = data.notes['groups_across_splits']
-    if crossing:
-        said = f'{crossing:,} groups are in several of the given splits: see audit_splits'
-        notes.setdefault('hints', []).append(said)
-    data.notes |= notes
+    hints, crossing = notes.pop('hints', []) + data.notes.pop('hints', []), data.notes['groups_across_splits']
+    if crossing: hints.append(f'{crossing:,} groups are in several of the given splits: see audit_splits')
+    data.notes |= notes | (dict(hints=hints) if hints else {})
     return _tell(data)
 
 # %% ../nbs/00a_data.ipynb #f9d2bbc0

@@ -9,7 +9,7 @@ __all__ = ['KNOWN', 'TextData', 'text_data', 'builtin_texts', 'read_texts', 'spl
            'word_pieces', 'tokenize_rows']
 
 # %% ../nbs/00e_texts.ipynb #8a421729
-import ast, builtins, hashlib, json, math, os, re, sysconfig, unicodedata
+import ast, builtins, hashlib, json, math, re, sysconfig, unicodedata
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -413,8 +413,92 @@ def _whole(scores):
     "A hint at scores that look like labels"
     found = sorted(set(scores))
     if len(found) > 20 or not all(v.is_integer() for v in found): return []
-    return ['labels are read as scores, for they are no whole numbers in type, yet all are one of '
-            f"{_some([int(v) for v in found])}: pass kind='class' if they are labels"]
+    return [f'labels are read as scores, and all are one of {_some([int(v) for v in found])}: '
+            "pass kind='class' if they are labels"]
+
+# %% ../nbs/00e_texts.ipynb #277dbc9d
+def _written(texts):
+    "'whole' or 'point' where each text is what its number is written as, and no two are one number; else ''"
+    if all(re.fullmatch(r'0|-?[1-9][0-9]{0,99}', t) for t in texts): return 'whole'
+    places = {len(t.partition('.')[2]) for t in texts}
+    def same(t):
+        return t in (repr(float(t)), f'{float(t):.0f}') or len(places) == 1 and t == f'{float(t):.{min(places)}f}'
+    return 'point' if all(map(same, texts)) and len(set(texts)) == len({float(t) for t in texts}) else ''
+
+_number = re.compile(r'[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?', re.I)
+_thousands = re.compile(r'[+-]?[1-9][0-9]{0,2},[0-9]{3}')
+
+def _points(texts):
+    "Texts with points for decimal commas; as they are where some have points, or all commas may mark thousands"
+    commas = [t for t in texts if ',' in t]
+    if any('.' in t or t.count(',') > 1 for t in texts) or all(map(_thousands.fullmatch, commas)): return texts
+    return [t.replace(',', '.') for t in texts]
+
+def _scores(values, asked=True):
+    "Scores as numbers where all are numbers or written so, and what was decided; `asked`: they are known to be scores"
+    texts = [v.strip() for v in values if isinstance(v, str)]
+    points = _points(texts)
+    if not values or not all(isinstance(v, str) or _is_number(v) and abs(v) < 2**53 for v in values): return values, ''
+    odd = [t for t, p in zip(texts, points) if not _number.fullmatch(p)]
+    if odd:
+        like = sum(bool(re.fullmatch(r'[+-]?[0-9.,]*[0-9][0-9.,]*', t)) for t in texts)
+        return values, (2 * like >= len(texts)) * (f'stay names, since {odd[0]!r} is not written as 1000 or 3.5 are: '
+                                                   'write it so, or remove it, if they are scores')
+    rest = iter(points)
+    found = [float(next(rest) if isinstance(v, str) else v) for v in values]
+    comma = next((t for t in texts if ',' in t), None)
+    if comma: return found, f"have commas, which were read as decimal points: {comma!r} is {comma.replace(',', '.')}"
+    whole = not asked and all(isinstance(v, (int, np.integer, str)) for v in values) and _written(texts) == 'whole'
+    return found, "are whole numbers and were read as scores: pass kind='class' if they are labels" * whole
+
+# %% ../nbs/00e_texts.ipynb #3c9d5e72
+def _cells(values, labels, kind):
+    "Labels of a file of text, and what was decided: numbers where all are written so, and none is in `labels`"
+    if kind == 'score': return _scores(values)
+    texts = [v.strip() if isinstance(v, str) else '' for v in values]
+    commas = all(re.fullmatch('-?[0-9]+(,[0-9]+)?', t) for t in texts) and any(',' in t for t in texts)
+    if commas and kind is None and labels is None:
+        return values, "look like numbers with a decimal comma, and stay names: pass kind='score' if they are scores"
+    if not texts or not all(map(_number.fullmatch, texts)): return values, ''
+    if any(t in (labels or []) for t in texts): return values, ''
+    how = _written(texts)
+    if how == 'whole': return [int(t) for t in texts], ''
+    scores = [float(t) for t in texts]
+    whole = how and all(v.is_integer() and abs(v) < 2**53 for v in scores)
+    if whole and (labels or kind): return [int(v) for v in scores], ''
+    if kind is not None or labels is not None: return values, ''
+    if how: return scores, "have a point and were read as scores: pass kind='class' if they are names"
+    odd = next((t for t in texts if t not in (repr(float(t)), f'{float(t):.0f}')), texts[0])
+    return values, (f'stay names, since numbers are not written as {odd!r} beside the others: '
+                    "pass kind='score' if they are scores")
+
+# %% ../nbs/00e_texts.ipynb #3c9d5e71
+def _kept(values, labels, kind):
+    "A hint at texts in a frame that look like scores: what the frame holds as text stays text"
+    found, said = _cells(values, labels, kind)
+    if not any(isinstance(v, str) and ('.' in v or ',' in v) for v in values): return ''  # codes such as 007
+    if not said or not isinstance(found[0], float): return said
+    if _whole(found): return ''
+    return "look like numbers, and stay names as they are text: pass kind='score' if they are scores"
+
+def _read_labels(source, column, labels, kind, label_sep=None, path=False):
+    "Turn the labels of a source into what they are: numbers that a file holds as text, and lists"
+    source.frame = frame = source.frame.copy()
+    values, names, index = list(frame[column]), labels or source.names.get(column), frame.index
+    full = [i for i, v in enumerate(values) if not _is_blank(v)]
+    if label_sep is not None: full = [i for i, v in enumerate(values) if not _is_missing(v)] # a blank cell has no label
+    found, said = [values[i] for i in full], ''
+    if label_sep is not None or path and kind in (None, 'multilabel'):
+        found = _lists(found, label_sep, lambda i: _at(index.name, index[full[i]]))
+    typed = isinstance(frame[column].dtype, pd.CategoricalDtype)
+    if kind == 'score' or column == 'score' and kind is None and names is None and not typed:
+        found, said = _scores(found, kind is not None)
+    elif path: found, said = _cells(found, names, kind)
+    elif not typed: said = _kept(found, names, kind)
+    for i, v in zip(full, found): values[i] = v
+    frame[column] = pd.Series(values, index, dtype=object)
+    spoken = isinstance(found[0], float) and kind is None and _whole(found) if said else True
+    if not spoken or 'commas' in said: source.hints.append(f'labels of column {column!r} {said}')
 
 # %% ../nbs/00e_texts.ipynb #42afe026
 def text_data(
@@ -437,6 +521,7 @@ def text_data(
         raise DataError(f'rows have {"both a column" if found else "neither a column"} label '
                         f'{"and" if found else "nor"} labels; they have {_some(df.columns, 20)}')
     others = {o: o for o in ('text', 'pair', 'group', 'split') if o in df}
+    _read_labels(source, found[0], labels, kind)
     return _build(source, dict(label=found[0]) | others, labels, kind, name)
 
 # %% ../nbs/00e_texts.ipynb #fc72474d
@@ -622,39 +707,6 @@ def _text_columns(df, options, where):
         raise DataError(f'{where}: {several} could all be the label: name one with the option label')
     return c, [h for o in ('text', 'label') for h in _others(df.columns, o, options, _guesses, c)]
 
-# %% ../nbs/00e_texts.ipynb #277dbc9d
-def _written(texts):
-    "'whole' or 'point' where each text is what its number is written as, and no two are one number; else ''"
-    if all(re.fullmatch(r'0|-?[1-9][0-9]{0,99}', t) for t in texts): return 'whole'
-    places = {len(t.partition('.')[2]) for t in texts}
-    def same(t):
-        return t in (repr(float(t)), f'{float(t):.0f}') or len(places) == 1 and t == f'{float(t):.{min(places)}f}'
-    return 'point' if all(map(same, texts)) and len(set(texts)) == len({float(t) for t in texts}) else ''
-
-def _decimal_commas(texts):
-    "Whether all are numbers, and one at least is written as 3,5"
-    return all(t and re.fullmatch(r'-?[0-9]+(,[0-9]+)?', t) for t in texts) and any(',' in t for t in texts)
-
-def _cells(values, labels, kind):
-    "Labels of a file of text, and what was decided: numbers where all are written so, and none is in `labels`"
-    texts = [v.strip() if isinstance(v, str) else None for v in values]
-    if _decimal_commas(texts):
-        return values, "look like numbers with a decimal comma, and stay names: write a point if they are scores"
-    number = re.compile(r'[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?', re.I)
-    if not texts or not all(t and number.fullmatch(t) for t in texts): return values, ''
-    if kind == 'score': return [float(t) for t in texts], ''
-    if any(t in (labels or []) for t in texts): return values, ''
-    how = _written(texts)
-    if how == 'whole': return [int(t) for t in texts], ''
-    scores = [float(t) for t in texts]
-    whole = how and all(v.is_integer() and abs(v) < 2**53 for v in scores)
-    if whole and (labels or kind): return [int(v) for v in scores], ''
-    if kind is not None or labels is not None: return values, ''
-    if how: return scores, "have a point and were read as scores: pass kind='class' if they are names"
-    odd = next((t for t in texts if t not in (repr(float(t)), f'{float(t):.0f}')), texts[0])
-    return values, (f'stay names, since numbers are not written as {odd!r} beside the others: '
-                    "pass kind='score' if they are scores")
-
 # %% ../nbs/00e_texts.ipynb #f05731d6
 def _list(text):
     "The list that a cell of text holds, in JSON or as Python writes it; None if it holds none"
@@ -690,21 +742,6 @@ def _joined_labels(data):
     return []
 
 # %% ../nbs/00e_texts.ipynb #445f9b37
-def _read_labels(source, column, labels, kind, label_sep, path):
-    "Turn the labels of a source into what they are: numbers that a file holds as text, and lists"
-    source.frame = frame = source.frame.copy()
-    values, names, index = list(frame[column]), labels or source.names.get(column), frame.index
-    full = [i for i, v in enumerate(values) if not _is_blank(v)]
-    if label_sep is not None: full = [i for i, v in enumerate(values) if not _is_missing(v)] # a blank cell has no label
-    found, said = [values[i] for i in full], ''
-    if label_sep is not None or path and kind in (None, 'multilabel'):
-        found = _lists(found, label_sep, lambda i: _at(index.name, index[full[i]]))
-    if path: found, said = _cells(found, names, kind)
-    for i, v in zip(full, found): values[i] = v
-    frame[column] = pd.Series(values, index, dtype=object)
-    scores = said and isinstance(found[0], float) and all(v.is_integer() for v in found) # of which `_whole` speaks
-    if said and column != 'score' and not scores: source.hints.append(f'labels of column {column!r} {said}')
-
 def _unused(source, group, split):
     "Hints at columns of a file that may be groups or splits, and were not named"
     hints, groups = [], [o for o in _group_keys if o in source.frame]
