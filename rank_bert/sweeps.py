@@ -308,6 +308,17 @@ def _tensorboard(folder: str|Path, path: Path, cell: dict, result: dict) -> None
     values = {k: v if isinstance(v, (int, float, bool, str)) else str(v) for k, v in cell.items()}
     with _summary_writer()(str(place)) as log: log.add_hparams(values, numbers, run_name='.')
 
+# %% ../nbs/04a_sweeps.ipynb #3e7d2c16
+def _made(path: Path, run: Callable, about: dict) -> dict:
+    "Run a cell and keep it, unless a process beside this one has meanwhile; what was kept."
+    start, result = time.perf_counter(), run(**about['cell'])
+    seconds = time.perf_counter() - start
+    _check_result(about['name'], about['cell'], result)
+    one = about | dict(result=result, seconds=seconds)
+    if _read_cell(path) is None: _write_cell(path, one)
+    gc.collect()  # Learners hold themselves in cycles, and their tensors with them
+    return _read_cell(path) or one
+
 # %% ../nbs/04a_sweeps.ipynb #be459644
 _USED = {}  # folder, name and code of each sweep of this process -> dates and processors of its cells
 _LEFT = {}  # hash of a run as its own sweep left it, such as with a longer log -> the hash it had before
@@ -333,20 +344,12 @@ def run_sweep(
     if not all(path.exists() for path in files): _try_writing(folder)
     machine, found, fresh = machine_card()['machine'].to_dict(), [], 0
     bar = progress_bar(len(cells), name, progress, 'cells')
-    def made(path, cell):
-        start, result = time.perf_counter(), run(**cell)
-        seconds = time.perf_counter() - start
-        _check_result(name, cell, result)
-        one = dict(name=name, cell=cell, about=about, code=code, result=result, seconds=seconds, machine=machine)
-        if _read_cell(path) is None: _write_cell(path, one)  # else of a process beside this one
-        gc.collect()  # Learners hold themselves in cycles, and their tensors with them
-        return _read_cell(path) or one
     try:
         for path, cell in zip(files, cells):
             one = _read_cell(path)
             if one is None:
                 fresh += 1
-                one = made(path, cell)
+                one = _made(path, run, dict(name=name, cell=cell, about=about, code=code, machine=machine))
             if tensorboard: _tensorboard(tensorboard, path, cell, one['result'])
             found.append(one)
             bar.update()
