@@ -12,22 +12,26 @@ __all__ = ['SWEPT', 'LOSSES', 'ALONE', 'LOW_RANK', 'EXPERIMENTS', 'data_hash', '
 
 # %% ../nbs/04a_sweeps.ipynb #0a646e5e
 import ast
+import copyreg
+import dis
 import gc
 import hashlib
 import inspect
 import json
 import os
+import sys
 import time
-import uuid
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from functools import cache, lru_cache, partial
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import permutations, product
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 
 # %% ../nbs/04a_sweeps.ipynb #c68fc090
 import numpy as np
@@ -39,7 +43,8 @@ from torch.nn import functional as F
 from fastai.learner import Learner
 
 # %% ../nbs/04a_sweeps.ipynb #6cbf2283
-from .models import Encoder, get_encoder
+from .core import check_file, new_file
+from .models import Encoder, fingerprint, get_encoder
 from .data import DataError, RankingData, builtin_corpus, read_ranking
 from .lexical import BM25
 from .features import FeatureStore, default_store, encoder_hash, progress_bar
@@ -90,52 +95,143 @@ def _module(path: Path, changed: int) -> tuple[str, frozenset[str]]:
     return hashlib.sha256(_bare(tree).encode()).hexdigest(), frozenset(names)
 
 # %% ../nbs/04a_sweeps.ipynb #4d6ea4e4
-def _code_text(value) -> str:
-    "A constant of a function as text; code within it by what it does."
-    if isinstance(value, CodeType):
-        return repr((value.co_code.hex(), value.co_names, [_code_text(c) for c in value.co_consts]))
-    if isinstance(value, frozenset): return repr(sorted(map(_code_text, value)))
-    return repr(value)
+@cache
+def _is_installed(module: str) -> bool:
+    "Whether a module is of Python, of this package or of an installed one, and so known by its name."
+    top = module.partition('.')[0]
+    if top in sys.stdlib_module_names or top == Encoder.__module__.partition('.')[0]: return True
+    try: spec = find_spec(top)
+    except (ValueError, ImportError): return False  # a notebook, or a script
+    places = [spec.origin or '', *(spec.submodule_search_locations or [])] if spec else []
+    return any('site-packages' in p or 'dist-packages' in p for p in places)
 
-def _names_in(code: CodeType) -> set[str]:
-    "Names that a function looks up, functions within it too."
-    return set(code.co_names).union(*(_names_in(c) for c in code.co_consts if isinstance(c, CodeType)))
+def _code_parts(code: CodeType) -> tuple:
+    "What code does, and how it is called: steps, names, constants that it uses, and its arguments."
+    counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & 12  # *args, **kwargs
+    args = code.co_varnames[:counts[0] + counts[2] + (counts[3] & 4 > 0) + (counts[3] & 8 > 0)]
+    used = {i.arg for i in dis.get_instructions(code) if i.opcode in dis.hasconst}  # a docstring is not
+    consts = [c for i, c in enumerate(code.co_consts) if i in used]
+    return code.co_code, code.co_exceptiontable, code.co_names, code.co_freevars, counts, args, consts
 
-def _own_functions(run: Callable) -> list[FunctionType]:
-    "A function, and the functions and classes that it names or holds where it was written."
-    found, todo = [], [run]
+def _reached(f: FunctionType) -> list[tuple]:
+    "What a function looks up where it was written, functions within it too; of modules beside it, what it asks for."
+    found, asked, todo, modules = {}, set(), [f.__code__], []
     while todo:
-        f = todo.pop()
-        f = getattr(f, '__wrapped__', getattr(f, 'fget', f))  # behind a cache, or a property
-        if isinstance(f, partial): todo += [f.func, *f.args, *f.keywords.values()]
-        elif getattr(f, '__module__', None) != run.__module__ or any(f is g for g in found): continue
-        elif isinstance(f, type): todo += vars(f).values()
-        elif isinstance(f, FunctionType):
-            found.append(f)
-            todo += [f.__globals__[n] for n in sorted(_names_in(f.__code__)) if n in f.__globals__]
-            todo += inspect.getclosurevars(f).nonlocals.values()
-    return found
+        code = todo.pop()
+        asked |= set(code.co_names)
+        todo += [c for c in code.co_consts if isinstance(c, CodeType)]
+        for i in dis.get_instructions(code):
+            if i.opname in ('LOAD_GLOBAL', 'LOAD_NAME') and i.argval in f.__globals__:
+                found[i.argval] = f.__globals__[i.argval]
+            if i.opname == 'IMPORT_NAME' and not _is_installed(i.argval):
+                with suppress(ImportError): found[f'import {i.argval}'] = import_module(i.argval)
+    def own(v): return isinstance(v, ModuleType) and not _is_installed(v.__name__)
+    while names := [n for n, v in found.items() if own(v)]:
+        module = found.pop(names[0])
+        if module in modules: continue
+        modules.append(module)
+        found |= {f'{names[0]}.{k}': v for k, v in vars(module).items() if k in asked}
+    return sorted(found.items())
+
+# %% ../nbs/04a_sweeps.ipynb #5b21c7d0
+_SET_BY_PYTHON = {'__dict__', '__weakref__', '__module__', '__qualname__', '__doc__', '__annotations__',
+                  '__slotnames__', '__firstlineno__', '__static_attributes__', '__annotate_func__',
+                  '__annotations_cache__', '__abstractmethods__', '_abc_impl'}  # of a class, whatever it does
+
+def _function_parts(f: FunctionType) -> tuple:
+    "What a function does and holds; of an installed one its name, and what it wraps."
+    cells = [(n, c.cell_contents) for n, c in zip(f.__code__.co_freevars, f.__closure__ or ()) if c != CellType()]
+    if not _is_installed(f.__globals__.get('__name__') or ''):
+        return f.__code__, f.__defaults__, f.__kwdefaults__, cells, vars(f), _reached(f)
+    wraps = not _is_installed(f.__module__ or '')  # made by an installed decorator
+    held = [c for c in cells if wraps or callable(c[1])]
+    name = f.__code__.co_qualname if wraps else f'{f.__module__}.{f.__qualname__}'
+    return f.__globals__.get('__name__'), name, held, (f.__defaults__, vars(f)) if wraps else vars(f).get('__wrapped__')
+
+def _class_parts(c: type) -> tuple|str:
+    "Bases and attributes of a class; of an installed one its name."
+    if not isinstance(c.__module__, str) or _is_installed(c.__module__): return f'{c.__module__}.{c.__qualname__}'
+    return type(c), c.__bases__, sorted((n, v) for n, v in vars(c).items() if n not in _SET_BY_PYTHON)
 
 # %% ../nbs/04a_sweeps.ipynb #76ca06a2
-def _settings_text(f: Callable) -> str:
-    "What a function is given beside a cell: argument names, defaults and what `partial` holds, where these are plain."
-    def plain(v):
-        return (isinstance(v, (str, int, float, bool, type(None)))
-                or isinstance(v, (tuple, list)) and all(map(plain, v)))
-    if isinstance(f, partial):
-        held = [v for v in f.args if plain(v)], sorted((k, v) for k, v in f.keywords.items() if plain(v))
-        return repr(held) + _settings_text(f.func)
-    if not isinstance(f, FunctionType): return ''
-    given = [v for v in (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()) if plain(v)]
-    return repr((f.__code__.co_varnames, given))
+_BY_STATE = {*sys.stdlib_module_names, 'fastcore', 'numpy', 'pandas', 'scipy', 'sklearn', 'torch'}
+
+def _array_parts(x: np.ndarray|torch.Tensor) -> tuple:
+    "Type, shape and a quick digest of all bytes."
+    about, holder = (str(x.dtype), tuple(x.shape)), nn.Module()
+    if isinstance(x, np.ndarray):
+        if x.dtype.hasobject: return *about, x.ravel().tolist()
+        x = torch.from_numpy(np.require(np.asarray(x), None, 'CW').reshape(-1).view(np.uint8))
+    try:
+        holder.register_buffer('x', x.detach())
+        return *about, fingerprint(holder)
+    except (RuntimeError, TypeError): return about  # sparse, or without bytes
+
+def _object_parts(x) -> tuple:
+    "Class and state of an object; of other objects of installed packages the class."
+    top, wrapped = str(type(x).__module__).partition('.')[0], getattr(x, '__dict__', {}).get('__wrapped__')
+    if _is_installed(top) and top not in _BY_STATE and not is_dataclass(x): return type(x), wrapped
+    try: state = copyreg.dispatch_table.get(type(x), lambda x: x.__reduce_ex__(2))(x)  # as `pickle` asks for it
+    except Exception: state = getattr(x, '__dict__', None)
+    if isinstance(state, str): return type(x), getattr(x, '__module__', None), wrapped or state
+    if isinstance(state, tuple): state = [list(s) if i > 2 and s is not None else s for i, s in enumerate(state)]
+    return type(x), state
+
+# %% ../nbs/04a_sweeps.ipynb #8e0d43fa
+_OF_MODULES = {*vars(nn.Module())}
+
+def _data_parts(x) -> object:
+    "What data, models and other objects are known by."
+    if isinstance(x, (dict, MappingProxyType)) and type(x) in (dict, MappingProxyType): return [*x.items()]
+    if isinstance(x, (np.ndarray, torch.Tensor)): return type(x), *_array_parts(x)
+    if isinstance(x, np.generic): return np.asarray(x)
+    if isinstance(x, pd.DataFrame): return x.columns, x.index, [(str(c.dtype), c.to_numpy()) for _, c in x.items()]
+    if isinstance(x, pd.Series): return 'series', x.to_frame()
+    if isinstance(x, pd.Index): return [*x.names], str(x.dtype), x.to_numpy()
+    if isinstance(x, Encoder): return type(x), encoder_hash(x)
+    if isinstance(x, (RankingData, TextData)): return type(x), data_hash(x)
+    if isinstance(x, nn.Module):
+        return fingerprint(x), [(n, type(m), [(k, v) for k, v in vars(m).items() if k not in _OF_MODULES])
+                                for n, m in x.named_modules()]
+    return _object_parts(x)
+
+def _parts(x) -> object:
+    "What says of a thing what it is, in simpler things; the same in each process."
+    if isinstance(x, CodeType): return _code_parts(x)
+    if isinstance(x, FunctionType): return _function_parts(x)
+    if isinstance(x, type): return _class_parts(x)
+    if isinstance(x, ModuleType): return x.__name__
+    if isinstance(x, MethodType): return x.__func__, x.__self__
+    if isinstance(x, (staticmethod, classmethod)): return type(x), x.__func__
+    if isinstance(x, property): return x.fget, x.fset, x.fdel
+    return _data_parts(x)
+
+# %% ../nbs/04a_sweeps.ipynb #c41f9a27
+_PLAIN = {str, int, float, complex, bool, bytes, type(None), type(...)}
+
+def _described(x, known: dict, depth: int = 0) -> str:
+    "A digest of a thing and of all that it is made of; `known` holds what was met already."
+    if type(x) in _PLAIN: return repr(x)
+    if id(x) in known: return known[id(x)][1]
+    known[id(x)] = x, f'<{depth}>'  # what is met within itself
+    if depth > 300: text = type(x).__name__
+    elif type(x) in (list, tuple) and {*map(type, x)} <= _PLAIN: text = repr(x)
+    elif type(x) is dict and {*map(type, x), *map(type, x.values())} <= _PLAIN: text = repr(x)
+    elif isinstance(x, (list, tuple, set, frozenset)) and type(x).__module__ == 'builtins':
+        parts = [_described(v, known, depth + 1) for v in x]
+        text = repr((type(x).__name__, sorted(parts) if isinstance(x, (set, frozenset)) else parts))
+    else: text = f'{type(x).__name__}: {_described(_parts(x), known, depth + 1)}'
+    known[id(x)] = x, hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()
+    return known[id(x)][1]
 
 def run_hash(
     run: Callable,  # what a sweep calls for each cell
 ) -> str:  # 16 hexadecimal digits
-    "A digest of the code that a run can go through: modules of this package, and functions of a notebook."
-    given, whole = _settings_text(run), isinstance(run, partial)
-    while isinstance(run, partial): run = run.func
-    package, (own, _, name) = Path(inspect.getfile(get_encoder)).parent, run.__module__.partition('.')
+    "A digest of what a run can go through: modules of this package, and code and data of a notebook or a script."
+    first = run
+    while isinstance(first, partial): first = first.func
+    package = Path(inspect.getfile(get_encoder)).parent
+    own, _, name = (getattr(first, '__module__', None) or type(first).__module__).partition('.')
     inside = own == package.name and bool(name)
     todo, seen = [name] if inside else sorted(p.stem for p in package.glob('*.py')), {}
     while todo:
@@ -143,26 +239,15 @@ def run_hash(
         if name in seen or not path.exists(): continue
         seen[name], near = _module(path, path.stat().st_mtime_ns)
         todo += near
-    functions = [] if inside else sorted(_code_text(f.__code__) + _settings_text(f) for f in _own_functions(run))
-    text = repr((sorted(seen.items()), functions, given if whole or not inside else ''))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    beside = '' if inside and isinstance(run, FunctionType) else _described(run, {})
+    return hashlib.sha256(repr((sorted(seen.items()), beside)).encode()).hexdigest()[:16]
 
 # %% ../nbs/04a_sweeps.ipynb #d93f0563
-def _write_whole(path: Path, text: str) -> None:
-    "Write a file whole or not at all."
-    new = path.with_name(f'.{path.name}.{uuid.uuid4().hex[:8]}.tmp')
-    try:
-        new.write_text(text, encoding='utf-8')
-        os.replace(new, path)
-    finally: new.unlink(missing_ok=True)
-
 def _try_writing(folder: Path) -> None:
-    "Make a folder for cells and write to it, before any work; what a killed process left there a day ago goes."
+    "Make a folder for cells and try to write to it, before any work; what a killed process left a day ago goes."
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder/f'.{uuid.uuid4().hex[:8]}.try'
-        _write_whole(probe, '')
-        probe.unlink()
+        check_file(folder/'cell.json')
     except OSError as e:
         why = f"runs cannot be kept in {folder}, so none was started: {e.strerror}. Pass another folder"
         raise type(e)(e.errno, why) from e
@@ -198,9 +283,16 @@ def _write_cell(path: Path, found: dict) -> None:
     "Write a cell whole or not at all."
     frame, result = found['result'].get('per_query'), dict(found['result'])
     if frame is not None:
-        values = frame.round(6).values.tolist()
+        values = frame.round(6).astype(object).values.tolist()  # whole numbers stay whole
         result['per_query'] = dict(values=values, queries=frame.index.tolist(), metrics=list(frame.columns))
-    _write_whole(path, json.dumps(found | dict(result=result), default=float))
+    def plain(v): return v.item() if hasattr(v, 'item') else float(v)
+    with new_file(path) as new: new.write_text(json.dumps(found | dict(result=result), default=plain), encoding='utf-8')
+
+def _check_result(name: str, cell: dict, result: dict) -> None:
+    "Raise where the table would have one column for two things."
+    if both := next((k for k in result if k in cell or k == 'seconds'), None):
+        whose = "the time of a run" if both == 'seconds' else "a value of the cell"
+        raise ValueError(f"the sweep {name!r}: run gave {both!r}, which is {whose} already; give it another name")
 
 # %% ../nbs/04a_sweeps.ipynb #825ff974
 def _summary_writer() -> type:
@@ -218,8 +310,20 @@ def _tensorboard(folder: str|Path, path: Path, cell: dict, result: dict) -> None
     values = {k: v if isinstance(v, (int, float, bool, str)) else str(v) for k, v in cell.items()}
     with _summary_writer()(str(place)) as log: log.add_hparams(values, numbers, run_name='.')
 
+# %% ../nbs/04a_sweeps.ipynb #3e7d2c16
+def _made(path: Path, run: Callable, about: dict) -> dict:
+    "Run a cell and keep it, unless a process beside this one has meanwhile; what was kept."
+    start, result = time.perf_counter(), run(**about['cell'])
+    seconds = time.perf_counter() - start
+    _check_result(about['name'], about['cell'], result)
+    one = about | dict(result=result, seconds=seconds)
+    if _read_cell(path) is None: _write_cell(path, one)
+    gc.collect()  # Learners hold themselves in cycles, and their tensors with them
+    return _read_cell(path) or one
+
 # %% ../nbs/04a_sweeps.ipynb #be459644
 _USED = {}  # folder, name and code of each sweep of this process -> dates and processors of its cells
+_LEFT = {}  # hash of a run as its own sweep left it, such as with a longer log -> the hash it had before
 
 def run_sweep(
     name: str,  # of the question; with values, `about` and code it says which cell is which
@@ -232,6 +336,7 @@ def run_sweep(
 ) -> pd.DataFrame:  # a row a cell: its values, what `run` gave, seconds; `attrs`: folder, code, cells run now, machines
     "Run the cells that are not there yet, one after the other, and give the table of all."
     folder, about, code = Path(folder) if folder else default_store().parent/'sweeps'/name, about or {}, run_hash(run)
+    code = _LEFT.get(code, code)
     files = [_cell_file(folder, name, cell, about, code) for cell in cells]
     if not files: raise ValueError(f"the sweep {name!r} has no cells")
     if len(set(files)) < len(files):
@@ -241,22 +346,18 @@ def run_sweep(
     if not all(path.exists() for path in files): _try_writing(folder)
     machine, found, fresh = machine_card()['machine'].to_dict(), [], 0
     bar = progress_bar(len(cells), name, progress, 'cells')
-    def made(path, cell):
-        start, result = time.perf_counter(), run(**cell)
-        seconds = time.perf_counter() - start
-        one = dict(name=name, cell=cell, about=about, code=code, result=result, seconds=seconds, machine=machine)
-        other = _read_cell(path)  # of a process beside this one
-        if other is None: _write_cell(path, one)
-        gc.collect()  # Learners hold themselves in cycles, and their tensors with them
-        return other or one
     try:
         for path, cell in zip(files, cells):
             one = _read_cell(path)
-            if one is None: one, fresh = made(path, cell), fresh + 1
+            if one is None:
+                fresh += 1
+                one = _made(path, run, dict(name=name, cell=cell, about=about, code=code, machine=machine))
             if tensorboard: _tensorboard(tensorboard, path, cell, one['result'])
             found.append(one)
             bar.update()
-    finally: bar.close()
+    finally:
+        bar.close()
+        if fresh: _LEFT[run_hash(run)] = code
     return _sweep_frame(found, name, folder, code, fresh)
 
 # %% ../nbs/04a_sweeps.ipynb #1604d474
