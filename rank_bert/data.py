@@ -581,7 +581,7 @@ _pair_keys = dict(query_text=['query', 'question', 'anchor', 'query_text', 'clai
                   doc_id=['doc_id'], query_id=['query_id'], query_type=['type'], grade=['grade'])
 _group_keys = ['dial_id', 'dialog_id', 'dialogue_id', 'conversation_id', 'session_id', 'thread_id', 'group']
 
-def _pick(columns, option, options, guesses, where, optional=False):
+def _pick(columns, option, options, guesses, where, optional=False, taken=''):
     "The column for `option`: the one asked for, or the first known name"
     asked, columns = options.get(option), list(columns)
     if asked is not None and asked in columns: return asked
@@ -590,7 +590,8 @@ def _pick(columns, option, options, guesses, where, optional=False):
         if found or optional: return found[0] if found else None
     what = f'no column {asked!r}'
     if asked is None: what = f'no column for {option} (tried {_some(guesses[option], 9)})'
-    raise DataError(f'{where} has {what}; it has {_some(columns, 20)}: name the right one with the option {option}')
+    there = (_some(columns, 20) or 'no other') + (f', and {taken!r}, which is taken for the query' if taken else '')
+    raise DataError(f'{where} has {what}; it has {there}: name the right one with the option {option}')
 
 # %% ../nbs/00a_data.ipynb #5d866cac
 def _hints(columns, options):
@@ -870,7 +871,7 @@ def _pair_columns(df, where, options):
     "Which column of a table of pairs is what, and hints at others that could have been"
     c = {'query_text': _pick(df.columns, 'query_text', options, _pair_keys, where)}
     left = [o for o in df.columns if o != c['query_text']]
-    c['doc_text'] = _pick(left, 'doc_text', options, _pair_keys, where)
+    c['doc_text'] = _pick(left, 'doc_text', options, _pair_keys, where, taken=c['query_text'])
     for o in ('doc_id', 'title', 'query_id', 'query_type', 'group', 'split', 'answer'):
         if (k := _pick(df.columns, o, options, _pair_keys, where, optional=True)): c[o] = k
     return c, [h for o in ('query_text', 'doc_text') for h in _others(left, o, options, _pair_keys, c)]
