@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .embeddings import SentenceEncoder, embedding_learner, evaluate_sts
     from .experiments import compare_freezing, ranking_plot, ranking_table
     from .features import FeatureStore, encode
-    from .learners import ranking_features, ranking_learner
+    from .ranking import ranking_features, ranking_learner
     from .lowrank import add_lora, factorise, rank_table
     from .metrics import format_table
     from .models import Encoder, get_encoder
@@ -31,7 +31,7 @@ _HOMES = {
     "embeddings": ("SentenceEncoder", "embedding_learner", "evaluate_sts"),
     "experiments": ("compare_freezing", "ranking_plot", "ranking_table"),
     "features": ("FeatureStore", "encode"),
-    "learners": ("ranking_features", "ranking_learner"),
+    "ranking": ("ranking_features", "ranking_learner"),
     "lowrank": ("add_lora", "factorise", "rank_table"),
     "metrics": ("format_table",),
     "models": ("Encoder", "get_encoder"),
