@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from .embeddings import SentenceEncoder, embedding_learner, evaluate_sts
     from .experiments import compare_freezing, ranking_plot, ranking_table
     from .features import FeatureStore, encode
-    from .ranking import ranking_features, ranking_learner
     from .lowrank import add_lora, factorise, rank_table
     from .metrics import format_table
     from .models import Encoder, get_encoder
     from .multitask import multitask_learner
     from .rank import RankMonitor, set_rank
+    from .ranking import ranking_features, ranking_learner
     from .saved import load
     from .search import Ranker, train_ranker
     from .tagging import Tagger, evaluate_tagger, tagger_learner
@@ -31,12 +31,12 @@ _HOMES = {
     "embeddings": ("SentenceEncoder", "embedding_learner", "evaluate_sts"),
     "experiments": ("compare_freezing", "ranking_plot", "ranking_table"),
     "features": ("FeatureStore", "encode"),
-    "ranking": ("ranking_features", "ranking_learner"),
     "lowrank": ("add_lora", "factorise", "rank_table"),
     "metrics": ("format_table",),
     "models": ("Encoder", "get_encoder"),
     "multitask": ("multitask_learner",),
     "rank": ("RankMonitor", "set_rank"),
+    "ranking": ("ranking_features", "ranking_learner"),
     "saved": ("load",),
     "search": ("Ranker", "train_ranker"),
     "tagging": ("Tagger", "evaluate_tagger", "tagger_learner"),

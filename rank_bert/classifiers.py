@@ -27,7 +27,7 @@ from .core import as_texts, check_fields, jsonable, new_folder, read_folder, rea
 from .core import seal_folder, write_tensors
 from .models import Encoder
 from .data import DataError
-from .features import EncoderWatch, FeatureStore, best_dtype, encode
+from .features import FeatureStore, WithHead, best_dtype, encode
 from .texts import TextData
 from .metrics import _draw_means, _group_sums, classification_metrics, spearman
 from .search import _check_settings, _read_backbone, _read_head, _write_backbone
@@ -40,7 +40,7 @@ class Prediction(NamedTuple):
     probability: float  # from 0 to 1
 
 # %% ../nbs/03c_classifiers.ipynb #60f5a912
-class Classifier:
+class Classifier(WithHead):
     "Says which labels texts have; made by `ClassifierLearner.classifier` or `load_classifier`."
     def __init__(self,
         encoder: Encoder,  # as it was trained, or frozen
@@ -51,22 +51,11 @@ class Classifier:
         head_kwargs: dict|None = None,  # arguments of a head made by name; `None` for one's own, which cannot be saved
         about: dict|None = None,  # what it was trained on; goes into the saved folder
     ):
-        self.encoder, self.head, self.labels, self.kind, self.settings = encoder, head, list(labels), kind, settings
+        self._join(encoder, head, 'this classifier was made')
+        self.labels, self.kind, self.settings = list(labels), kind, settings
         self.head_kwargs, self.about = head_kwargs, about or {}
-        remedy = 'make it again, or train on a copy of the encoder'
-        self._watch = EncoderWatch(encoder, 'this classifier was made', remedy)
 
     def __repr__(self) -> str: return f"Classifier({self.encoder.name!r}: {', '.join(self.labels) or 'a score'})"
-
-# %% ../nbs/03c_classifiers.ipynb #dd52755c
-@patch
-def to(self: Classifier,
-    device: torch.device|str,  # such as 'cuda' or 'cpu'
-) -> Classifier:  # the same one
-    "Move encoder and head to a device."
-    self.encoder.to(device)
-    self.head.to(device)
-    return self
 
 # %% ../nbs/03c_classifiers.ipynb #12cce831
 def _listed(texts, pairs: bool) -> list:
@@ -108,7 +97,7 @@ def outputs(self: Classifier,
 ) -> torch.Tensor:  # probabilities `(texts, labels)`, or scores `(texts,)`
     "Probability of each label for each text, or the score; raises `ValueError` for empty texts, NaN and a tagger."
     first, second = _columns(texts, self._paired())
-    self._watch.check(self.encoder, whole=len(first) > 1)
+    self._check_encoder(whole=len(first) > 1)
     device, s = self.encoder.device, self.settings
     how = {k: s[k] for k in ('pooling', 'max_tokens', 'keep')}
     how |= dict(pairs=second, dtype=best_dtype(device) if s['mixed'] else torch.float32,
@@ -332,7 +321,7 @@ def save(self: Classifier,
     if self.head_kwargs is None:
         raise ValueError("a head of one's own cannot be saved: only arguments of the built-in one are written. "
                          "Leave out `head`, or keep it with torch.save")
-    self._watch.check(self.encoder)
+    self._check_encoder()
     about = jsonable(dict(kind=self.kind, labels=self.labels, head=self.head_kwargs, settings=self.settings,
                           about=self.about))
     check_fields(about, _FIELDS, 'the classifier', 'train it again')

@@ -35,7 +35,7 @@ from .core import as_texts, check_fields, jsonable, new_folder, read_folder, rea
 from .core import seal_folder, write_tensors
 from .models import Encoder, get_encoder
 from .data import DataError, RankingData, _is_missing
-from .features import EncoderWatch, FeatureStore, encode
+from .features import FeatureStore, WithHead, encode
 from .texts import TextData, _keys
 from .heads import HEADS
 from .losses import barlow_twins_loss, in_batch_loss
@@ -67,7 +67,7 @@ def join_columns(
     return texts
 
 # %% ../nbs/03f_embeddings.ipynb #998ca196
-class SentenceEncoder:
+class SentenceEncoder(WithHead):
     """Texts to vectors: an encoder, a pooling and a head.
 
     Made directly, by `EmbeddingLearner.sentence_encoder` or by `load_sentence_encoder`."""
@@ -80,7 +80,8 @@ class SentenceEncoder:
         keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
         head: nn.Module|None = None,  # `(batch, dim)` to `(batch, dim)`, on top of the pooled vector; none by default
     ):
-        self.encoder, self.head = get_encoder(encoder), head or nn.Identity()
+        made = None if head is None else 'the head of this sentence encoder was trained'
+        self._join(get_encoder(encoder), head or nn.Identity(), made)
         self.settings = dict(pooling=pooling, normalise=normalise, dim=dim, max_tokens=max_tokens, keep=keep)
         e = self.encoder
         for name, n in (('dim', 1 if dim is None else dim), ('max_tokens', max_tokens)):
@@ -94,24 +95,12 @@ class SentenceEncoder:
         if dim is not None and not 1 <= dim <= self.dim:
             raise ValueError(f"dim is {dim}; the vectors of {e.name!r} have {self.dim} features to keep")
         self.dim = dim or self.dim
-        self._watch = None if head is None else EncoderWatch(
-            e, 'the head of this sentence encoder was trained', 'make it again, or train on a copy of the encoder')
 
     def _home(self) -> torch.device|None: return next((p.device for p in self.head.parameters()), None)
 
     def __repr__(self) -> str:
         head = '' if isinstance(self.head, nn.Identity) else f', {type(self.head).__name__}'
         return f"SentenceEncoder({self.encoder.name!r}, {self.settings['pooling']}{head}, dim={self.dim})"
-
-# %% ../nbs/03f_embeddings.ipynb #7e0a41d2
-@patch
-def to(self: SentenceEncoder,
-    device: torch.device|str,  # such as 'cuda' or 'cpu'
-) -> SentenceEncoder:  # the same one
-    "Move encoder and head to a device."
-    self.encoder.to(device)
-    self.head.to(device)
-    return self
 
 # %% ../nbs/03f_embeddings.ipynb #528012eb
 @patch
@@ -126,7 +115,7 @@ def encode(self: SentenceEncoder,
 
     Raises `TypeError` for what is not text, `DataError` for a table that lacks it, and `ValueError` for NaN."""
     rows, s = self._rows(texts, columns), self.settings
-    if self._watch: self._watch.check(self.encoder, whole=len(rows) > 1)
+    self._check_encoder(whole=len(rows) > 1)
     how = dict(pooling=s['pooling'], max_tokens=s['max_tokens'], keep=s['keep'], dtype=dtype, progress=progress)
     vectors = encode(rows, self.encoder, **how) if store is None else store.encode(rows, self.encoder, **how).tensor()
     with torch.no_grad(): vectors = self.head.eval()(vectors.to(self._home())).float().cpu()[:, :s['dim']]
@@ -452,7 +441,7 @@ def save(self: SentenceEncoder,
     head = None if bare else getattr(self.head, 'config', None)
     if head is None and not bare:
         raise ValueError("only a head made by embedding_learner can be saved: its name is what is written")
-    if self._watch: self._watch.check(self.encoder)
+    self._check_encoder()
     about = jsonable(dict(head=head, settings=self.settings))
     check_fields(about, _FIELDS, 'the sentence encoder', 'make it again')
     with new_folder(folder, 'sentence.json') as new:

@@ -6,7 +6,7 @@ Docs: https://rank-bert.github.io/rank_bert/features.html.md"""
 
 # %% auto #0
 __all__ = ['BLOCK', 'STATES_BYTES', 'LOOK', 'best_device', 'best_dtype', 'progress_bar', 'encode', 'StoreError', 'default_store',
-           'encoder_hash', 'Features', 'FeatureStore', 'States', 'EncoderWatch']
+           'encoder_hash', 'Features', 'FeatureStore', 'States', 'EncoderWatch', 'WithHead']
 
 # %% ../nbs/00b_features.ipynb #4e91f681
 import errno
@@ -728,7 +728,7 @@ class EncoderWatch:
         remedy: str,  # what to do, as the error says it
     ):
         self.made, self.remedy = made, remedy
-        self.known, self.looked = self._state(encoder), (None, 0.)
+        self.known, self.looked = self._state(encoder), (_glance(encoder), time.monotonic())
 
     def _state(self, encoder: Encoder) -> tuple[str, str]:
         hooked = any(m._forward_hooks or m._forward_pre_hooks for m in encoder.modules())
@@ -745,6 +745,26 @@ class EncoderWatch:
         if self._state(encoder) != self.known:
             raise ValueError(f"the encoder {encoder.name!r} is not as it was when {self.made}: {self.remedy}")
         self.looked = now, time.monotonic()
+
+# %% ../nbs/00b_features.ipynb #b60c1e06
+class WithHead:
+    "An encoder and the head that was trained on it; the base of what predicts."
+    def _join(self, encoder: Encoder, head: nn.Module, made: str|None) -> None:
+        "Keep both, and watch the encoder where something was `made` with it."
+        self.encoder, self.head = encoder, head
+        remedy = 'make it again, or train on a copy of the encoder'
+        self._watch = EncoderWatch(encoder, made, remedy) if made else None
+
+    def _check_encoder(self, whole: bool = True) -> None:
+        if self._watch: self._watch.check(self.encoder, whole)
+
+    def to(self,
+        device: torch.device|str,  # such as 'cuda' or 'cpu'
+    ) -> 'WithHead':  # the same one
+        "Move encoder and head to a device."
+        self.encoder.to(device)
+        self.head.to(device)
+        return self
 
 # %% ../nbs/00b_features.ipynb #9df4b2e6
 @patch

@@ -336,7 +336,7 @@ def freeze(self: FrozenPrefix,
 
 @patch
 def _freeze_own(self: FrozenPrefix) -> None:
-    "Undo what another Learner on the same encoder has frozen or set free; where there is none, it was set by hand."
+    "Freeze as this Learner does, where another one shares the encoder; else what was set by hand stays."
     sharing = _sharing.setdefault(self.model.encoder, weakref.WeakSet())
     sharing.add(self)
     inside, first = set(self.model.encoder.parameters()), self.opt.frozen_idx

@@ -25,7 +25,7 @@ from fastcore.basics import patch
 # %% ../nbs/03d_tagging.ipynb #9669dc60
 from .core import as_texts
 from .models import Encoder
-from .features import EncoderWatch, best_dtype
+from .features import WithHead, best_dtype
 from .data import DataError
 from .texts import TextData, _check_words, _first_pieces, _piece_bounds, _surrogates, split_words
 from .metrics import _draw_means, _group_sums, entity_f1, spans
@@ -114,7 +114,7 @@ def _owners(sizes: list[int], windows: list[tuple[int, int]]) -> list[int]:
     return [-w for _, w in best]
 
 # %% ../nbs/03d_tagging.ipynb #f1bbf950
-class Tagger:
+class Tagger(WithHead):
     "Finds names in texts; made by `TaggerLearner.tagger` or `load_tagger`."
     def __init__(self,
         encoder: Encoder,  # as it was trained, or frozen
@@ -126,22 +126,12 @@ class Tagger:
     ):
         if 'O' not in labels:
             raise ValueError(f"labels are {', '.join(labels)}; a tagger needs O, the tag of a word that is in no name")
-        self.encoder, self.head, self.labels, self.kind, self.settings = encoder, head, list(labels), 'tags', settings
+        self._join(encoder, head, 'this tagger was made')
+        self.labels, self.kind, self.settings = list(labels), 'tags', settings
         self.head_kwargs, self.about = head_kwargs, about or {}
-        self._watch = EncoderWatch(encoder, 'this tagger was made', 'make it again, or train on a copy of the encoder')
 
     def __repr__(self) -> str:
         return f"Tagger({self.encoder.name!r}: {', '.join(sorted({l[2:] for l in self.labels} - {''}))})"
-
-# %% ../nbs/03d_tagging.ipynb #7e0a41c2
-@patch
-def to(self: Tagger,
-    device: torch.device|str,  # such as 'cuda' or 'cpu'
-) -> Tagger:  # the same one
-    "Move encoder and head to a device."
-    self.encoder.to(device)
-    self.head.to(device)
-    return self
 
 # %% ../nbs/03d_tagging.ipynb #5e63bfc2
 def _cut_words(encoder: Encoder, texts: list[str], words: list,
@@ -226,7 +216,7 @@ def outputs(self: Tagger,
 ) -> list[torch.Tensor]:  # probability of each tag for each word, `(words, tags)` of each text
     "Probabilities of tags; raises `ValueError` for NaN."
     (texts, words), device, encoder = _checked(texts, words, self.settings), self.encoder.device, self.encoder.eval()
-    self._watch.check(encoder, whole=len(texts) > 1)
+    self._check_encoder(whole=len(texts) > 1)
     dtype = best_dtype(device) if self.settings['mixed'] else torch.float32
     model = TaskModel(encoder, dict(task=self.head.eval()), per_token=('task',), dtype=dtype)
     out = [torch.eye(len(self.labels))[self.labels.index('O')].repeat(len(ws), 1) for ws in words]
