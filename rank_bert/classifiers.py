@@ -25,6 +25,7 @@ from torch import nn
 # %% ../nbs/03c_classifiers.ipynb #805834ea
 from .core import as_texts, check_fields, jsonable, new_folder, read_folder, read_steadily, recover_folder
 from .core import seal_folder, write_tensors
+from .layers import fold_adapters
 from .models import Encoder
 from .data import DataError
 from .features import FeatureStore, WithHead, best_dtype, encode
@@ -197,7 +198,7 @@ def _check_data(data) -> None:
 def classifier_learner(
     data: TextData,  # with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name
-    freeze: str|int = 'backbone',  # 'backbone', 'none', or a number of layers as in `layers[:freeze]`
+    freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
     **kwargs,  # arguments of `task_learner`, e.g. `pooling`, `max_tokens`, `bs`, `seed`, `store`, `head_kwargs`
 ) -> ClassifierLearner:
     "A Learner for labels or scores of texts or pairs; raises `ValueError` for tags of words, and for a single label."
@@ -215,7 +216,7 @@ def classifier_learner(
 def train_classifier(
     data: TextData,  # with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, of which a copy is trained, or its name
-    freeze: str|int = 'backbone',  # 'backbone', 'none', or a number of layers as in `layers[:freeze]`
+    freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
     epochs: int|None = None,  # by default as many as 600 optimizer steps take for a head, 300 for layers
     lr: float|None = None,  # highest learning rate; by what is frozen by default
     patience: int|None = None,  # epochs without improvement before stopping; half of `epochs` by default
@@ -226,6 +227,7 @@ def train_classifier(
     if isinstance(backbone, Encoder) and freeze != 'backbone': backbone = deepcopy(backbone)
     learn = classifier_learner(data, backbone, freeze, **kwargs)
     learn.fitted = fit_task(learn, epochs, lr, patience=patience, progress=progress)
+    if freeze == 'lora': fold_adapters(learn.model.encoder)
     return learn.classifier()
 
 # %% ../nbs/03c_classifiers.ipynb #7ceaf481

@@ -89,7 +89,7 @@ def ranking_plot(
 def compare_settings(
     data: RankingData,  # documents, queries, relevance
     settings: dict[str, dict],  # name -> arguments of `train_ranker`
-    encoder: Encoder|str = 'minilm',  # backbone of settings that name none
+    backbone: Encoder|str = 'minilm',  # of settings that name none
     seeds: int = 3,  # seeds from 0
     modes: tuple[str, ...] = ('hybrid',),  # modes to report
     metrics: tuple[str, ...] = ('accuracy@1', 'accuracy@3'),  # names, as `rank_bert.metrics.evaluate` takes them
@@ -97,12 +97,12 @@ def compare_settings(
     store: FeatureStore|None = None,  # where vectors are kept; the default store by default
 ) -> pd.DataFrame:  # tidy: setting, mode, seed, queries, metric, value
     "Metrics of rankers trained with different settings and seeds, by query type."
-    encoder, store = encoder if isinstance(encoder, Encoder) else get_encoder(encoder), store or FeatureStore()
+    backbone, store = get_encoder(backbone), store or FeatureStore()
     types = data.part(split).queries.type
     rows = []
     for name, kwargs in settings.items():
         for seed in range(seeds):
-            ranker = train_ranker(data, **dict(encoder=encoder) | kwargs, seed=seed, store=store)
+            ranker = train_ranker(data, **dict(backbone=backbone) | kwargs, seed=seed, store=store)
             for mode, frame in ranker.evaluate(data, split, modes, metrics, store).items():
                 of = types.iloc[frame.index].to_numpy()
                 means = {'all': frame.mean(), **{t: frame[of == t].mean() for t in sorted(set(of)) if len(set(of)) > 1}}

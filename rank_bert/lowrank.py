@@ -625,7 +625,9 @@ def merge(
 # %% ../nbs/01a_lowrank.ipynb #f2b3a90d
 def _peft():
     try: import peft
-    except ImportError as e: raise ImportError('LoRA needs the package peft: pip install "rank_bert[lora]"') from e
+    except ModuleNotFoundError as e:
+        if e.name != 'peft': raise  # it is there, and cannot be imported
+        raise ImportError('LoRA needs the package peft: pip install "rank_bert[lora]"') from e
     return peft
 
 _LORA_TARGETS = dict(  # family -> linear layers

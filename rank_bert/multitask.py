@@ -11,14 +11,9 @@ __all__ = ['task_shares', 'RankingBatches', 'TaskMix', 'TaskWeights', 'RankingMR
 # %% ../nbs/03e_multitask.ipynb #2a44dbfd
 import math
 import random
-import shutil
-import tempfile
-import uuid
-import weakref
 from difflib import get_close_matches
 from functools import partial
 from itertools import combinations
-from pathlib import Path
 
 # %% ../nbs/03e_multitask.ipynb #35392248
 import numpy as np
@@ -35,16 +30,17 @@ from fastai.torch_core import set_seed, to_device
 from fastcore.basics import patch
 
 # %% ../nbs/03e_multitask.ipynb #3e668008
-from .models import Encoder, get_encoder
+from .models import Encoder
 from .data import DataError, RankingData
-from .features import FeatureStore, best_device, best_dtype, encode
+from .features import FeatureStore, best_device, encode
 from .texts import TextData
 from .heads import ResidualHead, get_head
 from .losses import UncertaintyWeights, gradient_conflict, gradient_norm_weights, in_batch_loss
 from .callbacks import Frozen
 from .ranking import RankingModel, mrr
 from .search import Ranker
-from .learners import KINDS, AdamW, FrozenPrefix, Kind, TaskBatches, TaskModel, frozen_groups, task_groups
+from .learners import KINDS, Kind, TaskBatches, TaskModel, encoder_learner, layers_dtype, prepared
+from .learners import unlabelled
 from .classifiers import Classifier
 from .tagging import EntityF1, Tagger
 
@@ -60,10 +56,6 @@ def task_shares(
     logs = np.log(list(rows.values())) / temperature
     shares = np.exp(logs - logs.max())
     return dict(zip(rows, (shares/shares.sum()).tolist()))
-
-# %% ../nbs/03e_multitask.ipynb #dd348339
-def _plain_texts(texts: list[str]) -> TextData:
-    return TextData(pd.DataFrame(dict(text=texts, target=0, split='train')), 'class', [])
 
 # %% ../nbs/03e_multitask.ipynb #2a18efab
 class RankingBatches:
@@ -83,8 +75,8 @@ class RankingBatches:
         if split != 'train': pairs = pairs[np.unique(pairs[:, 0], return_index=True)[1]]  # each query counts once
         self.encoder, self.relevance, self.pairs = encoder, relevance, pairs
         how = encoder, pooling, max_tokens
-        self.queries = TaskBatches(_plain_texts(texts), *how, 'end', dtype, store, f'{split} queries')
-        self.documents = documents or TaskBatches(_plain_texts(data.texts), *how, 'start', dtype, store, 'documents')
+        self.queries = TaskBatches(unlabelled(texts), *how, 'end', dtype, store, f'{split} queries')
+        self.documents = documents or TaskBatches(unlabelled(data.texts), *how, 'start', dtype, store, 'documents')
 
     def __len__(self) -> int: return len(self.pairs)
     def __repr__(self) -> str: return f'RankingBatches({len(self)} rows from {self.queries.start!r})'
@@ -114,7 +106,7 @@ def batch(self: RankingBatches,
     q, d = self.pairs[list(rows)].T
     relevant = self.relevance[q][:, d].toarray()
     targets = torch.from_numpy(np.concatenate([q[:, None], d[:, None], relevant], 1, dtype=np.float32))
-    a, b = (part.batch(r.tolist())[:-1] for part, r in ((self.queries, q), (self.documents, d)))
+    a, b = (part.inputs(r.tolist()) for part, r in ((self.queries, q), (self.documents, d)))
     if len(a) == 1: return torch.cat([a[0], b[0]]), targets
     ids, mask = self.encoder.pad([self.queries.rows[0][r] for r in q] + [self.documents.rows[0][r] for r in d])
     return ids, mask, *_stacked(a[2:], b[2:], self.encoder.family.summary_last), targets
@@ -539,7 +531,7 @@ def _model(tasks: dict, encoder: Encoder, pooling: str, dtype, weights, head_kwa
 def multitask_learner(
     tasks: dict[str, TextData|RankingData],  # name -> data with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name; it is trained in place
-    freeze: str|int = 'backbone',  # 'backbone', 'none', or a number of layers as in `layers[:freeze]`
+    freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
     sampling='proportional',  # or 'uniform', a temperature, `share of training done -> temperature`, tasks in turn
     weights: dict[str, float]|str|None = None,  # of the losses: a dict, 'uncertainty' or 'gradnorm'; all 1 by default
     frozen_heads: tuple[str, ...] = (),  # tasks whose head stays as it is; their batches still train what is shared
@@ -567,8 +559,7 @@ def multitask_learner(
 def _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, steps, texts, bs, mixed, seed, store,
              device, head_kwargs, kwargs) -> Learner:
     "The Learner, of arguments that have been checked."
-    encoder = get_encoder(backbone)
-    groups, (pooling, max_tokens, keep) = frozen_groups(encoder, freeze), texts
+    (encoder, groups), (pooling, max_tokens, keep) = prepared(backbone, freeze), texts
     pairs = [] if any(getattr(d, 'pairs', None) is not None for d in tasks.values()) else None
     encoder.tokenize([], max_tokens, keep, pairs)  # raises for a length or an end that cannot be
     whole = groups > len(encoder.layers)
@@ -579,18 +570,14 @@ def _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, 
         raise ValueError("weights='gradnorm' looks at gradients of what the tasks share, and the whole encoder is "
                          "frozen: choose freeze=-1 or lower, or other weights")
     if seed is not None: set_seed(seed)
-    dtype = (best_dtype(device) if mixed is None else torch.bfloat16) if mixed is not False else torch.float32
+    dtype = layers_dtype(mixed, device)
     model, how = _model(tasks, encoder, pooling, dtype, weights, head_kwargs).to(device), (*texts, dtype, store)
     dls = _mixes(tasks, encoder, how, bs, sampling, steps, random.randrange(2**32) if seed is None else seed, device)
     own = dict(loss_func=_TaskLoss(model, {t: _kind(d).loss for t, d in tasks.items()}),
-               metrics=_metrics(tasks, metrics), opt_func=AdamW, wd_bn_bias=False, train_bn=False,
-               splitter=task_groups, lr=3e-3 if whole else 1e-4,
-               model_dir=Path(tempfile.gettempdir())/f'rank_bert-{uuid.uuid4().hex[:8]}')
-    learn = Learner(dls, model, **own | kwargs)
-    weakref.finalize(learn, shutil.rmtree, own['model_dir'], True)
+               metrics=_metrics(tasks, metrics))
+    learn = encoder_learner(dls, model, groups, **own | kwargs)
     held = [_FrozenHeads(*(f'heads.{t}' for t in frozen_heads))] if frozen_heads else []
-    learn.add_cbs([FrozenPrefix(), _TaskSwitch()] + held + [GradNorm()]*(weights == 'gradnorm'))
-    learn.frozen_prefix.freeze(groups)
+    learn.add_cbs([_TaskSwitch()] + held + [GradNorm()]*(weights == 'gradnorm'))
     learn.data, learn.how, learn.head_kwargs = tasks, how, head_kwargs
     learn.settings = dict(pooling=pooling, max_tokens=max_tokens, keep=keep)
     return learn

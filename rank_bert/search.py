@@ -11,6 +11,7 @@ __all__ = ['MODES', 'STEPS', 'WEIGHED', 'Ranker', 'fit_ranking', 'train_ranker',
 import json
 import time
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from scipy import sparse
 # %% ../nbs/03b_search.ipynb #8a383e5b
 from .core import as_texts, check_fields, new_folder, jsonable, read_folder, read_steadily, read_tensors
 from .core import recover_folder, seal_folder, to_json, write_tensors
+from .layers import fold_adapters
 from .models import Encoder, ModelNotFoundError, get_encoder, save_encoder, weights_hash
 from .data import DataError, DataWarning, RankingData, hash_fold, passages
 from .features import EncoderWatch, FeatureStore, encode, encoder_hash, progress_bar, _shape
@@ -35,8 +37,9 @@ from .heads import get_head
 from .lexical import BM25, load_bm25
 from .metrics import METRICS, evaluate, rank_documents
 from .callbacks import KeepBest, epochs_for
-from .ranking import Fusion, RankingFeatures, RankingModel, check_trainable, ranking_features, ranking_learner
-from .ranking import mrr, _fit_fusion, _stand_ins
+from .learners import fit_task, frozen_groups
+from .ranking import Fusion, RankingFeatures, RankingLearner, RankingModel, check_trainable, ranking_features
+from .ranking import mrr, ranking_learner, _fit_fusion, _stand_ins
 
 # %% ../nbs/03b_search.ipynb #a87daff3
 MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score, the best first
@@ -182,34 +185,76 @@ def _fusion(features: RankingFeatures, model: RankingModel) -> Fusion:
         parts.append(_stand_ins(cosine.clone(), words, torch.from_numpy(qrels[some].toarray())))
     return _fit_fusion(parts)
 
+# %% ../nbs/03b_search.ipynb #843712f8
+def _ranker(features: RankingFeatures, encoder: Encoder, model: RankingModel, about: dict) -> Ranker:
+    "A ranker of a trained head, with BM25 weighed on the validation queries."
+    data = features.data
+    parts = {s: int((data.queries.split == s).sum()) for s in ('train', 'valid', 'test')}
+    about = dict(data=data.name, queries=parts, documents=len(data.documents), notes=data.notes) | about
+    fusion = None if features.bm25 is None else _fusion(features, model)
+    return Ranker(encoder, model, data.documents, features.bm25, fusion, features.settings, about)
+
+@patch
+def ranker(self: RankingLearner,
+    lexical: bool = True,  # add BM25 (extra `search`)
+    progress: bool|None = None,  # show bars; by default in a terminal or a notebook
+) -> Ranker:
+    "What has been learnt: every passage is encoded as the encoder is now, and BM25 is weighed on the 'valid' queries."
+    encoder, m = self.model.encoder, self.model
+    if encoder is None:
+        raise ValueError("this Learner knows vectors, and not the encoder that gave them: make it of the data, with "
+                         "ranking_learner(data, backbone)")
+    store = FeatureStore() if self.store is None else self.store
+    features = ranking_features(self.data, encoder, lexical=lexical, store=store, progress=progress, **self.settings)
+    model = RankingModel(deepcopy(m.head).cpu(), features.passages, features.owner, m.temperature).eval()
+    return _ranker(features, encoder, model, getattr(self, 'fitted', {}))
+
+def _fit_layers(
+    learn: RankingLearner, epochs: int|None, lr: float|None, progress: bool|None,
+) -> dict:
+    "Train layers; keep the epoch with the best validation MRR, or what was there before (epoch -1)."
+    fit = fit_task(learn, epochs, lr, probe=False, progress=progress)
+    curve = [dict(zip(learn.recorder.metric_names[1:-1], map(float, v))) for v in learn.recorder.values]
+    return dict(epochs=len(curve), lr=fit['lr'], bs=learn.dls.train.bs, best_epoch=fit['best_epoch'],
+                valid_mrr=fit['best'], curve=curve)
+
 # %% ../nbs/03b_search.ipynb #843712f9
 def train_ranker(
     data: RankingData,  # from `read_ranking` or `builtin_corpus`
-    encoder: Encoder|str|Path = 'minilm',  # the backbone, its name or its folder
+    backbone: Encoder|str|Path = 'minilm',  # an encoder, of which a copy is trained, its name or its folder
+    freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
     documents: str = 'windows',  # how long documents become passages: 'truncate', 'select' or 'windows'
     head: str = 'residual',  # name of a head
     shared: bool|None = None,  # one head for queries and documents or one each; `None` lets validation decide
-    epochs: int|None = None,  # times through the training queries; by default at least 8, and enough for 200 steps
-    lr: float = 1e-3,  # highest learning rate of the one-cycle schedule
-    bs: int = 128,  # queries a batch
+    epochs: int|None = None,  # by default as many as 200 optimizer steps take for a head, 300 for layers
+    lr: float|None = None,  # highest learning rate; by what is frozen by default
+    bs: int|None = None,  # queries a batch; by default 128, and 32 where layers are trained
     lexical: bool = True,  # add BM25 (extra `search`)
     seed: int = 0,  # of the head and of the order of batches
     store: FeatureStore|None = None,  # where vectors are kept; the default store by default
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
     **kwargs,  # arguments of `ranking_features`: size, stride, pooling, max_tokens
 ) -> Ranker:
-    "A ranker trained on the 'train' queries of `data`; every choice is made on its 'valid' queries."
-    encoder = encoder if isinstance(encoder, Encoder) else get_encoder(encoder)
+    """A ranker trained on the 'train' queries of `data`; every choice is made on its 'valid' queries.
+
+    Where layers are trained, the head is trained first, on the encoder as it is."""
+    encoder = get_encoder(backbone)
     check_trainable(data)
     get_head(head, encoder.dim)  # an unknown name is found out before the work
-    if store is None: store = FeatureStore()
-    features = ranking_features(data, encoder, documents, lexical=lexical, store=store, progress=progress, **kwargs)
-    model, fit = fit_ranking(features, epochs, lr, shared, progress, head=head, bs=bs, seed=seed)
-    parts = {s: int((data.queries.split == s).sum()) for s in ('train', 'valid', 'test')}
-    about = dict(data=data.name, queries=parts, documents=len(data.documents), notes=data.notes, seed=seed,
-                 epochs=len(fit['curve']), lr=lr, bs=bs, **fit)
-    fusion = _fusion(features, model) if lexical else None
-    return Ranker(encoder, model, data.documents, features.bm25, fusion, features.settings, about)
+    store, frozen = FeatureStore() if store is None else store, frozen_groups(encoder, freeze) > len(encoder.layers)
+    features = ranking_features(data, encoder, documents, lexical=lexical and frozen, store=store, progress=progress,
+                                **kwargs)
+    own = dict(head=head, shared=shared, seed=seed, progress=progress)
+    if frozen:
+        lr, bs = 1e-3 if lr is None else lr, bs or 128
+        model, fit = fit_ranking(features, epochs, lr, bs=bs, **own)
+        return _ranker(features, encoder, model, dict(seed=seed, epochs=len(fit['curve']), lr=lr, bs=bs, **fit))
+    model, fit = fit_ranking(features, **own)
+    if encoder is backbone: encoder = deepcopy(encoder)
+    learn = ranking_learner(data, encoder, freeze, model.head, bs=bs, seed=seed, store=store, **features.settings)
+    learn.fitted = dict(shared=fit['shared'], seed=seed) | _fit_layers(learn, epochs, lr, progress)
+    if freeze == 'lora': fold_adapters(learn.model.encoder)
+    return learn.ranker(lexical, progress)
 
 # %% ../nbs/03b_search.ipynb #f1b57a01
 @patch
