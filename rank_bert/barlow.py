@@ -307,7 +307,7 @@ def staged_learner(
     parts = dict(query=new.query) if new.shared else dict(query=new.query, document=new.document)
     for part in parts.values(): (part if way == 'inherited' else part.side).load_state_dict(side.query.state_dict())
     held = [] if way == 'inherited' else [Frozen(*(f'head.{n}.side' for n in parts))]
-    return ranking_learner(features, new, seed=seed, cbs=[*L(cbs), *held], **kwargs)
+    return ranking_learner(features, head=new, seed=seed, cbs=[*L(cbs), *held], **kwargs)
 
 # %% ../nbs/03h_barlow.ipynb #d30656ac
 def _embedded(features: RankingFeatures, head: DualHead, split: str) -> tuple[np.ndarray, torch.Tensor, torch.Tensor]:

@@ -257,6 +257,9 @@ def train(
     data: Data,
     out: Out,
     backbone: Backbone = 'minilm',
+    freeze: Annotated[str, _option(
+        "What is not trained: 'backbone', 'lora', 'none', or a number of layers: -2 trains the last two.",
+        default=True)] = 'backbone',
     documents: Annotated[str, _option('How documents are cut: truncate, select or windows.', default=True)] = 'windows',
     size: Annotated[int|None, _option('Words in a passage.', min=1)] = None,
     pooling: Annotated[str, typer.Option(help='cls, mean, max or pooler.')] = 'mean',
@@ -266,8 +269,8 @@ def train(
         'One head for queries and documents, or one each; validation decides by default.')] = None,
     lexical: Annotated[bool, typer.Option('--bm25/--no-bm25', help='Add BM25.')] = True,
     epochs: Annotated[int|None, _option('Epochs of training; by default as many as make enough steps.', min=1)] = None,
-    lr: Rate = 1e-3,
-    bs: Annotated[int, typer.Option(min=1, help='Queries a batch.')] = 128,
+    lr: Rate = None,
+    bs: Annotated[int|None, _option('Queries a batch; by default 128, and 32 where layers are trained.', min=1)] = None,
     seed: Seed = 0,
     doc_id: DocId = None, doc_text: DocText = None, title: Title = None, query_id: QueryId = None,
     query_text: QueryText = None, query_type: QueryType = None, grade: Grade = None, group: Group = None,
@@ -279,7 +282,8 @@ def train(
     columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
                    query_type=query_type, grade=grade, group=group, split=split)
     found = _read(data, columns)
-    ranker = _train(found, out, backbone, columns, documents=documents, size=size, pooling=pooling,
+    ranker = _train(found, out, backbone, columns, freeze=_depth(freeze), documents=documents, size=size,
+                    pooling=pooling,
                     max_tokens=max_tokens, head=head, shared=shared, lexical=lexical,
                     epochs=epochs, lr=lr, bs=bs, seed=seed)
     if (found.queries.split == 'test').any(): _table(ranker, found)

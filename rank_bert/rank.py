@@ -233,14 +233,20 @@ def _text_vectors(learn: Learner, encoder: Encoder, probe: list|None, n: int) ->
             yield from ((what, name, x) for (what, name), [x] in [*seen.items(), (('vectors', 'pooled'), [last])])
         return
     compared = {('vectors', name) for name, head in _heads(model, encoder).items() if _gives_vectors(head)}
+    ranks = getattr(model, 'head', None)
     for x, y in _some_batches(learn, n, from_ids=False):
         seen = {}
-        with _noting(model, encoder, seen, x[1:2]): model(*x)
+        with _noting(model, encoder, seen, x[1:2]):
+            if not isinstance(ranks, DualHead): model(*x)
+            else: yield 'vectors', 'queries', F.normalize(ranks.query(model.features(*x)), dim=1)
         for (what, name), parts in seen.items():
             stacked = (what, name) in compared and len(parts) == 1 and y and len(parts[0]) == 2*len(y[0])
             if stacked: parts = parts[0].chunk(2)  # queries over documents
             sides = (', first', ', second') if (what, name) in compared and len(parts) == 2 else ('',)*len(parts)
             yield from ((what, name + side, part) for side, part in zip(sides, parts))
+    if not isinstance(ranks, DualHead): return
+    for rows in torch.tensor(_spread(range(len(model.texts)), n)).split(256):
+        yield 'vectors', 'documents', model.index(rows)
 
 def _head_vectors(learn: Learner, head: DualHead, n: int) -> Iterator[tuple]:
     "Unit vectors behind a head on stored features: of queries and documents, or of both sides of pairs."

@@ -164,6 +164,7 @@ class _Vectors:
     stored: torch.Tensor
     start: str = 'vectors'
 
+    def begin(self, start) -> None: "There is nowhere else to begin."
     def inputs(self, rows: list[int]) -> tuple[torch.Tensor]: return self.stored[rows],
 
 class QueryBatches:
@@ -186,7 +187,8 @@ class QueryBatches:
         start: int|str|None,  # layers that states went through, 'vectors', or `None` for ids
     ) -> None:
         "Begin batches of queries and passages there."
-        for texts in (self.queries, self.passages): texts.begin(start)
+        self.queries.begin(start)
+        if self.passages is not None: self.passages.begin(start)
 
     def batch(self,
         rows: list[int],  # numbers of some queries among these

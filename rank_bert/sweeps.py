@@ -503,7 +503,7 @@ def index_staleness(
     made = cache(lambda: ranking_features(
         data, encoder, lexical=False, store=store or FeatureStore(), **features or {}))
     def run(head, loss, share, seed):
-        learn, refresh = ranking_learner(made(), head, shared=head != 'plain', bs=bs, seed=seed), IndexRefresh(share)
+        learn, refresh = ranking_learner(made(), head=head, shared=head != 'plain', bs=bs, seed=seed), IndexRefresh(share)
         learn.loss_func = LOSSES[loss]
         _fit(learn, steps, lr, [] if loss == 'ordinary training' else [refresh])
         stale = float(np.mean(refresh.staleness)) if share < 1 else 0.
@@ -562,7 +562,7 @@ def _ablation_model(features: RankingFeatures, pre: Callable, batches, side, pai
     if way == 'zero-shot': return untrained(pre(batches, side, None, seed))
     some = few_labels(features, labelled, seed)
     small = min(bs, max(8, len(some.rows('train'))//8))
-    if way in ALONE: learn = ranking_learner(some, *ALONE[way], bs=small, seed=seed)
+    if way in ALONE: learn = ranking_learner(some, head=ALONE[way][0], shared=ALONE[way][1], bs=small, seed=seed)
     else:
         joined = dict(head='plain', shared=False) if way == 'frozen' else {}
         head = pre(batches, side, labelled if pairs == 'labelled' else None, seed)
