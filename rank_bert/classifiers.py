@@ -26,13 +26,13 @@ from torch import nn
 from .core import as_texts, check_fields, jsonable, new_folder, read_folder, read_steadily, recover_folder
 from .core import seal_folder, write_tensors
 from .layers import fold_adapters
-from .models import Encoder
+from .models import Encoder, get_encoder
 from .data import DataError
 from .features import FeatureStore, WithHead, best_dtype, encode
 from .texts import TextData
 from .metrics import _draw_means, _group_sums, classification_metrics, spearman
 from .search import _check_settings, _read_backbone, _read_head, _write_backbone
-from .learners import KINDS, fit_task, task_learner
+from .learners import KINDS, fit_task, freezing_kept, task_learner
 
 # %% ../nbs/03c_classifiers.ipynb #ef52fee2
 class Prediction(NamedTuple):
@@ -225,8 +225,10 @@ def train_classifier(
 ) -> Classifier:  # the best on the validation rows
     "A classifier of texts or pairs, trained with defaults for small and large data."
     if isinstance(backbone, Encoder) and freeze != 'backbone': backbone = deepcopy(backbone)
-    learn = classifier_learner(data, backbone, freeze, **kwargs)
-    learn.fitted = fit_task(learn, epochs, lr, patience=patience, progress=progress)
+    backbone = get_encoder(backbone)
+    with freezing_kept(backbone):
+        learn = classifier_learner(data, backbone, freeze, **kwargs)
+        learn.fitted = fit_task(learn, epochs, lr, patience=patience, progress=progress)
     if freeze == 'lora': fold_adapters(learn.model.encoder)
     return learn.classifier()
 

@@ -6,11 +6,11 @@ Docs: https://rank-bert.github.io/rank_bert/learners.html.md"""
 
 # %% auto #0
 __all__ = ['KINDS', 'HEAD_STEPS', 'LAYER_STEPS', 'LORA_RATE', 'HEAD_EPOCHS', 'ROUND', 'AdamW', 'TaskModel', 'task_groups',
-           'frozen_layers', 'TaskBatches', 'by_length', 'task_dl', 'unlabelled', 'FrozenPrefix', 'tag_accuracy', 'Kind',
-           'frozen_groups', 'prepared', 'layers_dtype', 'encoder_learner', 'task_learner', 'fit_task']
+           'frozen_layers', 'TaskBatches', 'by_length', 'task_dl', 'unlabelled', 'FrozenPrefix', 'freezing_kept',
+           'tag_accuracy', 'Kind', 'frozen_groups', 'prepared', 'layers_dtype', 'encoder_learner', 'task_learner',
+           'fit_task']
 
 # %% ../nbs/03_learners.ipynb #515bf9d6
-import gc
 import hashlib
 import random
 import tempfile
@@ -18,8 +18,8 @@ import uuid
 import shutil
 import warnings
 import weakref
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -64,6 +64,13 @@ class AdamW(Optimizer):
         wd: float = 0.01,  # weight decay
     ):
         super().__init__(params, [], lr=lr, mom=mom, sqr_mom=sqr_mom, eps=eps, wd=wd)
+
+    def freeze_to(self,
+        n: int,  # groups from the start
+    ):
+        "Freeze these groups and set the others free; counted, so that `FrozenPrefix` knows that it was asked for."
+        super().freeze_to(n)
+        self.freezes = getattr(self, 'freezes', 0) + 1
 
     def zero_grad(self):
         "Forget gradients, so that a parameter that gets no new one is not stepped."
@@ -323,17 +330,16 @@ def _train_mode(encoder: Encoder) -> None:
         if parameters and not any(p.requires_grad for p in parameters): module.eval()
 
 # %% ../nbs/03_learners.ipynb #d3c41cae
-_sharing = weakref.WeakKeyDictionary()  # encoder -> the `FrozenPrefix` of each Learner on it
-
 class FrozenPrefix(Callback):
     "Begins batches where the frozen layers of the encoder end, and holds what is frozen exactly as it is."
     order = TrainEvalCallback.order + 1  # after fastai has put the whole model in training mode
+    own, groups, seen = {}, 0, (None, 0)  # what this Learner trains; groups that it froze; the optimizer it did so in
 
     def before_fit(self):
         "Freeze as this Learner does, if another one shares the encoder; tell the optimizer which matrices are biases."
         self.before = {}
         if self.opt is None: return  # there is none in a validation before any fit
-        self._freeze_own()
+        self.settle()
         for name, p in self.model.named_parameters():
             if name.endswith('bias'): self.opt.state[p]['do_wd'] = False
 
@@ -361,26 +367,88 @@ class FrozenPrefix(Callback):
         self._check(self.before.keys())
 
 # %% ../nbs/03_learners.ipynb #c1a7e0b1
+@dataclass(eq=False)
+class _Freezing:
+    "What is known of the freezing of an encoder: as a Learner left it, what was set by hand, and who trains it."
+    left: dict[nn.Parameter, bool]
+    hand: dict[nn.Parameter, bool]
+    learners: weakref.WeakSet  # a `FrozenPrefix` each
+    last: Callable = lambda: None  # the one that left it so
+
+_freezings = weakref.WeakKeyDictionary()  # encoder -> `_Freezing`
+
+def _flags(encoder: Encoder) -> dict[nn.Parameter, bool]: return {p: p.requires_grad for p in encoder.parameters()}
+
+def _freezing(encoder: Encoder) -> _Freezing:
+    "What is known; adapters and other parameters that are new are as they were found."
+    now = _flags(encoder)
+    known = _freezings.setdefault(encoder, _Freezing(now, {p: f for p, f in now.items() if not f}, weakref.WeakSet()))
+    known.left = now | {p: f for p, f in known.left.items() if p in now}
+    return known
+
 @patch
 def freeze(self: FrozenPrefix,
     groups: int,  # from the start, as `freeze_to` takes it
 ) -> None:
-    "Freeze groups of parameters, and note that this Learner trains its encoder, as others may."
+    "Freeze groups of parameters for this Learner; others may train the same encoder."
+    known = _freezing(self.model.encoder)
     self.learn.freeze_to(groups)
-    _sharing.setdefault(self.model.encoder, weakref.WeakSet()).add(self)
+    self.own, known.hand = _flags(self.model.encoder), {}
+    self.groups, self.seen, known.left = groups, self._asked(), dict(self.own)
+    known.learners.add(self)
+    known.last = weakref.ref(self)
+
+# %% ../nbs/03_learners.ipynb #c1a7e0b2
+@patch
+def _asked(self: FrozenPrefix) -> tuple:
+    "The optimizer, and how often `freeze_to` was called on it; of one that does not count, how much it froze."
+    return self.opt, getattr(self.opt, 'freezes', self.opt.frozen_idx)
 
 @patch
-def _freeze_own(self: FrozenPrefix) -> None:
-    "Freeze as this Learner does, where another one shares the encoder; else what was set by hand stays."
-    sharing = _sharing.setdefault(self.model.encoder, weakref.WeakSet())
-    sharing.add(self)
-    inside, first = set(self.model.encoder.parameters()), self.opt.frozen_idx
-    groups = [[p for p in group if p in inside] for group in self.opt.param_lists]
-    if all(p.requires_grad == (i >= first) for i, group in enumerate(groups) for p in group): return
-    gc.collect()  # a Learner that nobody holds any more has no say
-    if len(sharing) < 2: return
-    for i, group in enumerate(groups):
-        for p in group: p.requires_grad_(i >= first)
+def _by_group(self: FrozenPrefix) -> dict[nn.Parameter, bool]:
+    "What `freeze_to` has asked of this Learner since it was looked at last; nothing for a new optimizer by itself."
+    (seen, _), (opt, times) = self.seen, self._asked()
+    if self.seen == (opt, times) or opt is not seen and not times: return {}
+    self.groups = opt.frozen_idx
+    return {p: i >= self.groups for i, group in enumerate(opt.param_lists) for p in group}
+
+@patch
+def settle(self: FrozenPrefix) -> int:  # groups from the start that are frozen
+    "Freeze as this Learner does, whatever others on its encoder have done; what was set by hand holds for all of them."
+    encoder = self.model.encoder
+    known, now = _freezing(encoder), _flags(encoder)
+    known.learners.add(self)
+    asked = {one: one._by_group() for one in known.learners if one.opt is not None}
+    hand = {p: f for p, f in now.items() if f != known.left[p] and not any(a.get(p) == f for a in asked.values())}
+    if known.last() is self: hand |= {p: f for p, f in now.items() if f != asked[self].get(p, f)}
+    known.hand |= hand
+    for one in known.learners: one.own = now | one.own | {p: f for p, f in asked.get(one, {}).items() if p in now} | hand
+    for one in asked: one.seen = one._asked()
+    for p, trained in self.own.items(): p.requires_grad_(trained)
+    self.opt.frozen_idx, known.left, known.last = self.groups, dict(self.own), weakref.ref(self)
+    return self.groups
+
+@contextmanager
+def freezing_kept(
+    encoder: Encoder,  # any encoder
+) -> Iterator[None]:
+    "In this block Learners freeze an encoder as they do; afterwards it is as free as it was."
+    before = _flags(encoder)
+    try: yield
+    finally:
+        for p, trained in before.items(): p.requires_grad_(trained)
+        known = _freezing(encoder)
+        known.left |= before
+
+@patch
+def join(self: FrozenPrefix) -> None:
+    "Train what nobody has frozen by hand, whatever a Learner has left frozen."
+    known, now = _freezing(self.model.encoder), _flags(self.model.encoder)
+    self.own = {p: f or not known.left[p] and p not in known.hand for p, f in now.items()}
+    for p, trained in self.own.items(): p.requires_grad_(trained)
+    known.left, known.last = dict(self.own), weakref.ref(self)
+    self.groups, self.seen = self.opt.frozen_idx, self._asked()
+    known.learners.add(self)
 
 # %% ../nbs/03_learners.ipynb #1fee2fd8
 @patch
@@ -589,6 +657,10 @@ ROUND = 25  # batches at least between two validations: judging costs as much as
 
 def _adapted(model: nn.Module) -> bool: return any('lora_' in n for n, _ in model.named_parameters())
 
+def _settled(learn: Learner) -> int:
+    "Groups from the start that are frozen, for this Learner."
+    return learn.frozen_prefix.settle() if hasattr(learn, 'frozen_prefix') else learn.opt.frozen_idx
+
 def fit_task(
     learn: Learner,  # from `task_learner`, or from a maker of Learners that is built on it
     epochs: int|None = None,  # as many as the usual number of steps takes by default
@@ -602,7 +674,8 @@ def fit_task(
     """Train with defaults for small and large data; raises `ValueError` where no epoch gave a finite value.
 
     `best_epoch` is -1 where no epoch was better than what was there before."""
-    frozen, only_head, n = learn.opt.frozen_idx, len(learn.opt.param_lists) - 1, len(learn.dls.train)
+    if learn.opt is None: learn.create_opt()
+    frozen, only_head, n = _settled(learn), len(learn.opt.param_lists) - 1, len(learn.dls.train)
     probe = probe and frozen < only_head and len(learn.opt.param_lists[-1]) > 0
     (steps, rate), least = (HEAD_STEPS, HEAD_EPOCHS) if frozen >= only_head else (LAYER_STEPS, 2)
     if not frozen: rate = LORA_RATE if _adapted(learn.model) else rate/2  # else the embeddings move as well
@@ -614,10 +687,13 @@ def fit_task(
     best = KeepBest(monitor, max(3, epochs//2) if patience is None else patience, later=monitor == 'accuracy')
     with progress_bar(epochs + before, 'training', progress, 'epochs') as bar:
         if probe:
-            learn.freeze_to(only_head)
             first = KeepBest(monitor, max(3, before//2), monitor == 'accuracy')
+            flags = {p: p.requires_grad for p in learn.model.parameters()}
+            learn.freeze_to(only_head)
             try: _stage(learn, before, HEAD_STEPS[1], first, [_Advance(bar)], passes)
-            finally: learn.freeze_to(frozen)
+            finally:
+                learn.freeze_to(frozen)
+                for p, trained in flags.items(): p.requires_grad_(trained)  # some may have been set by hand
         _stage(learn, epochs, lr, best, [_Advance(bar), *(cbs or [])], passes if given is None else 1)
     return dict(epochs=epochs, lr=lr, monitor=monitor, best_epoch=best.best_epoch, best=float(best.best),
                 untrained=best.untrained)

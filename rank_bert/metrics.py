@@ -241,7 +241,9 @@ def paired_test(
 
 # %% ../nbs/02a_metrics.ipynb #d3a82e95
 def _check_columns(per_query):
-    "Refuse numbers of queries that became a column."
+    "Refuse numbers of queries that became a column, and a single column."
+    if not isinstance(per_query, pd.DataFrame):
+        raise TypeError(f"per_query is {type(per_query).__name__}: pass a table, as in per_query[['MRR']]")
     for c in ('query', 'index', 'Unnamed: 0'):
         if c in per_query.columns:
             name = '' if c == 'query' else ".rename_axis('query')"
@@ -258,6 +260,10 @@ def _check_numbers(per_query):
 def _check_order(labels, per_query, name):
     "Refuse labels in another order than the queries, and rows that do not say whose labels they have."
     index, own = per_query.index, labels.index if isinstance(labels, pd.Series) else None
+    if own is not None and index.is_unique and own.equals(index): return _check_numbers(per_query)  # row by row
+    if index.dtype.kind in 'iu' and index.name != 'query' and not index.is_monotonic_increasing:
+        raise ValueError(f'the rows of the table are not in the order of their numbers, {index[0]}, {index[1]}, ..., so '
+                         f'it is not known whose {name} are whose: pass per_query.sort_index()')
     if own is not None and own.dtype.kind in 'iu' and own.is_unique and not own.is_monotonic_increasing:
         i = np.argmax(np.diff(own.to_numpy(float)) < 0)
         raise ValueError(f'in {name}, row {own[i + 1]} stands after row {own[i]}, but labels go by position: pass '
@@ -275,19 +281,24 @@ def _pick(labels, per_query, name):
     "The labels of the rows of `per_query`, from labels of all queries: its index says which."
     if labels is None: return None
     _check_order(labels, per_query, name)
-    labels, index = _labels(labels), per_query.index
+    labels, own, index = _labels(labels), getattr(labels, 'index', None), per_query.index
+    if isinstance(own, pd.Index) and index.is_unique and own.equals(index): return _complete(labels, index, name)
     if index.name != 'query' and len(labels) != len(index):
         raise ValueError(f"{name} has {len(labels)} labels for {len(index)} rows, and the index of the table is not "
-                         "called 'query': give a label for each row, or add .rename_axis('query') to a table whose "
-                         "index holds the numbers of the queries")
+                         "called 'query': give a label for each row, as a Series with the index of the table, or add "
+                         ".rename_axis('query') where it holds the numbers of the queries")
     if len(labels) <= index.max():
-        raise ValueError(f'{name} has {len(labels)} labels but query {index.max()} was measured: '
-                         'give one for every query, also those left out')
+        raise ValueError(f'{name} has {len(labels)} labels but query {index.max()} was measured: give one for every '
+                         'query, also those left out, or for each row a Series with the index of the table')
     asked = per_query.attrs.get('queries', len(labels))
+    if asked < len(index): asked = len(labels)  # several tables were put together, and pandas kept what one said
     if len(labels) != asked:
         raise ValueError(f'{name} has {len(labels)} labels, and there were {asked} queries: give one for each, '
                          'in the order in which they were measured')
-    labels = labels[index]
+    return _complete(labels[index], index, name)
+
+def _complete(labels, index, name):
+    "Labels of the rows, when each has one."
     if pd.isna(labels).any(): raise ValueError(f'{name} has no label for query {index[pd.isna(labels).argmax()]}')
     return labels
 

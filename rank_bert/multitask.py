@@ -654,8 +654,8 @@ def _ranker(
     both = get_head('residual', model.encoder.dim, **kwargs)
     both.query.load_state_dict({k: v.cpu() for k, v in head.state_dict().items()})
     ranking = RankingModel(both, _encoded(model, data.texts, 'start', s, store), torch.arange(len(data.documents)))
-    words = max(len(t.split()) for t in data.documents.text)  # whole documents, as they were encoded
-    settings = dict(documents='truncate', size=max(1, words), stride=None, pooling=s['pooling'],
+    most = max(map(len, data.documents.text))  # characters: whole documents, as they were encoded
+    settings = dict(documents='truncate', size=max(1, most), stride=None, pooling=s['pooling'],
                     max_tokens=s['max_tokens'])
     return Ranker(model.encoder, ranking, data.documents, None, None, settings, about)
 

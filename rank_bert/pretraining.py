@@ -42,10 +42,11 @@ from .layers import FactorisedEmbedding
 from .core import as_texts
 from .models import Encoder, _reading, fingerprint, get_encoder, quiet
 from .data import DataError, _lines, _sentences, _where, hash_fold
-from .features import best_device, best_dtype
+from .features import best_device
 from .texts import TextData
 from .losses import token_loss, triple_loss
-from .learners import AdamW, FrozenPrefix, TaskBatches, frozen_groups, task_dl, task_groups, task_learner
+from .learners import AdamW, FrozenPrefix, TaskBatches, frozen_groups, layers_dtype, task_dl, task_groups
+from .learners import task_learner
 
 # %% ../nbs/03g_pretraining.ipynb #828ef82f
 def read_documents(
@@ -455,9 +456,6 @@ def _masked_dls(
     return dls
 
 # %% ../nbs/03g_pretraining.ipynb #75f02550
-def _precision(mixed: bool|None, device: torch.device) -> torch.dtype:
-    return (best_dtype(device) if mixed is None else torch.bfloat16) if mixed is not False else torch.float32
-
 def _new_encoder(
     documents: list[list[str]], max_tokens: int, seed: int, vocab_size: int = 2000, layers: int = 2, dim: int = 128,
     heads: int = 2, lowercase: bool = True, config: dict|None = None,
@@ -484,6 +482,13 @@ class _Held(FrozenPrefix):
     def before_validate(self): pass
 
 # %% ../nbs/03g_pretraining.ipynb #12e5de03
+def _joined(learn: Learner) -> Learner:
+    "The Learner, which trains what nobody has frozen by hand, whatever a Learner before it has left frozen."
+    learn.create_opt()
+    learn.add_cb(held := _Held())
+    held.join()
+    return learn
+
 def pretrain_learner(
     texts: str|Path|Sequence[str],  # texts, or a text file as `read_documents` takes it
     encoder: Encoder|str|Path|None = None,  # an encoder to train further, or its name; a new small BERT by default
@@ -512,14 +517,13 @@ def pretrain_learner(
     if encoder is None: encoder = _new_encoder(parts['train'], max_tokens, seed, **own)
     elif not isinstance(encoder, Encoder): encoder = get_encoder(encoder)
     set_seed(seed)
-    model = MaskedLM(encoder, nsp, _precision(mixed, device)).to(device)
+    model = MaskedLM(encoder, nsp, layers_dtype(mixed, device)).to(device)
     dls = _masked_dls(parts, encoder, nsp, max_tokens, dynamic, share, bs, seed, device)
     own = dict(loss_func=pretraining_loss, metrics=[masked_accuracy, MaskedPerplexity()] + [NextAccuracy()]*nsp,
                opt_func=AdamW, wd_bn_bias=False, train_bn=False, lr=2e-3, splitter=task_groups)
     learn = Learner(dls, model, **own | kwargs)
     if nsp and 'loss_func' not in kwargs: learn.recorder.loss = _BothLosses()
-    learn.create_opt()  # which holds what is frozen, also when nothing is fitted
-    return learn.add_cb(_Held())
+    return _joined(learn)
 
 # %% ../nbs/03g_pretraining.ipynb #9708998e
 class DistilOutput(NamedTuple):
@@ -619,7 +623,7 @@ def distil_learner(
     _check_distillation(teacher, student, weights, temperature, max_tokens)
     parts, device = _split(texts, valid_share), torch.device(device or best_device())
     set_seed(seed)
-    own = MaskedLM(student, dtype=_precision(mixed, device))
+    own = MaskedLM(student, dtype=layers_dtype(mixed, device))
     if own.words.shape == teacher.words.shape:
         own.transform = deepcopy(teacher.transform)
         own.bias.data.copy_(teacher.bias.data)
@@ -630,8 +634,7 @@ def distil_learner(
     given = dict(loss_func=loss, metrics=[masked_accuracy, MaskedPerplexity()], opt_func=AdamW,
                  wd_bn_bias=False, train_bn=False, lr=1e-3, splitter=task_groups)
     learn = Learner(dls, Distillation(own, teacher.to(device).eval(), masked_only).to(device), **given | kwargs)
-    learn.create_opt()  # which holds what is frozen, also when nothing is fitted
-    return learn.add_cb(_Held())
+    return _joined(learn)
 
 # %% ../nbs/03g_pretraining.ipynb #3aa0172d
 def mean_cosine(

@@ -358,6 +358,13 @@ def _not_found(scores: torch.Tensor, qrels: sparse.csr_matrix, rows: pd.Index) -
 
 # %% ../nbs/03b_search.ipynb #090a1d88
 @patch
+def _query_vectors(self: Ranker, data: RankingData, store: FeatureStore|None) -> torch.Tensor:
+    "All queries through the encoder, or from a store."
+    self._watch.check(self.encoder)
+    make, how = encode if store is None else store.encode, {k: self.settings[k] for k in ('pooling', 'max_tokens')}
+    return make(list(data.queries.text), self.encoder, **how, keep='end', label='queries')
+
+@patch
 def evaluate(self: Ranker,
     data: RankingData,  # queries and their right documents, which must be among the ranker's
     split: str = 'test',  # whose queries
@@ -372,15 +379,13 @@ def evaluate(self: Ranker,
     if not qrels.nnz:
         there = data.queries.split.value_counts().to_dict()
         raise DataError(f"the split {split!r} has no query with a right document; the queries are {there}")
-    self._watch.check(self.encoder)
-    make, found = encode if store is None else store.encode, {self._mode(mode): [] for mode in modes or self.modes}
-    how = {k: self.settings[k] for k in ('pooling', 'max_tokens')}
-    vectors = make(list(part.queries.text), self.encoder, **how, keep='end', label='queries')
+    found = {self._mode(mode): [] for mode in modes or self.modes}
+    vectors = None if {*found} == {'bm25'} else self._query_vectors(part, store)
     for start in range(0, len(part.queries), chunk):
         rows = slice(start, start + chunk)
         if not qrels[rows].nnz: continue
         for mode, frames in found.items():
-            scores = self.scores(list(part.queries.text[rows]), mode, vectors[rows])
+            scores = self.scores(list(part.queries.text[rows]), mode, None if vectors is None else vectors[rows])
             frame = evaluate(scores, qrels[rows], self.documents.doc_id.tolist(), metrics)
             if mode == 'bm25': frame[_not_found(scores, qrels[rows], frame.index)] = 0.  # as `search` has it
             frames.append(frame.set_index(frame.index + start))
