@@ -422,7 +422,8 @@ def settle(self: FrozenPrefix) -> int:  # groups from the start that are frozen
     hand = {p: f for p, f in now.items() if f != known.left[p] and not any(a.get(p) == f for a in asked.values())}
     if known.last() is self: hand |= {p: f for p, f in now.items() if f != asked[self].get(p, f)}
     known.hand |= hand
-    for one in known.learners: one.own = now | one.own | {p: f for p, f in asked.get(one, {}).items() if p in now} | hand
+    for one in known.learners:
+        one.own = now | one.own | {p: f for p, f in asked.get(one, {}).items() if p in now} | hand
     for one in asked: one.seen = one._asked()
     for p, trained in self.own.items(): p.requires_grad_(trained)
     self.opt.frozen_idx, known.left, known.last = self.groups, dict(self.own), weakref.ref(self)

@@ -47,7 +47,7 @@ from .core import check_file, new_file
 from .models import Encoder, fingerprint, get_encoder
 from .data import DataError, RankingData, builtin_corpus, read_ranking
 from .lexical import BM25
-from .features import FeatureStore, default_store, encoder_hash, progress_bar
+from .features import FeatureStore, default_store, encoder_key, progress_bar
 from .texts import TextData, builtin_texts, read_texts
 from .heads import DualHead, get_head
 from .light import student
@@ -154,26 +154,36 @@ def _class_parts(c: type) -> tuple|str:
     return type(c), c.__bases__, sorted((n, v) for n, v in vars(c).items() if n not in _SET_BY_PYTHON)
 
 # %% ../nbs/04a_sweeps.ipynb #76ca06a2
+_MADE = {f"{Encoder.__module__.partition('.')[0]}.{name}" for name in (
+    'classifiers', 'embeddings', 'lexical', 'search', 'tagging')}  # what is trained, and can be saved
 _BY_STATE = {*sys.stdlib_module_names, 'fastcore', 'numpy', 'pandas', 'scipy', 'sklearn', 'torch'}
 
 def _array_parts(x: np.ndarray|torch.Tensor) -> tuple:
     "Type, shape and a quick digest of all bytes."
     about, holder = (str(x.dtype), tuple(x.shape)), nn.Module()
+    if isinstance(x, np.ma.MaskedArray): return *about, *_array_parts(np.asarray(x)), np.ma.getmaskarray(x)
+    if isinstance(x, torch.Tensor) and x.layout != torch.strided:
+        x = x.detach().to_sparse_coo().coalesce()
+        return *about, *_array_parts(x.indices()), *_array_parts(x.values())
     if isinstance(x, np.ndarray):
         if x.dtype.hasobject: return *about, x.ravel().tolist()
         x = torch.from_numpy(np.require(np.asarray(x), None, 'CW').reshape(-1).view(np.uint8))
     try:
         holder.register_buffer('x', x.detach())
         return *about, fingerprint(holder)
-    except (RuntimeError, TypeError): return about  # sparse, or without bytes
+    except (RuntimeError, TypeError): return about  # without bytes
 
 def _object_parts(x) -> tuple:
     "Class and state of an object; of other objects of installed packages the class."
     top, wrapped = str(type(x).__module__).partition('.')[0], getattr(x, '__dict__', {}).get('__wrapped__')
+    if hasattr(type(x), 'save') and type(x).__module__ in _MADE:
+        return type(x), [(k, v) for k, v in vars(x).items() if k not in ('_watch', '_indexes', '_cut')]
     if _is_installed(top) and top not in _BY_STATE and not is_dataclass(x): return type(x), wrapped
     try: state = copyreg.dispatch_table.get(type(x), lambda x: x.__reduce_ex__(2))(x)  # as `pickle` asks for it
     except Exception: state = getattr(x, '__dict__', None)
     if isinstance(state, str): return type(x), getattr(x, '__module__', None), wrapped or state
+    if isinstance(getattr(x, '_stop_words_id', None), int):  # of scikit-learn, an address
+        state = *state[:2], {k: v for k, v in state[2].items() if k != '_stop_words_id'}
     if isinstance(state, tuple): state = [list(s) if i > 2 and s is not None else s for i, s in enumerate(state)]
     return type(x), state
 
@@ -184,11 +194,13 @@ def _data_parts(x) -> object:
     "What data, models and other objects are known by."
     if isinstance(x, (dict, MappingProxyType)) and type(x) in (dict, MappingProxyType): return [*x.items()]
     if isinstance(x, (np.ndarray, torch.Tensor)): return type(x), *_array_parts(x)
+    if isinstance(x, pd.api.extensions.ExtensionArray): return str(x.dtype), x.to_numpy(dtype=object)
+    if x is np.random.mtrand._rand: return 'the random state of numpy'
     if isinstance(x, np.generic): return np.asarray(x)
     if isinstance(x, pd.DataFrame): return x.columns, x.index, [(str(c.dtype), c.to_numpy()) for _, c in x.items()]
     if isinstance(x, pd.Series): return 'series', x.to_frame()
     if isinstance(x, pd.Index): return [*x.names], str(x.dtype), x.to_numpy()
-    if isinstance(x, Encoder): return type(x), encoder_hash(x)
+    if isinstance(x, Encoder): return type(x), encoder_key(x)
     if isinstance(x, (RankingData, TextData)): return type(x), data_hash(x)
     if isinstance(x, nn.Module):
         return fingerprint(x), [(n, type(m), [(k, v) for k, v in vars(m).items() if k not in _OF_MODULES])
@@ -498,12 +510,13 @@ def index_staleness(
     "What it costs a ranker when its index is made anew only in part, or when it has only its batch."
     check_trainable(data)
     encoder = encoder if isinstance(encoder, Encoder) else get_encoder(encoder)
-    about = dict(data=data_hash(data), encoder=encoder_hash(encoder), steps=steps, lr=lr, bs=bs, split=split,
+    about = dict(data=data_hash(data), encoder=encoder_key(encoder), steps=steps, lr=lr, bs=bs, split=split,
                  features=features or {})
     made = cache(lambda: ranking_features(
         data, encoder, lexical=False, store=store or FeatureStore(), **features or {}))
     def run(head, loss, share, seed):
-        learn, refresh = ranking_learner(made(), head=head, shared=head != 'plain', bs=bs, seed=seed), IndexRefresh(share)
+        learn = ranking_learner(made(), head=head, shared=head != 'plain', bs=bs, seed=seed)
+        refresh = IndexRefresh(share)
         learn.loss_func = LOSSES[loss]
         _fit(learn, steps, lr, [] if loss == 'ordinary training' else [refresh])
         stale = float(np.mean(refresh.staleness)) if share < 1 else 0.
@@ -601,7 +614,7 @@ def barlow_ablation(
     if pairs not in ('all', 'labelled'): raise ValueError(f"pairs is {pairs!r}; it can be 'all' or 'labelled'")
     encoder = encoder if isinstance(encoder, Encoder) else get_encoder(encoder)
     how = dict(documents='truncate') | (features or {})
-    about = dict(data=data_hash(data), encoder=encoder_hash(encoder), epochs=epochs, pre_lr=pre_lr, steps=steps,
+    about = dict(data=data_hash(data), encoder=encoder_key(encoder), epochs=epochs, pre_lr=pre_lr, steps=steps,
                  lr=lr, bs=bs, split=split, features=how)
     made = cache(lambda pooling: ranking_features(
         data, encoder, pooling=pooling, lexical=False, store=store or FeatureStore(), **how))
@@ -630,7 +643,7 @@ def backbone_ranks(
     if not encoders: raise ValueError("no encoders to compare: pass a dict such as {'minilm': get_encoder('minilm')}")
     how = dict(documents='truncate') | (features or {})
     part = data.part(split)  # nothing is trained: other queries need no vectors
-    about = dict(data=data_hash(part), encoders={name: encoder_hash(e) for name, e in encoders.items()},
+    about = dict(data=data_hash(part), encoders={name: encoder_key(e) for name, e in encoders.items()},
                  split=split, features=how)
     def run(encoder, pooling):
         made = ranking_features(part, encoders[encoder], pooling=pooling, lexical=False,
@@ -809,7 +822,7 @@ def low_rank_cost(
     for encoder, f in product(encoders.values(), fractions):
         plan_ranks(encoder, layers, fraction=f)  # an impossible budget is found out before the work
     about = dict(data={n: data_hash(d) for n, d in tasks.items()}, layers=layers, epochs=epochs, retrain=retrain,
-                 encoders={n: encoder_hash(e) for n, e in encoders.items()}, lr=lr, split=split, **kwargs)
+                 encoders={n: encoder_key(e) for n, e in encoders.items()}, lr=lr, split=split, **kwargs)
     @lru_cache(1)
     def tuned(task, encoder, seed):
         learn = _train(_again(tasks[task], encoders[encoder], None, seed, kwargs), epochs, lr)

@@ -12,6 +12,7 @@ __all__ = ['KNOWN', 'TextData', 'text_data', 'builtin_texts', 'read_texts', 'spl
 import ast, builtins, hashlib, json, math, re, sysconfig, unicodedata
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
@@ -441,7 +442,7 @@ def _scores(values, asked=True):
     if not values or not all(isinstance(v, str) or _is_number(v) and abs(v) < 2**53 for v in values): return values, ''
     odd = [t for t, p in zip(texts, points) if not _number.fullmatch(p)]
     if odd:
-        like = sum(bool(re.fullmatch(r'[+-]?[0-9.,]*[0-9][0-9.,]*', t)) for t in texts)
+        like = sum(bool(re.fullmatch(r'[+-]?[0-9.,]*[0-9][0-9.,/]* ?%?', t)) for t in texts)
         return values, (2 * like >= len(texts)) * (f'stay names, since {odd[0]!r} is not written as 1000 or 3.5 are: '
                                                    'write it so, or remove it, if they are scores')
     rest = iter(points)
@@ -487,7 +488,7 @@ def _read_labels(source, column, labels, kind, label_sep=None, path=False):
     values, names, index = list(frame[column]), labels or source.names.get(column), frame.index
     full = [i for i, v in enumerate(values) if not _is_blank(v)]
     if label_sep is not None: full = [i for i, v in enumerate(values) if not _is_missing(v)] # a blank cell has no label
-    found, said = [values[i] for i in full], ''
+    found, said = [float(values[i]) if isinstance(values[i], Decimal) else values[i] for i in full], ''
     if label_sep is not None or path and kind in (None, 'multilabel'):
         found = _lists(found, label_sep, lambda i: _at(index.name, index[full[i]]))
     typed = isinstance(frame[column].dtype, pd.CategoricalDtype)
