@@ -66,13 +66,7 @@ class Frozen(Callback):
         if not self.given_back: self._give_back()  # an earlier fit was interrupted
         self.held = [find_module(self.model, t) for t in self.targets]
         self.hashes = [weights_hash(m) for m in self.held]
-        parameters = {p for m in self.held for p in m.parameters()}
-        self.trained = [p for p in parameters if p.requires_grad]
-        self.states = {p: self.opt.state.pop(p) for p in parameters if p in self.opt.state}
-        self.taken = [[p for p in group if p in parameters] for group in self.opt.param_lists]
-        self.opt.param_lists = L([L([p for p in group if p not in parameters]) for group in self.opt.param_lists])
-        self.given_back = False
-        for p in parameters: p.requires_grad_(False).grad = None
+        self._take({p for m in self.held for p in m.parameters()})
 
     def before_train(self):
         "Put the modules back in evaluation mode."
@@ -87,6 +81,16 @@ class Frozen(Callback):
                                "Something outside the optimizer writes to it")
 
 # %% ../nbs/02b_callbacks.ipynb #4dc1e68d
+@patch
+def _take(self: Frozen, parameters: set) -> None:
+    "Parameters out of their groups, with what the optimizer knows of them, and without gradients."
+    self.trained = [p for p in parameters if p.requires_grad]
+    self.states = {p: self.opt.state.pop(p) for p in parameters if p in self.opt.state}
+    self.taken = [[p for p in group if p in parameters] for group in self.opt.param_lists]
+    self.opt.param_lists = L([L([p for p in group if p not in parameters]) for group in self.opt.param_lists])
+    self.given_back = False
+    for p in parameters: p.requires_grad_(False).grad = None
+
 @patch
 def _give_back(self: Frozen) -> None:
     "Each parameter to its group again, in the order of the model: another `Frozen` may hold others of the same group."

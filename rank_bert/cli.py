@@ -258,7 +258,7 @@ def train(
     out: Out,
     backbone: Backbone = 'minilm',
     freeze: Annotated[str, _option(
-        "What is not trained: 'backbone', 'lora', 'none', or a number of layers: -2 trains the last two.",
+        'backbone, lora, none, or how many layers from the start are frozen; -2: all but the last two.',
         default=True)] = 'backbone',
     documents: Annotated[str, _option('How documents are cut: truncate, select or windows.', default=True)] = 'windows',
     size: Annotated[int|None, _option('Words in a passage.', min=1)] = None,
@@ -339,7 +339,7 @@ def classify(
     out: Annotated[Path, typer.Option(callback=_home, help='Folder to save the classifier to.')],
     backbone: Backbone = 'minilm',
     freeze: Annotated[str, _option(
-        'backbone, none, or how many layers from the start are frozen; -2: all but the last two.',
+        'backbone, lora, none, or how many layers from the start are frozen; -2: all but the last two.',
         default=True)] = 'backbone',
     pooling: Annotated[str, typer.Option(help='cls, mean, max or pooler.')] = 'mean',
     max_tokens: Annotated[int, typer.Option(min=3, help='Longest text in tokens.')] = 128,

@@ -173,6 +173,7 @@ def _settings_of(module: nn.Module, leave: set = frozenset()) -> list:
     return [[name, type(m).__qualname__, {} if m is module else one(m)]
             for name, m in module.named_modules() if m not in leave]
 
+# %% ../nbs/00b_features.ipynb #5f0ad27d
 def _hooks(encoder: Encoder) -> list[str]:
     "Names of functions that hook into an encoder; that of gradient checkpointing changes no output."
     found = [hook for m in encoder.modules() for hooks in (m._forward_pre_hooks, m._forward_hooks)

@@ -429,6 +429,7 @@ def settle(self: FrozenPrefix) -> int:  # groups from the start that are frozen
     self.opt.frozen_idx, known.left, known.last = self.groups, dict(self.own), weakref.ref(self)
     return self.groups
 
+# %% ../nbs/03_learners.ipynb #c1a7e0b3
 @contextmanager
 def freezing_kept(
     encoder: Encoder,  # any encoder
@@ -662,6 +663,7 @@ def _settled(learn: Learner) -> int:
     "Groups from the start that are frozen, for this Learner."
     return learn.frozen_prefix.settle() if hasattr(learn, 'frozen_prefix') else learn.opt.frozen_idx
 
+# %% ../nbs/03_learners.ipynb #b2809f41
 def fit_task(
     learn: Learner,  # from `task_learner`, or from a maker of Learners that is built on it
     epochs: int|None = None,  # as many as the usual number of steps takes by default

@@ -260,10 +260,11 @@ def _check_numbers(per_query):
 def _check_order(labels, per_query, name):
     "Refuse labels in another order than the queries, and rows that do not say whose labels they have."
     index, own = per_query.index, labels.index if isinstance(labels, pd.Series) else None
-    if own is not None and index.is_unique and own.equals(index): return _check_numbers(per_query)  # row by row
+    by_row = own is not None and index.is_unique and own.equals(index)
+    if by_row: return _check_numbers(per_query)
     if index.dtype.kind in 'iu' and index.name != 'query' and not index.is_monotonic_increasing:
-        raise ValueError(f'the rows of the table are not in the order of their numbers, {index[0]}, {index[1]}, ..., so '
-                         f'it is not known whose {name} are whose: pass per_query.sort_index()')
+        raise ValueError(f'the rows of the table are not in the order of their numbers, {index[0]}, {index[1]}, ..., '
+                         f'so it is not known whose {name} are whose: pass per_query.sort_index()')
     if own is not None and own.dtype.kind in 'iu' and own.is_unique and not own.is_monotonic_increasing:
         i = np.argmax(np.diff(own.to_numpy(float)) < 0)
         raise ValueError(f'in {name}, row {own[i + 1]} stands after row {own[i]}, but labels go by position: pass '

@@ -489,6 +489,7 @@ def _joined(learn: Learner) -> Learner:
     held.join()
     return learn
 
+# %% ../nbs/03g_pretraining.ipynb #12e5de04
 def pretrain_learner(
     texts: str|Path|Sequence[str],  # texts, or a text file as `read_documents` takes it
     encoder: Encoder|str|Path|None = None,  # an encoder to train further, or its name; a new small BERT by default

@@ -247,7 +247,6 @@ def _text_vectors(learn: Learner, encoder: Encoder, probe: list|None, n: int) ->
     if not isinstance(ranks, DualHead): return
     for rows in torch.tensor(_spread(range(len(model.texts)), n)).split(256):
         yield 'vectors', 'documents', model.index(rows)
-
 def _head_vectors(learn: Learner, head: DualHead, n: int) -> Iterator[tuple]:
     "Unit vectors behind a head on stored features: of queries and documents, or of both sides of pairs."
     data, passages = learn.dls.train.dataset, getattr(learn.model, 'passages', None)

@@ -294,6 +294,7 @@ def _assemble(head, shared: bool, dim: int, make: Callable, loaders: Callable, g
                opt_func=partial(AdamW, sqr_mom=.99, eps=1e-5))
     return encoder_learner(loaders(device), make(head).to(device), groups, RankingLearner, **own | kwargs)
 
+# %% ../nbs/03a_ranking.ipynb #de340937
 def _vector_learner(features: RankingFeatures, head, shared, bs, about, kwargs) -> RankingLearner:
     "A Learner on vectors that are there: their encoder is not known."
     check_trainable(features.data)
@@ -421,10 +422,7 @@ def _fit_fusion(parts: list[_Scored]) -> Fusion:
 
 # %% ../nbs/03a_ranking.ipynb #a9870bfb
 class IndexRefresh(Callback):
-    """Scores against an index of which a share is made anew in each step, in a random order.
-
-    Where layers of the encoder are trained, all of it is made anew before each validation, and each step learns from
-    the passage of each right document that is nearest to its query; without them, from the share."""
+    "Scores against an index of which a share is made anew in each step, in a random order."
     order = FrozenPrefix.order + 1  # after batches begin where the frozen layers end
 
     def __init__(self,
@@ -446,12 +444,15 @@ class IndexRefresh(Callback):
         self.model.head.document.eval()
         if self.stale is None: self.stale = self._all()
 
+    def before_batch(self):
+        "Score the batch against the index with the rows of this step made anew."
+        self.learn.xb = self._indexed(self.xb)
+
     def before_validate(self):
         "Judge by an index that is fresh throughout; measure how far the one of the training has fallen behind."
         self.exact = self._all()
         if self.moved: self.staleness.append(float(1 - (self.stale*self.exact).sum(1).mean()))
-        if self.moved and self._deep: self.stale = self.exact
-        self.moved = False
+        self.stale, self.moved = self.exact if self.moved and self._deep else self.stale, False
 
     def after_validate(self):
         "Free the memory of the index."
@@ -488,6 +489,7 @@ def _made(self: IndexRefresh, index: torch.Tensor, rows: torch.Tensor) -> torch.
     if not self._deep: return index.index_copy(0, rows, self.model.index(rows))
     with evaluation_mode(self.model.encoder): return index.index_copy(0, rows, self.model.index(rows))
 
+# %% ../nbs/03a_ranking.ipynb #a060a7d5
 @patch
 def _nearest(self: IndexRefresh, queries: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     "Of each right document of some queries the passage that is nearest to the query."
@@ -498,16 +500,19 @@ def _nearest(self: IndexRefresh, queries: torch.Tensor, right: torch.Tensor) -> 
     return theirs.argmax(1).unique()
 
 @patch
-def before_batch(self: IndexRefresh):
-    "Score the batch against the index with the rows of this step made anew."
-    if not self.training: index, given = self.exact, self.xb
+def _indexed(self: IndexRefresh, given: tuple) -> tuple:
+    """Inputs of a batch with the index that they are scored against.
+
+    Where layers of the encoder are trained, a step learns from the passage of each right document that is nearest to
+    its query; without them, from the share."""
+    if not self.training: index = self.exact
     elif not self._deep:
-        index, given = self._made(self.stale, self._turn()), self.xb
+        index = self._made(self.stale, self._turn())
         self.stale = index.detach()
     else:
         with torch.no_grad(): self.stale = self._made(self.stale, self._turn())
-        given = (self.model.features(*self.xb),)
+        given = (self.model.features(*given),)
         index = self._made(self.stale, self._nearest(given[0], self.yb[0] > 0))
         self.stale = index.detach()
     self.moved |= self.training
-    self.learn.xb = (*given, *[None]*(3 - len(given)), index)
+    return *given, *[None]*(3 - len(given)), index
