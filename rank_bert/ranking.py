@@ -429,7 +429,6 @@ class IndexRefresh(Callback):
         share: float|None = None,  # passages of a step, from 0 (never) to 1 (all); as many as queries by default
         seed: int = 0,  # seed of the order
     ):
-        super().__init__()
         if share is not None and not 0 <= share <= 1:
             raise ValueError(f"share is {share}; it goes from 0 (never) to 1 (all in every step)")
         self.share, self.seed, self.staleness, self.moved = share, seed, [], False
