@@ -16,7 +16,6 @@ import torch
 from torch import nn
 from fastai.callback.core import Callback, CancelFitException, TrainEvalCallback
 from fastai.callback.tracker import TrackerCallback
-from fastai.learner import Learner
 from fastai.torch_core import get_random_states, set_random_states
 from fastcore.basics import patch
 from fastcore.foundation import L
@@ -51,15 +50,10 @@ class Frozen(Callback):
         if not targets: raise ValueError("name at least one module to freeze, e.g. Frozen('encoder')")
         self.targets, self.given_back = targets, True
 
-    @property
-    def learn(self) -> Learner|None:
-        "The Learner; when it lets go of this callback, also because of an error, everything is given back."
-        return self.__dict__.get('_learn')
-
-    @learn.setter
-    def learn(self, learner: Learner|None):
-        if learner is None and not self.__dict__.get('given_back', True): self._give_back()
-        self.__dict__['_learn'] = learner
+    def __setattr__(self, name, value):
+        # the Learner lets go of callbacks of one fit by taking itself away, after Ctrl-C as well
+        if name == 'learn' and value is None and not self.__dict__.get('given_back', True): self._give_back()
+        super().__setattr__(name, value)
 
     def before_fit(self):
         "Take the parameters out of the optimizer, and remember their hashes."

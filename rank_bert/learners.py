@@ -147,8 +147,8 @@ def trunk(self: TaskModel,
 @patch
 def features(self: TaskModel,
     x: torch.Tensor,  # as in `TaskModel.forward`
-    mask: torch.Tensor|None = None,
-    states: torch.Tensor|None = None,
+    mask: torch.Tensor|None = None,  # as there; `None` with vectors
+    states: torch.Tensor|None = None,  # as there
 ) -> torch.Tensor:  # float32 `(batch, dim)`, or `(batch, tokens, dim)` for a task per token
     "What the head of `task` takes, whichever of the three batches begin with."
     return x if mask is None else self.trunk(x, mask, states).float()
