@@ -50,7 +50,7 @@ from .texts import TextData, _aligned, tokenize_rows
 from .heads import ClassificationHead, ScoreHead
 from .lowrank import add_lora
 from .losses import token_loss
-from .callbacks import KeepBest, epochs_for
+from .callbacks import KeepBest, epochs_for, give_back
 
 # %% ../nbs/03_learners.ipynb #cceab3c7
 class AdamW(Optimizer):
@@ -168,7 +168,10 @@ def frozen_layers(
     encoder: Encoder,  # any encoder
 ) -> int|None:  # layers from the start that get no gradients, or `None` when the embeddings do
     "How far from the start an encoder is frozen."
-    trained = [any(p.requires_grad for p in group) for group in encoder.groups()]
+    # a weight that layers share is in the group of the last of them only
+    first, *rest = encoder.groups()
+    parts = [first, *([*group, *layer.parameters()] for group, layer in zip(rest, encoder.layers))]
+    trained = [any(p.requires_grad for p in part) for part in parts]
     return None if trained[0] else (trained.index(True) if any(trained) else len(trained)) - 1
 
 # %% ../nbs/03_learners.ipynb #de5c743b
@@ -226,6 +229,7 @@ def begin(self: TaskBatches,
     Does nothing when neither place nor weights have changed."""
     before = [] if start is None else self.encoder.groups()[:None if start == 'vectors' else start + 1]
     frozen = [p for group in before for p in group]
+    if isinstance(start, int): frozen += [p for l in self.encoder.layers[:start] for p in l.parameters()]
     state = start, _state(frozen)
     if state == self._state: return
     how = dict(dtype=self.dtype, device=self.encoder.device, label=self.label)
@@ -340,6 +344,7 @@ class FrozenPrefix(Callback):
         self.before = {}
         if self.opt is None: return  # there is none in a validation before any fit
         self.settle()
+        self.opt.zero_grad()  # gradients of a step that was interrupted
         for name, p in self.model.named_parameters():
             if name.endswith('bias'): self.opt.state[p]['do_wd'] = False
 
@@ -382,7 +387,9 @@ def _flags(encoder: Encoder) -> dict[nn.Parameter, bool]: return {p: p.requires_
 def _freezing(encoder: Encoder) -> _Freezing:
     "What is known; adapters and other parameters that are new are as they were found."
     now = _flags(encoder)
-    known = _freezings.setdefault(encoder, _Freezing(now, {p: f for p, f in now.items() if not f}, weakref.WeakSet()))
+    copied = getattr(encoder, '_left', None) == [*now.values()]  # of one that a Learner left like this
+    hand = {} if copied else {p: f for p, f in now.items() if not f}
+    known = _freezings.setdefault(encoder, _Freezing(now, hand, weakref.WeakSet()))
     known.left = now | {p: f for p, f in known.left.items() if p in now}
     return known
 
@@ -396,7 +403,7 @@ def freeze(self: FrozenPrefix,
     self.own, known.hand = _flags(self.model.encoder), {}
     self.groups, self.seen, known.left = groups, self._asked(), dict(self.own)
     known.learners.add(self)
-    known.last = weakref.ref(self)
+    known.last, self.model.encoder._left = weakref.ref(self), [*self.own.values()]
 
 # %% ../nbs/03_learners.ipynb #c1a7e0b2
 @patch
@@ -407,8 +414,9 @@ def _asked(self: FrozenPrefix) -> tuple:
 @patch
 def _by_group(self: FrozenPrefix) -> dict[nn.Parameter, bool]:
     "What `freeze_to` has asked of this Learner since it was looked at last; nothing for a new optimizer by itself."
-    (seen, _), (opt, times) = self.seen, self._asked()
-    if self.seen == (opt, times) or opt is not seen and not times: return {}
+    (seen, before), (opt, times) = self.seen, self._asked()
+    if opt is not seen and not times: opt, times = seen, getattr(seen, 'freezes', getattr(seen, 'frozen_idx', 0))
+    if opt is None or opt is seen and times == before: return {}
     self.groups = opt.frozen_idx
     return {p: i >= self.groups for i, group in enumerate(opt.param_lists) for p in group}
 
@@ -416,6 +424,7 @@ def _by_group(self: FrozenPrefix) -> dict[nn.Parameter, bool]:
 def settle(self: FrozenPrefix) -> int:  # groups from the start that are frozen
     "Freeze as this Learner does, whatever others on its encoder have done; what was set by hand holds for all of them."
     encoder = self.model.encoder
+    give_back(encoder.parameters())
     known, now = _freezing(encoder), _flags(encoder)
     known.learners.add(self)
     asked = {one: one._by_group() for one in known.learners if one.opt is not None}
@@ -425,8 +434,11 @@ def settle(self: FrozenPrefix) -> int:  # groups from the start that are frozen
     for one in known.learners:
         one.own = now | one.own | {p: f for p, f in asked.get(one, {}).items() if p in now} | hand
     for one in asked: one.seen = one._asked()
-    for p, trained in self.own.items(): p.requires_grad_(trained)
+    for p, trained in self.own.items():
+        p.requires_grad_(trained)
+        if not trained: p.grad = None  # of an interrupted step
     self.opt.frozen_idx, known.left, known.last = self.groups, dict(self.own), weakref.ref(self)
+    encoder._left = [p.requires_grad for p in encoder.parameters()]
     return self.groups
 
 # %% ../nbs/03_learners.ipynb #c1a7e0b3
@@ -445,6 +457,7 @@ def freezing_kept(
 @patch
 def join(self: FrozenPrefix) -> None:
     "Train what nobody has frozen by hand, whatever a Learner has left frozen."
+    give_back(self.model.encoder.parameters())
     known, now = _freezing(self.model.encoder), _flags(self.model.encoder)
     self.own = {p: f or not known.left[p] and p not in known.hand for p, f in now.items()}
     for p, trained in self.own.items(): p.requires_grad_(trained)
@@ -640,15 +653,16 @@ class _Advance(Callback):
 def _stage(learn: Learner, epochs: int, lr: float, best: KeepBest, cbs: list, passes: int = 1) -> None:
     "One training, of epochs of several passes, whose best weights are kept, after Ctrl-C as well."
     dl = learn.dls.train
-    n, order = dl.n, dl.get_idxs
+    n, order, dropped = dl.n, dl.get_idxs, dl.drop_last
     with learn.no_bar(), learn.no_logging():
         try:
             if passes > 1: dl.n, dl.get_idxs = n*passes, lambda: [i for _ in range(passes) for i in order()]
+            if getattr(dl.dataset, 'no_single', False): dl.drop_last = dl.n > dl.bs and dl.n % dl.bs == 1
             learn.fit_one_cycle(epochs, lr, cbs=[best, *cbs])
         except KeyboardInterrupt:
             best.restore()
             raise
-        finally: dl.n, dl.get_idxs = n, order
+        finally: dl.n, dl.get_idxs, dl.drop_last = n, order, dropped
 
 # %% ../nbs/03_learners.ipynb #b2809f40
 # optimizer steps at least, and highest learning rate, of a head and of layers
@@ -705,7 +719,8 @@ def fit_task(
 @patch
 def summary(self: TaskModel) -> pd.DataFrame:  # a row for the embeddings, each layer and each head
     "Parameters, and which of them training touches; also `learn.summary()`."
-    parts = {('embeddings' if not i else f'layer {i}'): group for i, group in enumerate(self.encoder.groups())}
+    groups = [] if self.encoder is None else self.encoder.groups()
+    parts = {('embeddings' if not i else f'layer {i}'): group for i, group in enumerate(groups)}
     parts |= {f'head {name}': list(head.parameters()) for name, head in self.heads.items()}
     parts |= {name: ps for name, m in self.named_children()
               if name not in ('encoder', 'heads') and (ps := list(m.parameters()))}

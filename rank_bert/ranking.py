@@ -167,6 +167,7 @@ class _Vectors:
     def begin(self, start) -> None: "There is nowhere else to begin."
     def inputs(self, rows: list[int]) -> tuple[torch.Tensor]: return self.stored[rows],
 
+# %% ../nbs/03a_ranking.ipynb #041bab1d
 class QueryBatches:
     "Batches of the queries of a split that have a right document."
     def __init__(self,
@@ -179,9 +180,16 @@ class QueryBatches:
         self.relevance, self.passages = data.qrels()[self.rows], passages
         self.queries = _Vectors(queries) if isinstance(queries, torch.Tensor) else queries
 
+    no_single = True  # batch norm cannot train on a batch of one
+
     def __len__(self) -> int: return len(self.rows)
     def __getitem__(self, i: int) -> int: return i
     def __repr__(self) -> str: return f'QueryBatches({len(self)} queries from {self.queries.start!r})'
+
+    def new_empty(self):
+        "Raises `TypeError`: fastai asks when a Learner is exported, which would pickle the texts."
+        raise TypeError("a Learner that ranks is not exported: save what it has learnt with "
+                        "learn.ranker().save(folder)")
 
     def begin(self,
         start: int|str|None,  # layers that states went through, 'vectors', or `None` for ids
@@ -258,13 +266,13 @@ def ranking_learner(
     freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
     head: str|DualHead = 'residual',  # name of a head, or a `DualHead`
     shared: bool = True,  # one head for queries and documents, or one each
-    documents: str = 'windows',  # how long documents become passages: 'truncate', 'select' or 'windows'
-    size: int|None = None,  # words in a passage; the default of `passages`
-    stride: int|None = None,  # words from window to window; half of `size`
-    pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
-    max_tokens: int = 256,  # longest passage and query in tokens
+    documents: str = 'windows',  # of data: how long documents become passages: 'truncate', 'select' or 'windows'
+    size: int|None = None,  # of data: words in a passage; the default of `passages`
+    stride: int|None = None,  # of data: words from window to window; half of `size`
+    pooling: str = 'mean',  # of data: 'cls', 'mean', 'max' or 'pooler'
+    max_tokens: int = 256,  # of data: longest passage and query in tokens
     bs: int|None = None,  # queries a batch; by default 128, and 32 where layers are trained
-    refresh: float|None = None,  # where layers are trained: share of the index made anew in a step; see `IndexRefresh`
+    refresh: float|None = None,  # of data: share of the index made anew in a step; see `IndexRefresh`
     temperature: float = 0.05,  # cosines are divided by it
     mixed: bool|None = None,  # layers in bfloat16; by default where the processor has it
     seed: int|None = 0,  # seed of the head and of the order of batches; `None` leaves it to chance
@@ -275,7 +283,8 @@ def ranking_learner(
     "A fastai `Learner` that trains a ranking head over the whole index, and layers of the encoder if asked."
     settings = dict(documents=documents, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens)
     about = dict(temperature=temperature, mixed=mixed, seed=seed, store=store, device=device)
-    if isinstance(data, RankingFeatures): return _vector_learner(data, head, shared, bs, about, kwargs)
+    if bs is not None and bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one query")
+    if isinstance(data, RankingFeatures): return _vector_learner(data, freeze, refresh, head, shared, bs, about, kwargs)
     return _text_learner(data, backbone, freeze, head, shared, settings, bs, refresh, about, kwargs)
 
 # %% ../nbs/03a_ranking.ipynb #de340936
@@ -295,8 +304,11 @@ def _assemble(head, shared: bool, dim: int, make: Callable, loaders: Callable, g
     return encoder_learner(loaders(device), make(head).to(device), groups, RankingLearner, **own | kwargs)
 
 # %% ../nbs/03a_ranking.ipynb #de340937
-def _vector_learner(features: RankingFeatures, head, shared, bs, about, kwargs) -> RankingLearner:
+def _vector_learner(features: RankingFeatures, freeze, refresh, head, shared, bs, about, kwargs) -> RankingLearner:
     "A Learner on vectors that are there: their encoder is not known."
+    if freeze != 'backbone' or refresh is not None:
+        raise ValueError(f"freeze is {freeze!r} and refresh {refresh!r}, but features are vectors, and no layer is "
+                         "left to train: pass the data and a backbone")
     check_trainable(features.data)
     train, valid = (QueryBatches(features.data, split, features.queries) for split in ('train', 'valid'))
     def make(head): return RankingModel(head, features.passages, features.owner, about['temperature'])
@@ -318,7 +330,7 @@ def _text_learner(data: RankingData, backbone, freeze, head, shared, settings, b
         return RankingModel(head, texts, owner, about['temperature'], encoder, settings['pooling'], dtype)
     def loaders(device): return _loaders(train, valid, bs or (128 if whole else 32), about['seed'], device)
     learn = _assemble(head, shared, encoder.dim, make, loaders, groups, about, kwargs)
-    if not whole: learn.add_cb(IndexRefresh(refresh))
+    learn.add_cb(IndexRefresh(refresh))
     learn.data, learn.settings, learn.store = data, settings, about['store']
     return learn
 
@@ -426,7 +438,7 @@ class IndexRefresh(Callback):
     order = FrozenPrefix.order + 1  # after batches begin where the frozen layers end
 
     def __init__(self,
-        share: float|None = None,  # passages of a step, from 0 (never) to 1 (all); as many as queries by default
+        share: float|None = None,  # of passages, 0 to 1; all of vectors, or as many as queries where layers are trained
         seed: int = 0,  # seed of the order
     ):
         if share is not None and not 0 <= share <= 1:
@@ -435,13 +447,13 @@ class IndexRefresh(Callback):
 
     def before_fit(self):
         "Forget the index of an earlier fit."
-        self.generator, self.queue = torch.Generator().manual_seed(self.seed), torch.empty(0, dtype=torch.long)
-        self.stale, self.staleness, self.moved = None, [], False
+        self.stale, self.moved = None, False
 
     def before_train(self):
         "Start from an index that is fresh throughout; its rows are comparable in evaluation mode only."
+        if self._whole: return
         self.model.head.document.eval()
-        if self.stale is None: self.stale = self._all()
+        if self.stale is None: self._begin()
 
     def before_batch(self):
         "Score the batch against the index with the rows of this step made anew."
@@ -449,7 +461,7 @@ class IndexRefresh(Callback):
 
     def before_validate(self):
         "Judge by an index that is fresh throughout; measure how far the one of the training has fallen behind."
-        self.exact = self._all()
+        self.exact = None if self._whole else self._all()
         if self.moved: self.staleness.append(float(1 - (self.stale*self.exact).sum(1).mean()))
         self.stale, self.moved = self.exact if self.moved and self._deep else self.stale, False
 
@@ -466,6 +478,16 @@ class IndexRefresh(Callback):
 def _deep(self: IndexRefresh) -> bool:
     "Whether layers of the encoder are trained."
     return self.model.texts is not None and self.model.texts.start != 'vectors'
+
+@patch(as_prop=True)
+def _whole(self: IndexRefresh) -> bool:
+    "Whether every step makes all of the index anew, as the model does by itself."
+    return self.share is None and not self._deep
+
+@patch
+def _begin(self: IndexRefresh) -> None:
+    self.generator, self.queue = torch.Generator().manual_seed(self.seed), torch.empty(0, dtype=torch.long)
+    self.stale, self.staleness = self._all(), []
 
 @patch
 def _all(self: IndexRefresh) -> torch.Tensor:
@@ -504,6 +526,7 @@ def _indexed(self: IndexRefresh, given: tuple) -> tuple:
 
     Where layers of the encoder are trained, a step learns from the passage of each right document that is nearest to
     its query; without them, from the share."""
+    if self._whole: return given
     if not self.training: index = self.exact
     elif not self._deep:
         index = self._made(self.stale, self._turn())
