@@ -362,7 +362,7 @@ class _MeanMetric(Metric):
 # %% ../nbs/03e_multitask.ipynb #abb4646b
 class _TaskSwitch(Callback):
     "Takes the name of the task off each batch and sets the model to it."
-    order = TrainEvalCallback.order + 2  # after what freezes, before what looks at a batch
+    order = Frozen.order + 1  # after what freezes, before what looks at a batch
 
     def before_fit(self):
         "Find the tasks with nothing to train; raise `ValueError` where that is all of them."
