@@ -529,11 +529,14 @@ def frozen_groups(
 def prepared(
     backbone: Encoder|str|Path,  # an encoder, or its name
     freeze: str|int,  # as in `frozen_groups`
+    seed: int|None = 0,  # of the new matrices; `None` leaves it to chance
 ) -> tuple[Encoder, int]:  # the encoder to be trained, and how many of its groups are frozen
     "An encoder ready for training: with new LoRA matrices in query and value of each layer where `freeze` is 'lora'."
     encoder = get_encoder(backbone)
     groups = frozen_groups(encoder, freeze)
-    return add_lora(encoder) if freeze == 'lora' else encoder, groups
+    if freeze != 'lora': return encoder, groups
+    if seed is not None: set_seed(seed)
+    return add_lora(encoder), groups
 
 # %% ../nbs/03_learners.ipynb #8c14b8ca
 def _loaders(
@@ -628,7 +631,7 @@ def task_learner(
 ) -> Learner:
     "A fastai `Learner` for one task on texts, whose batches begin where the frozen layers end."
     _check_data(data, bs)
-    (encoder, groups), device = prepared(backbone, freeze), torch.device(device or best_device())
+    (encoder, groups), device = prepared(backbone, freeze, seed), torch.device(device or best_device())
     kind = KINDS[data.kind]
     # raises for what it could not do later
     encoder.tokenize(['a'], max_tokens, keep, None if data.pairs is None else ['a'])

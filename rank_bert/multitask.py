@@ -559,7 +559,7 @@ def multitask_learner(
 def _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, steps, texts, bs, mixed, seed, store,
              device, head_kwargs, kwargs) -> Learner:
     "The Learner, of arguments that have been checked."
-    (encoder, groups), (pooling, max_tokens, keep) = prepared(backbone, freeze), texts
+    (encoder, groups), (pooling, max_tokens, keep) = prepared(backbone, freeze, seed), texts
     pairs = [] if any(getattr(d, 'pairs', None) is not None for d in tasks.values()) else None
     encoder.tokenize([], max_tokens, keep, pairs)  # raises for a length or an end that cannot be
     whole = groups > len(encoder.layers)

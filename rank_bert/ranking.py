@@ -321,7 +321,8 @@ def _text_learner(data: RankingData, backbone, freeze, head, shared, settings, b
                   kwargs) -> RankingLearner:
     "A Learner that goes from texts, or from what the store has of them, to scores."
     check_trainable(data)
-    (encoder, groups), device = prepared(backbone, freeze), torch.device(about['device'] or best_device())
+    encoder, groups = prepared(backbone, freeze, about['seed'])
+    device = torch.device(about['device'] or best_device())
     encoder.tokenize([], settings['max_tokens'])  # raises for a length that cannot be
     dtype, whole = layers_dtype(about['mixed'], device), groups > len(encoder.layers)
     queries, texts, owner = _inputs(data, encoder, settings, dtype, about['store'])
