@@ -18,7 +18,7 @@ COLAB = "https://colab.research.google.com/github/rank-bert/rank_bert/blob/main/
 SECTIONS = {"": "Reference", "tutorials": "Tutorials", "benchmarks": "Benchmarks", "experiments": "Experiments"}
 EXPORTS = {"export", "exports", "exporti"}
 RENAMED = {"search": "ranker"}  # Sphinx keeps search.html for itself
-HIDDEN = {"hide", "default_exp", "exporti"}
+HIDDEN = {"hide", "default_exp"}
 
 
 @dataclass
