@@ -28,7 +28,7 @@ from fastcore.basics import patch
 from fastcore.foundation import L
 
 # %% ../nbs/03h_barlow.ipynb #76b60537
-from .data import DataError
+from .tables import DataError
 from .features import best_device
 from .heads import DualHead, get_head
 from .lowrank import effective_rank, rankme, spectrum

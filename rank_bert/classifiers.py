@@ -26,7 +26,7 @@ from .core import as_texts, check_fields, jsonable, new_folder, read_folder, rea
 from .core import seal_folder, write_tensors
 from .layers import fold_adapters
 from .models import Encoder, get_encoder
-from .data import DataError
+from .tables import DataError
 from .features import FeatureStore, WithHead, best_dtype, encode
 from .texts import TextData
 from .metrics import _draw_means, _group_sums, classification_metrics, spearman

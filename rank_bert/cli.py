@@ -135,7 +135,7 @@ def _depth(freeze: str) -> str|int:
 
 def _found(read: Callable, data: str, **columns):
     "Read data quietly: what a user should know is said as hints."
-    from rank_bert.data import DataWarning
+    from rank_bert.tables import DataWarning
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', DataWarning)
         return read(data, **columns)
@@ -371,7 +371,7 @@ _TABLES = ('.csv', '.tsv', '.json', '.jsonl', '.parquet', '.xlsx', '.xls')
 
 def _lines(path: Path, tabs: bool = False) -> list[str]:
     "The lines of a text file; a table is refused, whose header and other columns would pass for text."
-    from rank_bert.data import read_lines
+    from rank_bert.tables import read_lines
     ending = next((e for e in _TABLES if e in path.suffixes and not (tabs and e == '.tsv')), '')
     if not ending: return read_lines(path)
     raise ValueError(f'{str(path)!r} is a table ({ending}): pass a text file with one text a line, '

@@ -33,7 +33,8 @@ from torch.nn import functional as F
 from .core import as_texts, check_fields, jsonable, new_folder, read_folder, read_steadily, recover_folder
 from .core import seal_folder, write_tensors
 from .models import Encoder, get_encoder
-from .data import DataError, RankingData, _is_missing
+from .tables import DataError, is_missing
+from .data import RankingData
 from .features import FeatureStore, WithHead, encode
 from .texts import TextData, _keys
 from .heads import HEADS
@@ -55,7 +56,7 @@ def join_columns(
                         f"{', '.join(map(repr, rows.columns))}")
     texts = []
     for name, values in zip(rows.index, zip(*(rows[c] for c in columns))):
-        found = {c: v for c, v in zip(columns, values) if not _is_missing(v)}
+        found = {c: v for c, v in zip(columns, values) if not is_missing(v)}
         odd = [f'{c!r} holds {v!r}' for c, v in found.items() if not isinstance(v, str)]
         if odd:
             raise DataError(f"row {name!r}: column {odd[0]}, which is not text; turn the column into text first, "

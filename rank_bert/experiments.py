@@ -29,7 +29,8 @@ from fastai.torch_core import set_seed
 from . import __version__
 from .core import as_texts
 from .models import Encoder, count_parameters, find_weights, get_encoder
-from .data import DataError, RankingData
+from .tables import DataError
+from .data import RankingData
 from .features import FeatureStore, best_device, best_dtype, encode
 from .texts import TextData, builtin_texts
 from .lowrank import add_lora

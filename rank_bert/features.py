@@ -38,7 +38,8 @@ from fastcore.basics import patch
 # %% ../nbs/00b_features.ipynb #190a6da8
 from .layers import FactorisedEmbedding, LowRankLinear
 from .models import Encoder, _as_pairs, _fingerprint, evaluation_mode, fingerprint, weights_hash
-from .data import DataWarning, length_batches
+from .tables import DataWarning
+from .data import length_batches
 
 # %% ../nbs/00b_features.ipynb #95321fe0
 def best_device() -> torch.device:

@@ -41,7 +41,7 @@ from sklearn.metrics import f1_score
 
 # %% ../nbs/03_learners.ipynb #93464702
 from .models import Encoder, get_encoder, pad_batch
-from .data import DataError, DataWarning
+from .tables import DataError, DataWarning
 from .features import FeatureStore, best_device, best_dtype, progress_bar, _state
 from .texts import TextData, _aligned, tokenize_rows
 from .heads import ClassificationHead, ScoreHead

@@ -31,7 +31,8 @@ from fastcore.basics import patch
 
 # %% ../nbs/03e_multitask.ipynb #3e668008
 from .models import Encoder
-from .data import DataError, RankingData
+from .tables import DataError
+from .data import RankingData
 from .features import FeatureStore, best_device, encode
 from .texts import TextData
 from .heads import ResidualHead, get_head

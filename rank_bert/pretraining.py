@@ -39,7 +39,8 @@ from transformers import AutoModelForMaskedLM, BertTokenizerFast
 from .layers import FactorisedEmbedding
 from .core import as_texts
 from .models import Encoder, _reading, fingerprint, get_encoder, quiet
-from .data import DataError, _lines, _sentences, _where, hash_fold
+from .tables import DataError, hash_fold, numbered_lines, shown_path
+from .data import _sentences
 from .features import best_device
 from .texts import TextData
 from .losses import token_loss, triple_loss
@@ -54,13 +55,13 @@ def read_documents(
     path = Path(path)
     if not os.path.isfile(path):
         raise DataError(f"there is no file {str(path)[:80]!r}; texts are a list of str or the path of a text file")
-    documents, lines = [[]], [text.strip() for _, text in _lines(path, blank=True)]
+    documents, lines = [[]], [text.strip() for _, text in numbered_lines(path, blank=True)]
     while lines and not lines[-1]: lines.pop()
     for line in lines:
         if line: documents[-1].append(line)
         elif documents[-1]: documents.append([])
     if not documents[0]:
-        raise DataError(f"{_where(path)} is empty: it needs one sentence a line, and a blank line between documents")
+        raise DataError(f"{shown_path(path)} is empty: it needs one sentence a line, and a blank line between documents")
     return documents if '' in lines else [[line] for line in lines]
 
 def _documents(texts: str|Path|Sequence[str]) -> list[list[str]]:

@@ -36,9 +36,9 @@ from .data import length_batches
 from .heads import HEADS, DualHead
 from .callbacks import KeepBest
 from .layers import LowRankLinear, check_rank, swap_modules
-from .lowrank import (MEASURES, find_linears, fisher_information, input_moments, low_rank_linear, numerical_rank,
-                      plan_ranks, spectrum, truncate, _energy_rank, _entropy_rank, _numerical_rank, _participation,
-                      _stable_rank, _ways)
+from .lowrank import MEASURES, find_linears, fisher_information, input_moments, low_rank_linear
+from .lowrank import numerical_rank, plan_ranks, spectrum, truncate, _energy_rank, _entropy_rank
+from .lowrank import _numerical_rank, _participation, _stable_rank, _ways
 
 # %% ../nbs/02c_rank.ipynb #e171cc3f
 def _has_lora(layer: nn.Module) -> bool: return hasattr(layer, 'base_layer') and hasattr(layer, 'lora_A')

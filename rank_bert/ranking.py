@@ -30,7 +30,8 @@ from fastcore.basics import patch
 
 # %% ../nbs/03a_ranking.ipynb #56d2ece4
 from .models import Encoder, evaluation_mode
-from .data import DataError, RankingData, passages
+from .tables import DataError
+from .data import RankingData, passages
 from .features import FeatureStore, best_device, encode
 from .lexical import BM25, standardise
 from .heads import DualHead, get_head

@@ -9,7 +9,6 @@ __all__ = ['Ranker', 'fit_ranking', 'train_ranker', 'load_ranker']
 
 # %% ../nbs/03b_search.ipynb #98639bcc
 import json
-import time
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict
@@ -31,7 +30,8 @@ from .core import as_texts, check_fields, new_folder, jsonable, read_folder, rea
 from .core import recover_folder, seal_folder, to_json, write_tensors
 from .layers import fold_adapters
 from .models import Encoder, ModelNotFoundError, get_encoder, save_encoder, weights_hash
-from .data import DataError, DataWarning, RankingData, hash_fold, passages
+from .tables import DataError, DataWarning, hash_fold
+from .data import RankingData, passages
 from .features import EncoderWatch, FeatureStore, encode, encoder_hash, progress_bar, _shape
 from .heads import get_head
 from .lexical import BM25, load_bm25

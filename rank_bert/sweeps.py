@@ -43,7 +43,8 @@ from fastai.learner import Learner
 # %% ../nbs/04a_sweeps.ipynb #6cbf2283
 from .core import check_file, new_file
 from .models import Encoder, fingerprint, get_encoder
-from .data import DataError, RankingData, builtin_corpus, read_ranking
+from .tables import DataError
+from .data import RankingData, builtin_corpus, read_ranking
 from .lexical import BM25
 from .features import FeatureStore, default_store, encoder_key, progress_bar
 from .texts import TextData, builtin_texts, read_texts

@@ -25,8 +25,9 @@ from fastcore.basics import patch
 from .core import as_texts
 from .models import Encoder
 from .features import WithHead, best_dtype
-from .data import DataError
-from .texts import TextData, _check_words, _first_pieces, _piece_bounds, _surrogates, split_words
+from .tables import DataError
+from .texts import TextData, split_words, _check_words, _first_pieces, _piece_bounds
+from .tables import SURROGATES
 from .metrics import _draw_means, _group_sums, entity_f1, spans
 from .learners import TaskModel, task_learner
 from .core import recover_folder
@@ -141,7 +142,7 @@ def _cut_words(encoder: Encoder, texts: list[str], words: list,
     order = encoder.family.single.split()
     special = dict(cls=[encoder.tokenizer.cls_token_id], sep=[encoder.tokenizer.sep_token_id])
     found, before = [], order.index('A')
-    cut = encoder._pieces.encode_batch([_surrogates.sub('\ufffd', x) for x in texts], add_special_tokens=False)
+    cut = encoder._pieces.encode_batch([SURROGATES.sub('\ufffd', x) for x in texts], add_special_tokens=False)
     for t, (pieces, ws) in enumerate(zip(cut, words)):
         bounds, every = _piece_bounds(pieces), pieces.ids  # asked for once: each time is a copy
         n = len(every)

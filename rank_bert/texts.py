@@ -26,10 +26,12 @@ from scipy.sparse.csgraph import connected_components
 # %% ../nbs/00e_texts.ipynb #5dabcb50
 from .core import as_texts
 from .models import Encoder
-from .data import (DataError, hash_fold, split_by_group, _aliases, _at, _described, _dicts, _download,
-                            _filled, _frame, _group_keys, _ids, _is_blank, _is_missing, _lines, _local, _modules,
-                            _no_file, _once, _others, _pick, _plain, _read_table, _some, _splits, _strings,
-                            _surrogates, _table, _tell, _valid_groups, _where)
+from .tables import DataError, GROUP_COLUMNS, SPLITS, SPLIT_NAMES, SURROGATES, check_columns
+from .tables import checked_dicts, checked_table, clean_ids, clean_strings, filled_rows, hash_fold
+from .tables import held_out_groups, hub_splits, is_blank, is_missing, listed, local_path, looked_for
+from .tables import numbered_lines, other_columns, pick_column, read_table, row_name, rows_frame
+from .tables import shown_path, split_by_group, warn_notes
+from .data import _described, _modules, _plain
 
 # %% ../nbs/00e_texts.ipynb #a3dca957
 @dataclass(repr=False, eq=False)
@@ -73,7 +75,7 @@ class TextData:
 # %% ../nbs/00e_texts.ipynb #302a57e7
 def _repr(data):
     n, t = data.rows.split.value_counts(), data.rows.target
-    parts = ', '.join(f'{s} {n[s]:,}' for s in _splits if s in n)
+    parts = ', '.join(f'{s} {n[s]:,}' for s in SPLITS if s in n)
     what = f'{len(data.labels)} labels'
     if data.kind == 'multilabel': what += f', {sum(map(len, t)) / max(len(t), 1):.2f} a row'
     if data.kind == 'score': what = f'scores {t.min():.3g} to {t.max():.3g}' if len(t) else 'scores'
@@ -144,12 +146,12 @@ def _dealt(groups, joins=''):
     split = split_by_group(groups)
     if len(set(split)) == 3: return split
     test = min(set(groups), key=lambda g: hash_fold(g, 2**64))
-    valid = _valid_groups([g for g in groups if g != test], 8)
+    valid = held_out_groups([g for g in groups if g != test], 8)
     return ['test' if g == test else 'valid' if g in valid else 'train' for g in groups]
 
 def _carved(split, groups, joins=''):
     "valid held out of train by the hash of the group"
-    valid = _valid_groups([g for g, s in zip(groups, split) if s == 'train'], 8)
+    valid = held_out_groups([g for g, s in zip(groups, split) if s == 'train'], 8)
     if not valid:
         raise DataError('all rows of train are one text or group, so that no valid part can be held out of it: '
                         f'{f"{joins}; remove such rows" if joins else "add rows"}, or name some valid')
@@ -160,7 +162,7 @@ def _split(given, groups, joins=''):
     known = set(given or ['train'])
     if known == {'test'}: return given, ['all rows are test: to measure on, not to train on']
     if 'train' not in known:
-        raise DataError(f'no row is in split train, only in {_some(sorted(known))}: name the rows to learn from')
+        raise DataError(f'no row is in split train, only in {listed(sorted(known))}: name the rows to learn from')
     if known == {'train'}:
         return _dealt(groups, joins), ['no splits were given: train, valid and test were made by group']
     if 'valid' in known and 'test' in known: return given, []
@@ -170,10 +172,10 @@ def _split(given, groups, joins=''):
     return _carved(['test' if s == 'valid' else s for s in given], groups, joins), [hint]
 
 def _split_names(values, index):
-    names = [v.lower() for v in _ids(values, 'rows', 'split', index)]
-    unknown = sorted(set(names) - set(_aliases))
-    if unknown: raise DataError(f'rows: unknown split {_some(unknown)}; known are {_some(_aliases, 9)}')
-    return [_aliases[s] for s in names]
+    names = [v.lower() for v in clean_ids(values, 'rows', 'split', index)]
+    unknown = sorted(set(names) - set(SPLIT_NAMES))
+    if unknown: raise DataError(f'rows: unknown split {listed(unknown)}; known are {listed(SPLIT_NAMES, 9)}')
+    return [SPLIT_NAMES[s] for s in names]
 
 # %% ../nbs/00e_texts.ipynb #46ed2860
 _needs = {'class': 'a name or a whole number', 'multilabel': 'a list of names or whole numbers',
@@ -192,22 +194,22 @@ def _kind(values, labels, kind, at):
     "The kind of all labels: the one asked for, or what they are"
     if kind not in (None, *_needs):
         more = '; tags are read by read_tags' if kind == 'tags' else ''
-        raise DataError(f'unknown kind {kind!r}; choose one of {_some(_needs)}{more}')
-    missing = [at(i) for i, v in enumerate(values) if _is_blank(v)]
-    if missing: raise DataError(f'rows: label is missing in {_some(missing)}; remove or fill these rows')
+        raise DataError(f'unknown kind {kind!r}; choose one of {listed(_needs)}{more}')
+    missing = [at(i) for i, v in enumerate(values) if is_blank(v)]
+    if missing: raise DataError(f'rows: label is missing in {listed(missing)}; remove or fill these rows')
     points = any(isinstance(v, (float, np.floating)) for v in values) and all(map(_is_number, values))
     lists = isinstance(values[0], (list, tuple, set, np.ndarray))
     kind = kind or ('multilabel' if lists else 'score' if points and labels is None else 'class')
     bad = [f'{at(i)}: {v!r}' for i, v in enumerate(values) if not _fits(v, kind)]
     if bad:
-        raise DataError(f'rows: for kind {kind!r} a label is {_needs[kind]}, not so in {_some(bad)}; '
+        raise DataError(f'rows: for kind {kind!r} a label is {_needs[kind]}, not so in {listed(bad)}; '
                         'give all rows labels of one kind')
     return kind
 
 # %% ../nbs/00e_texts.ipynb #4d3b6882
 def _label(v, where=''):
     "A label as str, int or bool"
-    if isinstance(v, str) and _surrogates.search(v):
+    if isinstance(v, str) and SURROGATES.search(v):
         raise DataError(f'label {v!r}{where} holds half a surrogate pair, which no file can hold: mend it')
     v = v.item() if isinstance(v, np.generic) else v
     return v.strip() if isinstance(v, str) else int(v) if isinstance(v, float) else v
@@ -229,16 +231,16 @@ def _check_labels(labels):
     bad = [o for o in labels if not isinstance(o, str) or not o.strip()]
     bad = bad or [o for o, n in pd.Series(labels, dtype=object).value_counts().items() if n > 1]
     if bad or not labels:
-        raise DataError(f'labels must be different names, not {_some(bad) if bad else "an empty list"}')
+        raise DataError(f'labels must be different names, not {listed(bad) if bad else "an empty list"}')
     return labels
 
 def _unknown(v, labels, at):
     "The error for a label that is not among `labels`"
     if not isinstance(v, str):
         return DataError(f'rows: label {v} in {at} is outside 0 to {len(labels) - 1}: '
-                         f'numbers index the labels {_some(labels, 9)}')
+                         f'numbers index the labels {listed(labels, 9)}')
     near = get_close_matches(v, labels, n=1)
-    return DataError(f'rows: label {v!r} in {at} is not among the labels {_some(labels, 9)}.'
+    return DataError(f'rows: label {v!r} in {at} is not among the labels {listed(labels, 9)}.'
                      + (f' Did you mean {near[0]!r}?' if near else ' Add it to labels, or remove the row'))
 
 # %% ../nbs/00e_texts.ipynb #64225e3f
@@ -247,7 +249,7 @@ def _true_or_false(label, labels, where):
     if not isinstance(label, bool): return label
     found = [n for n in labels if n.lower() == str(label).lower()]
     if len(found) == 1: return found[0]
-    raise DataError(f'rows: the label {label} in {where} is true or false, and the labels are {_some(labels, 9)}: '
+    raise DataError(f'rows: the label {label} in {where} is true or false, and the labels are {listed(labels, 9)}: '
                     'give labels as names')
 
 def _targets(values, labels, kind, at):
@@ -302,7 +304,7 @@ def _joined(parts, name=''):
         for c, n in found.items():
             if names.setdefault(c, n) != n:
                 raise DataError(f'{name or "rows"}: in {s} the labels of column {c!r} have other names, or another '
-                                f'order: {_some(n)} against {_some(names[c])}')
+                                f'order: {listed(n)} against {listed(names[c])}')
     split = [s for s, f, _ in parts for _ in range(len(f))]
     return _Source(pd.concat([f for _, f, _ in parts]), split, names, name=name)
 
@@ -312,9 +314,9 @@ def _of_datasets(parts, name=''):
         f = d.to_pandas()
         f.index = pd.Index([f'{s} row {i}'.strip() for i in range(len(f))], dtype=object)
         return s, f, {c: n for c, o in d.features.to_dict().items() if (n := _names_in(o))}
-    known = {s: d for s, d in parts.items() if s in (*_aliases, '')}
+    known = {s: d for s, d in parts.items() if s in (*SPLIT_NAMES, '')}
     if not known:
-        raise DataError(f'{name or "rows"}: no split is called train, validation or test; there are {_some(parts)}')
+        raise DataError(f'{name or "rows"}: no split is called train, validation or test; there are {listed(parts)}')
     found = _joined([one(s, d) for s, d in known.items()], name)
     if '' in known: found.split = None
     found.hints += [f'split {s!r} was left out ({len(parts[s]):,} rows)' for s in parts if s not in known]
@@ -324,15 +326,15 @@ def _source(rows):
     "What the caller gave as a source"
     if hasattr(rows, 'to_pandas') and hasattr(rows, 'features'): return _of_datasets({'': rows})
     if isinstance(rows, dict) and rows and all(hasattr(d, 'features') for d in rows.values()): return _of_datasets(rows)
-    if not isinstance(rows, pd.DataFrame): rows = _frame(_dicts(rows, 'rows'))
-    _once(rows.columns, 'rows')
+    if not isinstance(rows, pd.DataFrame): rows = rows_frame(checked_dicts(rows, 'rows'))
+    check_columns(rows.columns, 'rows')
     return _Source(rows)
 
 # %% ../nbs/00e_texts.ipynb #de6b1d2f
 def _withheld(values, names, split):
     "For each label whether it is not published: -1, or in a whole split nothing else than -1 or no label"
     minus = [_is_number(v) and v == -1 for v in values]
-    empty = [m or _is_blank(v) for m, v in zip(minus, values)]
+    empty = [m or is_blank(v) for m, v in zip(minus, values)]
     whole = set(split or []) - {s for s, e in zip(split or [], empty) if not e}
     return np.array([m and names is not None or e and split is not None and split[i] in whole
                      for i, (m, e) in enumerate(zip(minus, empty))], bool)
@@ -380,7 +382,7 @@ def _unseen(data):
     t = data.rows.target[data.rows.split == 'train']
     seen = set(t) if data.kind == 'class' else {o for v in t for o in v}
     missing = [n for i, n in enumerate(data.labels) if i not in seen]
-    return [f'{len(missing)} of {len(data.labels)} labels have no row in train: {_some(missing)}'] if missing else []
+    return [f'{len(missing)} of {len(data.labels)} labels have no row in train: {listed(missing)}'] if missing else []
 
 # %% ../nbs/00e_texts.ipynb #ca1f3018
 def _build(source, c, labels, kind, name, blanks=False):
@@ -395,16 +397,16 @@ def _build(source, c, labels, kind, name, blanks=False):
     if split: split = [s for s, h in zip(split, hidden) if not h]
     df = df[~hidden]
     if blanks:
-        full, left_out = _filled(df, [[c[o]] for o in ('text', 'pair', 'label') if o in c], name or 'rows')
-        kept = ~np.any([[_is_blank(v) for v in df[c[o]]] for o in ('text', 'pair', 'label') if o in c], axis=0)
+        full, left_out = filled_rows(df, [[c[o]] for o in ('text', 'pair', 'label') if o in c], name or 'rows')
+        kept = ~np.any([[is_blank(v) for v in df[c[o]]] for o in ('text', 'pair', 'label') if o in c], axis=0)
         split, df, source.hints = split and [s for s, k in zip(split, kept) if k], full, source.hints + left_out
-    def text(o): return _strings(df[c[o]], 'rows', c[o], df.index)
+    def text(o): return clean_strings(df[c[o]], 'rows', c[o], df.index)
     columns = {o: text(o) for o in ('text', 'pair') if o in c}
     values = [_named(v, names) for v in df[c['label']]] if names else list(df[c['label']])
     asked = kind is not None
-    def at(i): return _at(df.index.name, df.index[i])
+    def at(i): return row_name(df.index.name, df.index[i])
     kind, labels, target = _targets(values, names if labels is None else labels, kind, at)
-    group = _ids(df[c['group']], 'rows', 'group', df.index) if 'group' in c else None
+    group = clean_ids(df[c['group']], 'rows', 'group', df.index) if 'group' in c else None
     notes = dict(rows_without_label=int(hidden.sum())) if hidden.any() else {}
     hints = source.hints + (_whole(target) if kind == 'score' and not asked else [])
     return _finish(columns, target, group, split, kind, labels, name, notes, hints)
@@ -413,7 +415,7 @@ def _whole(scores):
     "A hint at scores that look like labels"
     found = sorted(set(scores))
     if len(found) > 20 or not all(v.is_integer() for v in found): return []
-    return [f'labels are read as scores, and all are one of {_some([int(v) for v in found])}: '
+    return [f'labels are read as scores, and all are one of {listed([int(v) for v in found])}: '
             "pass kind='class' if they are labels"]
 
 # %% ../nbs/00e_texts.ipynb #277dbc9d
@@ -485,11 +487,11 @@ def _read_labels(source, column, labels, kind, label_sep=None, path=False):
     "Turn the labels of a source into what they are: numbers that a file holds as text, and lists"
     source.frame = frame = source.frame.copy()
     values, names, index = list(frame[column]), labels or source.names.get(column), frame.index
-    full = [i for i, v in enumerate(values) if not _is_blank(v)]
-    if label_sep is not None: full = [i for i, v in enumerate(values) if not _is_missing(v)] # a blank cell has no label
+    full = [i for i, v in enumerate(values) if not is_blank(v)]
+    if label_sep is not None: full = [i for i, v in enumerate(values) if not is_missing(v)] # a blank cell has no label
     found, said = [float(values[i]) if isinstance(values[i], Decimal) else values[i] for i in full], ''
     if label_sep is not None or path and kind in (None, 'multilabel'):
-        found = _lists(found, label_sep, lambda i: _at(index.name, index[full[i]]))
+        found = _lists(found, label_sep, lambda i: row_name(index.name, index[full[i]]))
     typed = isinstance(frame[column].dtype, pd.CategoricalDtype)
     if kind == 'score' or column == 'score' and kind is None and names is None and not typed:
         found, said = _scores(found, kind is not None)
@@ -512,14 +514,14 @@ def text_data(
     Each entry of a column labels is a list. A missing split is made by group, valid is carved out of train, and
     validation without test is test."""
     source = _source(rows)
-    df, _ = _table(source.frame, 'rows', [])
+    df, _ = checked_table(source.frame, 'rows', [])
     if 'text' not in df:
-        raise DataError(f"rows have no column 'text'; they have {_some(df.columns, 20)}: "
+        raise DataError(f"rows have no column 'text'; they have {listed(df.columns, 20)}: "
                         "read_texts(rows, text=...) takes other names")
     found = [c for c in ('label', 'labels') if c in df]
     if len(found) != 1:
         raise DataError(f'rows have {"both a column" if found else "neither a column"} label '
-                        f'{"and" if found else "nor"} labels; they have {_some(df.columns, 20)}')
+                        f'{"and" if found else "nor"} labels; they have {listed(df.columns, 20)}')
     others = {o: o for o in ('text', 'pair', 'group', 'split') if o in df}
     _read_labels(source, found[0], labels, kind)
     return _build(source, dict(label=found[0]) | others, labels, kind, name)
@@ -534,7 +536,7 @@ def part(self: TextData,
     split: str,  # 'train', 'valid' or 'test'
 ) -> TextData:  # rows of that split
     "One split of the data."
-    if split not in _splits: raise DataError(f'unknown split {split!r}; choose one of {_some(_splits)}')
+    if split not in SPLITS: raise DataError(f'unknown split {split!r}; choose one of {listed(SPLITS)}')
     return _take(self, self.rows.split == split)
 
 # %% ../nbs/00e_texts.ipynb #550a2a8f
@@ -549,7 +551,7 @@ def summary(self: TextData) -> pd.DataFrame:  # a row for each label, a column f
     else: names = self.labels
     lists = [v if self.kind in ('multilabel', 'tags') else [v] for v in t]
     def count(s): return np.bincount([o for v, p in zip(lists, split) if p == s for o in v], minlength=len(names))
-    return pd.DataFrame({s: count(s) for s in _splits}, index=pd.Index(names, name='label'))
+    return pd.DataFrame({s: count(s) for s in SPLITS}, index=pd.Index(names, name='label'))
 
 # %% ../nbs/00e_texts.ipynb #7e7c31ae
 @patch
@@ -650,43 +652,43 @@ def _features(path):
         features = json.loads(about)['info']['features'] if about else {}
         return {c: n for c, o in features.items() if (n := _names_in(o))}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
-        raise DataError(f'{_where(path)}: the names of its labels are damaged; write the file again') from e
+        raise DataError(f'{shown_path(path)}: the names of its labels are damaged; write the file again') from e
 
 def _table_file(path):
     "Frame and label names of a table"
-    df = _read_table(path)
-    if not len(df): raise DataError(f'{_where(path)} is empty')
-    df.index = pd.Index([f'{_where(path)} {df.index.name or "row"} {i}' for i in df.index], dtype=object)
+    df = read_table(path)
+    if not len(df): raise DataError(f'{shown_path(path)} is empty')
+    df.index = pd.Index([f'{shown_path(path)} {df.index.name or "row"} {i}' for i in df.index], dtype=object)
     return df, _features(path) if path.suffix == '.parquet' else {}
 
 def _read_from(data, read, endings):
     "A source of a file, of the files of a folder that are named as splits, or of a set on the Hub"
-    found = _local(data)
+    found = local_path(data)
     if found is None: return _load_hub(str(data))
     if found.is_file():
         frame, names = read(found)
         return _Source(frame, None, names, name=found.name)
     files = [(p, re.sub(r'-\d+-of-\d+$', '', p.name[:-len(e)]).lower())
              for p in sorted(found.iterdir()) for e in endings if p.name.endswith(e)]
-    named = sorted((f for f in files if f[1] in _aliases), key=lambda f: _splits.index(_aliases[f[1]]))
+    named = sorted((f for f in files if f[1] in SPLIT_NAMES), key=lambda f: SPLITS.index(SPLIT_NAMES[f[1]]))
     parts = [(s, *read(p)) for p, s in named]
     if not parts:
-        there = _some(sorted(p.name for p in found.iterdir()), 9) or 'nothing'
-        raise DataError(f'folder {found.name} has no file train, validation or test ({_some(endings, 11)}); '
+        there = listed(sorted(p.name for p in found.iterdir()), 9) or 'nothing'
+        raise DataError(f'folder {found.name} has no file train, validation or test ({listed(endings, 11)}); '
                         f'it has {there}')
     source = _joined(parts, found.name)
     described = '.json', '.json.gz' # which stand beside data to describe it
-    left = [p.name for p, s in files if s not in _aliases and not p.name.endswith(described)]
+    left = [p.name for p, s in files if s not in SPLIT_NAMES and not p.name.endswith(described)]
     source.hints += [f'{name} was left out, its name is no split' for name in left]
     return source
 
 # %% ../nbs/00e_texts.ipynb #8e9cfb50
 def _load_hub(name):
     "All splits of a set on the Hub: 'owner/name' or 'owner/name:configuration'"
-    looked, (hub, _, config) = _no_file(name), name.partition(':')
+    looked, (hub, _, config) = looked_for(name), name.partition(':')
     near = get_close_matches(name, KNOWN, n=1)
     more = f'. Did you mean {near[0]!r}?' if near else f'. Short names are {", ".join(KNOWN)}'
-    return _of_datasets(_download(looked, hub, config or None, near=more), name)
+    return _of_datasets(hub_splits(looked, hub, config or None, near=more), name)
 
 # %% ../nbs/00e_texts.ipynb #b484f1d2
 _guesses = dict(text=['sentence1', 'premise', 'question1', 'text1', 'text', 'sentence', 'review', 'content',
@@ -696,16 +698,16 @@ _second = dict(sentence1='sentence2', premise='hypothesis', question1='question2
 
 def _text_columns(df, options, where):
     "Which column is what, asked for or under a usual name, and hints at others that could have been meant"
-    c = {o: _pick(df.columns, o, options, _guesses, where) for o in ('text', 'label')}
+    c = {o: pick_column(df.columns, o, options, _guesses, where) for o in ('text', 'label')}
     for o in ('pair', 'group', 'split'):
-        if options[o] is not None: c[o] = _pick(df.columns, o, options, {}, where)
+        if options[o] is not None: c[o] = pick_column(df.columns, o, options, {}, where)
     second = _second.get(c['text'])
     if options['text'] is None and options['pair'] is None and second in df: c['pair'] = second
     several = [k for k in _guesses['label'] if k in df and k not in c.values()]
     if several and options['label'] is None and (c['label'] != 'label' or 'labels' in several):
-        several = _some([c['label'], *several])
+        several = listed([c['label'], *several])
         raise DataError(f'{where}: {several} could all be the label: name one with the option label')
-    return c, [h for o in ('text', 'label') for h in _others(df.columns, o, options, _guesses, c)]
+    return c, [h for o in ('text', 'label') for h in other_columns(df.columns, o, options, _guesses, c)]
 
 # %% ../nbs/00e_texts.ipynb #f05731d6
 def _list(text):
@@ -722,14 +724,14 @@ def _lists(values, label_sep, at):
     if label_sep is not None:
         bad = [at(i) for i, v in enumerate(values) if not isinstance(v, str)]
         if not label_sep: raise DataError('label_sep is empty: name the sign between the labels')
-        if bad: raise DataError(f'with label_sep, a label is a text, not so in {_some(bad)}')
+        if bad: raise DataError(f'with label_sep, a label is a text, not so in {listed(bad)}')
         return [[o.strip() for o in v.split(label_sep) if o.strip()] for v in values]
     looks = re.compile(r'\s*\[\s*([\'"\d-].*)?\]\s*', re.S)
     if not values or not all(isinstance(v, str) and looks.fullmatch(v) for v in values): return values
     found = [_list(v) for v in values]
     bad = [f'{at(i)}: {values[i]}' for i, v in enumerate(found) if v is None]
     if bad:
-        raise DataError(f'labels look like lists, but cannot be read in {_some(bad)}: '
+        raise DataError(f'labels look like lists, but cannot be read in {listed(bad)}: '
                         'write JSON lists, or pass label_sep')
     return found
 
@@ -744,7 +746,7 @@ def _joined_labels(data):
 # %% ../nbs/00e_texts.ipynb #445f9b37
 def _unused(source, group, split):
     "Hints at columns of a file that may be groups or splits, and were not named"
-    hints, groups = [], [o for o in _group_keys if o in source.frame]
+    hints, groups = [], [o for o in GROUP_COLUMNS if o in source.frame]
     if groups and group is None:
         hints.append(f'column {groups[0]!r} may be a group that must not be split: name it with the option group')
     if 'split' in source.frame and source.split is None and split is None:
@@ -771,7 +773,7 @@ def read_texts(
     short = path and next((k for k, v in KNOWN.items() if str(data) in (k, v['folder'])), None)
     if short:
         about = KNOWN[short]
-        data = _local(about['folder']) or about['hub']
+        data = local_path(about['folder']) or about['hub']
         if text is None and pair is None: options |= {o: about.get(o) for o in ('text', 'pair')}
         options['label'] = label or about.get('label')
     source = _read_from(data, _table_file, _endings) if path else _source(data)
@@ -786,7 +788,7 @@ def read_texts(
     if path: source.hints += _unused(source, group, split)
     found = _build(source, c, labels, kind, name or short or (where if path else ''), blanks=True)
     if label_sep is None and (more := _joined_labels(found)): found.notes['hints'] = found.notes.get('hints', []) + more
-    return _tell(found)
+    return warn_notes(found)
 
 # %% ../nbs/00e_texts.ipynb #07ce18ec
 def split_words(
@@ -821,7 +823,7 @@ def _conll(path, tokens=None, tags=None):
         columns = zip(('tokens', 'tags', 'lines'), map(list, zip(*here)))
         if here: rows.append(dict(columns, document=f'document {document}'))
         here.clear()
-    for n, line in _lines(path, blank=True):
+    for n, line in numbered_lines(path, blank=True):
         line = line.strip('\r\n')
         cells = re.split(r'\t' if '\t' in line else ' +', line.strip(' '))
         fits = 2 <= len(cells) <= most and all(-len(cells) <= c < len(cells) for c in (word, tag))
@@ -830,18 +832,18 @@ def _conll(path, tokens=None, tags=None):
         document += cells[0] == '-DOCSTART-'
         if comment or not line.strip() or cells[0] == '-DOCSTART-': continue
         if not fits or width not in (None, len(cells)):
-            raise DataError(f'{_where(path)} line {n} has {len(cells)} columns'
+            raise DataError(f'{shown_path(path)} line {n} has {len(cells)} columns'
                             f'{f", the others {width}" if width else ""}: {line[:60]!r}; a line is a token, up to two '
                             'other columns, and its tag, or tokens and tags are numbers of columns from 0')
         width = len(cells)
         here.append((cells[word], cells[tag], n))
     end()
-    if not rows: raise DataError(f'{_where(path)} holds no words')
+    if not rows: raise DataError(f'{shown_path(path)} holds no words')
     def counts(words): return words == [str(i + 1) for i in range(len(words))]
     if tokens is None and any(len(r['tokens']) > 1 for r in rows) and all(counts(r['tokens']) for r in rows):
-        raise DataError(f'{_where(path)}: the first column counts the words of each sentence; say which columns hold '
+        raise DataError(f'{shown_path(path)}: the first column counts the words of each sentence; say which columns hold '
                         'words and tags, from 0, as in read_tags(..., tokens=1, tags=2)')
-    return _frame(rows, pd.Index([f'{_where(path)} line {r["lines"][0]}' for r in rows], dtype=object)), {}
+    return rows_frame(rows, pd.Index([f'{shown_path(path)} line {r["lines"][0]}' for r in rows], dtype=object)), {}
 
 def _tag_file(path, tokens=None, tags=None):
     "Frame and label names of a file of tags"
@@ -874,7 +876,7 @@ def _tag_row(tokens, tags, names, at, word_at):
             raise DataError(f'{word_at(i)}: tag {tag!r} of {token!r} is not O, B-type or I-type, nor of BIOES or '
                             'BILOU; put B- before the first word of each name, I- before its others')
         out.append(tag)
-    return [_surrogates.sub('\ufffd', t) for t in tokens], out
+    return [SURROGATES.sub('\ufffd', t) for t in tokens], out
 
 def _spans(tokens):
     "`(start, end)` of each token in the text that joins them with spaces"
@@ -895,7 +897,7 @@ def _checked_rows(frame, c, names, labels):
     index, rows, known = frame.index, [], {_as_bio(t) for t in labels or []}
     lines = frame['lines'] if 'lines' in frame and 'document' in frame else None  # of a CoNLL file
     for i, (tokens, tags) in enumerate(zip(frame[c['tokens']], frame[c['tags']])):
-        at = _at(index.name, index[i])
+        at = row_name(index.name, index[i])
         def word_at(w): return at if lines is None else f'{at.rpartition(" ")[0]} {lines.iloc[i][w]}'
         def word(w): return word_at(w) if lines is not None else f'{at} word {w + 1}'
         tokens, tags = _tag_row(tokens, tags, names, at, word)
@@ -911,14 +913,14 @@ def _tag_data(frame, c, source, labels, name):
     kept = [i for i, (tokens, _) in enumerate(rows) if any(map(_shows, tokens))]
     if not kept: raise DataError('no row has a word with a character that is seen')
     if len(kept) < len(rows):
-        bare = _some([_at(index.name, index[i]) for i in sorted({*range(len(rows))} - {*kept})])
+        bare = listed([row_name(index.name, index[i]) for i in sorted({*range(len(rows))} - {*kept})])
         hints.append(f'{len(rows) - len(kept)} rows have no character that is seen, and were left out: {bare}')
     rows = [rows[i] for i in kept]
     found = {t for _, tags in rows for t in tags}
     if any(t[0] in 'ESLU' for t in found):
         hints.append('tags were converted to B- and I- from a scheme with E, S, L or U')
     labels = list(dict.fromkeys(map(_as_bio, labels or names or _tag_order(found))))
-    split, group = (_ids(frame[c[o]], 'rows', o, index) if o in c else None for o in ('split', 'group'))
+    split, group = (clean_ids(frame[c[o]], 'rows', o, index) if o in c else None for o in ('split', 'group'))
     split, group = (o and [o[i] for i in kept] for o in (split or source.split, group))
     columns = dict(text=[' '.join(t) for t, _ in rows], words=[_spans(t) for t, _ in rows])
     target = [[labels.index(_as_bio(t)) for t in tags] for _, tags in rows]
@@ -941,11 +943,11 @@ def read_tags(
     if not len(frame): raise DataError('there are no rows')
     conll = 'lines' in frame and 'document' in frame
     if path and conll: options |= {o: None for o in ('tokens', 'tags') if isinstance(options[o], int)}
-    c = {o: _pick(frame.columns, o, options, _tag_guesses, where) for o in ('tokens', 'tags')}
-    c |= {o: _pick(frame.columns, o, options, {}, where) for o in ('group', 'split') if options[o] is not None}
+    c = {o: pick_column(frame.columns, o, options, _tag_guesses, where) for o in ('tokens', 'tags')}
+    c |= {o: pick_column(frame.columns, o, options, {}, where) for o in ('group', 'split') if options[o] is not None}
     c |= {o: o for o in ('group', 'split') if not path and o not in c and o in frame}
     if group is None and conll and frame.document.nunique() > 1: c['group'] = 'document'
-    return _tell(_tag_data(frame, c, source, labels, name or (where if path else '')))
+    return warn_notes(_tag_data(frame, c, source, labels, name or (where if path else '')))
 
 # %% ../nbs/00e_texts.ipynb #1444eced
 _tag_names = ['O', 'B-EXC', 'B-PARAM', 'B-TYPE']
@@ -1006,7 +1008,7 @@ def builtin_tags(
 
     The tags are by rules, from the code beside the docstrings."""
     rows = _mixed(_tag_rows(), max_rows)
-    columns = dict(text=[_surrogates.sub('\ufffd', r['text']) for r in rows], words=[list(r['words']) for r in rows])
+    columns = dict(text=[SURROGATES.sub('\ufffd', r['text']) for r in rows], words=[list(r['words']) for r in rows])
     target, group = [list(r['target']) for r in rows], [r['group'] for r in rows]
     return _finish(columns, target, group, None, 'tags', list(_tag_names), 'python-tags', {}, [])
 
@@ -1045,7 +1047,7 @@ def _body(encoder, ids, n_pieces, keep):
 def _aligned(encoder, texts, words, max_tokens, keep):
     "Ids, position of each word's first piece, and how many words were cut off"
     # one for one, so that places stay what they are
-    texts = [_surrogates.sub('\ufffd', t) if isinstance(t, str) else t for t in texts]
+    texts = [SURROGATES.sub('\ufffd', t) if isinstance(t, str) else t for t in texts]
     ids, places, cut = encoder.tokenize(texts, max_tokens, keep), [], 0
     for row, ws, p in zip(ids, words, encoder._pieces.encode_batch(texts, add_special_tokens=False)):
         before, first, last = _body(encoder, row, len(p.offsets), keep)
@@ -1086,6 +1088,6 @@ def tokenize_rows(
             if p >= 0: row[p] = t
     bare = [text[-40:] for text, row in zip(data.texts, tags) if max(row) < 0]
     if bare:
-        raise DataError(f"{data.name or 'data'}: no word begins in the tokens that are kept of {_some(bare)}: raise "
+        raise DataError(f"{data.name or 'data'}: no word begins in the tokens that are kept of {listed(bare)}: raise "
                         f"max_tokens from {max_tokens}, pass keep='start', or remove the rows")
     return ids, tags
