@@ -8,11 +8,9 @@ Docs: https://rank-bert.github.io/rank_bert/all.html.md"""
 __all__ = []
 
 # %% ../nbs/04c_all.ipynb #6de98b24
-from .multitask import *
-from .sweeps import *
-from .core import *
 from .layers import *
 from .models import *
+from .tables import *
 from .data import *
 from .features import *
 from .testing import *
@@ -30,10 +28,12 @@ from .search import *
 from .learners import *
 from .classifiers import *
 from .tagging import *
+from .multitask import *
 from .embeddings import *
 from .pretraining import *
 from .barlow import *
 from .saved import *
 from .experiments import *
+from .sweeps import *
 
 __all__ = sorted(name for name in globals() if not name.startswith('_'))

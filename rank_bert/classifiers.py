@@ -29,8 +29,8 @@ from .models import Encoder, get_encoder
 from .tables import DataError
 from .features import FeatureStore, WithHead, best_dtype, encode
 from .texts import TextData
-from .metrics import _draw_means, _group_sums, classification_metrics, spearman
-from .search import _check_settings, _read_backbone, _read_head, _write_backbone
+from .metrics import draw_means, group_sums, classification_metrics, spearman
+from .search import check_settings, read_backbone, read_head, write_backbone
 from .learners import KINDS, fit_task, freezing_kept, task_learner
 
 # %% ../nbs/03c_classifiers.ipynb #ef52fee2
@@ -304,7 +304,7 @@ def evaluate_classifier(
         draws = _correlations(out, targets, groups, n, seed)
     else:
         value = classification_metrics(out, targets.astype(int))
-        draws = _measures(_draw_means(*_group_sums(_shares(out, targets), groups), n, seed), model.kind == 'multilabel')
+        draws = _measures(draw_means(*group_sums(_shares(out, targets), groups), n, seed), model.kind == 'multilabel')
     low, high = (np.nanquantile(draws, [.025, .975], axis=0)
                  if len(set(groups)) > 1 else np.full((2, len(value)), np.nan))
     return pd.DataFrame(dict(value=value, low=low, high=high))
@@ -330,7 +330,7 @@ def save(self: Classifier,
     check_fields(about, _FIELDS, 'the classifier', 'train it again')
     with new_folder(folder, 'classifier.json') as new:
         write_tensors(new/'head.safetensors', self.head.state_dict())
-        seal_folder(new, 'classifier.json', dict(backbone=_write_backbone(self.encoder, new, backbone)) | about)
+        seal_folder(new, 'classifier.json', dict(backbone=write_backbone(self.encoder, new, backbone)) | about)
 
 # %% ../nbs/03c_classifiers.ipynb #bce7f485
 def _about(folder: Path) -> dict:
@@ -347,10 +347,10 @@ def _load_classifier(folder: Path, encoder: Encoder|None) -> Classifier:
     about, path, remedy = _about(folder), folder/'classifier.json', 'save the classifier again'
     if len(set(about['labels'])) != len(about['labels']):
         raise ValueError(f"{path} is damaged: two labels are the same; {remedy}")
-    encoder = _read_backbone(folder, about['backbone'], encoder, remedy)
-    _check_settings(encoder, about['settings'], path, remedy)
+    encoder = read_backbone(folder, about['backbone'], encoder, remedy)
+    check_settings(encoder, about['settings'], path, remedy)
     def make(): return KINDS[about['kind']].head(encoder.dim, len(about['labels']), **about['head'])
-    head = _read_head(make, folder/'head.safetensors', remedy)
+    head = read_head(make, folder/'head.safetensors', remedy)
     if about['kind'] != 'tags': check_fields(about['settings'], _WANTED, f'{path}, settings,', remedy)
     return Classifier(encoder, head.eval(), about['labels'], about['kind'], about['settings'],
                       about['head'], about['about'])

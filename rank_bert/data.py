@@ -239,16 +239,16 @@ def _code_words(code, most=150):
         if len(words) >= most: break
     return words[:most]
 
-def _described(tree, prefix):
+def described_nodes(tree, prefix):
     "(name, node) of the functions, classes and methods under `tree`"
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield f'{prefix}.{node.name}', node
-            if isinstance(node, ast.ClassDef): yield from _described(node, f'{prefix}.{node.name}')
-        elif isinstance(node, (ast.If, ast.Try, ast.With)): yield from _described(node, prefix)
+            if isinstance(node, ast.ClassDef): yield from described_nodes(node, f'{prefix}.{node.name}')
+        elif isinstance(node, (ast.If, ast.Try, ast.With)): yield from described_nodes(node, prefix)
 
 # %% ../nbs/00a_data.ipynb #f54a24cd
-def _modules(root):
+def library_modules(root):
     "(module, path) of the library's source files, in an order that mixes its corners"
     out = []
     for folder, folders, files in os.walk(root):
@@ -267,7 +267,7 @@ def _entries(module, path):
     except SyntaxError: return # a template or an old encoding: no code of this Python
     # splitlines would also cut at form feeds, and the numbers be off
     lines = source.decode('utf-8', 'replace').split('\n')
-    for name, node in _described(tree, module):
+    for name, node in described_nodes(tree, module):
         doc = re.sub(r'(?m)^[ \t]*>>>.*(?:\n[ \t]*\S.*)*', '', ast.get_docstring(node) or '')
         question, *body = re.split(r'(?<=[.!?])\s+|\n\s*\n', doc.strip(), maxsplit=1)
         question, body = ' '.join(question.split()), (body or [''])[0].strip()
@@ -281,7 +281,7 @@ def builtin_corpus(
 ) -> RankingData: # questions and conversations about the standard library
     "Documentation of the running Python as ranking data: no download, the same each time."
     root, found, seen = Path(sysconfig.get_path('stdlib')), {}, set()
-    for module, path in _modules(root):
+    for module, path in library_modules(root):
         for name, body, question, conversation in _entries(module, path):
             if name in found or body in seen: continue
             if max_documents is not None and len(found) >= max_documents: break
@@ -299,10 +299,10 @@ def builtin_corpus(
     return ranking_data([dict(doc_id=d, text=body) for d, (body, _, _) in found], queries, relevance, name)
 
 # %% ../nbs/00a_data.ipynb #729c8c2c
-def _plain(text): return ' '.join(text.lower().split())
+def plain_text(text): return ' '.join(text.lower().split())
 
 def _shingles(text):
-    words = re.findall(r'\w+', text.lower()) or [_plain(text)]
+    words = re.findall(r'\w+', text.lower()) or [plain_text(text)]
     return [' '.join(words[i:i + 3]) for i in range(max(1, len(words) - 2))]
 
 def _nearest(test, seen, same, times, threshold, cells=4_000_000):
@@ -340,9 +340,9 @@ def audit_splits(
     columns = ['query_id', 'group', 'seen_query_id', 'seen_group', 'seen_split', 'kind', 'similarity', 'matches']
     found = pd.DataFrame(columns=columns)
     if len(test) and len(seen):
-        plain = seen.text.map(_plain)
+        plain = seen.text.map(plain_text)
         times, seen = plain.value_counts(sort=False), seen[~plain.duplicated()] # both in order of first appearance
-        same = times.index.get_indexer(test.text.map(_plain))
+        same = times.index.get_indexer(test.text.map(plain_text))
         m = CountVectorizer(analyzer=_shingles, binary=True, dtype=np.int32).fit_transform([*test.text, *times.index])
         near = _nearest(m[:len(test)], m[len(test):], same, times.to_numpy(), threshold)
         near = near.sort_values(['exact', 'similarity', 'row'], ascending=[False, False, True])
@@ -413,7 +413,8 @@ def _merge(rows, where):
                             f"with another {other[0]}")
         q += [query['query_id']] * len(docs); d += docs.keys(); g += docs.values(); at += [label] * len(docs)
     labels, queries = zip(*seen.values())
-    return rows_frame(queries, _labels(where, labels)), columns_frame(dict(query_id=q, doc_id=d, grade=g), _labels(where, at))
+    relevance = columns_frame(dict(query_id=q, doc_id=d, grade=g), _labels(where, at))
+    return rows_frame(queries, _labels(where, labels)), relevance
 
 def _labels(where, labels): return pd.Index([f'{where} {o}' for o in labels], dtype=object)
 
@@ -466,8 +467,8 @@ def _file(folder, *names):
 def _read_documents(path, options):
     "The documents of a JSON lines file, with all that their rows hold"
     rows, _ = _json_table(path, options, ['doc_id', 'doc_text'], ['title'])
-    docs = rows_frame([dict(doc_id=r['doc_id'], text=r['doc_text'], title=r.get('title')) | r['extras'] for _, r in rows])
-    return docs.set_index(pd.Index([n for n, _ in rows], name=f'{shown_path(path)} line'))
+    docs = [dict(doc_id=r['doc_id'], text=r['doc_text'], title=r.get('title')) | r['extras'] for _, r in rows]
+    return rows_frame(docs).set_index(pd.Index([n for n, _ in rows], name=f'{shown_path(path)} line'))
 
 def _query(r):
     "A query as `ranking_data` wants it, of the options that were found"
@@ -485,8 +486,8 @@ def _read_folder(folder, documents, options):
     first = given[0][1]
     for n, row in given:
         if options['doc_id'] not in first and {'doc_id', 'doc_ids'} <= row.keys():
-            raise DataError(f'{shown_path(path)} line {n} has both doc_id and doc_ids: keep the one that names its right '
-                            'documents')
+            raise DataError(f'{shown_path(path)} line {n} has both doc_id and doc_ids: keep the one that names its '
+                            'right documents')
     other = {} if options['doc_id'] in first else dict(doc_id=None) # it may name the documents' key only
     asked = options | other
     asked['doc_id'] = asked['doc_id'] or next((k for k in ('doc_id', 'doc_ids') if k in first), 'doc_id')
@@ -640,7 +641,7 @@ def windows(
 # %% ../nbs/00a_data.ipynb #6c11b4ea
 def _words(text): return re.findall(r'\w+', text.lower())
 
-def _sentences(text): return [s for s in re.split(r'(?<=[.!?])\s+|\n+', text) if s.strip()] or [text]
+def split_sentences(text): return [s for s in re.split(r'(?<=[.!?])\s+|\n+', text) if s.strip()] or [text]
 
 def _fit(sentences, scores, max_words):
     "Best sentences that fit together, in their order; the start of the best if none does"
@@ -661,7 +662,7 @@ def select_sentences(
     texts, titles = as_texts(texts), None if titles is None else as_texts(titles, 'titles')
     if titles is not None and len(titles) != len(texts):
         raise ValueError(f'{len(texts):,} texts and {len(titles):,} titles: each text needs one')
-    split = [_sentences(t) for t in texts]
+    split = [split_sentences(t) for t in texts]
     owner = np.repeat(np.arange(len(split)), [len(s) for s in split])
     if not any(_words(t) for t in texts): scores = np.zeros(len(owner))
     else:

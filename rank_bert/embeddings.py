@@ -36,11 +36,11 @@ from .models import Encoder, get_encoder
 from .tables import DataError, is_missing
 from .data import RankingData
 from .features import FeatureStore, WithHead, encode
-from .texts import TextData, _keys
+from .texts import TextData, text_keys
 from .heads import HEADS
 from .losses import barlow_twins_loss, in_batch_loss
 from .metrics import spearman
-from .search import _check_settings, _read_backbone, _read_head, _write_backbone
+from .search import check_settings, read_backbone, read_head, write_backbone
 from .learners import TaskBatches, TaskModel, task_dl, task_learner
 
 # %% ../nbs/03f_embeddings.ipynb #0e97226e
@@ -174,7 +174,7 @@ def pair_ids(
     second: Sequence[str],  # the second
 ) -> np.ndarray:  # a number for each pair `(pairs,)`
     "A number for each pair; pairs that share a text, but for case and spaces, have the same, and so do chains of them."
-    codes = pd.factorize(np.array(_keys([*first, *second]), dtype=object))[0]
+    codes = pd.factorize(np.array(text_keys([*first, *second]), dtype=object))[0]
     n, a, b = codes.max(initial=-1) + 1, codes[:len(first)], codes[len(first):]
     return connected_components(sparse.coo_matrix((np.ones(len(a)), (a, b)), shape=(n, n)), directed=False)[1][a]
 
@@ -446,7 +446,7 @@ def save(self: SentenceEncoder,
     check_fields(about, _FIELDS, 'the sentence encoder', 'make it again')
     with new_folder(folder, 'sentence.json') as new:
         if head is not None: write_tensors(new/'head.safetensors', self.head.state_dict())
-        seal_folder(new, 'sentence.json', dict(backbone=_write_backbone(self.encoder, new)) | about)
+        seal_folder(new, 'sentence.json', dict(backbone=write_backbone(self.encoder, new)) | about)
 
 # %% ../nbs/03f_embeddings.ipynb #7cf6aaf3
 def _load_sentence_encoder(folder: Path, encoder: Encoder|None) -> SentenceEncoder:
@@ -454,12 +454,12 @@ def _load_sentence_encoder(folder: Path, encoder: Encoder|None) -> SentenceEncod
     about = read_folder(folder, 'sentence.json', 'sentence encoder', 'save', _FIELDS, {'head.safetensors': False})
     if (about['head'] is None) == ('head.safetensors' in about['files']):
         raise ValueError(f"{path} is damaged: a head and its file go together, and one is missing; {remedy}")
-    encoder = _read_backbone(folder, about['backbone'], encoder, remedy)
-    _check_settings(encoder, about['settings'], path, remedy)
+    encoder = read_backbone(folder, about['backbone'], encoder, remedy)
+    check_settings(encoder, about['settings'], path, remedy)
     def make():
         config = dict(about['head'])
         return HEADS[config.pop('name')](encoder.dim, **config)
-    head = None if about['head'] is None else _read_head(make, folder/'head.safetensors', remedy)
+    head = None if about['head'] is None else read_head(make, folder/'head.safetensors', remedy)
     if head is not None: head.config = about['head']
     try: return SentenceEncoder(encoder, head=head, **about['settings'])
     except (TypeError, ValueError) as e: raise ValueError(f"{path} is damaged: {e!s:.200}; {remedy}") from e

@@ -306,7 +306,7 @@ def _filled(texts: list[str], tokens: int, n: int) -> list[str]:
     words = cycle(' '.join(texts).split())
     return [' '.join(islice(words, tokens)) for _ in range(n)]
 
-def _ms_per_text(encoder: Encoder, texts: list[str], tokens: int, repeats: int, **how) -> float:
+def ms_per_text(encoder: Encoder, texts: list[str], tokens: int, repeats: int, **how) -> float:
     "Median time of `encode` for one of `texts`, which are one batch."
     seconds = []
     for _ in range(repeats + 1):  # the first warms up
@@ -356,8 +356,8 @@ def compare_backbones(
         rows[name] = dict(
             MB=_weights_mb(named[name]), parameters=count_parameters(encoder, trainable=False),
             layers=len(encoder.layers), dim=encoder.dim,
-            ms_1=_ms_per_text(encoder, texts[:1], tokens, repeats, dtype=dtype),
-            ms_32=_ms_per_text(encoder, texts, tokens, repeats, dtype=dtype))
+            ms_1=ms_per_text(encoder, texts[:1], tokens, repeats, dtype=dtype),
+            ms_32=ms_per_text(encoder, texts, tokens, repeats, dtype=dtype))
         if data is not None:
             tidy = compare_freezing(data, encoder, ['frozen head'], seeds, store=store, **kwargs)
             rows[name] |= freezing_table(tidy).iloc[0][['accuracy', 'low', 'high', 'spread']]

@@ -37,7 +37,7 @@ from fastcore.basics import patch
 
 # %% ../nbs/00b_features.ipynb #190a6da8
 from .layers import FactorisedEmbedding, LowRankLinear
-from .models import Encoder, _as_pairs, _fingerprint, evaluation_mode, fingerprint, weights_hash
+from .models import Encoder, as_pairs, hash_tensors, evaluation_mode, fingerprint, weights_hash
 from .tables import DataWarning
 from .data import length_batches
 
@@ -141,11 +141,11 @@ def _is_plain_bert(encoder: Encoder) -> bool:
     return not hooked and not patched and all(type(m) in kinds for m, kinds in expected.items())
 
 
-def _state(parameters: Iterable[nn.Parameter]) -> tuple:
+def weights_state(parameters: Iterable[nn.Parameter]) -> tuple:
     """What tells whether weights are as they were, every byte of them.
 
     `.data` and fastai's own optimizers leave torch's counters as they are."""
-    return (_fingerprint((str(i), p) for i, p in enumerate(parameters)),)
+    return (hash_tensors((str(i), p) for i, p in enumerate(parameters)),)
 
 # %% ../nbs/00b_features.ipynb #5f0ad27c
 # what changes no output
@@ -157,7 +157,7 @@ _COSMETIC = {'_name_or_path', 'transformers_version', 'architectures', 'dtype', 
 def _plain(value):
     "A setting as JSON: numbers and text as they are, a function or a module by its name, a tensor by its bytes."
     if value is None or isinstance(value, (bool, int, float, str)): return value
-    if isinstance(value, torch.Tensor): return _fingerprint([('', value)])
+    if isinstance(value, torch.Tensor): return hash_tensors([('', value)])
     if isinstance(value, Mapping): return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)): return [_plain(v) for v in value]
     if isinstance(value, (set, frozenset)): return sorted(map(str, value))
@@ -180,7 +180,7 @@ def _hooks(encoder: Encoder) -> list[str]:
     names = [getattr(hook, '__qualname__', type(hook).__qualname__) for hook in found]
     return [name for name in names if not name.endswith('make_inputs_require_grads')]
 
-def _shape(encoder: Encoder, layer: int|None = None) -> str:
+def check_settings_hash(encoder: Encoder, layer: int|None = None) -> str:
     "`settings_hash`; raises `ValueError` where something hooks into the layers."
     if hooks := _hooks(encoder):
         raise ValueError(f"{encoder.name!r} has forward hooks ({hooks[0]}), something hooks into the layers: "
@@ -211,7 +211,8 @@ def _plan(encoder: Encoder, dtype: torch.dtype, device: torch.device) -> _FusedB
     way, parameters = _FusedBert if _is_plain_bert(encoder) else _Plain, list(encoder.model.parameters())
     moved = any(p.device != device for p in parameters)
     copied = moved or way is _FusedBert and any(p.dtype != dtype for p in parameters)
-    state = way, dtype, device, [(p.data_ptr(), p.dtype) for p in parameters], _state(parameters) if copied else ()
+    held = weights_state(parameters) if copied else ()
+    state = way, dtype, device, [(p.data_ptr(), p.dtype) for p in parameters], held
     if way is _FusedBert or copied: state += (json.dumps(_settings_of(encoder.model), default=_plain),)
     known = _plans.get(encoder)
     if known is None or known[0] != state: _plans[encoder] = known = state, way(encoder, dtype, device, copied)
@@ -310,7 +311,7 @@ def encode(
 ) -> torch.Tensor:  # float32 `(texts, dim)` in the order of `texts`
     "Vectors of `texts` from a frozen encoder; raises `ValueError` on NaN and on arguments out of range."
     layer, dtype, device, budget = _settings(encoder, pooling, layer, dtype, device, budget)
-    texts, pairs = _as_pairs(texts, pairs)
+    texts, pairs = as_pairs(texts, pairs)
     out, cut = torch.empty(len(texts), encoder.dim), []
     with torch.inference_mode(), evaluation_mode(encoder), progress_bar(len(texts), label, progress) as bar:
         for start in range(0, len(texts), BLOCK):
@@ -587,9 +588,9 @@ def encode(self: FeatureStore,
 ) -> Features:  # memory-mapped `(texts, dim)`
     "As `encode`, but only for texts that the store does not have yet; they are in it afterwards, also after Ctrl-C."
     layer, dtype, device, budget = _settings(encoder, pooling, layer, dtype, device, budget)
-    texts, pairs = _as_pairs(texts, pairs)
-    about = dict(version=3, encoder=_known_hash(encoder), shape=_shape(encoder), pooling=pooling, layer=layer,
-                 max_tokens=max_tokens, keep=keep, dtype=str(dtype), dim=encoder.dim)
+    texts, pairs = as_pairs(texts, pairs)
+    about = dict(version=3, encoder=_known_hash(encoder), shape=check_settings_hash(encoder), pooling=pooling,
+                 layer=layer, max_tokens=max_tokens, keep=keep, dtype=str(dtype), dim=encoder.dim)
     about |= {} if pairs is None else dict(pairs=True)
     keys, cut = _keys(_as_bytes(texts, pairs)), []
     def make(distinct, gone, bar):
@@ -716,7 +717,7 @@ def states(self: FeatureStore,
     ids = list(ids)
     if any(isinstance(i, (str, int)) for i in ids):
         raise TypeError("ids are lists of token ids, one for each text: take them from Encoder.tokenize")
-    about = dict(version=3, prefix=_prefix_hash(encoder, layer), shape=_shape(encoder, layer), layer=layer,
+    about = dict(version=3, prefix=_prefix_hash(encoder, layer), shape=check_settings_hash(encoder, layer), layer=layer,
                  dtype=str(dtype), dim=encoder.dim)
     keys = _keys(np.asarray(i, dtype='<i8').tobytes() for i in ids)
     def make(distinct, gone, bar):

@@ -42,8 +42,8 @@ from sklearn.metrics import f1_score
 # %% ../nbs/03_learners.ipynb #93464702
 from .models import Encoder, get_encoder, pad_batch
 from .tables import DataError, DataWarning
-from .features import FeatureStore, best_device, best_dtype, progress_bar, _state
-from .texts import TextData, _aligned, tokenize_rows
+from .features import FeatureStore, best_device, best_dtype, progress_bar, weights_state
+from .texts import TextData, tokenize_words, tokenize_rows
 from .heads import ClassificationHead, ScoreHead
 from .lowrank import add_lora
 from .losses import token_loss
@@ -227,7 +227,7 @@ def begin(self: TaskBatches,
     before = [] if start is None else self.encoder.groups()[:None if start == 'vectors' else start + 1]
     frozen = [p for group in before for p in group]
     if isinstance(start, int): frozen += [p for l in self.encoder.layers[:start] for p in l.parameters()]
-    state = start, _state(frozen)
+    state = start, weights_state(frozen)
     if state == self._state: return
     how = dict(dtype=self.dtype, device=self.encoder.device, label=self.label)
     self.stored = None
@@ -267,7 +267,7 @@ def _kept_words(self: TaskBatches, row: int) -> list[bool]:
     "Whether each word of a text has a token of its own among those that are kept."
     if row not in self._kept:
         text, words = self.data.texts[row], self.data.rows.words.iloc[row]
-        _, (places,), _ = _aligned(self.encoder, [text], [words], self.max_tokens, self.keep)
+        _, (places,), _ = tokenize_words(self.encoder, [text], [words], self.max_tokens, self.keep)
         self._kept[row] = [p >= 0 and p not in places[:i] for i, p in enumerate(places)]
     return self._kept[row]
 

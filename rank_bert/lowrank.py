@@ -71,20 +71,21 @@ def spectrum(
     if not gram: return torch.linalg.svdvals(x)
     return torch.linalg.eigvalsh(x.mT @ x if x.shape[-2] >= x.shape[-1] else x @ x.mT).clamp(min=0).sqrt().flip(-1)
 
-# %% ../nbs/01a_lowrank.ipynb #0c340827
-def _entropy_rank(s: torch.Tensor, eps: float = 0.) -> torch.Tensor:
+# %% ../nbs/01a_lowrank.ipynb #7d996f3b
+def entropy_rank_of(s: torch.Tensor, eps: float = 0.) -> torch.Tensor:
     "exp(-sum p log p) for p = s/sum(s) + eps; 0 where all is 0."
     total = s.sum(-1, keepdim=True)
     p = s/total.where(total > 0, 1.) + eps
     return torch.special.entr(p).sum(-1).exp().where(total.squeeze(-1) > 0, 0.)
 
+# %% ../nbs/01a_lowrank.ipynb #0c340827
 def effective_rank(
     x: torch.Tensor,  # `(..., rows, columns)`
     centre: bool = False,  # take its mean from each column first
     gram: bool = False,  # as in `spectrum`
 ) -> torch.Tensor:  # from 1 to min(rows, columns) `(...)`
     "The exponential of the entropy of the singular values, scaled to a sum of one (Roy and Vetterli 2007)."
-    return _entropy_rank(spectrum(x, centre, gram=gram))
+    return entropy_rank_of(spectrum(x, centre, gram=gram))
 
 # %% ../nbs/01a_lowrank.ipynb #9e608c4a
 def rankme(
@@ -94,12 +95,13 @@ def rankme(
     gram: bool = False,  # as in `spectrum`
 ) -> torch.Tensor:  # up to min(texts, dim), a little more by `eps` `(...)`
     "RankMe of embeddings (Garrido et al. 2023): compare only values with the same number of texts and `centre`."
-    return _entropy_rank(spectrum(x, centre, gram=gram), eps)
+    return entropy_rank_of(spectrum(x, centre, gram=gram), eps)
 
-# %% ../nbs/01a_lowrank.ipynb #c3ae2d9a
-def _stable_rank(s: torch.Tensor, squares: torch.Tensor) -> torch.Tensor:
+# %% ../nbs/01a_lowrank.ipynb #7022d16a
+def stable_rank_of(s: torch.Tensor, squares: torch.Tensor) -> torch.Tensor:
     return torch.where(s[..., 0] > 0, squares/s[..., 0].where(s[..., 0] > 0, 1.)**2, 0.)
 
+# %% ../nbs/01a_lowrank.ipynb #c3ae2d9a
 def stable_rank(
     x: torch.Tensor,  # `(..., rows, columns)`
     centre: bool = False,  # take its mean from each column first
@@ -107,26 +109,28 @@ def stable_rank(
     gram: bool = False,  # as in `spectrum`
 ) -> torch.Tensor:  # from 1 to the rank `(...)`
     "The squared Frobenius norm over the squared spectral norm (Rudelson and Vershynin 2007)."
-    return _stable_rank(spectrum(x, centre, k, gram=gram), _matrix(x, centre).square().sum((-2, -1)))
+    return stable_rank_of(spectrum(x, centre, k, gram=gram), _matrix(x, centre).square().sum((-2, -1)))
 
-# %% ../nbs/01a_lowrank.ipynb #4ddd3e30
-def _participation(s: torch.Tensor) -> torch.Tensor:
+# %% ../nbs/01a_lowrank.ipynb #d44eb41c
+def participation_ratio_of(s: torch.Tensor) -> torch.Tensor:
     l = (s/s[..., :1].where(s[..., :1] > 0, 1.))**2  # relative, so that nothing overflows
     return torch.where(s[..., 0] > 0, l.sum(-1)**2/l.square().sum(-1).clamp(min=1e-300), 0.)
 
+# %% ../nbs/01a_lowrank.ipynb #4ddd3e30
 def participation_ratio(
     x: torch.Tensor,  # `(..., rows, columns)`
     centre: bool = False,  # take its mean from each column first
     gram: bool = False,  # as in `spectrum`
 ) -> torch.Tensor:  # from 1 to the rank `(...)`
     "The squared sum of the squared singular values over the sum of their fourth powers (Gao et al. 2017)."
-    return _participation(spectrum(x, centre, gram=gram))
+    return participation_ratio_of(spectrum(x, centre, gram=gram))
 
-# %% ../nbs/01a_lowrank.ipynb #e507fb44
-def _numerical_rank(s: torch.Tensor, shape: tuple[int, int], dtype: torch.dtype) -> torch.Tensor:
+# %% ../nbs/01a_lowrank.ipynb #be4b8c57
+def numerical_rank_of(s: torch.Tensor, shape: tuple[int, int], dtype: torch.dtype) -> torch.Tensor:
     eps = torch.finfo(torch.float64 if dtype == torch.float64 else torch.float32).eps
     return (s > s[..., :1]*max(shape)*eps).sum(-1)
 
+# %% ../nbs/01a_lowrank.ipynb #e507fb44
 def numerical_rank(
     x: torch.Tensor,  # `(..., rows, columns)`
     centre: bool = False,  # take its mean from each column first
@@ -134,7 +138,7 @@ def numerical_rank(
 ) -> torch.Tensor:  # whole numbers `(...)`
     "How many singular values are larger than rounding errors, by numpy's tolerance for the precision of `x`."
     x = torch.as_tensor(x)
-    return _numerical_rank(spectrum(x, centre, gram=gram), x.shape[-2:], torch.float32 if gram else x.dtype)
+    return numerical_rank_of(spectrum(x, centre, gram=gram), x.shape[-2:], torch.float32 if gram else x.dtype)
 
 # %% ../nbs/01a_lowrank.ipynb #7229cd33
 def nuclear_norm(
@@ -145,11 +149,12 @@ def nuclear_norm(
     "The sum of the singular values; without gradients, for which there is `nuclear_penalty`."
     return spectrum(x, centre, gram=gram).sum(-1)
 
-# %% ../nbs/01a_lowrank.ipynb #775a7a7a
-def _energy_rank(s: torch.Tensor, squares: torch.Tensor, share: float) -> torch.Tensor:
+# %% ../nbs/01a_lowrank.ipynb #cd039b7f
+def energy_rank_of(s: torch.Tensor, squares: torch.Tensor, share: float) -> torch.Tensor:
     short = s.square().cumsum(-1) < squares.unsqueeze(-1)*(share - 1e-12)
     return torch.where(squares > 0, short.sum(-1) + 1, 0)
 
+# %% ../nbs/01a_lowrank.ipynb #775a7a7a
 def energy_rank(
     x: torch.Tensor,  # `(..., rows, columns)`
     share: float = .9,  # of the sum of squares, above 0 and up to 1
@@ -160,7 +165,7 @@ def energy_rank(
     "The fewest directions that hold `share` of the squared Frobenius norm."
     if not 0 < share <= 1: raise ValueError(f"share is {share}; it is above 0 and at most 1")
     s, squares = spectrum(x, centre, k, gram=gram), _matrix(x, centre).square().sum((-2, -1))
-    found = _energy_rank(s, squares, share)
+    found = energy_rank_of(s, squares, share)
     if k is not None and (found > k).any():
         held = float((s.square().sum(-1)/squares).min())
         raise ValueError(f"the leading {k} directions hold {held:.3f} of the energy, less than {share}: "
@@ -179,9 +184,9 @@ def measures_of(
 ) -> dict[str, torch.Tensor]:  # measure -> values `(...)`; the names are `MEASURES`
     "All measures of rank from singular values."
     squares = s.square().sum(-1)
-    found = (_entropy_rank(s), _entropy_rank(s, eps), _stable_rank(s, squares), _participation(s),
-             _numerical_rank(s, shape, dtype), s.sum(-1),
-             *(_energy_rank(s, squares, share).clamp(max=s.shape[-1]) for share in (.9, .95, .99)))
+    found = (entropy_rank_of(s), entropy_rank_of(s, eps), stable_rank_of(s, squares), participation_ratio_of(s),
+             numerical_rank_of(s, shape, dtype), s.sum(-1),
+             *(energy_rank_of(s, squares, share).clamp(max=s.shape[-1]) for share in (.9, .95, .99)))
     return dict(zip(MEASURES, found))
 
 # %% ../nbs/01a_lowrank.ipynb #6f26621c
@@ -560,7 +565,7 @@ def plan_ranks(
     return pd.DataFrame(rows).assign(**times if kind == 'ms' else {})
 
 # %% ../nbs/01a_lowrank.ipynb #c5cd2a39
-def _ways(
+def planned_layers(
     model: nn.Module, plan: pd.DataFrame, init: str, fisher: dict|None, moments: dict|None,
 ) -> list[tuple[nn.Module, int, dict]]:
     "Layer, rank and weights of the inputs for each row of a plan, all checked."
@@ -590,7 +595,7 @@ def factorise(
     def made(m, r, given):
         if r < min(m.out_features, m.in_features): return low_rank_linear(m, r, **given)
         return m.merged() if isinstance(m, LowRankLinear) else m
-    swap_modules(model, {m: made(m, r, given) for m, r, given in _ways(model, plan, init, fisher, moments)})
+    swap_modules(model, {m: made(m, r, given) for m, r, given in planned_layers(model, plan, init, fisher, moments)})
     return model
 
 # %% ../nbs/01a_lowrank.ipynb #85c5fd6a
@@ -603,7 +608,7 @@ def truncate(
     moments: dict[str, torch.Tensor]|None = None,  # from `input_moments`, for `init='activation'`
 ) -> nn.Module:  # the same model with the same parameters
     "Put the nearest weight of the planned rank into each linear layer, in place."
-    ways = _ways(model, plan, init, fisher, moments)
+    ways = planned_layers(model, plan, init, fisher, moments)
     thin = [n for n, (m, r, _) in zip(plan.layer, ways) if isinstance(m, LowRankLinear) and r < m.rank]
     if thin:
         raise ValueError(f"{thin[0]!r} is a LowRankLinear, which has no weight to put anything in: "

@@ -175,7 +175,7 @@ def _labels(given):
     if both: raise ValueError(f'labels hold {bool(both[0])} and {int(both[0])}, which count as one: turn them to text')
     return found
 
-def _group_sums(values, groups):
+def group_sums(values, groups):
     "Sums `(groups, metrics)` and counts `(groups,)`."
     if not len(values) or np.isnan(values).any():
         raise ValueError('values must be at least one number a query, without NaN')
@@ -187,7 +187,7 @@ def _group_sums(values, groups):
     if codes.min() < 0: raise ValueError(f'groups has no label at row {codes.argmin()}')
     return np.stack([np.bincount(codes, v, len(labels)) for v in values.T], axis=1), np.bincount(codes).astype(float)
 
-def _draw_means(sums, counts, n, seed):
+def draw_means(sums, counts, n, seed):
     "Means `(n, metrics)` of `n` draws of whole groups."
     rng, m = np.random.default_rng(seed), len(sums)
     step, means = max(1, 2**20 // m), []     # draws at a time: bounds the memory
@@ -211,9 +211,9 @@ def bootstrap_interval(
     _same_labels(values=values, groups=groups)
     values = np.asarray(values, dtype=float)
     if not 0 < level < 1: raise ValueError(f'level must be between 0 and 1, not {level}')
-    sums, counts = _group_sums(values.reshape(len(values), -1), groups)
+    sums, counts = group_sums(values.reshape(len(values), -1), groups)
     if len(sums) < 2: low = high = np.full(sums.shape[1], np.nan)
-    else: low, high = np.quantile(_draw_means(sums, counts, n, seed), [(1 - level)/2, (1 + level)/2], axis=0)
+    else: low, high = np.quantile(draw_means(sums, counts, n, seed), [(1 - level)/2, (1 + level)/2], axis=0)
     return (low, high) if values.ndim > 1 else (float(low[0]), float(high[0]))
 
 # %% ../nbs/02a_metrics.ipynb #2d41baf5
@@ -228,7 +228,7 @@ def paired_test(
     _same_labels(a=a, b=b, groups=groups)
     a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     if a.shape != b.shape: raise ValueError(f'a is {a.shape} but b is {b.shape}: both must measure the same queries')
-    sums, _ = _group_sums((a - b).reshape(len(a), -1), groups)
+    sums, _ = group_sums((a - b).reshape(len(a), -1), groups)
     sums = sums[(sums != 0).any(axis=1)]      # a difference of zero has no sign to flip
     rng, observed, count = np.random.default_rng(seed), np.abs(sums.sum(axis=0)), 0
     least = observed - 1e-9 * np.abs(sums).sum(axis=0)  # equal sums in another order may differ by rounding

@@ -259,7 +259,7 @@ _ATTENTION = (None, 'eager', 'sdpa', 'flex_attention',
               'flash_attention_2')  # any other name is a kernel of the Hub, which is code
 
 @contextmanager
-def _reading(what: str, name) -> Iterator[None]:
+def reading_folder(what: str, name) -> Iterator[None]:
     "In this block an error of a library that reads a folder becomes one sentence that names it."
     try: yield
     except (ModelNotFoundError, MemoryError): raise
@@ -313,11 +313,11 @@ def _read_config(folder: Path, name, families=None) -> tuple[PretrainedConfig, d
         raise ValueError(f"{str(name)!r} is of the family {kind!r:.60}; the families are {listed}")
     _check_counts(about, path)
     changes = about.pop(_CHANGES, None)
-    with _reading('configuration', name): return CONFIG_MAPPING[kind].from_dict(about), changes
+    with reading_folder('configuration', name): return CONFIG_MAPPING[kind].from_dict(about), changes
 
 def _read_tokenizer(folder: Path, name):
     "The fast tokenizer in a folder."
-    with _reading('tokenizer', name):
+    with reading_folder('tokenizer', name):
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         if not hasattr(tokenizer, 'backend_tokenizer'):
             raise TypeError(f"{type(tokenizer).__name__} is not a fast tokenizer")
@@ -363,8 +363,9 @@ def get_pretrained_model(
         raise ValueError(f"{str(model_name)!r} holds an encoder whose layers were changed one by one, which "
                          "transformers has no classifier for: load it with get_encoder")
     config.num_labels = num_labels
-    with quiet(), _reading('weights', model_name): model, info = AutoModelForSequenceClassification.from_pretrained(
-        folder, config=config, dtype=torch.float32, output_loading_info=True, trust_remote_code=False)
+    with quiet(), reading_folder('weights', model_name):
+        model, info = AutoModelForSequenceClassification.from_pretrained(
+            folder, config=config, dtype=torch.float32, output_loading_info=True, trust_remote_code=False)
     _check_loaded(info, _NEW_HEADS, model_name)
     return model
 
@@ -461,7 +462,7 @@ def _sums(data: np.ndarray) -> bytes:
         sums = sums*np.uint64(0x9E3779B97F4A7C15) + mixed.reshape(-1, _COLUMNS).sum(0)
     return sums.tobytes() + data[8*whole:].tobytes()
 
-def _fingerprint(tensors: Iterable[tuple[str, torch.Tensor]]) -> str:
+def hash_tensors(tensors: Iterable[tuple[str, torch.Tensor]]) -> str:
     h = hashlib.blake2b(digest_size=16)
     for name, t in tensors:
         h.update(f'{name} {t.dtype} {tuple(t.shape)}'.encode())
@@ -472,7 +473,7 @@ def fingerprint(
     module: nn.Module,  # any module
 ) -> str:  # 32 hexadecimal digits
     "A quick fingerprint of every byte of the parameters and buffers of `module`, with names, dtypes and shapes."
-    return _fingerprint([*module.named_parameters(), *module.named_buffers()])
+    return hash_tensors([*module.named_parameters(), *module.named_buffers()])
 
 # %% ../nbs/00_models.ipynb #f92e6b15
 _resting, _rest_lock = WeakKeyDictionary(), RLock()  # module -> how many blocks hold it, and its mode before the first
@@ -658,7 +659,7 @@ def _check_files(folder: Path, name) -> None:
 
 def _shell(folder: Path, config: PretrainedConfig, name) -> nn.Module:
     "The model of a configuration without memory for weights; raises `ValueError` if it declares more than there are."
-    with _reading('configuration', name), torch.device('meta'): shell = AutoModel.from_config(config)
+    with reading_folder('configuration', name), torch.device('meta'): shell = AutoModel.from_config(config)
     files = [*folder.glob('*.safetensors')] or [*folder.glob('pytorch_model*.bin')]
     declared, most = sum(p.numel() for p in shell.parameters()), sum(f.stat().st_size for f in files)
     if files and declared > most:
@@ -669,7 +670,7 @@ def _shell(folder: Path, config: PretrainedConfig, name) -> nn.Module:
 def _plain_model(folder: Path, config: PretrainedConfig, name) -> tuple[nn.Module, list[str]]:
     "A model as its configuration says, and the names of weights that it has no place for."
     _shell(folder, config, name)
-    with quiet(), _reading('weights', name):
+    with quiet(), reading_folder('weights', name):
         model, info = AutoModel.from_pretrained(folder, config=config, dtype=torch.float32,
                                                 output_loading_info=True, trust_remote_code=False)
     _check_loaded(info, ('pooler',), name)
@@ -739,7 +740,7 @@ def get_encoder(
 def _cut(ids: list[int], room: int, keep: str) -> list[int]:
     return ids[:room] if keep == 'start' else ids[len(ids) - min(room, len(ids)):]
 
-def _as_pairs(texts: Iterable[str], pairs: Iterable[str]|None) -> tuple[list[str], list[str]|None]:
+def as_pairs(texts: Iterable[str], pairs: Iterable[str]|None) -> tuple[list[str], list[str]|None]:
     "Texts and their second texts as lists of one length."
     texts, pairs = as_texts(texts), None if pairs is None else as_texts(pairs, 'pairs')
     if pairs is not None and len(pairs) != len(texts):
@@ -776,7 +777,7 @@ def tokenize(self: Encoder,
     pairs: Iterable[str]|None = None,  # a second text for each
 ) -> list[list[int]]:  # token ids with the special tokens, unpadded
     "Token ids of each text or pair, cut to `max_tokens`; of a pair the longer text is cut first."
-    texts, pairs = _as_pairs(texts, pairs)
+    texts, pairs = as_pairs(texts, pairs)
     return self._tokenize(texts, max_tokens, keep, pairs)[0]
 
 # %% ../nbs/00_models.ipynb #5c1f801d

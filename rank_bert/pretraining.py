@@ -38,9 +38,9 @@ from transformers import AutoModelForMaskedLM, BertTokenizerFast
 # %% ../nbs/03g_pretraining.ipynb #43c0f790
 from .layers import FactorisedEmbedding
 from .core import as_texts
-from .models import Encoder, _reading, fingerprint, get_encoder, quiet
+from .models import Encoder, reading_folder, fingerprint, get_encoder, quiet
 from .tables import DataError, hash_fold, numbered_lines, shown_path
-from .data import _sentences
+from .data import split_sentences
 from .features import best_device
 from .texts import TextData
 from .losses import token_loss, triple_loss
@@ -61,13 +61,13 @@ def read_documents(
         if line: documents[-1].append(line)
         elif documents[-1]: documents.append([])
     if not documents[0]:
-        raise DataError(f"{shown_path(path)} is empty: it needs one sentence a line, and a blank line between documents")
+        raise DataError(f"{shown_path(path)} is empty: it needs one sentence a line and a blank line between documents")
     return documents if '' in lines else [[line] for line in lines]
 
 def _documents(texts: str|Path|Sequence[str]) -> list[list[str]]:
     "The sentences of each text."
     if isinstance(texts, (str, Path)): return read_documents(texts)
-    documents = [[s.strip() for s in _sentences(t)] for t in as_texts(texts) if t.strip()]
+    documents = [[s.strip() for s in split_sentences(t)] for t in as_texts(texts) if t.strip()]
     if not documents: raise DataError("no texts, or only blank ones: there is nothing to learn from")
     return documents
 
@@ -263,7 +263,7 @@ def _checkpoint_head(encoder: Encoder, words: torch.Tensor) -> tuple[nn.Module, 
     parts = _HEADS.get(encoder.model.config.model_type, '').split()
     folder, names = encoder.beside or (None, [])
     if not parts or not any(n.startswith(f'{parts[0]}.') for n in names): return None
-    with quiet(), _reading('head for masked tokens', encoder.name):
+    with quiet(), reading_folder('head for masked tokens', encoder.name):
         model, info = AutoModelForMaskedLM.from_pretrained(
             folder, dtype=torch.float32, output_loading_info=True, trust_remote_code=False)
         if lost := [k for k in info['missing_keys'] if k.startswith((parts[0], parts[2]))]:

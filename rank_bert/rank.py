@@ -37,8 +37,8 @@ from .heads import HEADS, DualHead
 from .callbacks import KeepBest
 from .layers import LowRankLinear, check_rank, swap_modules
 from .lowrank import MEASURES, find_linears, fisher_information, input_moments, low_rank_linear
-from .lowrank import numerical_rank, plan_ranks, spectrum, truncate, _energy_rank, _entropy_rank
-from .lowrank import _numerical_rank, _participation, _stable_rank, _ways
+from .lowrank import numerical_rank, plan_ranks, spectrum, truncate, energy_rank_of, entropy_rank_of
+from .lowrank import numerical_rank_of, participation_ratio_of, stable_rank_of, planned_layers
 
 # %% ../nbs/02c_rank.ipynb #e171cc3f
 def _has_lora(layer: nn.Module) -> bool: return hasattr(layer, 'base_layer') and hasattr(layer, 'lora_A')
@@ -106,12 +106,12 @@ def _singular_values(dense: torch.Tensor|None, pairs: list, exact: bool = False)
 
 # %% ../nbs/02c_rank.ipynb #d7907be1
 _FROM_VALUES = {  # each of `MEASURES`
-    'effective_rank': lambda s, shape: _entropy_rank(s), 'rankme': lambda s, shape: _entropy_rank(s, 1e-7),
-    'stable_rank': lambda s, shape: _stable_rank(s, s.square().sum()),
-    'participation_ratio': lambda s, shape: _participation(s),
-    'numerical_rank': lambda s, shape: _numerical_rank(s, shape, torch.float32),
+    'effective_rank': lambda s, shape: entropy_rank_of(s), 'rankme': lambda s, shape: entropy_rank_of(s, 1e-7),
+    'stable_rank': lambda s, shape: stable_rank_of(s, s.square().sum()),
+    'participation_ratio': lambda s, shape: participation_ratio_of(s),
+    'numerical_rank': lambda s, shape: numerical_rank_of(s, shape, torch.float32),
     'nuclear_norm': lambda s, shape: s.sum(),
-    **{f'energy_{p}': lambda s, shape, p=p: _energy_rank(s, s.square().sum(), p/100).clamp(max=len(s))
+    **{f'energy_{p}': lambda s, shape, p=p: energy_rank_of(s, s.square().sum(), p/100).clamp(max=len(s))
        for p in (90, 95, 99)}}
 
 def _measured(dense: torch.Tensor|None, pairs: list, measures: Sequence[str]) -> dict[str, float]:
@@ -830,7 +830,8 @@ def set_rank(
     plan = plan_ranks(model, names, rank, fraction, parameters, ms, allocate, found['fisher'], thin=how == 'factorised')
     ranks = dict(zip(plan.layer, plan['rank'].tolist()))
     if how == 'factorised':
-        given = {name: weighing for name, (_, _, weighing) in zip(plan.layer, _ways(model, plan, init, **found))}
+        layers = planned_layers(model, plan, init, **found)
+        given = {name: weighing for name, (_, _, weighing) in zip(plan.layer, layers)}
         _reshape(model, learn.opt if trained else None, plan, given)
     if how == 'hard': truncate(model, plan, init, **found)
     if trained: _hold(learn, ranks, how, every, strength, penalty)

@@ -362,7 +362,7 @@ class _Scored:
     relevance: torch.Tensor
     stands_for: torch.Tensor  # logarithm of the number of documents that each stands for
 
-def _stand_ins(cosine: torch.Tensor, words: np.ndarray, relevance: torch.Tensor, most: int = STAND_INS) -> _Scored:
+def fusion_sample(cosine: torch.Tensor, words: np.ndarray, relevance: torch.Tensor, most: int = STAND_INS) -> _Scored:
     "All documents of some queries, or the right ones, the first by either score and a sample of the others."
     parts = [cosine.float(), torch.from_numpy(words), torch.from_numpy(standardise(words)), relevance]
     n = cosine.shape[1]
@@ -415,6 +415,16 @@ def _weigh(scored: _Scored, standard: bool) -> tuple[float, float]:
     a, b = (torch.tensor(best.x).exp()*units).tolist()
     return float(best.fun), b/a
 
+# %% ../nbs/03a_ranking.ipynb #c43db7dd
+def fit_fusion_parts(parts: list[_Scored]) -> Fusion:
+    "`fit_fusion` on queries that came some at a time."
+    scored = _Scored(*(torch.cat([getattr(p, f.name) for p in parts]) for f in fields(_Scored)))
+    if not (scored.cosine.isfinite().all() and scored.words.isfinite().all()):
+        raise ValueError("cosines or BM25 hold NaN or infinity. Train with a smaller learning rate")
+    if not scored._found().any(): return Fusion(0.)
+    _, weight, standard = min((*_weigh(scored, standard), standard) for standard in (False, True))
+    return Fusion(weight, standard)
+
 # %% ../nbs/03a_ranking.ipynb #aac29813
 def fit_fusion(
     cosine: torch.Tensor,  # of validation queries `(queries, documents)`
@@ -423,16 +433,7 @@ def fit_fusion(
 ) -> Fusion:  # the best on these queries
     "The weight and the scaling of BM25 with the lowest cross-entropy, near equal weights when queries are few."
     chunks = [slice(i, i + 64) for i in range(0, len(relevance), 64)]
-    return _fit_fusion([_stand_ins(cosine[rows], bm25[rows], relevance[rows]) for rows in chunks])
-
-def _fit_fusion(parts: list[_Scored]) -> Fusion:
-    "`fit_fusion` on queries that came some at a time."
-    scored = _Scored(*(torch.cat([getattr(p, f.name) for p in parts]) for f in fields(_Scored)))
-    if not (scored.cosine.isfinite().all() and scored.words.isfinite().all()):
-        raise ValueError("cosines or BM25 hold NaN or infinity. Train with a smaller learning rate")
-    if not scored._found().any(): return Fusion(0.)
-    _, weight, standard = min((*_weigh(scored, standard), standard) for standard in (False, True))
-    return Fusion(weight, standard)
+    return fit_fusion_parts([fusion_sample(cosine[rows], bm25[rows], relevance[rows]) for rows in chunks])
 
 # %% ../nbs/03a_ranking.ipynb #a9870bfb
 class IndexRefresh(Callback):

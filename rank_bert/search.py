@@ -32,14 +32,14 @@ from .layers import fold_adapters
 from .models import Encoder, ModelNotFoundError, get_encoder, save_encoder, weights_hash
 from .tables import DataError, DataWarning, hash_fold
 from .data import RankingData, passages
-from .features import EncoderWatch, FeatureStore, encode, encoder_hash, progress_bar, _shape
+from .features import EncoderWatch, FeatureStore, encode, encoder_hash, progress_bar, check_settings_hash
 from .heads import get_head
 from .lexical import BM25, load_bm25
 from .metrics import METRICS, evaluate, rank_documents
 from .callbacks import KeepBest, epochs_for
 from .learners import fit_task, frozen_groups
 from .ranking import Fusion, RankingFeatures, RankingLearner, RankingModel, check_trainable, ranking_features
-from .ranking import mrr, ranking_learner, _fit_fusion, _stand_ins
+from .ranking import mrr, ranking_learner, fit_fusion_parts, fusion_sample
 
 # %% ../nbs/03b_search.ipynb #9fabf05e
 MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score, the best first
@@ -184,8 +184,8 @@ def _fusion(features: RankingFeatures, model: RankingModel) -> Fusion:
     for some in np.split(rows, range(64, len(rows), 64)):
         with torch.inference_mode(): cosine = model.cosine(features.queries[some], index)
         words = features.bm25.scores(list(queries.text.iloc[some]))
-        parts.append(_stand_ins(cosine.clone(), words, torch.from_numpy(qrels[some].toarray())))
-    return _fit_fusion(parts)
+        parts.append(fusion_sample(cosine.clone(), words, torch.from_numpy(qrels[some].toarray())))
+    return fit_fusion_parts(parts)
 
 # %% ../nbs/03b_search.ipynb #843712f8
 def _ranker(features: RankingFeatures, encoder: Encoder, model: RankingModel, about: dict) -> Ranker:
@@ -408,7 +408,7 @@ def save(self: Ranker,
         write_tensors(new/'index.safetensors', dict(passages=self.model.passages, owner=self.model.owner))
         _write_documents(self.documents, new/'documents.jsonl')
         if self.bm25 is not None: self.bm25.save(new)
-        seal_folder(new, 'ranker.json', dict(backbone=_write_backbone(self.encoder, new)) | about)
+        seal_folder(new, 'ranker.json', dict(backbone=write_backbone(self.encoder, new)) | about)
 
 # %% ../nbs/03b_search.ipynb #03531b30
 def _is_named(encoder: Encoder) -> bool:
@@ -416,10 +416,11 @@ def _is_named(encoder: Encoder) -> bool:
     if Path(encoder.name).is_dir(): return False
     try:
         there = get_encoder(encoder.name)
-        return encoder_hash(there) == encoder_hash(encoder) and _shape(there) == _shape(encoder)
+        same = encoder_hash(there) == encoder_hash(encoder)
+        return same and check_settings_hash(there) == check_settings_hash(encoder)
     except (ModelNotFoundError, ValueError): return False
 
-def _write_backbone(encoder: Encoder, folder: Path, inside: bool|None = None) -> dict:
+def write_backbone(encoder: Encoder, folder: Path, inside: bool|None = None) -> dict:
     "How the encoder of a saved folder is found: by its name, or, when that does not lead to it, `inside` the folder."
     if inside is None: inside = not _is_named(encoder)
     if not inside: return dict(name=encoder.name, inside=False, sha256=encoder_hash(encoder))
@@ -443,7 +444,7 @@ def _check_saved(encoder: Encoder, saved: Encoder) -> None:
         raise ValueError(f"{encoder.name!r} gives other vectors when loaded again: something was set on single "
                          "modules, such as eps or scaling. Set it in the configuration, which is what files hold")
 
-def _read_backbone(folder: Path, backbone: dict, encoder: Encoder|None, remedy: str = 'save it again') -> Encoder:
+def read_backbone(folder: Path, backbone: dict, encoder: Encoder|None, remedy: str = 'save it again') -> Encoder:
     "The encoder of a saved folder, from the folder or by its name; raises `ValueError` for another one."
     if encoder is None and backbone.get('inside'):
         try: encoder = get_encoder(folder/'encoder')
@@ -462,14 +463,14 @@ def _read_backbone(folder: Path, backbone: dict, encoder: Encoder|None, remedy: 
 # %% ../nbs/03b_search.ipynb #369d67f7
 _KINDS = {torch.float32: 'F32', torch.int64: 'I64', torch.bool: 'BOOL'}
 
-def _check_settings(encoder: Encoder, settings: dict, where: Path, remedy: str) -> None:
+def check_settings(encoder: Encoder, settings: dict, where: Path, remedy: str) -> None:
     "Raise `ValueError` for a pooling or a length that the encoder has not."
     try: encoder.tokenize([], settings['max_tokens'], settings.get('keep') or 'end')
     except ValueError as e: raise ValueError(f"{where} is damaged: {e}; {remedy}") from e
     if settings.get('pooling') in (None, *encoder.poolings): return
     raise ValueError(f"{where} is damaged: {encoder.name!r} has no pooling {settings['pooling']!r:.40}; {remedy}")
 
-def _read_head(make: Callable[[], torch.nn.Module], path: Path, remedy: str) -> torch.nn.Module:
+def read_head(make: Callable[[], torch.nn.Module], path: Path, remedy: str) -> torch.nn.Module:
     "The module that `make` gives, with the weights of a file; raises `ValueError` when one does not fit the other."
     try:
         with torch.device('meta'): head = make()
@@ -562,8 +563,8 @@ def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
     bm25 = load_bm25(folder, len(documents), remedy) if 'bm25.json' in about['files'] else None
     if (bm25 is None) == bool(about.get('fusion')):
         raise ValueError(f"{path} is damaged: BM25 and its weight go together, and one is missing; {remedy}")
-    encoder = _read_backbone(folder, about['backbone'], encoder, remedy)
-    _check_settings(encoder, about['settings'], path, remedy)
+    encoder = read_backbone(folder, about['backbone'], encoder, remedy)
+    check_settings(encoder, about['settings'], path, remedy)
     index = _read_index(folder/'index.safetensors', encoder.dim, len(documents), remedy)
     how = about['settings']
     try: passages(['a text'], how['documents'], size=how.get('size'), stride=how.get('stride'))
@@ -572,7 +573,7 @@ def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
         config = dict(about['head'])
         head = get_head(config.pop('name'), encoder.dim, **config)
         return RankingModel(head, index['passages'], index['owner'], about['temperature'])
-    model = _read_head(make, folder/'head.safetensors', remedy)
+    model = read_head(make, folder/'head.safetensors', remedy)
     try: fusion = Fusion(**about['fusion']) if bm25 is not None else None
     except TypeError as e: raise ValueError(f"{path} is damaged: its fusion is not one ({e}); {remedy}") from e
     if fusion: check_fields(about['fusion'], dict(weight='number', standard='flag?'), f'{path}, fusion,', remedy)

@@ -58,7 +58,7 @@ from .rank import set_rank
 from .ranking import IndexRefresh, RankingFeatures, RankingModel, check_trainable, ranking_features, ranking_learner
 from .learners import TaskBatches, task_dl, task_learner
 from .barlow import WAYS, AnswerBatches, barlow_learner, staged_learner
-from .experiments import _ms_per_text, machine_card
+from .experiments import ms_per_text, machine_card
 
 # %% ../nbs/04a_sweeps.ipynb #002fda9b
 def data_hash(
@@ -749,7 +749,7 @@ def _again(data: TextData, encoder: Encoder, head: nn.Module|None, seed: int, ho
     "A Learner of all weights, on copies of an encoder and, when there is one, of a head."
     return task_learner(data, deepcopy(encoder), 'none', deepcopy(head), seed=seed, **how)
 
-def _ms_of(encoder: Encoder) -> float: return _ms_per_text(encoder, ["word "*62]*32, 64, 5)
+def _ms_of(encoder: Encoder) -> float: return ms_per_text(encoder, ["word "*62]*32, 64, 5)
 
 def _train(learn: Learner, epochs: int, lr: float) -> Learner:
     with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr)

@@ -26,9 +26,9 @@ from .core import as_texts
 from .models import Encoder
 from .features import WithHead, best_dtype
 from .tables import DataError
-from .texts import TextData, split_words, _check_words, _first_pieces, _piece_bounds
+from .texts import TextData, split_words, check_words, first_pieces, piece_bounds
 from .tables import SURROGATES
-from .metrics import _draw_means, _group_sums, entity_f1, spans
+from .metrics import draw_means, group_sums, entity_f1, spans
 from .learners import TaskModel, task_learner
 from .core import recover_folder
 from .classifiers import Classifier, load_classifier
@@ -144,9 +144,9 @@ def _cut_words(encoder: Encoder, texts: list[str], words: list,
     found, before = [], order.index('A')
     cut = encoder._pieces.encode_batch([SURROGATES.sub('\ufffd', x) for x in texts], add_special_tokens=False)
     for t, (pieces, ws) in enumerate(zip(cut, words)):
-        bounds, every = _piece_bounds(pieces), pieces.ids  # asked for once: each time is a copy
+        bounds, every = piece_bounds(pieces), pieces.ids  # asked for once: each time is a copy
         n = len(every)
-        first = _first_pieces(ws, bounds)
+        first = first_pieces(ws, bounds)
         # of two words in one piece, the first
         first = [p if not i or p != first[i - 1] else -1 for i, p in enumerate(first)]
         starts = [n]*(len(ws) + 1)  # where the pieces of each word begin, with the marks before it
@@ -199,7 +199,7 @@ def _checked(texts, words: list|None, settings: dict) -> tuple[list[str], list]:
     if words is None:
         return joined, [_spans_of(t) if isinstance(t, (list, tuple)) else _words_of(j, settings)
                         for t, j in zip(texts, joined)]
-    _check_words(joined, words)
+    check_words(joined, words)
     return joined, words
 
 def _spans_of(words: list[str]) -> list[tuple[int, int]]:
@@ -289,8 +289,8 @@ def tag_scores(
     "`entity_f1` with bootstrap intervals of F1, for tags from anywhere."
     table, (low, high) = entity_f1(true, predicted), ([], [])
     for row in table.index:
-        sums, _ = _group_sums(_counts(true, predicted, set(table.index) if row == 'micro' else {row}), groups)
-        draws = (_draw_means(2*sums[:, :1], sums[:, 1] + sums[:, 2] + 1e-12, n, seed)
+        sums, _ = group_sums(_counts(true, predicted, set(table.index) if row == 'micro' else {row}), groups)
+        draws = (draw_means(2*sums[:, :1], sums[:, 1] + sums[:, 2] + 1e-12, n, seed)
                  if len(sums) > 1 else np.full((1, 1), np.nan))
         for end, share in ((low, (1 - level)/2), (high, (1 + level)/2)): end.append(float(np.quantile(draws, share)))
     return table.assign(low=low, high=high)[['precision', 'recall', 'F1', 'low', 'high', 'support']]

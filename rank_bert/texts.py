@@ -31,7 +31,7 @@ from .tables import checked_dicts, checked_table, clean_ids, clean_strings, fill
 from .tables import held_out_groups, hub_splits, is_blank, is_missing, listed, local_path, looked_for
 from .tables import numbered_lines, other_columns, pick_column, read_table, row_name, rows_frame
 from .tables import shown_path, split_by_group, warn_notes
-from .data import _described, _modules, _plain
+from .data import described_nodes, library_modules, plain_text
 
 # %% ../nbs/00e_texts.ipynb #a3dca957
 @dataclass(repr=False, eq=False)
@@ -84,9 +84,9 @@ def _repr(data):
             f'{" (" + parts + ")" if parts else ""}, {what}')
 
 # %% ../nbs/00e_texts.ipynb #21b1e0c3
-def _keys(texts):
+def text_keys(texts):
     "A name for each text that copies share, with other case or spaces too"
-    plain = [_plain(t).encode('utf-8', 'surrogatepass') for t in texts]
+    plain = [plain_text(t).encode('utf-8', 'surrogatepass') for t in texts]
     return [hashlib.md5(t, usedforsecurity=False).hexdigest()[:12] for t in plain]
 
 def _parts(*columns):
@@ -99,7 +99,7 @@ def _parts(*columns):
 
 def _groups(texts, given=None, shortest=0, pairs=None, most=math.inf):
     "Group of each row: those that share a text or a given group are in one; not by texts of few words, if given"
-    keys, seconds = _keys(texts), _keys(pairs or [])
+    keys, seconds = text_keys(texts), text_keys(pairs or [])
     if not len(keys) or given is None and not seconds: return keys
     first, times = keys, Counter(seconds)
     if given is not None:
@@ -117,13 +117,13 @@ def _joins(texts, given, groups, shortest=0):
     if not given or 2 * after > before: return ''
     long = [len(t.split()) >= shortest for t in texts]
     if not any(long): return ''
-    times = pd.DataFrame(dict(text=[_plain(t) for t in texts], group=given))[long].groupby('text').group.nunique()
+    times = pd.DataFrame(dict(text=[plain_text(t) for t in texts], group=given))[long].groupby('text').group.nunique()
     return (f'of {before:,} groups {after:,} are left, for some of them have texts in common: '
             f'{times.idxmax()!r} stands in {times.max():,}')
 
 def _paired(texts, pairs, given, shortest=0):
     "Groups of pairs, and a hint where the commonest second texts were left out, since most rows would be one group"
-    n, times = len(texts), Counter(map(_plain, pairs))
+    n, times = len(texts), Counter(map(plain_text, pairs))
     def largest(groups): return max(Counter(groups).values())
     whole = _groups(texts, given, shortest, pairs)
     if 2 * largest(whole) <= n or n < 50 and len(set(whole)) > 2: return whole, []
@@ -362,7 +362,7 @@ def _finish(columns, target, group, split, kind, labels, name, notes, hints):
 
 def _audit(data):
     "How many test rows are in train too, whatever the order of a pair, and how many groups are in several splits"
-    plain = [[_plain(t) for t in ts] for ts in (data.texts, data.pairs) if ts is not None]
+    plain = [[plain_text(t) for t in ts] for ts in (data.texts, data.pairs) if ts is not None]
     rows, split = [tuple(sorted(r)) for r in zip(*plain)], list(data.rows.split)
     train = [r for r, s in zip(rows, split) if s == 'train']
     test, whole, texts = [r for r, s in zip(rows, split) if s == 'test'], set(train), {t for r in train for t in r}
@@ -586,7 +586,7 @@ _packages = ['asyncio', 'email', 'http', 'importlib', 'logging',
 
 def _parsed(packages=None):
     "(module, syntax tree) of the library's modules, or of those in `packages`"
-    for module, path in _modules(Path(sysconfig.get_path('stdlib'))):
+    for module, path in library_modules(Path(sysconfig.get_path('stdlib'))):
         if packages and module.split('.')[0] not in packages: continue
         try: yield module, ast.parse(path.read_bytes())
         except SyntaxError: pass  # a template or an old encoding: no code of this Python
@@ -603,14 +603,14 @@ def _mixed(rows, max_rows):
         raise DataError('no source files of the standard library found next to this Python; '
                         'read_texts and read_tags read your own data')
     order, seen = sorted(rows, key=lambda r: hash_fold(r['name'], 2**64)), {}
-    for r in order: seen.setdefault(_plain(r['text']), r)
+    for r in order: seen.setdefault(plain_text(r['text']), r)
     return list(seen.values())[:max_rows]
 
 @lru_cache
 def _package_rows():
     rows = []
     for module, tree in _parsed(_packages):
-        for name, node in _described(tree, module):
+        for name, node in described_nodes(tree, module):
             text = ' '.join(_docstring(node).split())
             group = '.'.join(name.split('.')[:module.count('.') + 2])
             if len(text.split()) >= 4: rows.append(dict(text=text, label=module.split('.')[0], group=group, name=name))
@@ -841,7 +841,7 @@ def _conll(path, tokens=None, tags=None):
     if not rows: raise DataError(f'{shown_path(path)} holds no words')
     def counts(words): return words == [str(i + 1) for i in range(len(words))]
     if tokens is None and any(len(r['tokens']) > 1 for r in rows) and all(counts(r['tokens']) for r in rows):
-        raise DataError(f'{shown_path(path)}: the first column counts the words of each sentence; say which columns hold '
+        raise DataError(f'{shown_path(path)}: the first column counts the words of each sentence; say which hold '
                         'words and tags, from 0, as in read_tags(..., tokens=1, tags=2)')
     return rows_frame(rows, pd.Index([f'{shown_path(path)} line {r["lines"][0]}' for r in rows], dtype=object)), {}
 
@@ -968,7 +968,7 @@ def _parameters(node):
 
 def _classes(tree):
     "Names of a module's classes: exceptions, and others"
-    found = [n for _, n in _described(tree, '') if isinstance(n, ast.ClassDef)]
+    found = [n for _, n in described_nodes(tree, '') if isinstance(n, ast.ClassDef)]
     def raised(n):
         return (re.search('(Error|Exception|Warning)$', n.name)
                 or any(isinstance(b, ast.Name) and b.id in _exceptions for b in n.bases))
@@ -990,7 +990,7 @@ def _tag_rows():
     rows = []
     for module, tree in _parsed():
         exc, types = _classes(tree)
-        for name, node in _described(tree, module):
+        for name, node in described_nodes(tree, module):
             doc = _docstring(node)
             tag = dict.fromkeys(types, 3) | dict.fromkeys(exc, 1) | dict.fromkeys(_parameters(node), 2)
             if tag.keys().isdisjoint(re.findall(r'\w+', doc)): continue
@@ -1013,7 +1013,7 @@ def builtin_tags(
     return _finish(columns, target, group, None, 'tags', list(_tag_names), 'python-tags', {}, [])
 
 # %% ../nbs/00e_texts.ipynb #473e472c
-def _first_pieces(words, pieces):
+def first_pieces(words, pieces):
     "For each word the first piece that overlaps it, or -1; both are `(start, end)` in order"
     out, p = [], 0
     for start, end in words:
@@ -1021,11 +1021,11 @@ def _first_pieces(words, pieces):
         out.append(p if p < len(pieces) and pieces[p][0] < end else -1)
     return out
 
-def _piece_bounds(pieces):
+def piece_bounds(pieces):
     "`(start, end)` of each piece of an encoded text; SentencePiece's mark alone is no part of a word, and so is empty"
     return [(a, b if t.strip('\u2581') else a) for t, (a, b) in zip(pieces.tokens, pieces.offsets)]
 
-def _check_words(texts, words):
+def check_words(texts, words):
     "Raise `ValueError` unless the words of each text are in it, and in order"
     if len(texts) != len(words):
         raise ValueError(f'{len(texts)} texts and {len(words)} lists of words: each text needs one')
@@ -1044,14 +1044,14 @@ def _body(encoder, ids, n_pieces, keep):
     first = 0 if keep == 'start' else n_pieces - kept
     return order.index('A'), first, first + kept
 
-def _aligned(encoder, texts, words, max_tokens, keep):
+def tokenize_words(encoder, texts, words, max_tokens, keep):
     "Ids, position of each word's first piece, and how many words were cut off"
     # one for one, so that places stay what they are
     texts = [SURROGATES.sub('\ufffd', t) if isinstance(t, str) else t for t in texts]
     ids, places, cut = encoder.tokenize(texts, max_tokens, keep), [], 0
     for row, ws, p in zip(ids, words, encoder._pieces.encode_batch(texts, add_special_tokens=False)):
         before, first, last = _body(encoder, row, len(p.offsets), keep)
-        found = _first_pieces(ws, _piece_bounds(p))
+        found = first_pieces(ws, piece_bounds(p))
         places.append([before + i - first if first <= i < last else -1 for i in found])
         cut += sum(i >= 0 and not first <= i < last for i in found)
     return ids, places, cut
@@ -1066,8 +1066,8 @@ def word_pieces(
 ) -> tuple[list[list[int]], list[list[int]]]:  # ids of each text; for each word the place of its first piece in them
     "Token ids of texts, and the place of each word's first piece: -1 for a word that is cut off or has none."
     texts, words = as_texts(texts), [list(w) for w in words]
-    _check_words(texts, words)
-    return _aligned(encoder, texts, words, max_tokens, keep)[:2]
+    check_words(texts, words)
+    return tokenize_words(encoder, texts, words, max_tokens, keep)[:2]
 
 # %% ../nbs/00e_texts.ipynb #c030c0f4
 def tokenize_rows(
@@ -1080,7 +1080,7 @@ def tokenize_rows(
     if data.kind != 'tags':
         pairs = {} if data.pairs is None else dict(pairs=data.pairs)
         return encoder.tokenize(data.texts, max_tokens, keep, **pairs), data.targets
-    ids, places, cut = _aligned(encoder, data.texts, list(data.rows.words), max_tokens, keep)
+    ids, places, cut = tokenize_words(encoder, data.texts, list(data.rows.words), max_tokens, keep)
     data.notes['words_cut'] = cut
     tags = [[-100] * len(row) for row in ids]
     for row, at, target in zip(tags, places, data.targets):

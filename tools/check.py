@@ -139,6 +139,15 @@ def order():
                     yield f"{path} cell {cell.id} imports rank_bert.{name} of {home[name]}: move what it needs to an earlier notebook"
 
 
+def private():
+    "A name with an underscore stays in its module."
+    for path in sorted(Path("rank_bert").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not (node.level or str(node.module).startswith("rank_bert")): continue
+            for name in (a.name for a in node.names if a.name.startswith("_") and not a.name.startswith("__")):
+                yield f"{path}:{node.lineno} imports {name}: drop its underscore, in a cell flagged `#| exporti`"
+
+
 def skipped():
     "Every notebook is run by the tests."
     for path in Path("nbs").rglob(".notest"): yield f"{path} keeps notebooks from nbdev-test: delete it"
@@ -214,6 +223,7 @@ def lessons():
             if not public: continue
             new = sentences(just_before(found, i))
             prose = new or prose
+            if "exporti" in cell.directives: continue
             for node in public:
                 where = f"{path} cell {cell.id}: {node.name}"
                 if not (new and len(public) == 1 or re.search(rf"`[^`\n]*\b{node.name}\b[^`\n]*`", prose)):
@@ -225,7 +235,7 @@ def lessons():
 
 def just_before(found: list, i: int) -> list:
     "The prose that leads to a cell: nothing that a reader sees as code stands between."
-    unseen = lambda c: c.cell_type == "code" and (c.directives.keys() & {"hide", "default_exp"} or is_export(c) and not definitions(ast.parse(c.source).body))
+    unseen = lambda c: c.cell_type == "code" and (c.directives.keys() & {"hide", "default_exp"} or is_export(c) and ("exporti" in c.directives or not definitions(ast.parse(c.source).body)))
     lead = [c for c in found[:i] if not unseen(c)]
     return list(takewhile(lambda c: c.cell_type == "markdown", reversed(lead)))
 
@@ -348,7 +358,7 @@ def light():
         print(f"   light: `{said}` imports {len(times)} modules in {sum(int(t) for t, _ in times)/1e6:.2f} s")
 
 
-CHECKS = {f.__name__: f for f in (exported, clean, readme, order, lessons, skipped, colab, errors, sizes, lengths, pictures, stamps, names,
+CHECKS = {f.__name__: f for f in (exported, clean, readme, order, private, lessons, skipped, colab, errors, sizes, lengths, pictures, stamps, names,
                                   metadata, wheel, workflows, light)}
 
 
