@@ -100,30 +100,30 @@ class AnswerBatches:
     def __init__(self,
         features: RankingFeatures,  # from `ranking_features`
         split: str = 'train',  # whose queries
-        how: str = 'distinct',  # 'distinct' or 'one_answer'
+        batches: str = 'distinct',  # 'distinct' or 'one_answer'
         bs: int = 128,  # answers in a batch of distinct answers, about
         pairs: str = 'queries',  # 'queries' or 'documents'
         types: tuple[str, str]|None = None,  # the two types of queries; those of the data by default
         draws: int = 16,  # times that each answer is drawn in an epoch of distinct answers
         seed: int|None = 0,  # of all draws; `None` leaves them to chance
     ):
-        if how not in BATCHES: raise ValueError(f"how is {how!r}; a batch holds {' or '.join(map(repr, BATCHES))}")
+        if batches not in BATCHES: raise ValueError(f"batches is {batches!r}; a batch holds {' or '.join(map(repr, BATCHES))}")
         if bs < 2 or draws < 1:
             raise ValueError(f"bs is {bs} and draws is {draws}; a batch needs 2 answers or more, and an epoch a draw")
-        self.split, self.how, self.bs, self.draws, self.rng = split, how, bs, draws, np.random.default_rng(seed)
+        self.split, self.how, self.bs, self.draws, self.rng = split, batches, bs, draws, np.random.default_rng(seed)
         self.pairs, self.first = answer_pairs(features, split, pairs, types), features.queries
         self.second = features.passages if pairs == 'documents' else features.queries
         least = self.pairs.map(len).min(axis=1)
-        self.answers = self.pairs[least >= (1 if how == 'distinct' else 2)]
-        if how == 'distinct' and len(self.answers) < 2:
+        self.answers = self.pairs[least >= (1 if batches == 'distinct' else 2)]
+        if batches == 'distinct' and len(self.answers) < 2:
             raise _lacking(self.pairs, split, 'distinct answers need two with a text on both sides, and there are not')
         if not len(self.answers):
             raise _lacking(self.pairs, split,
                            'a batch of one answer needs two texts of it on both sides, and no answer has them')
-        if how == 'one_answer':
+        if batches == 'one_answer':
             warnings.warn("batches of one answer: normalising over such a batch subtracts what the answer has of its "
                           "own, and pairs its texts by chance, so that the head learns to forget which answer a text "
-                          "belongs to. For a head that ranks use how='distinct'", stacklevel=2)
+                          "belongs to. For a head that ranks use batches='distinct'", stacklevel=2)
         self.draw()
 
     def __len__(self) -> int: return len(self.batches)
@@ -244,7 +244,7 @@ def _pair_loss(z, answers, loss, **kwargs): return loss(*z, **kwargs)
 def barlow_learner(
     features: RankingFeatures,  # from `ranking_features`
     head: str|DualHead = 'barlow',  # name of a head, or one made by `get_head`
-    how: str = 'distinct',  # what a training batch is made of: 'distinct' or 'one_answer'
+    batches: str = 'distinct',  # what a training batch is made of: 'distinct' or 'one_answer'
     bs: int = 128,  # answers in a batch of distinct answers, about
     loss: str = 'barlow',  # 'barlow' or 'vicreg'
     weight: float|None = None,  # of the term that keeps features apart; 0.02 for 'barlow' and 1 for 'vicreg' by default
@@ -266,7 +266,7 @@ def barlow_learner(
     if not head.shared:
         raise ValueError("pairs train one head, and this one has separate heads for queries and documents: "
                          "make it with shared=True")
-    train = AnswerBatches(features, 'train', how, bs, pairs, types, draws, seed)
+    train = AnswerBatches(features, 'train', batches, bs, pairs, types, draws, seed)
     valid = AnswerBatches(features, 'valid', 'distinct', 2**31, pairs, types, 1, 0)
     home, (func, argument, default) = torch.device(device or best_device()), LOSSES[loss]
     dls = DataLoaders(
@@ -279,13 +279,13 @@ def barlow_learner(
                    metrics=metrics, **dict(lr=1e-3) | kwargs)
 
 # %% ../nbs/03h_barlow.ipynb #d3d87620
-WAYS = ('frozen', 'inherited', 'concat', 'gate')  # how a ranker uses a pre-trained head
+JOINS = ('frozen', 'inherited', 'concat', 'gate')  # how a ranker uses a pre-trained head
 
 # %% ../nbs/03h_barlow.ipynb #09cbba27
 def staged_learner(
     features: RankingFeatures,  # from `ranking_features`; its labelled queries may be fewer than those of pre-training
     side: DualHead,  # the pre-trained head, e.g. `barlow_learner(...).model.head`; it is copied
-    way: str = 'concat',  # 'frozen', 'inherited', 'concat' or 'gate'
+    join: str = 'concat',  # 'frozen', 'inherited', 'concat' or 'gate'
     head: str = 'residual',  # name of the new head on top or over both; no matter for 'inherited'
     shared: bool = True,  # one head for queries and documents, or one each
     seed: int|None = 0,  # of the new head and of the order of batches; `None` leaves it to chance
@@ -294,20 +294,20 @@ def staged_learner(
     **kwargs,  # arguments of `ranking_learner`: bs, temperature, device, and those of fastai's `Learner`
 ) -> Learner:
     "A `Learner` that trains a ranking head with a pre-trained one inside."
-    if way not in WAYS: raise ValueError(f"unknown way {way!r}; the ways are {', '.join(WAYS)}")
+    if join not in JOINS: raise ValueError(f"join is {join!r}; it is one of {', '.join(JOINS)}")
     if not getattr(side, 'config', None) or not side.shared:
         raise ValueError("side must be one head for queries and documents made by get_head, as barlow_learner makes "
                          "it: its name is needed to build it in")
     if seed is not None: set_seed(seed)
     dim, name = features.passages.shape[1], side.config['name']
     arguments = {k: v for k, v in side.config.items() if k not in ('name', 'shared')}
-    if way == 'inherited': new = get_head(name, dim, shared, **arguments)
+    if join == 'inherited': new = get_head(name, dim, shared, **arguments)
     else:
-        kind, own = ('stacked', {}) if way == 'frozen' else ('beside', dict(how=way))
+        kind, own = ('stacked', {}) if join == 'frozen' else ('beside', dict(join=join))
         new = get_head(kind, dim, shared, side=name, head=head, side_kwargs=arguments, **own, **head_kwargs or {})
     parts = dict(query=new.query) if new.shared else dict(query=new.query, document=new.document)
-    for part in parts.values(): (part if way == 'inherited' else part.side).load_state_dict(side.query.state_dict())
-    held = [] if way == 'inherited' else [Frozen(*(f'head.{n}.side' for n in parts))]
+    for part in parts.values(): (part if join == 'inherited' else part.side).load_state_dict(side.query.state_dict())
+    held = [] if join == 'inherited' else [Frozen(*(f'head.{n}.side' for n in parts))]
     return ranking_learner(features, head=new, seed=seed, cbs=[*L(cbs), *held], **kwargs)
 
 # %% ../nbs/03h_barlow.ipynb #d30656ac

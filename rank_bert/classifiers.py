@@ -100,7 +100,7 @@ def outputs(self: Classifier,
     self._check_encoder(whole=len(first) > 1)
     device, s = self.encoder.device, self.settings
     how = {k: s[k] for k in ('pooling', 'max_tokens', 'keep')}
-    how |= dict(pairs=second, dtype=best_dtype(device) if s['mixed'] else torch.float32,
+    how |= dict(pairs=second, dtype=best_dtype(device) if s.get('mixed') else torch.float32,
                 device=device, progress=progress)
     vectors = encode(first, self.encoder, **how) if store is None else store.encode(first, self.encoder, **how).tensor()
     with torch.inference_mode(): out = self.head.eval()(vectors.to(device)).float().cpu()

@@ -58,7 +58,7 @@ Grade = Annotated[str|None, _option(
     'Column that says how right a document is, 0 for not at all; an empty name counts each row as right.', 'Columns')]
 Group = Annotated[str|None, _option(
     'Column by which to split: queries of one dialogue, document or user stay together.', 'Columns')]
-Split = Annotated[str|None, _option(
+SplitColumn = Annotated[str|None, _option(
     'Column that says train, valid or test; by default a fifth of the groups is held out.', 'Columns')]
 Folder = Annotated[Path, typer.Argument(callback=_home, help='Folder of a saved ranker.')]
 Out = Annotated[Path, typer.Option(callback=_home, help='Folder to save the ranker to.')]
@@ -119,10 +119,14 @@ def _print_json(table) -> None:
     _print(_UNSEEN.sub(lambda m: f'\\u{ord(m[0]):04x}', text))
 
 # %% ../nbs/04b_cli.ipynb #7be0f3a0
+def _flag(argument: str) -> str:
+    "The option of the command for an argument of the readers."
+    return '--' + (argument + '_column'*(argument == 'split')).replace('_', '-')
+
 def _as_options(text: str) -> str:
     "A message of the library with the options of the command in the place of arguments in Python."
-    text = re.sub(r'\b(the option|it with the option) (\w+)', lambda m: f"{m[1]} --{m[2].replace('_', '-')}", text)
-    return re.sub(r"\b(\w+)=('[^']*')", lambda m: f"--{m[1].replace('_', '-')} {m[2]}", text)
+    text = re.sub(r'\b(the option|it with the option) (\w+)', lambda m: f'{m[1]} {_flag(m[2])}', text)
+    return re.sub(r"\b(\w+)=('[^']*')", lambda m: f'{_flag(m[1])} {m[2]}', text)
 
 # %% ../nbs/04b_cli.ipynb #7be0f3a1
 def _store():
@@ -231,7 +235,7 @@ SAMPLES = ('How can I split a path into a folder and a file name?', 'wait until 
 def demo(
     out: Out = Path('rank_bert-demo'),
     backbone: Backbone = 'minilm',
-    documents: Annotated[int|None, _option('Use only so many documents.', min=1)] = None,
+    max_documents: Annotated[int|None, _option('Use only so many documents.', min=1)] = None,
     epochs: Annotated[int|None, _option('Epochs of training; by default as many as make enough steps.', min=1)] = None,
     seed: Seed = 0,
 ):
@@ -239,7 +243,7 @@ def demo(
     from rank_bert.data import builtin_corpus
     from rank_bert.core import check_folder
     out = check_folder(out, 'ranker.json')
-    data = builtin_corpus(documents)
+    data = builtin_corpus(max_documents)
     _describe(data)
     ranker = _train(data, out, backbone, epochs=epochs, seed=seed)
     _say('held-out queries, whose documents no training query asked for, against all documents:\n')
@@ -257,7 +261,7 @@ def train(
     freeze: Annotated[str, _option(
         'backbone, lora, none, or how many layers from the start are frozen; -2: all but the last two.',
         default=True)] = 'backbone',
-    documents: Annotated[str, _option('How documents are cut: truncate, select or windows.', default=True)] = 'windows',
+    passages: Annotated[str, _option('How documents are cut: truncate, select or windows.', default=True)] = 'windows',
     size: Annotated[int|None, _option('Words in a passage.', min=1)] = None,
     pooling: Annotated[str, typer.Option(help='cls, mean, max or pooler.')] = 'mean',
     max_tokens: Annotated[int, typer.Option(min=3, help='Longest passage and query in tokens.')] = 256,
@@ -271,15 +275,15 @@ def train(
     seed: Seed = 0,
     doc_id: DocId = None, doc_text: DocText = None, title: Title = None, query_id: QueryId = None,
     query_text: QueryText = None, query_type: QueryType = None, grade: Grade = None, group: Group = None,
-    split: Split = None,
+    split_column: SplitColumn = None,
 ):
     "Train a ranker on your documents and queries, and measure it on held-out ones."
     from rank_bert.core import check_folder
     out = check_folder(out, 'ranker.json')
     columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
-                   query_type=query_type, grade=grade, group=group, split=split)
+                   query_type=query_type, grade=grade, group=group, split=split_column)
     found = _read(data, columns)
-    ranker = _train(found, out, backbone, columns, freeze=_depth(freeze), documents=documents, size=size,
+    ranker = _train(found, out, backbone, columns, freeze=_depth(freeze), passages=passages, size=size,
                     pooling=pooling,
                     max_tokens=max_tokens, head=head, shared=shared, lexical=lexical,
                     epochs=epochs, lr=lr, bs=bs, seed=seed)
@@ -290,26 +294,27 @@ def train(
 def evaluate(
     folder: Folder,
     data: Data,
-    part: Annotated[str, typer.Option(help='Queries to use: train, valid or test.')] = 'test',
+    split: Annotated[str, typer.Option(help='Queries to use: train, valid or test.')] = 'test',
     as_json: Json = False,
     doc_id: DocId = None, doc_text: DocText = None, title: Title = None, query_id: QueryId = None,
     query_text: QueryText = None, query_type: QueryType = None, grade: Grade = None, group: Group = None,
-    split: Split = None,
+    split_column: SplitColumn = None,
 ):
     "Measure a saved ranker on the held-out queries of a data set, beside BM25 and plain cosine."
     from rank_bert.search import load_ranker
     ranker = load_ranker(folder)
     columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
-                   query_type=query_type, grade=grade, group=group, split=split)
+                   query_type=query_type, grade=grade, group=group, split=split_column)
     known = ranker.about.get('columns') or {}  # as trained, so that the split is the same
     kept = {k: known[k] for k in columns if isinstance(known.get(k), str)}
     other = [k for k in ('group', 'split') if columns[k] and columns[k] != kept.get(k)]
     columns = kept | {k: v for k, v in columns.items() if v is not None or k not in kept}
     found = _read(data, columns)
     for k in other:
-        _say(f'  hint: the ranker was trained with {f"--{k} {kept[k]}" if k in kept else f"no --{k}"}: split by '
-             f'{columns[k]!r}, queries of {part} may be among those that it was trained on')
-    _table(ranker, found, part, as_json)
+        used = f'{_flag(k)} {kept[k]}' if k in kept else f'no {_flag(k)}'
+        _say(f'  hint: the ranker was trained with {used}: split by {columns[k]!r}, '
+             f'queries of {split} may be among those that it was trained on')
+    _table(ranker, found, split, as_json)
 
 # %% ../nbs/04b_cli.ipynb #db88c80e
 @app.command()
@@ -345,7 +350,7 @@ def classify(
     lr: Rate = None,
     bs: Annotated[int, typer.Option(min=1, help='Texts a batch.')] = 32,
     seed: Seed = 0,
-    text: Text = None, pair: Pair = None, label: Label = None, group: RowGroup = None, split: Split = None,
+    text: Text = None, pair: Pair = None, label: Label = None, group: RowGroup = None, split_column: SplitColumn = None,
     labels: Labels = None, label_sep: LabelSep = None, kind: Kind = None,
 ):
     "Train a classifier on your texts and labels, and measure it on held-out ones."
@@ -353,8 +358,8 @@ def classify(
     from rank_bert.core import check_folder
     from rank_bert.texts import read_texts
     out = check_folder(out, 'classifier.json')
-    found = _found(read_texts, data, text=text, pair=pair, label=label, group=group, split=split, labels=labels or None,
-                   label_sep=label_sep, kind=kind)
+    found = _found(read_texts, data, text=text, pair=pair, label=label, group=group, split=split_column,
+                   labels=labels or None, label_sep=label_sep, kind=kind)
     _say(repr(found))
     _hints(found)
     model = train_classifier(found, backbone, _depth(freeze), epochs, lr, pooling=pooling, max_tokens=max_tokens,

@@ -72,7 +72,7 @@ class SentenceEncoder(WithHead):
 
     Made directly, by `EmbeddingLearner.sentence_encoder` or by `load_sentence_encoder`."""
     def __init__(self,
-        encoder: Encoder|str = 'minilm',  # from `get_encoder`, or its name
+        backbone: Encoder|str = 'minilm',  # from `get_encoder`, or its name
         pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
         normalise: bool = True,  # give vectors of length one
         dim: int|None = None,  # keep the first features only; for models that were trained for it
@@ -81,7 +81,7 @@ class SentenceEncoder(WithHead):
         head: nn.Module|None = None,  # `(batch, dim)` to `(batch, dim)`, on top of the pooled vector; none by default
     ):
         made = None if head is None else 'the head of this sentence encoder was trained'
-        self._join(get_encoder(encoder), head or nn.Identity(), made)
+        self._join(get_encoder(backbone), head or nn.Identity(), made)
         self.settings = dict(pooling=pooling, normalise=normalise, dim=dim, max_tokens=max_tokens, keep=keep)
         e = self.encoder
         for name, n in (('dim', 1 if dim is None else dim), ('max_tokens', max_tokens)):
@@ -354,7 +354,7 @@ def embedding_learner(
     seed: int|None = 0,  # of the head and of the order of batches; `None` leaves it to chance
     head_kwargs: dict|None = None,  # arguments of the head, such as `hidden`
     loss_kwargs: dict|None = None,  # arguments of the loss, such as `temperature`
-    **kwargs,  # arguments of `task_learner`: `pooling`, `max_tokens`, `mixed`, `store`, ... and of fastai's `Learner`
+    **kwargs,  # arguments of `task_learner`: `pooling`, `max_tokens`, `dtype`, `store`, ... and of fastai's `Learner`
 ) -> EmbeddingLearner:
     "A Learner for vectors of texts, from pairs; raises `DataError` for data that the objective cannot learn from."
     pairs = _objective_data(data, objective, score_range, at_least, bs)

@@ -207,7 +207,7 @@ def compare_freezing(
     epochs: int|None = None,  # epochs of every setting; their own by default
     split: str = 'test',  # measured at the end
     store: FeatureStore|None = None,  # where frozen features are kept; the default store by default
-    **kwargs,  # arguments of `task_learner` for all settings, e.g. `max_tokens`, `keep`, `pooling`, `bs`, `mixed`
+    **kwargs,  # arguments of `task_learner` for all settings, e.g. `max_tokens`, `keep`, `pooling`, `bs`, `dtype`
 ) -> pd.DataFrame:  # a row for each setting and seed; `attrs` has what the table and the plot need
     """What each way of freezing gives and costs, by seed; arguments of `settings` go over those of `FREEZING`.
 
@@ -311,7 +311,7 @@ def ms_per_text(encoder: Encoder, texts: list[str], tokens: int, repeats: int, *
     seconds = []
     for _ in range(repeats + 1):  # the first warms up
         start = time.perf_counter()
-        encode(texts, encoder, max_tokens=tokens, budget=len(texts)*tokens, progress=False, **how)
+        encode(texts, encoder, max_tokens=tokens, batch_tokens=len(texts)*tokens, progress=False, **how)
         seconds.append(time.perf_counter() - start)
     return float(np.median(seconds[1:]))/len(texts)*1000
 
@@ -336,7 +336,7 @@ def compare_backbones(
     texts: list[str]|None = None,  # whose words are timed; those of `data`, or the built-in ones
     tokens: int = 64,  # length of the timed texts
     repeats: int = 10,  # timed calls of which the median is taken
-    dtype: torch.dtype|None = None,  # precision of the timed layers; `best_dtype` by default
+    dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     store: FeatureStore|None = None,  # where vectors are kept; the default store by default
     **kwargs,  # arguments of `compare_freezing`, e.g. `max_tokens`, `pooling`, `split`, `epochs`
 ) -> pd.DataFrame:  # by backbone: MB, parameters, layers, dim, ms_1, ms_32, accuracy, low, high, spread
@@ -350,7 +350,8 @@ def compare_backbones(
         raise ValueError("texts has no word that could be timed: pass some texts, or leave it out")
     if repeats < 1: raise ValueError(f"repeats is {repeats}; the median is of at least one timed call")
     if data is not None:
-        for encoder in encoders.values(): _checked_recipes(data, encoder, ['frozen head'], seeds, store, **kwargs)
+        for encoder in encoders.values():
+            _checked_recipes(data, encoder, ['frozen head'], seeds, store, dtype=dtype, **kwargs)
     texts, rows = _filled(texts, tokens, 32), {}
     for name, encoder in encoders.items():
         rows[name] = dict(
@@ -359,7 +360,7 @@ def compare_backbones(
             ms_1=ms_per_text(encoder, texts[:1], tokens, repeats, dtype=dtype),
             ms_32=ms_per_text(encoder, texts, tokens, repeats, dtype=dtype))
         if data is not None:
-            tidy = compare_freezing(data, encoder, ['frozen head'], seeds, store=store, **kwargs)
+            tidy = compare_freezing(data, encoder, ['frozen head'], seeds, store=store, dtype=dtype, **kwargs)
             rows[name] |= freezing_table(tidy).iloc[0][['accuracy', 'low', 'high', 'spread']]
     table = pd.DataFrame.from_records(list(rows.values()), index=pd.Index(rows, name='backbone'))
     table.attrs |= dict(tokens=tokens, threads=torch.get_num_threads())

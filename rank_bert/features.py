@@ -223,13 +223,13 @@ BLOCK = 8192  # texts that are tokenized, sorted and stored together
 
 def _batches(
     texts: Sequence[str], pairs: Sequence[str]|None, encoder: Encoder, pooling: str, layer: int, max_tokens: int,
-    keep: str, dtype, device, budget: int, bar, cut: list[int],
+    keep: str, dtype, device, batch_tokens: int, bar, cut: list[int],
 ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
     "Positions of texts and their vectors `(n, dim)`, batch by batch."
     plan = _plan(encoder, dtype, device)
     ids, longer = encoder._tokenize(texts, max_tokens, keep, pairs)
     cut.append(longer)
-    for rows in length_batches([len(i) for i in ids], budget):
+    for rows in length_batches([len(i) for i in ids], batch_tokens):
         batch, mask = encoder.pad([ids[r] for r in rows])
         states, mask = plan(batch, mask, layer), mask.to(device)
         if pooling == 'pooler': states, mask = states.to(encoder.device, torch.float32), mask.to(encoder.device)
@@ -283,7 +283,7 @@ def progress_bar(
     return tqdm(total=total, desc=label, unit=f' {unit}', disable=not progress or total == 0, leave=False)
 
 # %% ../nbs/00b_features.ipynb #7827a4f8
-def _settings(encoder: Encoder, pooling: str, layer: int|None, dtype, device, budget) -> tuple:
+def _settings(encoder: Encoder, pooling: str, layer: int|None, dtype, device, batch_tokens) -> tuple:
     "Arguments of `encode` with their defaults filled in and checked."
     device = torch.device(device or best_device())
     layer = len(encoder.layers) if layer is None else layer
@@ -293,7 +293,7 @@ def _settings(encoder: Encoder, pooling: str, layer: int|None, dtype, device, bu
         raise ValueError(f"unknown pooling {pooling!r}; {encoder.name!r} has {', '.join(encoder.poolings)}")
     if pooling == 'pooler' and layer < len(encoder.layers):
         raise ValueError("the pooler was trained on the last layer; use cls, mean or max below it")
-    return layer, dtype or best_dtype(device), device, budget or (4096 if device.type == 'cpu' else 65536)
+    return layer, dtype or best_dtype(device), device, batch_tokens or (4096 if device.type == 'cpu' else 65536)
 
 def encode(
     texts: Iterable[str],  # any number of texts: list, Series, array, generator
@@ -304,19 +304,19 @@ def encode(
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     device: torch.device|str|None = None,  # `best_device` by default
-    budget: int|None = None,  # tokens a batch, padding counted; 4,096 on a CPU, 65,536 on a GPU
+    batch_tokens: int|None = None,  # tokens a batch, padding counted; 4,096 on a CPU, 65,536 on a GPU
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     label: str = 'encoding',  # what the bar says
     pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
 ) -> torch.Tensor:  # float32 `(texts, dim)` in the order of `texts`
     "Vectors of `texts` from a frozen encoder; raises `ValueError` on NaN and on arguments out of range."
-    layer, dtype, device, budget = _settings(encoder, pooling, layer, dtype, device, budget)
+    layer, dtype, device, batch_tokens = _settings(encoder, pooling, layer, dtype, device, batch_tokens)
     texts, pairs = as_pairs(texts, pairs)
     out, cut = torch.empty(len(texts), encoder.dim), []
     with torch.inference_mode(), evaluation_mode(encoder), progress_bar(len(texts), label, progress) as bar:
         for start in range(0, len(texts), BLOCK):
             block, second = (None if t is None else t[start:start + BLOCK] for t in (texts, pairs))
-            how = encoder, pooling, layer, max_tokens, keep, dtype, device, budget, bar, cut
+            how = encoder, pooling, layer, max_tokens, keep, dtype, device, batch_tokens, bar, cut
             for rows, vectors in _batches(block, second, *how): out[start + rows] = vectors
     _say_cut(cut, encoder, max_tokens)
     return out
@@ -581,20 +581,20 @@ def encode(self: FeatureStore,
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     device: torch.device|str|None = None,  # `best_device` by default
-    budget: int|None = None,  # tokens a batch, padding counted
+    batch_tokens: int|None = None,  # tokens a batch, padding counted
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     label: str = 'encoding',  # what the bar says
     pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
 ) -> Features:  # memory-mapped `(texts, dim)`
     "As `encode`, but only for texts that the store does not have yet; they are in it afterwards, also after Ctrl-C."
-    layer, dtype, device, budget = _settings(encoder, pooling, layer, dtype, device, budget)
+    layer, dtype, device, batch_tokens = _settings(encoder, pooling, layer, dtype, device, batch_tokens)
     texts, pairs = as_pairs(texts, pairs)
     about = dict(version=3, encoder=_known_hash(encoder), shape=check_settings_hash(encoder), pooling=pooling,
                  layer=layer, max_tokens=max_tokens, keep=keep, dtype=str(dtype), dim=encoder.dim)
     about |= {} if pairs is None else dict(pairs=True)
     keys, cut = _keys(_as_bytes(texts, pairs)), []
     def make(distinct, gone, bar):
-        held, how = [], (encoder, pooling, layer, max_tokens, keep, dtype, device, budget, bar, cut)
+        held, how = [], (encoder, pooling, layer, max_tokens, keep, dtype, device, batch_tokens, bar, cut)
         # blocks of all texts, not of those that are missing: a second run makes the same batches
         for start in range(0, len(distinct), BLOCK):
             rows = distinct[start:start + BLOCK]
@@ -682,12 +682,12 @@ def _cut_by_size(rows: np.ndarray, sizes: list[int], most: int) -> list[np.ndarr
 @patch
 def _states_block(
     self: FeatureStore, ids: list[list[int]], keys: np.ndarray, about: dict, encoder: Encoder, layer: int,
-    dtype, device, budget: int, bar,
+    dtype, device, batch_tokens: int, bar,
 ) -> list[dict]:
     "Compute the states of some texts and publish them as one file; gives back what the store would not take."
     first = np.concatenate([[0], np.cumsum([len(i) for i in ids])])
     states, plan = torch.empty(int(first[-1]), encoder.dim, dtype=dtype), _plan(encoder, dtype, device)
-    for rows in length_batches([len(i) for i in ids], budget):
+    for rows in length_batches([len(i) for i in ids], batch_tokens):
         batch, mask = encoder.pad([ids[r] for r in rows])
         real = plan(batch, mask, layer)[mask.bool().to(device)].to('cpu', dtype)
         if not real.isfinite().all():
@@ -708,12 +708,12 @@ def states(self: FeatureStore,
     layer: int,  # layers that the states have gone through
     dtype: torch.dtype|None = None,  # precision of layers and states; `best_dtype` by default
     device: torch.device|str|None = None,  # `best_device` by default
-    budget: int|None = None,  # tokens a batch, padding counted
+    batch_tokens: int|None = None,  # tokens a batch, padding counted
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     label: str = 'encoding',  # what the bar says
 ) -> States:  # memory-mapped
     "Token states after `layer` layers, computed only for texts that the store does not have yet."
-    layer, dtype, device, budget = _settings(encoder, 'mean', layer, dtype, device, budget)
+    layer, dtype, device, batch_tokens = _settings(encoder, 'mean', layer, dtype, device, batch_tokens)
     ids = list(ids)
     if any(isinstance(i, (str, int)) for i in ids):
         raise TypeError("ids are lists of token ids, one for each text: take them from Encoder.tokenize")
@@ -727,7 +727,7 @@ def states(self: FeatureStore,
             rows = rows[gone[rows]]
             if len(rows):
                 held += self._states_block([ids[r] for r in rows], keys[rows], about, encoder, layer,
-                                           dtype, device, budget, bar)
+                                           dtype, device, batch_tokens, bar)
         return held
     space = self._opened_space(about, encoder.name)
     with torch.inference_mode(), evaluation_mode(encoder):

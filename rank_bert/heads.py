@@ -92,22 +92,22 @@ class BesideHead(nn.Module):
     def __init__(self,
         dim: int,  # width of the vectors that come in
         side: str = 'residual',  # name of the side head, in `HEADS`
-        how: str = 'concat',  # 'concat' or 'gate'
+        join: str = 'concat',  # 'concat' or 'gate'
         head: str = 'residual',  # name of the head over both
         weight: float = 1.,  # of the side head's output in 'concat' at the start; it is learned
         side_kwargs: dict|None = None,  # arguments of the side head
         **kwargs,  # arguments of the head over both, e.g. `dropout`
     ):
         super().__init__()
-        if how not in ('concat', 'gate'):
-            raise ValueError(f"how is {how!r}; the input and the side head are joined by 'concat' or by 'gate'")
-        self.how, self.side = how, _named(side, dim, side_kwargs)
+        if join not in ('concat', 'gate'):
+            raise ValueError(f"join is {join!r}; the input and the side head are joined by 'concat' or by 'gate'")
+        self.how, self.side = join, _named(side, dim, side_kwargs)
         width = self.side.eval()(torch.zeros(1, dim)).shape[1]
-        if how == 'gate' and width != dim:
+        if join == 'gate' and width != dim:
             raise ValueError(f"a gate adds vectors of one width, but the side head gives {width} features "
                              f"and the input has {dim}: use 'concat'")
-        self.weight = nn.Parameter(torch.zeros(dim) if how == 'gate' else torch.tensor(float(weight)))
-        self.head = _named(head, dim if how == 'gate' else dim + width, kwargs)
+        self.weight = nn.Parameter(torch.zeros(dim) if join == 'gate' else torch.tensor(float(weight)))
+        self.head = _named(head, dim if join == 'gate' else dim + width, kwargs)
         self.train()
 
     def forward(self,

@@ -178,7 +178,7 @@ class TaskBatches:
         data: TextData,  # rows of one split
         encoder: Encoder,  # from `get_encoder`
         pooling: str = 'mean',  # of stored vectors
-        max_tokens: int = 128,  # longest text in tokens, special tokens counted
+        max_tokens: int = 256,  # longest text in tokens, special tokens counted
         keep: str = 'start',  # which part of a longer text stays
         dtype: torch.dtype = torch.float32,  # precision of what is stored
         store: FeatureStore|None = None,  # where it is stored; the default store by default
@@ -582,12 +582,13 @@ def _check_head(head: nn.Module, kind: Kind, dim: int, n: int) -> None:
 
 # %% ../nbs/03_learners.ipynb #b492feb1
 def layers_dtype(
-    mixed: bool|None,  # layers in bfloat16; by default where the processor has it
+    dtype: torch.dtype|None,  # precision of the layers; `best_dtype` by default
     device: torch.device,  # where they run
 ) -> torch.dtype:
-    "The precision of layers in training."
-    if mixed is None: return best_dtype(device)
-    return torch.bfloat16 if mixed else torch.float32
+    "The precision of layers in training; raises `ValueError` for one that they are not trained in."
+    if dtype is None: return best_dtype(device)
+    if dtype in (torch.float32, torch.bfloat16): return dtype
+    raise ValueError(f"dtype is {dtype!r}; layers are trained in torch.float32 or torch.bfloat16")
 
 def encoder_learner(
     dls: DataLoaders,  # batches of `TaskBatches`, or of what has their `begin`
@@ -615,10 +616,10 @@ def task_learner(
     freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
     head: nn.Module|None = None,  # `(batch, dim)` to outputs; the one of the kind of `data` by default
     pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
-    max_tokens: int = 128,  # longest text in tokens, special tokens counted
+    max_tokens: int = 256,  # longest text in tokens, special tokens counted
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
     bs: int = 32,  # rows a batch
-    mixed: bool|None = None,  # layers in bfloat16; by default where the processor has it
+    dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int|None = 0,  # of the head and the batches, set for torch, numpy and random too; `None` leaves it to chance
     store: FeatureStore|None = None,  # where frozen features are kept; the default store by default
     device: torch.device|str|None = None,  # `best_device` by default
@@ -635,7 +636,7 @@ def task_learner(
     if seed is not None: set_seed(seed)
     if head is not None and 'loss_func' not in kwargs: _check_head(head, kind, encoder.dim, len(data.labels))
     own_head, head = head, head or kind.head(encoder.dim, len(data.labels), **head_kwargs or {})
-    dtype = layers_dtype(mixed, device)
+    dtype = layers_dtype(dtype, device)
     model = TaskModel(encoder, dict(task=head), pooling, ('task',) if kind.per_token else (), dtype).to(device)
     how = pooling, max_tokens, keep, dtype, store
     own = dict(loss_func=kind.loss, metrics=kind.metrics())

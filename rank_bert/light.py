@@ -51,16 +51,16 @@ def _table(encoder: Encoder) -> nn.Module: return encoder.model.embeddings.word_
 def factorise_embeddings(
     encoder: Encoder,  # a BERT or RoBERTa; stays as it is
     rank: int,  # width of the new table, at most the encoder's
-    how: str = 'svd',  # 'svd' for the nearest table of that rank, 'random' to train from scratch
+    init: str = 'svd',  # 'svd' for the nearest table of that rank, 'random' to train from scratch
     seed: int = 0,  # of a random table
 ) -> Encoder:  # a copy with the table in two factors
     "An encoder whose table of words is a `FactorisedEmbedding`."
-    if how not in ('svd', 'random'): raise ValueError(f"how is 'svd' or 'random', not {how!r}")
+    if init not in ('svd', 'random'): raise ValueError(f"init is 'svd' or 'random', not {init!r}")
     new = _copy(encoder)
     old = _table(new).weight.detach()
     with torch.random.fork_rng(devices=[]):
         table = FactorisedEmbedding(*old.shape, rank, new.model.config.pad_token_id)
-    if how == 'svd':  # W V V^T of the leading right singular vectors, which are the eigenvectors of W^T W
+    if init == 'svd':  # W V V^T of the leading right singular vectors, which are the eigenvectors of W^T W
         wide = old.double()
         top = torch.linalg.eigh(wide.T @ wide).eigenvectors.flip(1)[:, :rank]  # (dim, rank)
         tokens, up = wide @ top, top
@@ -91,21 +91,21 @@ def _check_mean(encoder: Encoder, layers: list[list[nn.Module]]) -> None:
 
 def share_layers(
     encoder: Encoder,  # a BERT or RoBERTa; stays as it is
-    what: str = 'all',  # 'all', 'attention' or 'ffn'
+    parts: str = 'all',  # 'all', 'attention' or 'ffn'
     start: str = 'first',  # weights to begin with: those of the 'first' layer, or the 'mean' of all
 ) -> Encoder:  # a copy whose layers use the same modules
     "An encoder whose layers share their weights."
-    if what not in _SHARED: raise ValueError(f"what is {what!r}; layers can share {', '.join(_SHARED)}")
+    if parts not in _SHARED: raise ValueError(f"parts is {parts!r}; layers can share {', '.join(_SHARED)}")
     if start not in ('first', 'mean'): raise ValueError(f"start is 'first' or 'mean', not {start!r}")
     new = _copy(encoder)
     first, *others = _layers(new)
-    if start == 'mean': _check_mean(new, [[getattr(l, part) for part in _SHARED[what]] for l in (first, *others)])
-    for part in _SHARED[what]:
+    if start == 'mean': _check_mean(new, [[getattr(l, part) for part in _SHARED[parts]] for l in (first, *others)])
+    for part in _SHARED[parts]:
         if start == 'mean':
             for ps in zip(*(getattr(l, part).parameters() for l in (first, *others))):
                 ps[0].data = torch.stack([p.data for p in ps]).mean(0)
         for layer in others: setattr(layer, part, getattr(first, part))
-    new.name = f'{encoder.name}, shared {what}'
+    new.name = f'{encoder.name}, shared {parts}'
     return new
 
 # %% ../nbs/01b_light.ipynb #71907fdd
@@ -251,9 +251,9 @@ def _ablations(encoder: Encoder, ids, mask, targets, measure: Callable) -> list[
     return [o*len(ids) for o in out]
 
 # %% ../nbs/01b_light.ipynb #3c9b0a42
-def _check_importance(encoder: Encoder, texts, loss, targets, how: str, pooling: str|None, batch_size: int) -> None:
+def _check_importance(encoder: Encoder, texts, loss, targets, method: str, pooling: str|None, bs: int) -> None:
     _check_own(encoder)
-    if how not in ('gradient', 'ablation'): raise ValueError(f"how is 'gradient' or 'ablation', not {how!r}")
+    if method not in ('gradient', 'ablation'): raise ValueError(f"method is 'gradient' or 'ablation', not {method!r}")
     if (loss is None) != (targets is None):
         raise ValueError("loss and targets go together: pass both, or neither to measure how far vectors move")
     if loss is None and pooling is None:
@@ -264,7 +264,7 @@ def _check_importance(encoder: Encoder, texts, loss, targets, how: str, pooling:
     if not len(texts): raise ValueError("no texts to measure on")
     if targets is not None and len(targets) != len(texts):
         raise ValueError(f"{len(texts)} texts and {len(targets)} targets: each text needs one")
-    if batch_size < 1: raise ValueError(f"batch_size is {batch_size}; it is 1 or more")
+    if bs < 1: raise ValueError(f"bs is {bs}; it is 1 or more")
 
 # %% ../nbs/01b_light.ipynb #35ed4997
 def head_importance(
@@ -272,32 +272,32 @@ def head_importance(
     texts: Sequence[str],  # what to measure on
     loss: Callable|None = None,  # `(vectors, targets of batch) -> ` mean over texts; how far vectors move by default
     targets: torch.Tensor|Sequence|None = None,  # what the loss compares with, a row for each text
-    how: str = 'gradient',  # 'gradient' or 'ablation'
+    method: str = 'gradient',  # 'gradient' or 'ablation'
     pooling: str|None = 'mean',  # how a text's vector is made; `None` gives the loss `(states, mask)` instead
     normalise: bool = False,  # divide by the length of a layer's importances, so that layers compete as equals
-    max_tokens: int = 128,  # longest text in tokens
-    batch_size: int = 32,  # texts at a time
+    max_tokens: int = 256,  # longest text in tokens
+    bs: int = 32,  # texts at a time
 ) -> pd.DataFrame:  # columns layer, head, importance
     "What each head is worth to a loss, by its gradient or by leaving the head out."
     tokens, modes = encoder.tokenize(texts, max_tokens), {m: m.training for m in encoder.modules()}
-    _check_importance(encoder, texts, loss, targets, how, pooling, batch_size)
+    _check_importance(encoder, texts, loss, targets, method, pooling, bs)
     targets = None if targets is None else torch.as_tensor(targets)
     def batches():
-        for i in range(0, len(tokens), batch_size):
-            ids, mask = encoder.pad(tokens[i:i + batch_size])
-            y = None if targets is None else targets[i:i + batch_size].to(encoder.device)
+        for i in range(0, len(tokens), bs):
+            ids, mask = encoder.pad(tokens[i:i + bs])
+            y = None if targets is None else targets[i:i + bs].to(encoder.device)
             yield ids.to(encoder.device), mask.to(encoder.device), y
     def measure(out, y):
-        score = loss or (_along if how == 'gradient' else cosine_distance)
+        score = loss or (_along if method == 'gradient' else cosine_distance)
         return score(out if pooling is None else encoder.pool(*out, pooling), y)
     try:
         encoder.eval()
-        if targets is None and how == 'gradient':
+        if targets is None and method == 'gradient':
             targets = torch.randn(len(texts), encoder.dim, generator=torch.Generator().manual_seed(0))
         if targets is None:
             with torch.no_grad():
                 targets = torch.cat([encoder.pool(*encoder(ids, mask), pooling) for ids, mask, _ in batches()])
-        step = _gradients if how == 'gradient' else _ablations
+        step = _gradients if method == 'gradient' else _ablations
         found = [sum(rows)/len(texts) for rows in zip(*(step(encoder, *b, measure) for b in batches()))]
     finally:
         for m, training in modes.items(): m.training = training

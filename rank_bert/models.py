@@ -855,14 +855,14 @@ def poolings(self: Encoder) -> tuple[str, ...]:
 def pool(self: Encoder,
     states: torch.Tensor,  # `(batch, tokens, dim)`
     mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
-    how: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
+    pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
 ) -> torch.Tensor:  # `(batch, dim)`
     "One vector a text; raises `ValueError` for a pooling that is unknown or that the encoder lacks."
-    if how not in (*POOLINGS, 'pooler'):
-        raise ValueError(f"unknown pooling {how!r}; the poolings are {', '.join(POOLINGS)}, pooler")
-    if how not in self.poolings: raise ValueError(f"{self.name!r} has no pooler; use one of {', '.join(POOLINGS)}")
-    if how == 'cls': return cls_pool(states, mask, self.family.summary_last)
-    if how in POOLINGS: return POOLINGS[how](states, mask)
+    if pooling not in (*POOLINGS, 'pooler'):
+        raise ValueError(f"unknown pooling {pooling!r}; the poolings are {', '.join(POOLINGS)}, pooler")
+    if pooling not in self.poolings: raise ValueError(f"{self.name!r} has no pooler; use one of {', '.join(POOLINGS)}")
+    if pooling == 'cls': return cls_pool(states, mask, self.family.summary_last)
+    if pooling in POOLINGS: return POOLINGS[pooling](states, mask)
     summary, model = cls_pool(states, mask), self.model
     if hasattr(model, 'pooler_activation'): return model.pooler_activation(model.pooler(summary))
     return model.pooler(summary.unsqueeze(1))

@@ -65,7 +65,7 @@ class RankingBatches:
         split: str,  # 'train', 'valid' or 'test'
         encoder: Encoder,  # from `get_encoder`
         pooling: str = 'mean',  # of stored vectors
-        max_tokens: int = 128,  # longest query and document in tokens
+        max_tokens: int = 256,  # longest query and document in tokens
         dtype: torch.dtype = torch.float32,  # precision of what is stored
         store: FeatureStore|None = None,  # where it is stored; the default store by default
         documents: TaskBatches|None = None,  # the documents, where another split holds them already
@@ -288,9 +288,9 @@ class _TaskLoss:
 class RankingMRR(Metric):
     "Mean reciprocal rank of the right document among all documents, over the validation rows of a ranking task."
     def __init__(self,
-        chunk: int = 256,  # queries at once; bounds the memory
+        bs: int = 256,  # queries at once; bounds the memory
     ):
-        self.chunk = chunk
+        self.bs = bs
 
     def reset(self):
         "Forget all batches."
@@ -314,8 +314,8 @@ class RankingMRR(Metric):
             def found(queries, rows):
                 relevance = torch.from_numpy(self.batches.relevance[rows.numpy()].toarray()).to(queries)
                 return float(mrr(queries @ documents.T, relevance))*len(queries)
-            queries = F.normalize(torch.cat(self.vectors), dim=1).split(self.chunk)
-            rows = torch.tensor(self.rows).split(self.chunk)
+            queries = F.normalize(torch.cat(self.vectors), dim=1).split(self.bs)
+            rows = torch.tensor(self.rows).split(self.bs)
             self.found = sum([found(q, r) for q, r in zip(queries, rows)])/len(self.rows)
         return self.found
 
@@ -542,10 +542,10 @@ def multitask_learner(
     metrics: dict[str, list]|None = None,  # task -> its metrics; the first that fits its kind by default
     steps: int|None = None,  # batches an epoch; all training rows over `bs` by default
     pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
-    max_tokens: int = 128,  # longest text in tokens, special tokens counted
+    max_tokens: int = 256,  # longest text in tokens, special tokens counted
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
     bs: int = 32,  # rows a batch, in training
-    mixed: bool|None = None,  # layers in bfloat16; by default where the processor has it
+    dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int|None = 0,  # of heads and orders; `None` leaves it to chance
     store: FeatureStore|None = None,  # where frozen features are kept; the default store by default
     device: torch.device|str|None = None,  # `best_device` by default
@@ -556,11 +556,11 @@ def multitask_learner(
     _check(tasks, sampling, weights, frozen_heads, metrics, head_kwargs, bs, steps)
     frozen_heads = [frozen_heads] if isinstance(frozen_heads, str) else list(frozen_heads)
     return _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, steps,
-                    (pooling, max_tokens, keep), bs, mixed, seed, store, torch.device(device or best_device()),
+                    (pooling, max_tokens, keep), bs, dtype, seed, store, torch.device(device or best_device()),
                     head_kwargs or {}, kwargs)
 
 # %% ../nbs/03e_multitask.ipynb #4c03ec1e
-def _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, steps, texts, bs, mixed, seed, store,
+def _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, steps, texts, bs, dtype, seed, store,
              device, head_kwargs, kwargs) -> MultitaskLearner:
     "The Learner, of arguments that have been checked."
     (encoder, groups), (pooling, max_tokens, keep) = prepared(backbone, freeze, seed), texts
@@ -574,7 +574,7 @@ def _learner(tasks, backbone, freeze, sampling, weights, frozen_heads, metrics, 
         raise ValueError("weights='gradnorm' looks at gradients of what the tasks share, and the whole encoder is "
                          "frozen: choose freeze=-1 or lower, or other weights")
     if seed is not None: set_seed(seed)
-    dtype = layers_dtype(mixed, device)
+    dtype = layers_dtype(dtype, device)
     model, how = _model(tasks, encoder, pooling, dtype, weights, head_kwargs).to(device), (*texts, dtype, store)
     dls = _mixes(tasks, encoder, how, bs, sampling, steps, random.randrange(2**32) if seed is None else seed, device)
     own = dict(loss_func=_TaskLoss(model, {t: _kind(d).loss for t, d in tasks.items()}),
@@ -659,7 +659,7 @@ def _ranker(
     both.query.load_state_dict({k: v.cpu() for k, v in head.state_dict().items()})
     ranking = RankingModel(both, _encoded(model, data.texts, 'start', s, store), torch.arange(len(data.documents)))
     most = max(map(len, data.documents.text))  # characters: whole documents, as they were encoded
-    settings = dict(documents='truncate', size=max(1, most), stride=None, pooling=s['pooling'],
+    settings = dict(passages='truncate', size=max(1, most), stride=None, pooling=s['pooling'],
                     max_tokens=s['max_tokens'])
     return Ranker(model.encoder, ranking, data.documents, None, None, settings, about)
 

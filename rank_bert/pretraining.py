@@ -491,7 +491,7 @@ def _joined(learn: Learner) -> Learner:
 # %% ../nbs/03g_pretraining.ipynb #12e5de04
 def pretrain_learner(
     texts: str|Path|Sequence[str],  # texts, or a text file as `read_documents` takes it
-    encoder: Encoder|str|Path|None = None,  # an encoder to train further, or its name; a new small BERT by default
+    backbone: Encoder|str|Path|None = None,  # an encoder to train further, or its name; a new small BERT by default
     vocab_size: int|None = None,  # pieces of the vocabulary of a new one; 2,000 by default
     layers: int|None = None,  # of a new one; 2 by default
     dim: int|None = None,  # width of a new one; 128 by default
@@ -503,7 +503,7 @@ def pretrain_learner(
     share: float = 0.15,  # of the words of each row, to be guessed
     valid_share: float = 0.1,  # of the documents, held out
     bs: int = 64,  # rows a batch
-    mixed: bool|None = None,  # layers in bfloat16; by default where the processor has it
+    dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int = 0,  # of weights, masks and the order of batches
     device: torch.device|str|None = None,  # `best_device` by default
     config: dict|None = None,  # more fields of the configuration of a new one, such as `hidden_dropout_prob`
@@ -512,13 +512,13 @@ def pretrain_learner(
     "A fastai `Learner` that trains an encoder on hidden words, and on next sentences if asked."
     own = dict(vocab_size=vocab_size, layers=layers, dim=dim, heads=heads, lowercase=lowercase, config=config)
     own = {k: v for k, v in own.items() if v is not None}
-    _check_pretraining(encoder, own, max_tokens, nsp)
+    _check_pretraining(backbone, own, max_tokens, nsp)
     parts, device = _split(texts, valid_share), torch.device(device or best_device())
-    if encoder is None: encoder = _new_encoder(parts['train'], max_tokens, seed, **own)
-    elif not isinstance(encoder, Encoder): encoder = get_encoder(encoder)
+    if backbone is None: backbone = _new_encoder(parts['train'], max_tokens, seed, **own)
+    elif not isinstance(backbone, Encoder): backbone = get_encoder(backbone)
     set_seed(seed)
-    model = MaskedLM(encoder, nsp, layers_dtype(mixed, device)).to(device)
-    dls = _masked_dls(parts, encoder, nsp, max_tokens, dynamic, share, bs, seed, device)
+    model = MaskedLM(backbone, nsp, layers_dtype(dtype, device)).to(device)
+    dls = _masked_dls(parts, backbone, nsp, max_tokens, dynamic, share, bs, seed, device)
     own = dict(loss_func=pretraining_loss, metrics=[masked_accuracy, MaskedPerplexity()] + [NextAccuracy()]*nsp,
                opt_func=AdamW, wd_bn_bias=False, train_bn=False, lr=2e-3, splitter=task_groups)
     learn = Learner(dls, model, **own | kwargs)
@@ -614,7 +614,7 @@ def distil_learner(
     share: float = 0.15,  # of the words of each row, to be guessed
     valid_share: float = 0.1,  # of the documents, held out
     bs: int = 64,  # rows a batch
-    mixed: bool|None = None,  # layers in bfloat16; by default where the processor has it
+    dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int = 0,  # of masks and the order of batches
     device: torch.device|str|None = None,  # `best_device` by default
     **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `cbs`
@@ -623,7 +623,7 @@ def distil_learner(
     _check_distillation(teacher, student, weights, temperature, max_tokens)
     parts, device = _split(texts, valid_share), torch.device(device or best_device())
     set_seed(seed)
-    own = MaskedLM(student, dtype=layers_dtype(mixed, device))
+    own = MaskedLM(student, dtype=layers_dtype(dtype, device))
     if own.words.shape == teacher.words.shape:
         own.transform = deepcopy(teacher.transform)
         own.bias.data.copy_(teacher.bias.data)
@@ -683,10 +683,10 @@ def distil_embeddings_learner(
     pooling: str = 'mean',  # of the student: 'cls', 'mean', 'max' or 'pooler'
     freeze: str|int = 'none',  # 'none', 'backbone', or how many first layers are held, with the embeddings
     project: bool = False,  # a linear map from the student's width to that of the vectors, to train with
-    max_tokens: int = 64,  # longest text in tokens, special tokens counted
+    max_tokens: int = 256,  # longest text in tokens, special tokens counted
     valid_share: float = 0.1,  # of the texts, held out by their hash
     seed: int = 0,  # of the map and the order of batches
-    **kwargs,  # arguments of `task_learner`: `bs`, `mixed`, `store`, `device`, ... and of fastai's `Learner`
+    **kwargs,  # arguments of `task_learner`: `bs`, `dtype`, `store`, `device`, ... and of fastai's `Learner`
 ) -> Learner:  # its `model.encoder` is what is trained
     "A fastai `Learner` for a student that gives each text the vector of its teacher."
     texts = as_texts(texts)

@@ -778,7 +778,7 @@ def _passes(learn: Learner, names: list[str], rows: int) -> Iterator[torch.Tenso
                 yield mask
 
 def _measurements(
-    learn: Learner|nn.Module, names: list[str], init: str, allocate: str, batches: int, rows: int,
+    learn: Learner|nn.Module, names: list[str], init: str, allocate: str, batches: int, bs: int,
 ) -> dict[str, dict|None]:
     "Fisher information and moments, where they are asked for."
     wanted = dict(fisher='fisher' in (init, allocate), moments=init == 'activation')
@@ -787,26 +787,26 @@ def _measurements(
         raise ValueError(f"init={init!r} and allocate={allocate!r} need training batches: pass the Learner, "
                          "or measure with fisher_information and input_moments and call factorise")
     n = batches*(getattr(learn.dls.train, 'bs', None) or 32)
-    return dict(fisher=fisher_information(learn.model, _losses(learn, n, rows), names) if wanted['fisher'] else None,
+    return dict(fisher=fisher_information(learn.model, _losses(learn, n, bs), names) if wanted['fisher'] else None,
                 moments=input_moments(learn.model, names, _passes(learn, names, n)) if wanted['moments'] else None)
 
 # %% ../nbs/02c_rank.ipynb #e4b71c96
-def _hold(learn: Learner, ranks: dict[str, int], how: str, every: int, strength: float, penalty: str) -> None:
+def _hold(learn: Learner, ranks: dict[str, int], method: str, every: int, strength: float, penalty: str) -> None:
     "Take layers from what earlier calls have set, and add the callback that holds them or pulls at them."
     for cb in [cb for cb in learn.cbs if isinstance(cb, (HoldRank, RankPenalty)) and isinstance(cb.ranks, dict)]:
         cb.ranks = {n: r for n, r in cb.ranks.items() if n not in ranks}
         if not cb.ranks: learn.remove_cb(cb)
-    if how == 'hard': learn.add_cb(HoldRank(ranks, every=every))
-    if how == 'soft': learn.add_cb(RankPenalty(strength, ranks, kind=penalty, every=every))
+    if method == 'hard': learn.add_cb(HoldRank(ranks, every=every))
+    if method == 'soft': learn.add_cb(RankPenalty(strength, ranks, kind=penalty, every=every))
 
 # %% ../nbs/02c_rank.ipynb #84d51059
-HOW = ('factorised', 'hard', 'soft')  # ways of `set_rank`
+METHODS = ('factorised', 'hard', 'soft')  # ways of `set_rank`
 
 # %% ../nbs/02c_rank.ipynb #005aa997
 def set_rank(
     learn: Learner|nn.Module,  # a fastai Learner, or a model; changed in place
     layers: str|Sequence[str] = '*',  # shell patterns of paths in the model, as in `find_linears`
-    how: str = 'factorised',  # one of `HOW`
+    method: str = 'factorised',  # one of `METHODS`
     rank: int|None = None,  # budget: this rank for each layer
     fraction: float|None = None,  # budget: share of the layers' weights
     parameters: int|None = None,  # budget: number of their weights
@@ -817,24 +817,25 @@ def set_rank(
     strength: float = 10.,  # of the penalty
     penalty: str = 'nuclear',  # its kind, 'nuclear' or 'spectral'
     batches: int = 8,  # training batches to measure on
-    rows: int = 4,  # rows of each loss for the Fisher information
+    bs: int = 4,  # rows of each loss for the Fisher information
 ) -> pd.DataFrame:  # the plan: columns layer, out, in, full, rank, parameters, full_parameters
     "Set the rank of layers: factorised, held by projection, or by a penalty; `release` undoes it."
-    if how not in HOW: raise ValueError(f"how is {how!r}; it is one of {', '.join(HOW)}")
+    if method not in METHODS: raise ValueError(f"method is {method!r}; it is one of {', '.join(METHODS)}")
     trained, model = isinstance(learn, Learner), learn.model if isinstance(learn, Learner) else learn
-    if how == 'soft' and not trained: raise ValueError("a penalty works while a model is trained: pass the Learner")
-    if how == 'soft' and init != 'svd':
+    if method == 'soft' and not trained: raise ValueError("a penalty works while a model is trained: pass the Learner")
+    if method == 'soft' and init != 'svd':
         raise ValueError(f"init is {init!r}, and a penalty replaces no weights: leave it out")
     names = _names(model, layers)
-    found = _measurements(learn, names, init, allocate, batches, rows)
-    plan = plan_ranks(model, names, rank, fraction, parameters, ms, allocate, found['fisher'], thin=how == 'factorised')
+    found = _measurements(learn, names, init, allocate, batches, bs)
+    thin = method == 'factorised'
+    plan = plan_ranks(model, names, rank, fraction, parameters, ms, allocate, found['fisher'], thin=thin)
     ranks = dict(zip(plan.layer, plan['rank'].tolist()))
-    if how == 'factorised':
+    if method == 'factorised':
         layers = planned_layers(model, plan, init, **found)
         given = {name: weighing for name, (_, _, weighing) in zip(plan.layer, layers)}
         _reshape(model, learn.opt if trained else None, plan, given)
-    if how == 'hard': truncate(model, plan, init, **found)
-    if trained: _hold(learn, ranks, how, every, strength, penalty)
+    if method == 'hard': truncate(model, plan, init, **found)
+    if trained: _hold(learn, ranks, method, every, strength, penalty)
     return plan
 
 # %% ../nbs/02c_rank.ipynb #78c74eb8

@@ -29,9 +29,9 @@ from fastai.torch_core import set_seed, to_device
 from fastcore.basics import patch
 
 # %% ../nbs/03a_ranking.ipynb #56d2ece4
-from .models import Encoder, evaluation_mode
+from .models import Encoder, evaluation_mode, get_encoder
 from .tables import DataError
-from .data import RankingData, passages
+from .data import RankingData, cut_documents
 from .features import FeatureStore, best_device, encode
 from .lexical import BM25, standardise
 from .heads import DualHead, get_head
@@ -67,8 +67,8 @@ class RankingFeatures:
 # %% ../nbs/03a_ranking.ipynb #9c90cb9a
 def ranking_features(
     data: RankingData,  # documents, queries, relevance
-    encoder: Encoder,  # from `get_encoder`
-    documents: str = 'windows',  # how long documents become passages: 'truncate', 'select' or 'windows'
+    backbone: Encoder|str|Path = 'minilm',  # an encoder, or its name
+    passages: str = 'windows',  # how long documents become passages: 'truncate', 'select' or 'windows'
     size: int|None = None,  # words in a passage; the default of `passages`
     stride: int|None = None,  # words from window to window; half of `size`
     pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
@@ -78,16 +78,17 @@ def ranking_features(
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
 ) -> RankingFeatures:
     "Encode a ranking task once; texts that `store` already has are not encoded again."
+    encoder = get_encoder(backbone)
     def vectors(texts, keep, label):
         make = encode if store is None else store.encode
         found = make(texts, encoder, pooling=pooling, max_tokens=max_tokens, keep=keep, progress=progress, label=label)
         return found if isinstance(found, torch.Tensor) else found.tensor()
-    parts, owner = passages(data, documents, size=size, stride=stride)
-    settings = dict(documents=documents, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens)
+    parts, owner = cut_documents(data, passages, size=size, stride=stride)
+    settings = dict(passages=passages, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens)
     queries = vectors(list(data.queries.text), 'end', 'queries')
-    documents = vectors(parts, 'start', 'documents')
+    passages = vectors(parts, 'start', 'documents')
     bm25 = BM25.build(data.texts) if lexical else None
-    return RankingFeatures(queries, documents, torch.from_numpy(owner), bm25, data, settings)
+    return RankingFeatures(queries, passages, torch.from_numpy(owner), bm25, data, settings)
 
 # %% ../nbs/03a_ranking.ipynb #1af61391
 class RankingModel(TaskModel):
@@ -254,7 +255,7 @@ class RankingLearner(Learner):
 def _inputs(data: RankingData, encoder: Encoder, settings: dict, dtype: torch.dtype, store) -> tuple:
     "Queries and passages on their way through the encoder, and the document of each passage."
     how = {k: settings[k] for k in ('size', 'stride')}
-    parts, owner = passages(data, settings['documents'], **how)
+    parts, owner = cut_documents(data, settings['passages'], **how)
     def texts(given, keep, label):
         return TaskBatches(unlabelled(given), encoder, settings['pooling'], settings['max_tokens'], keep, dtype, store,
                            label)
@@ -267,7 +268,7 @@ def ranking_learner(
     freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
     head: str|DualHead = 'residual',  # name of a head, or a `DualHead`
     shared: bool = True,  # one head for queries and documents, or one each
-    documents: str = 'windows',  # of data: how long documents become passages: 'truncate', 'select' or 'windows'
+    passages: str = 'windows',  # of data: how long documents become passages: 'truncate', 'select' or 'windows'
     size: int|None = None,  # of data: words in a passage; the default of `passages`
     stride: int|None = None,  # of data: words from window to window; half of `size`
     pooling: str = 'mean',  # of data: 'cls', 'mean', 'max' or 'pooler'
@@ -275,15 +276,15 @@ def ranking_learner(
     bs: int|None = None,  # queries a batch; by default 128, and 32 where layers are trained
     refresh: float|None = None,  # of data: share of the index made anew in a step; see `IndexRefresh`
     temperature: float = 0.05,  # cosines are divided by it
-    mixed: bool|None = None,  # layers in bfloat16; by default where the processor has it
+    dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int|None = 0,  # seed of the head and of the order of batches; `None` leaves it to chance
     store: FeatureStore|None = None,  # where frozen features are kept; the default store by default
     device: torch.device|str|None = None,  # `best_device` by default
     **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `path`, `cbs`
 ) -> RankingLearner:
     "A fastai `Learner` that trains a ranking head over the whole index, and layers of the encoder if asked."
-    settings = dict(documents=documents, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens)
-    about = dict(temperature=temperature, mixed=mixed, seed=seed, store=store, device=device)
+    settings = dict(passages=passages, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens)
+    about = dict(temperature=temperature, dtype=dtype, seed=seed, store=store, device=device)
     if bs is not None and bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one query")
     if isinstance(data, RankingFeatures): return _vector_learner(data, freeze, refresh, head, shared, bs, about, kwargs)
     return _text_learner(data, backbone, freeze, head, shared, settings, bs, refresh, about, kwargs)
@@ -325,7 +326,7 @@ def _text_learner(data: RankingData, backbone, freeze, head, shared, settings, b
     encoder, groups = prepared(backbone, freeze, about['seed'])
     device = torch.device(about['device'] or best_device())
     encoder.tokenize([], settings['max_tokens'])  # raises for a length that cannot be
-    dtype, whole = layers_dtype(about['mixed'], device), groups > len(encoder.layers)
+    dtype, whole = layers_dtype(about['dtype'], device), groups > len(encoder.layers)
     queries, texts, owner = _inputs(data, encoder, settings, dtype, about['store'])
     train, valid = (QueryBatches(data, split, queries, texts) for split in ('train', 'valid'))
     def make(head):

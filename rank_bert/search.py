@@ -31,7 +31,7 @@ from .core import recover_folder, seal_folder, to_json, write_tensors
 from .layers import fold_adapters
 from .models import Encoder, ModelNotFoundError, get_encoder, save_encoder, weights_hash
 from .tables import DataError, DataWarning, hash_fold
-from .data import RankingData, passages
+from .data import RankingData, cut_documents
 from .features import EncoderWatch, FeatureStore, encode, encoder_hash, progress_bar, check_settings_hash
 from .heads import get_head
 from .lexical import BM25, load_bm25
@@ -225,7 +225,7 @@ def train_ranker(
     data: RankingData,  # from `read_ranking` or `builtin_corpus`
     backbone: Encoder|str|Path = 'minilm',  # an encoder, of which a copy is trained, its name or its folder
     freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
-    documents: str = 'windows',  # how long documents become passages: 'truncate', 'select' or 'windows'
+    passages: str = 'windows',  # how long documents become passages: 'truncate', 'select' or 'windows'
     head: str = 'residual',  # name of a head
     shared: bool|None = None,  # one head for queries and documents or one each; `None` lets validation decide
     epochs: int|None = None,  # by default as many as 200 optimizer steps take for a head, 300 for layers
@@ -244,7 +244,7 @@ def train_ranker(
     check_trainable(data)
     get_head(head, encoder.dim)  # an unknown name is found out before the work
     store, frozen = FeatureStore() if store is None else store, frozen_groups(encoder, freeze) > len(encoder.layers)
-    features = ranking_features(data, encoder, documents, lexical=lexical and frozen, store=store, progress=progress,
+    features = ranking_features(data, encoder, passages, lexical=lexical and frozen, store=store, progress=progress,
                                 **kwargs)
     own = dict(head=head, shared=shared, seed=seed, progress=progress)
     if frozen:
@@ -306,12 +306,12 @@ def _passages(self: Ranker, query: str, rows: list[int], mode: str, vector: torc
 @patch
 def _parts(self: Ranker, rows: list[int]) -> list[list[str]]:
     "The passages of some documents as they were encoded, without titles; a document without text shows its title."
-    how = {k: self.settings[k] for k in ('size', 'stride')}
+    how = {k: self.settings.get(k) for k in ('size', 'stride')}
     titles, texts = list(self.documents.title), list(self.documents.text)
-    if self.settings['documents'] == 'select':  # which sentences are best depends on all documents
-        if self._cut is None: self._cut = passages(texts, 'select', **how)[0]
+    if self.settings['passages'] == 'select':  # which sentences are best depends on all documents
+        if self._cut is None: self._cut = cut_documents(texts, 'select', **how)[0]
         return [[self._cut[r] or titles[r]] for r in rows]
-    parts, owner = passages([texts[r] for r in rows], self.settings['documents'], **how)
+    parts, owner = cut_documents([texts[r] for r in rows], self.settings['passages'], **how)
     return [[parts[j] or titles[r] for j in np.flatnonzero(owner == i)] for i, r in enumerate(rows)]
 
 # %% ../nbs/03b_search.ipynb #e792b70a
@@ -373,7 +373,7 @@ def evaluate(self: Ranker,
     modes: tuple[str, ...]|None = None,  # all by default
     metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
     store: FeatureStore|None = None,  # where query vectors are kept; nowhere by default
-    chunk: int = 256,  # queries at once
+    bs: int = 256,  # queries at once
 ) -> dict[str, pd.DataFrame]:  # mode -> a row for each query that has a right document
     "Metrics of every query of a split in each mode; `DataError` when the split is empty or asks for other documents."
     part = data.part(split)
@@ -383,8 +383,8 @@ def evaluate(self: Ranker,
         raise DataError(f"the split {split!r} has no query with a right document; the queries are {there}")
     found = {self._mode(mode): [] for mode in modes or self.modes}
     vectors = None if {*found} == {'bm25'} else self._query_vectors(part, store)
-    for start in range(0, len(part.queries), chunk):
-        rows = slice(start, start + chunk)
+    for start in range(0, len(part.queries), bs):
+        rows = slice(start, start + bs)
         if not qrels[rows].nnz: continue
         for mode, frames in found.items():
             scores = self.scores(list(part.queries.text[rows]), mode, None if vectors is None else vectors[rows])
@@ -507,7 +507,8 @@ def _read_documents(path: Path, remedy: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 # %% ../nbs/03b_search.ipynb #a3bcba19
-_SETTINGS = dict(documents=('windows', 'truncate', 'select'), size='count?', stride='count?', pooling='text',
+_PASSAGES = 'windows', 'truncate', 'select', None
+_SETTINGS = dict(passages=_PASSAGES, documents=_PASSAGES, size='count?', stride='count?', pooling='text',
                  max_tokens='count')
 _FIELDS = dict(head='object', temperature='positive', fusion='object?', settings=_SETTINGS,
                about=dict(notes='object?', columns='object?'))  # of ranker.json
@@ -530,9 +531,9 @@ def _check_index(ranker: Ranker, folder: Path) -> Ranker:
     "The ranker, if its encoder gives some passages the vectors that are in the index."
     how, model, n = ranker.settings, ranker.model, len(ranker.documents)
     rows = sorted({0, n//2, n - 1})
-    asked = list(range(n)) if how['documents'] == 'select' else rows  # whose sentences depend on all documents
+    asked = list(range(n)) if how['passages'] == 'select' else rows  # whose sentences depend on all documents
     some = RankingData(ranker.documents.iloc[asked].reset_index(drop=True), pd.DataFrame(), pd.DataFrame())
-    parts, owner = passages(some, how['documents'], size=how.get('size'), stride=how.get('stride'))
+    parts, owner = cut_documents(some, how['passages'], size=how.get('size'), stride=how.get('stride'))
     ours = [np.flatnonzero(owner == asked.index(r)) for r in rows]
     held = [(model.owner == r).nonzero().flatten() for r in rows]
     with warnings.catch_warnings():
@@ -567,7 +568,8 @@ def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
     check_settings(encoder, about['settings'], path, remedy)
     index = _read_index(folder/'index.safetensors', encoder.dim, len(documents), remedy)
     how = about['settings']
-    try: passages(['a text'], how['documents'], size=how.get('size'), stride=how.get('stride'))
+    if 'documents' in how: how['passages'] = how.pop('documents')  # its name in the first release
+    try: cut_documents(['a text'], how.get('passages'), size=how.get('size'), stride=how.get('stride'))
     except ValueError as e: raise ValueError(f"{path} is damaged: {e}; {remedy}") from e
     def make():
         config = dict(about['head'])

@@ -57,7 +57,7 @@ from .callbacks import KeepBest
 from .rank import set_rank
 from .ranking import IndexRefresh, RankingFeatures, RankingModel, check_trainable, ranking_features, ranking_learner
 from .learners import TaskBatches, task_dl, task_learner
-from .barlow import WAYS, AnswerBatches, barlow_learner, staged_learner
+from .barlow import JOINS, AnswerBatches, barlow_learner, staged_learner
 from .experiments import ms_per_text, machine_card
 
 # %% ../nbs/04a_sweeps.ipynb #002fda9b
@@ -495,7 +495,7 @@ LOSSES = {
 # %% ../nbs/04a_sweeps.ipynb #0584aa36
 def index_staleness(
     data: RankingData,  # documents, queries, relevance
-    encoder: Encoder|str = 'minilm',  # the frozen backbone, or its name
+    backbone: Encoder|str = 'minilm',  # the frozen backbone, or its name
     shares: Sequence[float] = (1, .5, .2, .05, .01, 0),  # of the index made anew in each step
     heads: Sequence[str] = ('residual', 'plain'),  # names of heads; 'plain' has one each for queries and documents
     seeds: int = 5,  # from 0
@@ -509,11 +509,11 @@ def index_staleness(
 ) -> pd.DataFrame:  # a row a run: head, loss, share, seed, staleness, metrics, accuracy by type, per_query, seconds
     "What it costs a ranker when its index is made anew only in part, or when it has only its batch."
     check_trainable(data)
-    encoder = encoder if isinstance(encoder, Encoder) else get_encoder(encoder)
-    about = dict(data=data_hash(data), encoder=encoder_key(encoder), steps=steps, lr=lr, bs=bs, split=split,
+    backbone = backbone if isinstance(backbone, Encoder) else get_encoder(backbone)
+    about = dict(data=data_hash(data), encoder=encoder_key(backbone), steps=steps, lr=lr, bs=bs, split=split,
                  features=features or {})
     made = cache(lambda: ranking_features(
-        data, encoder, lexical=False, store=store or FeatureStore(), **features or {}))
+        data, backbone, lexical=False, store=store or FeatureStore(), **features or {}))
     def run(head, loss, share, seed):
         learn = ranking_learner(made(), head=head, shared=head != 'plain', bs=bs, seed=seed)
         refresh = IndexRefresh(share)
@@ -542,12 +542,12 @@ def _vector_ranks(features: RankingFeatures, model: RankingModel, split: str) ->
                   f'participation ratio of {side}': float(centred['participation_ratio'])}
     return found
 
-def _ablation_cells(poolings, batches, sides, ways, labelled, pairs, seeds) -> list[dict]:
+def _ablation_cells(poolings, batches, sides, joins, labelled, pairs, seeds) -> list[dict]:
     "Every setting once, those that share a pre-training together; what does not depend on a value has `None` there."
     some = [n for n in labelled if n != 0]
     alone = [(p, None, None, None, way, n) for p in poolings for way in ALONE
              for n in ([0] if way == 'plain cosine' else some)]
-    joined = [('zero-shot', 0)]*(0 in labelled and pairs == 'all') + list(product(ways, some))
+    joined = [('zero-shot', 0)]*(0 in labelled and pairs == 'all') + list(product(joins, some))
     pre = [(p, b, s, pairs, way, n) for p, b, s in product(poolings, batches, sides) for way, n in joined]
     names = 'pooling', 'batches', 'side', 'pairs', 'way', 'labelled'
     cells = [dict(zip(names, values), seed=seed) for values in [(None, None, None, None, 'BM25', 0), *alone, *pre]
@@ -563,7 +563,7 @@ def _pretrained(features: RankingFeatures, batches: str, side: str, labelled: in
     split = split.mask((split == 'train') & (few != 'train'), 'not labelled')
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', UserWarning)  # batches of one answer are what is asked about
-        learn = barlow_learner(_resplit(features, split), side, how=batches, seed=seed)
+        learn = barlow_learner(_resplit(features, split), side, batches=batches, seed=seed)
     with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr)
     return learn.model.head.cpu().eval()
 
@@ -591,11 +591,11 @@ def _bm25_measured(data: RankingData, features: RankingFeatures, split: str) -> 
 # %% ../nbs/04a_sweeps.ipynb #19ce7f9c
 def barlow_ablation(
     data: RankingData,  # with queries of two types
-    encoder: Encoder|str = 'minilm',  # the frozen backbone, or its name
+    backbone: Encoder|str = 'minilm',  # the frozen backbone, or its name
     poolings: Sequence[str] = ('cls', 'mean'),  # how a text becomes a vector
     batches: Sequence[str] = ('one_answer', 'distinct'),  # what a pre-training batch is made of
     sides: Sequence[str] = ('barlow',),  # heads that are pre-trained
-    ways: Sequence[str] = WAYS,  # how a pre-trained head is joined
+    joins: Sequence[str] = JOINS,  # how a pre-trained head is joined
     labelled: Sequence[int|None] = (0, 300, 1000, None),  # queries with labels; 0: not trained to rank, `None`: all
     pairs: str = 'all',  # of which queries of 'train' pre-training knows the answer they share: 'all', or 'labelled'
     seeds: int = 5,  # from 0: of heads, batches and labels
@@ -612,12 +612,12 @@ def barlow_ablation(
     "Rankers with and without Barlow Twins, by batches, pooling, labels and way of joining; BM25 and plain cosine too."
     check_trainable(data)
     if pairs not in ('all', 'labelled'): raise ValueError(f"pairs is {pairs!r}; it can be 'all' or 'labelled'")
-    encoder = encoder if isinstance(encoder, Encoder) else get_encoder(encoder)
-    how = dict(documents='truncate') | (features or {})
-    about = dict(data=data_hash(data), encoder=encoder_key(encoder), epochs=epochs, pre_lr=pre_lr, steps=steps,
+    backbone = backbone if isinstance(backbone, Encoder) else get_encoder(backbone)
+    how = dict(passages='truncate') | (features or {})
+    about = dict(data=data_hash(data), encoder=encoder_key(backbone), epochs=epochs, pre_lr=pre_lr, steps=steps,
                  lr=lr, bs=bs, split=split, features=how)
     made = cache(lambda pooling: ranking_features(
-        data, encoder, pooling=pooling, lexical=False, store=store or FeatureStore(), **how))
+        data, backbone, pooling=pooling, lexical=False, store=store or FeatureStore(), **how))
     pre = lru_cache(max(4, len(labelled)))(lambda pooling, *of: _pretrained(made(pooling), *of, epochs, pre_lr))
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', UserWarning)
@@ -626,7 +626,7 @@ def barlow_ablation(
         if cell['way'] == 'BM25': return _bm25_measured(data, made(poolings[0]), split)
         model = _ablation_model(made(pooling), partial(pre, pooling), **cell, steps=steps, lr=lr, bs=bs).eval()
         return _measured(made(pooling), model, split) | _vector_ranks(made(pooling), model, split)
-    cells = _ablation_cells(poolings, batches, sides, ways, labelled, pairs, seeds)
+    cells = _ablation_cells(poolings, batches, sides, joins, labelled, pairs, seeds)
     return run_sweep('barlow', cells, run, about, **kwargs)
 
 # %% ../nbs/04a_sweeps.ipynb #b33e47b6
@@ -641,7 +641,7 @@ def backbone_ranks(
 ) -> pd.DataFrame:  # a row an encoder and pooling: encoder, pooling, metrics, ranks of vectors, per_query, seconds
     "Plain cosine with several encoders and poolings, and the ranks of their vectors."
     if not encoders: raise ValueError("no encoders to compare: pass a dict such as {'minilm': get_encoder('minilm')}")
-    how = dict(documents='truncate') | (features or {})
+    how = dict(passages='truncate') | (features or {})
     part = data.part(split)  # nothing is trained: other queries need no vectors
     about = dict(data=data_hash(part), encoders={name: encoder_key(e) for name, e in encoders.items()},
                  split=split, features=how)
@@ -738,11 +738,11 @@ def rank_plot(
 
 # %% ../nbs/04a_sweeps.ipynb #8d7014cd
 LOW_RANK = {
-    'svd': dict(how='factorised', init='svd'),
-    'fisher': dict(how='factorised', init='fisher'),
-    'activation': dict(how='factorised', init='activation'),
-    'hard': dict(how='hard', init='svd'),
-    'soft': dict(how='soft'),
+    'svd': dict(join='factorised', init='svd'),
+    'fisher': dict(join='factorised', init='fisher'),
+    'activation': dict(join='factorised', init='activation'),
+    'hard': dict(join='hard', init='svd'),
+    'soft': dict(join='soft'),
 }  # method -> arguments of `set_rank`; 'lora' besides, which holds the update to a low rank and not the weights
 
 def _again(data: TextData, encoder: Encoder, head: nn.Module|None, seed: int, how: dict) -> Learner:
@@ -814,7 +814,7 @@ def low_rank_cost(
     folder: str|Path|None = None,  # where cells are kept; beside the feature store by default
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     tensorboard: str|Path|None = None,  # folder to log each cell to; nowhere by default
-    **kwargs,  # arguments of `task_learner`, e.g. `max_tokens`, `bs`, `pooling`, `mixed`
+    **kwargs,  # arguments of `task_learner`, e.g. `max_tokens`, `bs`, `pooling`, `dtype`
 ) -> pd.DataFrame:  # a row a run: values, whole, at_once, again, weights, full_weights, rank, ms, full_ms, per_query
     "Accuracy, size and time of fine-tuned encoders held to fewer parameters, at once and after training again."
     _check_low_rank(tasks, methods)
@@ -929,7 +929,7 @@ def experiment(
     name: str,  # one of `EXPERIMENTS`
     full: bool = False,  # in its full size
     data: RankingData|None = None,  # to rank; doc2dial or the built-in corpus by default
-    encoder: Encoder|str = 'minilm',  # the backbone, or its name
+    backbone: Encoder|str = 'minilm',  # the backbone, or its name
     seeds: int|None = None,  # as many as the size has by default
     **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
 ) -> tuple[pd.DataFrame, pd.DataFrame]:  # every run, and the table that answers
@@ -937,10 +937,10 @@ def experiment(
     if name not in EXPERIMENTS:
         raise ValueError(f"unknown experiment {name!r}; the experiments are {', '.join(EXPERIMENTS)}")
     size = dict(_SIZES[full]['barlow' if name == 'ranks' else name]) | ({} if seeds is None else dict(seeds=seeds))
-    encoder = encoder if isinstance(encoder, Encoder) else get_encoder(encoder)
+    backbone = backbone if isinstance(backbone, Encoder) else get_encoder(backbone)
     if name == 'low-rank':
         if data is not None: raise ValueError("low-rank is about labels of texts, and takes no data to rank")
-        tidy = low_rank_cost(_tasks(full), {encoder.name: encoder}, **size, **kwargs)
+        tidy = low_rank_cost(_tasks(full), {backbone.name: backbone}, **size, **kwargs)
         return tidy, low_rank_table(tidy)
     if data is None and full and 'RANK_BERT_DATA' in os.environ: data = read_ranking('doc2dial', group='dial_id')
     elif data is None:
@@ -948,10 +948,10 @@ def experiment(
         if name in ('barlow', 'ranks'):
             size['batches'] = ('distinct',)  # its answers have one question and one conversation
     if name == 'staleness':
-        tidy = index_staleness(data, encoder, **size, **kwargs)
+        tidy = index_staleness(data, backbone, **size, **kwargs)
         return tidy, sweep_table(tidy, ['head', 'loss', 'share'], data, metric='nDCG@10')
-    tidy = barlow_ablation(data, encoder, **size, **kwargs)
+    tidy = barlow_ablation(data, backbone, **size, **kwargs)
     if name == 'barlow':
         return tidy, sweep_table(tidy, ['pooling', 'batches', 'side', 'pairs', 'way', 'labelled'], data)
-    points = rank_points(tidy, backbone_ranks(data, light_encoders(encoder), **kwargs))
+    points = rank_points(tidy, backbone_ranks(data, light_encoders(backbone), **kwargs))
     return points, rank_correlation(points, [c for c in points if ' of ' in c])

@@ -217,7 +217,7 @@ def outputs(self: Tagger,
     "Probabilities of tags; raises `ValueError` for NaN."
     (texts, words), device, encoder = _checked(texts, words, self.settings), self.encoder.device, self.encoder.eval()
     self._check_encoder(whole=len(texts) > 1)
-    dtype = best_dtype(device) if self.settings['mixed'] else torch.float32
+    dtype = best_dtype(device) if self.settings.get('mixed') else torch.float32
     model = TaskModel(encoder, dict(task=self.head.eval()), per_token=('task',), dtype=dtype)
     out = [torch.eye(len(self.labels))[self.labels.index('O')].repeat(len(ws), 1) for ws in words]
     special = len(encoder.family.single.split()) - 1

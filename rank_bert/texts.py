@@ -1061,7 +1061,7 @@ def word_pieces(
     encoder: Encoder,  # any family
     texts: list[str],  # any number of texts, in any sequence
     words: list[list[tuple[int, int]]],  # `(start, end)` of each text's words in order, as `split_words` gives them
-    max_tokens: int = 128,  # longest list of ids, special tokens counted
+    max_tokens: int = 256,  # longest list of ids, special tokens counted
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
 ) -> tuple[list[list[int]], list[list[int]]]:  # ids of each text; for each word the place of its first piece in them
     "Token ids of texts, and the place of each word's first piece: -1 for a word that is cut off or has none."
@@ -1073,7 +1073,7 @@ def word_pieces(
 def tokenize_rows(
     data: TextData,  # of any kind
     encoder: Encoder,  # any family
-    max_tokens: int = 128,  # longest list of ids, special tokens counted
+    max_tokens: int = 256,  # longest list of ids, special tokens counted
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
 ) -> tuple[list[list[int]], np.ndarray|list[list[int]]]:  # ids and targets of each row
     "Token ids and `data.targets` of all rows; for tags a target for each id, -100 where no word begins."

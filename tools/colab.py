@@ -134,7 +134,7 @@ class Colab:
         cores = dict(OMP_NUM_THREADS=str(os.cpu_count()))  # nothing else runs, and a reader has all of them
         self.report("README's example", *self.call([self.python, file], **cores))
         self.report("rank_bert --help", *self.call([command, "--help"]))
-        self.report("rank_bert demo", *self.call([command, "demo", "--documents", 200, "--epochs", 2, "--out", "ranker"], **cores))
+        self.report("rank_bert demo", *self.call([command, "demo", "--max-documents", 200, "--epochs", 2, "--out", "ranker"], **cores))
 
     def run_notebooks(self, paths: list[Path]) -> None:
         pool = ThreadPoolExecutor(self.jobs)

@@ -493,7 +493,7 @@ def read_only_parent():
     early(*CLASSIFY, "--out", f"{place}/out", words=["locked", "permission"])
     early(*ENCODE, "--out", f"{place}/v.st", words=["locked", "permission"])
     early(*EXPERIMENT, "--out", f"{place}/runs.csv", words=["locked", "permission"])
-    early("demo", "--out", f"{place}/out", "--documents", "20", "--backbone", "little", words=["locked", "permission"])
+    early("demo", "--out", f"{place}/out", "--max-documents", "20", "--backbone", "little", words=["locked", "permission"])
 
 @case("permission", "--out in a folder that does not exist, of encode and experiment", "a sentence that names it, before the work")
 def missing_parent():
@@ -1133,7 +1133,7 @@ def surrogates():
 def long_line():
     text = "where is the answer " * 500_000
     works(command("encode", written(text + "\nshort\n", "long.txt"), "--backbone", "little", "--out", "v.st", limit=150))
-    done = train_on(written(pairs([("a long one", text), *ROWS])), "out", "--documents", "truncate")
+    done = train_on(written(pairs([("a long one", text), *ROWS])), "out", "--passages", "truncate")
     if done.code: refuses(done, "pairs.csv")
 
 @case("data", "a gzip that is cut, is none, or unpacks to 8 GB", "a sentence that names the file; memory stays small", limit=200)
@@ -1237,10 +1237,10 @@ def numeric_ids():
 def another_order():
     rows = [(q, a) for q, a in ROWS]
     works(train_on(written(pairs(rows)), "out"))
-    one = works(command("evaluate", "out", "pairs.csv", "--json", "--part", "train"))
+    one = works(command("evaluate", "out", "pairs.csv", "--json", "--split", "train"))
     written(pairs(rows[::-1]), "next.csv")
     for part in ("train", "valid", "test"):
-        done = command("evaluate", "out", "next.csv", "--json", "--part", part)
+        done = command("evaluate", "out", "next.csv", "--json", "--split", part)
         if done.code: continue
         scores = [r for r in json.loads(done.out) if r["ranker"] == "BM25" and r["queries"] == "all" and r["metric"] == "MRR"]
         must(scores and scores[0]["value"] > .9, done.out[:500])
@@ -1480,11 +1480,11 @@ def numbers():
         must(done.code == 0 or not Path("out").exists(), "out is there")
         shutil.rmtree("out", ignore_errors=True)
 
-@case("environment", "values that are none: --head big, --pooling x, --documents x, --freeze all, --kind x, --keep x, --part x", "a sentence that lists what there is, before the work")
+@case("environment", "values that are none: --head big, --pooling x, --passages x, --freeze all, --kind x, --keep x, --split x", "a sentence that lists what there is, before the work")
 def words():
-    for args, option in ((TRAIN, "--head"), (TRAIN, "--pooling"), (TRAIN, "--documents"), (CLASSIFY, "--freeze"), (CLASSIFY, "--pooling"), (CLASSIFY, "--kind"), (CLASSIFY, "--keep")):
+    for args, option in ((TRAIN, "--head"), (TRAIN, "--pooling"), (TRAIN, "--passages"), (CLASSIFY, "--freeze"), (CLASSIFY, "--pooling"), (CLASSIFY, "--kind"), (CLASSIFY, "--keep")):
         early(*args, "--out", "out", option, "nonsense", words=["nonsense"])
-    refuses(command("evaluate", "ranker", "shop", "--part", "nonsense"), "nonsense")
+    refuses(command("evaluate", "ranker", "shop", "--split", "nonsense"), "nonsense")
 
 @case("environment", "train --head identity, plain and barlow, --bs 1, --shared, --no-bm25", "they work: documented values (F7)", limit=200, quick=False)
 def heads():
