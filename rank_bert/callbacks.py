@@ -10,13 +10,14 @@ __all__ = ['Frozen', 'FrozenBackbone', 'FrozenHead', 'KeepBest']
 # %% ../nbs/02b_callbacks.ipynb #7269e46e
 import math
 from difflib import get_close_matches
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 # %% ../nbs/02b_callbacks.ipynb #afaec124
 import torch
 from torch import nn
 from fastai.callback.core import Callback, CancelFitException, TrainEvalCallback
 from fastai.callback.tracker import TrackerCallback
+from fastai.learner import Learner
 from fastai.torch_core import get_random_states, set_random_states
 from fastcore.basics import patch
 from fastcore.foundation import L
@@ -42,7 +43,7 @@ class Frozen(Callback):
     """Holds modules exactly as they are during `fit`.
 
     No gradients, not in the optimizer, no dropout, no running statistics."""
-    order = TrainEvalCallback.order + 2  # after fastai has put the whole model in training mode, and `FrozenPrefix`
+    order = TrainEvalCallback.order + 1  # after fastai has put the whole model in training mode
 
     def __init__(self,
         *targets: str,  # paths of modules in the model
@@ -57,16 +58,19 @@ class Frozen(Callback):
         super().__setattr__(name, value)
 
     def before_fit(self):
-        "Take the parameters out of the optimizer, and remember their hashes."
-        if not self.given_back: self._give_back()  # an earlier fit was interrupted
-        if self.opt is None: return  # a validation before any fit
+        "Find the modules; raise `ValueError` for one that is not there."
         self.held = [find_module(self.model, t) for t in self.targets]
-        self.hashes = [weights_hash(m) for m in self.held]
-        self._take({p for m in self.held for p in m.parameters()})
 
     def before_train(self):
-        "Put the modules back in evaluation mode."
+        """Modules in evaluation mode, their parameters out of the optimizer, and their hashes remembered.
+
+        Not before `fit` as such: fastai calls that before a validation, too."""
         for m in self.held: m.eval()
+        if not self.given_back and self.held_in is self.opt: return
+        if hasattr(self.learn, 'frozen_prefix'): self.learn.frozen_prefix.settle()  # others may train the same encoder
+        if not self.given_back: self._give_back()  # there is a new optimizer
+        self.hashes = [weights_hash(m) for m in self.held]
+        self._take({p for m in self.held for p in m.parameters()})
 
     def after_fit(self):
         "Give everything back; raise `RuntimeError` when a module has changed all the same."
@@ -80,6 +84,9 @@ class Frozen(Callback):
 # %% ../nbs/02b_callbacks.ipynb #4dc1e68d
 _holding = WeakSet()  # callbacks that hold something
 
+def _set_free(parameters: list) -> None:
+    for p in parameters: p.requires_grad_(True)
+
 @patch
 def _take(self: Frozen, parameters: set) -> None:
     "Parameters out of their groups, with what the optimizer knows of them, and without gradients."
@@ -87,28 +94,36 @@ def _take(self: Frozen, parameters: set) -> None:
     self.states = {p: self.opt.state.pop(p) for p in parameters if p in self.opt.state}
     self.taken = [[p for p in group if p in parameters] for group in self.opt.param_lists]
     self.opt.param_lists = L([L([p for p in group if p not in parameters]) for group in self.opt.param_lists])
-    self.given_back = False
+    self.given_back, self.held_in = False, self.opt
+    self.lost = finalize(self, _set_free, self.trained)  # where the callback is gone before it could give back
     _holding.add(self)
     for p in parameters: p.requires_grad_(False).grad = None
 
 @patch
 def _give_back(self: Frozen) -> None:
     "Each parameter to its group again, in the order of the model: another `Frozen` may hold others of the same group."
-    for p in self.trained: p.requires_grad_(True)
+    self.lost.detach()
+    _set_free(self.trained)
     place = {p: i for i, p in enumerate(self.model.parameters())}
-    self.opt.param_lists = L([L(sorted({*group, *taken}, key=place.get))
-                              for group, taken in zip(self.opt.param_lists, self.taken)])
-    self.opt.state.update(self.states)
+    opt = self.held_in
+    opt.param_lists = L([L(sorted({*group, *taken}, key=lambda p: place.get(p, len(place))))
+                         for group, taken in zip(opt.param_lists, self.taken)])
+    opt.state.update(self.states)
     self.given_back = True
     _holding.discard(self)
 
 def give_back(
     parameters,  # parameters of a model
+    learn: Learner|None = None,  # what its own callbacks hold stays held
 ) -> None:
     "Let go what a `Frozen` of an interrupted fit still holds of these."
     parameters = set(parameters)
     for callback in list(_holding):
-        if parameters & set(callback.trained): callback._give_back()
+        if (learn is None or callback.learn is not learn) and parameters & set(callback.trained): callback._give_back()
+
+def held_parameters() -> set:
+    "All that some `Frozen` holds."
+    return {p for callback in _holding for p in callback.trained}
 
 # %% ../nbs/02b_callbacks.ipynb #c80681ed
 class FrozenBackbone(Frozen):

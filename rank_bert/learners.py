@@ -15,6 +15,7 @@ import uuid
 import shutil
 import warnings
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -47,7 +48,48 @@ from .texts import TextData, tokenize_words, tokenize_rows
 from .heads import ClassificationHead, ScoreHead
 from .lowrank import add_lora
 from .losses import token_loss
-from .callbacks import KeepBest, epochs_for, give_back
+from .callbacks import Frozen, KeepBest, epochs_for, give_back, held_parameters
+
+# %% ../nbs/03_learners.ipynb #f4ee2e01
+def flags_of(encoder: Encoder) -> dict[nn.Parameter, bool]: return {p: p.requires_grad for p in encoder.parameters()}
+
+class Freezing:
+    "Which parameters of an encoder the library has left trained. What differs from that was set by hand."
+    def __init__(self, encoder: Encoder):
+        now, (left, hand) = flags_of(encoder), getattr(encoder, '_left', ([], []))  # which copies of an encoder have
+        known = len(left) == len(now)
+        self.left = dict(zip(now, left)) if known else now
+        self.hand = {p: h for p, h in zip(now, hand) if h is not None} if known else {p: f for p, f in now.items() if not f}
+        self.prefixes = weakref.WeakSet()  # the `FrozenPrefix` of each Learner on the encoder
+
+    def note(self, encoder: Encoder) -> None:
+        "Note what was set by hand, for every Learner on the encoder."
+        held = held_parameters()
+        new = {p: f for p, f in flags_of(encoder).items() if f != self.left.get(p, f) and p not in held}
+        for hand in (self.hand, *(prefix.hand for prefix in self.prefixes)): hand |= new
+        self.keep(encoder)
+
+    def keep(self, encoder: Encoder) -> None:
+        "Take the flags as they are for the library's."
+        held = held_parameters()
+        self.left = {p: self.left.get(p, f) if p in held else f for p, f in flags_of(encoder).items()}
+        encoder._left = [*self.left.values()], [self.hand.get(p) for p in self.left]
+
+_freezings = weakref.WeakKeyDictionary()  # encoder -> `Freezing`
+
+def freezing_of(encoder: Encoder) -> Freezing:
+    "What is known of an encoder."
+    if encoder not in _freezings: _freezings[encoder] = Freezing(encoder)
+    return _freezings[encoder]
+
+@contextmanager
+def set_by_library(parameters: set) -> Iterator[list[Freezing]]:
+    "What was set by hand before this block is noted; what is set in it is not."
+    known = [(e, f) for e, f in list(_freezings.items()) if not parameters.isdisjoint(e.parameters())]
+    for encoder, freezing in known: freezing.note(encoder)
+    try: yield [f for _, f in known]
+    finally:
+        for encoder, freezing in known: freezing.keep(encoder)
 
 # %% ../nbs/03_learners.ipynb #cceab3c7
 class AdamW(Optimizer):
@@ -65,9 +107,14 @@ class AdamW(Optimizer):
     def freeze_to(self,
         n: int,  # groups from the start
     ):
-        "Freeze these groups and set the others free; counted, so that `FrozenPrefix` knows that it was asked for."
-        super().freeze_to(n)
-        self.freezes = getattr(self, 'freezes', 0) + 1
+        "Freeze these groups and set the others free, whatever was set by hand before."
+        parameters = {p for group in self.param_lists for p in group}
+        with set_by_library(parameters) as known: super().freeze_to(n)
+        self.asked = True  # a new optimizer was not, and `FrozenPrefix` freezes as the one before
+        for freezing in known:
+            freezing.hand = {p: f for p, f in freezing.hand.items() if p not in parameters}
+            for prefix in freezing.prefixes:
+                if prefix.learn is not None and prefix.opt is self: prefix.groups, prefix.hand = self.frozen_idx, {}
 
     def zero_grad(self):
         "Forget gradients, so that a parameter that gets no new one is not stepped."
@@ -75,6 +122,14 @@ class AdamW(Optimizer):
             for p in group: p.grad = None
 
 # %% ../nbs/03_learners.ipynb #f17e11d8
+@patch
+def load_state_dict(self: AdamW,
+    sd: dict,  # from `state_dict`
+) -> None:
+    "Take over a saved state; parameters that come later begin without one."
+    Optimizer.load_state_dict(self, sd)
+    self.state = defaultdict(dict, self.state)
+
 @patch
 def step(self: AdamW,
     closure=None,  # fastai's signature; not used
@@ -230,7 +285,7 @@ def begin(self: TaskBatches,
     state = start, weights_state(frozen)
     if state == self._state: return
     how = dict(dtype=self.dtype, device=self.encoder.device, label=self.label)
-    self.stored = None
+    self.stored = self.start = self._state = None  # whoever interrupts this finds ids
     if start == 'vectors':
         how |= dict(max_tokens=self.max_tokens, keep=self.keep, pairs=self.data.pairs)
         self.stored = self.store.encode(self.data.texts, self.encoder, self.pooling, **how).tensor()
@@ -333,20 +388,19 @@ def _train_mode(encoder: Encoder) -> None:
 # %% ../nbs/03_learners.ipynb #d3c41cae
 class FrozenPrefix(Callback):
     "Begins batches where the frozen layers of the encoder end, and holds what is frozen exactly as it is."
-    order = TrainEvalCallback.order + 1  # after fastai has put the whole model in training mode
-    own, groups, seen = {}, 0, (None, 0)  # what this Learner trains; groups that it froze; the optimizer it did so in
+    order = Frozen.order + 1  # batches begin where all that is frozen ends
+
+    def __init__(self): self.groups, self.least, self.hand, self.before = 0, 0, {}, {}  # frozen groups; by hand; digests
 
     def before_fit(self):
-        "Freeze as this Learner does, if another one shares the encoder; tell the optimizer which matrices are biases."
+        "Forget the digests of an earlier fit."
         self.before = {}
-        if self.opt is None: return  # there is none in a validation before any fit
-        self.settle()
-        self.opt.zero_grad()  # gradients of a step that was interrupted
-        for name, p in self.model.named_parameters():
-            if name.endswith('bias'): self.opt.state[p]['do_wd'] = False
 
     def before_train(self):
-        "Batches from where the frozen layers end; frozen modules in evaluation mode, and their digests remembered."
+        "Freeze as this Learner does; batches from where the frozen layers end; digests of what is frozen."
+        self.settle()
+        if not self.before: self.opt.zero_grad()  # gradients of a step that was interrupted
+        self._name_biases()
         self.before_validate()
         _train_mode(self.model.encoder)
         still = {n: p for n, p in self.model.encoder.named_parameters() if not p.requires_grad}
@@ -368,75 +422,44 @@ class FrozenPrefix(Callback):
         "Raise `RuntimeError` when something frozen has changed all the same."
         self._check(self.before.keys())
 
+    def _name_biases(self):
+        "Tell the optimizer which matrices are biases: they have no weight decay."
+        trained = {p for group in self.opt.param_lists for p in group}
+        for name, p in self.model.named_parameters():
+            if name.endswith('bias') and p in trained: self.opt.state[p] = {**self.opt.state.get(p, {}), 'do_wd': False}
+
 # %% ../nbs/03_learners.ipynb #c1a7e0b1
-@dataclass(eq=False)
-class _Freezing:
-    "What is known of the freezing of an encoder: as a Learner left it, what was set by hand, and who trains it."
-    left: dict[nn.Parameter, bool]
-    hand: dict[nn.Parameter, bool]
-    learners: weakref.WeakSet  # a `FrozenPrefix` each
-    last: Callable = lambda: None  # the one that left it so
-
-_freezings = weakref.WeakKeyDictionary()  # encoder -> `_Freezing`
-
-def _flags(encoder: Encoder) -> dict[nn.Parameter, bool]: return {p: p.requires_grad for p in encoder.parameters()}
-
-def _freezing(encoder: Encoder) -> _Freezing:
-    "What is known; adapters and other parameters that are new are as they were found."
-    now = _flags(encoder)
-    copied = getattr(encoder, '_left', None) == [*now.values()]  # of one that a Learner left like this
-    hand = {} if copied else {p: f for p, f in now.items() if not f}
-    known = _freezings.setdefault(encoder, _Freezing(now, hand, weakref.WeakSet()))
-    known.left = now | {p: f for p, f in known.left.items() if p in now}
-    return known
-
 @patch
 def freeze(self: FrozenPrefix,
     groups: int,  # from the start, as `freeze_to` takes it
 ) -> None:
     "Freeze groups of parameters for this Learner; others may train the same encoder."
-    known = _freezing(self.model.encoder)
-    self.learn.freeze_to(groups)
-    self.own, known.hand = _flags(self.model.encoder), {}
-    self.groups, self.seen, known.left = groups, self._asked(), dict(self.own)
-    known.learners.add(self)
-    known.last, self.model.encoder._left = weakref.ref(self), [*self.own.values()]
+    encoder = self.model.encoder
+    heads = {p: p.requires_grad for p in set(self.model.parameters()) - set(encoder.parameters())}
+    freezing_of(encoder).prefixes.add(self)
+    with set_by_library(set(encoder.parameters())): self.learn.freeze_to(groups)
+    for p, trained in heads.items(): p.requires_grad_(trained)  # a head that was passed may have frozen parts
+    self.groups, self.hand = self.opt.frozen_idx, {}
 
 # %% ../nbs/03_learners.ipynb #c1a7e0b2
 @patch
-def _asked(self: FrozenPrefix) -> tuple:
-    "The optimizer, and how often `freeze_to` was called on it; of one that does not count, how much it froze."
-    return self.opt, getattr(self.opt, 'freezes', self.opt.frozen_idx)
-
-@patch
-def _by_group(self: FrozenPrefix) -> dict[nn.Parameter, bool]:
-    "What `freeze_to` has asked of this Learner since it was looked at last; nothing for a new optimizer by itself."
-    (seen, before), (opt, times) = self.seen, self._asked()
-    if opt is not seen and not times: opt, times = seen, getattr(seen, 'freezes', getattr(seen, 'frozen_idx', 0))
-    if opt is None or opt is seen and times == before: return {}
-    self.groups = opt.frozen_idx
-    return {p: i >= self.groups for i, group in enumerate(opt.param_lists) for p in group}
-
-@patch
 def settle(self: FrozenPrefix) -> int:  # groups from the start that are frozen
     "Freeze as this Learner does, whatever others on its encoder have done; what was set by hand holds for all of them."
-    encoder = self.model.encoder
-    give_back(encoder.parameters())
-    known, now = _freezing(encoder), _flags(encoder)
-    known.learners.add(self)
-    asked = {one: one._by_group() for one in known.learners if one.opt is not None}
-    hand = {p: f for p, f in now.items() if f != known.left[p] and not any(a.get(p) == f for a in asked.values())}
-    if known.last() is self: hand |= {p: f for p, f in now.items() if f != asked[self].get(p, f)}
-    known.hand |= hand
-    for one in known.learners:
-        one.own = now | one.own | {p: f for p, f in asked.get(one, {}).items() if p in now} | hand
-    for one in asked: one.seen = one._asked()
-    for p, trained in self.own.items():
-        p.requires_grad_(trained)
-        if not trained: p.grad = None  # of an interrupted step
-    self.opt.frozen_idx, known.left, known.last = self.groups, dict(self.own), weakref.ref(self)
-    encoder._left = [p.requires_grad for p in encoder.parameters()]
-    return self.groups
+    encoder, opt, freezing = self.model.encoder, self.opt, freezing_of(self.model.encoder)
+    give_back(encoder.parameters(), self.learn)
+    freezing.prefixes.add(self)
+    freezing.note(encoder)
+    if getattr(opt, 'asked', opt.frozen_idx): self.groups = opt.frozen_idx
+    else: opt.frozen_idx = self.groups
+    first, trained = max(self.groups, self.least), {}
+    for i, group in enumerate(opt.param_lists):
+        trained |= {p: i >= first or opt.state.get(p, {}).get('force_train', False) for p in group}
+    trained |= {p: f for p, f in self.hand.items() if p in trained}
+    for p in encoder.parameters():
+        p.requires_grad_(trained.get(p, False))
+        if not p.requires_grad: p.grad = None  # of an interrupted step
+    freezing.keep(encoder)
+    return first
 
 # %% ../nbs/03_learners.ipynb #c1a7e0b3
 @contextmanager
@@ -444,23 +467,22 @@ def freezing_kept(
     encoder: Encoder,  # any encoder
 ) -> Iterator[None]:
     "In this block Learners freeze an encoder as they do; afterwards it is as free as it was."
-    before = _flags(encoder)
+    freezing_of(encoder).note(encoder)
+    before = flags_of(encoder)
     try: yield
     finally:
         for p, trained in before.items(): p.requires_grad_(trained)
-        known = _freezing(encoder)
-        known.left |= before
+        freezing_of(encoder).keep(encoder)
 
 @patch
 def join(self: FrozenPrefix) -> None:
     "Train what nobody has frozen by hand, whatever a Learner has left frozen."
-    give_back(self.model.encoder.parameters())
-    known, now = _freezing(self.model.encoder), _flags(self.model.encoder)
-    self.own = {p: f or not known.left[p] and p not in known.hand for p, f in now.items()}
-    for p, trained in self.own.items(): p.requires_grad_(trained)
-    known.left, known.last = dict(self.own), weakref.ref(self)
-    self.groups, self.seen = self.opt.frozen_idx, self._asked()
-    known.learners.add(self)
+    encoder, freezing = self.model.encoder, freezing_of(self.model.encoder)
+    give_back(encoder.parameters())
+    freezing.note(encoder)
+    freezing.prefixes.add(self)
+    self.groups, self.hand = 0, dict(freezing.hand)
+    self.settle()
 
 # %% ../nbs/03_learners.ipynb #1fee2fd8
 @patch
@@ -706,12 +728,13 @@ def fit_task(
     with progress_bar(epochs + before, 'training', progress, 'epochs') as bar:
         if probe:
             first = KeepBest(monitor, max(3, before//2), monitor == 'accuracy')
-            flags = {p: p.requires_grad for p in learn.model.parameters()}
-            learn.freeze_to(only_head)
+            learn.frozen_prefix.least = only_head
+            learn.opt.clear_state()
             try: _stage(learn, before, HEAD_STEPS[1], first, [_Advance(bar)], passes)
             finally:
-                learn.freeze_to(frozen)
-                for p, trained in flags.items(): p.requires_grad_(trained)  # some may have been set by hand
+                learn.frozen_prefix.least = 0
+                learn.opt.clear_state()
+                _settled(learn)
         _stage(learn, epochs, lr, best, [_Advance(bar), *(cbs or [])], passes if given is None else 1)
     return dict(epochs=epochs, lr=lr, monitor=monitor, best_epoch=best.best_epoch, best=float(best.best),
                 untrained=best.untrained)

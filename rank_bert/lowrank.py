@@ -622,9 +622,13 @@ def truncate(
 def merge(
     model: nn.Module,  # is changed
 ) -> nn.Module:  # the same model
-    "Swap every `LowRankLinear` and every layer with an adapter for an ordinary one with the same outputs, in place."
+    """Swap every `LowRankLinear` and every layer with an adapter for an ordinary one with the same outputs, in place.
+
+    What `add_lora` has frozen is free again."""
+    adapted = any('lora_' in name for name, _ in model.named_parameters())
     swap_modules(model, {m: m.merged() for m in model.modules() if isinstance(m, LowRankLinear)})
-    return fold_adapters(model)
+    merged = fold_adapters(model)
+    return merged.requires_grad_() if adapted else merged
 
 # %% ../nbs/01a_lowrank.ipynb #f2b3a90d
 def _peft():

@@ -39,7 +39,7 @@ from .losses import UncertaintyWeights, gradient_conflict, gradient_norm_weights
 from .callbacks import Frozen
 from .ranking import RankingModel, mrr
 from .search import Ranker
-from .learners import KINDS, Kind, TaskBatches, TaskModel, encoder_learner, layers_dtype, prepared
+from .learners import KINDS, FrozenPrefix, Kind, TaskBatches, TaskModel, encoder_learner, layers_dtype, prepared
 from .learners import unlabelled
 from .classifiers import Classifier
 from .tagging import EntityF1, Tagger
@@ -362,20 +362,19 @@ class _MeanMetric(Metric):
 # %% ../nbs/03e_multitask.ipynb #abb4646b
 class _TaskSwitch(Callback):
     "Takes the name of the task off each batch and sets the model to it."
-    order = Frozen.order + 1  # after what freezes, before what looks at a batch
+    order = FrozenPrefix.order + 1  # after what freezes, before what looks at a batch
 
-    def before_fit(self):
-        "Find the tasks with nothing to train; raise `ValueError` where that is all of them."
+    def before_train(self):
+        """The length of this epoch, how much of training is done, and the tasks with nothing to train.
+
+        Raises `ValueError` where that is all of them."""
+        self.dl.dataset.done = self.epoch/max(1, self.n_epoch - 1)
         mix, encoder, heads = self.dls.train.dataset, self.model.encoder, self.model.heads
         frozen = not any(p.requires_grad for p in encoder.parameters())
         mix.idle = frozenset(t for t, h in heads.items() if frozen and not any(p.requires_grad for p in h.parameters()))
         if not mix.live:
             raise ValueError("nothing to train: the encoder is frozen and so are the heads of all tasks that have "
                              "turns. Unfreeze a head, or some layers")
-
-    def before_train(self):
-        "The length of this epoch, and how much of training is done."
-        self.dl.dataset.done = self.epoch/max(1, self.n_epoch - 1)
         self.dl.n = len(self.dl.dataset)
 
     def before_batch(self):
@@ -458,7 +457,7 @@ class GradNorm(Callback):
         self.every, self.alpha, self.smooth = every, alpha, smooth
         self.norms, self.losses, self.first = {}, {}, {}
 
-    def before_fit(self):
+    def before_train(self):
         "Find the last shared layer."
         self.shared = _shared(self.model, "weights='gradnorm'")
 
@@ -598,9 +597,13 @@ class GradientConflict(Callback):
         self.every, self.bs, self.seed, self.rows = every, bs, seed, []
 
     def before_fit(self):
-        "Find the last shared layer."
+        "Forget what an earlier fit has recorded."
         if len(self.model.heads) < 2: raise ValueError("there is one task only, and a conflict takes two")
-        self.shared, self.rng, self.rows = _shared(self.model, 'GradientConflict'), random.Random(self.seed), []
+        self.rng, self.rows = random.Random(self.seed), []
+
+    def before_train(self):
+        "Find the last shared layer."
+        self.shared = _shared(self.model, 'GradientConflict')
 
     def after_batch(self):
         "Look at the gradients of all tasks."

@@ -219,7 +219,9 @@ def order(self: QueryBatches,
         rng.seed(rng.randint(0, 2**32 - 1))  # as fastai's loaders shuffle
         rows = rng.sample(rows, len(rows))
     if self.queries.start == 'vectors': return rows
-    return by_length(rows, lambda r: len(self.queries.rows[0][self.rows[r]]), bs, rng)
+    rows = by_length(rows, lambda r: len(self.queries.rows[0][self.rows[r]]), bs, rng)
+    if rng is not None and len(rows) % bs == 1: rows.append(rows.pop(rng.randrange(len(rows))))  # what is dropped varies
+    return rows
 
 def _loaders(train: QueryBatches, valid: QueryBatches, bs: int, seed: int|None, device: torch.device) -> DataLoaders:
     "Shuffled batches of train, and valid in order."
@@ -292,9 +294,11 @@ def ranking_learner(
 # %% ../nbs/03a_ranking.ipynb #de340936
 def _groups(model: RankingModel) -> list[list[nn.Parameter]]:
     "`task_groups`; raises `ValueError` when nothing can be trained."
-    if any(p.requires_grad for p in model.parameters()): return task_groups(model)
-    raise ValueError("nothing to train: the head has no parameters, and the encoder is frozen. Choose another head, or "
-                     "freeze less; fit_ranking measures such a head as it is")
+    if model.encoder is not None or any(p.requires_grad for p in model.parameters()): return task_groups(model)
+    raise ValueError(_NOTHING)
+
+_NOTHING = ("nothing to train: the head has no parameters, and the encoder is frozen. Choose another head, or freeze "
+            "less; fit_ranking measures such a head as it is")
 
 def _assemble(head, shared: bool, dim: int, make: Callable, loaders: Callable, groups: int, about: dict, kwargs: dict):
     "The Learner: the seed is set before the head is drawn."
@@ -327,6 +331,7 @@ def _text_learner(data: RankingData, backbone, freeze, head, shared, settings, b
     device = torch.device(about['device'] or best_device())
     encoder.tokenize([], settings['max_tokens'])  # raises for a length that cannot be
     dtype, whole = layers_dtype(about['dtype'], device), groups > len(encoder.layers)
+    if whole and head == 'identity': raise ValueError(_NOTHING)
     queries, texts, owner = _inputs(data, encoder, settings, dtype, about['store'])
     train, valid = (QueryBatches(data, split, queries, texts) for split in ('train', 'valid'))
     def make(head):
@@ -450,7 +455,10 @@ class IndexRefresh(Callback):
         self.share, self.seed, self.staleness, self.moved = share, seed, [], False
 
     def before_fit(self):
-        "Forget the index of an earlier fit."
+        "Forget the index of an earlier fit; raise `ValueError` where another callback refreshes it too."
+        if sum(isinstance(cb, IndexRefresh) for cb in self.learn.cbs) > 1:
+            raise ValueError("there are two IndexRefresh: where layers are trained ranking_learner adds one, so pass "
+                             "refresh to it, or take that one away first: learn.remove_cb(IndexRefresh)")
         self.stale, self.moved = None, False
 
     def before_train(self):

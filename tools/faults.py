@@ -467,7 +467,7 @@ def stdout_full():
 
 @case("room", "experiment, and the disk is full when the table is written", "a sentence; the runs are kept", quick=False, limit=300)
 def table_full():
-    before = on_file(room(100), r"runs\.csv.*\.tmp$", events=("open",))
+    before = on_file(room(1000), r"runs\.csv.*\.tmp$", events=("open",))
     refuses(command(*EXPERIMENT, "--out", "runs.csv", before=before, limit=110), "runs.csv", "kept")
     clean()
     works(command(*EXPERIMENT, "--out", "runs.csv", limit=110))
