@@ -107,7 +107,7 @@ class AnswerBatches:
         draws: int = 16,  # times that each answer is drawn in an epoch of distinct answers
         seed: int|None = 0,  # of all draws; `None` leaves them to chance
     ):
-        if batches not in BATCHES: raise ValueError(f"batches is {batches!r}; a batch holds {' or '.join(map(repr, BATCHES))}")
+        if batches not in BATCHES: raise ValueError(f"batches is {batches!r}; it is one of {', '.join(BATCHES)}")
         if bs < 2 or draws < 1:
             raise ValueError(f"bs is {bs} and draws is {draws}; a batch needs 2 answers or more, and an epoch a draw")
         self.split, self.how, self.bs, self.draws, self.rng = split, batches, bs, draws, np.random.default_rng(seed)

@@ -112,6 +112,7 @@ def _give_back(self: Frozen) -> None:
     self.given_back = True
     _holding.discard(self)
 
+# %% ../nbs/02b_callbacks.ipynb #4dc1e6m2
 def give_back(
     parameters,  # parameters of a model
     learn: Learner|None = None,  # what its own callbacks hold stays held

@@ -59,7 +59,8 @@ class Freezing:
         now, (left, hand) = flags_of(encoder), getattr(encoder, '_left', ([], []))  # which copies of an encoder have
         known = len(left) == len(now)
         self.left = dict(zip(now, left)) if known else now
-        self.hand = {p: h for p, h in zip(now, hand) if h is not None} if known else {p: f for p, f in now.items() if not f}
+        self.hand = {p: h for p, h in zip(now, hand) if h is not None}  # and what was frozen before any Learner came
+        if not known: self.hand = {p: f for p, f in now.items() if not f}
         self.prefixes = weakref.WeakSet()  # the `FrozenPrefix` of each Learner on the encoder
 
     def note(self, encoder: Encoder) -> None:
@@ -75,6 +76,7 @@ class Freezing:
         self.left = {p: self.left.get(p, f) if p in held else f for p, f in flags_of(encoder).items()}
         encoder._left = [*self.left.values()], [self.hand.get(p) for p in self.left]
 
+# %% ../nbs/03_learners.ipynb #f4ee2em2
 _freezings = weakref.WeakKeyDictionary()  # encoder -> `Freezing`
 
 def freezing_of(encoder: Encoder) -> Freezing:
@@ -390,7 +392,9 @@ class FrozenPrefix(Callback):
     "Begins batches where the frozen layers of the encoder end, and holds what is frozen exactly as it is."
     order = Frozen.order + 1  # batches begin where all that is frozen ends
 
-    def __init__(self): self.groups, self.least, self.hand, self.before = 0, 0, {}, {}  # frozen groups; by hand; digests
+    def __init__(self):
+        self.groups, self.least = 0, 0  # groups from the start that are frozen, and that are for now
+        self.hand, self.before = {}, {}  # flags set by hand; digests of what is frozen
 
     def before_fit(self):
         "Forget the digests of an earlier fit."
@@ -422,11 +426,14 @@ class FrozenPrefix(Callback):
         "Raise `RuntimeError` when something frozen has changed all the same."
         self._check(self.before.keys())
 
-    def _name_biases(self):
-        "Tell the optimizer which matrices are biases: they have no weight decay."
-        trained = {p for group in self.opt.param_lists for p in group}
-        for name, p in self.model.named_parameters():
-            if name.endswith('bias') and p in trained: self.opt.state[p] = {**self.opt.state.get(p, {}), 'do_wd': False}
+# %% ../nbs/03_learners.ipynb #d3c41cm1
+@patch
+def _name_biases(self: FrozenPrefix):
+    "Tell the optimizer which matrices are biases: they have no weight decay."
+    trained = {p for group in self.opt.param_lists for p in group}
+    for name, p in self.model.named_parameters():
+        if not name.endswith('bias') or p not in trained: continue
+        self.opt.state[p] = {**self.opt.state.get(p, {}), 'do_wd': False}
 
 # %% ../nbs/03_learners.ipynb #c1a7e0b1
 @patch

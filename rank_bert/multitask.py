@@ -616,19 +616,20 @@ class GradientConflict(Callback):
         self.rows += [dict(step=self.train_iter, epoch=self.epoch, task=a, other=b, cosine=_cosine(grads[a], grads[b]))
                       for a, b in combinations(grads, 2)]
 
-    def _gradient(self, task: str) -> tuple:
-        part, self.model.task = self.dls.train.dataset.parts[task], task
-        device = next(self.model.parameters()).device
-        *x, targets = to_device(part.batch(part.order(self.bs, self.rng)[:self.bs]), device)
-        loss = self.loss_func.losses[task](self.model(*x), targets)
-        return torch.autograd.grad(loss, self.shared, allow_unused=True)
-
     @property
     def table(self) -> pd.DataFrame:
         "A row for each look and pair of tasks: step, epoch, task, other, cosine."
         return pd.DataFrame(self.rows, columns=['step', 'epoch', 'task', 'other', 'cosine'])
 
 # %% ../nbs/03e_multitask.ipynb #3a3229d4
+@patch
+def _gradient(self: GradientConflict, task: str) -> tuple:
+    part, self.model.task = self.dls.train.dataset.parts[task], task
+    device = next(self.model.parameters()).device
+    *x, targets = to_device(part.batch(part.order(self.bs, self.rng)[:self.bs]), device)
+    loss = self.loss_func.losses[task](self.model(*x), targets)
+    return torch.autograd.grad(loss, self.shared, allow_unused=True)
+
 def _cosine(a: tuple, b: tuple) -> float:
     "`gradient_conflict`, or NaN where one of the gradients is zero and has no direction."
     return gradient_conflict(a, b) if all(any(g is not None and g.any() for g in gs) for gs in (a, b)) else math.nan

@@ -220,7 +220,8 @@ def order(self: QueryBatches,
         rows = rng.sample(rows, len(rows))
     if self.queries.start == 'vectors': return rows
     rows = by_length(rows, lambda r: len(self.queries.rows[0][self.rows[r]]), bs, rng)
-    if rng is not None and len(rows) % bs == 1: rows.append(rows.pop(rng.randrange(len(rows))))  # what is dropped varies
+    if rng is not None and len(rows) % bs == 1:  # the last one is dropped, and it is not always the same
+        rows.append(rows.pop(rng.randrange(len(rows))))
     return rows
 
 def _loaders(train: QueryBatches, valid: QueryBatches, bs: int, seed: int|None, device: torch.device) -> DataLoaders:
@@ -457,8 +458,7 @@ class IndexRefresh(Callback):
     def before_fit(self):
         "Forget the index of an earlier fit; raise `ValueError` where another callback refreshes it too."
         if sum(isinstance(cb, IndexRefresh) for cb in self.learn.cbs) > 1:
-            raise ValueError("there are two IndexRefresh: where layers are trained ranking_learner adds one, so pass "
-                             "refresh to it, or take that one away first: learn.remove_cb(IndexRefresh)")
+            raise ValueError('there are two IndexRefresh: pass refresh to ranking_learner, which adds one')
         self.stale, self.moved = None, False
 
     def before_train(self):
@@ -470,7 +470,6 @@ class IndexRefresh(Callback):
     def before_batch(self):
         "Score the batch against the index with the rows of this step made anew."
         self.learn.xb = self._indexed(self.xb)
-
     def before_validate(self):
         "Judge by an index that is fresh throughout; measure how far the one of the training has fallen behind."
         self.exact = None if self._whole else self._all()
@@ -480,7 +479,6 @@ class IndexRefresh(Callback):
     def after_validate(self):
         "Free the memory of the index."
         self.exact = None
-
     def after_fit(self):
         "Free the memory of the index."
         self.stale = self.exact = None
