@@ -62,9 +62,7 @@ class Frozen(Callback):
         self.held = [find_module(self.model, t) for t in self.targets]
 
     def before_train(self):
-        """Modules in evaluation mode, their parameters out of the optimizer, and their hashes remembered.
-
-        Not before `fit` as such: fastai calls that before a validation, too."""
+        "Modules in evaluation mode, their parameters out of the optimizer, and their hashes remembered."
         for m in self.held: m.eval()
         if not self.given_back and self.held_in is self.opt: return
         if hasattr(self.learn, 'frozen_prefix'): self.learn.frozen_prefix.settle()  # others may train the same encoder
