@@ -148,6 +148,43 @@ def private():
                 yield f"{path}:{node.lineno} imports {name}: drop its underscore, in a cell flagged `#| exporti`"
 
 
+def signatures():
+    "(module, name, AST arguments) of every public function, class and method of the package."
+    for path in sorted(Path("rank_bert").glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        public = {n for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__" and isinstance(node.value, ast.List)
+                  for n in ast.literal_eval(node.value)}
+        for node in definitions(tree.body):
+            if isinstance(node, ast.FunctionDef):
+                patched = [ast.unparse(a.annotation) for a in node.args.args[:1] if a.annotation and any("patch" in ast.unparse(d) for d in node.decorator_list)]
+                if node.name in public or patched and patched[0] in public: yield path.stem, node.name, node.args
+            elif node.name in public:
+                for m in node.body:
+                    if isinstance(m, ast.FunctionDef) and (m.name == "__init__" or m.name[0] != "_"): yield path.stem, f"{node.name}.{m.name}", m.args
+
+
+def parameters():
+    "One word for one thing: the parameters of public functions are called, ordered and set as tools/names.toml says."
+    agreed, homes = tomllib.loads(Path("tools/names.toml").read_text(encoding="utf-8")), {}
+    known = {*agreed["concepts"], *agreed["plain"]["names"].split()}
+    for module, name, args in signatures():
+        found = [a for a in [*args.posonlyargs, *args.args, *args.kwonlyargs] if a.arg not in ("self", "cls")]
+        defaults = dict(zip([a.arg for a in args.args][::-1], [ast.unparse(d) for d in args.defaults][::-1]))
+        for a in found:
+            homes.setdefault(a.arg, {}).setdefault(module, name)
+            if a.arg in agreed["refused"]: yield f"{module}.{name}({a.arg}): call it {agreed['refused'][a.arg]}"
+            if a.arg == "encoder" and a.annotation and "str" in ast.unparse(a.annotation):
+                yield f"{module}.{name}(encoder) takes a name as well: call it backbone"
+            allowed = agreed["concepts"].get(a.arg, [])[1:]
+            if allowed and (default := defaults.get(a.arg)) is not None and default not in allowed:
+                yield f"{module}.{name}({a.arg}={default}): its default is one of {', '.join(allowed)}, or tools/names.toml says otherwise"
+        places = [agreed["order"].index(a.arg) for a in found if a.arg in agreed["order"]]
+        if places != sorted(places): yield f"{module}.{name}: its arguments come in the order {', '.join(agreed['order'])}"
+    for word, where in homes.items():
+        if len(where) > 1 and word not in known:
+            yield f"{' and '.join(f'{m}.{n}' for m, n in where.items())} have {word}: add it to tools/names.toml, or use the word that is there"
+
+
 def skipped():
     "Every notebook is run by the tests."
     for path in Path("nbs").rglob(".notest"): yield f"{path} keeps notebooks from nbdev-test: delete it"
@@ -358,7 +395,7 @@ def light():
         print(f"   light: `{said}` imports {len(times)} modules in {sum(int(t) for t, _ in times)/1e6:.2f} s")
 
 
-CHECKS = {f.__name__: f for f in (exported, clean, readme, order, private, lessons, skipped, colab, errors, sizes, lengths, pictures, stamps, names,
+CHECKS = {f.__name__: f for f in (exported, clean, readme, order, private, parameters, lessons, skipped, colab, errors, sizes, lengths, pictures, stamps, names,
                                   metadata, wheel, workflows, light)}
 
 
