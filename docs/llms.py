@@ -1,7 +1,7 @@
 "llms.txt and a Markdown copy of each page, for readers that are programs (llmstxt.org)."
 from pathlib import Path
 
-from pages import Page, ROOT, SECTIONS, SITE, section
+from pages import Page, ROOT, SITE, captioned
 
 import readme
 
@@ -22,8 +22,7 @@ def write(pages: list[Page], site: Path) -> None:
     "Write `llms.txt` and `NAME.html.md` beside each page."
     home = pages[0]
     lines = [f"# {home.title}", f"> {home.description}"]
-    for folder, caption in SECTIONS.items():
-        found = section(pages, folder)
+    for caption, found in captioned(pages):
         if found: lines.append(f"## {caption}\n\n" + "\n".join(f"- [{p.title}]({SITE}{copy(p)}): {p.description}" for p in found))
     (site/"llms.txt").write_text("\n\n".join(lines) + "\n", encoding="utf-8")
     for page in pages:

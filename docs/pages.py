@@ -16,6 +16,16 @@ SITE = "https://rank-bert.github.io/rank_bert/"
 REPO = "https://github.com/rank-bert/rank_bert"
 COLAB = "https://colab.research.google.com/github/rank-bert/rank_bert/blob/main/"
 SECTIONS = {"": "Reference", "tutorials": "Tutorials", "benchmarks": "Benchmarks", "experiments": "Experiments"}
+GROUPS = {  # of the reference, by what one does
+    "Rank and classify": "ranking search classifiers tagging multitask embeddings saved cli",
+    "Data": "tables data texts lexical metrics",
+    "Encoders": "models features layers light pretraining",
+    "Train": "heads losses callbacks learners barlow",
+    "Ranks of matrices": "lowrank rank",
+    "Compare": "experiments sweeps",
+    "Inside": "core testing all",
+}
+FIRST = {"rank_your_own_documents"}  # of the tutorials
 EXPORTS = {"export", "exports", "exporti"}
 RENAMED = {"search": "ranker"}  # Sphinx keeps search.html for itself
 HIDDEN = {"hide", "default_exp"}
@@ -63,7 +73,7 @@ def pages() -> list[Page]:
     paths = [p.relative_to(ROOT) for p in sorted((ROOT/"nbs").rglob("*.ipynb")) if not any(part[0] in "._" for part in p.relative_to(ROOT).parts)]
     found = [load(p) for p in paths]
     if unknown := {p.folder for p in found} - SECTIONS.keys(): raise SystemExit(f"nbs/{unknown.pop()}/: no section of the site has this name")
-    return sorted(found, key=lambda p: (p.name != "index", list(SECTIONS).index(p.folder), p.path.name))
+    return sorted(found, key=lambda p: (p.name != "index", list(SECTIONS).index(p.folder), p.stem not in FIRST, p.path.name))
 
 
 def section(all_pages: list[Page], folder: str) -> list[Page]:
@@ -201,12 +211,20 @@ def convert(page: Page, names: Names, where: dict[Path, str]) -> dict:
     return dict(cells=cells, metadata=dict(kernelspec=spec), nbformat=4, nbformat_minor=5)
 
 
+def captioned(all_pages: list[Page]) -> list[tuple[str, list[Page]]]:
+    "The sections of the sidebar: tutorials, the reference by groups, benchmarks, experiments."
+    modules = {p.stem: p for p in section(all_pages, "")}
+    if modules.keys() ^ (named := set(" ".join(GROUPS.values()).split())):
+        raise SystemExit(f"GROUPS of docs/pages.py and the notebooks differ: {', '.join(sorted(modules.keys() ^ named))}")
+    reference = [(caption, [modules[name] for name in names.split()]) for caption, names in GROUPS.items()]
+    others = {folder: (caption, section(all_pages, folder)) for folder, caption in SECTIONS.items() if folder}
+    return [others.pop("tutorials"), *reference, *others.values()]
+
+
 def contents(all_pages: list[Page]) -> str:
     "The tables of contents of the home page, which make the sidebar."
-    trees = []
-    for folder, caption in SECTIONS.items():
-        if found := section(all_pages, folder):
-            trees.append(f"```{{toctree}}\n:caption: {caption}\n:hidden:\n\n" + "\n".join(p.name for p in found) + "\n```")
+    trees = [f"```{{toctree}}\n:caption: {caption}\n:hidden:\n\n" + "\n".join(p.name for p in found) + "\n```"
+             for caption, found in captioned(all_pages)]
     return "\n\n".join(trees + ["```{toctree}\n:caption: Project\n:hidden:\n\nchangelog\ncontributing\n```"])
 
 
