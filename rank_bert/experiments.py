@@ -52,11 +52,14 @@ def ranking_table(
     metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
     store: FeatureStore|None = None,  # where query vectors are kept; nowhere by default
 ) -> pd.DataFrame:  # tidy: ranker, queries, metric, value, low, high, n, p
-    "Metrics of all modes of a ranker by query type, with 95% intervals, and p-values against plain cosine."
+    """Metrics of all modes of a ranker by query type, with 95% intervals, and p-values against the cosine alone.
+
+    That is the cosine of the encoder as it came, or, where its layers were trained, of the trained one."""
     found = ranker.evaluate(data, split, metrics=metrics, store=store)
     queries = data.part(split).queries
-    rows = {name: found[mode] for mode, name in ROWS.items() if mode in found}
-    return compare(rows, queries.type.tolist(), queries.group.tolist(), baseline='plain cosine')
+    names = ROWS | (dict(cosine='trained encoder') if ranker.about.get('encoder') == 'trained' else {})
+    rows = {name: found[mode] for mode, name in names.items() if mode in found}
+    return compare(rows, queries.type.tolist(), queries.group.tolist(), baseline=names['cosine'])
 
 # %% ../nbs/04_experiments.ipynb #fd18cf01
 def ranking_plot(

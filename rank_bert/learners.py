@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 # %% ../nbs/03_learners.ipynb #7b1e3fc9
@@ -356,6 +356,10 @@ def order(self: TaskBatches,
     return rows if self.start == 'vectors' else by_length(rows, lambda r: len(self.rows[0][r]), bs, rng)
 
 # %% ../nbs/03_learners.ipynb #6eddce95
+def _order(batches, bs: int, rng: random.Random|None) -> list[int]: return batches.order(bs, rng)
+
+def _batch(batches, rows: list[int]) -> tuple: return batches.batch(rows)
+
 def task_dl(
     batches: TaskBatches,  # rows of one split
     bs: int = 32,  # rows a batch
@@ -365,9 +369,9 @@ def task_dl(
 ) -> DataLoader:
     "A fastai `DataLoader` over the batches of a split."
     rng = None if seed is None else random.Random(seed)
-    return DataLoader(batches, bs=bs, num_workers=0, get_idxs=lambda: batches.order(bs, rng),
-                      create_batch=lambda rows: batches.batch(rows), device=torch.device(device or best_device()),
-                      **kwargs)
+    # partials, and no lambdas: a copy of the loader then has its own batches
+    return DataLoader(batches, bs=bs, num_workers=0, get_idxs=partial(_order, batches, bs, rng),
+                      create_batch=partial(_batch, batches), device=torch.device(device or best_device()), **kwargs)
 
 # %% ../nbs/03_learners.ipynb #6eddce96
 def unlabelled(

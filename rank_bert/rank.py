@@ -384,12 +384,13 @@ def _representations(self: RankMonitor) -> Iterator[tuple]:
 # %% ../nbs/02c_rank.ipynb #defc33c7
 @patch
 def plot(self: RankMonitor,
-    measure: str = 'effective_rank',  # one of those that were taken
+    measure: str|None = None,  # one of those that were taken; the first by default
     layers: str = '*',  # shell pattern of the paths to show; states and vectors are always shown
     centred: bool = False,  # states and vectors without their mean
 ) -> 'Figure':  # of matplotlib, with a panel each for weights, updates, states and vectors
     "A measure of every layer over the epochs."
     import matplotlib.pyplot as plt  # a picture is not always wanted, and the import takes a while
+    measure = measure or self.measures[0]
     if measure not in self.measures:
         raise ValueError(f"no measure {measure!r} here; there is {', '.join(self.measures)}")
     rows = self.table
@@ -397,11 +398,11 @@ def plot(self: RankMonitor,
     rows = rows[rows.measure == measure]
     named, of_texts = rows.layer.map(lambda n: fnmatchcase(n, layers)), rows.what.isin(['states', 'vectors'])
     rows = rows[~of_texts & named | of_texts & (rows.centred == centred)]
-    if not (rows.what == 'weight').any():
+    if rows.empty or layers != '*' and not (rows.what == 'weight').any():
         raise ValueError(f"no layer that was looked at matches {layers!r}; one of them is {self.table.layer[0]!r}")
     kinds = [k for k in ('weight', 'update', 'states', 'vectors') if (rows.what == k).any()]
     names = {k: rows.layer[rows.what == k].unique() for k in kinds}
-    fig, axes = plt.subplots(1, len(kinds), figsize=(2 + 2.4*len(kinds), 1.2 + .17*len(names['weight'])),
+    fig, axes = plt.subplots(1, len(kinds), figsize=(2 + 2.4*len(kinds), 1.2 + .17*max(map(len, names.values()))),
                              squeeze=False, layout='constrained')
     for ax, kind in zip(axes[0], kinds):
         part = rows[(rows.what == kind) & ((rows.epoch > 0) | (kind != 'update'))]  # an update begins at zero

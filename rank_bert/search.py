@@ -209,7 +209,9 @@ def ranker(self: RankingLearner,
     store = FeatureStore() if self.store is None else self.store
     features = ranking_features(self.data, encoder, lexical=lexical, store=store, progress=progress, **self.settings)
     model = RankingModel(deepcopy(m.head).cpu(), features.passages, features.owner, m.temperature).eval()
-    return _ranker(features, encoder, model, getattr(self, 'fitted', {}))
+    layers = len(encoder.layers) + 1 > self.frozen_prefix.groups  # some were trained
+    about = dict(encoder='trained' if layers else 'frozen') | getattr(self, 'fitted', {})
+    return _ranker(features, encoder, model, about)
 
 def _fit_layers(
     learn: RankingLearner, epochs: int|None, lr: float|None, progress: bool|None,
