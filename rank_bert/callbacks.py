@@ -65,7 +65,7 @@ class Frozen(Callback):
         "Modules in evaluation mode, their parameters out of the optimizer, and their hashes remembered."
         for m in self.held: m.eval()
         if not self.given_back and self.held_in is self.opt: return
-        for cb in self.learn.cbs.filter(lambda cb: hasattr(cb, 'settle')): cb.settle()  # others may train the same encoder
+        for cb in self.learn.cbs.filter(lambda cb: hasattr(cb, 'settle')): cb.settle()  # of a shared encoder
         if not self.given_back: self._give_back()  # there is a new optimizer
         self.hashes = [weights_hash(m) for m in self.held]
         self._take({p for m in self.held for p in m.parameters()})
