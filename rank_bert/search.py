@@ -214,13 +214,18 @@ def ranker(self: RankingLearner,
     return _ranker(features, encoder, model, about)
 
 def _fit_layers(
-    learn: RankingLearner, epochs: int|None, lr: float|None, progress: bool|None,
-) -> dict:
-    "Train layers; keep the epoch with the best validation MRR, or what was there before (epoch -1)."
-    fit = fit_task(learn, epochs, lr, probe=False, progress=progress)
+    features: RankingFeatures, encoder: Encoder, freeze, own: dict, asked: dict, bs: int|None, store: FeatureStore,
+) -> RankingLearner:
+    "A head, then layers; keep the epoch with the best validation MRR, or what was there before (epoch -1)."
+    (model, head), seed = fit_ranking(features, **own), own['seed']
+    learn = ranking_learner(features.data, encoder, freeze, model.head, bs=bs, seed=seed, store=store,
+                            **features.settings)
+    fit = fit_task(learn, **asked, probe=False, progress=own['progress'])
     curve = [dict(zip(learn.recorder.metric_names[1:-1], map(float, v))) for v in learn.recorder.values]
-    return dict(epochs=len(curve), lr=fit['lr'], bs=learn.dls.train.bs, best_epoch=fit['best_epoch'],
-                valid_mrr=fit['best'], curve=curve)
+    learn.fitted = dict(shared=head['shared'], seed=seed, epochs=len(curve), lr=fit['lr'], bs=learn.dls.train.bs,
+                        best_epoch=fit['best_epoch'], valid_mrr=fit['best'], curve=curve)
+    if freeze == 'lora': fold_adapters(learn.model.encoder)
+    return learn
 
 # %% ../nbs/03b_search.ipynb #843712f9
 def train_ranker(
@@ -228,6 +233,10 @@ def train_ranker(
     backbone: Encoder|str|Path = 'minilm',  # an encoder, of which a copy is trained, its name or its folder
     freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
     passages: str = 'windows',  # how long documents become passages: 'truncate', 'select' or 'windows'
+    size: int|None = None,  # words in a passage; 110 for 'select', otherwise 140
+    stride: int|None = None,  # words from window to window; half of `size` by default
+    pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
+    max_tokens: int = 256,  # longest passage and query in tokens
     head: str = 'residual',  # name of a head
     shared: bool|None = None,  # one head for queries and documents or one each; `None` lets validation decide
     epochs: int|None = None,  # by default as many as 200 optimizer steps take for a head, 300 for layers
@@ -237,7 +246,6 @@ def train_ranker(
     seed: int = 0,  # of the head and of the order of batches
     store: FeatureStore|None = None,  # where vectors are kept; the default store by default
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
-    **kwargs,  # arguments of `ranking_features`: size, stride, pooling, max_tokens
 ) -> Ranker:
     """A ranker trained on the 'train' queries of `data`; every choice is made on its 'valid' queries.
 
@@ -246,19 +254,15 @@ def train_ranker(
     check_trainable(data)
     get_head(head, encoder.dim)  # an unknown name is found out before the work
     store, frozen = FeatureStore() if store is None else store, frozen_groups(encoder, freeze) > len(encoder.layers)
-    features = ranking_features(data, encoder, passages, lexical=lexical and frozen, store=store, progress=progress,
-                                **kwargs)
+    features = ranking_features(data, encoder, passages, size, stride, pooling, max_tokens, lexical and frozen, store,
+                                progress)
     own = dict(head=head, shared=shared, seed=seed, progress=progress)
     if frozen:
         lr, bs = 1e-3 if lr is None else lr, bs or 128
         model, fit = fit_ranking(features, epochs, lr, bs=bs, **own)
         return _ranker(features, encoder, model, dict(seed=seed, epochs=len(fit['curve']), lr=lr, bs=bs, **fit))
-    model, fit = fit_ranking(features, **own)
     if encoder is backbone: encoder = deepcopy(encoder)
-    learn = ranking_learner(data, encoder, freeze, model.head, bs=bs, seed=seed, store=store, **features.settings)
-    learn.fitted = dict(shared=fit['shared'], seed=seed) | _fit_layers(learn, epochs, lr, progress)
-    if freeze == 'lora': fold_adapters(learn.model.encoder)
-    return learn.ranker(lexical, progress)
+    return _fit_layers(features, encoder, freeze, own, dict(epochs=epochs, lr=lr), bs, store).ranker(lexical, progress)
 
 # %% ../nbs/03b_search.ipynb #f1b57a01
 @patch
