@@ -40,7 +40,7 @@ from .texts import TextData, text_keys
 from .heads import HEADS
 from .losses import barlow_twins_loss, in_batch_loss
 from .metrics import spearman
-from .search import check_settings, read_backbone, read_head, write_backbone
+from .search import check_settings, head_arguments, read_backbone, read_head, write_backbone
 from .learners import TaskBatches, TaskModel, task_dl, task_learner
 
 # %% ../nbs/03f_embeddings.ipynb #0e97226e
@@ -457,7 +457,7 @@ def _load_sentence_encoder(folder: Path, encoder: Encoder|None) -> SentenceEncod
     encoder = read_backbone(folder, about['backbone'], encoder, remedy)
     check_settings(encoder, about['settings'], path, remedy)
     def make():
-        config = dict(about['head'])
+        config = head_arguments(about['head'])
         return HEADS[config.pop('name')](encoder.dim, **config)
     head = None if about['head'] is None else read_head(make, folder/'head.safetensors', remedy)
     if head is not None: head.config = about['head']

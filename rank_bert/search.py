@@ -476,6 +476,10 @@ def check_settings(encoder: Encoder, settings: dict, where: Path, remedy: str) -
     if settings.get('pooling') in (None, *encoder.poolings): return
     raise ValueError(f"{where} is damaged: {encoder.name!r} has no pooling {settings['pooling']!r:.40}; {remedy}")
 
+def head_arguments(saved: dict) -> dict:
+    "What a saved head was made with; `how` was the name of `join` in the first release."
+    return {'join' if name == 'how' else name: value for name, value in saved.items()}
+
 def read_head(make: Callable[[], torch.nn.Module], path: Path, remedy: str) -> torch.nn.Module:
     "The module that `make` gives, with the weights of a file; raises `ValueError` when one does not fit the other."
     try:
@@ -578,7 +582,7 @@ def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
     try: cut_documents(['a text'], how.get('passages'), size=how.get('size'), stride=how.get('stride'))
     except ValueError as e: raise ValueError(f"{path} is damaged: {e}; {remedy}") from e
     def make():
-        config = dict(about['head'])
+        config = head_arguments(about['head'])
         head = get_head(config.pop('name'), encoder.dim, **config)
         return RankingModel(head, index['passages'], index['owner'], about['temperature'])
     model = read_head(make, folder/'head.safetensors', remedy)

@@ -738,11 +738,11 @@ def rank_plot(
 
 # %% ../nbs/04a_sweeps.ipynb #8d7014cd
 LOW_RANK = {
-    'svd': dict(join='factorised', init='svd'),
-    'fisher': dict(join='factorised', init='fisher'),
-    'activation': dict(join='factorised', init='activation'),
-    'hard': dict(join='hard', init='svd'),
-    'soft': dict(join='soft'),
+    'svd': dict(method='factorised', init='svd'),
+    'fisher': dict(method='factorised', init='fisher'),
+    'activation': dict(method='factorised', init='activation'),
+    'hard': dict(method='hard', init='svd'),
+    'soft': dict(method='soft'),
 }  # method -> arguments of `set_rank`; 'lora' besides, which holds the update to a low rank and not the weights
 
 def _again(data: TextData, encoder: Encoder, head: nn.Module|None, seed: int, how: dict) -> Learner:
@@ -763,6 +763,9 @@ def _right(learn: Learner, split: str) -> np.ndarray:
         return np.asarray(correctness(*learn.get_preds(dl=task_dl(texts, 64, device=learn.dls.device))), float)
 
 # %% ../nbs/04a_sweeps.ipynb #32b8a2d6
+def _plain(arguments: dict) -> dict:
+    return {k: str(v) if isinstance(v, torch.dtype) else v for k, v in arguments.items()}
+
 def _held_run(learn: Learner, method: str, fraction: float, retrain: int, lr: float, split: str, layers) -> dict:
     "Hold a fine-tuned model to a budget, measure, train it again, measure."
     plan = set_rank(learn, layers, fraction=fraction, **LOW_RANK[method])
@@ -822,7 +825,7 @@ def low_rank_cost(
     for encoder, f in product(encoders.values(), fractions):
         plan_ranks(encoder, layers, fraction=f)  # an impossible budget is found out before the work
     about = dict(data={n: data_hash(d) for n, d in tasks.items()}, layers=layers, epochs=epochs, retrain=retrain,
-                 encoders={n: encoder_key(e) for n, e in encoders.items()}, lr=lr, split=split, **kwargs)
+                 encoders={n: encoder_key(e) for n, e in encoders.items()}, lr=lr, split=split, **_plain(kwargs))
     @lru_cache(1)
     def tuned(task, encoder, seed):
         learn = _train(_again(tasks[task], encoders[encoder], None, seed, kwargs), epochs, lr)
