@@ -6,7 +6,7 @@ Docs: https://rank-bert.github.io/rank_bert/embeddings.html.md"""
 
 # %% auto #0
 __all__ = ['join_columns', 'SentenceEncoder', 'ranking_pairs', 'PairBatches', 'cosine_spearman', 'pair_accuracy',
-           'EmbeddingLearner', 'embedding_learner', 'evaluate_sts', 'load_sentence_encoder']
+           'embedding_learner', 'evaluate_sts', 'load_sentence_encoder']
 
 # %% ../nbs/03f_embeddings.ipynb #ff49ae20
 import random
