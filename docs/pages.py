@@ -195,7 +195,8 @@ def code(cell, page: Page, names: Names) -> list[dict]:
         found = symbols.document(cell.source, page.module, lambda text: names.link(text, page.module), page.aliases)
         folded = dict(cell_type="code", execution_count=None, metadata=dict(tags=["hide-input"]), source=source, outputs=[])
         return [markdown(found), folded] if found else []
-    return [dict(cell_type="code", execution_count=None, metadata={}, source=source, outputs=outputs(cell, where))] if source else []
+    shown = dict(tags=["hide-input"], mystnb=dict(code_prompt_show="Proof", code_prompt_hide="Hide the proof")) if "code-fold" in said else {}
+    return [dict(cell_type="code", execution_count=None, metadata=shown, source=source, outputs=outputs(cell, where))] if source else []
 
 
 def convert(page: Page, names: Names, where: dict[Path, str]) -> dict:

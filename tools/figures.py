@@ -33,7 +33,8 @@ def main() -> None:
     os.chdir(ROOT)
     cells = [c for p in numbered() for c in read_nb(p).cells]
     code = [c for c in cells if c.cell_type == "code" and c.source.strip() and not c.directives.keys() & {"default_exp", "hide"}]
-    exported, shown = [[c for c in code if is_export(c) == yes] for yes in (True, False)]
+    exported, own = [[c for c in code if is_export(c) == yes] for yes in (True, False)]
+    shown, folded = [[c for c in own if c.has_directive("code-fold") == yes] for yes in (False, True)]
     lines = [[len(c.source.strip().splitlines()) - 1 for c in exported if c.source.count("\n")], [len(c.source.strip().splitlines()) for c in shown]]
     wide = [len(line) for c in exported for line in c.source.splitlines()]
     asserts = [len(re.findall(r"\bassert\b|\btest_\w+\(|\bexpect_fail\(", c.source)) for c in shown]
@@ -41,6 +42,7 @@ def main() -> None:
     rows = [("export cell, lines: median / p90 / max", quantiles(lines[0]), "10 / 20 / 30"),
             ("exported lines over 120 characters", f"{100*mean(w > 120 for w in wide):.1f} %", "0"),
             ("visible demonstration, lines: median / p90 / max", quantiles(lines[1]), "5 / 10"),
+            ("proof, folded on its page, lines", quantiles([len(c.source.strip().splitlines()) for c in folded] or [0]), ""),
             ("assertions in a demonstration: mean / max", f"{mean(asserts):.1f} / {max(asserts)}", "2 / 6"),
             ("prose cell, words: median / p90 / max", quantiles(words), "30 / - / 120"),
             ("public names", str(names()), "200"), ("public signatures", str(len(list(signatures()))), ""),
