@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .barlow import barlow_learner
     from .callbacks import FrozenBackbone, FrozenHead
-    from .classifiers import Classifier, classifier_learner, evaluate_classifier, train_classifier
+    from .classifiers import Classifier, classifier_learner, train_classifier
     from .data import RankingData, builtin_corpus, read_ranking
     from .embeddings import SentenceEncoder, embedding_learner, evaluate_sts
     from .experiments import compare_freezing, ranking_plot, ranking_table
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from .ranking import ranking_features, ranking_learner
     from .saved import load
     from .search import Ranker, train_ranker
-    from .tagging import Tagger, evaluate_tagger, tagger_learner
+    from .tagging import Tagger, tagger_learner
     from .texts import TextData, builtin_texts, read_tags, read_texts
 
 _HOMES = {
     "barlow": ("barlow_learner",),
     "callbacks": ("FrozenBackbone", "FrozenHead"),
-    "classifiers": ("Classifier", "classifier_learner", "evaluate_classifier", "train_classifier"),
+    "classifiers": ("Classifier", "classifier_learner", "train_classifier"),
     "data": ("RankingData", "builtin_corpus", "read_ranking"),
     "embeddings": ("SentenceEncoder", "embedding_learner", "evaluate_sts"),
     "experiments": ("compare_freezing", "ranking_plot", "ranking_table"),
@@ -39,7 +39,7 @@ _HOMES = {
     "ranking": ("ranking_features", "ranking_learner"),
     "saved": ("load",),
     "search": ("Ranker", "train_ranker"),
-    "tagging": ("Tagger", "evaluate_tagger", "tagger_learner"),
+    "tagging": ("Tagger", "tagger_learner"),
     "texts": ("TextData", "builtin_texts", "read_tags", "read_texts"),
 }  # module -> names that are loaded from it when they are first used
 _home = {name: module for module, names in _HOMES.items() for name in names}

@@ -354,7 +354,7 @@ def classify(
     labels: Labels = None, label_sep: LabelSep = None, kind: Kind = None,
 ):
     "Train a classifier on your texts and labels, and measure it on held-out ones."
-    from rank_bert.classifiers import evaluate_classifier, train_classifier
+    from rank_bert.classifiers import train_classifier
     from rank_bert.core import check_folder
     from rank_bert.texts import read_texts
     out = check_folder(out, 'classifier.json')
@@ -369,7 +369,8 @@ def classify(
     model.save(out)
     _say(f'saved to {out}')
     if len(found.part('test')):
-        _show(evaluate_classifier(model, found, store=_store()).to_string(float_format='{:.3f}'.format))
+        table = model.evaluate(found, store=_store()).drop(columns='part')
+        _show(table.to_string(index=False, float_format='{:.3f}'.format))
 
 # %% ../nbs/04b_cli.ipynb #58a8a61e
 _TABLES = ('.csv', '.tsv', '.json', '.jsonl', '.parquet', '.xlsx', '.xls')

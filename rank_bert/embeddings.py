@@ -13,6 +13,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 # %% ../nbs/03f_embeddings.ipynb #0c4f4392
@@ -400,7 +401,7 @@ def evaluate_sts(
     level: float = .95,  # share of the draws inside an interval
     seed: int = 0,  # of the draws
     **kwargs,  # arguments of `SentenceEncoder.encode`, such as `store`
-) -> pd.DataFrame:  # by encoder and measure: value, low, high; with a baseline difference and its low and high
+) -> pd.DataFrame:  # encoder, part ('all'), metric, value, low, high, n; with a baseline also difference and its ends
     "Spearman and Pearson of cosines with scores, with bootstrap intervals over pairs."
     if not isinstance(encoders, (dict, SentenceEncoder)):
         raise TypeError(f"encoders is {type(encoders).__name__}; "
@@ -419,10 +420,10 @@ def evaluate_sts(
     for values in cosines.values(): spearman(values, part.targets)  # raises where there is no correlation to speak of
     x, gold = np.stack([v.astype(float) for v in cosines.values()]), part.targets.astype(float)
     draws, ends = _resampled(x, gold, n, seed), [(1 - level)/2, (1 + level)/2]
-    index = pd.MultiIndex.from_product([encoders, ['Spearman', 'Pearson']], names=['encoder', 'measure'])
-    def flat(a): return a.swapaxes(0, 1).reshape(-1)  # by encoder, then by measure
+    table = pd.DataFrame(product(encoders, ['all'], ['Spearman', 'Pearson']), columns=['encoder', 'part', 'metric'])
+    def flat(a): return a.swapaxes(0, 1).reshape(-1)  # by encoder, then by metric
     value, bounds = _correlations(x, gold), np.quantile(draws, ends, axis=2)
-    table = pd.DataFrame(dict(value=flat(value), low=flat(bounds[0]), high=flat(bounds[1])), index)
+    table = table.assign(value=flat(value), low=flat(bounds[0]), high=flat(bounds[1]), n=len(gold))
     if baseline is None: return table
     at = list(encoders).index(baseline)
     low, high = np.quantile(draws - draws[:, [at]], ends, axis=2)

@@ -55,7 +55,7 @@ def ranking_table(
     """Metrics of all modes of a ranker by query type, with 95% intervals, and p-values against the cosine alone.
 
     That is the cosine of the encoder as it came, or, where its layers were trained, of the trained one."""
-    found = ranker.evaluate(data, split, metrics=metrics, store=store)
+    found = ranker.per_query(data, split, metrics=metrics, store=store)
     queries = data.part(split).queries
     names = ROWS | (dict(cosine='trained encoder') if ranker.about.get('encoder') == 'trained' else {})
     rows = {name: found[mode] for mode, name in names.items() if mode in found}
@@ -107,7 +107,7 @@ def compare_settings(
     for name, kwargs in settings.items():
         for seed in range(seeds):
             ranker = train_ranker(data, **dict(backbone=backbone) | kwargs, seed=seed, store=store)
-            for mode, frame in ranker.evaluate(data, split, modes, metrics, store).items():
+            for mode, frame in ranker.per_query(data, split, modes, metrics, store).items():
                 of = types.iloc[frame.index].to_numpy()
                 means = {'all': frame.mean(), **{t: frame[of == t].mean() for t in sorted(set(of)) if len(set(of)) > 1}}
                 rows += [dict(setting=name, mode=mode, seed=seed, queries=q, metric=m, value=v)

@@ -29,6 +29,7 @@ from fastai.torch_core import set_seed, to_device
 from fastcore.basics import patch
 
 # %% ../nbs/03e_multitask.ipynb #3e668008
+from .core import as_texts
 from .models import Encoder
 from .tables import DataError
 from .data import RankingData
@@ -671,16 +672,16 @@ def _ranker(
 @patch
 def predict(self: MultitaskLearner,
     task: str,  # name of one of its tasks
-    texts: list,  # texts, or tuples of two for a task of pairs
+    texts: str|tuple[str, str]|list,  # texts, tuples of two for a task of pairs; or one alone
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
-) -> pd.DataFrame:  # a row for each text
-    """What one task says of texts.
+) -> pd.DataFrame:  # a row for each text, or for each name of a tagger
+    """Predictions of one task.
 
-    Labels with probabilities, a score, the spans that are tagged, or the best document with its cosine."""
-    if isinstance(texts, str): raise TypeError("texts is one str: pass a list of texts")
-    texts, one = list(texts), self.part(task, store)
+    A label or a score for each text, a row for each name of a tagger, or the best document and its cosine."""
+    one = self.part(task, store)
     if isinstance(one, Classifier): return one.predict(texts, store=store)
-    if isinstance(one, Tagger): return pd.DataFrame(dict(text=texts, spans=one.predict(texts)))
+    if isinstance(one, Tagger): return one.predict(texts)
+    texts = [texts] if isinstance(texts, str) else as_texts(texts)
     best = one.scores(texts, 'dense', _encoded(self.model, texts, 'end', self.settings, store)).max(1)
     found = one.documents.doc_id.to_numpy()[best.indices]
     return pd.DataFrame(dict(text=texts, doc_id=found, cosine=best.values.tolist()))
@@ -689,10 +690,20 @@ def predict(self: MultitaskLearner,
 @patch
 def evaluate(self: MultitaskLearner,
     split: str = 'test',  # 'train', 'valid' or 'test'
-) -> pd.Series:  # a value for each `task_metric`
-    "Metrics of every task over all rows of a split."
+    store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
+) -> pd.DataFrame:  # task, part, metric, value, low, high, n
+    "Metrics of every task over all rows of a split, with intervals."
     tasks = {t: d for t, d in self.data.items() if _count(d, split)}
     if not tasks: raise DataError(f"no task has rows in {split!r}")
-    parts = _parts(tasks, split, self.model.encoder, self.how, self.dls.valid.dataset.parts)
-    self.validate(dl=_loader(TaskMix(parts, self.dls.valid.dataset.bs), True, self.dls.device))
-    return pd.Series({m.name: float(m.value) for m in self.metrics if getattr(m, 'task', None) in tasks}, name=split)
+    tables = [self._evaluated(task, split, store) for task in tasks]
+    return pd.concat(tables, ignore_index=True)
+
+@patch
+def _evaluated(self: MultitaskLearner, task: str, split: str, store: FeatureStore|None) -> pd.DataFrame:
+    "The table of one task."
+    one, how = self.part(task, store), dict(store=store)
+    if isinstance(one, Tagger): how = {}
+    if isinstance(one, Ranker): how |= dict(modes=('dense',))
+    table = one.evaluate(self.data[task], split, **how).drop(columns='mode', errors='ignore')
+    table.insert(0, 'task', task)
+    return table

@@ -35,7 +35,7 @@ from .data import RankingData, cut_documents
 from .features import EncoderWatch, FeatureStore, encode, encoder_hash, progress_bar, check_settings_hash
 from .heads import get_head
 from .lexical import BM25, load_bm25
-from .metrics import METRICS, evaluate, rank_documents
+from .metrics import METRICS, evaluate, rank_documents, summarise
 from .callbacks import KeepBest, epochs_for
 from .learners import fit_task, frozen_groups
 from .ranking import Fusion, RankingFeatures, RankingLearner, RankingModel, check_trainable, ranking_features
@@ -373,7 +373,7 @@ def _query_vectors(self: Ranker, data: RankingData, store: FeatureStore|None) ->
     return make(list(data.queries.text), self.encoder, **how, keep='end', label='queries')
 
 @patch
-def evaluate(self: Ranker,
+def per_query(self: Ranker,
     data: RankingData,  # queries and their right documents, which must be among the ranker's
     split: str = 'test',  # whose queries
     modes: tuple[str, ...]|None = None,  # all by default
@@ -400,6 +400,23 @@ def evaluate(self: Ranker,
     tables = {mode: pd.concat(frames) for mode, frames in found.items()}
     for table in tables.values(): table.attrs.update(queries=len(part.queries), left_out=len(part.queries) - len(table))
     return tables
+
+# %% ../nbs/03b_search.ipynb #95406f04
+@patch
+def evaluate(self: Ranker,
+    data: RankingData,  # queries and their right documents, which must be among the ranker's
+    split: str = 'test',  # whose queries
+    modes: tuple[str, ...]|None = None,  # all by default
+    metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
+    store: FeatureStore|None = None,  # where query vectors are kept; nowhere by default
+) -> pd.DataFrame:  # mode, part ('all' or a type of query), metric, value, low, high, n (queries)
+    "Metrics of each mode on a split, with intervals; to compare rankers use `ranking_table`."
+    queries, tables = data.part(split).queries, []
+    for mode, frame in self.per_query(data, split, modes, metrics, store).items():
+        table = summarise(frame, queries.type.tolist(), queries.group.tolist()).rename(columns=dict(queries='part'))
+        table.insert(0, 'mode', mode)
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)
 
 # %% ../nbs/03b_search.ipynb #94f2e251
 @patch
