@@ -32,7 +32,8 @@ from .layers import fold_adapters
 from .models import Encoder, ModelNotFoundError, get_encoder, save_encoder, weights_hash
 from .tables import DataError, DataWarning, hash_fold
 from .data import RankingData, cut_documents
-from .features import EncoderWatch, FeatureStore, encode, encoder_hash, progress_bar, check_settings_hash
+from .features import EncoderWatch, FeatureStore, best_device, check_settings_hash, encode, encoder_hash
+from .features import progress_bar
 from .heads import get_head
 from .lexical import BM25, load_bm25
 from .metrics import METRICS, evaluate, rank_documents, summarise
@@ -58,6 +59,7 @@ class Ranker:
     ):
         self.encoder, self.model, self.documents = encoder, model.eval().cpu(), documents.copy()
         self.bm25, self.fusion, self.settings, self.about = bm25, fusion, settings, about
+        self.device = best_device()  # where queries are encoded
         self._indexes, self._cut = {}, None
         self._watch = EncoderWatch(
             encoder, 'the passages of this ranker were encoded, so queries and passages no longer go together',
@@ -95,7 +97,7 @@ def _vectors(self: Ranker, texts: list[str]) -> torch.Tensor:
     "Queries through the encoder, as in training."
     self._watch.check(self.encoder, whole=len(texts) > 1)
     how = {k: self.settings[k] for k in ('pooling', 'max_tokens')}
-    return encode(texts, self.encoder, **how, keep='end', progress=False)
+    return encode(texts, self.encoder, **how, keep='end', device=self.device, progress=False)
 
 # %% ../nbs/03b_search.ipynb #3c692d97
 @patch
@@ -116,7 +118,7 @@ def scores(self: Ranker,
     if tuple(vectors.shape) != wanted:
         raise ValueError(f"vectors has shape {tuple(vectors.shape)}; {len(texts)} queries need {wanted}")
     model, index = self._index('dense' if mode == 'hybrid' else mode)
-    with torch.inference_mode(): cosine = model.cosine(vectors, index)
+    with torch.inference_mode(): cosine = model.cosine(vectors.to(index.device), index).cpu()
     return _finite(cosine if words is None else self.fusion(cosine, words), mode)
 
 def _finite(scores: torch.Tensor, mode: str) -> torch.Tensor:
@@ -264,6 +266,17 @@ def train_ranker(
     if encoder is backbone: encoder = deepcopy(encoder)
     return _fit_layers(features, encoder, freeze, own, dict(epochs=epochs, lr=lr), bs, store).ranker(lexical, progress)
 
+# %% ../nbs/03b_search.ipynb #22f66553
+@patch
+def to(self: Ranker,
+    device: torch.device|str,  # such as 'cuda' or 'cpu'
+) -> Ranker:  # the same one
+    "Move encoder, head and index to a device."
+    self.device, self._indexes = torch.device(device), {}
+    self.encoder.to(self.device)
+    self.model.to(self.device)
+    return self
+
 # %% ../nbs/03b_search.ipynb #f1b57a01
 @patch
 def _first(self: Ranker, scores: torch.Tensor, k: int) -> list[int]:
@@ -305,7 +318,9 @@ def _passages(self: Ranker, query: str, rows: list[int], mode: str, vector: torc
     else:
         keep = torch.cat([torch.nonzero(self.model.owner == r).flatten() for r in rows])
         model, index = self._index('cosine' if mode == 'cosine' else 'dense')
-        with torch.inference_mode(): near = (F.normalize(model.head.query(vector), dim=1) @ index[keep].T)[0].numpy()
+        vector = vector.to(index.device)
+        with torch.inference_mode(): near = F.normalize(model.head.query(vector), dim=1) @ index[keep].T
+        near = near[0].cpu().numpy()
     ends = np.cumsum([len(p) for p in parts])
     return [part[int(near[end - len(part):end].argmax())] for part, end in zip(parts, ends)]
 
@@ -370,7 +385,7 @@ def _query_vectors(self: Ranker, data: RankingData, store: FeatureStore|None) ->
     "All queries through the encoder, or from a store."
     self._watch.check(self.encoder)
     make, how = encode if store is None else store.encode, {k: self.settings[k] for k in ('pooling', 'max_tokens')}
-    return make(list(data.queries.text), self.encoder, **how, keep='end', label='queries')
+    return make(list(data.queries.text), self.encoder, **how, keep='end', device=self.device, label='queries')
 
 @patch
 def per_query(self: Ranker,
@@ -428,7 +443,8 @@ def save(self: Ranker,
     about = self._about()
     with new_folder(folder, 'ranker.json') as new:
         write_tensors(new/'head.safetensors', self.model.state_dict())
-        write_tensors(new/'index.safetensors', dict(passages=self.model.passages, owner=self.model.owner))
+        index = dict(passages=self.model.passages.cpu(), owner=self.model.owner.cpu())
+        write_tensors(new/'index.safetensors', index)
         _write_documents(self.documents, new/'documents.jsonl')
         if self.bm25 is not None: self.bm25.save(new)
         seal_folder(new, 'ranker.json', dict(backbone=write_backbone(self.encoder, new)) | about)
