@@ -34,9 +34,9 @@ from .learners import KINDS, fit_task, freezing_kept, task_learner
 
 # %% ../nbs/03c_classifiers.ipynb #60f5a912
 class Classifier(WithHead):
-    "Says which labels texts have; made by `ClassifierLearner.classifier` or `load_classifier`."
+    "Predicts the labels of texts; made by `train_classifier`, `ClassifierLearner.classifier` or `load_classifier`."
     def __init__(self,
-        encoder: Encoder,  # as it was trained, or frozen
+        encoder: Encoder,  # frozen, or as it was trained
         head: nn.Module,  # `(batch, dim)` to `(batch, labels)`
         labels: list[str],  # names in the order of the head's outputs; [] for scores
         kind: str,  # 'class', 'multilabel' or 'score'
@@ -51,13 +51,16 @@ class Classifier(WithHead):
     def __repr__(self) -> str: return f"Classifier({self.encoder.name!r}: {', '.join(self.labels) or 'a score'})"
 
 # %% ../nbs/03c_classifiers.ipynb #12cce831
+def _refused(texts) -> str|None:
+    "Why an argument is no sequence of texts."
+    if isinstance(texts, (str, bytes)): return "pass a list of texts"
+    if isinstance(texts, (pd.DataFrame, dict)): return "pass the texts in it, such as df['text']"
+    if isinstance(texts, (set, frozenset)): return "it has no order; pass a list"
+
 def _listed(texts, pairs: bool) -> list:
-    "Texts, or tuples of two of them, as a list; what is neither is refused."
-    if isinstance(texts, (str, bytes)): raise TypeError(f"texts is one {type(texts).__name__}: pass a list of texts")
-    if isinstance(texts, (pd.DataFrame, dict)):
-        raise TypeError(f"texts is a {type(texts).__name__}: pass the texts in it, such as df['text']")
-    if isinstance(texts, (set, frozenset)):
-        raise TypeError(f"texts is a {type(texts).__name__}, which has no order: pass a list")
+    "Texts, or tuples of two of them, as a list; raises `TypeError` or `ValueError` for anything else."
+    if why := _refused(texts):
+        raise TypeError(f"texts is {'one' if isinstance(texts, (str, bytes)) else 'a'} {type(texts).__name__}: {why}")
     what = 'pairs of texts: pass tuples of two' if pairs else 'single texts: pass str'
     rows = [(t,) if isinstance(t, str) else t for t in texts]
     for i, row in enumerate(rows):
@@ -67,6 +70,7 @@ def _listed(texts, pairs: bool) -> list:
             raise ValueError(f"text {i} is {found}, and this classifier was trained on {what}")
     return rows
 
+# %% ../nbs/03c_classifiers.ipynb #d0c1762e
 def _columns(texts, pairs: bool) -> tuple[list[str], list[str]|None]:
     "First and second texts, checked."
     rows = _listed(texts, pairs)
@@ -77,31 +81,41 @@ def _columns(texts, pairs: bool) -> tuple[list[str], list[str]|None]:
 
 # %% ../nbs/03c_classifiers.ipynb #837065a6
 @patch
-def _paired(self: Classifier) -> bool:
-    "Whether texts come in pairs; raises `ValueError` for a tagger."
-    if self.kind != 'tags': return self.settings['pairs']
-    raise ValueError("this folder holds a tagger of words: open it with load_tagger of rank_bert.tagging")
-
-@patch
 def outputs(self: Classifier,
     texts: list,  # texts, or tuples of two for a classifier of pairs
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
 ) -> torch.Tensor:  # probabilities `(texts, labels)`, or scores `(texts,)`
     "Probability of each label for each text, or the score; raises `ValueError` for empty texts, NaN and a tagger."
-    first, second = _columns(texts, self._paired())
-    self._check_encoder(whole=len(first) > 1)
-    device, s = self.encoder.device, self.settings
-    how = {k: s[k] for k in ('pooling', 'max_tokens', 'keep')}
-    how |= dict(pairs=second, dtype=best_dtype(device) if s.get('mixed') else torch.float32,
-                device=device, progress=progress)
-    vectors = encode(first, self.encoder, **how) if store is None else store.encode(first, self.encoder, **how).tensor()
-    with torch.inference_mode(): out = self.head.eval()(vectors.to(device)).float().cpu()
+    texts, pairs = _columns(texts, self._paired())
+    vectors = self._vectors(texts, pairs, store, progress)
+    with torch.inference_mode(): out = self.head.eval()(vectors.to(self.encoder.device)).float().cpu()
+    _check_finite(out, texts)
+    if self.kind == 'score': return out
+    return out.softmax(1) if self.kind == 'class' else out.sigmoid()
+
+# %% ../nbs/03c_classifiers.ipynb #ffd1c5ac
+@patch
+def _paired(self: Classifier) -> bool:
+    "Whether texts come in pairs; raises `ValueError` for a tagger."
+    if self.kind != 'tags': return self.settings['pairs']
+    raise ValueError("this folder holds a tagger of words: open it with load_tagger of rank_bert.tagging")
+
+@patch
+def _vectors(self: Classifier, texts, pairs, store: FeatureStore|None, progress: bool|None) -> torch.Tensor:
+    "Texts, or pairs of them, through the encoder as in training `(texts, dim)`."
+    self._check_encoder(whole=len(texts) > 1)
+    device = self.encoder.device
+    how = {k: self.settings[k] for k in ('pooling', 'max_tokens', 'keep')}
+    how |= dict(pairs=pairs, device=device, progress=progress)
+    how['dtype'] = best_dtype(device) if self.settings.get('mixed') else torch.float32
+    return encode(texts, self.encoder, **how) if store is None else store.encode(texts, self.encoder, **how).tensor()
+
+def _check_finite(out: torch.Tensor, texts: list[str]) -> None:
     bad = (~out.isfinite()).nonzero()[:1, 0].tolist()
     if bad:
-        raise ValueError(f"the head gives NaN or infinity for text {bad[0]}: {first[bad[0]][:60]!r}. "
+        raise ValueError(f"the head gives NaN or infinity for text {bad[0]}: {texts[bad[0]][:60]!r}. "
                          "Its training has failed; train again with a smaller learning rate")
-    return {'class': lambda: out.softmax(1), 'multilabel': out.sigmoid, 'score': lambda: out}[self.kind]()
 
 # %% ../nbs/03c_classifiers.ipynb #11874747
 @patch
@@ -123,7 +137,7 @@ def predict(self: Classifier,
 # %% ../nbs/03c_classifiers.ipynb #2690dc0f
 @patch
 def _threshold(self: Classifier, threshold: float|None) -> float:
-    "The one that is asked for, or that of the settings; raises `ValueError` for what is no probability."
+    "The threshold given, or that of the settings; raises `ValueError` for what is no probability."
     if threshold is None: threshold = self.settings.get('threshold', .5)
     if not 0 <= threshold <= 1: raise ValueError(f"threshold is {threshold!r}; it is a probability, from 0 to 1")
     return float(threshold)
@@ -151,27 +165,12 @@ def _apart(labels: list[str], columns: list[str]) -> list[str]:
 class ClassifierLearner(Learner):
     "A fastai `Learner` whose `predict` takes texts; made by `classifier_learner`."
     def classifier(self) -> Classifier:
-        "What has been learnt, without what it was learnt with; the weights are shared, not copied."
+        "The classifier as it is now; it shares the weights of the Learner."
         m, train = self.model, self.data.part('train')
         settings = self.settings | dict(mixed=m.dtype != torch.float32, pairs=train.pairs is not None)
         about = dict(data=self.data.name, train_rows=len(train)) | getattr(self, 'fitted', {})
         return Classifier(m.encoder, m.heads['task'], self.data.labels, self.data.kind, settings,
                           self.head_kwargs, about)
-
-    def predict(self,
-        texts: str|tuple[str, str]|list,  # texts, tuples of two for pairs; or one alone
-        all_labels: bool = False,  # a column for each label with its probability
-        store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
-    ) -> pd.DataFrame:  # as `Classifier.predict`
-        "The label of each text."
-        return self.classifier().predict(texts, all_labels, store)
-
-    def evaluate(self,
-        split: str = 'test',  # of its own data; other data are measured by `classifier().evaluate(data)`
-        store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
-    ) -> pd.DataFrame:  # as `Classifier.evaluate`
-        "Metrics of a split, with intervals."
-        return self.classifier().evaluate(self.data, split, store)
 
     def export(self,
         *args,  # not used
@@ -181,12 +180,25 @@ class ClassifierLearner(Learner):
         raise NotImplementedError("export would pickle the data as well: save what was learnt with "
                                   "learn.classifier().save(folder), and open it with load_classifier")
 
-# %% ../nbs/03c_classifiers.ipynb #d66530e5
-def _check_data(data) -> None:
-    "Raise `TypeError` for what is no `TextData`."
-    if not isinstance(data, TextData):
-        raise TypeError(f"data is a {type(data).__name__}: read it first, with read_texts(...) of rank_bert.texts")
+# %% ../nbs/03c_classifiers.ipynb #8658ae91
+@patch
+def predict(self: ClassifierLearner,
+    texts: str|tuple[str, str]|list,  # texts, tuples of two for pairs; or one alone
+    all_labels: bool = False,  # a column for each label with its probability
+    store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
+) -> pd.DataFrame:  # as `Classifier.predict`
+    "The label of each text."
+    return self.classifier().predict(texts, all_labels, store)
 
+@patch
+def evaluate(self: ClassifierLearner,
+    split: str = 'test',  # of its own data; other data are measured by `classifier().evaluate(data)`
+    store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
+) -> pd.DataFrame:  # as `Classifier.evaluate`
+    "Metrics of a split, with intervals."
+    return self.classifier().evaluate(self.data, split, store)
+
+# %% ../nbs/03c_classifiers.ipynb #d66530e5
 def classifier_learner(
     data: TextData,  # with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name
@@ -195,14 +207,24 @@ def classifier_learner(
 ) -> ClassifierLearner:
     "A Learner for labels or scores of texts or pairs; raises `ValueError` for tags of words, and for a single label."
     _check_data(data)
+    _check_labels(data)
+    return task_learner(data, backbone, freeze, cls=ClassifierLearner, **kwargs)
+
+# %% ../nbs/03c_classifiers.ipynb #3ebe0e98
+def _check_data(data) -> None:
+    "Raise `TypeError` for what is no `TextData`."
+    if not isinstance(data, TextData):
+        raise TypeError(f"data is a {type(data).__name__}: read it first, with read_texts(...) of rank_bert.texts")
+
+def _check_labels(data: TextData) -> None:
+    "Raise `ValueError` for tags of words, and for fewer than two labels."
+    name = data.name or 'data'
     if data.kind == 'tags':
-        raise ValueError(f"{data.name or 'data'} has a tag for each word, and a classifier gives labels to whole "
+        raise ValueError(f"{name} has a tag for each word, and a classifier gives labels to whole "
                          "texts: use tagger_learner of rank_bert.tagging")
     if data.kind != 'score' and len(data.labels) < 2:
-        raise ValueError(f"{data.name or 'data'} has {data.labels} for labels, and there is nothing to tell apart: "
-                         "add rows with another, or give rows that have it and rows that have not a label each, "
-                         "such as yes and no")
-    return task_learner(data, backbone, freeze, cls=ClassifierLearner, **kwargs)
+        raise ValueError(f"{name} has {data.labels} for labels, and at least two are needed: "
+                         "add rows with another label, such as yes and no")
 
 # %% ../nbs/03c_classifiers.ipynb #c2d1b924
 def train_classifier(
@@ -227,15 +249,7 @@ def train_classifier(
 # %% ../nbs/03c_classifiers.ipynb #7ceaf481
 def _matched(model: Classifier, data: TextData, split: str) -> tuple[TextData, np.ndarray]:
     "The rows of a split and their targets in the order of the classifier's labels."
-    part, name = data.part(split), data.name or 'data'
-    if not len(part):
-        raise DataError(f"{name}: no rows in {split}; the splits are {data.rows.split.value_counts().to_dict()}")
-    if data.kind != model.kind:
-        raise DataError(f"{name} is of kind {data.kind!r}, and the classifier was trained on {model.kind!r}")
-    unknown = [n for n in data.labels if n not in model.labels]
-    if unknown:
-        raise DataError(f"{name} has labels that the classifier does not know: {', '.join(unknown[:5])}. "
-                        f"It knows {', '.join(model.labels[:9])}")
+    part = _checked_part(model, data, split)
     if data.kind == 'score': return part, part.targets
     place = np.array([model.labels.index(n) for n in data.labels])
     if data.kind == 'class': return part, place[part.targets]
@@ -243,19 +257,32 @@ def _matched(model: Classifier, data: TextData, split: str) -> tuple[TextData, n
     targets[:, place] = part.targets
     return part, targets
 
+def _checked_part(model: Classifier, data: TextData, split: str) -> TextData:
+    "The rows of a split; raises `DataError` when there are none, or when their labels are not the classifier's."
+    part, name = data.part(split), data.name or 'data'
+    if not len(part):
+        raise DataError(f"{name}: no rows in {split}; the splits are {data.rows.split.value_counts().to_dict()}")
+    if data.kind != model.kind:
+        raise DataError(f"{name} is of kind {data.kind!r}, and the classifier was trained on {model.kind!r}")
+    unknown = [n for n in data.labels if n not in model.labels]
+    if not unknown: return part
+    raise DataError(f"{name} has labels that the classifier does not know: {', '.join(unknown[:5])}. "
+                    f"It knows {', '.join(model.labels[:9])}")
+
 # %% ../nbs/03c_classifiers.ipynb #d482d2f7
 def _shares(out: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """For each row and label whether it was answered rightly, was answered, was right `(rows, 3*labels + 1)`.
+    """For each row and label whether it was predicted rightly, was predicted, was right `(rows, 3*labels + 1)`.
 
     The last column is whether the row is right as a whole."""
     if targets.ndim > 1: said, true = out > .5, targets > .5
     else: said, true = (np.arange(out.shape[1]) == np.asarray(answers)[:, None] for answers in (out.argmax(1), targets))
     return np.concatenate([said*true, said, true, (said == true).all(1, keepdims=True)], axis=1).astype(float)
 
+# %% ../nbs/03c_classifiers.ipynb #72b83539
 def _ratio(a: np.ndarray, b: np.ndarray) -> np.ndarray: return np.where(b > 0, a/np.where(b > 0, b, 1), np.nan)
 
 def _measures(shares: np.ndarray, several: bool) -> np.ndarray:
-    "The measures of `classification_metrics` from the means of `_shares` `(..., 3)`."
+    "The metrics of `classification_metrics` from the means of `_shares` `(..., 3)`."
     both, said, true = np.split(shares[..., :-1], 3, axis=-1)
     occurs, right = said + true > 0, shares[..., -1]
     macro = _ratio(np.where(occurs, 2*both/np.where(occurs, said + true, 1), 0).sum(-1), occurs.sum(-1))
@@ -275,7 +302,7 @@ def _correlations(out: np.ndarray, targets: np.ndarray, groups: np.ndarray, n: i
 
 # %% ../nbs/03c_classifiers.ipynb #6583fc8a
 def _drawn(kind, out: np.ndarray, targets: np.ndarray, groups, n: int, seed: int) -> tuple[pd.Series, np.ndarray]:
-    "The metrics of a kind of labels, and what they are in `n` draws of whole groups `(n, metrics)`."
+    "The metrics of a kind of labels, and their values in `n` draws of whole groups `(n, metrics)`."
     if kind == 'score':
         return pd.Series({'Spearman': spearman(out, targets)}), _correlations(out, targets, groups, n, seed)
     draws = _measures(draw_means(*group_sums(_shares(out, targets), groups), n, seed), kind == 'multilabel')
@@ -311,10 +338,11 @@ _FIELDS = dict(kind=tuple(KINDS), labels='texts', head='object', about='object',
 # of settings, where whole texts get labels
 _WANTED = dict(pooling='text', keep=('start', 'end'), mixed='flag', pairs='flag')
 
+# %% ../nbs/03c_classifiers.ipynb #ad783041
 @patch
 def save(self: Classifier,
     folder: str|Path,  # made, or replaced when it holds a classifier and nothing else
-    backbone: bool|None = None,  # write the encoder as well; by default when its name does not lead to it
+    backbone: bool|None = None,  # write the encoder as well; by default when its name does not identify it
 ) -> None:
     "Write the classifier, whole or not at all."
     if self.head_kwargs is None:
@@ -330,7 +358,7 @@ def save(self: Classifier,
 
 # %% ../nbs/03c_classifiers.ipynb #bce7f485
 def _about(folder: Path) -> dict:
-    "What classifier.json says, once every file it names is there and undamaged."
+    "What classifier.json holds, once every file it names is there and undamaged."
     if not folder.is_dir():
         text = f"there is no folder {str(folder)!r}; save a classifier there first"
         raise FileNotFoundError(f'{text}: learn.classifier().save({str(folder)!r})')
@@ -339,6 +367,7 @@ def _about(folder: Path) -> dict:
                                 "use load_ranker of rank_bert.search")
     return read_folder(folder, 'classifier.json', 'classifier', 'save', _FIELDS, {'head.safetensors': True})
 
+# %% ../nbs/03c_classifiers.ipynb #949d58a4
 def _load_classifier(folder: Path, encoder: Encoder|None) -> Classifier:
     about, path, remedy = _about(folder), folder/'classifier.json', 'save the classifier again'
     if len(set(about['labels'])) != len(about['labels']):
@@ -356,6 +385,6 @@ def load_classifier(
     folder: str|Path,  # where `Classifier.save` wrote it
     encoder: Encoder|None = None,  # the backbone, when it is already loaded or its folder has moved
 ) -> Classifier:
-    "The classifier saved in a folder; raises an error that says what is missing, damaged, newer or different."
+    "The classifier saved in a folder; raises an error that names what is missing, damaged, newer or different."
     folder = recover_folder(folder, 'classifier.json')
     return read_steadily(folder, 'classifier.json', lambda: _load_classifier(folder, encoder))

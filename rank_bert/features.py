@@ -84,8 +84,10 @@ class _FusedBert:
             return tuple(torch.cat([put(getattr(m, n)) for m in ms]) for n in ('weight', 'bias')),
         def norm(m): return m.normalized_shape, put(m.weight), put(m.bias), m.eps
         e = encoder.model.embeddings
-        self.words, self.places, self.kinds = (
-            put(m.weight) for m in (e.word_embeddings, e.position_embeddings, e.token_type_embeddings))
+        words = e.word_embeddings  # a product is made of the tokens of a batch: of all it would be a copy that grows old
+        self.words, self.wider = ((put(words.tokens.weight), put(words.up.weight))
+                                  if isinstance(words, FactorisedEmbedding) else (put(words.weight), None))
+        self.places, self.kinds = (put(m.weight) for m in (e.position_embeddings, e.token_type_embeddings))
         # a plan must not keep its encoder alive
         self.norm, self.device, self.encoder = norm(e.LayerNorm), device, proxy(encoder)
         self.layers = [_bert_layer(layer, lin, norm, copied) for layer in encoder.layers]
@@ -96,7 +98,9 @@ class _FusedBert:
         if not mask.all():
             bias = torch.zeros(n, 1, 1, t, dtype=self.words.dtype)
             bias = bias.masked_fill_(mask[:, None, None] == 0, float('-inf')).to(self.device)
-        x = F.embedding(ids.to(self.device), self.words) + (self.places[:t] + self.kinds[0])  # (batch, tokens, dim)
+        x = F.embedding(ids.to(self.device), self.words)
+        if self.wider is not None: x = F.linear(x, self.wider)
+        x = x + (self.places[:t] + self.kinds[0])  # (batch, tokens, dim)
         types = self.encoder._types(ids, mask)
         if types.any(): x = x + types.to(self.device, x.dtype).unsqueeze(-1)*(self.kinds[-1] - self.kinds[0])
         x = F.layer_norm(x, *self.norm)
