@@ -10,9 +10,8 @@ __all__ = ['EntityF1', 'Tagger', 'tagger_learner', 'load_tagger']
 # %% ../nbs/03d_tagging.ipynb #3460c653
 import re
 import unicodedata
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
-from typing import NamedTuple
 
 # %% ../nbs/03d_tagging.ipynb #86caa3a7
 import numpy as np
@@ -22,15 +21,13 @@ from fastai.learner import Learner, Metric
 from fastcore.basics import patch
 
 # %% ../nbs/03d_tagging.ipynb #9669dc60
-from .core import as_texts
+from .core import as_texts, recover_folder
 from .models import Encoder
+from .tables import SURROGATES, DataError
 from .features import WithHead, best_dtype
-from .tables import DataError
-from .texts import TextData, split_words, check_words, first_pieces, piece_bounds
-from .tables import SURROGATES
-from .metrics import draw_means, group_sums, entity_f1, spans
+from .texts import TextData, check_words, first_pieces, piece_bounds, split_words
+from .metrics import draw_means, entity_f1, group_sums, spans
 from .learners import TaskModel, task_learner
-from .core import recover_folder
 from .classifiers import Classifier, load_classifier
 
 # %% ../nbs/03d_tagging.ipynb #7a38f778
@@ -46,22 +43,6 @@ class EntityF1(Metric):
         "Forget all batches."
         self.true, self.predicted = [], []
 
-    def accumulate(self,
-        learn: Learner,  # with the tags and logits of a batch in `yb` and `pred`
-    ):
-        "Keep the tags of a batch; words beyond `max_tokens` have no prediction, and so their names are missed."
-        batches = getattr(getattr(learn, 'dl', None), 'dataset', None)
-        if hasattr(batches, 'parts'): batches = batches.parts[learn.model.task]
-        rows = getattr(batches, 'given', None) or [None]*len(learn.yb[0])
-        for row, tags, guess in zip(rows, learn.yb[0].cpu(), learn.pred.detach().argmax(-1).cpu()):
-            real = tags != -100
-            true, said = ([self.labels[i] for i in t[real].tolist()] for t in (tags, guess))
-            if row is not None and len(true) < len(batches.data.targets[row]):
-                true, left = [self.labels[i] for i in batches.data.targets[row]], iter(said)
-                said = [next(left) if kept else 'O' for kept in batches._kept_words(row)]
-            self.true.append(true)
-            self.predicted.append(said)
-
     @property
     def value(self) -> float|None:
         "The F1 so far; `None` before the first batch, NaN when the texts hold no name."
@@ -71,8 +52,26 @@ class EntityF1(Metric):
 
     @property
     def name(self) -> str:
-        "What the table of epochs calls it."
+        "Its column in the table of epochs."
         return 'entity_f1'
+
+# %% ../nbs/03d_tagging.ipynb #be22fe71
+@patch
+def accumulate(self: EntityF1,
+    learn: Learner,  # with the tags and logits of a batch in `yb` and `pred`
+):
+    "Keep the tags of a batch; words beyond `max_tokens` have no prediction, and so their names are missed."
+    batches = getattr(getattr(learn, 'dl', None), 'dataset', None)
+    if hasattr(batches, 'parts'): batches = batches.parts[learn.model.task]
+    rows = getattr(batches, 'given', None) or [None]*len(learn.yb[0])
+    for row, tags, guess in zip(rows, learn.yb[0].cpu(), learn.pred.detach().argmax(-1).cpu()):
+        real = tags != -100
+        true, said = ([self.labels[i] for i in t[real].tolist()] for t in (tags, guess))
+        if row is not None and len(true) < len(batches.data.targets[row]):
+            true, left = [self.labels[i] for i in batches.data.targets[row]], iter(said)
+            said = [next(left) if kept else 'O' for kept in batches._kept_words(row)]
+        self.true.append(true)
+        self.predicted.append(said)
 
 # %% ../nbs/03d_tagging.ipynb #03c442c9
 def word_windows(
@@ -83,15 +82,12 @@ def word_windows(
     "Windows of whole words that cover all of a text; a word longer than a window is alone in one."
     sizes, overlap, found, first = [min(s, room) for s in sizes], room//4 if overlap is None else overlap, [], 0
     ends = np.cumsum([0, *sizes])
-    while True:
-        last = int(np.searchsorted(ends, ends[first] + room, side='right')) - 1
-        if last == len(sizes): break
+    def earlier(first, last, most):  # the first word of a window of `most` pieces at most that ends there
+        return min(first, int(np.searchsorted(ends, ends[last] - most)))
+    while (last := int(np.searchsorted(ends, ends[first] + room, side='right')) - 1) < len(sizes):
         found.append((first, last))
-        first, shared = last, sizes[last]
-        while shared + sizes[first - 1] <= min(room, overlap + sizes[last]):
-            first, shared = first - 1, shared + sizes[first - 1]
-    shared = sum(sizes[first:])
-    while found and first and shared + sizes[first - 1] <= room: first, shared = first - 1, shared + sizes[first - 1]
+        first = earlier(last, last + 1, min(room, overlap + sizes[last]))
+    if found: first = earlier(first, len(sizes), room)
     return [*found, (first, last)]
 
 # %% ../nbs/03d_tagging.ipynb #acdbe27c
@@ -125,6 +121,19 @@ class Tagger(WithHead):
         return f"Tagger({self.encoder.name!r}: {', '.join(sorted({l[2:] for l in self.labels} - {''}))})"
 
 # %% ../nbs/03d_tagging.ipynb #5e63bfc2
+def _first_pieces(ws: list, bounds: list, n: int, room: int) -> tuple[list[int], list[int]]:
+    "The first piece of each word, -1 where it has none of its own; and where its pieces begin, with marks before it."
+    first = first_pieces(ws, bounds)
+    # of two words in one piece, the first
+    first = [p if not i or p != first[i - 1] else -1 for i, p in enumerate(first)]
+    starts = [n]*(len(ws) + 1)
+    for i in reversed(range(len(ws))):
+        starts[i] = first[i] if first[i] >= 0 else starts[i + 1]
+        while 0 < starts[i] < n and bounds[starts[i] - 1][0] == bounds[starts[i] - 1][1]: starts[i] -= 1
+    starts[0] = 0 if n <= room else max(0, starts[0] - room//4)  # with what stands before the first word
+    return first, starts
+
+# %% ../nbs/03d_tagging.ipynb #4f511627
 def _cut_words(encoder: Encoder, texts: list[str], words: list,
                room: int) -> list[tuple[int, int, int, list[int], list[int]]]:
     """Of each window: its text, its first word, the word after its last, its ids, and the places of its words.
@@ -135,16 +144,8 @@ def _cut_words(encoder: Encoder, texts: list[str], words: list,
     found, before = [], order.index('A')
     cut = encoder._pieces.encode_batch([SURROGATES.sub('\ufffd', x) for x in texts], add_special_tokens=False)
     for t, (pieces, ws) in enumerate(zip(cut, words)):
-        bounds, every = piece_bounds(pieces), pieces.ids  # asked for once: each time is a copy
-        n = len(every)
-        first = first_pieces(ws, bounds)
-        # of two words in one piece, the first
-        first = [p if not i or p != first[i - 1] else -1 for i, p in enumerate(first)]
-        starts = [n]*(len(ws) + 1)  # where the pieces of each word begin, with the marks before it
-        for i in reversed(range(len(ws))):
-            starts[i] = first[i] if first[i] >= 0 else starts[i + 1]
-            while 0 < starts[i] < n and bounds[starts[i] - 1][0] == bounds[starts[i] - 1][1]: starts[i] -= 1
-        starts[0] = 0 if n <= room else max(0, starts[0] - room//4)  # with what stands before the first word
+        every = pieces.ids  # asked for once: each time is a copy
+        first, starts = _first_pieces(ws, piece_bounds(pieces), len(every), room)
         sizes = np.diff(starts).tolist()
         windows = word_windows(sizes, room)
         owners = _owners(sizes, windows)
@@ -165,6 +166,7 @@ def _words_of(text: str, settings: dict) -> list[tuple[int, int]]:
     known = '|'.join(map(re.escape, sorted(settings.get('abbreviations', ()), key=len, reverse=True)))
     return [m.span() for m in re.finditer((rf'(?<!\w)(?:{known})|' if known else '') + _WHOLE, text)]
 
+# %% ../nbs/03d_tagging.ipynb #65f5f128
 def _rule(texts: list[str], words: list) -> dict:
     "The way of cutting that gives more texts the words they came with, as settings of a tagger."
     found = {text[a:b] for text, ws in zip(texts, words) for a, b in ws
@@ -172,26 +174,30 @@ def _rule(texts: list[str], words: list) -> dict:
     whole = dict(words='whole', abbreviations=sorted(found, key=lambda w: (len(w), w))[:2000])
     def agree(settings):
         return sum(_words_of(t, settings) == [(int(a), int(b)) for a, b in ws] for t, ws in zip(texts, words))
-
     return whole if agree(whole) > agree({}) else {}
 
 # %% ../nbs/03d_tagging.ipynb #7bde1939
 def _checked(texts, words: list|None, settings: dict) -> tuple[list[str], list]:
-    "Texts, and the words of each: those that are given, those of a list of words, or what is cut as in training."
+    "Texts, and the words of each: those that are given, those of a list of words, or cut as in training."
     if isinstance(texts, (str, bytes)): raise TypeError(f"texts is one {type(texts).__name__}: pass a list of texts")
     texts = as_texts(texts) if hasattr(texts, 'columns') or isinstance(texts, (Mapping, Set)) else list(texts)
-    for i, t in enumerate(texts):
-        if isinstance(t, (list, tuple)):
-            if words is not None:
-                raise TypeError(f"texts[{i}] is a {type(t).__name__} of words: leave out words, or pass texts")
-            if not t or not all(isinstance(w, str) and w.strip() for w in t):
-                raise TypeError(f"texts[{i}] holds something else than words")
-    joined = as_texts([' '.join(t) if isinstance(t, (list, tuple)) else t for t in texts])
+    lists = [isinstance(t, (list, tuple)) for t in texts]
+    if any(lists): _check_lists(texts, lists, words)
+    joined = as_texts([' '.join(t) if listed else t for t, listed in zip(texts, lists)])
     if words is None:
-        return joined, [_spans_of(t) if isinstance(t, (list, tuple)) else _words_of(j, settings)
-                        for t, j in zip(texts, joined)]
+        return joined, [_spans_of(t) if listed else _words_of(j, settings) for t, j, listed in zip(texts, joined, lists)]
     check_words(joined, words)
     return joined, words
+
+# %% ../nbs/03d_tagging.ipynb #6937faa4
+def _check_lists(texts: list, lists: list[bool], words: list|None) -> None:
+    "Raise `TypeError` where lists of words hold something else, or come with `words`."
+    for i, t in enumerate(texts):
+        if not lists[i]: continue
+        if words is not None:
+            raise TypeError(f"texts[{i}] is a {type(t).__name__} of words: leave out words, or pass texts")
+        if not t or not all(isinstance(w, str) and w.strip() for w in t):
+            raise TypeError(f"texts[{i}] holds something else than words")
 
 def _spans_of(words: list[str]) -> list[tuple[int, int]]:
     "Where words are once they are joined by spaces."
@@ -206,26 +212,32 @@ def outputs(self: Tagger,
     bs: int = 32,  # windows a batch
 ) -> list[torch.Tensor]:  # probability of each tag for each word, `(words, tags)` of each text
     "Probabilities of tags; raises `ValueError` for NaN."
-    (texts, words), device, encoder = _checked(texts, words, self.settings), self.encoder.device, self.encoder.eval()
+    texts, words = _checked(texts, words, self.settings)
     self._check_encoder(whole=len(texts) > 1)
+    out = [torch.eye(len(self.labels))[self.labels.index('O')].repeat(len(ws), 1) for ws in words]
+    special = len(self.encoder.family.single.split()) - 1
+    windows = _cut_words(self.encoder, texts, words, self.settings['max_tokens'] - special)
+    for (t, a, b, own, places), row in self._tagged(windows, bs):
+        for i, p in zip(range(a, b), places):
+            if p >= 0: out[t][i] = row[p]
+    bad = next((i for i, o in enumerate(out) if not o.isfinite().all()), None)
+    if bad is None: return out
+    raise ValueError(f"the tagger gives NaN or infinity for text {bad}: {texts[bad][:60]!r}. "
+                     "Its training has failed; train again with a smaller learning rate")
+
+# %% ../nbs/03d_tagging.ipynb #cef7f7e3
+@patch
+def _tagged(self: Tagger, windows: list[tuple], bs: int) -> Iterator[tuple[tuple, torch.Tensor]]:
+    "Each window, and the probabilities of its tokens `(tokens, tags)`."
+    encoder, device = self.encoder.eval(), self.encoder.device
     dtype = best_dtype(device) if self.settings.get('mixed') else torch.float32
     model = TaskModel(encoder, dict(task=self.head.eval()), per_token=('task',), dtype=dtype)
-    out = [torch.eye(len(self.labels))[self.labels.index('O')].repeat(len(ws), 1) for ws in words]
-    special = len(encoder.family.single.split()) - 1
-    windows = _cut_words(encoder, texts, words, self.settings['max_tokens'] - special)
     windows = sorted(windows, key=lambda w: -len(w[3]))  # of like length
     for rows in (windows[i:i + bs] for i in range(0, len(windows), bs)):
         ids, mask = encoder.pad([w[3] for w in rows])
         with torch.inference_mode(): found = model(ids.to(device), mask.to(device)).float().softmax(-1).cpu()
-        for (t, a, b, own, places), row in zip(rows, found):
-            at = [(i, p) for i, p in zip(range(a, b), places) if p >= 0]
-            if encoder.family.summary_last: row = row[-len(own):]  # padding is on the left
-            for i, p in at: out[t][i] = row[p]
-    bad = [i for i, o in enumerate(out) if not o.isfinite().all()]
-    if bad:
-        raise ValueError(f"the tagger gives NaN or infinity for text {bad[0]}: {texts[bad[0]][:60]!r}. "
-                         "Its training has failed; train again with a smaller learning rate")
-    return out
+        left = encoder.family.summary_last  # padding is on the left
+        for window, row in zip(rows, found): yield window, row[-len(window[3]):] if left else row
 
 # %% ../nbs/03d_tagging.ipynb #bf75e6e9
 @patch
@@ -296,23 +308,26 @@ def tag_scores(
 class TaggerLearner(Learner):
     "A fastai `Learner` whose `predict` takes texts and gives names; made by `tagger_learner`."
     def tagger(self) -> Tagger:
-        "What has been learnt, without what it was learnt with; the weights are shared, not copied."
+        "The tagger as it is now; it shares the weights of the Learner."
         m, train = self.model, self.data.part('train')
         settings = dict(max_tokens=self.settings['max_tokens'], mixed=m.dtype != torch.float32) | self.rule
         about = dict(data=self.data.name, train_rows=len(train)) | getattr(self, 'fitted', {})
         return Tagger(m.encoder, m.heads['task'], self.data.labels, settings, self.head_kwargs, about)
 
-    def predict(self,
-        texts: str|list[str],  # texts of any length, or one
-    ) -> pd.DataFrame:  # as `Tagger.predict`
-        "The names in texts."
-        return self.tagger().predict(texts)
+# %% ../nbs/03d_tagging.ipynb #9c97ac13
+@patch
+def predict(self: TaggerLearner,
+    texts: str|list[str],  # texts of any length, or one
+) -> pd.DataFrame:  # as `Tagger.predict`
+    "The names in texts."
+    return self.tagger().predict(texts)
 
-    def evaluate(self,
-        split: str = 'test',  # of its own data; other data are measured by `tagger().evaluate(data)`
-    ) -> pd.DataFrame:  # as `Tagger.evaluate`
-        "Precision, recall and F1 of names in a split, with intervals."
-        return self.tagger().evaluate(self.data, split)
+@patch
+def evaluate(self: TaggerLearner,
+    split: str = 'test',  # of its own data; other data are measured by `tagger().evaluate(data)`
+) -> pd.DataFrame:  # as `Tagger.evaluate`
+    "Precision, recall and F1 of names in a split, with intervals."
+    return self.tagger().evaluate(self.data, split)
 
 # %% ../nbs/03d_tagging.ipynb #4e1d5216
 def tagger_learner(
