@@ -185,7 +185,8 @@ def _checked(texts, words: list|None, settings: dict) -> tuple[list[str], list]:
     if any(lists): _check_lists(texts, lists, words)
     joined = as_texts([' '.join(t) if listed else t for t, listed in zip(texts, lists)])
     if words is None:
-        return joined, [_spans_of(t) if listed else _words_of(j, settings) for t, j, listed in zip(texts, joined, lists)]
+        cut = [_spans_of(t) if listed else _words_of(j, settings) for t, j, listed in zip(texts, joined, lists)]
+        return joined, cut
     check_words(joined, words)
     return joined, words
 
