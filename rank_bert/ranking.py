@@ -44,6 +44,7 @@ def _rows(data: RankingData, split: str) -> np.ndarray:
     "Rows of the queries of a split that have a right document."
     return np.flatnonzero((data.queries.split == split).to_numpy() & (data.qrels().getnnz(axis=1) > 0))
 
+# %% ../nbs/03a_ranking.ipynb #b1df7991
 @dataclass
 class RankingFeatures:
     "A ranking task after the frozen encoder: what a head is trained on."
@@ -79,16 +80,15 @@ def ranking_features(
 ) -> RankingFeatures:
     "Encode a ranking task once; texts that `store` already has are not encoded again."
     encoder = get_encoder(backbone)
-    def vectors(texts, keep, label):
-        make = encode if store is None else store.encode
-        found = make(texts, encoder, pooling=pooling, max_tokens=max_tokens, keep=keep, progress=progress, label=label)
-        return found if isinstance(found, torch.Tensor) else found.tensor()
+    def vectors(texts, **how):
+        how |= dict(pooling=pooling, max_tokens=max_tokens, progress=progress)
+        return encode(texts, encoder, **how) if store is None else store.encode(texts, encoder, **how).tensor()
     parts, owner = cut_documents(data, passages, size=size, stride=stride)
     settings = dict(passages=passages, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens)
-    queries = vectors(list(data.queries.text), 'end', 'queries')
-    passages = vectors(parts, 'start', 'documents')
+    query_vectors = vectors(list(data.queries.text), keep='end', label='queries')
+    passage_vectors = vectors(parts, keep='start', label='documents')
     bm25 = BM25.build(data.texts) if lexical else None
-    return RankingFeatures(queries, passages, torch.from_numpy(owner), bm25, data, settings)
+    return RankingFeatures(query_vectors, passage_vectors, torch.from_numpy(owner), bm25, data, settings)
 
 # %% ../nbs/03a_ranking.ipynb #1af61391
 class RankingModel(TaskModel):
@@ -98,7 +98,7 @@ class RankingModel(TaskModel):
         passages: torch.Tensor|TaskBatches,  # vector of each passage `(passages, dim)`, or the texts of all
         owner: torch.Tensor,  # document of each passage `(passages,)`
         temperature: float = 0.05,  # cosines are divided by it
-        encoder: Encoder|None = None,  # what texts go through
+        encoder: Encoder|None = None,  # of texts
         pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
         dtype: torch.dtype = torch.float32,  # precision of the encoder's layers
     ):
@@ -107,20 +107,6 @@ class RankingModel(TaskModel):
         self.texts = passages if encoder is not None else None
         self.register_buffer('passages', passages if encoder is None else None, persistent=False)
         self.register_buffer('owner', owner, persistent=False)
-
-    def index(self,
-        rows: torch.Tensor|None = None,  # of which passages; all by default
-    ) -> torch.Tensor:  # `(passages, dim)`, of length one
-        "Passages through encoder and head as they are now."
-        return F.normalize(self.head.document(self.vectors(rows)), dim=1)
-
-    def cosine(self,
-        queries: torch.Tensor,  # vectors `(queries, dim)`
-        index: torch.Tensor|None = None,  # what `index()` gave; made anew by default
-    ) -> torch.Tensor:  # `(queries, documents)`
-        "Cosine of each query with the best passage of each document."
-        index = self.index() if index is None else index
-        return best_passage(F.normalize(self.head.query(queries), dim=1) @ index.T, self.owner, self.n_documents)
 
     def forward(self,
         x: torch.Tensor,  # vectors of queries `(queries, dim)`, or token ids `(queries, tokens)`
@@ -136,12 +122,30 @@ class RankingModel(TaskModel):
 def vectors(self: RankingModel,
     rows: torch.Tensor|None = None,  # of which passages; all by default
 ) -> torch.Tensor:  # `(passages, dim)`
-    "Passages as the encoder gives them now: those that are there, or some at a time through the layers that change."
+    "Passages as the encoder gives them now."
     if self.texts is None: return self.passages if rows is None else self.passages[rows]
     if self.texts.start == 'vectors': return self.texts.stored.to(self.owner.device)[... if rows is None else rows]
     rows = torch.arange(len(self.texts)) if rows is None else rows.cpu()
     given = (to_device(self.texts.inputs(some.tolist()), self.owner.device) for some in rows.split(32))
     return torch.cat([self.features(*x) for x in given])
+
+# %% ../nbs/03a_ranking.ipynb #edc2b9a0
+@patch
+def index(self: RankingModel,
+    rows: torch.Tensor|None = None,  # of which passages; all by default
+) -> torch.Tensor:  # `(passages, dim)`, of length one
+    "Passages after encoder and head as they are now."
+    return F.normalize(self.head.document(self.vectors(rows)), dim=1)
+
+# %% ../nbs/03a_ranking.ipynb #d8bde828
+@patch
+def cosine(self: RankingModel,
+    queries: torch.Tensor,  # vectors `(queries, dim)`
+    index: torch.Tensor|None = None,  # what `index()` gave; recomputed by default
+) -> torch.Tensor:  # `(queries, documents)`
+    "Cosine of each query with the best passage of each document."
+    index = self.index() if index is None else index
+    return best_passage(F.normalize(self.head.query(queries), dim=1) @ index.T, self.owner, self.n_documents)
 
 # %% ../nbs/03a_ranking.ipynb #0aa39671
 def check_trainable(
@@ -162,7 +166,7 @@ def check_trainable(
 # %% ../nbs/03a_ranking.ipynb #041bab1e
 @dataclass
 class _Vectors:
-    "Vectors that are there already, in place of `TaskBatches`."
+    "Vectors in place of `TaskBatches`."
     stored: torch.Tensor
     start: str = 'vectors'
 
@@ -172,6 +176,8 @@ class _Vectors:
 # %% ../nbs/03a_ranking.ipynb #041bab1d
 class QueryBatches:
     "Batches of the queries of a split that have a right document."
+    no_single = True  # batch norm cannot train on a batch of one
+
     def __init__(self,
         data: RankingData,  # documents, queries, relevance
         split: str,  # 'train', 'valid' or 'test'
@@ -182,30 +188,33 @@ class QueryBatches:
         self.relevance, self.passages = data.qrels()[self.rows], passages
         self.queries = _Vectors(queries) if isinstance(queries, torch.Tensor) else queries
 
-    no_single = True  # batch norm cannot train on a batch of one
-
     def __len__(self) -> int: return len(self.rows)
     def __getitem__(self, i: int) -> int: return i
     def __repr__(self) -> str: return f'QueryBatches({len(self)} queries from {self.queries.start!r})'
 
-    def new_empty(self):
-        "Raises `TypeError`: fastai asks when a Learner is exported, which would pickle the texts."
-        raise TypeError("a Learner that ranks is not exported: save what it has learnt with "
-                        "learn.ranker().save(folder)")
+# %% ../nbs/03a_ranking.ipynb #cb5d428d
+@patch
+def new_empty(self: QueryBatches):
+    "Raises `TypeError`: exporting a Learner would pickle the texts."
+    raise TypeError("a Learner that ranks is not exported: save what it has learnt with learn.ranker().save(folder)")
 
-    def begin(self,
-        start: int|str|None,  # layers that states went through, 'vectors', or `None` for ids
-    ) -> None:
-        "Begin batches of queries and passages there."
-        self.queries.begin(start)
-        if self.passages is not None: self.passages.begin(start)
+# %% ../nbs/03a_ranking.ipynb #816906f8
+@patch
+def begin(self: QueryBatches,
+    start: int|str|None,  # layers that stored states have passed, 'vectors', or `None` for ids
+) -> None:
+    "Begin batches of queries and passages there."
+    self.queries.begin(start)
+    if self.passages is not None: self.passages.begin(start)
 
-    def batch(self,
-        rows: list[int],  # numbers of some queries among these
-    ) -> tuple[torch.Tensor, ...]:  # what the model takes of the queries, and grades `(queries, documents)`
-        "Some queries as tensors."
-        right = torch.from_numpy(self.relevance[rows].toarray()).float()
-        return *self.queries.inputs(self.rows[rows].tolist()), right
+# %% ../nbs/03a_ranking.ipynb #3072642a
+@patch
+def batch(self: QueryBatches,
+    rows: list[int],  # numbers of some queries among these
+) -> tuple[torch.Tensor, ...]:  # what the model takes of the queries, and grades `(queries, documents)`
+    "Some queries as tensors."
+    right = torch.from_numpy(self.relevance[rows].toarray()).float()
+    return *self.queries.inputs(self.rows[rows].tolist()), right
 
 # %% ../nbs/03a_ranking.ipynb #041bab1f
 @patch
@@ -224,19 +233,13 @@ def order(self: QueryBatches,
         rows.append(rows.pop(rng.randrange(len(rows))))
     return rows
 
-def _loaders(train: QueryBatches, valid: QueryBatches, bs: int, seed: int|None, device: torch.device) -> DataLoaders:
-    "Shuffled batches of train, and valid in order."
-    one_left = len(train) > bs and len(train) % bs == 1  # batch norm cannot train on it
-    seed = random.randrange(2**32) if seed is None else seed
-    return DataLoaders(task_dl(train, bs, seed, device, drop_last=one_left), task_dl(valid, bs, device=device),
-                       device=device)
-
 # %% ../nbs/03a_ranking.ipynb #4c159c39
 def _first_rank(scores: torch.Tensor, relevance: torch.Tensor) -> torch.Tensor:
     "Rank, from 1, of the best right document of each query; ties count against it."
     best = scores.masked_fill(relevance <= 0, float('-inf')).amax(1, keepdim=True)
     return 1 + ((scores >= best) & (relevance <= 0)).sum(1)
 
+# %% ../nbs/03a_ranking.ipynb #57c9046d
 def mrr(
     scores: torch.Tensor,  # `(queries, documents)`
     relevance: torch.Tensor,  # grades `(queries, documents)`
@@ -244,6 +247,7 @@ def mrr(
     "Mean reciprocal rank of the first right document."
     return _first_rank(scores, relevance).float().reciprocal().mean()
 
+# %% ../nbs/03a_ranking.ipynb #e3933dc1
 def top1(
     scores: torch.Tensor,  # `(queries, documents)`
     relevance: torch.Tensor,  # grades `(queries, documents)`
@@ -251,20 +255,79 @@ def top1(
     "Share of queries whose first document is a right one."
     return (_first_rank(scores, relevance) == 1).float().mean()
 
-# %% ../nbs/03a_ranking.ipynb #de340935
+# %% ../nbs/03a_ranking.ipynb #e2040101
 class RankingLearner(Learner):
     "A fastai `Learner` that ranks; made by `ranking_learner`."
 
-def _inputs(data: RankingData, encoder: Encoder, settings: dict, dtype: torch.dtype, store) -> tuple:
-    "Queries and passages on their way through the encoder, and the document of each passage."
-    how = {k: settings[k] for k in ('size', 'stride')}
-    parts, owner = cut_documents(data, settings['passages'], **how)
-    def texts(given, keep, label):
-        return TaskBatches(unlabelled(given), encoder, settings['pooling'], settings['max_tokens'], keep, dtype, store,
-                           label)
-    return (texts(list(data.queries.text), 'end', 'queries'), texts(parts, 'start', 'passages'),
-            torch.from_numpy(owner))
+# %% ../nbs/03a_ranking.ipynb #de340936
+def _loaders(train: QueryBatches, valid: QueryBatches, bs: int, seed: int|None, device: torch.device) -> DataLoaders:
+    "Shuffled batches of train, and valid in order."
+    one_left = len(train) > bs and len(train) % bs == 1  # batch norm cannot train on it
+    seed = random.randrange(2**32) if seed is None else seed
+    return DataLoaders(task_dl(train, bs, seed, device, drop_last=one_left), task_dl(valid, bs, device=device),
+                       device=device)
 
+# %% ../nbs/03a_ranking.ipynb #100bbdb3
+_NOTHING = ("nothing to train: the head has no parameters, and the encoder is frozen. Choose another head, or freeze "
+            "less; fit_ranking measures such a head as it is")
+
+def _groups(model: RankingModel) -> list[list[nn.Parameter]]:
+    "`task_groups`; raises `ValueError` when nothing can be trained."
+    if model.encoder is not None or any(p.requires_grad for p in model.parameters()): return task_groups(model)
+    raise ValueError(_NOTHING)
+
+# %% ../nbs/03a_ranking.ipynb #d456462e
+def _assemble(head, shared: bool, dim: int, make: Callable, loaders: Callable, groups: int, about: dict, kwargs: dict):
+    "The Learner: the seed is set before the head is drawn."
+    seed, device = about['seed'], torch.device(about['device'] or best_device())
+    if seed is not None: set_seed(seed)
+    if isinstance(head, str): head = get_head(head, dim, shared)
+    own = dict(loss_func=ranking_loss, metrics=[mrr, top1], lr=1e-3, splitter=_groups,
+               opt_func=partial(AdamW, sqr_mom=.99, eps=1e-5))
+    return encoder_learner(loaders(device), make(head).to(device), groups, RankingLearner, **own | kwargs)
+
+# %% ../nbs/03a_ranking.ipynb #de340937
+def _vector_learner(features: RankingFeatures, freeze, refresh, head, shared, bs, about, kwargs) -> RankingLearner:
+    "A Learner on stored vectors: their encoder is not known."
+    if freeze != 'backbone' or refresh is not None:
+        raise ValueError(f"freeze is {freeze!r} and refresh {refresh!r}, but features are vectors, and no layer is "
+                         "left to train: pass the data and a backbone")
+    check_trainable(features.data)
+    train, valid = (QueryBatches(features.data, split, features.queries) for split in ('train', 'valid'))
+    def make(head): return RankingModel(head, features.passages, features.owner, about['temperature'])
+    def loaders(device): return _loaders(train, valid, bs or 128, about['seed'], device)
+    learn = _assemble(head, shared, features.passages.shape[1], make, loaders, 0, about, kwargs)
+    learn.data, learn.settings, learn.store = features.data, features.settings, about['store']
+    return learn
+
+# %% ../nbs/03a_ranking.ipynb #963660d2
+def _texts(data: RankingData, encoder: Encoder, settings: dict, **how) -> tuple:
+    "Queries and passages as texts, and the document of each passage."
+    parts, owner = cut_documents(data, settings['passages'], size=settings['size'], stride=settings['stride'])
+    how |= dict(encoder=encoder, pooling=settings['pooling'], max_tokens=settings['max_tokens'])
+    queries = TaskBatches(unlabelled(list(data.queries.text)), keep='end', label='queries', **how)
+    return queries, TaskBatches(unlabelled(parts), keep='start', label='passages', **how), torch.from_numpy(owner)
+
+# %% ../nbs/03a_ranking.ipynb #fccb3494
+def _text_learner(data: RankingData, backbone, freeze, head, shared, settings, bs, refresh, about,
+                  kwargs) -> RankingLearner:
+    "A Learner on texts, or on what the store has of them."
+    check_trainable(data)
+    encoder, groups = prepared(backbone, freeze, about['seed'])
+    encoder.tokenize([], settings['max_tokens'])  # raises for a length that cannot be
+    dtype = layers_dtype(about['dtype'], torch.device(about['device'] or best_device()))
+    whole = groups > len(encoder.layers)
+    if whole and head == 'identity': raise ValueError(_NOTHING)
+    queries, texts, owner = _texts(data, encoder, settings, dtype=dtype, store=about['store'])
+    train, valid = (QueryBatches(data, split, queries, texts) for split in ('train', 'valid'))
+    def make(head): return RankingModel(head, texts, owner, about['temperature'], encoder, settings['pooling'], dtype)
+    def loaders(device): return _loaders(train, valid, bs or (128 if whole else 32), about['seed'], device)
+    learn = _assemble(head, shared, encoder.dim, make, loaders, groups, about, kwargs)
+    learn.add_cb(IndexRefresh(refresh))
+    learn.data, learn.settings, learn.store = data, settings, about['store']
+    return learn
+
+# %% ../nbs/03a_ranking.ipynb #de340935
 def ranking_learner(
     data: RankingData|RankingFeatures,  # documents, queries, relevance; or what `ranking_features` made of them
     backbone: Encoder|str|Path = 'minilm',  # an encoder, which is trained in place, or its name; not with features
@@ -277,7 +340,7 @@ def ranking_learner(
     pooling: str = 'mean',  # of data: 'cls', 'mean', 'max' or 'pooler'
     max_tokens: int = 256,  # of data: longest passage and query in tokens
     bs: int|None = None,  # queries a batch; by default 128, and 32 where layers are trained
-    refresh: float|None = None,  # of data: share of the index made anew in a step; see `IndexRefresh`
+    refresh: float|None = None,  # of data: share of the index recomputed in a step; see `IndexRefresh`
     temperature: float = 0.05,  # cosines are divided by it
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int|None = 0,  # seed of the head and of the order of batches; `None` leaves it to chance
@@ -291,57 +354,6 @@ def ranking_learner(
     if bs is not None and bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one query")
     if isinstance(data, RankingFeatures): return _vector_learner(data, freeze, refresh, head, shared, bs, about, kwargs)
     return _text_learner(data, backbone, freeze, head, shared, settings, bs, refresh, about, kwargs)
-
-# %% ../nbs/03a_ranking.ipynb #de340936
-def _groups(model: RankingModel) -> list[list[nn.Parameter]]:
-    "`task_groups`; raises `ValueError` when nothing can be trained."
-    if model.encoder is not None or any(p.requires_grad for p in model.parameters()): return task_groups(model)
-    raise ValueError(_NOTHING)
-
-_NOTHING = ("nothing to train: the head has no parameters, and the encoder is frozen. Choose another head, or freeze "
-            "less; fit_ranking measures such a head as it is")
-
-def _assemble(head, shared: bool, dim: int, make: Callable, loaders: Callable, groups: int, about: dict, kwargs: dict):
-    "The Learner: the seed is set before the head is drawn."
-    seed, device = about['seed'], torch.device(about['device'] or best_device())
-    if seed is not None: set_seed(seed)
-    if isinstance(head, str): head = get_head(head, dim, shared)
-    own = dict(loss_func=ranking_loss, metrics=[mrr, top1], lr=1e-3, splitter=_groups,
-               opt_func=partial(AdamW, sqr_mom=.99, eps=1e-5))
-    return encoder_learner(loaders(device), make(head).to(device), groups, RankingLearner, **own | kwargs)
-
-# %% ../nbs/03a_ranking.ipynb #de340937
-def _vector_learner(features: RankingFeatures, freeze, refresh, head, shared, bs, about, kwargs) -> RankingLearner:
-    "A Learner on vectors that are there: their encoder is not known."
-    if freeze != 'backbone' or refresh is not None:
-        raise ValueError(f"freeze is {freeze!r} and refresh {refresh!r}, but features are vectors, and no layer is "
-                         "left to train: pass the data and a backbone")
-    check_trainable(features.data)
-    train, valid = (QueryBatches(features.data, split, features.queries) for split in ('train', 'valid'))
-    def make(head): return RankingModel(head, features.passages, features.owner, about['temperature'])
-    def loaders(device): return _loaders(train, valid, bs or 128, about['seed'], device)
-    learn = _assemble(head, shared, features.passages.shape[1], make, loaders, 0, about, kwargs)
-    learn.data, learn.settings, learn.store = features.data, features.settings, about['store']
-    return learn
-
-def _text_learner(data: RankingData, backbone, freeze, head, shared, settings, bs, refresh, about,
-                  kwargs) -> RankingLearner:
-    "A Learner that goes from texts, or from what the store has of them, to scores."
-    check_trainable(data)
-    encoder, groups = prepared(backbone, freeze, about['seed'])
-    device = torch.device(about['device'] or best_device())
-    encoder.tokenize([], settings['max_tokens'])  # raises for a length that cannot be
-    dtype, whole = layers_dtype(about['dtype'], device), groups > len(encoder.layers)
-    if whole and head == 'identity': raise ValueError(_NOTHING)
-    queries, texts, owner = _inputs(data, encoder, settings, dtype, about['store'])
-    train, valid = (QueryBatches(data, split, queries, texts) for split in ('train', 'valid'))
-    def make(head):
-        return RankingModel(head, texts, owner, about['temperature'], encoder, settings['pooling'], dtype)
-    def loaders(device): return _loaders(train, valid, bs or (128 if whole else 32), about['seed'], device)
-    learn = _assemble(head, shared, encoder.dim, make, loaders, groups, about, kwargs)
-    learn.add_cb(IndexRefresh(refresh))
-    learn.data, learn.settings, learn.store = data, settings, about['store']
-    return learn
 
 # %% ../nbs/03a_ranking.ipynb #cebb789f
 @dataclass(frozen=True)
@@ -369,6 +381,7 @@ class _Scored:
     relevance: torch.Tensor
     stands_for: torch.Tensor  # logarithm of the number of documents that each stands for
 
+# %% ../nbs/03a_ranking.ipynb #0b865463
 def fusion_sample(cosine: torch.Tensor, words: np.ndarray, relevance: torch.Tensor, most: int = STAND_INS) -> _Scored:
     "All documents of some queries, or the right ones, the first by either score and a sample of the others."
     parts = [cosine.float(), torch.from_numpy(words), torch.from_numpy(standardise(words)), relevance]
@@ -388,6 +401,12 @@ def _found(self: _Scored) -> torch.Tensor:  # bool `(queries,)`
     "Which queries share a word with a right document."
     return ((self.words != 0) & (self.relevance > 0)).any(1)
 
+def _deviation(x: torch.Tensor, counts: torch.Tensor) -> float:
+    "Standard deviation of numbers that count so many times each."
+    mean = (x*counts).sum()/counts.sum()
+    return float((((x - mean).square()*counts).sum()/counts.sum()).sqrt())
+
+# %% ../nbs/03a_ranking.ipynb #026b3767
 @patch
 def _units(self: _Scored, standard: bool) -> torch.Tensor:  # of cosine and BM25
     "One over the spread of each score; that of BM25 is a quarter of its size where words are shared, or more."
@@ -397,28 +416,28 @@ def _units(self: _Scored, standard: bool) -> torch.Tensor:  # of cosine and BM25
     spreads = _deviation(self.cosine, counts), max(_deviation(bm25[matched], counts[matched]), least)
     return 1/torch.tensor(spreads).clamp(min=1e-6)
 
-def _deviation(x: torch.Tensor, counts: torch.Tensor) -> float:
-    "Standard deviation of numbers that count so many times each."
-    mean = (x*counts).sum()/counts.sum()
-    return float((((x - mean).square()*counts).sum()/counts.sum()).sqrt())
+# %% ../nbs/03a_ranking.ipynb #1c6755c1
+@patch
+def _cost(self: _Scored, logs: np.ndarray, bm25: torch.Tensor, units: torch.Tensor) -> tuple[float, np.ndarray]:
+    "Cross-entropy and prior at the logarithms of two weights, and the gradient."
+    n, found = len(self.relevance), self._found().float().mean()
+    logs = torch.tensor(logs, dtype=torch.float32, requires_grad=True)
+    total = (logs[1] - logs[0] - found.log())**2/(2*n*found)
+    total.backward()
+    for rows in torch.arange(n).split(256):  # queries at once
+        a, b = logs.exp()*units
+        fused = a*self.cosine[rows] + b*bm25[rows] + self.stands_for[rows]
+        part = ranking_loss(fused, self.relevance[rows])*(len(rows)/n)
+        part.backward()
+        total = total.detach() + part.detach()
+    return float(total), logs.grad.double().numpy()
 
+# %% ../nbs/03a_ranking.ipynb #7fd4d8c3
 def _weigh(scored: _Scored, standard: bool) -> tuple[float, float]:
-    "Lowest cost of a weighted sum, cross-entropy and prior, and the weight of BM25 when that of the cosine is 1."
-    bm25, n, units = scored.standard if standard else scored.words, len(scored.relevance), scored._units(standard)
-    found = scored._found().float().mean()
-    def cost(x):
-        logs = torch.tensor(x, dtype=torch.float32, requires_grad=True)
-        total = (logs[1] - logs[0] - found.log())**2/(2*n*found)
-        total.backward()
-        for rows in torch.arange(n).split(256):  # queries at once
-            a, b = logs.exp()*units
-            fused = a*scored.cosine[rows] + b*bm25[rows] + scored.stands_for[rows]
-            part = ranking_loss(fused, scored.relevance[rows])*(len(rows)/n)
-            part.backward()
-            total = total.detach() + part.detach()
-        return float(total), logs.grad.double().numpy()
-    # a perfect ranking has no end
-    best = minimize(cost, np.zeros(2), jac=True, method='L-BFGS-B', bounds=[(-12, 12)]*2)
+    "Lowest cost of a weighted sum, and the weight of BM25 when that of the cosine is 1."
+    bm25, units = scored.standard if standard else scored.words, scored._units(standard)
+    # bounds, because a perfect ranking has no end
+    best = minimize(scored._cost, np.zeros(2), (bm25, units), jac=True, method='L-BFGS-B', bounds=[(-12, 12)]*2)
     a, b = (torch.tensor(best.x).exp()*units).tolist()
     return float(best.fun), b/a
 
@@ -444,7 +463,7 @@ def fit_fusion(
 
 # %% ../nbs/03a_ranking.ipynb #a9870bfb
 class IndexRefresh(Callback):
-    "Scores against an index of which a share is made anew in each step, in a random order."
+    "Scores against an index of which a share is recomputed in each step, in a random order."
     order = FrozenPrefix.order + 1  # after batches begin where the frozen layers end
 
     def __init__(self,
@@ -462,26 +481,10 @@ class IndexRefresh(Callback):
         self.stale, self.moved = None, False
 
     def before_train(self):
-        "Start from an index that is fresh throughout; its rows are comparable in evaluation mode only."
+        "Start from an exact index; its rows are comparable in evaluation mode only."
         if self._whole: return
         self.model.head.document.eval()
         if self.stale is None: self._begin()
-
-    def before_batch(self):
-        "Score the batch against the index with the rows of this step made anew."
-        self.learn.xb = self._indexed(self.xb)
-    def before_validate(self):
-        "Judge by an index that is fresh throughout; measure how far the one of the training has fallen behind."
-        self.exact = None if self._whole else self._all()
-        if self.moved: self.staleness.append(float(1 - (self.stale*self.exact).sum(1).mean()))
-        self.stale, self.moved = self.exact if self.moved and self._deep else self.stale, False
-
-    def after_validate(self):
-        "Free the memory of the index."
-        self.exact = None
-    def after_fit(self):
-        "Free the memory of the index."
-        self.stale = self.exact = None
 
 # %% ../nbs/03a_ranking.ipynb #a060a7d4
 @patch(as_prop=True)
@@ -491,19 +494,47 @@ def _deep(self: IndexRefresh) -> bool:
 
 @patch(as_prop=True)
 def _whole(self: IndexRefresh) -> bool:
-    "Whether every step makes all of the index anew, as the model does by itself."
+    "Whether every step recomputes the whole index, as the model does by itself."
     return self.share is None and not self._deep
+
+# %% ../nbs/03a_ranking.ipynb #ce52af7f
+@patch
+def _all(self: IndexRefresh) -> torch.Tensor:
+    "The exact index."
+    with torch.no_grad(), evaluation_mode(self.model): return self.model.index()
 
 @patch
 def _begin(self: IndexRefresh) -> None:
+    "An exact index, and a new order in which to recompute it."
     self.generator, self.queue = torch.Generator().manual_seed(self.seed), torch.empty(0, dtype=torch.long)
     self.stale, self.staleness = self._all(), []
 
+# %% ../nbs/03a_ranking.ipynb #628c39bc
 @patch
-def _all(self: IndexRefresh) -> torch.Tensor:
-    "The index as it would be if all of it were made now."
-    with torch.no_grad(), evaluation_mode(self.model): return self.model.index()
+def before_batch(self: IndexRefresh) -> None:
+    "Score the batch against the index, with the rows of this step recomputed."
+    self.learn.xb = self._indexed(self.xb)
 
+@patch
+def before_validate(self: IndexRefresh) -> None:
+    "Validate with an exact index, and measure how far that of the training is from it."
+    self.exact = None if self._whole else self._all()
+    if self.moved: self.staleness.append(float(1 - (self.stale*self.exact).sum(1).mean()))
+    if self.moved and self._deep: self.stale = self.exact
+    self.moved = False
+
+# %% ../nbs/03a_ranking.ipynb #7f3da922
+@patch
+def after_validate(self: IndexRefresh) -> None:
+    "Free the memory of the exact index."
+    self.exact = None
+
+@patch
+def after_fit(self: IndexRefresh) -> None:
+    "Free the memory of both indexes."
+    self.stale = self.exact = None
+
+# %% ../nbs/03a_ranking.ipynb #bae78431
 @patch
 def _turn(self: IndexRefresh) -> torch.Tensor:
     "The passages whose turn it is."
@@ -513,9 +544,10 @@ def _turn(self: IndexRefresh) -> torch.Tensor:
     rows, self.queue = self.queue[:k].unique(), self.queue[k:]
     return rows.to(self.stale.device)
 
+# %% ../nbs/03a_ranking.ipynb #d06d549a
 @patch
 def _made(self: IndexRefresh, index: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    "The index with some rows made anew."
+    "The index with some rows recomputed."
     if not len(rows): return index
     if not self._deep: return index.index_copy(0, rows, self.model.index(rows))
     with evaluation_mode(self.model.encoder): return index.index_copy(0, rows, self.model.index(rows))
@@ -530,6 +562,7 @@ def _nearest(self: IndexRefresh, queries: torch.Tensor, right: torch.Tensor) -> 
         theirs = cosine[q].masked_fill(self.model.owner != d[:, None], -torch.inf)
     return theirs.argmax(1).unique()
 
+# %% ../nbs/03a_ranking.ipynb #a21349ee
 @patch
 def _indexed(self: IndexRefresh, given: tuple) -> tuple:
     """Inputs of a batch with the index that they are scored against.
