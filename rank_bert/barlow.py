@@ -12,7 +12,6 @@ __all__ = ['JOINS', 'answer_pairs', 'AnswerBatches', 'zero_shot', 'PairedHead', 
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import deepcopy
 from functools import partial
 
 # %% ../nbs/03h_barlow.ipynb #d0a6e759
@@ -34,7 +33,7 @@ from .tables import DataError
 from .features import best_device
 from .heads import DualHead, get_head
 from .lowrank import effective_rank, rankme, spectrum
-from .losses import barlow_terms, barlow_twins_loss, cross_correlation, vicreg_loss
+from .losses import barlow_terms, barlow_twins_loss, vicreg_loss
 from .metrics import METRICS, evaluate
 from .callbacks import Frozen
 from .ranking import RankingFeatures, RankingModel, mrr, ranking_learner
