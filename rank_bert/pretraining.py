@@ -362,9 +362,9 @@ class MaskedLM(nn.Module):
         super().__init__()
         _check_masked_lm(encoder, nsp)
         self.encoder, self.dtype = encoder, dtype
-        parts = _head_parts(encoder)
-        head = _checkpoint_head(encoder, self.words, parts) if parts else _random_head(encoder.dim, self.words)
-        self.transform, self.bias = head[0].to(self.words.device), nn.Parameter(head[1].to(self.words.device))
+        parts, words = _head_parts(encoder), self.words
+        transform, bias = _checkpoint_head(encoder, words, parts) if parts else _random_head(encoder.dim, words)
+        self.transform, self.bias = transform.to(words.device), nn.Parameter(bias.to(words.device))
         self.follows = _next_head(encoder.dim) if nsp else None
 
     @property
