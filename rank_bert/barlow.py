@@ -10,7 +10,8 @@ __all__ = ['JOINS', 'answer_pairs', 'AnswerBatches', 'zero_shot', 'PairedHead', 
 
 # %% ../nbs/03h_barlow.ipynb #d6cac540
 import warnings
-from copy import deepcopy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 # %% ../nbs/03h_barlow.ipynb #d0a6e759
@@ -32,7 +33,7 @@ from .tables import DataError
 from .features import best_device
 from .heads import DualHead, get_head
 from .lowrank import effective_rank, rankme, spectrum
-from .losses import barlow_terms, barlow_twins_loss, cross_correlation, vicreg_loss
+from .losses import barlow_terms, barlow_twins_loss, vicreg_loss
 from .metrics import METRICS, evaluate
 from .callbacks import Frozen
 from .ranking import RankingFeatures, RankingModel, mrr, ranking_learner
@@ -40,17 +41,44 @@ from .ranking import RankingFeatures, RankingModel, mrr, ranking_learner
 # %% ../nbs/03h_barlow.ipynb #6d85d11f
 PAIRS = ('queries', 'documents')  # what makes a pair: two queries of different type, or a query and its document
 
+# %% ../nbs/03h_barlow.ipynb #db5b48e3
 def _two_types(queries: pd.DataFrame, types) -> tuple[str, str]:
     "The two types of queries, the shorter texts first; raises `DataError` when there are not exactly two."
     found = queries.groupby('type').text.apply(lambda t: t.str.len().mean()).sort_values().index.tolist()
     types = tuple(types or found)
     absent = [t for t in types if t not in found]
     if absent or len(set(types)) != 2:
-        raise DataError("pairs are made of queries of two types, and "
-                        f"{f'there is none of {absent[0]!r}' if absent else f'{len(types)} are given'}; "
+        why = f'there is none of {absent[0]!r}' if absent else f'{len(types)} are given'
+        raise DataError(f"pairs are made of queries of two types, and {why}; "
                         f"the types of the data are {', '.join(map(repr, found))}. "
                         "Name two of them with types, or pair queries with documents: pairs='documents'")
     return types
+
+# %% ../nbs/03h_barlow.ipynb #a7c8b5a6
+def _sides(features: RankingFeatures, rows: np.ndarray, pairs: str, types) -> dict[str, dict[int, np.ndarray]]:
+    "For either side of a pair, the rows of each answer."
+    data = features.data
+    answer = np.asarray(data.qrels()[rows].argmax(1)).ravel()
+    documents = np.unique(answer)
+    if pairs == 'documents':
+        return {'query': {d: rows[answer == d] for d in documents},
+                'passage': {d: np.flatnonzero(features.owner.numpy() == d) for d in documents}}
+    kind = data.queries.type.to_numpy()[rows]
+    return {t: {d: rows[(answer == d) & (kind == t)] for d in documents} for t in _two_types(data.queries, types)}
+
+# %% ../nbs/03h_barlow.ipynb #6003f7f3
+def _counts(frame: pd.DataFrame) -> dict[str, int]:
+    "Answers and texts of a table of `answer_pairs`."
+    first, second = frame.columns
+    a, b = frame[first].str.len(), frame[second].str.len()
+    both = (a > 0) & (b > 0)
+    counts = {'answers': len(frame), 'with both': both.sum(), f'{first} only': (b == 0).sum(),
+              f'{second} only': (a == 0).sum(), 'unequal': (both & (a != b)).sum(), first: a.sum(), second: b.sum()}
+    return {name: int(n) for name, n in counts.items()}
+
+def _with_both(frame: pd.DataFrame, least: int = 1) -> pd.DataFrame:
+    "The answers with so many texts or more on both sides."
+    return frame[frame.map(len).min(axis=1) >= least]
 
 # %% ../nbs/03h_barlow.ipynb #7418848c
 def answer_pairs(
@@ -61,38 +89,54 @@ def answer_pairs(
 ) -> pd.DataFrame:  # a row for each answer (index: doc_id), row numbers of each side; counts in `.attrs['counts']`
     "Which queries, or passages, belong together because the same document answers them."
     if pairs not in PAIRS: raise ValueError(f"pairs is {pairs!r}; a pair is made of {' or '.join(map(repr, PAIRS))}")
-    data, rows = features.data, features.rows(split)
-    answer, kind = np.asarray(data.qrels()[rows].argmax(1)).ravel(), data.queries.type.to_numpy()[rows]
-    if pairs == 'queries':
-        sides = {t: {d: rows[(answer == d) & (kind == t)] for d in np.unique(answer)}
-                 for t in _two_types(data.queries, types)}
-    else:
-        sides = {'query': {d: rows[answer == d] for d in np.unique(answer)},
-                 'passage': {d: np.flatnonzero(features.owner.numpy() == d) for d in np.unique(answer)}}
+    sides = _sides(features, features.rows(split), pairs, types)
     frame = pd.DataFrame({t: pd.Series(found, dtype=object) for t, found in sides.items()})
-    frame = frame.rename(index=data.documents.doc_id)
+    frame = frame.rename(index=features.data.documents.doc_id)
     frame = frame[frame.map(len).sum(axis=1) > 0]  # there may be queries of a third type
-    a, b = (frame[t].str.len() for t in frame)
-    first, second = frame.columns
-    frame.attrs['counts'] = {
-        'answers': len(frame), 'with both': int(((a > 0) & (b > 0)).sum()),
-        f'{first} only': int((b == 0).sum()), f'{second} only': int((a == 0).sum()),
-        'unequal': int(((a != b) & (a > 0) & (b > 0)).sum()), first: int(a.sum()), second: int(b.sum())}
+    frame.attrs['counts'] = _counts(frame)
     return frame
 
-# %% ../nbs/03h_barlow.ipynb #6fffdc24
+# %% ../nbs/03h_barlow.ipynb #8d47e5d3
 BATCHES = ('distinct', 'one_answer')  # what a batch is made of
 
+def _check_batches(batches: str, bs: int, draws: int) -> None:
+    "Raise `ValueError` for batches that do not exist or hold nothing to compare."
+    if batches not in BATCHES: raise ValueError(f"batches is {batches!r}; it is one of {', '.join(BATCHES)}")
+    if bs < 2 or draws < 1:
+        raise ValueError(f"bs is {bs} and draws is {draws}; a batch needs 2 answers or more, and an epoch a draw")
+
+# %% ../nbs/03h_barlow.ipynb #f2e43ee5
+def _alone(frame: pd.DataFrame, kind: str, other: str) -> str:
+    "How many answers have a text of one kind and none of the other, and which; '' for none."
+    ids = frame.index[(frame[kind].str.len() > 0) & (frame[other].str.len() == 0)].tolist()
+    if not ids: return ''
+    return f"{len(ids)} with a {kind} and no {other} ({', '.join(map(repr, ids[:3]))}{', ...' if len(ids) > 3 else ''})"
+
+# %% ../nbs/03h_barlow.ipynb #b88b7f2c
 def _lacking(frame: pd.DataFrame, split: str, need: str) -> DataError:
-    "What to say when a split has no pairs to make batches of."
-    a, b = frame.columns
-    alone = {t: [d for d, own, other in zip(frame.index, frame[t], frame[o]) if len(own) and not len(other)]
-             for t, o in ((a, b), (b, a))}
-    lines = [f"{len(ids)} with a {t} and no {o} ({', '.join(map(repr, ids[:3]))}{', ...' if len(ids) > 3 else ''})"
-             for (t, ids), o in zip(alone.items(), (b, a)) if ids]
-    return DataError(f"{need} in the split {split!r}, which has {len(frame)} answers{', ' if lines else ''}"
-                     f"{' and '.join(lines)}. Add texts of the kind that is missing, or pair queries with documents: "
+    "The error for a split of which no batches can be made."
+    first, second = frame.columns
+    alone = [found for found in (_alone(frame, first, second), _alone(frame, second, first)) if found]
+    return DataError(f"{need} in the split {split!r}, which has {len(frame)} answers{', ' if alone else ''}"
+                     f"{' and '.join(alone)}. Add texts of the kind that is missing, or pair queries with documents: "
                      "pairs='documents'")
+
+# %% ../nbs/03h_barlow.ipynb #6fffdc24
+def _usable(frame: pd.DataFrame, split: str, batches: str) -> pd.DataFrame:
+    "The answers of which batches can be made; raises `DataError` when they are too few."
+    if batches == 'distinct':
+        answers, least = _with_both(frame), 2
+        need = 'distinct answers need two with a text on both sides, and there are not'
+    else:
+        answers, least = _with_both(frame, 2), 1
+        need = 'a batch of one answer needs two texts of it on both sides, and no answer has them'
+    if len(answers) < least: raise _lacking(frame, split, need)
+    return answers
+
+# %% ../nbs/03h_barlow.ipynb #5f0c0e6f
+_FORGETS = ("batches of one answer: normalising over such a batch subtracts what the answer has of its own, and pairs "
+            "its texts by chance, so that the head learns to forget which answer a text belongs to. For a head that "
+            "ranks use batches='distinct'")
 
 # %% ../nbs/03h_barlow.ipynb #24c5a36e
 class AnswerBatches:
@@ -107,48 +151,53 @@ class AnswerBatches:
         draws: int = 16,  # times that each answer is drawn in an epoch of distinct answers
         seed: int|None = 0,  # of all draws; `None` leaves them to chance
     ):
-        if batches not in BATCHES: raise ValueError(f"batches is {batches!r}; it is one of {', '.join(BATCHES)}")
-        if bs < 2 or draws < 1:
-            raise ValueError(f"bs is {bs} and draws is {draws}; a batch needs 2 answers or more, and an epoch a draw")
+        _check_batches(batches, bs, draws)
         self.split, self.how, self.bs, self.draws, self.rng = split, batches, bs, draws, np.random.default_rng(seed)
         self.pairs, self.first = answer_pairs(features, split, pairs, types), features.queries
         self.second = features.passages if pairs == 'documents' else features.queries
-        least = self.pairs.map(len).min(axis=1)
-        self.answers = self.pairs[least >= (1 if batches == 'distinct' else 2)]
-        if batches == 'distinct' and len(self.answers) < 2:
-            raise _lacking(self.pairs, split, 'distinct answers need two with a text on both sides, and there are not')
-        if not len(self.answers):
-            raise _lacking(self.pairs, split,
-                           'a batch of one answer needs two texts of it on both sides, and no answer has them')
-        if batches == 'one_answer':
-            warnings.warn("batches of one answer: normalising over such a batch subtracts what the answer has of its "
-                          "own, and pairs its texts by chance, so that the head learns to forget which answer a text "
-                          "belongs to. For a head that ranks use batches='distinct'", stacklevel=2)
+        self.answers = _usable(self.pairs, split, batches)
+        if batches == 'one_answer': warnings.warn(_FORGETS, stacklevel=2)
         self.draw()
 
     def __len__(self) -> int: return len(self.batches)
-    def __repr__(self) -> str:
-        sizes, out = [len(ids) for *_, ids in self.batches], len(self.pairs) - len(self.answers)
-        about = f'{min(sizes)} to {max(sizes)} pairs' if min(sizes) < max(sizes) else f'{sizes[0]} pairs'
-        few = (f'; fewer answers than bs={self.bs}: each draw is one batch'
-               if self.how == 'distinct' and len(self.answers) < self.bs else '')
-        return (f"AnswerBatches({self.split!r}, {self.how!r}: {len(self.answers)} answers in {len(self)} batches of "
-                f"{about}{f'; {out} left out' if out else ''}{few})")
+
+# %% ../nbs/03h_barlow.ipynb #93961ed8
+@patch
+def __repr__(self: AnswerBatches) -> str:
+    sizes, out = [len(ids) for *_, ids in self.batches], len(self.pairs) - len(self.answers)
+    about = f'{min(sizes)} to {max(sizes)}' if min(sizes) < max(sizes) else sizes[0]
+    notes = [f'{len(self.answers)} answers in {len(self)} batches of {about} pairs']
+    if out: notes.append(f'{out} left out')
+    if self.how == 'distinct' and len(self.answers) < self.bs:
+        notes.append(f'fewer answers than bs={self.bs}: each draw is one batch')
+    return f"AnswerBatches({self.split!r}, {self.how!r}: {'; '.join(notes)})"
+
+# %% ../nbs/03h_barlow.ipynb #16b079ce
+def _distinct_batches(sides: list, bs: int, draws: int, rng: np.random.Generator) -> list[tuple]:
+    "Each answer `draws` times, with one text of either side."
+    n = max(1, min(round(len(sides)/bs), len(sides)//2))  # at least two answers in each
+    parts = [part for _ in range(draws) for part in np.array_split(rng.permutation(len(sides)), n)]
+    return [(*(np.array([rng.choice(sides[i][s]) for i in part]) for s in (0, 1)), part) for part in parts]
+
+# %% ../nbs/03h_barlow.ipynb #bf686877
+def _one_answer_batches(sides: list, rng: np.random.Generator) -> list[tuple]:
+    "Each answer once: the smaller of its sides, and an equal sample of the larger."
+    batches = []
+    for i in rng.permutation(len(sides)):
+        n = min(map(len, sides[i]))
+        first, second = (rng.permutation(side)[:n] for side in sides[i])
+        batches.append((first, second, np.full(n, i)))
+    return batches
 
 # %% ../nbs/03h_barlow.ipynb #bcc8218c
 @patch
 def draw(self: AnswerBatches) -> None:
     "Draw the batches of an epoch."
-    sides, rng = list(zip(*(self.answers[t] for t in self.answers))), self.rng
-    if self.how == 'distinct':
-        n = max(1, min(round(len(sides)/self.bs), len(sides)//2))  # at least two answers in each
-        parts = [part for _ in range(self.draws) for part in np.array_split(rng.permutation(len(sides)), n)]
-        self.batches = [(*(np.array([rng.choice(sides[i][s]) for i in part]) for s in (0, 1)), part) for part in parts]
-    else:
-        few = [min(map(len, both)) for both in sides]
-        self.batches = [(*(rng.permutation(side)[:few[i]] for side in sides[i]), np.full(few[i], i))
-                        for i in rng.permutation(len(sides))]
+    sides = list(zip(*(self.answers[t] for t in self.answers)))
+    if self.how == 'distinct': self.batches = _distinct_batches(sides, self.bs, self.draws, self.rng)
+    else: self.batches = _one_answer_batches(sides, self.rng)
 
+# %% ../nbs/03h_barlow.ipynb #2d413d23
 @patch
 def __getitem__(self: AnswerBatches,
     i: int,  # number of the batch
@@ -162,23 +211,40 @@ def __getitem__(self: AnswerBatches,
 def sides(self: AnswerBatches,
     n: int,  # texts of each side, at most
 ) -> dict[str, torch.Tensor]:  # vectors `(texts, dim)` of either side, each text once
-    "Texts of both sides at even distances, for a look at what a head makes of them."
+    "Texts of both sides at even distances."
     found = {}
     for name, vectors in zip(self.pairs, (self.first, self.second)):
         rows = np.unique(np.concatenate(list(self.pairs[name])).astype(int))
-        found[name] = vectors[rows[np.unique(np.linspace(0, len(rows) - 1, min(n, len(rows))).round().astype(int))]]
+        at = np.linspace(0, len(rows) - 1, min(n, len(rows))).round().astype(int)
+        found[name] = vectors[rows[np.unique(at)]]
     return found
 
-# %% ../nbs/03h_barlow.ipynb #943661b6
-def _scores(features: RankingFeatures, head: DualHead, split: str) -> tuple[np.ndarray, torch.Tensor]:
-    "Rows of the queries of a split, and their cosines with all documents."
-    rows, mode = features.rows(split), head.training
-    home = next((p.device for p in head.parameters()), torch.device('cpu'))
-    model = RankingModel(head, features.passages.to(home), features.owner.to(home)).eval()
-    with torch.no_grad(): scores = model.cosine(features.queries[rows].to(home)).cpu()
-    head.train(mode)
-    return rows, scores
+# %% ../nbs/03h_barlow.ipynb #288f6c2d
+@contextmanager
+def _evaluating(head: nn.Module) -> Iterator[torch.device]:
+    "In this block a head is in evaluation mode and computes no gradients; gives its device."
+    mode = head.training
+    head.eval()
+    try:
+        with torch.no_grad(): yield next((p.device for p in head.parameters()), torch.device('cpu'))
+    finally: head.train(mode)
 
+# %% ../nbs/03h_barlow.ipynb #b004c65c
+def _scores(features: RankingFeatures, head: DualHead, rows: np.ndarray) -> torch.Tensor:
+    "Cosines of some queries with all documents `(queries, documents)`."
+    with _evaluating(head) as device:
+        model = RankingModel(head, features.passages.to(device), features.owner.to(device)).eval()
+        return model.cosine(features.queries[rows].to(device)).cpu()
+
+# %% ../nbs/03h_barlow.ipynb #8f62afb6
+def _answered(features: RankingFeatures, split: str) -> np.ndarray:
+    "Rows of the queries of a split that have a right document; raises `DataError` when there are none."
+    rows = features.rows(split)
+    if len(rows): return rows
+    raise DataError(f"no query of the split {split!r} has a right document; the queries are "
+                    f"{features.data.queries.split.value_counts().to_dict()}")
+
+# %% ../nbs/03h_barlow.ipynb #943661b6
 def zero_shot(
     features: RankingFeatures,  # from `ranking_features`
     head: DualHead,  # from `get_head`, pre-trained or not
@@ -186,19 +252,10 @@ def zero_shot(
     metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
 ) -> pd.DataFrame:  # a row for each query (index 'query': its row in the data), a column for each metric
     "Metrics of each query when cosines behind a head rank the documents."
-    rows, scores = _scores(features, head, split)
-    if not len(rows):
-        raise DataError(f"no query of the split {split!r} has a right document; the queries are "
-                        f"{features.data.queries.split.value_counts().to_dict()}")
-    frame = evaluate(scores, features.data.qrels()[rows], features.data.documents.doc_id.tolist(), metrics)
-    frame.attrs['queries'] = len(features.data.queries)  # whose rows the index counts
+    data, rows = features.data, _answered(features, split)
+    frame = evaluate(_scores(features, head, rows), data.qrels()[rows], data.documents.doc_id.tolist(), metrics)
+    frame.attrs['queries'] = len(data.queries)  # whose rows the index counts
     return frame.set_index(pd.Index(rows[frame.index], name='query'))
-
-# %% ../nbs/03h_barlow.ipynb #aa718dd6
-LOSSES = {  # name -> loss, argument for `weight`, its default
-    'barlow': (barlow_twins_loss, 'weight', .02),
-    'vicreg': (vicreg_loss, 'covariance', 1.),
-}
 
 # %% ../nbs/03h_barlow.ipynb #c113c34c
 class PairedHead(nn.Module):
@@ -216,29 +273,62 @@ class PairedHead(nn.Module):
         "The vectors of both sides after the head, in one pass."
         return self.head.query(torch.cat([first, second])).unflatten(0, (2, -1))
 
+# %% ../nbs/03h_barlow.ipynb #aa718dd6
+LOSSES = {  # name -> loss, argument for `weight`, its default
+    'barlow': (barlow_twins_loss, 'weight', .02),
+    'vicreg': (vicreg_loss, 'covariance', 1.),
+}
+
+def _pair_loss(z, answers, loss, **kwargs): return loss(*z, **kwargs)
+
 # %% ../nbs/03h_barlow.ipynb #de360b53
 class _ZeroShot(Metric):
     "MRR of the validation queries by cosines behind the head."
     def __init__(self, features):
-        self.features = features
-        self.relevance = torch.from_numpy(features.data.qrels()[features.rows('valid')].toarray())
+        self.features, self.rows = features, features.rows('valid')
+        self.relevance = torch.from_numpy(features.data.qrels()[self.rows].toarray())
 
     def reset(self): self.head = None
     def accumulate(self, learn): self.head = learn.model.head
+
     @property
     def value(self):
-        return None if self.head is None else float(mrr(_scores(self.features, self.head, 'valid')[1], self.relevance))
+        if self.head is not None: return float(mrr(_scores(self.features, self.head, self.rows), self.relevance))
 
     @property
     def name(self): return 'mrr'
 
+# %% ../nbs/03h_barlow.ipynb #caac5216
 def _term(field: str, weight: float) -> AvgMetric:
     "A term of Barlow Twins as a metric."
     def term(z, answers): return getattr(barlow_terms(*z, weight=weight), field)
     term.__name__ = field
     return AvgMetric(term)
 
-def _pair_loss(z, answers, loss, **kwargs): return loss(*z, **kwargs)
+def _pair_metrics(features: RankingFeatures, loss: str, weight: float) -> list[Metric]:
+    "The terms of Barlow Twins, also for VICReg, and the zero-shot MRR."
+    if loss != 'barlow': _, _, weight = LOSSES['barlow']
+    return [*(_term(field, weight) for field in ('diagonal', 'off_diagonal', 'floor')), _ZeroShot(features)]
+
+# %% ../nbs/03h_barlow.ipynb #baaa973d
+def _one_head(head: str|DualHead, dim: int, head_kwargs: dict|None) -> DualHead:
+    "The head of this name, or as given; raises `ValueError` for separate heads of queries and documents."
+    if isinstance(head, str):
+        if head_kwargs is None: head_kwargs = dict(hidden=4*dim) if head == 'barlow' else {}
+        head = get_head(head, dim, **head_kwargs)
+    if head.shared: return head
+    raise ValueError("pairs train one head, and this one has separate heads for queries and documents: "
+                     "make it with shared=True")
+
+# %% ../nbs/03h_barlow.ipynb #a4d67c7a
+def _pair_loaders(train: AnswerBatches, valid: AnswerBatches, device) -> DataLoaders:
+    "The training batches, drawn in each epoch, and the validation answers in one batch."
+    def draw(): train.draw()  # fastai would bind a method of `train` to the loader
+    dls = DataLoaders(
+        DataLoader(train, bs=None, n=len(train), before_iter=draw, num_workers=0, device=device),
+        DataLoader(valid, bs=None, n=1, num_workers=0, device=device))
+    dls.n_inp = 2
+    return dls
 
 # %% ../nbs/03h_barlow.ipynb #35680685
 def barlow_learner(
@@ -259,27 +349,35 @@ def barlow_learner(
     "A fastai `Learner` that pre-trains one head, for queries and documents, on pairs with the same answer."
     if loss not in LOSSES: raise ValueError(f"unknown loss {loss!r}; the losses are {', '.join(LOSSES)}")
     if seed is not None: set_seed(seed)
-    if isinstance(head, str):
-        dim = features.queries.shape[1]
-        if head_kwargs is None: head_kwargs = dict(hidden=4*dim) if head == 'barlow' else {}
-        head = get_head(head, dim, **head_kwargs)
-    if not head.shared:
-        raise ValueError("pairs train one head, and this one has separate heads for queries and documents: "
-                         "make it with shared=True")
+    head = _one_head(head, features.queries.shape[1], head_kwargs)
     train = AnswerBatches(features, 'train', batches, bs, pairs, types, draws, seed)
     valid = AnswerBatches(features, 'valid', 'distinct', 2**31, pairs, types, 1, 0)
-    home, (func, argument, default) = torch.device(device or best_device()), LOSSES[loss]
-    dls = DataLoaders(
-        DataLoader(train, bs=None, n=len(train), before_iter=lambda: train.draw(), num_workers=0, device=home),
-        DataLoader(valid, bs=None, n=1, num_workers=0, device=home))
-    dls.n_inp, weight = 2, default if weight is None else weight
-    metrics = [*(_term(field, weight if loss == 'barlow' else LOSSES['barlow'][2])
-                 for field in ('diagonal', 'off_diagonal', 'floor')), _ZeroShot(features)]
-    return Learner(dls, PairedHead(head), loss_func=partial(_pair_loss, loss=func, **{argument: weight}),
-                   metrics=metrics, **dict(lr=1e-3) | kwargs)
+    dls = _pair_loaders(train, valid, torch.device(device or best_device()))
+    func, argument, default = LOSSES[loss]
+    weight = default if weight is None else weight
+    own = dict(loss_func=partial(_pair_loss, loss=func, **{argument: weight}),
+               metrics=_pair_metrics(features, loss, weight), lr=1e-3)
+    return Learner(dls, PairedHead(head), **own | kwargs)
 
 # %% ../nbs/03h_barlow.ipynb #d3d87620
 JOINS = ('frozen', 'inherited', 'concat', 'gate')  # how a ranker uses a pre-trained head
+
+# %% ../nbs/03h_barlow.ipynb #6a0cdd2d
+def _new_head(side: DualHead, join: str, head: str, dim: int, shared: bool, head_kwargs: dict|None) -> DualHead:
+    "A ranking head with a part of the form of the pre-trained one."
+    name = side.config['name']
+    arguments = {k: v for k, v in side.config.items() if k not in ('name', 'shared')}
+    if join == 'inherited': return get_head(name, dim, shared, **arguments)
+    kind, own = ('stacked', {}) if join == 'frozen' else ('beside', dict(join=join))
+    return get_head(kind, dim, shared, side=name, head=head, side_kwargs=arguments, **own, **head_kwargs or {})
+
+# %% ../nbs/03h_barlow.ipynb #0f257854
+def _check_join(side: DualHead, join: str) -> None:
+    "Raise `ValueError` for an unknown join, or a head that cannot be built into another."
+    if join not in JOINS: raise ValueError(f"join is {join!r}; it is one of {', '.join(JOINS)}")
+    if not getattr(side, 'config', None) or not side.shared:
+        raise ValueError("side must be one head for queries and documents made by get_head, as barlow_learner makes "
+                         "it: its name is needed to build it in")
 
 # %% ../nbs/03h_barlow.ipynb #09cbba27
 def staged_learner(
@@ -294,37 +392,24 @@ def staged_learner(
     **kwargs,  # arguments of `ranking_learner`: bs, temperature, device, and those of fastai's `Learner`
 ) -> Learner:
     "A `Learner` that trains a ranking head with a pre-trained one inside."
-    if join not in JOINS: raise ValueError(f"join is {join!r}; it is one of {', '.join(JOINS)}")
-    if not getattr(side, 'config', None) or not side.shared:
-        raise ValueError("side must be one head for queries and documents made by get_head, as barlow_learner makes "
-                         "it: its name is needed to build it in")
+    _check_join(side, join)
     if seed is not None: set_seed(seed)
-    dim, name = features.passages.shape[1], side.config['name']
-    arguments = {k: v for k, v in side.config.items() if k not in ('name', 'shared')}
-    if join == 'inherited': new = get_head(name, dim, shared, **arguments)
-    else:
-        kind, own = ('stacked', {}) if join == 'frozen' else ('beside', dict(join=join))
-        new = get_head(kind, dim, shared, side=name, head=head, side_kwargs=arguments, **own, **head_kwargs or {})
-    parts = dict(query=new.query) if new.shared else dict(query=new.query, document=new.document)
-    for part in parts.values(): (part if join == 'inherited' else part.side).load_state_dict(side.query.state_dict())
-    held = [] if join == 'inherited' else [Frozen(*(f'head.{n}.side' for n in parts))]
+    new = _new_head(side, join, head, features.passages.shape[1], shared, head_kwargs)
+    parts = ['query'] if new.shared else ['query', 'document']
+    if join != 'inherited': parts = [f'{part}.side' for part in parts]
+    for part in parts: new.get_submodule(part).load_state_dict(side.query.state_dict())
+    held = [] if join == 'inherited' else [Frozen(*(f'head.{part}' for part in parts))]
     return ranking_learner(features, head=new, seed=seed, cbs=[*L(cbs), *held], **kwargs)
 
 # %% ../nbs/03h_barlow.ipynb #d30656ac
 def _embedded(features: RankingFeatures, head: DualHead, split: str) -> tuple[np.ndarray, torch.Tensor, torch.Tensor]:
     "Rows of the queries of a split, their vectors after the head, and those of all passages."
-    rows, mode = features.rows(split), head.training
-    home = next((p.device for p in head.parameters()), torch.device('cpu'))
-    if not len(rows):
-        raise DataError(f"no query of the split {split!r} has a right document; the queries are "
-                        f"{features.data.queries.split.value_counts().to_dict()}")
-    head.eval()
-    with torch.no_grad():
-        queries, passages = (x.float().cpu() for x in head(features.queries[rows].to(home),
-                                                           features.passages.to(home)))
-    head.train(mode)
-    return rows, queries, passages
+    rows = _answered(features, split)
+    with _evaluating(head) as device:
+        queries, passages = head(features.queries[rows].to(device), features.passages.to(device))
+    return rows, queries.float().cpu(), passages.float().cpu()
 
+# %% ../nbs/03h_barlow.ipynb #53bed66c
 def _unit_scale(*parts: torch.Tensor) -> list[torch.Tensor]:
     "Each feature from 0 to 1 over all parts; a constant one is 0."
     both = torch.cat(parts)
@@ -337,6 +422,34 @@ def _type_means(x: torch.Tensor, sides: pd.DataFrame, rows: np.ndarray) -> torch
     return torch.stack([torch.stack([x[place[own].tolist()].mean(0) for own in both])
                         for both in sides.itertuples(index=False)])
 
+# %% ../nbs/03h_barlow.ipynb #128806b0
+def _by_type(frame: pd.DataFrame, queries: pd.DataFrame, types) -> dict[str, float]:
+    "Means of metrics over all queries, and over those of each type."
+    kind, found = queries.type.loc[frame.index], {m: frame[m].mean() for m in frame}
+    for t in _two_types(queries, types): found |= {f'{m} {t}': frame.loc[kind == t, m].mean() for m in frame}
+    return found
+
+# %% ../nbs/03h_barlow.ipynb #3e8c7663
+def _centroid_gaps(
+    queries: torch.Tensor, passages: torch.Tensor, sides: pd.DataFrame, rows: np.ndarray,
+) -> dict[str, float]:
+    "Mean distance and cosine of the two centroids of an answer; NaN when no answer has both."
+    if not len(sides): return {'centroid distance': np.nan, 'centroid cosine': np.nan}
+    scaled, _ = _unit_scale(queries, passages)
+    first, second = _type_means(scaled, sides, rows).unbind(1)
+    a, b = _type_means(F.normalize(queries, dim=1), sides, rows).unbind(1)
+    return {'centroid distance': (first - second).norm(dim=1).mean(),
+            'centroid cosine': F.cosine_similarity(a, b).mean()}
+
+# %% ../nbs/03h_barlow.ipynb #039ee6e4
+def _answer_gaps(queries: torch.Tensor, passages: torch.Tensor, right: torch.Tensor) -> dict[str, float]:
+    "Mean distance and cosine of a query to the best passage of its answer."
+    cosine = F.normalize(queries, dim=1) @ F.normalize(passages, dim=1).T
+    own = cosine.masked_fill(~right, -torch.inf).argmax(1)
+    q, p = _unit_scale(queries, passages)
+    return {'answer distance': (q - p[own]).norm(dim=1).mean(),
+            'answer cosine': cosine[torch.arange(len(queries)), own].mean()}
+
 # %% ../nbs/03h_barlow.ipynb #15d54239
 def geometry(
     features: RankingFeatures,  # from `ranking_features`
@@ -347,23 +460,11 @@ def geometry(
 ) -> pd.DataFrame:  # one row
     "How a head ranks by type of query, where it puts questions, conversations and answers, and in how many dimensions."
     rows, queries, passages = _embedded(features, head, split)
-    frame, data = zero_shot(features, head, split, metrics), features.data
-    kind, found = data.queries.type.loc[frame.index], {}
-    for t, part in [('', frame)] + [(f' {t}', frame[kind == t]) for t in _two_types(data.queries, types)]:
-        found |= {f'{m}{t}': part[m].mean() for m in metrics}
-    sides = answer_pairs(features, split, types=types)
-    sides = sides[sides.map(len).min(axis=1) > 0]
+    data, frame = features.data, zero_shot(features, head, split, metrics)
+    sides = _with_both(answer_pairs(features, split, types=types))
     right = torch.from_numpy(data.qrels()[rows].toarray() > 0)[:, features.owner]  # (queries, passages)
-    cosine = F.normalize(queries, dim=1) @ F.normalize(passages, dim=1).T
-    own = cosine.masked_fill(~right, -torch.inf).argmax(1)
-    (q, p), unit = _unit_scale(queries, passages), F.normalize(queries, dim=1)
-    means, turned = (_type_means(x, sides, rows) if len(sides) else torch.full((1, 2, 1), torch.nan)
-                     for x in (q, unit))
-    found |= {'answers with both': len(sides),
-              'centroid distance': (means[:, 0] - means[:, 1]).norm(dim=1).mean(),
-              'centroid cosine': F.cosine_similarity(turned[:, 0], turned[:, 1]).mean(),
-              'answer distance': (q - p[own]).norm(dim=1).mean(),
-              'answer cosine': cosine[torch.arange(len(rows)), own].mean()}
+    found = _by_type(frame, data.queries, types) | {'answers with both': len(sides)}
+    found |= _centroid_gaps(queries, passages, sides, rows) | _answer_gaps(queries, passages, right)
     for name, x in (('queries', queries), ('documents', passages)):
         found |= {f'RankMe {name}': rankme(x), f'effective rank {name}': effective_rank(x, centre=True)}
     return pd.DataFrame([{k: float(v) for k, v in found.items()}])
@@ -379,11 +480,7 @@ def pair_vectors(
 ) -> tuple[torch.Tensor, torch.Tensor]:  # vectors of both sides, row by row of the same answer `(answers, width)`
     "One pair of each answer of a split, behind a head."
     first, second, _ = AnswerBatches(features, split, 'distinct', 2**31, pairs, types, 1, seed)[0]
-    home, mode = next((p.device for p in head.parameters()), torch.device('cpu')), head.training
-    head.eval()
-    with torch.no_grad(): z = tuple(head.query(x.to(home)).float().cpu() for x in (first, second))
-    head.train(mode)
-    return z
+    with _evaluating(head) as device: return tuple(head.query(x.to(device)).float().cpu() for x in (first, second))
 
 # %% ../nbs/03h_barlow.ipynb #7f1d10f9
 def correlation_plot(
@@ -399,8 +496,8 @@ def correlation_plot(
     fig, axes = plt.subplots(1, 2, figsize=(6.4, 3.2), layout='constrained')
     for ax, m, title in zip(axes, (before, after), titles):
         shown = ax.imshow(m[:features, :features].abs(), cmap='Greys', vmin=0, vmax=1, interpolation='none')
-        ax.set(title=title, xlabel='feature of the second side',
-               ylabel='feature of the first side' if ax is axes[0] else '', xticks=[], yticks=[])
+        ax.set(title=title, xlabel='feature of the second side', xticks=[], yticks=[])
+    axes[0].set_ylabel('feature of the first side')
     fig.colorbar(shown, ax=axes, shrink=.8, label='|correlation|')
     plt.close(fig)  # what is returned is shown once, not twice
     return fig
@@ -416,7 +513,7 @@ def spectrum_plot(
     fig, ax = plt.subplots(figsize=(6, 3.2), layout='constrained')
     for i, (name, x) in enumerate(stages.items()):
         s = spectrum(x.float(), centre=centre)
-        keep = np.unique(np.geomspace(1, len(s), 80).astype(int)) - 1  # enough for the eye
+        keep = np.unique(np.geomspace(1, len(s), 80).astype(int)) - 1  # more points would look the same
         ax.plot(keep + 1, (s/s[0])[keep], color=f'C{i}', linestyle=('-', '--', ':', '-.')[i % 4],
                 label=f'{name}: RankMe {float(rankme(x.float(), centre=centre)):.0f}')
     ax.set(xlabel='direction', ylabel='singular value / largest', yscale='log', ylim=(1e-3, 1.3))
@@ -424,6 +521,13 @@ def spectrum_plot(
     ax.spines[['top', 'right']].set_visible(False)
     plt.close(fig)  # what is returned is shown once, not twice
     return fig
+
+# %% ../nbs/03h_barlow.ipynb #c31e6e5d
+def _principal_axes(cloud: torch.Tensor) -> torch.Tensor:
+    "The two directions `(2, dim)` in which vectors differ most, each with its largest component positive."
+    _, _, directions = torch.linalg.svd(cloud - cloud.mean(0), full_matrices=False)
+    axes = directions[:2]
+    return axes*axes.gather(1, axes.abs().argmax(1, keepdim=True)).sign()
 
 # %% ../nbs/03h_barlow.ipynb #274feb77
 def centroids(
@@ -437,17 +541,14 @@ def centroids(
     if reduce not in ('after', 'before'):
         raise ValueError(f"reduce is {reduce!r}; dimensions are reduced 'after' averaging or 'before'")
     rows, queries, _ = _embedded(features, head, split)
-    sides = answer_pairs(features, split, types=types)
-    sides = sides[sides.map(len).min(axis=1) > 0]
+    answers = answer_pairs(features, split, types=types)
+    sides = _with_both(answers)
     if len(sides) < 2:
-        raise _lacking(answer_pairs(features, split, types=types), split,
+        raise _lacking(answers, split,
                        'two principal directions need two answers with a text on both sides, and there are not')
     means = _type_means(queries, sides, rows).flatten(0, 1)
     cloud = means if reduce == 'after' else queries
-    axes = torch.linalg.svd(cloud - cloud.mean(0), full_matrices=False)[2][:2]
-    signs = axes.gather(1, axes.abs().argmax(1, keepdim=True)).sign()  # a principal direction has no sign of its own
-    axes = axes*signs
-    x, y = ((means - cloud.mean(0)) @ axes.T).T.tolist()
+    x, y = (_principal_axes(cloud) @ (means - cloud.mean(0)).T).tolist()
     return pd.DataFrame(dict(doc_id=sides.index.repeat(2), type=list(sides.columns)*len(sides), x=x, y=y))
 
 # %% ../nbs/03h_barlow.ipynb #3ab05ff1

@@ -10,22 +10,33 @@ __all__ = ['ranking_loss', 'in_batch_loss', 'cross_correlation', 'barlow_twins_l
            'UncertaintyWeights', 'gradient_norm_weights', 'gradient_conflict']
 
 # %% ../nbs/02_losses.ipynb #cb2935d4
+import math
+from functools import partial
 from typing import NamedTuple
 
 # %% ../nbs/02_losses.ipynb #58fda5ae
 import torch
 import torch.nn.functional as F
+from fastcore.basics import patch
 from torch import distributed, nn
 from torch.utils.checkpoint import checkpoint
 
 # %% ../nbs/02_losses.ipynb #96bc74d5
-def _full(*tensors):
+def _full(tensor):
     "Half precision becomes float32; float32 and float64 stay."
-    return [t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in tensors]
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 def _shape(*tensors):
     "Shapes for an error message."
     return ' and '.join(str(tuple(t.shape)) for t in tensors)
+
+# %% ../nbs/02_losses.ipynb #117057d4
+def _check_right(right):
+    "Raise `ValueError` for (queries, documents) bool in which a query has no right document."
+    bare = ~right.any(dim=1)
+    if bare.any():
+        raise ValueError(f'{int(bare.sum())} queries have no right document, '
+                         f'the first in row {int(bare.int().argmax())}: leave them out')
 
 # %% ../nbs/02_losses.ipynb #a176f38d
 def ranking_loss(
@@ -38,11 +49,8 @@ def ranking_loss(
     Raises ValueError when a query has no right document."""
     if scores.ndim != 2 or scores.shape != relevant.shape:
         raise ValueError(f'scores and relevant must both be (queries, documents), not {_shape(scores, relevant)}')
-    scores, right = _full(scores)[0] / temperature, relevant > 0
-    bare = ~right.any(dim=1)
-    if bare.any():
-        raise ValueError(f'{int(bare.sum())} queries have no right document, '
-                         f'the first in row {int(bare.int().argmax())}: leave them out')
+    scores, right = _full(scores) / temperature, relevant > 0
+    _check_right(right)
     wrong = scores.masked_fill(right, -torch.inf).logsumexp(dim=1)  # (queries,)
     query, document = right.nonzero(as_tuple=True)                  # (pairs,)
     grade = relevant[query, document].to(scores.dtype)
@@ -68,6 +76,17 @@ def best_passage(
     best = scores.new_full((len(scores), n_documents), -torch.inf)
     return best.scatter_reduce(1, owner.expand(len(scores), -1), scores, 'amax')
 
+# %% ../nbs/02_losses.ipynb #4744cde4
+def _right_in_batch(doc_ids, relevant):
+    "(batch, batch) bool, whether document j is right for query i."
+    right = doc_ids[:, None] == doc_ids
+    if relevant is not None:
+        if relevant.shape != right.shape:
+            raise ValueError(f'relevant must be (batch, batch), here {tuple(right.shape)}, not {_shape(relevant)}')
+        right = right | (relevant > 0)
+    if right.all(): raise ValueError('no query has a negative: the batch needs at least two different documents')
+    return right
+
 # %% ../nbs/02_losses.ipynb #574cc79d
 def in_batch_loss(
     queries,           # (batch, dim) vectors of the queries
@@ -79,21 +98,15 @@ def in_batch_loss(
     """Softmax of cosines over the batch, without duplicates and other right documents among the negatives.
 
     Raises ValueError when no query of the batch has a negative."""
-    n = len(queries)
-    if queries.ndim != 2 or queries.shape != documents.shape or doc_ids.shape != (n,):
+    if queries.ndim != 2 or queries.shape != documents.shape or doc_ids.shape != queries.shape[:1]:
         raise ValueError('queries and documents must both be (batch, dim) and doc_ids (batch,), '
                          f'not {_shape(queries, documents, doc_ids)}')
-    right = doc_ids[:, None] == doc_ids
-    if relevant is not None:
-        if relevant.shape != (n, n):
-            raise ValueError(f'relevant must be (batch, batch), here {(n, n)}, not {_shape(relevant)}')
-        right = right | (relevant > 0)
-    if right.all(): raise ValueError('no query has a negative: the batch needs at least two different documents')
+    right = _right_in_batch(doc_ids, relevant)
+    own = torch.arange(len(right), device=right.device)
     with torch.autocast(queries.device.type, enabled=False):
-        q, d = (F.normalize(x, dim=1) for x in _full(queries, documents))
-        cosines = q @ d.T / temperature  # (batch, batch)
-        own = torch.eye(n, dtype=torch.bool, device=right.device)
-        return F.cross_entropy(cosines.masked_fill(right & ~own, -torch.inf), torch.arange(n, device=right.device))
+        q, d = (F.normalize(_full(x), dim=1) for x in (queries, documents))
+        others = right & (own[:, None] != own)
+        return F.cross_entropy((q @ d.T / temperature).masked_fill(others, -torch.inf), own)
 
 # %% ../nbs/02_losses.ipynb #3b0bf59a
 def off_diagonal(
@@ -105,7 +118,7 @@ def off_diagonal(
 
 # %% ../nbs/02_losses.ipynb #68ef4708
 class _AllGather(torch.autograd.Function):
-    "Rows of all processes; the gradient of a process's own rows is the sum of what all processes ask of them."
+    "Rows of all processes; the gradient of a process's own rows is the sum of the gradients of all processes."
     @staticmethod
     def forward(ctx, z, sizes, rank):
         ctx.own = slice(sum(sizes[:rank]), sum(sizes[:rank + 1]))
@@ -120,6 +133,7 @@ class _AllGather(torch.autograd.Function):
         distributed.all_reduce(gradient)
         return gradient[ctx.own], None, None
 
+# %% ../nbs/02_losses.ipynb #47f1ef0a
 def all_gathered(
     z,              # (rows, dim) of this process; processes may differ in rows
 ) -> torch.Tensor:  # (rows of all processes, dim), in the order of the processes
@@ -132,17 +146,23 @@ def all_gathered(
     distributed.all_gather(sizes, torch.tensor([len(z)], device=z.device))
     return _AllGather.apply(z, [int(n) for n in sizes], distributed.get_rank())
 
-# %% ../nbs/02_losses.ipynb #93a05417
+# %% ../nbs/02_losses.ipynb #02f81386
 def _views(z1, z2, gather):
     "Both views in full precision, of all processes; refused when they do not match or nothing varies."
     if z1.ndim != 2 or z1.shape != z2.shape:
         raise ValueError(f'z1 and z2 must both be (batch, dim), not {_shape(z1, z2)}')
-    z1, z2 = (all_gathered(z) if gather else z for z in _full(z1, z2))
+    z1, z2 = (all_gathered(_full(z)) if gather else _full(z) for z in (z1, z2))
     if len(z1) < 2:
         raise ValueError(f'a batch of {len(z1)} has no correlation: nothing varies. '
                          'Use larger batches and drop an incomplete last one (drop_last=True)')
     return z1, z2
 
+# %% ../nbs/02_losses.ipynb #c3d4c3c3
+def _normalised(z, eps):
+    "Each feature with mean 0 and variance 1 over the batch."
+    return (z - z.mean(dim=0)) / z.var(dim=0, correction=0).clamp(min=eps).sqrt()
+
+# %% ../nbs/02_losses.ipynb #93a05417
 def cross_correlation(
     z1,               # (batch, dim) one view
     z2,               # (batch, dim) the other view, row by row of the same things
@@ -152,14 +172,14 @@ def cross_correlation(
     "Correlation over the batch of each feature of one view with each of the other, in float32 also inside autocast."
     z1, z2 = _views(z1, z2, gather)
     with torch.autocast(z1.device.type, enabled=False):
-        z1, z2 = ((z - z.mean(dim=0)) / z.var(dim=0, correction=0).clamp(min=eps).sqrt() for z in (z1, z2))
-        return z1.T @ z2 / len(z1)
+        return _normalised(z1, eps).T @ _normalised(z2, eps) / len(z1)
 
-# %% ../nbs/02_losses.ipynb #4beb6be6
+# %% ../nbs/02_losses.ipynb #af5bd1de
 def _two_terms(c, weight):
-    "Both terms of equation 1; the diagonal is taken away rather than picked out, which is faster."
+    "Both terms of equation 1; subtracting the diagonal is faster than selecting the rest."
     return (1 - c.diag()).square().sum(), weight * (c - c.diag().diag()).square().sum()
 
+# %% ../nbs/02_losses.ipynb #4beb6be6
 def barlow_twins_loss(
     z1,              # (batch, dim) one view, of distinct things
     z2,              # (batch, dim) the other view, row by row of the same things
@@ -182,14 +202,15 @@ def barlow_floor(
     if n < 2: raise ValueError(f'a batch of {n} has no correlation: n must be at least 2')
     return weight * dim * (dim - 1) / (n - 1)
 
-# %% ../nbs/02_losses.ipynb #d8ca0f07
+# %% ../nbs/02_losses.ipynb #f98cfd21
 class BarlowTerms(NamedTuple):
-    "The Barlow Twins loss and what it is made of; `scale` is in the total only."
+    "The Barlow Twins loss and its terms; `scale` is in the total only."
     total: torch.Tensor         # scalar, the loss; gradients flow through the terms as well
     diagonal: torch.Tensor      # scalar, sum of (1 - C_ii)**2: disagreement of the views
     off_diagonal: torch.Tensor  # scalar, weight * sum of C_ij**2: redundancy of the features
     floor: float                # what `off_diagonal` would be for independent features in a batch of this size
 
+# %% ../nbs/02_losses.ipynb #d8ca0f07
 def barlow_terms(
     z1,              # (batch, dim) one view, of distinct things
     z2,              # (batch, dim) the other view, row by row of the same things
@@ -220,12 +241,13 @@ def vicreg_loss(
         shared = sum(off_diagonal(z.T.cov()).square().sum() / z.shape[1] for z in (z1, z2))
         return similarity * F.mse_loss(z1, z2) + variance * lacking + covariance * shared
 
-# %% ../nbs/02_losses.ipynb #1ebf44b7
+# %% ../nbs/02_losses.ipynb #af69625b
 def _divergence(student, teacher, temperature):
     "KL divergence of softened distributions, summed over rows."
-    student, teacher = (F.log_softmax(x / temperature, dim=-1) for x in _full(student, teacher))
+    student, teacher = (F.log_softmax(_full(x) / temperature, dim=-1) for x in (student, teacher))
     return F.kl_div(student, teacher, log_target=True, reduction='sum')
 
+# %% ../nbs/02_losses.ipynb #1ebf44b7
 def distillation_loss(
     student_logits,   # (..., classes)
     teacher_logits,   # of the same shape; no gradient goes to the teacher
@@ -236,7 +258,7 @@ def distillation_loss(
         raise ValueError('logits of student and teacher must agree in shape, '
                          f'not {_shape(student_logits, teacher_logits)}')
     student, teacher = (x.flatten(0, -2) for x in (student_logits, teacher_logits.detach()))
-    # rows at a time, computed again for the gradient: a vocabulary is wide, several copies of all rows fill the memory
+    # some rows at a time, recomputed for the gradient: copies of all rows of a vocabulary would fill the memory
     rows = max(1, 2**22 // student.shape[-1])
     parts = (checkpoint(_divergence, s, t, temperature, use_reentrant=False, preserve_rng_state=False)
              for s, t in zip(student.split(rows), teacher.split(rows)))
@@ -252,26 +274,26 @@ def token_loss(
     Raises ValueError when no token has one."""
     if logits.ndim < 2 or logits.shape[:-1] != tags.shape:
         raise ValueError(f'logits must be (batch, tokens, labels) and tags (batch, tokens), not {_shape(logits, tags)}')
-    counts, labels = tags != -100, logits.shape[-1]
-    tags = tags[counts].long()
+    labelled, labels = tags != -100, logits.shape[-1]
+    tags = tags[labelled].long()
     if not len(tags):
         raise ValueError('no token of the batch has a label, all tags are -100: '
-                         'leave the batch out, or hide at least one token')
+                         'leave the batch out, or mask at least one token')
     low, high = tags.min().item(), tags.max().item()
     if low < 0 or high >= labels:
         raise ValueError(f'tags must lie between 0 and {labels - 1}, or be -100, but one is {low if low < 0 else high}')
-    return F.cross_entropy(_full(logits[counts])[0], tags)
+    return F.cross_entropy(_full(logits[labelled]), tags)
 
 # %% ../nbs/02_losses.ipynb #c2e22c90
 def multilabel_loss(
     logits,         # (batch, labels), above 0: rather yes
-    targets,        # (batch, labels) 1 where the label applies, 0 where not; between them for answers that are unsure
+    targets,        # (batch, labels) 1 where the label applies, 0 where not; between them for uncertain labels
 ) -> torch.Tensor:  # scalar, mean over texts and labels
     "Binary cross-entropy of each label, in float32 also inside autocast. Targets outside 0 to 1 raise ValueError."
     if logits.ndim != 2 or not logits.numel() or logits.shape != targets.shape:
         raise ValueError('logits and targets must both be (batch, labels) and not empty, '
                          f'not {_shape(logits, targets)}')
-    logits = _full(logits)[0]
+    logits = _full(logits)
     targets = targets.to(logits.dtype)
     if not ((targets >= 0) & (targets <= 1)).all():
         raise ValueError('targets must lie between 0 and 1: one column for each label, no class numbers, no -100')
@@ -292,19 +314,20 @@ def hidden_cosine_loss(
                          f'not {_shape(student_states, teacher_states, mask)}')
     real = mask > 0
     if not real.any(): raise ValueError('no token of the batch is real: the mask is empty')
-    return 1 - F.cosine_similarity(*_full(student_states[real], teacher_states[real].detach()), dim=-1).mean()
+    return 1 - F.cosine_similarity(_full(student_states[real]), _full(teacher_states[real].detach()), dim=-1).mean()
 
 # %% ../nbs/02_losses.ipynb #a3c34801
 class TripleLoss(NamedTuple):
     "Weighted sum of three terms, and the terms; a term of weight 0 is not computed and reads 0."
     total: torch.Tensor   # scalar, the one with a gradient
     soft: torch.Tensor    # scalar, the teacher's soft targets (`distillation_loss`)
-    mlm: torch.Tensor     # scalar, the hidden tokens (`token_loss`)
+    mlm: torch.Tensor     # scalar, the masked tokens (`token_loss`)
     cosine: torch.Tensor  # scalar, direction of the states (`hidden_cosine_loss`)
 
-# %% ../nbs/02_losses.ipynb #b55dd384
-def _soft_targets(student, teacher, counts, temperature):
-    "`distillation_loss` over the tokens that count."
+# %% ../nbs/02_losses.ipynb #e4af76f3
+def _soft_targets(student, teacher, labels, mask, temperature, masked_only):
+    "`distillation_loss` over real tokens, or over masked ones."
+    counts = labels != -100 if masked_only else mask > 0
     if student.ndim != 3 or student.shape != teacher.shape or counts.shape != student.shape[:-1]:
         raise ValueError('logits of student and teacher must both be (batch, tokens, vocabulary), '
                          f'and labels and mask (batch, tokens), not {_shape(student, teacher, counts)}')
@@ -314,28 +337,39 @@ def _soft_targets(student, teacher, counts, temperature):
     student, teacher = (student, teacher) if counts.all() else (student[counts], teacher[counts])
     return distillation_loss(student, teacher, temperature)
 
+# %% ../nbs/02_losses.ipynb #fefc3a20
+def _check_weights(weights):
+    "Raise `ValueError` for anything but three weights of which one is above 0."
+    if len(weights) != 3 or min(weights) < 0 or not any(weights):
+        raise ValueError('weights must be three numbers, for soft targets, masked language modelling and cosine, '
+                         f'none negative and not all 0, not {weights}')
+
+# %% ../nbs/02_losses.ipynb #b55dd384
 def triple_loss(
-    student_logits,        # (batch, tokens, vocabulary) for a text with hidden tokens
+    student_logits,        # (batch, tokens, vocabulary) for a text with masked tokens
     teacher_logits,        # of the same shape, for the same text; no gradient goes to the teacher
-    labels,                # (batch, tokens) the token that was hidden, -100 elsewhere
+    labels,                # (batch, tokens) the token that was masked, -100 elsewhere
     student_states,        # (batch, tokens, dim) of the last layer
     teacher_states,        # of the same shape
     mask,                  # (batch, tokens) true or 1 at real tokens
     weights=(5., 2., 1.),  # of soft targets, masked language modelling and cosine
     temperature=2.0,       # of the soft targets
-    masked_only=False,     # soft targets of the hidden tokens only, instead of all real tokens
+    masked_only=False,     # soft targets of the masked tokens only, instead of all real tokens
 ) -> TripleLoss:           # total, soft, mlm, cosine
     "Distillation, masked language modelling and direction of the states: Sanh et al. 2019, section 2."
-    if len(weights) != 3 or min(weights) < 0 or not any(weights):
-        raise ValueError('weights must be three numbers, for soft targets, masked language modelling and cosine, '
-                         f'none negative and not all 0, not {weights}')
-    terms = (lambda: _soft_targets(student_logits, teacher_logits, labels != -100 if masked_only else mask > 0,
-                                   temperature),
-             lambda: token_loss(student_logits, labels),
-             lambda: hidden_cosine_loss(student_states, teacher_states, mask))
+    _check_weights(weights)
+    terms = (partial(_soft_targets, student_logits, teacher_logits, labels, mask, temperature, masked_only),
+             partial(token_loss, student_logits, labels),
+             partial(hidden_cosine_loss, student_states, teacher_states, mask))
     terms = [term() if w else None for w, term in zip(weights, terms)]
     total = sum(w * t for w, t in zip(weights, terms) if w)
     return TripleLoss(total, *(total.new_zeros(()) if t is None else t.detach() for t in terms))
+
+# %% ../nbs/02_losses.ipynb #2be33a17
+def _scalar(task, loss):
+    "The loss of a task as a scalar in full precision."
+    if loss.numel() != 1: raise ValueError(f'the loss of {task!r} must be a scalar, not {_shape(loss)}')
+    return _full(loss).reshape(())
 
 # %% ../nbs/02_losses.ipynb #00c7264b
 class UncertaintyWeights(nn.Module):
@@ -362,42 +396,61 @@ class UncertaintyWeights(nn.Module):
         if not losses or (odd := sorted(set(losses) - set(self.tasks))):
             raise ValueError(f'losses must be of one or more of the tasks {self.tasks}, '
                              f'not of {odd if losses else "none"}')
-        total = 0.
-        for task, s in zip(self.tasks, self.log_variances):
-            if task not in losses: continue
-            if losses[task].numel() != 1:
-                raise ValueError(f'the loss of {task!r} must be a scalar, not {_shape(losses[task])}')
-            loss = _full(losses[task])[0].reshape(())
-            total = total + (.5 if task in self.regression else 1.) * torch.exp(-s) * loss + s / 2
-        return total
+        given = [(task, s) for task, s in zip(self.tasks, self.log_variances) if task in losses]
+        return sum(self._weight(task, s) * _scalar(task, losses[task]) + s / 2 for task, s in given)
 
-    def weights(self) -> dict:  # task name -> number that its loss is multiplied by
-        "The weights as they stand."
-        return {task: (.5 if task in self.regression else 1.) * torch.exp(-s).item()
-                for task, s in zip(self.tasks, self.log_variances)}
+# %% ../nbs/02_losses.ipynb #7082f6ce
+@patch
+def _weight(self: UncertaintyWeights, task, s):
+    "What the loss of a task is multiplied by, from the logarithm of its variance."
+    return (.5 if task in self.regression else 1.) * torch.exp(-s)
+
+@patch
+def weights(self: UncertaintyWeights) -> dict:  # task name -> number that its loss is multiplied by
+    "The current weights."
+    return {task: self._weight(task, s).item() for task, s in zip(self.tasks, self.log_variances)}
+
+# %% ../nbs/02_losses.ipynb #bf1d4870
+def _task_values(**given):
+    "Each argument as float64 with one value for each task; all must be above 0 and finite."
+    values = {k: torch.tensor([float(x.detach() if torch.is_tensor(x) else x) for x in v], dtype=torch.float64)
+              for k, v in given.items()}
+    sizes = {k: len(v) for k, v in values.items()}
+    if len(set(sizes.values())) > 1 or not all(sizes.values()):
+        raise ValueError('each task needs a norm, a loss and an initial loss, but there are '
+                         f'{", ".join(f"{n} {k}" for k, n in sizes.items())}')
+    for k, v in values.items():
+        wrong = ~((v > 0) & v.isfinite())
+        if wrong.any():
+            raise ValueError(f'{k} must be above 0 and finite, but that of task {int(wrong.int().argmax())} is '
+                             f'{v[wrong][0].item():g}: leave that task out')
+    return values.values()
 
 # %% ../nbs/02_losses.ipynb #f99a407b
 def gradient_norm_weights(
     norms,           # (tasks,) norm of the gradient of each *unweighted* loss, for instance in the last shared layer
     losses,          # (tasks,) loss of each task now
     initial_losses,  # (tasks,) loss of each task when training began
-    alpha=1.0,       # 0: all gradients alike; the larger, the harder pulls a task that lags behind
+    alpha=1.0,       # 0: all gradients alike; the larger, the greater the gradient of a task that lags behind
 ) -> torch.Tensor:   # (tasks,) float32 on the CPU, summing to the number of tasks
     "Weights under which the gradient norms are proportional to r**alpha: Chen et al. 2018, equation 1."
-    given = {'norms': norms, 'losses': losses, 'initial_losses': initial_losses}
-    values = {k: torch.tensor([float(x.detach() if torch.is_tensor(x) else x) for x in v], dtype=torch.float64)
-              for k, v in given.items()}
-    if not len(values['norms']) or len(set(map(len, values.values()))) > 1:
-        raise ValueError('each task needs a norm, a loss and an initial loss, but there are '
-                         f'{", ".join(f"{len(v)} {k}" for k, v in values.items())}')
-    for k, v in values.items():
-        wrong = ~((v > 0) & v.isfinite())
-        if wrong.any():
-            raise ValueError(f'{k} must be above 0 and finite, but that of task {int(wrong.int().argmax())} is '
-                             f'{v[wrong][0].item():g}: leave that task out')
-    left = values['losses'] / values['initial_losses']
-    weights = (left / left.mean())**alpha / values['norms']
+    norms, losses, initial_losses = _task_values(norms=norms, losses=losses, initial_losses=initial_losses)
+    left = losses / initial_losses
+    weights = (left / left.mean())**alpha / norms
     return (weights * len(weights) / weights.sum()).float()
+
+# %% ../nbs/02_losses.ipynb #1e5aa716
+def _dot(xs, ys):
+    "Scalar product of two gradients, in float32; a parameter without a gradient counts as zero."
+    return sum((x.float() * y.float()).sum().item() for x, y in zip(xs, ys) if x is not None and y is not None)
+
+def _check_shapes(grads_a, grads_b):
+    "Raise `ValueError` for gradients that are not of the same parameters."
+    if len(grads_a) != len(grads_b):
+        raise ValueError(f'the gradients must be of the same parameters, not of {len(grads_a)} and {len(grads_b)}')
+    for i, (a, b) in enumerate(zip(grads_a, grads_b)):
+        if a is not None and b is not None and a.shape != b.shape:
+            raise ValueError(f'the gradients of parameter {i} differ in shape: {_shape(a, b)}')
 
 # %% ../nbs/02_losses.ipynb #74aa5b97
 def gradient_conflict(
@@ -408,15 +461,9 @@ def gradient_conflict(
 
     Raises ValueError when one of them is zero or not finite: it has no direction."""
     grads_a, grads_b = list(grads_a), list(grads_b)
-    if len(grads_a) != len(grads_b):
-        raise ValueError(f'the gradients must be of the same parameters, not of {len(grads_a)} and {len(grads_b)}')
-    for i, (a, b) in enumerate(zip(grads_a, grads_b)):
-        if a is not None and b is not None and a.shape != b.shape:
-            raise ValueError(f'the gradients of parameter {i} differ in shape: {_shape(a, b)}')
-    dot = lambda xs, ys: sum((x.float() * y.float()).sum().item()
-                             for x, y in zip(xs, ys) if x is not None and y is not None)
-    squares = [dot(g, g) for g in (grads_a, grads_b)]
-    for name, square in zip(('grads_a', 'grads_b'), squares):
+    _check_shapes(grads_a, grads_b)
+    squares = {'grads_a': _dot(grads_a, grads_a), 'grads_b': _dot(grads_b, grads_b)}
+    for name, square in squares.items():
         if not 0 < square < float('inf'):
             raise ValueError(f'{name} is zero or not finite: it has no direction to compare')
-    return max(-1., min(1., dot(grads_a, grads_b) / (squares[0] * squares[1])**.5))
+    return max(-1., min(1., _dot(grads_a, grads_b) / math.prod(squares.values())**.5))

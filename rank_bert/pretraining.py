@@ -1,4 +1,4 @@
-"""Masked language modelling on your own texts, static or dynamic masks, next sentences, and students of a teacher
+"""Masked language modelling on your own texts, static or dynamic masks, next sentences, and distillation
 
 Docs: https://rank-bert.github.io/rank_bert/pretraining.html.md"""
 
@@ -15,6 +15,8 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from copy import deepcopy
+from functools import partial
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,7 +35,7 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.trainers import WordPieceTrainer
-from transformers import AutoModelForMaskedLM, BertTokenizerFast
+from transformers import AutoModelForMaskedLM, BertTokenizerFast, PreTrainedModel
 
 # %% ../nbs/03g_pretraining.ipynb #43c0f790
 from .layers import FactorisedEmbedding
@@ -47,6 +49,12 @@ from .losses import token_loss, triple_loss
 from .learners import AdamW, FrozenPrefix, TaskBatches, frozen_groups, layers_dtype, task_dl, task_groups
 from .learners import task_learner
 
+# %% ../nbs/03g_pretraining.ipynb #195c69c1
+def _between_blanks(lines: list[str]) -> list[list[str]]:
+    "The lines between blank lines; where no line is blank, each line alone."
+    if '' not in lines: return [[line] for line in lines]
+    return [list(group) for filled, group in groupby(lines, key=bool) if filled]
+
 # %% ../nbs/03g_pretraining.ipynb #828ef82f
 def read_documents(
     path: str|Path,  # text file in UTF-8
@@ -55,53 +63,57 @@ def read_documents(
     path = Path(path)
     if not os.path.isfile(path):
         raise DataError(f"there is no file {str(path)[:80]!r}; texts are a list of str or the path of a text file")
-    documents, lines = [[]], [text.strip() for _, text in numbered_lines(path, blank=True)]
-    while lines and not lines[-1]: lines.pop()
-    for line in lines:
-        if line: documents[-1].append(line)
-        elif documents[-1]: documents.append([])
-    if not documents[0]:
+    lines = [text.strip() for _, text in numbered_lines(path, blank=True)]
+    if not any(lines):
         raise DataError(f"{shown_path(path)} is empty: it needs one sentence a line and a blank line between documents")
-    return documents if '' in lines else [[line] for line in lines]
+    while not lines[-1]: lines.pop()
+    return _between_blanks(lines)
 
+# %% ../nbs/03g_pretraining.ipynb #bff0d5f1
 def _documents(texts: str|Path|Sequence[str]) -> list[list[str]]:
-    "The sentences of each text."
+    "The sentences of each text, or the documents of a text file."
     if isinstance(texts, (str, Path)): return read_documents(texts)
     documents = [[s.strip() for s in split_sentences(t)] for t in as_texts(texts) if t.strip()]
     if not documents: raise DataError("no texts, or only blank ones: there is nothing to learn from")
     return documents
 
-# %% ../nbs/03g_pretraining.ipynb #796f8189
+# %% ../nbs/03g_pretraining.ipynb #0db094d4
 _SPECIAL = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]']
 
-def _letters(texts: list[str], most: int) -> tuple[list[str], list[str]]:
-    "The letters that begin words, and those within words with the mark of a continuation; only the `most` common ones."
+def _letters(texts: list[str], most: int) -> list[str]:
+    "The `most` common letters in order, then those of them that continue a word, after `##`."
     words = Counter(word for t in texts for word, _ in BertPreTokenizer().pre_tokenize_str(t))
     counts = Counter()
-    for word, n in words.items(): counts.update({c: n*m for c, m in Counter(word).items()})
-    common = set(sorted(counts, key=lambda c: (-counts[c], c))[:most])
-    return sorted(common), ['##' + c for c in sorted(common & {c for word in words for c in word[1:]})]
+    for word, n in words.items():
+        for letter in word: counts[letter] += n
+    common = sorted(sorted(counts, key=lambda c: (-counts[c], c))[:most])
+    inner = {letter for word in words for letter in word[1:]}
+    return common + ['##' + c for c in common if c in inner]
 
+# %% ../nbs/03g_pretraining.ipynb #c3b1f530
+def _merge_pieces(texts: list[str], first: list[str], vocab_size: int) -> dict[str, int]:
+    "A WordPiece vocabulary that begins with the pieces of `first`, with the id of each piece."
+    tokenizer = Tokenizer(WordPiece(unk_token='[UNK]'))
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    trainer = WordPieceTrainer(vocab_size=vocab_size, special_tokens=first, limit_alphabet=0, show_progress=False)
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer.get_vocab()
+
+# %% ../nbs/03g_pretraining.ipynb #796f8189
 def train_tokenizer(
     texts: str|Path|Sequence[str],  # texts, or a text file as `read_documents` takes it
-    vocab_size: int = 2000,  # pieces, the five special tokens counted; fewer when the texts do not give so many
+    vocab_size: int = 2000,  # pieces, with the five special tokens; fewer when the texts do not give so many
     lowercase: bool = True,  # without capitals and accents
     alphabet: int = 1000,  # different letters at most; the rarer ones become [UNK]
 ) -> BertTokenizerFast:
     "A WordPiece tokenizer with a vocabulary learned from texts."
     normalizer = BertNormalizer(lowercase=lowercase)
     texts = [normalizer.normalize_str(' '.join(d)) for d in _documents(texts)]
-    first, inner = _letters(texts, alphabet)
-    least = len(_SPECIAL) + len(first) + len(inner)
-    if vocab_size < least:
+    first = _SPECIAL + _letters(texts, alphabet)
+    if vocab_size < len(first):
         raise ValueError(f"vocab_size is {vocab_size}; the special tokens and the letters of these texts alone "
-                         f"are {least}: raise it, or lower alphabet")
-    tokenizer = Tokenizer(WordPiece(unk_token='[UNK]'))
-    tokenizer.pre_tokenizer = BertPreTokenizer()
-    trainer = WordPieceTrainer(vocab_size=vocab_size, special_tokens=[*_SPECIAL, *first, *inner], limit_alphabet=0,
-                               show_progress=False)
-    tokenizer.train_from_iterator(texts, trainer)
-    return BertTokenizerFast(vocab=tokenizer.get_vocab(), do_lower_case=lowercase)
+                         f"are {len(first)}: raise it, or lower alphabet")
+    return BertTokenizerFast(vocab=_merge_pieces(texts, first, vocab_size), do_lower_case=lowercase)
 
 # %% ../nbs/03g_pretraining.ipynb #1d10b512
 def token_blocks(
@@ -112,110 +124,142 @@ def token_blocks(
     "Token ids of all texts, cut into rows of at most `max_tokens`."
     encoder.tokenize([''], max_tokens)  # refuses a length that the encoder cannot take
     order = encoder.family.single.split()
-    special = dict(cls=[encoder.tokenizer.cls_token_id], sep=[encoder.tokenizer.sep_token_id])
-    room = max_tokens - sum(o in special for o in order)
-    def row(ids): return [t for o in order for t in (special | dict(A=ids))[o]]
-    pieces = [e.ids for e in encoder._pieces.encode_batch_fast(as_texts(texts), add_special_tokens=False)]
-    return [row(ids[i:i + room]) for ids in pieces for i in range(0, len(ids), room)]
+    special = dict(cls=encoder.tokenizer.cls_token_id, sep=encoder.tokenizer.sep_token_id)
+    before = [special[o] for o in order[:order.index('A')]]
+    after = [special[o] for o in order[order.index('A') + 1:]]
+    room = max_tokens - len(before) - len(after)
+    texts = [e.ids for e in encoder._pieces.encode_batch_fast(as_texts(texts), add_special_tokens=False)]
+    return [before + ids[i:i + room] + after for ids in texts for i in range(0, len(ids), room)]
 
-# %% ../nbs/03g_pretraining.ipynb #53fcb211
-def _hide(
-    ids: torch.Tensor, mask: torch.Tensor, tokenizer, share: float, draws: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    "As `mask_tokens`, from random numbers in [0, 1) `(3, batch, tokens)`: which, how, and what instead."
-    special = torch.tensor(sorted(set(tokenizer.all_special_ids)), device=ids.device)
-    words = (mask > 0) & ~torch.isin(ids, special)
-    n = words.sum(1, keepdim=True)
-    places = draws[0].masked_fill(~words, 2.).argsort(1).argsort(1)
-    chosen = words & (places < (share*n).round().clamp(min=1))
-    instead = (draws[2]*(len(tokenizer) - len(special))).long()
-    for s in special: instead += instead >= s  # numbers of words, with gaps where special tokens are
-    hidden = torch.where(draws[1] < .8, tokenizer.mask_token_id, torch.where(draws[1] < .9, instead, ids))
-    return torch.where(chosen, hidden, ids), ids.masked_fill(~chosen, -100)
-
+# %% ../nbs/03g_pretraining.ipynb #6053b7f9
 def _check_masking(tokenizer, share: float) -> None:
+    "Raise `ValueError` for a share outside of 0 to 1, or a tokenizer that cannot mask."
     if not 0 < share < 1:
-        raise ValueError(f"share is {share}; the share of tokens to hide lies between 0 and 1, both excluded")
+        raise ValueError(f"share is {share}; the share of tokens to mask lies between 0 and 1, both excluded")
     if tokenizer.mask_token_id is None:
         raise ValueError("the tokenizer has no mask token: masked language modelling needs one, such as [MASK]")
 
+def _choose(words: torch.Tensor, share: float, draws: torch.Tensor) -> torch.Tensor:
+    "The words of each row with the smallest draws: a share of them, rounded, and at least one."
+    ranks = draws.masked_fill(~words, 2.).argsort(1).argsort(1)
+    return words & (ranks < (share*words.sum(1, keepdim=True)).round().clamp(min=1))
+
+# %% ../nbs/03g_pretraining.ipynb #643b8ca6
+def _random_words(draws: torch.Tensor, special: torch.Tensor, vocab_size: int) -> torch.Tensor:
+    "Ids of words for random numbers in [0, 1); `special` is sorted."
+    ids = (draws*(vocab_size - len(special))).long()
+    for s in special: ids += ids >= s  # passes over the id of a special token
+    return ids
+
+# %% ../nbs/03g_pretraining.ipynb #78a27787
+def _masked(
+    ids: torch.Tensor, mask: torch.Tensor, tokenizer, share: float, draws: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    "As `mask_tokens`, from random numbers in [0, 1) `(3, batch, tokens)`."
+    which, how, what = draws
+    special = torch.tensor(sorted(set(tokenizer.all_special_ids)), device=ids.device)
+    chosen = _choose((mask > 0) & ~torch.isin(ids, special), share, which)
+    visible = torch.where(how < .9, _random_words(what, special, len(tokenizer)), ids)
+    masked = torch.where(how < .8, tokenizer.mask_token_id, visible)
+    return torch.where(chosen, masked, ids), ids.masked_fill(~chosen, -100)
+
+# %% ../nbs/03g_pretraining.ipynb #53fcb211
 def mask_tokens(
     ids: torch.Tensor,  # token ids `(batch, tokens)`
     mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
-    tokenizer,  # of the ids; says which tokens are special
-    share: float = 0.15,  # of the words of each row, to be guessed
-    generator: torch.Generator|None = None,  # where chance comes from; torch's own by default
-) -> tuple[torch.Tensor, torch.Tensor]:  # ids with hidden tokens, and labels: the hidden token, -100 elsewhere
-    "Hide words as BERT does: 80 % behind [MASK], 10 % behind a random token, 10 % not at all."
+    tokenizer,  # of the ids; knows which tokens are special
+    share: float = 0.15,  # of the words of each row, to be predicted
+    generator: torch.Generator|None = None,  # of the random numbers; torch's own by default
+) -> tuple[torch.Tensor, torch.Tensor]:  # ids with masked tokens, and labels: the id of a masked token, -100 elsewhere
+    "Mask tokens as BERT does: of those chosen, 80 % become [MASK], 10 % a random token, and 10 % stay."
     _check_masking(tokenizer, share)
     draws = torch.rand(3, *ids.shape, generator=generator, device=generator.device if generator else ids.device)
-    return _hide(ids, mask, tokenizer, share, draws.to(ids.device))
+    return _masked(ids, mask, tokenizer, share, draws.to(ids.device))
+
+# %% ../nbs/03g_pretraining.ipynb #4f746e4f
+def _maskable(rows: list[list[int]], tokenizer) -> list[int]:
+    "The numbers of the rows that have a word; raises `DataError` when none has."
+    special = set(tokenizer.all_special_ids)
+    found = [i for i, row in enumerate(rows) if not special.issuperset(row)]
+    if not found:
+        raise DataError("no row has a word that could be masked: the texts are empty, "
+                        "or nothing but [UNK] to this tokenizer")
+    return found
 
 # %% ../nbs/03g_pretraining.ipynb #0142b741
 class MaskedBatches:
-    "Batches of texts with hidden words, hidden once or anew each epoch."
+    "Batches of texts with masked tokens, masked once or anew in each epoch."
     def __init__(self,
         rows: list[list[int]],  # token ids with the special tokens, from `token_blocks` or `Encoder.tokenize`
         encoder: Encoder,  # whose ids they are
-        dynamic: bool = True,  # hide other words each time a row is seen, as RoBERTa; `False` hides once, as BERT
-        share: float = 0.15,  # of the words of each row, to be guessed
-        seed: int = 0,  # of all that is hidden
+        dynamic: bool = True,  # mask other tokens in each epoch, as RoBERTa; `False` masks once, as BERT
+        share: float = 0.15,  # of the words of each row, to be predicted
+        seed: int = 0,  # of which tokens are masked
         follows: list[int]|None = None,  # of each row, whether its second sentence follows its first: 1 or 0
     ):
         _check_masking(encoder.tokenizer, share)
-        special = set(encoder.tokenizer.all_special_ids)
-        # a row without words has nothing to guess
-        kept = [i for i, row in enumerate(rows) if not special.issuperset(row)]
-        if not kept:
-            raise DataError("no row has a word that could be hidden: the texts are empty, "
-                            "or nothing but [UNK] to this tokenizer")
-        self.rows, self.start = ([rows[i] for i in kept], None if follows is None else [follows[i] for i in kept]), None
-        self.encoder, self.dynamic, self.share, self.seed, self.round = encoder, dynamic, share, seed, 0
+        kept = _maskable(rows, encoder.tokenizer)
+        self.rows = [rows[i] for i in kept], None if follows is None else [follows[i] for i in kept]
+        self.encoder, self.dynamic, self.share, self.seed = encoder, dynamic, share, seed
+        self.start, self.round = None, 0  # batches begin at the ids; epochs so far
 
     def __len__(self) -> int: return len(self.rows[0])
     def __getitem__(self, i: int) -> int: return i
-    def new_empty(self):
-        "Raises `TypeError`: fastai asks when a Learner is exported."
-        raise TypeError("a Learner of hidden words is not exported: "
-                        "write what it has trained with save_encoder(learn.model.encoder, folder)")
     def __repr__(self) -> str: return f"MaskedBatches({len(self)} rows, {'dynamic' if self.dynamic else 'static'})"
 
-    def order(self,
-        bs: int,  # rows a batch
-        rng: random.Random|None = None,  # shuffles, and counts as another epoch; without it rows are sorted by length
-    ) -> list[int]:  # every row once
-        "An order of rows in which batches hold texts of like length."
-        self.round += rng is not None
-        return TaskBatches.order(self, bs, rng)
+# %% ../nbs/03g_pretraining.ipynb #389b38bf
+@patch
+def order(self: MaskedBatches,
+    bs: int,  # rows a batch
+    rng: random.Random|None = None,  # shuffles, and begins another epoch; without it rows are sorted by length
+) -> list[int]:  # every row once
+    "An order of rows in which batches hold texts of like length."
+    self.round += rng is not None
+    return TaskBatches.order(self, bs, rng)
+
+# %% ../nbs/03g_pretraining.ipynb #bc7ef169
+@patch
+def new_empty(self: MaskedBatches):
+    "Raises `TypeError`: fastai calls it when a Learner is exported."
+    raise TypeError("a Learner of masked tokens is not exported: "
+                    "save its encoder with save_encoder(learn.model.encoder, folder)")
 
 # %% ../nbs/03g_pretraining.ipynb #eb4b5a38
 def _draws(seed: int, row: int, round: int, n: int) -> torch.Tensor:
-    "Random numbers `(3, n)` that belong to a row and a round."
-    # torch's generator looks at 32 bits of its seed
+    "Random numbers `(3, n)` of a row in an epoch."
+    # torch's generator takes 32 bits of its seed
     digest = hashlib.blake2b(f'{seed} {row} {round}'.encode(), digest_size=4).digest()
     return torch.rand(3, n, generator=torch.Generator().manual_seed(int.from_bytes(digest, 'little')))
 
+# %% ../nbs/03g_pretraining.ipynb #cb34cc78
+@patch
+def _draw(self: MaskedBatches, rows: list[int], mask: torch.Tensor) -> torch.Tensor:
+    "Random numbers `(3, batch, tokens)` of some rows in this epoch; 0 for padding."
+    draws = torch.zeros(3, *mask.shape)
+    drawn = [_draws(self.seed, r, self.round*self.dynamic, len(self.rows[0][r])) for r in rows]
+    draws[:, mask.bool()] = torch.cat(drawn, 1)
+    return draws
+
+# %% ../nbs/03g_pretraining.ipynb #c02f6012
 @patch
 def batch(self: MaskedBatches,
     rows,  # row numbers
-) -> tuple[torch.Tensor, ...]:  # ids with tokens hidden, mask, labels, hidden tokens `(hidden,)`, `follows` if given
+) -> tuple[torch.Tensor, ...]:  # ids with masked tokens, mask, labels, masked tokens `(masked,)`, `follows` if given
     "Some rows as tensors."
-    rows = list(rows)
-    ids, mask = self.encoder.pad([self.rows[0][r] for r in rows])
-    draws = torch.zeros(3, *ids.shape)
-    drawn = [_draws(self.seed, r, self.round*self.dynamic, len(self.rows[0][r])) for r in rows]
-    draws[:, mask.bool()] = torch.cat(drawn, 1)
-    masked, labels = _hide(ids, mask, self.encoder.tokenizer, self.share, draws)
-    follows = () if self.rows[1] is None else (torch.tensor([self.rows[1][r] for r in rows]),)
-    return masked, mask, labels, labels[labels != -100], *follows
+    rows, (every, follows) = list(rows), self.rows
+    ids, mask = self.encoder.pad([every[r] for r in rows])
+    masked, labels = _masked(ids, mask, self.encoder.tokenizer, self.share, self._draw(rows, mask))
+    ends = () if follows is None else (torch.tensor([follows[r] for r in rows]),)
+    return masked, mask, labels, labels[labels != -100], *ends
 
-# %% ../nbs/03g_pretraining.ipynb #d3f0a98f
+# %% ../nbs/03g_pretraining.ipynb #e4800985
 class SentencePairs(NamedTuple):
     "Pairs of sentences, and whether the second follows the first."
     first: list[str]
     second: list[str]
     follows: list[int]  # 1 when it does, 0 when it is from another document
 
+# %% ../nbs/03g_pretraining.ipynb #3caef0c3
 def _elsewhere(documents: list[list[str]], home: int, right: str, rng: random.Random) -> str:
     "A sentence of another document, other than the right one."
     for _ in range(100):
@@ -224,6 +268,7 @@ def _elsewhere(documents: list[list[str]], home: int, right: str, rng: random.Ra
         if found != right: return found
     raise DataError(f"no other sentence than {right[:60]!r} was found in other documents: they repeat each other")
 
+# %% ../nbs/03g_pretraining.ipynb #d3f0a98f
 def sentence_pairs(
     documents: list[list[str]],  # sentences of each document, as from `read_documents`
     seed: int = 0,  # of what is drawn
@@ -231,18 +276,19 @@ def sentence_pairs(
     "Pairs of sentences for BERT's second task."
     if len(documents) < 2:
         raise DataError(f"{len(documents)} documents: a wrong next sentence comes from another document, "
-                        "so there have to be 2")
-    rng = random.Random(seed)
-    pairs = [(d, *pair) for d, sentences in enumerate(documents) for pair in zip(sentences, sentences[1:])]
+                        "so at least 2 are needed")
+    pairs = [(d, *pair) for d, sentences in enumerate(documents) for pair in pairwise(sentences)]
     if not pairs:
-        raise DataError("no document has two sentences: nothing follows anything. "
+        raise DataError("no document has two sentences, so there is no next sentence to predict. "
                         "Put one sentence a line, and a blank line between documents")
+    rng = random.Random(seed)
     rng.shuffle(pairs)
-    second = [b if i % 2 else _elsewhere(documents, d, b, rng) for i, (d, _, b) in enumerate(pairs)]
-    return SentencePairs([a for _, a, _ in pairs], second, [i % 2 for i in range(len(pairs))])
+    follows = [i % 2 for i in range(len(pairs))]
+    second = [b if right else _elsewhere(documents, d, b, rng) for right, (d, _, b) in zip(follows, pairs)]
+    return SentencePairs([a for _, a, _ in pairs], second, follows)
 
-# %% ../nbs/03g_pretraining.ipynb #e91b40fd
-_HEADS = dict(  # family -> parts
+# %% ../nbs/03g_pretraining.ipynb #deb42126
+_HEADS = dict(  # family -> dense layer, activation, layer norm, and the module of the bias
     bert='cls.predictions.transform.dense cls.predictions.transform.transform_act_fn '
          'cls.predictions.transform.LayerNorm cls.predictions',
     roberta='lm_head.dense GELU lm_head.layer_norm lm_head',
@@ -250,63 +296,88 @@ _HEADS = dict(  # family -> parts
     albert='predictions.dense predictions.activation predictions.LayerNorm predictions',
     modernbert='head.dense head.act head.norm decoder')
 
+# %% ../nbs/03g_pretraining.ipynb #7b6ce55d
 def _random_head(dim: int, words: torch.Tensor) -> tuple[nn.Module, torch.Tensor]:
-    "A new head as BERT's begins: its layers, and the bias of each word; marked as one that nobody has trained."
+    "A new head as BERT's begins: its layers, marked as untrained, and the bias of each token."
     vocab, width = words.shape
     head = nn.Sequential(nn.Linear(dim, width), nn.GELU(), nn.LayerNorm(width, eps=1e-12))
     nn.init.normal_(head[0].weight, std=.02), nn.init.zeros_(head[0].bias)
     head.random = fingerprint(head)
     return head, torch.zeros(vocab)
 
-def _checkpoint_head(encoder: Encoder, words: torch.Tensor) -> tuple[nn.Module, torch.Tensor]|None:
-    "The head for masked tokens that was saved beside an encoder's weights, or `None` without one."
+# %% ../nbs/03g_pretraining.ipynb #892aa802
+def _next_head(dim: int) -> nn.Linear:
+    "A new head for next sentences as BERT's begins."
+    head = nn.Linear(dim, 2)
+    nn.init.normal_(head.weight, std=.02), nn.init.zeros_(head.bias)
+    return head
+
+# %% ../nbs/03g_pretraining.ipynb #e91b40fd
+def _head_parts(encoder: Encoder) -> list[str]:
+    "Where the checkpoint of an encoder has the parts of a head for masked tokens; empty without one."
     parts = _HEADS.get(encoder.model.config.model_type, '').split()
-    folder, names = encoder.beside or (None, [])
-    if not parts or not any(n.startswith(f'{parts[0]}.') for n in names): return None
+    _, names = encoder.beside or (None, [])
+    return parts if parts and any(n.startswith(f'{parts[0]}.') for n in names) else []
+
+# %% ../nbs/03g_pretraining.ipynb #dbee8d3b
+def _read_masked_lm(encoder: Encoder, parts: list[str]) -> PreTrainedModel:
+    "The model of `transformers` in the folder of an encoder; raises `ValueError` when its head is incomplete."
+    dense, _, norm, _ = parts
     with quiet(), reading_folder('head for masked tokens', encoder.name):
         model, info = AutoModelForMaskedLM.from_pretrained(
-            folder, dtype=torch.float32, output_loading_info=True, trust_remote_code=False)
-        if lost := [k for k in info['missing_keys'] if k.startswith((parts[0], parts[2]))]:
+            encoder.beside[0], dtype=torch.float32, output_loading_info=True, trust_remote_code=False)
+        if lost := [k for k in info['missing_keys'] if k.startswith((dense, norm))]:
             raise ValueError(f"{lost[0]} is missing")
-        own = model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    return model
+
+# %% ../nbs/03g_pretraining.ipynb #9d3d07bb
+def _checkpoint_head(encoder: Encoder, words: torch.Tensor, parts: list[str]) -> tuple[nn.Module, torch.Tensor]:
+    "The head that was saved beside an encoder's weights, and the bias of each token."
+    model = _read_masked_lm(encoder, parts)
     dense, act, norm, last = (nn.GELU() if part == 'GELU' else model.get_submodule(part) for part in parts)
-    if not own or dense.out_features != words.shape[1] or len(last.bias) > len(words):
+    tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    if not tied or dense.out_features != words.shape[1] or len(last.bias) > len(words):
         raise ValueError(f"the head for masked tokens beside {encoder.name!r} does not fit its embedding matrix "
                          f"of {tuple(words.shape)}: set encoder.beside = None for a new one")
     return nn.Sequential(dense, act, norm), F.pad(last.bias.detach(), (0, len(words) - len(last.bias)))
 
+# %% ../nbs/03g_pretraining.ipynb #be54aea8
+def _check_masked_lm(encoder: Encoder, nsp: bool) -> None:
+    "Raise `ValueError` for an encoder that masked tokens, or next sentences with `nsp`, cannot train."
+    if encoder.family.summary_last:
+        raise ValueError(f"{encoder.name!r} is an XLNet, which is trained by permutation language modelling "
+                         "and not on masked tokens: take another family")
+    if nsp and 'pooler' not in encoder.poolings:
+        raise ValueError(f"{encoder.name!r} has no pooler to predict next sentences from: "
+                         "use nsp=False, or a BERT with one")
+
 # %% ../nbs/03g_pretraining.ipynb #25c0a151
 class MaskedLM(nn.Module):
-    "An encoder with BERT's head for masked tokens, tied to its table of words, and optionally one for next sentences."
+    "An encoder with a head for masked tokens, tied to its embedding matrix, and optionally one for next sentences."
     def __init__(self,
         encoder: Encoder,  # trained in place
-        nsp: bool = False,  # also say whether the second sentence follows the first, from the pooler
+        nsp: bool = False,  # also predict whether the second sentence follows the first, from the pooler
         dtype: torch.dtype = torch.float32,  # precision of the layers; weights are float32 always
     ):
         super().__init__()
-        if encoder.family.summary_last:
-            raise ValueError(f"{encoder.name!r} is an XLNet, whose objective is permutation language modelling: "
-                             "masked tokens are not what it learns from. Take another family")
-        if nsp and 'pooler' not in encoder.poolings:
-            raise ValueError(f"{encoder.name!r} has no pooler to say what follows what: "
-                             "use nsp=False, or a BERT with one")
+        _check_masked_lm(encoder, nsp)
         self.encoder, self.dtype = encoder, dtype
-        self.transform, bias = _checkpoint_head(encoder, self.words) or _random_head(encoder.dim, self.words)
-        self.bias, self.follows = nn.Parameter(bias.to(self.words.device)), nn.Linear(encoder.dim, 2) if nsp else None
-        if nsp: nn.init.normal_(self.follows.weight, std=.02), nn.init.zeros_(self.follows.bias)
-        self.transform.to(self.words.device)
+        parts, words = _head_parts(encoder), self.words
+        transform, bias = _checkpoint_head(encoder, words, parts) if parts else _random_head(encoder.dim, words)
+        self.transform, self.bias = transform.to(words.device), nn.Parameter(bias.to(words.device))
+        self.follows = _next_head(encoder.dim) if nsp else None
 
     @property
     def words(self) -> torch.Tensor:  # `(vocabulary, width)`
-        "The table of words, which is the encoder's."
+        "The embedding matrix, which is the encoder's."
         return self.encoder.model.get_input_embeddings().weight
 
     def forward(self,
-        ids: torch.Tensor,  # token ids, some of them hidden `(batch, tokens)`
+        ids: torch.Tensor,  # token ids, some of them masked `(batch, tokens)`
         mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
         labels: torch.Tensor|None = None,  # -100 where no logits are wanted `(batch, tokens)`; all tokens by default
     ) -> torch.Tensor|tuple[torch.Tensor, torch.Tensor]:  # `(batch, tokens, vocabulary)`; with `nsp` also `(batch, 2)`
-        "Logits of the words at each token, or at those that labels ask for `(hidden, vocabulary)`."
+        "Logits of the vocabulary at each token, or at the masked tokens of `labels` `(masked, vocabulary)`."
         states = self.states(ids, mask)
         logits = self.logits(states if labels is None else states[labels != -100])
         return logits if self.follows is None else (logits, self.follows(self.encoder.pool(states, mask, 'pooler')))
@@ -327,35 +398,36 @@ def states(self: MaskedLM,
 def logits(self: MaskedLM,
     states: torch.Tensor,  # `(..., dim)`
 ) -> torch.Tensor:  # `(..., vocabulary)`
-    "Logits of the words for some states; a table in two factors is gone through backwards, without their product."
+    "Logits of all tokens of the vocabulary for some states."
     table, states = self.encoder.model.get_input_embeddings(), self.transform(states)
     if isinstance(table, FactorisedEmbedding): return F.linear(states @ table.up.weight, table.tokens.weight, self.bias)
     return F.linear(states, table.weight, self.bias)
 
 # %% ../nbs/03g_pretraining.ipynb #39d03b20
-def _hidden(prediction) -> torch.Tensor: return prediction if isinstance(prediction, torch.Tensor) else prediction[0]
+def _token_logits(prediction) -> torch.Tensor:
+    return prediction if isinstance(prediction, torch.Tensor) else prediction[0]
 
 def pretraining_loss(
-    prediction,  # of a `MaskedLM`: logits at the hidden tokens `(hidden, vocabulary)`, with `nsp` also `(batch, 2)`
-    tokens: torch.Tensor,  # the hidden tokens `(hidden,)`
+    prediction,  # of a `MaskedLM`: logits at the masked tokens `(masked, vocabulary)`, with `nsp` also `(batch, 2)`
+    tokens: torch.Tensor,  # the masked tokens `(masked,)`
     follows: torch.Tensor|None = None,  # 1 where the second sentence follows the first `(batch,)`
 ) -> torch.Tensor:
-    "Cross-entropy of the hidden tokens, plus that of the next sentence."
-    loss = token_loss(_hidden(prediction), tokens)
+    "Cross-entropy of the masked tokens, plus that of the next sentence."
+    loss = token_loss(_token_logits(prediction), tokens)
     return loss if follows is None else loss + F.cross_entropy(prediction[1].float(), follows)
 
 # %% ../nbs/03g_pretraining.ipynb #8ff75bbf
 def masked_accuracy(
-    prediction,  # logits at the hidden tokens `(hidden, vocabulary)`, or a tuple that begins with them
-    tokens: torch.Tensor,  # the hidden tokens `(hidden,)`
+    prediction,  # logits at the masked tokens `(masked, vocabulary)`, or a tuple that begins with them
+    tokens: torch.Tensor,  # the masked tokens `(masked,)`
     *_,  # what else a batch ends with
 ) -> torch.Tensor:
-    "Share of hidden tokens whose best guess is right."
-    return (_hidden(prediction).argmax(-1) == tokens).float().mean()
+    "Share of masked tokens that are predicted right."
+    return (_token_logits(prediction).argmax(-1) == tokens).float().mean()
 
 # %% ../nbs/03g_pretraining.ipynb #2316216c
 class NextAccuracy(AvgMetric):
-    "Share of pairs of sentences that are judged right; half of them by chance."
+    "Share of pairs of sentences that are predicted right; half of them by chance."
     def __init__(self):
         super().__init__(lambda prediction, tokens, follows: (prediction[1].argmax(-1) == follows).float().mean())
 
@@ -368,14 +440,15 @@ class NextAccuracy(AvgMetric):
 
     @property
     def name(self) -> str:
-        "What the recorder calls it."
+        "The name in the recorder."
         return 'next_accuracy'
 
 # %% ../nbs/03g_pretraining.ipynb #7584c0aa
-def _cross_entropy(prediction, tokens, *_): return token_loss(_hidden(prediction), tokens)
+def _cross_entropy(prediction, tokens, *_) -> torch.Tensor: return token_loss(_token_logits(prediction), tokens)
 
+# %% ../nbs/03g_pretraining.ipynb #306c952a
 class MaskedPerplexity(AvgMetric):
-    "Exponential of the mean cross-entropy of all hidden tokens of a split."
+    "Exponential of the mean cross-entropy of all masked tokens of a split."
     def __init__(self): super().__init__(_cross_entropy)
 
     @property
@@ -385,11 +458,12 @@ class MaskedPerplexity(AvgMetric):
 
     @property
     def name(self) -> str:
-        "What the recorder calls it."
+        "The name in the recorder."
         return 'perplexity'
 
+# %% ../nbs/03g_pretraining.ipynb #6d919578
 class _BothLosses(AvgLoss):
-    "The loss of hidden tokens and next sentences, each a mean over its own kind."
+    "The loss of masked tokens and next sentences, each a mean over its own kind."
     def __init__(self):
         self.parts = AvgMetric(_cross_entropy), NextAccuracy()
         self.parts[1].func = lambda prediction, tokens, follows: F.cross_entropy(prediction[1].float(), follows)
@@ -405,52 +479,61 @@ class _BothLosses(AvgLoss):
 
 # %% ../nbs/03g_pretraining.ipynb #194bce52
 def unigram_baseline(
-    train: MaskedBatches,  # rows that words are counted in
-    valid: MaskedBatches,  # rows whose hidden tokens are guessed
+    train: MaskedBatches,  # rows whose tokens are counted
+    valid: MaskedBatches,  # rows whose masked tokens are predicted
 ) -> dict[str, float]:  # 'accuracy' and 'perplexity'
-    "How well the hidden tokens are guessed by the frequency of words alone."
-    words = len(train.encoder.tokenizer)
-    counts = torch.bincount(torch.cat([torch.tensor(r) for r in train.rows[0]]), minlength=words).double() + 1
-    counts[sorted(set(train.encoder.tokenizer.all_special_ids))] = 0
-    hidden = torch.cat([valid.batch(range(i, min(i + 256, len(valid))))[3] for i in range(0, len(valid), 256)])
-    return dict(accuracy=float((hidden == counts.argmax()).double().mean()),
-                perplexity=float((counts/counts.sum())[hidden].log().mean().neg().exp()))
+    "How well the frequency of tokens alone predicts the masked tokens."
+    tokenizer = train.encoder.tokenizer
+    seen = torch.tensor([t for row in train.rows[0] for t in row])
+    counts = torch.bincount(seen, minlength=len(tokenizer)).double() + 1
+    counts[sorted(set(tokenizer.all_special_ids))] = 0
+    masked = torch.cat([valid.batch(range(i, min(i + 256, len(valid))))[3] for i in range(0, len(valid), 256)])
+    return dict(accuracy=float((masked == counts.argmax()).double().mean()),
+                perplexity=float((counts/counts.sum())[masked].log().mean().neg().exp()))
 
-# %% ../nbs/03g_pretraining.ipynb #188938b0
+# %% ../nbs/03g_pretraining.ipynb #c15cc7c2
 def _held_out(texts: list[str], share: float) -> dict[str, list[int]]:
     "Rows to train on and rows held out, by the hash of their text."
     if not 0 < share <= .5:
         raise ValueError(f"valid_share is {share}; the share of held-out texts lies above 0 and is at most 0.5")
-    held = [hash_fold(t, round(1/share)) == 0 for t in texts]
-    parts = dict(train=[i for i, h in enumerate(held) if not h], valid=[i for i, h in enumerate(held) if h])
+    parts = dict(train=[], valid=[])
+    for i, text in enumerate(texts): parts['train' if hash_fold(text, round(1/share)) else 'valid'].append(i)
     empty = [name for name, rows in parts.items() if not rows]
     if empty:
         raise DataError(f"too few texts: of {len(texts)} none is left for {empty[0]}. "
-                        "Give more of them, cut into shorter ones if need be")
+                        "Give more of them, or cut them into shorter ones")
     return parts
 
+# %% ../nbs/03g_pretraining.ipynb #a1a5b782
 def _split(texts: str|Path|Sequence[str], valid_share: float) -> dict[str, list[list[str]]]:
     "Documents to train on and documents held out."
     documents = _documents(texts)
     held = _held_out([' '.join(d) for d in documents], valid_share)
     return {name: [documents[i] for i in rows] for name, rows in held.items()}
 
+# %% ../nbs/03g_pretraining.ipynb #188938b0
+def _loaders(train, valid, bs: int, seed: int, device) -> DataLoaders:
+    "Shuffled batches of `train`, and batches of `valid` sorted by length."
+    return DataLoaders(task_dl(train, bs, seed, device), task_dl(valid, 2*bs, device=device), device=device)
+
+def _pair_rows(parts: dict, name: str, encoder: Encoder, max_tokens: int, seed: int) -> tuple[list, list[int]]:
+    "Token ids of pairs of sentences, and whether the second follows the first."
+    try: pairs = sentence_pairs(parts[name], seed)
+    except DataError as e:
+        part = 'held out' if name == 'valid' else 'to train on'
+        raise DataError(f"{part} of {sum(map(len, parts.values()))} documents: {e}") from None
+    return encoder.tokenize(pairs.first, max_tokens, pairs=pairs.second), pairs.follows
+
+# %% ../nbs/03g_pretraining.ipynb #aaa28ab2
 def _masked_dls(
     parts: dict, encoder: Encoder, nsp: bool, max_tokens: int, dynamic: bool, share: float, bs: int, seed: int, device,
 ) -> DataLoaders:
-    "Batches of both parts; those of held-out rows are hidden once."
-    def rows(documents):
-        if not nsp: return token_blocks([' '.join(d) for d in documents], encoder, max_tokens), None
-        try: pairs = sentence_pairs(documents, seed)
-        except DataError as e:
-            part = 'held out' if documents is parts['valid'] else 'to train on'
-            raise DataError(f"{part} of {sum(map(len, parts.values()))} documents: {e}") from None
-        return encoder.tokenize(pairs.first, max_tokens, pairs=pairs.second), pairs.follows
-    def batches(name):
-        ids, follows = rows(parts[name])
+    "Batches of both parts; held-out rows are masked once."
+    def batches(name: str) -> MaskedBatches:
+        if nsp: ids, follows = _pair_rows(parts, name, encoder, max_tokens, seed)
+        else: ids, follows = token_blocks([' '.join(d) for d in parts[name]], encoder, max_tokens), None
         return MaskedBatches(ids, encoder, dynamic and name == 'train', share, seed, follows)
-    train, valid = batches('train'), batches('valid')
-    dls = DataLoaders(task_dl(train, bs, seed, device), task_dl(valid, 2*bs, device=device), device=device)
+    dls = _loaders(batches('train'), batches('valid'), bs, seed, device)
     dls.n_inp = 3
     return dls
 
@@ -467,22 +550,36 @@ def _new_encoder(
     encoder.name = f'BERT of {layers} layers and {dim} features'
     return encoder
 
-def _check_pretraining(encoder: Encoder|str|Path|None, own: dict, max_tokens: int, nsp: bool) -> None:
+# %% ../nbs/03g_pretraining.ipynb #418a4f40
+def _starting_encoder(
+    backbone: Encoder|str|Path|None, documents: list[list[str]], max_tokens: int, seed: int, shape: dict,
+) -> Encoder:
+    "The encoder that is trained: the one that is given or named, or a new one."
+    if backbone is None: return _new_encoder(documents, max_tokens, seed, **shape)
+    return backbone if isinstance(backbone, Encoder) else get_encoder(backbone)
+
+# %% ../nbs/03g_pretraining.ipynb #90f940b6
+def _check_pretraining(backbone: Encoder|str|Path|None, shape: dict, max_tokens: int, nsp: bool) -> None:
     "Raise `ValueError` for the shape of a new encoder where there is one, and for rows without room for a word."
-    if own and encoder is not None:
-        raise ValueError(f"{', '.join(own)}: for a new encoder, and {str(getattr(encoder, 'name', encoder))!r} "
+    if shape and backbone is not None:
+        raise ValueError(f"{', '.join(shape)}: for a new encoder, and {str(getattr(backbone, 'name', backbone))!r} "
                          "has its own. Leave out one or the other")
     if max_tokens < 3 + 2*nsp:
         raise ValueError(f"max_tokens is {max_tokens}; a row of special tokens and {'two words' if nsp else 'a word'} "
                          f"has {3 + 2*nsp}")
 
+# %% ../nbs/03g_pretraining.ipynb #485fceb1
 class _Held(FrozenPrefix):
-    "What is frozen in evaluation mode, and checked; other words are hidden each time, so batches begin at the ids."
+    "Frozen layers in evaluation mode, and checked; masks differ in each epoch, so batches begin at the ids."
     def before_validate(self): pass
 
-# %% ../nbs/03g_pretraining.ipynb #12e5de03
-def _joined(learn: Learner) -> Learner:
-    "The Learner, which trains what nobody has frozen by hand, whatever a Learner before it has left frozen."
+# %% ../nbs/03g_pretraining.ipynb #1943b475
+def _masked_learner(dls: DataLoaders, model: nn.Module, own: dict, nsp: bool = False) -> Learner:
+    "A Learner with this package's optimizer and freezing; `own` holds arguments of `Learner`."
+    metrics = [masked_accuracy, MaskedPerplexity()] + [NextAccuracy()]*nsp
+    common = dict(metrics=metrics, opt_func=AdamW, splitter=task_groups, wd_bn_bias=False, train_bn=False)
+    learn = Learner(dls, model, **common | own)
+    if nsp and learn.loss_func is pretraining_loss: learn.recorder.loss = _BothLosses()
     learn.create_opt()
     learn.add_cb(held := _Held())
     held.join()
@@ -498,9 +595,9 @@ def pretrain_learner(
     heads: int|None = None,  # attention heads a layer of a new one; 2 by default
     lowercase: bool|None = None,  # whether the vocabulary of a new one is without capitals and accents; so by default
     max_tokens: int = 64,  # longest row in tokens, special tokens counted
-    dynamic: bool = True,  # hide other words in each epoch
-    nsp: bool = False,  # rows are pairs of sentences, and the model also says whether the second follows the first
-    share: float = 0.15,  # of the words of each row, to be guessed
+    dynamic: bool = True,  # mask other tokens in each epoch
+    nsp: bool = False,  # rows are pairs of sentences, and the model also predicts whether the second follows the first
+    share: float = 0.15,  # of the words of each row, to be predicted
     valid_share: float = 0.1,  # of the documents, held out
     bs: int = 64,  # rows a batch
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
@@ -509,40 +606,49 @@ def pretrain_learner(
     config: dict|None = None,  # more fields of the configuration of a new one, such as `hidden_dropout_prob`
     **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `cbs`
 ) -> Learner:  # its `model.encoder` is what is trained
-    "A fastai `Learner` that trains an encoder on hidden words, and on next sentences if asked."
-    own = dict(vocab_size=vocab_size, layers=layers, dim=dim, heads=heads, lowercase=lowercase, config=config)
-    own = {k: v for k, v in own.items() if v is not None}
-    _check_pretraining(backbone, own, max_tokens, nsp)
+    "A fastai `Learner` that trains an encoder on masked tokens, and on next sentences if asked."
+    shape = dict(vocab_size=vocab_size, layers=layers, dim=dim, heads=heads, lowercase=lowercase, config=config)
+    shape = {k: v for k, v in shape.items() if v is not None}
+    _check_pretraining(backbone, shape, max_tokens, nsp)
     parts, device = _split(texts, valid_share), torch.device(device or best_device())
-    if backbone is None: backbone = _new_encoder(parts['train'], max_tokens, seed, **own)
-    elif not isinstance(backbone, Encoder): backbone = get_encoder(backbone)
+    encoder = _starting_encoder(backbone, parts['train'], max_tokens, seed, shape)
     set_seed(seed)
-    model = MaskedLM(backbone, nsp, layers_dtype(dtype, device)).to(device)
-    dls = _masked_dls(parts, backbone, nsp, max_tokens, dynamic, share, bs, seed, device)
-    own = dict(loss_func=pretraining_loss, metrics=[masked_accuracy, MaskedPerplexity()] + [NextAccuracy()]*nsp,
-               opt_func=AdamW, wd_bn_bias=False, train_bn=False, lr=2e-3, splitter=task_groups)
-    learn = Learner(dls, model, **own | kwargs)
-    if nsp and 'loss_func' not in kwargs: learn.recorder.loss = _BothLosses()
-    return _joined(learn)
+    model = MaskedLM(encoder, nsp, layers_dtype(dtype, device)).to(device)
+    dls = _masked_dls(parts, encoder, nsp, max_tokens, dynamic, share, bs, seed, device)
+    return _masked_learner(dls, model, dict(loss_func=pretraining_loss, lr=2e-3) | kwargs, nsp)
 
 # %% ../nbs/03g_pretraining.ipynb #9708998e
 class DistilOutput(NamedTuple):
     "What a step of distillation compares."
-    hidden: torch.Tensor  # logits of the student at the hidden tokens `(hidden, vocabulary)`
-    student_logits: torch.Tensor  # `(1, tokens, vocabulary)` of all tokens of the batch but padding, or the hidden ones
+    hidden: torch.Tensor  # logits of the student at the masked tokens `(masked, vocabulary)`
+    student_logits: torch.Tensor  # `(1, tokens, vocabulary)` of all tokens of the batch but padding, or the masked ones
     teacher_logits: torch.Tensor  # of the same shape
-    labels: torch.Tensor  # the hidden tokens, -100 elsewhere; of the shape of the logits but for the vocabulary
+    labels: torch.Tensor  # the masked tokens, -100 elsewhere; of the shape of the logits but for the vocabulary
     student_states: torch.Tensor  # `(1, tokens, dim)` of the last layer
     teacher_states: torch.Tensor  # of the same shape
     mask: torch.Tensor  # 1 throughout `(1, tokens)`
 
+# %% ../nbs/03g_pretraining.ipynb #bb052ebe
+def _compare(
+    student: MaskedLM, teacher: MaskedLM, ids: torch.Tensor, mask: torch.Tensor, labels: torch.Tensor,
+    masked_only: bool,
+) -> DistilOutput:
+    "States and logits of a student, with a gradient, and of its teacher, without."
+    real = mask > 0
+    with torch.no_grad(): theirs = teacher.states(ids, mask)[real][None]
+    ours, labels, mask = student.states(ids, mask)[real][None], labels[real][None], mask[real][None]
+    wanted = labels != -100 if masked_only else mask > 0
+    with torch.no_grad(): targets = teacher.logits(theirs[wanted][None])
+    logits, labels = student.logits(ours[wanted][None]), labels[wanted][None]
+    return DistilOutput(logits[labels != -100], logits, targets, labels, ours, theirs, mask)
+
 # %% ../nbs/03g_pretraining.ipynb #1f4c4dd1
 class Distillation(nn.Module):
-    "A student that is trained and a teacher that is asked, on the same hidden words."
+    "A student that is trained and a teacher that is not, on the same masked tokens."
     def __init__(self,
         student: MaskedLM,  # trained in place
         teacher: MaskedLM,  # stays as it is, in evaluation mode
-        masked_only: bool = False,  # logits at the hidden tokens only, which is faster
+        masked_only: bool = False,  # logits at the masked tokens only, which is faster
     ):
         super().__init__()
         # in a tuple the teacher is no submodule
@@ -550,68 +656,85 @@ class Distillation(nn.Module):
 
     @property
     def teacher(self) -> MaskedLM:
-        "The one that is asked."
+        "The model whose predictions are the targets."
         return self._beside[0]
 
     @property
     def encoder(self) -> Encoder:
-        "The one that is trained."
+        "The encoder that is trained."
         return self.student.encoder
 
     def forward(self,
-        ids: torch.Tensor,  # token ids, some of them hidden `(batch, tokens)`
+        ids: torch.Tensor,  # token ids, some of them masked `(batch, tokens)`
         mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
-        labels: torch.Tensor,  # the hidden tokens, -100 elsewhere `(batch, tokens)`
+        labels: torch.Tensor,  # the masked tokens, -100 elsewhere `(batch, tokens)`
     ) -> DistilOutput:
         "States and logits of both."
-        real = mask > 0  # a row of logits is as long as the vocabulary: padding gets none
-        with torch.no_grad(): theirs = self.teacher.eval().states(ids, mask)[real][None]
-        ours, labels, mask = self.student.states(ids, mask)[real][None], labels[real][None], mask[real][None]
-        def pick(t): return t[labels != -100][None] if self.masked_only else t
-        with torch.no_grad(): asked = self.teacher.logits(pick(theirs))
-        logits, at = self.student.logits(pick(ours)), pick(labels)
-        return DistilOutput(logits[at != -100], logits, asked, at, ours, theirs, mask)
+        return _compare(self.student, self.teacher.eval(), ids, mask, labels, self.masked_only)
 
 # %% ../nbs/03g_pretraining.ipynb #68fc16fa
-def _check_distillation(teacher, student: Encoder, weights, temperature: float, max_tokens: int) -> None:
-    if not isinstance(teacher, MaskedLM):
-        raise TypeError(f"teacher is {type(teacher).__name__}, not MaskedLM: guesses need a language model head "
-                        "that was trained, as in `model` of a pretrain_learner")
+def _check_soft_targets(weights, temperature: float) -> None:
+    "Raise `ValueError` for weights or a temperature that `triple_loss` cannot use."
     if len(weights) != 3 or not all(0 <= w < float('inf') for w in weights) or not any(weights):
         raise ValueError(f"weights are {tuple(weights)}: three numbers, none negative and not all 0, "
-                         "for soft targets, hidden words and states")
+                         "for soft targets, masked tokens and states")
     if not 0 < temperature < float('inf'):
         raise ValueError(f"temperature is {temperature}; it is above 0, and above 1 it softens")
+
+# %% ../nbs/03g_pretraining.ipynb #fa7de700
+def _check_student(student: Encoder, teacher: MaskedLM) -> None:
+    "Raise `ValueError` for a student that cannot be compared with its teacher."
     own, names = teacher.encoder, f"{student.name!r} and its teacher {teacher.encoder.name!r}"
     if own.tokenizer.get_vocab() != student.tokenizer.get_vocab():
-        raise ValueError(f"{names} have different vocabularies, so an id is not the same word to both: "
+        raise ValueError(f"{names} have different vocabularies, so an id is not the same token to both: "
                          "take a student of the teacher's vocabulary")
     if own.dim != student.dim:
         raise ValueError(f"{student.name!r} has {student.dim} features and its teacher {own.dim}: "
-                         "states of different width have no common direction")
+                         "states of different width have no common direction. Take a student of the same width")
     if len(student.layers) > len(own.layers):
         raise ValueError(f"{student.name!r} has {len(student.layers)} layers and its teacher {len(own.layers)}: "
-                         "a student is not deeper than its teacher")
+                         "take a student that is not deeper than its teacher")
     if set(student.parameters()) & set(teacher.parameters()):
         raise ValueError(f"{names} share weights, so the teacher would be trained as well: "
                          "take a copy, as `student` of rank_bert.light makes one")
-    if max_tokens > own.max_tokens:
-        raise ValueError(f"max_tokens is {max_tokens}; the teacher {own.name!r} takes up to {own.max_tokens}")
+
+# %% ../nbs/03g_pretraining.ipynb #cf22503b
+def _check_teacher(teacher, student: Encoder, max_tokens: int) -> None:
+    "Raise `TypeError` or `ValueError` for a teacher that this student cannot learn from."
+    if not isinstance(teacher, MaskedLM):
+        raise TypeError(f"teacher is {type(teacher).__name__}, not MaskedLM: predictions need a trained head "
+                        "for masked tokens, as in `model` of a pretrain_learner")
+    _check_student(student, teacher)
+    if max_tokens > teacher.encoder.max_tokens:
+        raise ValueError(f"max_tokens is {max_tokens}; the teacher {teacher.encoder.name!r} takes up to "
+                         f"{teacher.encoder.max_tokens}")
     if getattr(teacher.transform, 'random', None) == fingerprint(teacher.transform):
-        raise ValueError(f"the head of the teacher {teacher.encoder.name!r} is random, so its guesses mean nothing: "
-                         "train it with pretrain_learner, or take a checkpoint that has a head for masked tokens")
+        raise ValueError(f"the head of the teacher {teacher.encoder.name!r} is random, so its predictions mean "
+                         "nothing: train it with pretrain_learner, or take a checkpoint with a head for masked tokens")
+
+# %% ../nbs/03g_pretraining.ipynb #c00fe0b2
+def _distil_loss(o: DistilOutput, tokens: torch.Tensor, **kwargs) -> torch.Tensor:
+    "The total of `triple_loss`; `tokens` are fastai's targets, which the output holds as labels."
+    return triple_loss(o.student_logits, o.teacher_logits, o.labels, o.student_states, o.teacher_states, o.mask,
+                       **kwargs).total
+
+def _copy_head(teacher: MaskedLM, student: MaskedLM) -> None:
+    "Give the student the head of its teacher, where it fits."
+    if student.words.shape == teacher.words.shape:
+        student.transform = deepcopy(teacher.transform)
+        student.bias.data.copy_(teacher.bias.data)
 
 # %% ../nbs/03g_pretraining.ipynb #cde027a8
 def distil_learner(
     teacher: MaskedLM,  # e.g. `model` of a `pretrain_learner`; stays as it is
     student: Encoder,  # of the same vocabulary, e.g. from `rank_bert.light.student`; trained in place
     texts: str|Path|Sequence[str],  # texts, or a text file as `read_documents` takes it
-    weights: tuple[float, float, float] = (5., 2., 1.),  # of soft targets, hidden words and direction of the states
+    weights: tuple[float, float, float] = (5., 2., 1.),  # of soft targets, masked tokens and direction of the states
     temperature: float = 2.,  # of the soft targets
-    masked_only: bool = False,  # soft targets at the hidden tokens only: a fraction of the time and the memory
+    masked_only: bool = False,  # soft targets at the masked tokens only: a fraction of the time and the memory
     max_tokens: int = 64,  # longest row in tokens, special tokens counted
-    dynamic: bool = True,  # hide other words in each epoch
-    share: float = 0.15,  # of the words of each row, to be guessed
+    dynamic: bool = True,  # mask other tokens in each epoch
+    share: float = 0.15,  # of the words of each row, to be predicted
     valid_share: float = 0.1,  # of the documents, held out
     bs: int = 64,  # rows a batch
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
@@ -619,22 +742,17 @@ def distil_learner(
     device: torch.device|str|None = None,  # `best_device` by default
     **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `cbs`
 ) -> Learner:  # its `model.student` is what is trained
-    "A fastai `Learner` whose student begins with the teacher's head and learns from its guesses."
-    _check_distillation(teacher, student, weights, temperature, max_tokens)
+    "A fastai `Learner` whose student begins with the teacher's head and learns from its predictions."
+    _check_soft_targets(weights, temperature)
+    _check_teacher(teacher, student, max_tokens)
     parts, device = _split(texts, valid_share), torch.device(device or best_device())
     set_seed(seed)
     own = MaskedLM(student, dtype=layers_dtype(dtype, device))
-    if own.words.shape == teacher.words.shape:
-        own.transform = deepcopy(teacher.transform)
-        own.bias.data.copy_(teacher.bias.data)
+    _copy_head(teacher, own)
     dls = _masked_dls(parts, student, False, max_tokens, dynamic, share, bs, seed, device)
-    def loss(o, tokens):
-        return triple_loss(o.student_logits, o.teacher_logits, o.labels, o.student_states, o.teacher_states, o.mask,
-                           weights, temperature, masked_only).total
-    given = dict(loss_func=loss, metrics=[masked_accuracy, MaskedPerplexity()], opt_func=AdamW,
-                 wd_bn_bias=False, train_bn=False, lr=1e-3, splitter=task_groups)
-    learn = Learner(dls, Distillation(own, teacher.to(device).eval(), masked_only).to(device), **given | kwargs)
-    return _joined(learn)
+    loss = partial(_distil_loss, weights=weights, temperature=temperature, masked_only=masked_only)
+    model = Distillation(own, teacher.to(device).eval(), masked_only).to(device)
+    return _masked_learner(dls, model, dict(loss_func=loss, lr=1e-3) | kwargs)
 
 # %% ../nbs/03g_pretraining.ipynb #3aa0172d
 def mean_cosine(
@@ -650,7 +768,7 @@ class VectorBatches(TaskBatches):
     def __init__(self,
         data: TextData,  # texts of one split, whose target is a row of `vectors`
         vectors,  # `(texts, dim)`, a tensor or `Features` of the store
-        encoder: Encoder,  # that is to give them
+        encoder: Encoder,  # the student
         **kwargs,  # arguments of `TaskBatches`
     ):
         super().__init__(data, encoder, **kwargs)
@@ -662,17 +780,31 @@ class VectorBatches(TaskBatches):
 _VECTOR_LOSSES = dict(  # name -> loss
     cosine=lambda x, y: 1 - mean_cosine(x, y), mse=lambda x, y: F.mse_loss(x.float(), y.float()))
 
+# %% ../nbs/03g_pretraining.ipynb #1e948d34
 def _check_vectors(vectors, student: Encoder, texts: Sequence[str], loss: str, freeze: str|int, project: bool) -> None:
+    "Raise `ValueError` for a loss, a student or vectors from which nothing can be learned."
     if loss not in _VECTOR_LOSSES:
         raise ValueError(f"unknown loss {loss!r}; the losses are {', '.join(_VECTOR_LOSSES)}")
     if frozen_groups(student, freeze) > len(student.layers) and not project:
         raise ValueError(f"freeze is {freeze!r}, which is all of {student.name!r}: a student that is frozen "
                          "learns nothing. Use 'none' or fewer layers, or project=True to learn a map")
     if len(vectors) != len(texts):
-        raise ValueError(f"{len(texts)} texts and {len(vectors)} vectors: each text needs its own")
+        raise ValueError(f"{len(texts)} texts and {len(vectors)} vectors: give one vector for each text")
     if vectors.shape[1] != student.dim and not project:
         raise ValueError(f"{student.name!r} has {student.dim} features and the vectors {vectors.shape[1]}: "
                          "pass project=True to learn a map between them")
+
+# %% ../nbs/03g_pretraining.ipynb #804cec50
+def _numbered_texts(texts: list[str], valid_share: float) -> TextData:
+    "Texts with their row numbers as targets, some of them held out."
+    rows = pd.DataFrame(dict(text=texts, target=range(len(texts)), split='train'))
+    rows.loc[_held_out(texts, valid_share)['valid'], 'split'] = 'valid'
+    return TextData(rows, 'score', [], 'vectors of a teacher')
+
+def _with_vectors(batches: TaskBatches, vectors) -> VectorBatches:
+    "The same batches with vectors as targets."
+    same = {name: getattr(batches, name) for name in ('pooling', 'max_tokens', 'keep', 'dtype', 'store', 'label')}
+    return VectorBatches(batches.data, vectors, batches.encoder, **same)
 
 # %% ../nbs/03g_pretraining.ipynb #638859ed
 def distil_embeddings_learner(
@@ -681,7 +813,7 @@ def distil_embeddings_learner(
     texts: Sequence[str],  # the texts of the vectors, row by row
     loss: str = 'cosine',  # 'cosine' or 'mse'
     pooling: str = 'mean',  # of the student: 'cls', 'mean', 'max' or 'pooler'
-    freeze: str|int = 'none',  # 'none', 'backbone', or how many first layers are held, with the embeddings
+    freeze: str|int = 'none',  # 'none', 'backbone', or how many first layers are frozen, with the embeddings
     project: bool = False,  # a linear map from the student's width to that of the vectors, to train with
     max_tokens: int = 256,  # longest text in tokens, special tokens counted
     valid_share: float = 0.1,  # of the texts, held out by their hash
@@ -692,15 +824,11 @@ def distil_embeddings_learner(
     texts = as_texts(texts)
     _check_vectors(vectors, student, texts, loss, freeze, project)
     vectors = torch.from_numpy(vectors) if isinstance(vectors, np.ndarray) else vectors
-    split = {i: name for name, rows in _held_out(texts, valid_share).items() for i in rows}
-    target, part = range(len(texts)), [split[i] for i in range(len(texts))]
-    data = TextData(pd.DataFrame(dict(text=texts, target=target, split=part)), 'score', [], 'vectors of a teacher')
+    data = _numbered_texts(texts, valid_share)
     set_seed(seed)
-    own = dict(loss_func=_VECTOR_LOSSES[loss], metrics=AvgMetric(mean_cosine), lr=3e-4)
     head = nn.Linear(student.dim, vectors.shape[1]) if project else nn.Identity()
+    own = dict(loss_func=_VECTOR_LOSSES[loss], metrics=AvgMetric(mean_cosine), lr=3e-4)
     learn = task_learner(data, student, freeze, head, pooling, max_tokens, seed=seed, **own | kwargs)
-    parts = [VectorBatches(b.data, vectors, student, pooling=pooling, max_tokens=max_tokens, keep=b.keep, dtype=b.dtype,
-                           store=b.store, label=b.label) for b in (dl.dataset for dl in learn.dls)]
-    bs, device = learn.dls.bs, learn.dls.device
-    learn.dls = DataLoaders(task_dl(parts[0], bs, seed, device), task_dl(parts[1], 2*bs, device=device), device=device)
+    train, valid = (_with_vectors(dl.dataset, vectors) for dl in learn.dls)
+    learn.dls = _loaders(train, valid, learn.dls.bs, seed, learn.dls.device)
     return learn
