@@ -157,6 +157,7 @@ class TaskBatches:
         self.pooling, self.max_tokens, self.keep = pooling, max_tokens, keep
         self.store, self.label = store or FeatureStore(), label
         self.start = self.stored = self._state = None  # batches begin at ids
+        self.given = []  # row numbers of the last batch, for metrics such as `EntityF1`
         self._kept = {}  # row -> which of its words have a token
 
     @cached_property
@@ -258,8 +259,8 @@ def batch(self: TaskBatches,
     rows,  # row numbers
 ) -> tuple[torch.Tensor, ...]:  # what `inputs` gives, and targets
     "Some rows as tensors."
-    rows = list(rows)
-    return *self.inputs(rows), self._targets(rows)
+    self.given = list(rows)
+    return *self.inputs(self.given), self._targets(self.given)
 
 # %% ../nbs/03_learners.ipynb #3510dbd8
 def by_length(
