@@ -781,7 +781,8 @@ def _usual(learn: Learner, frozen: int) -> tuple[int, int, float]:
     "Optimizer steps and epochs at least, and highest learning rate, by what is trained."
     adapted = any('lora_' in name for name, _ in learn.model.named_parameters())
     (steps, rate), least = (LAYER_STEPS, 2) if frozen < len(learn.opt.param_lists) - 1 else (HEAD_STEPS, HEAD_EPOCHS)
-    if not frozen: rate = LORA_RATE if adapted else rate/2  # else the embeddings move as well
+    embeddings = not frozen and learn.model.encoder is not None  # trained as well
+    if embeddings: rate = LORA_RATE if adapted else rate/2
     return steps, least, rate
 
 # %% ../nbs/03_learners.ipynb #b2809f40
