@@ -608,22 +608,21 @@ def _order(self: Encoder, paired: bool) -> list[str]:
     "Special tokens and texts, in the order of the family."
     return (self.family.pair if paired else self.family.single).split()
 
-# %% ../nbs/00_models.ipynb #c519112f
+# %% ../nbs/00_models.ipynb #820415b0
 @patch
 def _room(self: Encoder, max_tokens: int, paired: bool) -> int:
-    "Tokens left for the text or pair beside the special ones."
-    special = len(self._order(paired)) - (2 if paired else 1)
-    least = special + (2 if paired else 1)
-    if not least <= max_tokens <= self.max_tokens:
-        raise ValueError(f"max_tokens is {max_tokens}; {self.name!r} takes {least} to {self.max_tokens}")
-    return max_tokens - special
+    "Tokens left for the text or pair beside the special ones; each text needs one."
+    order = self._order(paired)
+    if not len(order) <= max_tokens <= self.max_tokens:
+        raise ValueError(f"max_tokens is {max_tokens}; {self.name!r} takes {len(order)} to {self.max_tokens}")
+    return max_tokens - sum(part in ('cls', 'sep') for part in order)
 
 @patch
-def _ids(self: Encoder, texts: list[str]) -> list[list[int]]:
+def _whole_ids(self: Encoder, texts: list[str]) -> list[list[int]]:
     "Token ids of whole texts, without special tokens."
     return [e.ids for e in self._pieces.encode_batch_fast(texts, add_special_tokens=False)]
 
-# %% ../nbs/00_models.ipynb #4ed60b2d
+# %% ../nbs/00_models.ipynb #c99eeb8d
 @patch
 def _tokenize(self: Encoder, texts: list[str], max_tokens: int, keep: str,
               pairs: list[str]|None) -> tuple[list[list[int]], int]:
@@ -632,7 +631,7 @@ def _tokenize(self: Encoder, texts: list[str], max_tokens: int, keep: str,
     paired = pairs is not None
     room, order = self._room(max_tokens, paired), self._order(paired)
     special = dict(cls=[self.tokenizer.cls_token_id], sep=[self.tokenizer.sep_token_id])
-    whole = list(zip(self._ids(texts), self._ids(pairs) if paired else [[]]*len(texts)))
+    whole = list(zip(self._whole_ids(texts), self._whole_ids(pairs) if paired else [[]]*len(texts)))
     rows = []
     for one, two in whole:
         a, b = _cut_pair(one, two, room, keep)
