@@ -34,19 +34,25 @@ from safetensors import SafetensorError, safe_open
 # %% ../nbs/00_core.ipynb #3fffb278
 from . import __version__
 
-# %% ../nbs/00_core.ipynb #7350c3e6
+# %% ../nbs/00_core.ipynb #92513912
 _SURROGATES = re.compile('[\ud800-\udfff]')
 
+def _check_listing(texts: Any, name: str) -> None:
+    "Raise `TypeError` for what is not many texts in an order."
+    kind = type(texts).__name__
+    if isinstance(texts, (str, bytes)): raise TypeError(f"{name} is one {kind}: pass a list of texts")
+    if isinstance(texts, Mapping) or hasattr(texts, 'columns') or getattr(texts, 'column_names', None):
+        raise TypeError(f"{name} is a {kind}: pass its column of texts, such as {name}['text']")
+    if isinstance(texts, Set): raise TypeError(f"{name} is a {kind}, which has no order: pass a list")
+    if not isinstance(texts, Iterable): raise TypeError(f"{name} is {kind}: pass a list of texts")
+
+# %% ../nbs/00_core.ipynb #7350c3e6
 def as_texts(
     texts: Iterable[str],  # list, tuple, Series, array, column of `datasets`, generator
     name: str = 'texts',  # the argument, for the message
 ) -> list[str]:  # one entry a text; half a surrogate pair, which no file can hold, becomes U+FFFD
     "The texts as a list, in order; raises `TypeError` for a single text, a table, a set, or an entry that is not text."
-    if isinstance(texts, (str, bytes)): raise TypeError(f"{name} is one {type(texts).__name__}: pass a list of texts")
-    if isinstance(texts, Mapping) or hasattr(texts, 'columns') or getattr(texts, 'column_names', None):
-        raise TypeError(f"{name} is a {type(texts).__name__}: pass its column of texts, such as {name}['text']")
-    if isinstance(texts, Set): raise TypeError(f"{name} is a {type(texts).__name__}, which has no order: pass a list")
-    if not isinstance(texts, Iterable): raise TypeError(f"{name} is {type(texts).__name__}: pass a list of texts")
+    _check_listing(texts, name)
     listed = list(texts)
     for i, t in enumerate(listed):
         if not isinstance(t, str): raise TypeError(f"{name}[{i}] is {type(t).__name__}, not text: {t!r:.60}")
@@ -75,6 +81,7 @@ def _error(code: int, text: str) -> OSError:
     error.errno = code
     return error
 
+# %% ../nbs/00_core.ipynb #f90a7a2d
 @contextmanager
 def _plainly(
     place: Path,  # what is being written
@@ -106,18 +113,6 @@ def _real(
     try: return given.resolve()
     except RuntimeError as e: raise _error(errno.ELOOP, f"{str(path)!r} is a link that leads back to itself") from e
 
-def _is_mount(place: Path) -> bool:
-    "Whether something is mounted there; a bind mount is found in the system's list."
-    if os.path.ismount(place): return True
-    with suppress(OSError), open('/proc/self/mountinfo', encoding='utf-8', errors='surrogateescape') as f:
-        return os.fspath(place) in (re.sub(r'\\([0-7]{3})', lambda m: chr(int(m[1], 8)), line.split()[4]) for line in f)
-    return False
-
-def _is_here(place: Path) -> bool:
-    "Whether the current folder is `place` or in it."
-    with suppress(FileNotFoundError): return Path.cwd().is_relative_to(place)
-    return False
-
 # %% ../nbs/00_core.ipynb #6e64b204
 _OURS: set[Path] = set()  # what this process is writing
 _HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:6]
@@ -128,10 +123,22 @@ def _stem(place: Path) -> str:
     name = os.fsencode(place.name)
     return place.name if len(name) < 200 else hashlib.sha256(name).hexdigest()
 
+# %% ../nbs/00_core.ipynb #076b4ae2
 def _beside(place: Path, what: str) -> Path:
     "A hidden name beside `place` that nobody else has; `what` is 'new', 'old' or 'tmp'."
     return place.with_name(f'.{_stem(place)}-{_HOST}-{os.getpid()}-{uuid.uuid4().hex[:8]}.{what}')
 
+# %% ../nbs/00_core.ipynb #33f29231
+def _is_dead(path: Path, host: str|None, pid: str|None) -> bool:
+    "Whether the writer of a hidden name has ended; of one that cannot be asked, whether a day has passed."
+    try:
+        if host != _HOST or os.name == 'nt': return time.time() - os.lstat(path).st_mtime > _DAY
+        if int(pid) != os.getpid(): os.kill(int(pid), 0)
+    except (ProcessLookupError, OverflowError): return True
+    except (PermissionError, FileNotFoundError): return False
+    return int(pid) == os.getpid()
+
+# %% ../nbs/00_core.ipynb #6fc61d9e
 def _leftovers(place: Path) -> list[Path]:
     "What dead writers of `place` have left beside it."
     name = re.compile(rf'\.{re.escape(_stem(place))}-(?:([0-9a-f]{{6}})-(\d+)-)?[0-9a-f]{{8}}\.(?:new|old|tmp)')
@@ -139,27 +146,29 @@ def _leftovers(place: Path) -> list[Path]:
     except OSError: return []
     return [path for match, path in found if match and path not in _OURS and _is_dead(path, match[1], match[2])]
 
-def _is_dead(path: Path, host: str|None, pid: str|None) -> bool:
-    "Whether the writer of a hidden name has ended; of one that cannot be asked, whether a day has passed."
-    try:
-        if host != _HOST or os.name == 'nt': return time.time() - os.lstat(path).st_mtime > _DAY
-        if int(pid) != os.getpid(): os.kill(int(pid), 0)
-    except (ProcessLookupError, OverflowError): return True
-    except PermissionError: return False
-    except FileNotFoundError: return False
-    return int(pid) == os.getpid()
-
 # %% ../nbs/00_core.ipynb #b6cb5260
-def _remove(path: Path) -> None:
-    try: _remove_once(path)
-    except KeyboardInterrupt:  # what is removed is removed whole
-        _remove_once(path)
-        raise
-
 def _remove_once(path: Path) -> None:
+    "Remove a file or a folder, if it is there."
     if path.is_dir() and not path.is_symlink(): shutil.rmtree(path, ignore_errors=True)
     else:
         with suppress(OSError): path.unlink()
+
+def _remove(path: Path) -> None:
+    "Remove a file or a folder whole, also when Ctrl-C comes in between."
+    try: _remove_once(path)
+    except KeyboardInterrupt:
+        _remove_once(path)
+        raise
+
+# %% ../nbs/00_core.ipynb #0761880d
+@contextmanager
+def _writing(path: Path) -> Iterator[Path]:
+    "A hidden path that this process writes to; what is left there at the end is removed."
+    _OURS.add(path)
+    try: yield path
+    finally:
+        _remove(path)
+        _OURS.discard(path)
 
 # %% ../nbs/00_core.ipynb #4c2da33a
 def _sync(path: Path) -> None:
@@ -171,21 +180,16 @@ def _sync(path: Path) -> None:
         if e.errno not in (errno.EINVAL, errno.EBADF, errno.ENOTSUP): raise
     finally: os.close(fd)
 
+# %% ../nbs/00_core.ipynb #1dab361b
 def _try(place: Path) -> None:
     "Make and remove a folder or file of that name, in the folder that is to hold it."
     parent = next(p for p in place.parents if os.path.lexists(p))
     if not os.path.isdir(parent):
         raise _error(errno.ENOTDIR, f"cannot write {str(place)!r}: {str(parent)!r} is a file, not a folder")
     missing = place.relative_to(parent)
-    trial = _beside(parent/missing.parts[0], 'tmp')
-    _OURS.add(trial)
-    try:
-        with _plainly(place, parent):
-            (trial/missing).mkdir(parents=True)
-            (trial/missing/'x').write_bytes(b'x')
-    finally:
-        _remove(trial)
-        _OURS.discard(trial)
+    with _writing(_beside(parent/missing.parts[0], 'tmp')) as trial, _plainly(place, parent):
+        (trial/missing).mkdir(parents=True)
+        (trial/missing/'x').write_bytes(b'x')
 
 # %% ../nbs/00_core.ipynb #6d1c4aea
 def check_file(
@@ -193,19 +197,17 @@ def check_file(
     sources: Iterable[str|Path] = (),  # files that it must not replace, such as the one that is read
 ) -> Path:  # the real place
     "Find out before the work whether a file can be written; raises an `OSError` that says why not."
-    place = _real(path)
+    place, name = _real(path), repr(str(path))
     there = os.path.lexists(place)
-    if os.path.isdir(place): raise _error(errno.EISDIR, f"{str(path)!r} is a folder; name a file in it")
+    if os.path.isdir(place): raise _error(errno.EISDIR, f"{name} is a folder; name a file in it")
     if not os.path.isdir(place.parent):
         text = f"there is no folder {str(place.parent)!r} to write {place.name!r} to"
         raise _error(errno.ENOENT, f'{text}; make it first')
-    if there and not place.is_file():
-        raise _error(errno.EINVAL, f"{str(path)!r} is a device or a pipe; name a plain file")
-    if there and not os.access(place, os.W_OK):
-        raise _error(errno.EACCES, f"{str(path)!r} is read-only; name another file")
+    if there and not place.is_file(): raise _error(errno.EINVAL, f"{name} is a device or a pipe; name a plain file")
+    if there and not os.access(place, os.W_OK): raise _error(errno.EACCES, f"{name} is read-only; name another file")
     for source in sources:
         if there and os.path.exists(source) and os.path.samefile(source, place):
-            raise _error(errno.EEXIST, f"{str(path)!r} is the file that is read; name another one to write")
+            raise _error(errno.EEXIST, f"{name} is the file that is read; name another one to write")
     _try(place)
     return place
 
@@ -217,17 +219,11 @@ def new_file(
     "A file that appears whole or not at all, also when it replaces an older one."
     place = check_file(path)
     for left in _leftovers(place): _remove(left)
-    new = _beside(place, 'tmp')
-    _OURS.add(new)
-    try:
-        with _plainly(place, new):
-            yield new
-            _sync(new)
-            os.replace(new, place)
-            _sync(place.parent)
-    finally:
-        _remove(new)
-        _OURS.discard(new)
+    with _writing(_beside(place, 'tmp')) as new, _plainly(place, new):
+        yield new
+        _sync(new)
+        os.replace(new, place)
+        _sync(place.parent)
 
 # %% ../nbs/00_core.ipynb #ea31ccbd
 _SYSTEM_FILES = {'.DS_Store', 'Thumbs.db', 'desktop.ini'}  # made by file managers, unasked
@@ -241,6 +237,7 @@ def _files(folder: Path) -> list[str]:
         if not folders and not files and at.parts: found.append(at.as_posix())
     return sorted(found)
 
+# %% ../nbs/00_core.ipynb #11e8243a
 def _check_own(place: Path, mark: str) -> None:
     "Raise `FileExistsError` for a folder that holds anything that is not listed in its mark."
     if not (place/mark).is_file():
@@ -255,6 +252,26 @@ def _check_own(place: Path, mark: str) -> None:
         text = f"{str(place)!r} also holds {foreign[0]!r}, which replacing it would delete"
         raise _error(errno.EEXIST, f'{text}; move it away, or name a new folder')
 
+# %% ../nbs/00_core.ipynb #3b6192da
+def _mounts() -> list[str]:
+    "Mount points in the system's list, bind mounts among them; a blank stands there as an octal number."
+    with suppress(OSError), open('/proc/self/mountinfo', encoding='utf-8', errors='surrogateescape') as f:
+        return [re.sub(r'\\([0-7]{3})', lambda m: chr(int(m[1], 8)), line.split()[4]) for line in f]
+    return []
+
+def _is_here(place: Path) -> bool:
+    "Whether the current folder is `place` or in it."
+    with suppress(FileNotFoundError): return Path.cwd().is_relative_to(place)
+    return False
+
+# %% ../nbs/00_core.ipynb #51ae8409
+def _fixed(place: Path) -> str:
+    "Why a folder cannot be replaced, or ''."
+    if os.path.ismount(place) or os.fspath(place) in _mounts():
+        return 'is a mount point, which cannot be replaced; name a folder in it'
+    if _is_here(place): return 'is the folder that you are in; name another, or call from elsewhere'
+    return '' if os.access(place, os.W_OK) else 'is read-only; name another folder'
+
 # %% ../nbs/00_core.ipynb #fef24df1
 def check_folder(
     folder: str|Path,  # where a folder is about to be made
@@ -262,32 +279,29 @@ def check_folder(
 ) -> Path:  # the real place
     "Find out before the work whether a folder can be made or replaced; raises an `OSError` that says why not."
     place = _real(folder)
-    if os.path.lexists(place) and not os.path.isdir(place):
-        raise _error(errno.EEXIST, f"{str(folder)!r} is a file; name a new folder")
     if os.path.isdir(place):
-        no = None
-        if _is_mount(place): no = 'is a mount point, which cannot be replaced; name a folder in it'
-        elif _is_here(place): no = 'is the folder that you are in; name another, or call from elsewhere'
-        elif not os.access(place, os.W_OK): no = 'is read-only; name another folder'
-        if no: raise _error(errno.EBUSY, f'{str(folder)!r} {no}')
+        if why := _fixed(place): raise _error(errno.EBUSY, f'{str(folder)!r} {why}')
         _check_own(place, mark)
+    elif os.path.lexists(place): raise _error(errno.EEXIST, f"{str(folder)!r} is a file; name a new folder")
     _try(place)
     return place
 
 # %% ../nbs/00_core.ipynb #90708175
-_SWAP = {'linux': ('renameat2', (-100, None, -100, None, 2)), 'darwin': ('renamex_np', (None, None, 2))}  # 2: exchange
+_EXCHANGE = {'linux': ('renameat2', lambda a, b: (-100, a, -100, b, 2)),
+             'darwin': ('renamex_np', lambda a, b: (a, b, 2))}  # system -> its function, and the arguments of that
 
 def _exchange(a: Path, b: Path) -> bool:
     "Exchange two paths in one step; `False` where the system cannot."
-    name, form = _SWAP.get(sys.platform, ('', ()))
-    function = getattr(ctypes.CDLL(None, use_errno=True), name, None) if name else None
+    if sys.platform not in _EXCHANGE: return False
+    name, arguments = _EXCHANGE[sys.platform]
+    function = getattr(ctypes.CDLL(None, use_errno=True), name, None)
     if function is None: return False
-    paths = iter([os.fsencode(a), os.fsencode(b)])
-    if function(*(next(paths) if f is None else f for f in form)) == 0: return True
+    if function(*arguments(os.fsencode(a), os.fsencode(b))) == 0: return True
     code = ctypes.get_errno()
     if code in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP): return False
     raise OSError(code, os.strerror(code), str(b))
 
+# %% ../nbs/00_core.ipynb #6c5cbde1
 def _aside(new: Path, place: Path) -> None:
     "Replace `place` by `new` in two steps; whatever stops it, one of them is there afterwards."
     old = _beside(place, 'old')
@@ -300,6 +314,7 @@ def _aside(new: Path, place: Path) -> None:
             elif not os.path.lexists(new): os.rename(old, new)
             else: _remove(old)
 
+# %% ../nbs/00_core.ipynb #5a2451e7
 def _put(new: Path, place: Path, mark: str) -> None:
     "Move `new` to `place`; what stood there is under the name of `new` afterwards, if anywhere."
     for _ in range(100):
@@ -313,6 +328,12 @@ def _put(new: Path, place: Path, mark: str) -> None:
     raise _error(errno.EBUSY, f"others keep writing {str(place)!r}; name another folder")
 
 # %% ../nbs/00_core.ipynb #6501d31a
+def _set_aside(place: Path, mark: str) -> list[Path]:
+    "The folders that writers of `place` have set aside."
+    hidden = [p for p in place.parent.glob('.*.old') if p.name.startswith(f'.{_stem(place)}-')]
+    return [p for p in hidden if (p/mark).is_file()]
+
+# %% ../nbs/00_core.ipynb #6d088fd9
 def recover_folder(
     folder: str|Path,  # a saved folder, which may be missing
     mark: str,  # its JSON file
@@ -321,8 +342,7 @@ def recover_folder(
     place = _real(folder)
     for _ in range(100):
         if os.path.lexists(place) or not os.path.isdir(place.parent): break
-        hidden = [p for p in place.parent.glob('.*.old') if p.name.startswith(f'.{_stem(place)}-')]
-        aside = [p for p in hidden if (p/mark).is_file()]
+        aside = _set_aside(place, mark)
         if not aside: break
         left = [p for p in aside if p in _leftovers(place)]
         with suppress(FileNotFoundError, FileExistsError, PermissionError):
@@ -340,18 +360,15 @@ def new_folder(
     recover_folder(folder, mark)
     place = check_folder(folder, mark)
     for left in _leftovers(place): _remove(left)
-    new, made = _beside(place, 'new'), [p for p in place.parents if not os.path.lexists(p)]
-    _OURS.add(new)
+    made = [p for p in place.parents if not os.path.lexists(p)]
     try:
-        with _plainly(place, new):
+        with _writing(_beside(place, 'new')) as new, _plainly(place, new):
             new.mkdir(parents=True)
             yield new
             for name in _files(new): _sync(new/name)
             _put(new, place, mark)
             _sync(place.parent)
     finally:
-        _remove(new)
-        _OURS.discard(new)
         for empty in made:
             with suppress(OSError): empty.rmdir()
 
@@ -379,7 +396,9 @@ def to_json(
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     return _SURROGATES.sub(lambda m: f'\\u{ord(m[0]):04x}', text)
 
+# %% ../nbs/00_core.ipynb #9e39f649
 def _digest(path: Path) -> str:
+    "SHA-256 of a file."
     with open(path, 'rb') as f: return hashlib.file_digest(f, 'sha256').hexdigest()
 
 def _seal(about: dict) -> str:
@@ -387,7 +406,7 @@ def _seal(about: dict) -> str:
     rest = {k: v for k, v in about.items() if k != 'sha256'}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(',', ':')).encode()).hexdigest()
 
-# %% ../nbs/00_core.ipynb #9e39f649
+# %% ../nbs/00_core.ipynb #e5033e80
 def seal_folder(
     folder: Path,  # that `new_folder` gave, with all other files in it
     mark: str,  # the JSON file to write
@@ -418,9 +437,6 @@ _WORDS = dict(flag='true or false', number='a finite number', positive='a positi
               digest='64 hexadecimal digits')
 
 # %% ../nbs/00_core.ipynb #f749c3fb
-def _unfit(where, name, value, words, remedy) -> ValueError:
-    return ValueError(f"{where} is damaged: {name} is {value!r:.40}, not {words}; {remedy}")
-
 def check_fields(
     found: Any,  # a value of JSON
     fields: dict,  # name -> a word of `RULES`, a tuple of allowed values, or a dict of the fields of an object
@@ -435,13 +451,22 @@ def check_fields(
         if optional and value is None: continue
         if name not in found: raise ValueError(f"{where} is damaged: {name!r} is missing; {remedy}")
         if isinstance(rule, dict): check_fields(value, rule, f'{where}, {name},', remedy)
-        elif isinstance(rule, tuple):
-            words = 'one of ' + ', '.join(map(repr, rule))
-            if not any(type(value) is type(r) and value == r for r in rule):
-                raise _unfit(where, name, value, words, remedy)
-        else:
-            word = rule.rstrip('?')
-            if not RULES[word](value): raise _unfit(where, name, value, _WORDS.get(word, word), remedy)
+        elif not _fits(value, rule): raise _unfit(where, name, value, _in_words(rule), remedy)
+
+# %% ../nbs/00_core.ipynb #51e16007
+def _fits(value: Any, rule: str|tuple) -> bool:
+    "Whether a value is of the kind that a word names, or one of a tuple, `True` not being 1."
+    if isinstance(rule, tuple): return any(type(value) is type(r) and value == r for r in rule)
+    return RULES[rule.rstrip('?')](value)
+
+def _in_words(rule: str|tuple) -> str:
+    "What a rule asks for."
+    if isinstance(rule, tuple): return 'one of ' + ', '.join(map(repr, rule))
+    word = rule.rstrip('?')
+    return _WORDS.get(word, word)
+
+def _unfit(where, name, value, words, remedy) -> ValueError:
+    return ValueError(f"{where} is damaged: {name} is {value!r:.40}, not {words}; {remedy}")
 
 # %% ../nbs/00_core.ipynb #4b208bb6
 def _no_constant(name: str): raise ValueError(f'{name} is no number')
@@ -456,9 +481,7 @@ def read_json(
     except ValueError as e: raise ValueError(f"{path} is damaged ({e}); {remedy}") from e
 
 # %% ../nbs/00_core.ipynb #2ccdbe51
-_PART = r'encoder/[A-Za-z0-9_][A-Za-z0-9_.-]*\.(?:json|txt|model|jinja|safetensors|bpe|vocab)'  # files of an encoder
-
-def _check_file(folder: Path, name: str, what: str, verb: str) -> Path:
+def _listed_file(folder: Path, name: str, what: str, verb: str) -> Path:
     "The path of a listed file, once it is a plain file inside the folder."
     path = folder/name
     if not os.path.lexists(path):
@@ -467,6 +490,9 @@ def _check_file(folder: Path, name: str, what: str, verb: str) -> Path:
     if not inside: raise ValueError(f"{path} leads out of the folder; {verb} the {what} again")
     if not stat.S_ISREG(os.stat(path).st_mode): raise ValueError(f"{path} is not a plain file; {verb} the {what} again")
     return path
+
+# %% ../nbs/00_core.ipynb #7da5d633
+_PART = r'encoder/[A-Za-z0-9_][A-Za-z0-9_.-]*\.(?:json|txt|model|jinja|safetensors|bpe|vocab)'  # files of an encoder
 
 def _check_files(folder: Path, mark: str, files: Any, names: dict[str, bool], what: str, verb: str) -> None:
     "Check the files that a mark lists: their names, that each that is needed is there, and their SHA-256."
@@ -478,17 +504,40 @@ def _check_files(folder: Path, mark: str, files: Any, names: dict[str, bool], wh
             raise ValueError(f"{folder/mark} lists {name!r}, which is no file of a {what}; {remedy}")
         if not RULES['digest'](digest):
             raise _unfit(folder/mark, f'the SHA-256 of {name!r}', digest, _WORDS['digest'], remedy)
-        path = _check_file(folder, name, what, verb)
+        path = _listed_file(folder, name, what, verb)
         if _digest(path) != digest:
             raise ValueError(f"{path} is damaged: its SHA-256 is not the one it was saved with; {remedy}")
-    inner = [f for f in _files(folder) if f.startswith('encoder/') and f not in files]
-    inner = [f for f in inner if Path(f).name not in _SYSTEM_FILES]
-    if inner: raise ValueError(f"{folder/inner[0]} is not listed in {mark}; remove it, or {remedy}")
+    for f in _files(folder):
+        if f.startswith('encoder/') and f not in files and Path(f).name not in _SYSTEM_FILES:
+            raise ValueError(f"{folder/f} is not listed in {mark}; remove it, or {remedy}")
+
+# %% ../nbs/00_core.ipynb #73a2628f
+_SAVED = {'ranker.json': 'ranker', 'classifier.json': 'classifier or tagger', 'sentence.json': 'sentence encoder'}
+
+def _check_saved(folder: Path, mark: str, what: str, verb: str) -> None:
+    "Raise an `OSError` where there is no folder with such a mark."
+    if folder.is_file():
+        raise _error(errno.ENOTDIR, f"{str(folder)!r} is a file: name the folder that a {what} was saved to")
+    if not folder.is_dir():
+        raise _error(errno.ENOENT, f"there is no folder {str(folder)!r}: {verb} a {what} there first")
+    if not os.path.lexists(folder/mark):
+        other = next((f'; it holds a {kind}' for name, kind in _SAVED.items() if (folder/name).is_file()), '')
+        raise _error(errno.ENOENT, f"{str(folder)!r} has no {mark}: it is not a saved {what}{other}")
+
+# %% ../nbs/00_core.ipynb #33d25449
+def _check_seal(about: dict, path: Path, remedy: str) -> None:
+    "Raise `ValueError` for a mark of a newer format, or whose checksum is not its own."
+    check_fields(about, dict(format='count', files='object'), path, remedy)
+    if about['format'] > FORMAT:
+        text = f"in a newer format ({about['format']}, this one reads {FORMAT}): pip install -U rank_bert"
+        raise ValueError(f"{str(path.parent)!r} was saved by rank_bert {about.get('rank_bert')!s:.20}, {text}")
+    if about['format'] < 1: raise ValueError(f"{path} is damaged: there is no format {about['format']}; {remedy}")
+    if (about['format'] > 1 or 'sha256' in about) and about.get('sha256') != _seal(about):
+        raise ValueError(f"{path} is damaged: its SHA-256 is not the one it was saved with; {remedy}")
 
 # %% ../nbs/00_core.ipynb #c5dcb66b
 _BACKBONE = dict(name='text', inside='flag?', sha256='digest')  # of a mark: how its encoder is found again
-
-_SAVED = {'ranker.json': 'ranker', 'classifier.json': 'classifier or tagger', 'sentence.json': 'sentence encoder'}
+_INSIDE = {'encoder/config.json': True, 'encoder/model.safetensors': True}  # files of an encoder in the folder
 
 def read_folder(
     folder: str|Path,  # where it was saved
@@ -500,25 +549,13 @@ def read_folder(
 ) -> dict:  # what the mark says
     "What a saved folder says; raises an error that says which field or file is missing, damaged or newer."
     folder = recover_folder(folder, mark)
+    _check_saved(folder, mark, what, verb)
     path, remedy = folder/mark, f'{verb} the {what} again'
-    if folder.is_file():
-        raise _error(errno.ENOTDIR, f"{str(folder)!r} is a file: name the folder that a {what} was saved to")
-    if not folder.is_dir():
-        raise _error(errno.ENOENT, f"there is no folder {str(folder)!r}: {verb} a {what} there first")
-    if not os.path.lexists(path):
-        other = next((f'; it holds a {kind}' for name, kind in _SAVED.items() if (folder/name).is_file()), '')
-        raise _error(errno.ENOENT, f"{str(folder)!r} has no {mark}: it is not a saved {what}{other}")
-    about = read_json(_check_file(folder, mark, what, verb), remedy)
-    check_fields(about, dict(format='count', files='object'), path, remedy)
-    if about['format'] > FORMAT:
-        text = f"in a newer format ({about['format']}, this one reads {FORMAT}): pip install -U rank_bert"
-        raise ValueError(f"{str(folder)!r} was saved by rank_bert {about.get('rank_bert')!s:.20}, {text}")
-    if about['format'] < 1: raise ValueError(f"{path} is damaged: there is no format {about['format']}; {remedy}")
-    if (about['format'] > 1 or 'sha256' in about) and about.get('sha256') != _seal(about):
-        raise ValueError(f"{path} is damaged: its SHA-256 is not the one it was saved with; {remedy}")
+    about = read_json(_listed_file(folder, mark, what, verb), remedy)
+    _check_seal(about, path, remedy)
     check_fields(about, dict(backbone=_BACKBONE) | fields, path, remedy)
-    parts = ('config.json', 'model.safetensors') if about['backbone'].get('inside') else ()
-    _check_files(folder, mark, about['files'], files | {f'encoder/{p}': True for p in parts}, what, verb)
+    parts = _INSIDE if about['backbone'].get('inside') else {}
+    _check_files(folder, mark, about['files'], files | parts, what, verb)
     return about
 
 # %% ../nbs/00_core.ipynb #c18c694c
@@ -558,6 +595,25 @@ def write_tensors(
     save = importlib.import_module(f'safetensors.{kind}').save  # `save_file` loses the number of an error
     Path(path).write_bytes(save(tensors))
 
+# %% ../nbs/00_core.ipynb #21981d27
+def _is_as(part, kinds: str, shape: list[int|str], sizes: dict[str, int]) -> bool:
+    "Whether a tensor has the type and sizes; `sizes` holds what letters have meant so far."
+    size = part.get_shape()
+    if part.get_dtype() not in kinds.split() or len(size) != len(shape): return False
+    return all((sizes.setdefault(s, n) if isinstance(s, str) else s) == n for s, n in zip(shape, size))
+
+# %% ../nbs/00_core.ipynb #e4592d23
+def _check_header(file, expected: dict[str, tuple]) -> None:
+    "Raise `ValueError` where names, types or sizes of an open file are not as expected."
+    found, sizes = sorted(file.keys()), {}
+    if found != sorted(expected):
+        raise ValueError(f"it holds {', '.join(found) or 'nothing':.80}, not {', '.join(sorted(expected)):.80}")
+    for name, (kinds, *shape) in expected.items():
+        part = file.get_slice(name)
+        if not _is_as(part, kinds, shape, sizes):
+            kinds = kinds.replace(' ', ' or ')
+            raise ValueError(f"{name!r} is {part.get_dtype()} {part.get_shape()}, not {kinds} {shape}")
+
 # %% ../nbs/00_core.ipynb #17c1d381
 def read_tensors(
     path: str|Path,  # a safetensors file
@@ -566,21 +622,13 @@ def read_tensors(
     remedy: str = 'save it again',  # what to do about a file that is not as it should be
 ) -> dict:  # name -> tensor
     "The tensors of a file; raises `ValueError` when names, types, sizes or numbers are not as they should be."
-    def wrong(why): return ValueError(f"{path} is damaged: {why}; {remedy}")
     try:
         with safe_open(path, framework) as file:
-            found, sizes = sorted(file.keys()), {}
-            if found != sorted(expected):
-                raise wrong(f"it holds {', '.join(found) or 'nothing':.80}, not {', '.join(sorted(expected)):.80}")
-            for name, (kinds, *shape) in expected.items():
-                part = file.get_slice(name)
-                kind, size = part.get_dtype(), part.get_shape()
-                same = [(sizes.setdefault(s, n) if isinstance(s, str) else s) == n for s, n in zip(shape, size)]
-                if kind not in kinds.split() or len(size) != len(shape) or not all(same):
-                    raise wrong(f"{name!r} is {kind} {size}, not {kinds.replace(' ', ' or ')} {shape}")
+            _check_header(file, expected)
             tensors = {name: file.get_tensor(name) for name in expected}
-    except (SafetensorError, MemoryError, OverflowError) as e:
-        raise wrong(str(e) or 'it declares more than there is') from e
-    bad = [name for name, t in tensors.items() if not _is_finite(t)]
-    if bad: raise wrong(f"{bad[0]!r} holds NaN or infinity")
+        for name, t in tensors.items():
+            if not _is_finite(t): raise ValueError(f"{name!r} holds NaN or infinity")
+    except (SafetensorError, MemoryError, OverflowError, ValueError) as e:
+        why = str(e) or 'it declares more than there is'
+        raise ValueError(f"{path} is damaged: {why}; {remedy}") from e
     return tensors

@@ -1,4 +1,4 @@
-"""Linear layers and tables of low rank, and what sets an encoder apart from its configuration
+"""Linear layers and embeddings of low rank, and what sets an encoder apart from its configuration
 
 Docs: https://rank-bert.github.io/rank_bert/layers.html.md"""
 
@@ -27,6 +27,11 @@ def check_rank(
         raise ValueError(f"rank is {rank}; {what} of {shape[0]:,} by {shape[1]:,} has the ranks 1 to {min(shape)}")
 
 # %% ../nbs/00_layers.ipynb #11f77e8f
+def _uniform(*shape: int, to: float, **where) -> nn.Parameter:
+    "A parameter drawn uniformly from `-to` to `to`."
+    return nn.Parameter(torch.empty(*shape, **where).uniform_(-to, to))
+
+# %% ../nbs/00_layers.ipynb #54e2fb60
 class LowRankLinear(nn.Module):
     "A linear layer whose weight is the product of two thin matrices: `up (down x) + bias`."
     def __init__(self,
@@ -40,20 +45,10 @@ class LowRankLinear(nn.Module):
         super().__init__()
         check_rank(rank, (out_features, in_features), 'a layer')
         self.in_features, self.out_features = in_features, out_features
-        def uniform(*shape, to): return nn.Parameter(torch.empty(*shape, device=device, dtype=dtype).uniform_(-to, to))
-        self.down, self.up = (uniform(rank, in_features, to=in_features**-.5),
-                              uniform(out_features, rank, to=(3/rank)**.5))
-        self.register_parameter('bias', uniform(out_features, to=in_features**-.5) if bias else None)
-
-    @property
-    def rank(self) -> int:
-        "Width between the two."
-        return self.down.shape[0]
-
-    @property
-    def weight(self) -> torch.Tensor:  # `(out_features, in_features)`
-        "The product of the two."
-        return self.up @ self.down
+        where = dict(device=device, dtype=dtype)
+        self.down = _uniform(rank, in_features, to=in_features**-.5, **where)
+        self.up = _uniform(out_features, rank, to=(3/rank)**.5, **where)
+        self.register_parameter('bias', _uniform(out_features, to=in_features**-.5, **where) if bias else None)
 
     def forward(self,
         x: torch.Tensor,  # `(..., in_features)`
@@ -61,10 +56,22 @@ class LowRankLinear(nn.Module):
         "`x` through both matrices."
         return F.linear(F.linear(x, self.down), self.up, self.bias)
 
-    def extra_repr(self) -> str:
-        "Its shape, for `repr`."
-        return (f'in_features={self.in_features}, out_features={self.out_features}, rank={self.rank}, '
-                f'bias={self.bias is not None}')
+# %% ../nbs/00_layers.ipynb #54594efe
+@patch(as_prop=True)
+def rank(self: LowRankLinear) -> int:
+    "Width between the two."
+    return self.down.shape[0]
+
+@patch(as_prop=True)
+def weight(self: LowRankLinear) -> torch.Tensor:  # `(out_features, in_features)`
+    "The product of the two."
+    return self.up @ self.down
+
+@patch
+def extra_repr(self: LowRankLinear) -> str:
+    "Its shape, for `repr`."
+    return (f'in_features={self.in_features}, out_features={self.out_features}, rank={self.rank}, '
+            f'bias={self.bias is not None}')
 
 # %% ../nbs/00_layers.ipynb #a7bcad83
 @patch
@@ -72,28 +79,29 @@ def merged(self: LowRankLinear) -> nn.Linear:  # with the same outputs up to rou
     "The layer as an ordinary one, with the product as its weight."
     new = nn.utils.skip_init(nn.Linear, self.in_features, self.out_features, bias=self.bias is not None,
                              device=self.up.device, dtype=self.up.dtype).train(self.training)
-    with torch.no_grad():
-        new.weight.copy_(self.up.double() @ self.down.double() if self.up.device.type != 'mps' else self.weight)
+    # MPS has no float64
+    product = self.weight if self.up.device.type == 'mps' else self.up.double() @ self.down.double()
+    with torch.no_grad(): new.weight.copy_(product)
     new.weight.requires_grad_(self.up.requires_grad)
     if self.bias is not None: new.bias = nn.Parameter(self.bias.detach().clone(), requires_grad=self.bias.requires_grad)
     return new
 
 # %% ../nbs/00_layers.ipynb #4c0076f9
 class FactorisedEmbedding(nn.Module):
-    "A table of `vocab` words as a product of two matrices, `(vocab, rank)` and `(rank, dim)`."
+    "An embedding matrix of `vocab` words as a product of two, `(vocab, rank)` and `(rank, dim)`."
     def __init__(self,
         vocab: int,  # words
         dim: int,  # width of what comes out
-        rank: int,  # width of the table
+        rank: int,  # width between the two
         pad_id: int|None = None,  # id of the padding token, whose row gets no gradient
     ):
         super().__init__()
-        check_rank(rank, (vocab, dim), 'a table')
+        check_rank(rank, (vocab, dim), 'an embedding matrix')
         self.tokens, self.up = nn.Embedding(vocab, rank, padding_idx=pad_id), nn.Linear(rank, dim, bias=False)
 
     @property
     def weight(self) -> torch.Tensor:  # `(vocab, dim)`
-        "The whole table, computed."
+        "The whole matrix, computed."
         return F.linear(self.tokens.weight, self.up.weight)
 
     def forward(self,
@@ -141,99 +149,124 @@ _SIZES = 'num_attention_heads', 'all_head_size'  # fields of BERT's attention th
 def _described(m: nn.Module) -> dict|None:
     return next((dict(kind=k, **arguments(m)) for k, (cls, arguments) in LAYERS.items() if type(m) is cls), None)
 
+# %% ../nbs/00_layers.ipynb #6599db8b
+def _check_known(new: nn.Module, old: nn.Module|None, path: str) -> None:
+    "Raise for a module that the configuration does not have there, and that is no layer that can be described."
+    if old is None or (_described(new) is None and type(new) is not type(old)):
+        raise ValueError(f"{path!r} is a {type(new).__name__}, which no configuration knows and no folder "
+                         "can hold: put an ordinary layer in its place first")
+
+# %% ../nbs/00_layers.ipynb #f98f3324
+def _children(new: nn.Module, old: nn.Module, path: str) -> list[tuple[str, nn.Module, nn.Module|None]]:
+    "Path, module and plain module of each part; raises where a part is gone."
+    found = []
+    for name in {**old._modules, **new._modules}:
+        inner, a, b = f'{path}.{name}'.lstrip('.'), new._modules.get(name), old._modules.get(name)
+        if a is not None: found.append((inner, a, b))
+        elif b is not None:
+            raise ValueError(f"{inner!r} is not there, and its configuration says that it is: "
+                             "set the configuration to what the model has")
+    return found
+
 # %% ../nbs/00_layers.ipynb #493622b8
 def changes_of(
     model: nn.Module,  # any model of `transformers`
     plain: nn.Module,  # one that is as its configuration says; its weights do not matter
 ) -> dict[str, dict]:  # layers, shared, sizes, each by path; what is not there has not changed
     "What sets a model apart from a plain one, as plain JSON; raises `ValueError` for what cannot be written down."
-    found, seen = dict(layers={}, shared={}, sizes={}), {}
-    def compare(new, old, path):
+    layers, shared, sizes, seen, todo = {}, {}, {}, {}, [('', model, plain)]
+    while todo:
+        path, new, old = todo.pop(0)
         if new in seen:
-            home, there = seen[new]
-            if there is not old: found['shared'][path] = home
-            return
+            home, place = seen[new]
+            if place is not old: shared[path] = home
+            continue
         seen[new] = path, old
+        _check_known(new, old, path)
         what = _described(new)
-        if old is None or (what is None and type(new) is not type(old)):
-            raise ValueError(f"{path!r} is a {type(new).__name__}, which no configuration knows and no folder "
-                             "can hold: put an ordinary layer in its place first")
-        if what != _described(old): found['layers'][path] = what
-        if what is not None: return
-        if sizes := {n: getattr(new, n) for n in _SIZES if getattr(new, n, None) != getattr(old, n, None)}:
-            found['sizes'][path] = sizes
-        for name in {**old._modules, **new._modules}:
-            inner, (a, b) = f'{path}.{name}'.lstrip('.'), (m._modules.get(name) for m in (new, old))
-            if a is not None: compare(a, b, inner)
-            elif b is not None:
-                raise ValueError(f"{inner!r} is not there, and its configuration says that it is: "
-                                 "set the configuration to what the model has")
-    compare(model, plain, '')
-    return {k: v for k, v in found.items() if v}
+        if what != _described(old): layers[path] = what
+        if what is not None: continue
+        changed = {n: getattr(new, n) for n in _SIZES if getattr(new, n, None) != getattr(old, n, None)}
+        if changed: sizes[path] = changed
+        todo[:0] = _children(new, old, path)
+    return {k: v for k, v in dict(layers=layers, shared=shared, sizes=sizes).items() if v}
 
 # %% ../nbs/00_layers.ipynb #6f2ab91c
 _STANDS = dict(Linear=(nn.Linear, LowRankLinear), LowRankLinear=(nn.Linear, LowRankLinear),
-               FactorisedEmbedding=(nn.Embedding, FactorisedEmbedding))
+               FactorisedEmbedding=(nn.Embedding, FactorisedEmbedding))  # kind -> what it may replace
+_FIELDS = dict(Linear={'in_features', 'out_features', 'bias'},
+               LowRankLinear={'in_features', 'out_features', 'rank', 'bias'},
+               FactorisedEmbedding={'vocab', 'dim', 'rank', 'pad_id'})  # kind -> its arguments
 
+def _damaged(text: str) -> ValueError: return ValueError(f"{text}: the folder is damaged, save it again")
+
+def _unknown(change) -> ValueError:
+    return ValueError(f"a change by {change!r:.40} is not known to this version of rank_bert: "
+                      "a newer one has written it")
+
+# %% ../nbs/00_layers.ipynb #86f0d544
 def _at(model: nn.Module, path) -> nn.Module:
     "The module at a path of changes; raises `ValueError` where there is none."
     try: found = model.get_submodule(path) if isinstance(path, str) and path else None
     except AttributeError: found = None
-    if found is None:
-        raise ValueError(f"changes name {path!r:.80}, which is no part of the model: "
-                         "the folder is damaged, save it again")
+    if found is None: raise _damaged(f"changes name {path!r:.80}, which is no part of the model")
     return found
 
+# %% ../nbs/00_layers.ipynb #146ca07a
+def _is_layer(what: Mapping) -> bool:
+    "Whether a described layer has exactly the arguments of its kind, each in its range."
+    if what.keys() != {'kind', *_FIELDS[what['kind']]}: return False
+    sizes = [v for k, v in what.items() if k not in ('kind', 'bias', 'pad_id')]
+    if not all(type(v) is int and 1 <= v < 2**31 for v in sizes): return False
+    pad_id = what.get('pad_id')
+    pad_fits = pad_id is None or type(pad_id) is int and 0 <= pad_id < what['vocab']
+    return pad_fits and type(what.get('bias', True)) is bool
+
+# %% ../nbs/00_layers.ipynb #6d101a6c
 def _check_layer(model: nn.Module, path: str, what) -> None:
     "Raise for a layer that cannot be made, or that has no place there."
-    if not isinstance(what, Mapping) or what.get('kind') not in list(LAYERS):
-        raise ValueError(f"a change by {(what.get('kind') if isinstance(what, Mapping) else what)!r:.40} is not known "
-                         "to this version of rank_bert: a newer one has written it")
-    names = dict(Linear='in_features out_features bias', LowRankLinear='in_features out_features rank bias',
-                 FactorisedEmbedding='vocab dim rank pad_id')
-    sizes = {k: v for k, v in what.items() if k not in ('kind', 'bias', 'pad_id')}
-    whole = all(type(v) is int and 1 <= v < 2**31 for v in sizes.values())
-    fits = type(what.get('bias', True)) is bool and (
-        what.get('pad_id') is None or type(what['pad_id']) is int and 0 <= what['pad_id'] < what.get('vocab', 0))
-    if (set(what) != {'kind', *names[what['kind']].split()} or not whole or not fits
-            or not isinstance(_at(model, path), _STANDS[what['kind']])):
-        raise ValueError(f"changes give {path!r} the layer {dict(what)!r:.200}, which is not one: "
-                         "the folder is damaged, save it again")
+    kind = what.get('kind') if isinstance(what, Mapping) else what
+    if not isinstance(what, Mapping) or kind not in list(LAYERS): raise _unknown(kind)
+    if not _is_layer(what) or not isinstance(_at(model, path), _STANDS[kind]):
+        raise _damaged(f"changes give {path!r} the layer {dict(what)!r:.200}, which is not one")
+
+# %% ../nbs/00_layers.ipynb #361eaade
+def _check_shared(model: nn.Module, path: str, home) -> None:
+    "Raise for a module that would stand for one of another kind, or inside itself."
+    inside = isinstance(home, str) and f'{path}.'.startswith(f'{home}.') or f'{home}.'.startswith(f'{path}.')
+    if type(_at(model, path)) is not type(_at(model, home)) or inside:
+        raise _damaged(f"changes put {home!r:.80} in the place of {path!r:.80}, where it does not belong")
+
+# %% ../nbs/00_layers.ipynb #813f1892
+def _check_sizes(model: nn.Module, path: str, sizes) -> None:
+    "Raise for sizes that an attention does not have."
+    known = isinstance(sizes, Mapping) and all(
+        k in _SIZES and type(v) is int and v > 0 and hasattr(_at(model, path), k) for k, v in sizes.items())
+    if not known:
+        raise _damaged(f"sizes of {path!r:.80} are {sizes!r:.80}; they are {' and '.join(_SIZES)}, above 0")
 
 # %% ../nbs/00_layers.ipynb #8d7b5189
+_CHECKS = dict(layers=_check_layer, shared=_check_shared, sizes=_check_sizes)
+
 def _check_changes(model: nn.Module, changes) -> None:
     "Raise `ValueError` for changes that `changes_of` would not have written."
-    if not isinstance(changes, Mapping):
-        raise ValueError(f"changes are {type(changes).__name__}, not an object: the folder is damaged, save it again")
-    odd = (sorted(changes.keys() - {'layers', 'shared', 'sizes'})
+    if not isinstance(changes, Mapping): raise _damaged(f"changes are {type(changes).__name__}, not an object")
+    odd = (sorted(changes.keys() - _CHECKS.keys())
            + [k for k, v in changes.items() if not isinstance(v, Mapping)])
-    if odd:
-        raise ValueError(f"a change by {odd[0]!r} is not known to this version of rank_bert: "
-                         "a newer one has written it")
-    for path, what in changes.get('layers', {}).items(): _check_layer(model, path, what)
-    for path, home in changes.get('shared', {}).items():
-        inside = isinstance(home, str) and f'{path}.'.startswith(f'{home}.') or f'{home}.'.startswith(f'{path}.')
-        if type(_at(model, path)) is not type(_at(model, home)) or inside:
-            raise ValueError(f"changes put {home!r:.80} in the place of {path!r:.80}, where it does not belong: "
-                             "the folder is damaged, save it again")
-    for path, sizes in changes.get('sizes', {}).items():
-        known = isinstance(sizes, Mapping) and all(
-            k in _SIZES and type(v) is int and v > 0 and hasattr(_at(model, path), k) for k, v in sizes.items())
-        if not known:
-            raise ValueError(f"sizes of {path!r:.80} are {sizes!r:.80}; they are {' and '.join(_SIZES)}, above 0: "
-                             "the folder is damaged, save it again")
+    if odd: raise _unknown(odd[0])
+    for kind, check in _CHECKS.items():
+        for path, what in changes.get(kind, {}).items(): check(model, path, what)
 
-# %% ../nbs/00_layers.ipynb #4e17c0ab
+# %% ../nbs/00_layers.ipynb #8c461f8e
 def _check_heads(module: nn.Module, path: str) -> None:
     "Raise where an attention's numbers do not fit its layers."
-    query = getattr(module, 'query', None)
-    size = getattr(module, 'attention_head_size', None)
+    query, size = getattr(module, 'query', None), getattr(module, 'attention_head_size', None)
     if query is None or size is None: return
     if not query.out_features == module.all_head_size == module.num_attention_heads*size:
-        raise ValueError(f"sizes of {path!r} are {module.num_attention_heads} heads of {size} "
-                         f"and {module.all_head_size} in all, and its layer gives {query.out_features}: "
-                         "the folder is damaged, save it again")
+        raise _damaged(f"sizes of {path!r} are {module.num_attention_heads} heads of {size} "
+                       f"and {module.all_head_size} in all, and its layer gives {query.out_features}")
 
+# %% ../nbs/00_layers.ipynb #4e17c0ab
 def apply_changes(
     model: nn.Module,  # a plain one; is changed
     changes: dict[str, dict],  # from `changes_of`
@@ -245,9 +278,11 @@ def apply_changes(
     _check_changes(model, changes)
     with torch.random.fork_rng(devices=[]):
         for path, what in changes.get('layers', {}).items():
-            put(path, LAYERS[what['kind']][0](**{k: v for k, v in what.items() if k != 'kind'}))
+            layer, _ = LAYERS[what['kind']]
+            put(path, layer(**{k: v for k, v in what.items() if k != 'kind'}))
     for path, home in changes.get('shared', {}).items(): put(path, model.get_submodule(home))
     for path, sizes in changes.get('sizes', {}).items():
-        for name, size in sizes.items(): setattr(model.get_submodule(path), name, size)
-        _check_heads(model.get_submodule(path), path)
+        module = model.get_submodule(path)
+        for name, size in sizes.items(): setattr(module, name, size)
+        _check_heads(module, path)
     return model

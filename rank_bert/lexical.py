@@ -21,13 +21,6 @@ from scipy import sparse
 # %% ../nbs/00d_lexical.ipynb #f90d3e2b
 from .core import as_texts, check_fields, read_json, read_tensors, to_json, write_tensors
 
-# %% ../nbs/00d_lexical.ipynb #02114d5d
-def _bm25s():
-    "The `bm25s` library, or an error that says how to get it."
-    try: import bm25s
-    except ImportError as e: raise ImportError('BM25 needs the package bm25s: pip install "rank_bert[search]"') from e
-    return bm25s
-
 # %% ../nbs/00d_lexical.ipynb #8802c391
 _UNSPACED = ('\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff'
              '\uf900-\ufaff\U00020000-\U000323af')  # Thai, Lao, Burmese, Khmer, kana, Han
@@ -67,22 +60,34 @@ class BM25:
     ):
         self.matrix, self.words, self.stopwords, self.ngrams, self.version = matrix, words, stopwords, ngrams, version
 
-    def _tokens(self, texts: list[str]) -> list[list[str]]:
-        "The words of each text and their neighbours, without stop words."
-        if self.version == 1:
-            how = dict(stopwords=self.stopwords, return_ids=False, show_progress=False)
-            tokens = _bm25s().tokenize(texts, **how)
-        else:
-            out = ENGLISH | _BITS if self.stopwords == 'english' else frozenset(self.stopwords or ())
-            tokens = [[w for w in cut_words(t) if w not in out] for t in texts]
-        lengths = range(1, self.ngrams + 1)
-        return [[' '.join(t[i:i + n]) for n in lengths for i in range(len(t) - n + 1)] for t in tokens]
-
     def __repr__(self) -> str: return f'BM25(words={self.matrix.shape[0]}, documents={self.matrix.shape[1]})'
 
-# %% ../nbs/00d_lexical.ipynb #c7bea255
-MOST_NGRAMS = 5  # neighbours that are joined
+# %% ../nbs/00d_lexical.ipynb #02114d5d
+def _bm25s():
+    "The `bm25s` library, or an error that names the extra to install."
+    try: import bm25s
+    except ImportError as e: raise ImportError('BM25 needs the package bm25s: pip install "rank_bert[search]"') from e
+    return bm25s
 
+def _joined(words: list[str], most: int) -> list[str]:
+    "The words, and up to `most` neighbours joined."
+    return [' '.join(words[i:i + n]) for n in range(1, most + 1) for i in range(len(words) - n + 1)]
+
+# %% ../nbs/00d_lexical.ipynb #390a65db
+@patch
+def _cut(self: BM25, texts: list[str]) -> list[list[str]]:
+    "The words of each text, without stop words."
+    if self.version == 1:
+        return _bm25s().tokenize(texts, stopwords=self.stopwords, return_ids=False, show_progress=False)
+    left_out = ENGLISH | _BITS if self.stopwords == 'english' else frozenset(self.stopwords or ())
+    return [[w for w in cut_words(t) if w not in left_out] for t in texts]
+
+@patch
+def _tokens(self: BM25, texts: list[str]) -> list[list[str]]:
+    "The words of each text and their neighbours, without stop words."
+    return [_joined(words, self.ngrams) for words in self._cut(texts)]
+
+# %% ../nbs/00d_lexical.ipynb #c7bea255
 def _checked_stopwords(stopwords, documents: list[str]) -> str|list[str]|None:
     "The list that `stopwords` means; raises `ValueError` for a name that there is not."
     if isinstance(stopwords, str) and stopwords not in ('auto', 'english'):
@@ -91,10 +96,20 @@ def _checked_stopwords(stopwords, documents: list[str]) -> str|list[str]|None:
     if stopwords is None or isinstance(stopwords, str): return stopwords
     return sorted({w for s in as_texts(stopwords, 'stopwords') for w in cut_words(s)})
 
-def _row_order(vocabulary: dict[str, int], n: int) -> tuple[dict[str, int], np.ndarray]:
-    "Words in their alphabetical order, and the row that each had."
-    ordered = sorted((w, i) for w, i in vocabulary.items() if w and i < n)
-    return {w: row for row, (w, _) in enumerate(ordered)}, np.array([i for _, i in ordered])
+# %% ../nbs/00d_lexical.ipynb #aaa8e880
+def _weights(tokens: list[list[str]], k1: float, b: float) -> tuple[sparse.csr_matrix, dict[str, int]]:
+    "The weight of each word in each document, and the row of each word, in alphabetical order."
+    index = _bm25s().BM25(k1=k1, b=b)
+    index.index(tokens, show_progress=False)
+    s = index.scores
+    matrix = sparse.csc_matrix((s['data'], s['indices'], s['indptr']), shape=(len(tokens), len(s['indptr']) - 1))
+    ordered = sorted((w, i) for w, i in index.vocab_dict.items() if w and i < matrix.shape[1])
+    weights = matrix.T.tocsr()[[i for _, i in ordered]]
+    weights.sort_indices()
+    return weights, {w: row for row, (w, _) in enumerate(ordered)}
+
+# %% ../nbs/00d_lexical.ipynb #8026e407
+MOST_NGRAMS = 5  # neighbours that are joined
 
 @patch(cls_method=True)
 def build(cls: BM25,
@@ -107,16 +122,11 @@ def build(cls: BM25,
     "The index of `documents`, its words in alphabetical order; raises `ValueError` when they hold no word at all."
     if not 1 <= ngrams <= MOST_NGRAMS:
         raise ValueError(f"ngrams is {ngrams}; it is 1 for words, 2 for words and pairs, at most {MOST_NGRAMS}")
-    documents, index = as_texts(documents, 'documents'), _bm25s().BM25(k1=k1, b=b)
+    documents = as_texts(documents, 'documents')
     found = cls(None, {}, _checked_stopwords(stopwords, documents), ngrams)
     tokens = found._tokens(documents)
     if not any(tokens): raise ValueError("the documents hold no word that BM25 could index")
-    index.index(tokens, show_progress=False)
-    s = index.scores
-    matrix = sparse.csc_matrix((s['data'], s['indices'], s['indptr']), shape=(len(documents), len(s['indptr']) - 1))
-    found.words, rows = _row_order(index.vocab_dict, matrix.shape[1])
-    found.matrix = matrix.T.tocsr()[rows]
-    found.matrix.sort_indices()
+    found.matrix, found.words = _weights(tokens, k1, b)
     return found
 
 # %% ../nbs/00d_lexical.ipynb #1414be81
@@ -157,21 +167,38 @@ _NAMES = tuple(  # of lists that `bm25s` has
     'english en english_plus en_plus german de dutch nl french fr spanish es portuguese pt italian it russian ru '
     'swedish sv norwegian no chinese zh turkish tr korean ko danish da'.split())
 
-def _read_words(path: Path, remedy: str) -> dict:
-    "What bm25.json says, once each field is as it should be."
-    def wrong(why): return ValueError(f"{path} is damaged: {why}; {remedy}")
-    about = read_json(path, remedy)
-    check_fields(about, dict(words='object', ngrams='count', version='count?'), path, remedy)
-    version, stopwords, rows = about.setdefault('version', 1), about.get('stopwords'), list(about['words'].values())
-    if version not in (1, 2): raise wrong(f"its words are cut in the way {version}, which is none")
-    if not 1 <= about['ngrams'] <= MOST_NGRAMS: raise wrong(f"ngrams is {about['ngrams']}, not 1 to {MOST_NGRAMS}")
+def _wrong_words(about: dict) -> str:
+    "What is wrong with the fields of bm25.json, or ''."
+    version, stopwords, rows = about['version'], about.get('stopwords'), list(about['words'].values())
+    if version not in (1, 2): return f"its words are cut in the way {version}, which is none"
+    if not 1 <= about['ngrams'] <= MOST_NGRAMS: return f"ngrams is {about['ngrams']}, not 1 to {MOST_NGRAMS}"
     listed = isinstance(stopwords, list) and all(isinstance(w, str) for w in stopwords)
     if not listed and stopwords not in (None, *(_NAMES if version == 1 else ('english',))):
-        raise wrong(f"stopwords is {stopwords!r:.40}, which is no list of words")
+        return f"stopwords is {stopwords!r:.40}, which is no list of words"
     if not all(type(i) is int and i >= 0 for i in rows) or len(set(rows)) != len(rows):
-        raise wrong("two words have one row, or one has none")
+        return "two words have one row, or one has none"
+    return ''
+
+# %% ../nbs/00d_lexical.ipynb #8f22f935
+def _read_words(path: Path, remedy: str) -> dict:
+    "What bm25.json says, once each field is as it should be."
+    about = read_json(path, remedy)
+    check_fields(about, dict(words='object', ngrams='count', version='count?'), path, remedy)
+    about.setdefault('version', 1)
+    if why := _wrong_words(about): raise ValueError(f"{path} is damaged: {why}; {remedy}")
     return about
 
+# %% ../nbs/00d_lexical.ipynb #35150360
+_FORM = dict(data=('F32', 'n'), indices=('I32 I64', 'n'), indptr=('I32 I64', 'rows'), shape=('I64', 2))
+
+def _is_matrix(starts: np.ndarray, columns: np.ndarray, rows: int, width: int) -> bool:
+    "Whether the arrays of a sparse matrix stay within its shape."
+    if rows < 0 or len(starts) != rows + 1: return False
+    if starts[0] != 0 or starts[-1] != len(columns): return False
+    ordered = (starts[1:] >= starts[:-1]).all()  # a difference could overflow
+    return bool(ordered) and (not len(columns) or 0 <= columns.min() <= columns.max() < width)
+
+# %% ../nbs/00d_lexical.ipynb #6a8b48af
 def load_bm25(
     folder: str|Path,  # where it was saved
     documents: int|None = None,  # how many there must be; any number by default
@@ -179,14 +206,10 @@ def load_bm25(
 ) -> BM25:
     "The index that `BM25.save` wrote; raises `ValueError` for one that is damaged."
     path, about = Path(folder)/'bm25.safetensors', _read_words(Path(folder)/'bm25.json', remedy)
-    form = dict(data=('F32', 'n'), indices=('I32 I64', 'n'), indptr=('I32 I64', 'rows'), shape=('I64', 2))
-    t = read_tensors(path, form, 'np', remedy)
-    starts, columns, (rows, width) = t['indptr'], t['indices'], t['shape'].tolist()
-    right = len(starts) == rows + 1 and starts[0] == 0 and starts[-1] == len(columns)
-    right = right and (starts[1:] >= starts[:-1]).all()  # a difference could overflow
-    right = right and (documents is None or width == documents)
-    right = right and (not len(columns) or 0 <= columns.min() <= columns.max() < width)
-    if not right or max(about['words'].values(), default=-1) >= rows:
+    t = read_tensors(path, _FORM, 'np', remedy)
+    rows, width = t['shape'].tolist()
+    fits = _is_matrix(t['indptr'], t['indices'], rows, width) and max(about['words'].values(), default=-1) < rows
+    if not fits or documents not in (None, width):
         raise ValueError(f"{path} is damaged: it is no matrix of {rows} words and {width} documents; {remedy}")
-    matrix = sparse.csr_matrix((t['data'], columns, starts), shape=(rows, width))
+    matrix = sparse.csr_matrix((t['data'], t['indices'], t['indptr']), shape=(rows, width))
     return BM25(matrix, about['words'], about.get('stopwords'), about['ngrams'], about['version'])

@@ -20,12 +20,15 @@ from .data import RankingData, ranking_data
 
 # %% ../nbs/00c_testing.ipynb #b54c8a57
 _SYLLABLES = [a + b for a in 'bdfgklmnprst' for b in 'aeiou']
+_COMMON = ['where', 'what', 'how', 'the', 'is', 'a', 'of', 'and', 'to', 'in']
 
 def _topic_words(topic: int, n: int = 8) -> list[str]:
     "The words of a topic: two syllables each, and no two topics share one."
-    return [_SYLLABLES[(topic*n + i) // 60 % 60] + _SYLLABLES[(topic*n + i) % 60] for i in range(n)]
+    return [_SYLLABLES[i // 60 % 60] + _SYLLABLES[i % 60] for i in range(topic*n, topic*n + n)]
 
-_COMMON = ['where', 'what', 'how', 'the', 'is', 'a', 'of', 'and', 'to', 'in']
+def _synth_text(rng: random.Random, topic: int, n: int) -> str:
+    "A text of `n` words, seven of ten from its topic."
+    return ' '.join(rng.choice(_topic_words(topic) if rng.random() < .7 else _COMMON) for _ in range(n))
 
 # %% ../nbs/00c_testing.ipynb #bfc87ffc
 def synth_ranking(
@@ -35,19 +38,24 @@ def synth_ranking(
 ) -> RankingData:  # every query has one right document; split by document
     "Synthetic documents, questions and conversations: the words of a topic lead from one to the other."
     rng = random.Random(seed)
-    def text(topic, n):
-        return ' '.join(rng.choice(_topic_words(topic) if rng.random() < .7 else _COMMON) for _ in range(n))
-    documents = pd.DataFrame([dict(doc_id=f'd{i}', title='', text=text(i, 40)) for i in range(n_documents)])
-    queries = [dict(query_id=f'{kind[0]}{i}.{j}', text=text(i, n), type=kind, group=f'd{i}', doc_id=f'd{i}')
-               for i in range(n_documents) for j in range(n_queries)
-               for kind, n in (('question', 5), ('conversation', 25))]
-    queries = pd.DataFrame(queries)
-    relevance = queries[['query_id', 'doc_id']].assign(grade=1.)
-    return ranking_data(documents, queries.drop(columns='doc_id'), relevance, name='synthetic')
+    documents = [dict(doc_id=f'd{i}', title='', text=_synth_text(rng, i, 40)) for i in range(n_documents)]
+    queries = pd.DataFrame([
+        dict(query_id=f'{kind[0]}{i}.{j}', text=_synth_text(rng, i, n), type=kind, group=f'd{i}')
+        for i in range(n_documents) for j in range(n_queries) for kind, n in (('question', 5), ('conversation', 25))])
+    relevance = pd.DataFrame(dict(query_id=queries.query_id, doc_id=queries.group, grade=1.))
+    return ranking_data(pd.DataFrame(documents), queries, relevance, name='synthetic')
 
 # %% ../nbs/00c_testing.ipynb #620b9085
+def _tiny_tokenizer() -> BertTokenizerFast:
+    "A tokenizer of synthetic words, letters, digits and a few signs."
+    words = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', *_COMMON, *(w for t in range(30) for w in _topic_words(t))]
+    letters = [p + c for c in 'abcdefghijklmnopqrstuvwxyz0123456789.,?!' for p in ('', '##')]
+    return BertTokenizerFast(vocab={w: i for i, w in enumerate(dict.fromkeys(words + letters))})
+
+# %% ../nbs/00c_testing.ipynb #9c579be5
 _FAMILY_FIELDS = {'roberta': dict(max_position_embeddings=513),  # RoBERTa loses one position
-                  'albert': dict(embedding_size=8), 'modernbert': dict(local_attention=8)}
+                  'albert': dict(embedding_size=8),
+                  'modernbert': dict(local_attention=8)}  # fewer neighbours than a sentence has
 
 def tiny_encoder(
     seed: int = 0,  # seed of the weights
@@ -56,11 +64,8 @@ def tiny_encoder(
 ) -> Encoder:  # random, in evaluation mode
     "A random encoder of two layers and 16 dimensions with its own vocabulary; a BERT has about 18 thousand parameters."
     if family not in FAMILIES: raise ValueError(f"unknown family {family!r}; the families are {', '.join(FAMILIES)}")
-    words = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', *_COMMON, *(w for t in range(30) for w in _topic_words(t))]
-    letters = [p + c for c in 'abcdefghijklmnopqrstuvwxyz0123456789.,?!' for p in ('', '##')]
-    vocab = {w: i for i, w in enumerate(dict.fromkeys(words + letters))}
     config = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32)
     if family != 'xlnet': config['max_position_embeddings'] = 512  # XLNet has no limit to set
     config |= _FAMILY_FIELDS.get(family, {}) | overrides
-    return get_encoder('tiny' if family == 'bert' else family, pretrained=False,
-                       tokenizer=BertTokenizerFast(vocab=vocab), seed=seed, **config)
+    return get_encoder('tiny' if family == 'bert' else family, pretrained=False, tokenizer=_tiny_tokenizer(), seed=seed,
+                       **config)
