@@ -259,7 +259,7 @@ def find_linears(
 
 # %% ../nbs/01a_lowrank.ipynb #da9a12aa
 @contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
+def evaluating(model: nn.Module) -> Iterator[None]:
     "In this block the model is in evaluation mode; afterwards every module is in the mode it was in."
     modes = {m: m.training for m in model.modules()}
     try:
@@ -296,7 +296,7 @@ def fisher_information(
     flags = [w.requires_grad for w in weights]
     try:
         for w in weights: w.requires_grad_(True)
-        with torch.enable_grad(), _evaluating(model): return dict(zip(found, _squares(losses, weights)))
+        with torch.enable_grad(), evaluating(model): return dict(zip(found, _squares(losses, weights)))
     finally:
         for w, flag in zip(weights, flags): w.requires_grad_(flag)
 
@@ -327,7 +327,7 @@ def input_moments(
     hooks = [m.register_forward_pre_hook(lambda m, args, name=name: held.append((name, args[0].detach())))
              for name, m in found.items()]
     try:
-        with _evaluating(model):
+        with evaluating(model):
             for mask in run:
                 _add_moments(held, mask.T if turned and mask is not None else mask, sums, counts)
                 held.clear()
