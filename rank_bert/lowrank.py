@@ -47,12 +47,12 @@ def spectrum(
 
 # %% ../nbs/01a_lowrank.ipynb #b755a2d4
 def _check_numbers(x: torch.Tensor, name: str) -> None:
-    wrong = ~x.isfinite()
-    if wrong.any():
-        raise ValueError(f"{name} is NaN or infinite at {wrong.nonzero()[0].tolist()}, {int(wrong.sum())} times in all: "
+    wrong = (~x.isfinite()).nonzero()
+    if len(wrong):
+        raise ValueError(f"{name} is NaN or infinite at {wrong[0].tolist()}, {len(wrong)} times in all: "
                          "a matrix like that has no rank. Look at the training that made it")
 
-# %% ../nbs/01a_lowrank.ipynb #25147180
+# %% ../nbs/01a_lowrank.ipynb #b602d2a3
 def _matrix(x, centre: bool = False, name: str = 'x') -> torch.Tensor:
     "`x` in float64 where that exists, checked, each column without its mean if asked."
     x = torch.as_tensor(x).detach()
@@ -63,7 +63,7 @@ def _matrix(x, centre: bool = False, name: str = 'x') -> torch.Tensor:
     _check_numbers(x, name)
     return x - x.mean(-2, keepdim=True) if centre else x
 
-# %% ../nbs/01a_lowrank.ipynb #8f16865a
+# %% ../nbs/01a_lowrank.ipynb #848ebb77
 def _sketched(x: torch.Tensor, k: int, seed: int, extra: int = 10, rounds: int = 4) -> torch.Tensor:
     "The leading `k` singular values, from a subspace found by random projection `(..., k)`."
     most = min(x.shape[-2:])
@@ -223,7 +223,7 @@ def rank_table(
                          **rank_measures(x, centre, eps, gram)))
     return pd.DataFrame(rows, columns=['name', 'rows', 'columns', 'centred', *MEASURES])
 
-# %% ../nbs/01a_lowrank.ipynb #cfd6deb4
+# %% ../nbs/01a_lowrank.ipynb #41d5f028
 def _check_one(name: str, x: torch.Tensor) -> None:
     "Raise `ValueError` for what is not one matrix of numbers."
     if x.ndim != 2:
@@ -243,7 +243,7 @@ def find_linears(
     chosen = {name for pattern in patterns for name in _matching(pattern, usual, every)}
     return {n: m for n, m in every.items() if n in chosen}
 
-# %% ../nbs/01a_lowrank.ipynb #1c2b31b6
+# %% ../nbs/01a_lowrank.ipynb #d7cc8223
 def _linears(model: nn.Module) -> dict[str, nn.Module]:
     return {n: m for n, m in model.named_modules() if type(m) is nn.Linear or isinstance(m, LowRankLinear)}
 
@@ -252,7 +252,7 @@ def _transformers(model: nn.Module) -> list[nn.Module]:
     def kind(m): return getattr(getattr(m, 'config', None), 'model_type', None)
     return [m for m in model.modules() if kind(m) in FAMILIES and getattr(m, 'base_model', None) is m]
 
-# %% ../nbs/01a_lowrank.ipynb #8c18d05f
+# %% ../nbs/01a_lowrank.ipynb #85eacf2d
 def _usual(model: nn.Module, linears: dict[str, nn.Module]) -> list[str]:
     "Names of those in the layers of a transformer, or of all where there is none; without adapters and shared weights."
     bare = _transformers(model)
@@ -263,7 +263,7 @@ def _usual(model: nn.Module, linears: dict[str, nn.Module]) -> list[str]:
         return alone and 'lora_' not in name and (not bare or m in inside)
     return [n for n, m in linears.items() if usual(n, m)]
 
-# %% ../nbs/01a_lowrank.ipynb #af81e2d8
+# %% ../nbs/01a_lowrank.ipynb #d680e9e0
 def _matching(pattern: str, usual: list[str], every: dict) -> list[str]:
     "Names that a pattern means: usual ones, or else any."
     hits = [n for n in usual if fnmatchcase(n, pattern)] or [n for n in every if fnmatchcase(n, pattern)]
@@ -298,7 +298,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for m, training in modes.items(): m.training = training
 
-# %% ../nbs/01a_lowrank.ipynb #603f0ed8
+# %% ../nbs/01a_lowrank.ipynb #55fb8b78
 @contextmanager
 def _unfrozen(weights: list[nn.Parameter]) -> Iterator[None]:
     "In this block weights get gradients, frozen or not."
@@ -309,14 +309,14 @@ def _unfrozen(weights: list[nn.Parameter]) -> Iterator[None]:
     finally:
         for w, flag in zip(weights, flags): w.requires_grad_(flag)
 
-# %% ../nbs/01a_lowrank.ipynb #c4d670ee
+# %% ../nbs/01a_lowrank.ipynb #0cb482cc
 def _check_loss(loss: torch.Tensor, i: int) -> None:
     if loss.numel() != 1 or not loss.isfinite().all():
         raise ValueError(f"loss {i} is {loss.detach().flatten()[:3].tolist()}; it must be one finite number")
     if not loss.requires_grad:
         raise ValueError(f"loss {i} has no gradient: make it inside the generator, without no_grad and detach")
 
-# %% ../nbs/01a_lowrank.ipynb #c7f88159
+# %% ../nbs/01a_lowrank.ipynb #384f655d
 def _squares(losses: Iterable[torch.Tensor], weights: list[nn.Parameter]) -> list[torch.Tensor]:
     "The mean squared gradient of each weight."
     sums, n = [torch.zeros_like(w, dtype=torch.float32) for w in weights], 0
@@ -327,7 +327,7 @@ def _squares(losses: Iterable[torch.Tensor], weights: list[nn.Parameter]) -> lis
     if not n: raise ValueError("no losses came: the generator was empty, or already used up")
     return [s/n for s in sums]
 
-# %% ../nbs/01a_lowrank.ipynb #d9b70272
+# %% ../nbs/01a_lowrank.ipynb #ad4cddc2
 @torch.no_grad()
 def input_moments(
     model: nn.Module,  # any model with linear layers
@@ -358,7 +358,7 @@ def _noting_inputs(layers: dict[str, nn.Module]) -> Iterator[list]:
     finally:
         for h in hooks: h.remove()
 
-# %% ../nbs/01a_lowrank.ipynb #d1a47d23
+# %% ../nbs/01a_lowrank.ipynb #ef2b1c02
 def _real_rows(name: str, x: torch.Tensor, mask: torch.Tensor|None) -> torch.Tensor:
     "Inputs of a layer without padding `(vectors, in)`."
     x = x.detach()
@@ -372,7 +372,7 @@ def _moment(x: torch.Tensor) -> tuple[int, torch.Tensor]:
     "Number of vectors, and the sum of their products."
     return len(x), (x.T @ x).to('cpu' if x.device.type == 'mps' else x.device).double()
 
-# %% ../nbs/01a_lowrank.ipynb #2a15c268
+# %% ../nbs/01a_lowrank.ipynb #e1c03b66
 def _add_moments(held: list[tuple[str, torch.Tensor]], mask: torch.Tensor|None, sums: dict, counts: Counter) -> None:
     "Add the inputs of one pass; layers that were given the same tensor share the product."
     products = {}
@@ -408,7 +408,7 @@ def _check_second_moment(c: torch.Tensor, inputs: int, name: str) -> None:
     if not c.diagonal().any():
         raise ValueError(f"no input of {name} counts: all weights are 0. Measure on data that the layer sees")
 
-# %% ../nbs/01a_lowrank.ipynb #5c13b5e3
+# %% ../nbs/01a_lowrank.ipynb #a0ae4488
 def _root(c: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
     "R with R R^T = c + ridge."
     root, failed = torch.linalg.cholesky_ex(c + ridge*torch.eye(len(c), dtype=c.dtype, device=c.device))
@@ -416,7 +416,7 @@ def _root(c: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
     values, turns = torch.linalg.eigh(c)  # rounding has left it a little below positive
     return turns*(values.clamp(min=0) + ridge).sqrt()
 
-# %% ../nbs/01a_lowrank.ipynb #21b7baac
+# %% ../nbs/01a_lowrank.ipynb #83fb9941
 def _weighted(
     weight: torch.Tensor, input_weights: torch.Tensor|None = None, moments: torch.Tensor|None = None,
     name: str = 'weight',
@@ -432,7 +432,7 @@ def _weighted(
     ridge = RIDGE*c.diagonal().mean()
     return w*(c.diagonal() + ridge).sqrt() if moments is None else w @ _root(c, ridge)
 
-# %% ../nbs/01a_lowrank.ipynb #64a05372
+# %% ../nbs/01a_lowrank.ipynb #51628398
 def _basis(a: torch.Tensor, rank: int) -> torch.Tensor:
     "The leading left singular vectors `(out, rank)`, by the smaller Gram matrix: orthonormal, and faster than by SVD."
     if a.shape[0] <= a.shape[1]: return torch.linalg.eigh(a @ a.mT).eigenvectors.flip(-1)[:, :rank]
@@ -504,7 +504,7 @@ def _budget(**budgets) -> tuple[str, float]:
         raise ValueError(f"rank is {value}; a rank is a whole number from 1")
     return kind, value
 
-# %% ../nbs/01a_lowrank.ipynb #05547a4a
+# %% ../nbs/01a_lowrank.ipynb #247d3575
 def _check_plan(kind: str, allocate: str, thin: bool) -> None:
     if allocate not in ('uniform', 'energy', 'fisher'):
         raise ValueError(f"allocate is {allocate!r}; it is 'uniform', 'energy' or 'fisher'")
@@ -528,7 +528,7 @@ def _parameter_costs(shapes: dict[str, tuple[int, int]], thin: bool) -> list[np.
         return np.append(np.where(pairs < whole, pairs, np.inf if thin else whole)[:-1], whole)
     return [costs(*shape) for shape in shapes.values()]
 
-# %% ../nbs/01a_lowrank.ipynb #9abec2a2
+# %% ../nbs/01a_lowrank.ipynb #9a4b4fdd
 def _ms(f, device: torch.device, repeats: int = 7) -> float:
     "Milliseconds of a call, the least of several after a first one."
     wait = dict(cuda=torch.cuda.synchronize, mps=torch.mps.synchronize).get(device.type, lambda: None)
@@ -540,7 +540,7 @@ def _ms(f, device: torch.device, repeats: int = 7) -> float:
     timed()
     return 1e3*min(timed() for _ in range(repeats))
 
-# %% ../nbs/01a_lowrank.ipynb #2a58f04f
+# %% ../nbs/01a_lowrank.ipynb #af63d606
 @cache  # once in a process, so that plans agree
 @torch.inference_mode()
 def _ms_costs(shape: tuple[int, int], tokens: int, dtype: torch.dtype, device: torch.device) -> np.ndarray:
@@ -556,7 +556,7 @@ def _ms_costs(shape: tuple[int, int], tokens: int, dtype: torch.dtype, device: t
     costs = np.maximum(start, 0) + max(slope, 0)*np.arange(1, full + 1)
     return np.append(np.where(costs < dense, costs, np.inf)[:-1], dense)
 
-# %% ../nbs/01a_lowrank.ipynb #e01d5933
+# %% ../nbs/01a_lowrank.ipynb #b777d15a
 def _timed_costs(
     model: nn.Module, shapes: dict[str, tuple[int, int]], tokens: int, dtype: torch.dtype|None,
 ) -> list[np.ndarray]:
@@ -567,7 +567,7 @@ def _timed_costs(
 # %% ../nbs/01a_lowrank.ipynb #d92dd99f
 def _spent(ranks: list[int], costs: list[np.ndarray]) -> float: return sum(c[r - 1] for r, c in zip(ranks, costs))
 
-# %% ../nbs/01a_lowrank.ipynb #4d044a76
+# %% ../nbs/01a_lowrank.ipynb #4b902bdf
 def _possible(kind: str, value: float, shapes: dict[str, tuple[int, int]], costs: list[np.ndarray]) -> float:
     "The budget in the unit of the costs; raises `ValueError` where no ranks meet it."
     total = sum(out*into for out, into in shapes.values())
@@ -580,7 +580,7 @@ def _possible(kind: str, value: float, shapes: dict[str, tuple[int, int]], costs
                          "from rank 1 to dense")
     return budget
 
-# %% ../nbs/01a_lowrank.ipynb #51433ae0
+# %% ../nbs/01a_lowrank.ipynb #f1c72dc4
 def _kept(costs: np.ndarray, rank: int) -> int:
     "The rank, or full rank where that is no dearer."
     return rank if rank < len(costs) and np.isfinite(costs[rank - 1]) else len(costs)
@@ -590,7 +590,7 @@ def _same_rank(shapes: dict[str, tuple[int, int]], costs: list[np.ndarray], rank
     for name, shape in shapes.items(): check_rank(rank, shape, name)
     return [_kept(c, rank) for c in costs]
 
-# %% ../nbs/01a_lowrank.ipynb #7387cc73
+# %% ../nbs/01a_lowrank.ipynb #fc89b563
 def _uniform(shapes: list[tuple[int, int]], costs: list[np.ndarray], budget: float) -> list[int]:
     "Ranks for the largest share that fits, the same for each layer."
     def ranks(share):
@@ -612,7 +612,7 @@ def _of(given: dict|None, name: str, what: str) -> torch.Tensor:
         raise ValueError(f"{what} has nothing for {name!r}: measure it with {maker} on the same layers")
     return given[name]
 
-# %% ../nbs/01a_lowrank.ipynb #60d49122
+# %% ../nbs/01a_lowrank.ipynb #386d2f44
 def _gains(found: dict[str, nn.Module], allocate: str, fisher: dict|None) -> list[np.ndarray]:
     "Energy kept at rank 1, 2, ..., full, for each layer."
     def scaled(n, m):
@@ -621,15 +621,15 @@ def _gains(found: dict[str, nn.Module], allocate: str, fisher: dict|None) -> lis
         return w/w.square().mean().sqrt().clamp(min=1e-300)
     return [torch.linalg.svdvals(scaled(n, m)).square().cumsum(0).cpu().numpy() for n, m in found.items()]
 
-# %% ../nbs/01a_lowrank.ipynb #9189a3c0
+# %% ../nbs/01a_lowrank.ipynb #540d04d3
 def _best_step(gains: np.ndarray, costs: np.ndarray, at: int, left: float) -> tuple[float, int]|None:
-    "Of the higher ranks of a layer that can be paid, the one that gains most for its cost; minus that gain comes first."
+    "The higher rank of a layer that gains most for its cost, of those that can be paid; minus that gain comes first."
     more = costs[at + 1:] - costs[at]
     if not len(more): return None
     worth = np.where(more <= left, (gains[at + 1:] - gains[at])/np.maximum(more, 1e-9), -1.)
     return (-worth.max(), at + 1 + int(worth.argmax())) if worth.max() >= 0 else None
 
-# %% ../nbs/01a_lowrank.ipynb #e4220546
+# %% ../nbs/01a_lowrank.ipynb #07f3e719
 def _greedy(gains: list[np.ndarray], costs: list[np.ndarray], budget: float) -> list[int]:
     "Ranks by the step that gains most for its cost, again and again, while one can be paid."
     at, heap = [int(c.argmin()) for c in costs], []
@@ -666,7 +666,7 @@ def _weighing(init: str, name: str, fisher: dict|None, moments: dict|None) -> di
     if init == 'fisher': return dict(input_weights=_of(fisher, name, 'fisher').sum(0))
     return dict(moments=_of(moments, name, 'moments')) if init == 'activation' else {}
 
-# %% ../nbs/01a_lowrank.ipynb #4899433e
+# %% ../nbs/01a_lowrank.ipynb #346f1f1b
 def planned_layers(
     model: nn.Module, plan: pd.DataFrame, init: str, fisher: dict|None, moments: dict|None,
 ) -> list[tuple[nn.Module, int, dict]]:
@@ -734,7 +734,7 @@ def add_lora(
     for name, p in encoder.named_parameters(): p.requires_grad_('lora_' in name)
     return encoder
 
-# %% ../nbs/01a_lowrank.ipynb #b6973c27
+# %% ../nbs/01a_lowrank.ipynb #4373bcfc
 def _peft():
     try: import peft
     except ModuleNotFoundError as e:
@@ -746,7 +746,7 @@ _LORA_TARGETS = dict(  # family -> linear layers
     bert=['query', 'value'], roberta=['query', 'value'], albert=['query', 'value'],
     distilbert=['q_lin', 'v_lin'], modernbert=['Wqkv'])
 
-# %% ../nbs/01a_lowrank.ipynb #668fdfd7
+# %% ../nbs/01a_lowrank.ipynb #3afc7729
 def _lora_targets(encoder: Encoder, targets: str|list[str]|None) -> str|list[str]:
     "The linear layers that get matrices beside them."
     family = encoder.model.config.model_type
@@ -762,7 +762,7 @@ def nuclear_penalty(
     # the nuclear norm is the largest inner product with a matrix of spectral norm 1
     return sum((w.float()*_polar(w).to(w.device, torch.float32)).sum() for w in _listed(weights))
 
-# %% ../nbs/01a_lowrank.ipynb #976de452
+# %% ../nbs/01a_lowrank.ipynb #dce47b8f
 def _listed(weights) -> list[torch.Tensor]:
     weights = [weights] if isinstance(weights, torch.Tensor) else list(weights)
     if not weights: raise ValueError("no weights to penalise")
@@ -774,7 +774,7 @@ def _directions(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     values, vectors = torch.linalg.eigh(w.mT @ w if w.shape[0] >= w.shape[1] else w @ w.mT)
     return values.clamp(min=0).sqrt().flip(-1), vectors.flip(-1)
 
-# %% ../nbs/01a_lowrank.ipynb #818cbe9b
+# %% ../nbs/01a_lowrank.ipynb #c14e824d
 def _polar(weight: torch.Tensor) -> torch.Tensor:
     "U V^T, without the directions below 1e-6 of the largest."
     s, v = _directions(weight)
@@ -795,7 +795,7 @@ def spectral_penalty(
     for w, r in zip(weights, ranks): check_rank(r, w.shape, 'a weight')
     return sum(_beyond(w, r) for w, r in zip(weights, ranks))
 
-# %% ../nbs/01a_lowrank.ipynb #f955f827
+# %% ../nbs/01a_lowrank.ipynb #df783928
 def _beyond(weight: torch.Tensor, rank: int) -> torch.Tensor:
     "The squared singular values of a weight after the first `rank`, summed."
     # directions are fixed: the value has no slope along them

@@ -46,7 +46,7 @@ def _home(path: str, lora: Sequence[str]) -> str:
     "Path of the layer with LoRA that a linear layer is part of, or its own."
     return next((p for p in lora if path.startswith(p + '.')), path)
 
-# %% ../nbs/02c_rank.ipynb #8f43eb05
+# %% ../nbs/02c_rank.ipynb #bda53064
 def _matrices(model: nn.Module, layers: str|Sequence[str] = '*') -> dict[str, nn.Module]:
     "Linear layers, low-rank layers, and layers with LoRA beside them, by path."
     lora = [n for n, m in model.named_modules() if _has_lora(m)]
@@ -58,7 +58,7 @@ def _matrices(model: nn.Module, layers: str|Sequence[str] = '*') -> dict[str, nn
         found |= {n: model.get_submodule(n) for n in hits}
     return found
 
-# %% ../nbs/02c_rank.ipynb #47db0f6c
+# %% ../nbs/02c_rank.ipynb #34ac9227
 def _lora_pairs(layer: nn.Module) -> list:
     "The products that active adapters add to a layer."
     active = [] if layer.merged else [a for a in layer.active_adapters if a in layer.lora_A]
@@ -84,14 +84,14 @@ def _pairs_difference(more: list, less: list) -> list:
     # u d - v e = (u - v) d + v (d - e), where nothing cancels
     return [pair for (u, d), (v, e) in zip(more, less) for pair in ((u - v, d), (v, d - e))]
 
-# %% ../nbs/02c_rank.ipynb #eb1869ad
+# %% ../nbs/02c_rank.ipynb #6721e577
 def _difference(now: tuple, start: tuple) -> tuple[torch.Tensor|None, list]|None:
     "One weight less another, as `_parts` gives them; `None` where they are equal."
     dense = _dense_difference(now[0], start[0])
     pairs = [(u, d) for u, d in _pairs_difference(now[1], start[1]) if u.any() and d.any()]
     return None if dense is None and not pairs else (dense, pairs)
 
-# %% ../nbs/02c_rank.ipynb #e17d0d15
+# %% ../nbs/02c_rank.ipynb #c40ef411
 def _lapack_eigenvalues(x: torch.Tensor, tall: bool) -> np.ndarray:
     "Ascending eigenvalues of the smaller Gram matrix, by the parts of LAPACK that need half of it and no vectors."
     gram = ssyrk(1., x.contiguous().numpy().T, trans=not tall)
@@ -99,7 +99,7 @@ def _lapack_eigenvalues(x: torch.Tensor, tall: bool) -> np.ndarray:
     values, _ = ssterf(diagonal, beside, overwrite_d=1, overwrite_e=1)
     return values
 
-# %% ../nbs/02c_rank.ipynb #7394a70e
+# %% ../nbs/02c_rank.ipynb #dd7198fd
 def _squared_values(x: torch.Tensor) -> torch.Tensor:
     "Squared singular values of a float32 matrix, from the largest, in float64."
     tall = x.shape[0] > x.shape[1]
@@ -107,7 +107,7 @@ def _squared_values(x: torch.Tensor) -> torch.Tensor:
     else: values = torch.linalg.eigvalsh(x.mT @ x if tall else x @ x.mT)
     return values.flip(0).double().clamp(min=0)
 
-# %% ../nbs/02c_rank.ipynb #a90e3e8a
+# %% ../nbs/02c_rank.ipynb #1409c6fb
 def _shape(dense: torch.Tensor|None, pairs: list) -> tuple[int, int]:
     up, down = pairs[0] if dense is None else (dense, dense)
     return up.shape[0], down.shape[1]
@@ -118,7 +118,7 @@ def _pair_values(pairs: list, shape: tuple[int, int]) -> torch.Tensor:
     s = torch.linalg.svdvals(torch.linalg.qr(up, 'r').R @ torch.linalg.qr(down.mT, 'r').R.mT)
     return torch.cat([s, s.new_zeros(min(shape) - len(s))])
 
-# %% ../nbs/02c_rank.ipynb #3217cbb9
+# %% ../nbs/02c_rank.ipynb #90e764f3
 def _dense_values(x: torch.Tensor, exact: bool) -> torch.Tensor:
     "Singular values of a matrix, in float64 where they are asked for exactly, or where rounding would show."
     squares = _squared_values(x)
@@ -139,7 +139,7 @@ def _picked(s: torch.Tensor, shape: tuple[int, int], measures: Sequence[str]) ->
     found = measures_of(s, shape)
     return {m: found[m].item() for m in measures}
 
-# %% ../nbs/02c_rank.ipynb #05839eb0
+# %% ../nbs/02c_rank.ipynb #a8c75d55
 def _measured(dense: torch.Tensor|None, pairs: list, measures: Sequence[str]) -> dict[str, float]:
     "Some measures of rank of a weight as `_parts` gives it."
     return _picked(_singular_values(dense, pairs, 'numerical_rank' in measures), _shape(dense, pairs), measures)
@@ -153,7 +153,7 @@ def _spread(items: Sequence, n: int) -> list:
     at = np.linspace(0, len(items) - 1, min(max(n, 1), len(items))).round().astype(int)
     return [items[i] for i in np.unique(at)]
 
-# %% ../nbs/02c_rank.ipynb #67f4c38d
+# %% ../nbs/02c_rank.ipynb #9177f987
 def _row_batches(dl: DataLoader, rows: int, bs: int|None) -> list:
     "Training rows at even distances, a list for each batch; batches of several tasks as they are."
     data = dl.dataset
@@ -164,7 +164,7 @@ def _row_batches(dl: DataLoader, rows: int, bs: int|None) -> list:
     chosen, bs = _spread(range(len(data)), rows), bs or dl.bs
     return [[dl.do_item(r) for r in chosen[i:i + bs]] for i in range(0, len(chosen), bs)]
 
-# %% ../nbs/02c_rank.ipynb #d5112537
+# %% ../nbs/02c_rank.ipynb #84bf247f
 def _inputs_and_targets(learn: Learner, batch: tuple) -> tuple[tuple, tuple]:
     "The two sides of a batch; the task that leads a batch of several tasks is set on the model."
     n = getattr(learn.dls, 'n_inp', 1 if len(batch) == 1 else len(batch) - 1)
@@ -172,7 +172,7 @@ def _inputs_and_targets(learn: Learner, batch: tuple) -> tuple[tuple, tuple]:
     if isinstance(x[0], str): learn.model.task, *x = x
     return tuple(x), tuple(y)
 
-# %% ../nbs/02c_rank.ipynb #9a137ad8
+# %% ../nbs/02c_rank.ipynb #6a7a4cbf
 def _some_batches(
     learn: Learner, rows: int, bs: int|None = None, from_ids: bool = True,  # or from the stored features
 ) -> Iterator[tuple[tuple, tuple]]:
@@ -207,12 +207,12 @@ class _Sums:
         noise = 1e-7*self.products.diagonal().sum().sqrt()  # rounding, and what is left of a mean that all have
         return s.where(s > noise, 0.)
 
-# %% ../nbs/02c_rank.ipynb #f4c86dc9
+# %% ../nbs/02c_rank.ipynb #4f285589
 def _gives_vectors(head: nn.Module) -> bool:
     "Whether a head gives vectors that are compared by cosine, and not answers."
     return isinstance(head, (*(h for h in HEADS.values() if isinstance(h, type)), nn.Identity))
 
-# %% ../nbs/02c_rank.ipynb #78df55ee
+# %% ../nbs/02c_rank.ipynb #0a322503
 def _heads(model: nn.Module, encoder: Encoder) -> dict[str, nn.Module]:
     "The outermost modules beside an encoder that take its vectors, by path."
     found, todo = {}, [('', model)]
@@ -244,7 +244,7 @@ def _noting_depths(encoder: Encoder, pooling: str, note: Callable) -> Iterator[N
     try: yield
     finally: del encoder.embed, encoder.run
 
-# %% ../nbs/02c_rank.ipynb #b1718473
+# %% ../nbs/02c_rank.ipynb #b1663f75
 @contextmanager
 def _noting_heads(model: nn.Module, encoder: Encoder, note: Callable) -> Iterator[None]:
     "In this block the vectors at heads are noted: what a head takes, or gives where it is vectors."
@@ -256,7 +256,7 @@ def _noting_heads(model: nn.Module, encoder: Encoder, note: Callable) -> Iterato
     finally:
         for h in hooks: h.remove()
 
-# %% ../nbs/02c_rank.ipynb #b60fb0ba
+# %% ../nbs/02c_rank.ipynb #a4595b7d
 @contextmanager
 def _noting(model: nn.Module, encoder: Encoder, mask: torch.Tensor|None) -> Iterator[dict]:
     "In this block states and vectors are noted: (what, name) -> tensors `(vectors, dim)`, without padding."
@@ -281,10 +281,10 @@ def _sides(parts: list, y: tuple) -> list[tuple[str, torch.Tensor]]:
     if len(parts) == 1 and y and len(parts[0]) == 2*len(y[0]): parts = parts[0].chunk(2)  # queries over documents
     return list(zip((', first', ', second') if len(parts) == 2 else ('',)*len(parts), parts))
 
-# %% ../nbs/02c_rank.ipynb #f00460f6
+# %% ../nbs/02c_rank.ipynb #deaa1638
 def _unit(x: torch.Tensor) -> torch.Tensor: return F.normalize(x, dim=1)
 
-# %% ../nbs/02c_rank.ipynb #754d9147
+# %% ../nbs/02c_rank.ipynb #ba1fd3f6
 def _text_vectors(learn: Learner, encoder: Encoder, n: int) -> Iterator[tuple]:
     "States of training rows at each depth, and the vectors at the heads, batch by batch."
     model, ranks = learn.model, getattr(learn.model, 'head', None)
@@ -300,14 +300,14 @@ def _text_vectors(learn: Learner, encoder: Encoder, n: int) -> Iterator[tuple]:
         for rows in torch.tensor(_spread(range(len(model.texts)), n)).split(256):
             yield 'vectors', 'documents', model.index(rows)
 
-# %% ../nbs/02c_rank.ipynb #97a4e0e4
+# %% ../nbs/02c_rank.ipynb #23d12ce7
 def _pair_sides(learn: Learner, n: int) -> Iterator[tuple[str, torch.Tensor]]:
     "Stored features of pairs, by side where the data have sides."
     data = learn.dls.train.dataset
     if hasattr(data, 'sides'): return iter(data.sides(n).items())
     return (('vectors', x[0]) for x, _ in _some_batches(learn, n))
 
-# %% ../nbs/02c_rank.ipynb #3e22dd53
+# %% ../nbs/02c_rank.ipynb #fe84f020
 def _head_vectors(learn: Learner, head: DualHead, n: int) -> Iterator[tuple]:
     "Unit vectors behind a head on stored features: of queries and documents, or of both sides of pairs."
     passages = getattr(learn.model, 'passages', None)
@@ -348,7 +348,7 @@ def _check_looks(every: int, probe: Sequence[str]|None, measures: Sequence[str])
         raise ValueError(f"measures is {measures!r}; it is a list of some of {', '.join(MEASURES)}")
     if hasattr(probe, '__len__') and not len(probe): raise ValueError("probe is a list of texts, with one at least")
 
-# %% ../nbs/02c_rank.ipynb #818c8420
+# %% ../nbs/02c_rank.ipynb #3e9b9394
 @patch(as_prop=True)
 def table(self: RankMonitor) -> pd.DataFrame:  # epoch (0: the start), layer, what, measure, value, n, dim, centred
     "All measurements, a row for each number."
@@ -362,7 +362,7 @@ def reset(self: RankMonitor) -> None:
     # epochs that are done, the last one measured, whether this is training
     self.done, self.looked, self.live = 0, None, False
 
-# %% ../nbs/02c_rank.ipynb #d0cc8c27
+# %% ../nbs/02c_rank.ipynb #59c46a61
 @patch
 def before_epoch(self: RankMonitor):
     "Measure weights at the start, before a callback cuts them; validation alone comes here as well."
@@ -370,7 +370,7 @@ def before_epoch(self: RankMonitor):
     self.origin, self.first = {}, {}
     self.begun = list(self._weights())
 
-# %% ../nbs/02c_rank.ipynb #c7b9e329
+# %% ../nbs/02c_rank.ipynb #0d80ae9b
 @patch
 def before_train(self: RankMonitor):
     "Measure the start; not in a search for a learning rate, whose steps are undone."
@@ -379,7 +379,7 @@ def before_train(self: RankMonitor):
     self._note([*self.begun, *self._representations()])
     self.looked = self.done
 
-# %% ../nbs/02c_rank.ipynb #e61de802
+# %% ../nbs/02c_rank.ipynb #9ab6e0c3
 @patch
 def after_epoch(self: RankMonitor):
     "Measure, every so many epochs; validation alone is no epoch."
@@ -391,7 +391,7 @@ def after_fit(self: RankMonitor):
     "Measure the end, unless that has been done."
     if self.looked not in (None, self.done): self._look()
 
-# %% ../nbs/02c_rank.ipynb #474758d5
+# %% ../nbs/02c_rank.ipynb #eee2b5cc
 @patch
 def _look(self: RankMonitor) -> None:
     self._note(self._weights())
@@ -408,7 +408,7 @@ def _failed(what: str, when: str) -> ValueError:
     return ValueError(f"{what} NaN or infinity after {when}: training has failed. "
                       "Train again with a smaller learning rate")
 
-# %% ../nbs/02c_rank.ipynb #3c378557
+# %% ../nbs/02c_rank.ipynb #b90c2607
 @patch
 def _weights(self: RankMonitor) -> Iterator[tuple]:
     "Layer, what, measures and shape of each matrix and of its update; a weight that has not changed is kept."
@@ -433,7 +433,7 @@ def _precision(model: nn.Module, encoder: Encoder|None):
     if encoder is None or dtype == torch.float32: return nullcontext()
     return torch.autocast(encoder.device.type, dtype)
 
-# %% ../nbs/02c_rank.ipynb #2f884d42
+# %% ../nbs/02c_rank.ipynb #272fac59
 @patch
 def _vectors(self: RankMonitor) -> Iterator[tuple]:
     "What, name and vectors, batch by batch."
@@ -444,7 +444,7 @@ def _vectors(self: RankMonitor) -> Iterator[tuple]:
     if not self.probe: return _text_vectors(learn, encoder, n)
     return _probe_vectors(self.model, encoder, encoder.tokenize(self.probe[:n], min(128, encoder.max_tokens)))
 
-# %% ../nbs/02c_rank.ipynb #ec5497c4
+# %% ../nbs/02c_rank.ipynb #294b3510
 @patch
 def _vector_sums(self: RankMonitor) -> dict[tuple, _Sums]:
     "Sums of states and vectors by what and name, states first."
@@ -453,7 +453,7 @@ def _vector_sums(self: RankMonitor) -> dict[tuple, _Sums]:
         for what, name, x in self._vectors(): sums.setdefault((what, name), _Sums()).add(x)
     return dict(sorted(sums.items(), key=lambda item: item[0][0] == 'vectors'))
 
-# %% ../nbs/02c_rank.ipynb #4d1428b2
+# %% ../nbs/02c_rank.ipynb #0163cb57
 @patch
 @torch.no_grad()
 def _representations(self: RankMonitor) -> Iterator[tuple]:
@@ -487,7 +487,7 @@ def plot(self: RankMonitor,
     plt.close(fig)  # what is returned is shown once, not twice
     return fig
 
-# %% ../nbs/02c_rank.ipynb #5684c10c
+# %% ../nbs/02c_rank.ipynb #dc3b3d4d
 @patch
 def _rows(self: RankMonitor, measure: str, layers: str, centred: bool) -> pd.DataFrame:
     "The rows of the table that a picture shows; raises `ValueError` where there are none."
@@ -515,14 +515,14 @@ def _panel(ax, part: pd.DataFrame, kind: str, most: int, named: bool) -> None:
     ax.locator_params(axis='x', nbins=4)
     ax.spines[['top', 'right', 'left']].set_visible(False)
 
-# %% ../nbs/02c_rank.ipynb #7b80649b
+# %% ../nbs/02c_rank.ipynb #165bee0c
 def _short(names: Sequence[str]) -> list[str]:
     "Paths without the part that all of them begin with."
     deep = len(names) > 1 and all('.' in n for n in names)
     head = os.path.commonprefix(list(names)).rpartition('.')[0] if deep else ''
     return [n[len(head) + 1 if head else 0:] for n in names]
 
-# %% ../nbs/02c_rank.ipynb #5635be03
+# %% ../nbs/02c_rank.ipynb #3c3b869a
 def _strokes(lines: list[tuple]) -> tuple[np.ndarray, np.ndarray]:
     "Several lines as one, with gaps: a picture of many layers stays small."
     return tuple(np.concatenate([np.append(line[i], np.nan) for line in lines] or [[]]) for i in (0, 1))
@@ -536,7 +536,7 @@ def _draw(ax, values: list[np.ndarray], most: int) -> None:
     ax.plot(*_strokes(marks), color='C0', linewidth=1.2)
     ax.scatter(np.concatenate(ends), [y for y, v in enumerate(ends) if len(v)], s=18, c='C0', zorder=3)
 
-# %% ../nbs/02c_rank.ipynb #9e989637
+# %% ../nbs/02c_rank.ipynb #6ed9fb86
 class _StepCallback(Callback):
     "Acts after every so many optimizer steps and at the end of each epoch; a skipped step is none."
     def __init__(self,
@@ -594,7 +594,7 @@ def _nearest(weight: torch.Tensor, rank: int) -> torch.Tensor:
 def _check_finite(name: str, weight: torch.Tensor, steps: int) -> None:
     if not weight.isfinite().all(): raise _failed(f"{name!r} holds", f"{steps} steps")
 
-# %% ../nbs/02c_rank.ipynb #6d388d30
+# %% ../nbs/02c_rank.ipynb #54d50b20
 @patch
 @torch.no_grad()
 def _act(self: HoldRank) -> None:
@@ -602,7 +602,7 @@ def _act(self: HoldRank) -> None:
         _check_finite(name, weight, self.steps)
         weight.copy_(_nearest(weight, rank))
 
-# %% ../nbs/02c_rank.ipynb #9dbaa308
+# %% ../nbs/02c_rank.ipynb #d52f7011
 def _ranked(model: nn.Module, ranks: int|dict[str, int], layers: str|Sequence[str]) -> Iterator[tuple]:
     "Path, layer and rank of the layers that a callback is for."
     own = isinstance(ranks, dict)
@@ -614,13 +614,13 @@ def _check_thin(name: str, layer: LowRankLinear, rank: int) -> None:
         raise ValueError(f"{name!r} is factorised at rank {layer.rank}, above {rank}: "
                          "lower it with set_rank, or RankSchedule")
 
-# %% ../nbs/02c_rank.ipynb #53a63c4e
+# %% ../nbs/02c_rank.ipynb #b10bb0d9
 def _check_frozen(name: str, layer: nn.Linear, rank: int) -> None:
     if numerical_rank(layer.weight, gram=True) > rank:
         raise ValueError(f"{name!r} is frozen, and its rank is above {rank}: it would have to change in training. "
                          "Call set_rank before, or name only layers that are trained")
 
-# %% ../nbs/02c_rank.ipynb #ac32d0e6
+# %% ../nbs/02c_rank.ipynb #ceec15bc
 @patch
 def _find(self: HoldRank) -> dict[str, tuple]:
     "Weight and rank by path, without those whose rank stays by itself; raises `ValueError` for what cannot be held."
@@ -673,7 +673,7 @@ def _directions(layer: nn.Module) -> tuple[torch.Tensor, torch.Tensor, torch.Ten
     y = y/s.where(s > 1e-6*s[0], torch.inf)  # what is zero has no direction
     return tuple(t.to(layer.weight.device) for t in ((x, s, y) if w is wide else (y, s, x)))
 
-# %% ../nbs/02c_rank.ipynb #640c7e54
+# %% ../nbs/02c_rank.ipynb #aff8a762
 def _kept(s: torch.Tensor, rank: int, by: float, kind: str) -> torch.Tensor:
     "The factor of each singular value in a proximal step."
     keep = (1 - by/s.clamp(min=1e-30)).clamp(min=0) if kind == 'nuclear' else torch.full_like(s, 1/(1 + 2*by))
@@ -686,7 +686,7 @@ def _scale_thin(layer: LowRankLinear, u: torch.Tensor, keep: torch.Tensor, v: to
     layer.up -= (u*less @ (u.mT @ layer.up.float())).to(layer.up)
     layer.down -= ((layer.down.float() @ v)*less @ v.mT).to(layer.down)
 
-# %% ../nbs/02c_rank.ipynb #290d9ca5
+# %% ../nbs/02c_rank.ipynb #33f12f17
 @torch.no_grad()
 def _shrink(layer: nn.Module, rank: int, by: float, kind: str) -> float:
     "A proximal step on a layer, in place, and the price before it."
@@ -707,7 +707,7 @@ def _step(self: RankPenalty) -> None:
     rates = np.array([h['lr'] for h in self.opt.hypers])
     self.owed = rates if self.owed is None else self.owed + rates
 
-# %% ../nbs/02c_rank.ipynb #ddd9a580
+# %% ../nbs/02c_rank.ipynb #a957c44f
 @patch
 def _act(self: RankPenalty) -> None:
     "Pay for the steps since the last payment."
@@ -720,7 +720,7 @@ def _act(self: RankPenalty) -> None:
     self.values.append(price)
     self.owed = None
 
-# %% ../nbs/02c_rank.ipynb #cc76dc04
+# %% ../nbs/02c_rank.ipynb #f9b3804d
 @patch
 def _find(self: RankPenalty) -> dict[str, tuple]:
     "Layer and number of free directions by path, of those with something to train."
@@ -747,14 +747,14 @@ def _extended(x: torch.Tensor, n: int, dim: int, squares: bool) -> torch.Tensor:
     mean = x.mean(dim, keepdim=True).nan_to_num()
     return torch.cat([x, (mean if squares else 0*mean).repeat_interleave(n - x.shape[dim], dim)], dim)
 
-# %% ../nbs/02c_rank.ipynb #0f3ead87
+# %% ../nbs/02c_rank.ipynb #1fc56838
 def _thin_carry(old: LowRankLinear, new: LowRankLinear, a: torch.Tensor, b: torch.Tensor) -> dict:
     "From two thin weights to two others with `up' = up a` and `down' = b down`, and new directions after these."
     a, b, n = a.to(old.up), b.to(old.up), new.rank
     return {new.up: ([old.up], lambda g, squares: _extended(g @ (b**2 if squares else b).mT, n, 1, squares)),
             new.down: ([old.down], lambda g, squares: _extended((a**2 if squares else a).mT @ g, n, 0, squares))}
 
-# %% ../nbs/02c_rank.ipynb #234d049d
+# %% ../nbs/02c_rank.ipynb #9719706a
 def _whole_mean(up: torch.Tensor, down: torch.Tensor, gu: torch.Tensor, gd: torch.Tensor) -> torch.Tensor:
     "The gradient of a weight as far as those of its factors show it."
     left, right = torch.linalg.pinv(up, rtol=1e-6), torch.linalg.pinv(down, rtol=1e-6)
@@ -766,7 +766,7 @@ def _whole_squares(up: torch.Tensor, down: torch.Tensor, gu: torch.Tensor, gd: t
     rows, columns = gu.sum(1)/(down**2).sum(0).mean(), gd.sum(0)/(up**2).sum(1).mean()
     return torch.outer(rows, columns)/(rows.sum()*columns.sum()).sqrt().clamp(min=1e-300)
 
-# %% ../nbs/02c_rank.ipynb #b6c60386
+# %% ../nbs/02c_rank.ipynb #2b950af9
 def _whole_carry(old: LowRankLinear, new: nn.Linear) -> dict:
     "From two thin weights to a whole one."
     def carried(gu, gd, squares):
@@ -783,7 +783,7 @@ def _lowered(up: torch.Tensor, down: torch.Tensor, rank: int) -> tuple:
     x, root, y = x[:, :k], s[:k].sqrt(), y[:k].mT
     return qu @ x*root, (qd @ y*root).mT, rd.mT @ y/root, (ru.mT @ x/root).mT
 
-# %% ../nbs/02c_rank.ipynb #121a6739
+# %% ../nbs/02c_rank.ipynb #87968da1
 def _raised(up: torch.Tensor, down: torch.Tensor, n: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     "The same product with `n` more directions, drawn orthogonal to the others."
     q, (r, width) = torch.linalg.qr(down.mT).Q, down.shape
@@ -792,7 +792,7 @@ def _raised(up: torch.Tensor, down: torch.Tensor, n: int, seed: int) -> tuple[to
     more = length*torch.linalg.qr(draw - q @ (q.mT @ draw)).Q.mT
     return torch.cat([up, up.new_zeros(len(up), n)], 1), torch.cat([down, more])
 
-# %% ../nbs/02c_rank.ipynb #a8467c71
+# %% ../nbs/02c_rank.ipynb #479b0b55
 def _with_factors(old: LowRankLinear, up: torch.Tensor, down: torch.Tensor) -> LowRankLinear:
     "A layer like another with other factors, and without its bias."
     new = nn.utils.skip_init(LowRankLinear, old.in_features, old.out_features, len(down), bias=False,
@@ -800,7 +800,7 @@ def _with_factors(old: LowRankLinear, up: torch.Tensor, down: torch.Tensor) -> L
     new.up, new.down = (nn.Parameter(t.to(old.up), requires_grad=old.up.requires_grad) for t in (up, down))
     return new
 
-# %% ../nbs/02c_rank.ipynb #8e2f97a1
+# %% ../nbs/02c_rank.ipynb #90248782
 def _resized(old: LowRankLinear, rank: int, seed: int = 0) -> tuple[LowRankLinear, dict]:
     "The same product at another rank, or the nearest to it, and the maps of the running means."
     up, down = old.up.detach().cpu().double(), old.down.detach().cpu().double()
@@ -818,7 +818,7 @@ def _refactored(old: LowRankLinear, rank: int, given: dict) -> tuple[LowRankLine
     b = torch.linalg.lstsq(old.down.detach().mT, new.down.detach().mT).solution.mT
     return new, _thin_carry(old, new, a, b)
 
-# %% ../nbs/02c_rank.ipynb #7dbf3840
+# %% ../nbs/02c_rank.ipynb #b35459b7
 def _reshaped(old: nn.Module, rank: int, given: dict) -> tuple[nn.Module, dict]:
     "A layer of a rank, whole at full rank, and the maps of the running means; itself where nothing changes."
     thin, full = isinstance(old, LowRankLinear), rank == min(old.out_features, old.in_features)
@@ -829,7 +829,7 @@ def _reshaped(old: nn.Module, rank: int, given: dict) -> tuple[nn.Module, dict]:
     if old.bias is not None: new.bias = old.bias  # the very parameter
     return new, carry
 
-# %% ../nbs/02c_rank.ipynb #58ae9a4c
+# %% ../nbs/02c_rank.ipynb #9447d080
 def _carried(state: dict, olds: list, f: Callable) -> dict:
     "The optimizer state of a new parameter."
     first, rest = state.get(olds[0], {}), [state.get(o, {}) for o in olds[1:]]
@@ -839,7 +839,7 @@ def _carried(state: dict, olds: list, f: Callable) -> dict:
     same = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in first.items() if k not in means}
     return same | {k: f(*(s[k] for s in (first, *rest)), 'sq' in k) for k in means}
 
-# %% ../nbs/02c_rank.ipynb #b1f238e5
+# %% ../nbs/02c_rank.ipynb #63901cc9
 def _carry_state(state: dict, carry: dict) -> None:
     "Replace the state of old parameters by that of new ones."
     made = {new: _carried(state, *how) for new, how in carry.items()}
@@ -847,7 +847,7 @@ def _carry_state(state: dict, carry: dict) -> None:
         for p in olds: state.pop(p, None)
     state.update(made)
 
-# %% ../nbs/02c_rank.ipynb #1f2c426e
+# %% ../nbs/02c_rank.ipynb #8e34a7dd
 def _carry_groups(opt, carry: dict) -> None:
     "Put new parameters in the place of old ones, in the same parameter groups."
     heirs, gone = {}, {o for olds, _ in carry.values() for o in olds}
@@ -856,7 +856,7 @@ def _carry_groups(opt, carry: dict) -> None:
     opt.param_lists = kind(
         kind(q for p in group for q in (heirs.get(p, []) if p in gone else [p])) for group in opt.param_lists)
 
-# %% ../nbs/02c_rank.ipynb #1e832e72
+# %% ../nbs/02c_rank.ipynb #b3c98f15
 def _hand_over(opt, carry: dict) -> None:
     "Give an optimizer new parameters, with the state of the old ones."
     if opt is None or not carry: return
@@ -911,7 +911,7 @@ def _names(model: nn.Module, layers: str|Sequence[str]) -> list[str]:
     "Paths of the layers that can change their form: beside LoRA it is the one below."
     return [f'{n}.base_layer' if _has_lora(m) else n for n, m in _matrices(model, layers).items()]
 
-# %% ../nbs/02c_rank.ipynb #e7f6a08b
+# %% ../nbs/02c_rank.ipynb #d6d68bfb
 @patch
 def _plan(self: RankSchedule, epoch: int) -> pd.DataFrame|None:
     "The plan of an epoch that has one."
@@ -920,7 +920,7 @@ def _plan(self: RankSchedule, epoch: int) -> pd.DataFrame|None:
     budget = {'fraction' if isinstance(rank, float) else 'rank': rank}
     return plan_ranks(self.model, _names(self.model, self.patterns), **budget)
 
-# %% ../nbs/02c_rank.ipynb #3a36b38b
+# %% ../nbs/02c_rank.ipynb #43e0de91
 @patch
 def _check(self: RankSchedule) -> None:
     "Raise `ValueError` for what will not work, before the first step."
@@ -977,13 +977,13 @@ def _check_method(learn: Learner|nn.Module, method: str, init: str) -> None:
     if not isinstance(learn, Learner): raise ValueError("a penalty works while a model is trained: pass the Learner")
     if init != 'svd': raise ValueError(f"init is {init!r}, and a penalty replaces no weights: leave it out")
 
-# %% ../nbs/02c_rank.ipynb #c6e348c6
+# %% ../nbs/02c_rank.ipynb #fe2df02c
 def _factorise(model: nn.Module, opt, plan: pd.DataFrame, init: str, found: dict) -> None:
     "Make layers thin as `init` asks, and hand the new parameters to the optimizer."
     layers = planned_layers(model, plan, init, **found)
     _reshape(model, opt, plan, {name: weighing for name, (_, _, weighing) in zip(plan.layer, layers)})
 
-# %% ../nbs/02c_rank.ipynb #6bb14e60
+# %% ../nbs/02c_rank.ipynb #ab4c10a6
 def _hold(learn: Learner, plan: pd.DataFrame, method: str, every: int, strength: float, penalty: str) -> None:
     "Take layers from the callbacks of earlier calls, and add the callback that holds or penalises them."
     ranks = dict(zip(plan.layer, plan['rank'].tolist()))
@@ -997,7 +997,7 @@ def _hold(learn: Learner, plan: pd.DataFrame, method: str, every: int, strength:
 def _losses(learn: Learner, rows: int, bs: int) -> Iterator[torch.Tensor]:
     for x, y in _some_batches(learn, rows, bs): yield learn.loss_func(learn.model(*x), *y)
 
-# %% ../nbs/02c_rank.ipynb #31f11522
+# %% ../nbs/02c_rank.ipynb #551aa1a2
 def _passes(learn: Learner, names: list[str], rows: int) -> Iterator[torch.Tensor|None]:
     "The encoder on some rows, each text of a pair alone; the whole model where layers outside are asked for."
     encoder, paths = _encoder(learn.model), {m: n for n, m in learn.model.named_modules()}
@@ -1011,7 +1011,7 @@ def _passes(learn: Learner, names: list[str], rows: int) -> Iterator[torch.Tenso
             with _precision(learn.model, encoder): encoder(ids, mask)
             yield mask
 
-# %% ../nbs/02c_rank.ipynb #0a723c7b
+# %% ../nbs/02c_rank.ipynb #2aea3bc1
 def _measurements(
     learn: Learner|nn.Module, names: list[str], init: str, allocate: str, batches: int, bs: int,
 ) -> dict[str, dict|None]:
