@@ -300,7 +300,7 @@ def _measure(encoder: Encoder, loss: Callable|None, method: str, pooling: str|No
     score = loss or (_along if method == 'gradient' else cosine_distance)
     return lambda out, y: score(out if pooling is None else encoder.pool(*out, pooling), y)
 
-# %% ../nbs/01b_light.ipynb #9d560fb4
+# %% ../nbs/01b_light.ipynb #a00ed580
 def _batches(encoder: Encoder, tokens: list, targets: torch.Tensor|None, bs: int) -> Iterator[tuple]:
     "Ids, mask and targets of some texts at a time, where the encoder is."
     for i in range(0, len(tokens), bs):
@@ -311,7 +311,8 @@ def _batches(encoder: Encoder, tokens: list, targets: torch.Tensor|None, bs: int
 def _own_targets(encoder: Encoder, tokens: list, method: str, pooling: str, bs: int) -> torch.Tensor:
     "What vectors are compared with where there is no loss: random directions, or the vectors themselves."
     if method == 'gradient': return torch.randn(len(tokens), encoder.dim, generator=torch.Generator().manual_seed(0))
-    return torch.cat([encoder.pool(*encoder(ids, mask), pooling) for ids, mask, _ in _batches(encoder, tokens, None, bs)])
+    batches = _batches(encoder, tokens, None, bs)
+    return torch.cat([encoder.pool(*encoder(ids, mask), pooling) for ids, mask, _ in batches])
 
 # %% ../nbs/01b_light.ipynb #c4953f1d
 def _gradients(encoder: Encoder, ids, mask, targets, measure: Callable) -> list[torch.Tensor]:
