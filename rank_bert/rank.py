@@ -646,7 +646,7 @@ class RankPenalty(_StepCallback):
         ranks: int|dict[str, int] = 0,  # leading directions of each matrix that are free, or path -> how many
         layers: str|Sequence[str] = '*',  # shell patterns of paths, where `ranks` is one number
         kind: str = 'nuclear',  # 'nuclear': all lose the same; 'spectral': all lose the same share
-        every: int = 10,  # steps that are paid for at once
+        every: int = 10,  # optimizer steps that are applied at once
     ):
         super().__init__(every)
         if not strength >= 0: raise ValueError(f"strength is {strength}; below 0 it would reward rank")
@@ -686,10 +686,10 @@ def _scale_thin(layer: LowRankLinear, u: torch.Tensor, keep: torch.Tensor, v: to
     layer.up -= (u*less @ (u.mT @ layer.up.float())).to(layer.up)
     layer.down -= ((layer.down.float() @ v)*less @ v.mT).to(layer.down)
 
-# %% ../nbs/02c_rank.ipynb #33f12f17
+# %% ../nbs/02c_rank.ipynb #e3fe4581
 @torch.no_grad()
 def _shrink(layer: nn.Module, rank: int, by: float, kind: str) -> float:
-    "A proximal step on a layer, in place, and the price before it."
+    "A proximal step on a layer, in place; returns the penalty before it."
     u, s, v = _directions(layer)
     keep = _kept(s, rank, by, kind)
     if isinstance(layer, LowRankLinear): _scale_thin(layer, u, keep, v)
@@ -703,24 +703,24 @@ def _trained_part(layer: nn.Module) -> nn.Parameter:
 
 @patch
 def _step(self: RankPenalty) -> None:
-    "Add what the step costs in each parameter group."
+    "Add the learning rates of the step, one for each parameter group."
     rates = np.array([h['lr'] for h in self.opt.hypers])
     self.owed = rates if self.owed is None else self.owed + rates
 
-# %% ../nbs/02c_rank.ipynb #a957c44f
+# %% ../nbs/02c_rank.ipynb #ab84b2b8
 @patch
 def _act(self: RankPenalty) -> None:
-    "Pay for the steps since the last payment."
+    "Shrink for all steps since the last time, and record the penalty."
     if self.owed is None: return
-    group, price = {p: i for i, ps in enumerate(self.opt.param_lists) for p in ps}, 0
+    group, penalty = {p: i for i, ps in enumerate(self.opt.param_lists) for p in ps}, 0
     for name, (layer, rank) in self.found.items():
         weight = _trained_part(layer)
         _check_finite(name, weight, self.steps)
-        price += _shrink(layer, rank, self.strength*float(self.owed[group[weight]]), self.kind)
-    self.values.append(price)
+        penalty += _shrink(layer, rank, self.strength*float(self.owed[group[weight]]), self.kind)
+    self.values.append(penalty)
     self.owed = None
 
-# %% ../nbs/02c_rank.ipynb #f9b3804d
+# %% ../nbs/02c_rank.ipynb #577ed8ef
 @patch
 def _find(self: RankPenalty) -> dict[str, tuple]:
     "Layer and number of free directions by path, of those with something to train."
@@ -731,7 +731,7 @@ def _find(self: RankPenalty) -> dict[str, tuple]:
             raise ValueError(f"rank is {rank}; of the directions of {name} 0 to {full} can be free")
         if not _has_lora(layer) and _trained_part(layer) in trained: found[name] = layer, rank
     if not found:
-        raise ValueError("all layers that match are frozen, so there is nothing to pull at: "
+        raise ValueError("all layers that match are frozen, so there is nothing to shrink: "
                          "name layers that are trained")
     return found
 
@@ -946,7 +946,7 @@ def set_rank(
     ms: float|None = None,  # budget: milliseconds of their products; only factorised layers get faster
     init: str = 'svd',  # 'svd', 'fisher' or 'activation', as in `factorise`
     allocate: str = 'uniform',  # 'uniform', 'energy' or 'fisher', as in `plan_ranks`
-    every: int = 10,  # steps from one projection, or payment, to the next
+    every: int = 10,  # optimizer steps from one projection, or application of the penalty, to the next
     strength: float = 10.,  # of the penalty
     penalty: str = 'nuclear',  # its kind, 'nuclear' or 'spectral'
     batches: int = 8,  # training batches to measure on
