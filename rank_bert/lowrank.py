@@ -6,8 +6,8 @@ Docs: https://rank-bert.github.io/rank_bert/lowrank.html.md"""
 
 # %% auto #0
 __all__ = ['MEASURES', 'spectrum', 'effective_rank', 'rankme', 'stable_rank', 'participation_ratio', 'numerical_rank',
-           'nuclear_norm', 'energy_rank', 'measures_of', 'rank_measures', 'rank_table', 'find_linears', 'plan_ranks',
-           'factorise', 'truncate', 'merge', 'add_lora', 'nuclear_penalty', 'spectral_penalty']
+           'nuclear_norm', 'energy_rank', 'measures_of', 'rank_measures', 'rank_table', 'plan_ranks', 'factorise',
+           'truncate', 'merge', 'add_lora', 'nuclear_penalty', 'spectral_penalty']
 
 # %% ../nbs/01a_lowrank.ipynb #22234056
 from collections import Counter
