@@ -22,6 +22,7 @@ from torch.nn import functional as F
 
 # %% ../nbs/01b_light.ipynb #5a82d776
 from .layers import FactorisedEmbedding, LowRankLinear
+from .lowrank import evaluating
 from .models import Encoder
 
 # %% ../nbs/01b_light.ipynb #14501849
@@ -36,16 +37,19 @@ def _check_kind(encoder: Encoder) -> None:
         raise ValueError(f"{encoder.name!r} is of the family {kind!r}, which lacks "
                          f"{_LACKS.get(kind, 'the layout of BERT')}; take a BERT or RoBERTa")
 
+# %% ../nbs/01b_light.ipynb #062183ff
 def _copy(encoder: Encoder) -> Encoder:
     "An independent copy of a BERT or RoBERTa."
     _check_kind(encoder)
     return deepcopy(encoder)
 
 def _layers(encoder: Encoder) -> nn.ModuleList: return encoder.model.encoder.layer
+
 def _attention(layer: nn.Module) -> nn.Module: return layer.attention.self
+
 def _mixer(layer: nn.Module) -> nn.Linear: return layer.attention.output.dense  # takes the heads side by side
+
 def _heads(encoder: Encoder) -> list[int]: return [_attention(l).num_attention_heads for l in _layers(encoder)]
-def _table(encoder: Encoder) -> nn.Module: return encoder.model.embeddings.word_embeddings
 
 # %% ../nbs/01b_light.ipynb #fcbbb528
 def factorise_embeddings(
@@ -53,42 +57,34 @@ def factorise_embeddings(
     rank: int,  # width of the new table, at most the encoder's
     init: str = 'svd',  # 'svd' for the nearest table of that rank, 'random' to train from scratch
     seed: int = 0,  # of a random table
-) -> Encoder:  # a copy with the table in two factors
-    "An encoder whose table of words is a `FactorisedEmbedding`."
+) -> Encoder:  # a copy with the embedding matrix in two factors
+    "An encoder whose embedding matrix is a `FactorisedEmbedding`."
     if init not in ('svd', 'random'): raise ValueError(f"init is 'svd' or 'random', not {init!r}")
     new = _copy(encoder)
-    old = _table(new).weight.detach()
-    with torch.random.fork_rng(devices=[]):
-        table = FactorisedEmbedding(*old.shape, rank, new.model.config.pad_token_id)
-    if init == 'svd':  # W V V^T of the leading right singular vectors, which are the eigenvectors of W^T W
-        wide = old.double()
-        top = torch.linalg.eigh(wide.T @ wide).eigenvectors.flip(1)[:, :rank]  # (dim, rank)
-        tokens, up = wide @ top, top
-    else:  # the product is spread like the old table at its start
-        draw = torch.Generator().manual_seed(seed)
-        tokens = torch.randn(len(old), rank, generator=draw)*new.model.config.initializer_range
-        up = torch.randn(old.shape[1], rank, generator=draw)/rank**.5
-    table.tokens.weight, table.up.weight = (
-        nn.Parameter(t.to(old.device, old.dtype).contiguous(), requires_grad=_table(new).weight.requires_grad)
-        for t in (tokens, up))
+    old, config = new.model.embeddings.word_embeddings.weight, new.model.config
+    with torch.random.fork_rng(devices=[]): table = FactorisedEmbedding(*old.shape, rank, config.pad_token_id)
+    if init == 'svd': factors = _nearest_factors(old.detach(), rank)
+    else: factors = _random_factors(old.shape, rank, config.initializer_range, seed)
+    for layer, factor in zip((table.tokens, table.up), factors):
+        layer.weight = nn.Parameter(factor.to(old.device, old.dtype).contiguous(), requires_grad=old.requires_grad)
     new.model.embeddings.word_embeddings = table
     new.name = f'{encoder.name}, table of rank {rank}'
     return new
 
+# %% ../nbs/01b_light.ipynb #63bb9f46
+def _nearest_factors(weight: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tensor]:
+    "W V and V, of the leading right singular vectors V `(dim, rank)`: the eigenvectors of W^T W."
+    wide = weight.double()
+    top = torch.linalg.eigh(wide.T @ wide).eigenvectors.flip(1)[:, :rank]
+    return wide @ top, top
+
+def _random_factors(shape: Sequence[int], rank: int, spread: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    "Factors whose product has a standard deviation of `spread`."
+    draw = torch.Generator().manual_seed(seed)
+    tokens = torch.randn(shape[0], rank, generator=draw)*spread
+    return tokens, torch.randn(shape[1], rank, generator=draw)/rank**.5
+
 # %% ../nbs/01b_light.ipynb #0099d6c8
-_SHARED = dict(all=('attention', 'intermediate', 'output'), attention=('attention',),
-               ffn=('intermediate', 'output'))  # what -> parts of a layer
-
-def _check_mean(encoder: Encoder, layers: list[list[nn.Module]]) -> None:
-    "Raise where the mean of parameters is not the mean of layers."
-    shapes = [[p.shape for part in parts for p in part.parameters()] for parts in layers]
-    if any(s != shapes[0] for s in shapes):
-        raise ValueError(f"the layers of {encoder.name!r} differ in size, so they have no mean: use start='first'")
-    modules = (m for parts in layers for part in parts for m in part.modules())
-    if any(isinstance(m, LowRankLinear) or hasattr(m, 'base_layer') for m in modules):
-        raise ValueError(f"weights of {encoder.name!r} are products, and a product of means is no mean: "
-                         "use start='first', or merge them before")
-
 def share_layers(
     encoder: Encoder,  # a BERT or RoBERTa; stays as it is
     parts: str = 'all',  # 'all', 'attention' or 'ffn'
@@ -98,17 +94,50 @@ def share_layers(
     if parts not in _SHARED: raise ValueError(f"parts is {parts!r}; layers can share {', '.join(_SHARED)}")
     if start not in ('first', 'mean'): raise ValueError(f"start is 'first' or 'mean', not {start!r}")
     new = _copy(encoder)
+    if start == 'mean': _average(new, _SHARED[parts])
     first, *others = _layers(new)
-    if start == 'mean': _check_mean(new, [[getattr(l, part) for part in _SHARED[parts]] for l in (first, *others)])
     for part in _SHARED[parts]:
-        if start == 'mean':
-            for ps in zip(*(getattr(l, part).parameters() for l in (first, *others))):
-                ps[0].data = torch.stack([p.data for p in ps]).mean(0)
         for layer in others: setattr(layer, part, getattr(first, part))
     new.name = f'{encoder.name}, shared {parts}'
     return new
 
+# %% ../nbs/01b_light.ipynb #52f84b1e
+_SHARED = dict(all=('attention', 'intermediate', 'output'), attention=('attention',),
+               ffn=('intermediate', 'output'))  # what -> parts of a layer
+
+def _check_mean(encoder: Encoder, layers: list[list[nn.Module]]) -> None:
+    "Raise `ValueError` where the mean of parameters is not the mean of layers."
+    shapes = [[p.shape for part in parts for p in part.parameters()] for parts in layers]
+    if any(s != shapes[0] for s in shapes):
+        raise ValueError(f"the layers of {encoder.name!r} differ in size, so they have no mean: use start='first'")
+    modules = (m for parts in layers for part in parts for m in part.modules())
+    if any(isinstance(m, LowRankLinear) or hasattr(m, 'base_layer') for m in modules):
+        raise ValueError(f"weights of {encoder.name!r} are products, and a product of means is no mean: "
+                         "use start='first', or merge them before")
+
+# %% ../nbs/01b_light.ipynb #8e10a92f
+def _average(encoder: Encoder, names: Sequence[str]) -> None:
+    "Give parts of the first layer the mean weights of all layers, in place."
+    layers = [[getattr(layer, name) for name in names] for layer in _layers(encoder)]
+    _check_mean(encoder, layers)
+    for parts in zip(*layers):
+        for ps in zip(*(part.parameters() for part in parts)): ps[0].data = torch.stack([p.data for p in ps]).mean(0)
+
 # %% ../nbs/01b_light.ipynb #71907fdd
+def student(
+    teacher: Encoder,  # a BERT or RoBERTa; stays as it is
+    layers: int|Sequence[int],  # how many, or which of the teacher's layers, counted from 0
+) -> Encoder:  # with copies of the teacher's weights
+    "A shallower encoder that starts from layers of its teacher."
+    chosen, new = _chosen(teacher, layers), _copy(teacher)
+    config = new.model.config
+    stack = nn.ModuleList(_without_repeats(_layers(new), chosen, config))
+    for i, layer in enumerate(stack): _attention(layer).layer_idx = i
+    new.model.encoder.layer, config.num_hidden_layers = stack, len(stack)
+    new.name = f"{teacher.name}, layers {', '.join(map(str, chosen))}"
+    return new
+
+# %% ../nbs/01b_light.ipynb #d27796c8
 def _spaced(n: int, depth: int) -> list[int]: return [round(i*(depth - 1)/max(n - 1, 1)) for i in range(n)]
 
 def _numbers(given, what: str) -> list[int]:
@@ -116,36 +145,43 @@ def _numbers(given, what: str) -> list[int]:
     try: return [index(i) for i in given]
     except TypeError: raise TypeError(f"{what} are {given!r}: pass a list of whole numbers") from None
 
-def student(
-    teacher: Encoder,  # a BERT or RoBERTa; stays as it is
-    layers: int|Sequence[int],  # how many, or which of the teacher's layers, counted from 0
-) -> Encoder:  # with copies of the teacher's weights
-    "A shallower encoder that starts from layers of its teacher."
-    depth = len(teacher.layers)
-    chosen = None if hasattr(layers, '__index__') and not np.ndim(layers) else _numbers(layers, 'layers')
-    n = index(layers) if chosen is None else len(chosen)
+# %% ../nbs/01b_light.ipynb #6269c3ac
+def _chosen(teacher: Encoder, layers: int|Sequence[int]) -> list[int]:
+    "The layers of a student, checked."
+    depth, is_number = len(teacher.layers), hasattr(layers, '__index__') and not np.ndim(layers)
+    chosen = None if is_number else _numbers(layers, 'layers')
+    n = index(layers) if is_number else len(chosen)
     if not 1 <= n <= depth:
         raise ValueError(f"a student of {n} layers; its teacher {teacher.name!r} has {depth}, "
                          f"so it can have 1 to {depth}")
-    chosen = _spaced(n, depth) if chosen is None else chosen
+    chosen = _spaced(n, depth) if is_number else chosen
     wrong = [i for i in chosen if not 0 <= i < depth]
     if wrong: raise ValueError(f"layer {wrong[0]} is not one of {teacher.name!r}: its layers are 0 to {depth - 1}")
-    new = _copy(teacher)
-    config, old, taken = new.model.config, _layers(new), set()
-    stack = [old[i] if i not in taken and not taken.add(i) else deepcopy(old[i], {id(config): config}) for i in chosen]
-    for i, layer in enumerate(stack): _attention(layer).layer_idx = i
-    new.model.encoder.layer, config.num_hidden_layers = nn.ModuleList(stack), n
-    new.name = f"{teacher.name}, layers {', '.join(map(str, chosen))}"
-    return new
+    return chosen
+
+# %% ../nbs/01b_light.ipynb #bd717882
+def _without_repeats(layers: Sequence[nn.Module], chosen: list[int], config) -> Iterator[nn.Module]:
+    "The chosen layers; one that comes again is copied, with the same configuration."
+    for at, i in enumerate(chosen):
+        yield deepcopy(layers[i], {id(config): config}) if i in chosen[:at] else layers[i]
 
 # %% ../nbs/01b_light.ipynb #93fc45f1
 def _check_own(encoder: Encoder) -> None:
-    "Raise where a head cannot be addressed by its layer."
+    "Raise `ValueError` where a head cannot be addressed by its layer."
     _check_kind(encoder)
     if len({id(_mixer(l)) for l in _layers(encoder)}) < len(_layers(encoder)):
         raise ValueError(f"layers of {encoder.name!r} share their attention, so a head is not one layer's: "
                          "prune first, and share_layers after")
 
+# %% ../nbs/01b_light.ipynb #7aef21fe
+def _factor_hook(factors: torch.Tensor, size: int) -> Callable:
+    "A hook that multiplies each head's part of the input, `size` features, by its factor."
+    def hook(module, args):
+        x, *rest = args
+        return x*factors.to(x).repeat_interleave(size, -1).unsqueeze(-2), *rest
+    return hook
+
+# %% ../nbs/01b_light.ipynb #f8df21fa
 @contextmanager
 def mask_heads(
     encoder: Encoder,  # a BERT or RoBERTa
@@ -156,15 +192,25 @@ def mask_heads(
     shapes, heads = [tuple(m.shape) for m in mask], _heads(encoder)
     if [s[-1:] for s in shapes] != [(h,) for h in heads]:
         raise ValueError(f"masks of shapes {shapes} for {encoder.name!r}, whose layers have {heads} heads")
-    def hook(row, size):
-        return lambda module, args: (args[0]*row.to(args[0]).repeat_interleave(size, -1).unsqueeze(-2), *args[1:])
     handles = []
     try:
         for layer, row in zip(_layers(encoder), mask):
-            handles.append(_mixer(layer).register_forward_pre_hook(hook(row, _attention(layer).attention_head_size)))
+            hook = _factor_hook(row, _attention(layer).attention_head_size)
+            handles.append(_mixer(layer).register_forward_pre_hook(hook))
         yield
     finally:
         for h in handles: h.remove()
+
+# %% ../nbs/01b_light.ipynb #f1985953
+def prune_heads(
+    encoder: Encoder,  # a BERT or RoBERTa; stays as it is
+    heads: dict[int, Sequence[int]],  # layer -> heads to take out, both counted from 0
+) -> Encoder:  # a copy with smaller matrices
+    "An encoder without these heads."
+    heads, new = _check_heads(encoder, heads), _copy(encoder)
+    for layer, gone in heads.items(): _prune_layer(_layers(new)[layer], gone, new.device)
+    new.name = f'{encoder.name}, {sum(_heads(new))} heads'
+    return new
 
 # %% ../nbs/01b_light.ipynb #a36ef740
 def _cut(linear: nn.Module, dim: int, at: torch.Tensor) -> nn.Module:
@@ -178,6 +224,28 @@ def _cut(linear: nn.Module, dim: int, at: torch.Tensor) -> nn.Module:
     linear.out_features, linear.in_features = sizes
     return linear
 
+# %% ../nbs/01b_light.ipynb #02b844d9
+def _prune_layer(layer: nn.Module, gone: set[int], device: torch.device) -> None:
+    "Take heads out of a layer, in place."
+    a = _attention(layer)
+    kept, size = [h for h in range(a.num_attention_heads) if h not in gone], a.attention_head_size
+    at = torch.tensor([h*size + i for h in kept for i in range(size)], device=device)
+    for name in ('query', 'key', 'value'): setattr(a, name, _cut(getattr(a, name), 0, at))
+    layer.attention.output.dense = _cut(_mixer(layer), 1, at)
+    a.num_attention_heads, a.all_head_size = len(kept), len(at)
+
+# %% ../nbs/01b_light.ipynb #b99fd27d
+def _check_layer_heads(encoder: Encoder, layer: int, gone: set[int]) -> None:
+    "Raise `ValueError` for heads that a layer does not have, or when none would be left."
+    have = _heads(encoder)
+    if not 0 <= layer < len(have):
+        raise ValueError(f"layer {layer} is not one of {encoder.name!r}: its layers are 0 to {len(have) - 1}")
+    wrong = sorted(h for h in gone if not 0 <= h < have[layer])
+    if wrong: raise ValueError(f"head {wrong[0]} is not one of layer {layer}: its heads are 0 to {have[layer] - 1}")
+    if len(gone) == have[layer]:
+        raise ValueError(f"layer {layer} would have no head left: keep one, or leave the layer out with student")
+
+# %% ../nbs/01b_light.ipynb #d4d4748c
 def _check_heads(encoder: Encoder, heads: dict[int, Sequence[int]]) -> dict[int, set[int]]:
     "Layer -> heads, as numbers of Python."
     _check_own(encoder)
@@ -185,34 +253,35 @@ def _check_heads(encoder: Encoder, heads: dict[int, Sequence[int]]) -> dict[int,
         raise TypeError(f"heads are {heads!r}: pass a dict of lists by layer, such as {{0: [1, 2]}}")
     if any(hasattr(m, 'base_layer') for m in encoder.modules()):
         raise ValueError(f"{encoder.name!r} has adapters beside its matrices: fold_adapters first, and prune after")
-    have, found = _heads(encoder), {}
-    for layer, given in zip(_numbers(heads, 'layers'), heads.values()):
-        gone = found[layer] = set(_numbers(given, f'heads of layer {layer}'))
-        if not 0 <= layer < len(have):
-            raise ValueError(f"layer {layer} is not one of {encoder.name!r}: its layers are 0 to {len(have) - 1}")
-        wrong = sorted(h for h in gone if not 0 <= h < have[layer])
-        if wrong: raise ValueError(f"head {wrong[0]} is not one of layer {layer}: its heads are 0 to {have[layer] - 1}")
-        if len(gone) == have[layer]:
-            raise ValueError(f"layer {layer} would have no head left: keep one, or leave the layer out with student")
+    found = {layer: set(_numbers(given, f'heads of layer {layer}'))
+             for layer, given in zip(_numbers(heads, 'layers'), heads.values())}
+    for layer, gone in found.items(): _check_layer_heads(encoder, layer, gone)
     return found
 
-# %% ../nbs/01b_light.ipynb #f1985953
-def prune_heads(
+# %% ../nbs/01b_light.ipynb #35ed4997
+def head_importance(
     encoder: Encoder,  # a BERT or RoBERTa; stays as it is
-    heads: dict[int, Sequence[int]],  # layer -> heads to take out, both counted from 0
-) -> Encoder:  # a copy with smaller matrices
-    "An encoder without these heads."
-    heads, new = _check_heads(encoder, heads), _copy(encoder)
-    for layer, gone in heads.items():
-        a = _attention(_layers(new)[layer])
-        kept = [h for h in range(a.num_attention_heads) if h not in gone]
-        size = a.attention_head_size
-        at = torch.tensor([h*size + i for h in kept for i in range(size)], device=new.device)
-        for name in ('query', 'key', 'value'): setattr(a, name, _cut(getattr(a, name), 0, at))
-        _layers(new)[layer].attention.output.dense = _cut(_mixer(_layers(new)[layer]), 1, at)
-        a.num_attention_heads, a.all_head_size = len(kept), len(at)
-    new.name = f'{encoder.name}, {sum(_heads(new))} heads'
-    return new
+    texts: Sequence[str],  # what to measure on
+    loss: Callable|None = None,  # `(vectors, targets of batch) -> ` mean over texts; how far vectors move by default
+    targets: torch.Tensor|Sequence|None = None,  # what the loss compares with, a row for each text
+    method: str = 'gradient',  # 'gradient' or 'ablation'
+    pooling: str|None = 'mean',  # how a text's vector is made; `None` gives the loss `(states, mask)` instead
+    normalise: bool = False,  # divide by the length of a layer's importances, so that layers compete as equals
+    max_tokens: int = 256,  # longest text in tokens
+    bs: int = 32,  # texts at a time
+) -> pd.DataFrame:  # columns layer, head, importance
+    "What each head is worth to a loss, by its gradient or by leaving the head out."
+    tokens = encoder.tokenize(texts, max_tokens)
+    _check_importance(encoder, texts, loss, targets, method, pooling, bs)
+    with evaluating(encoder):
+        if targets is None: targets = _own_targets(encoder, tokens, method, pooling, bs)
+        measure = _measure(encoder, loss, method, pooling)
+        step = _gradients if method == 'gradient' else _ablations
+        batches = _batches(encoder, tokens, torch.as_tensor(targets), bs)
+        found = [sum(rows)/len(texts) for rows in zip(*(step(encoder, *batch, measure) for batch in batches))]
+    if normalise: found = [f/f.norm().clamp(min=1e-30) for f in found]
+    return pd.DataFrame([dict(layer=i, head=h, importance=v)
+                         for i, f in enumerate(found) for h, v in enumerate(f.tolist())])
 
 # %% ../nbs/01b_light.ipynb #55be6fd3
 def cosine_distance(
@@ -225,6 +294,26 @@ def cosine_distance(
 def _along(vectors: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
     return (F.normalize(vectors, dim=1)*directions).sum(1).mean()
 
+# %% ../nbs/01b_light.ipynb #34dab324
+def _measure(encoder: Encoder, loss: Callable|None, method: str, pooling: str|None) -> Callable:
+    "`(states and mask, targets)` -> one number."
+    score = loss or (_along if method == 'gradient' else cosine_distance)
+    return lambda out, y: score(out if pooling is None else encoder.pool(*out, pooling), y)
+
+# %% ../nbs/01b_light.ipynb #a00ed580
+def _batches(encoder: Encoder, tokens: list, targets: torch.Tensor|None, bs: int) -> Iterator[tuple]:
+    "Ids, mask and targets of some texts at a time, where the encoder is."
+    for i in range(0, len(tokens), bs):
+        ids, mask = (t.to(encoder.device) for t in encoder.pad(tokens[i:i + bs]))
+        yield ids, mask, None if targets is None else targets[i:i + bs].to(encoder.device)
+
+@torch.no_grad()
+def _own_targets(encoder: Encoder, tokens: list, method: str, pooling: str, bs: int) -> torch.Tensor:
+    "What vectors are compared with where there is no loss: random directions, or the vectors themselves."
+    if method == 'gradient': return torch.randn(len(tokens), encoder.dim, generator=torch.Generator().manual_seed(0))
+    batches = _batches(encoder, tokens, None, bs)
+    return torch.cat([encoder.pool(*encoder(ids, mask), pooling) for ids, mask, _ in batches])
+
 # %% ../nbs/01b_light.ipynb #c4953f1d
 def _gradients(encoder: Encoder, ids, mask, targets, measure: Callable) -> list[torch.Tensor]:
     "For each layer the sum over texts of |d loss of the text / d factor of the head| `(heads,)`."
@@ -235,20 +324,27 @@ def _gradients(encoder: Encoder, ids, mask, targets, measure: Callable) -> list[
                          "the mean over the texts, not detached")
     return [(g*len(ids)).abs().sum(0) for g in torch.autograd.grad(value, rows)]  # a text has 1/len(ids) of the mean
 
+# %% ../nbs/01b_light.ipynb #5dbded91
+def _all_but(heads: list[int], layer: int, head: int, device: torch.device) -> list[torch.Tensor]:
+    "Factors that switch one head off."
+    rows = [torch.ones(n, device=device) for n in heads]
+    rows[layer][head] = 0
+    return rows
+
+# %% ../nbs/01b_light.ipynb #fc0a3988
 @torch.no_grad()
 def _ablations(encoder: Encoder, ids, mask, targets, measure: Callable) -> list[torch.Tensor]:
     "For each layer the increase of the loss without the head, times the texts `(heads,)`."
-    states = [encoder.embed(ids, mask)]  # each layer begins from what the layers below it have said
-    for i in range(len(encoder.layers)): states.append(encoder.run(states[-1], mask, ids, i, i + 1))
-    whole, out = measure((states[-1], mask), targets), []
-    for i, n in enumerate(_heads(encoder)):
-        out.append(torch.empty(n, device=ids.device))
-        for h in range(n):
-            rows = [torch.ones(m, device=ids.device) for m in _heads(encoder)]
-            rows[i][h] = 0
-            with mask_heads(encoder, rows):
-                out[i][h] = measure((encoder.run(states[i], mask, ids, i), mask), targets) - whole
-    return [o*len(ids) for o in out]
+    states, heads = [encoder.embed(ids, mask)], _heads(encoder)  # each layer begins from the states below it
+    for i in range(len(heads)): states.append(encoder.run(states[-1], mask, ids, i, i + 1))
+    whole = measure((states[-1], mask), targets)
+    def increase(i, h):
+        with mask_heads(encoder, _all_but(heads, i, h, ids.device)):
+            return measure((encoder.run(states[i], mask, ids, i), mask), targets) - whole
+    found = [torch.empty(n, device=ids.device) for n in heads]
+    for i, out in enumerate(found):
+        for h in range(len(out)): out[h] = increase(i, h)
+    return [out*len(ids) for out in found]
 
 # %% ../nbs/01b_light.ipynb #3c9b0a42
 def _check_importance(encoder: Encoder, texts, loss, targets, method: str, pooling: str|None, bs: int) -> None:
@@ -266,56 +362,21 @@ def _check_importance(encoder: Encoder, texts, loss, targets, method: str, pooli
         raise ValueError(f"{len(texts)} texts and {len(targets)} targets: each text needs one")
     if bs < 1: raise ValueError(f"bs is {bs}; it is 1 or more")
 
-# %% ../nbs/01b_light.ipynb #35ed4997
-def head_importance(
-    encoder: Encoder,  # a BERT or RoBERTa; stays as it is
-    texts: Sequence[str],  # what to measure on
-    loss: Callable|None = None,  # `(vectors, targets of batch) -> ` mean over texts; how far vectors move by default
-    targets: torch.Tensor|Sequence|None = None,  # what the loss compares with, a row for each text
-    method: str = 'gradient',  # 'gradient' or 'ablation'
-    pooling: str|None = 'mean',  # how a text's vector is made; `None` gives the loss `(states, mask)` instead
-    normalise: bool = False,  # divide by the length of a layer's importances, so that layers compete as equals
-    max_tokens: int = 256,  # longest text in tokens
-    bs: int = 32,  # texts at a time
-) -> pd.DataFrame:  # columns layer, head, importance
-    "What each head is worth to a loss, by its gradient or by leaving the head out."
-    tokens, modes = encoder.tokenize(texts, max_tokens), {m: m.training for m in encoder.modules()}
-    _check_importance(encoder, texts, loss, targets, method, pooling, bs)
-    targets = None if targets is None else torch.as_tensor(targets)
-    def batches():
-        for i in range(0, len(tokens), bs):
-            ids, mask = encoder.pad(tokens[i:i + bs])
-            y = None if targets is None else targets[i:i + bs].to(encoder.device)
-            yield ids.to(encoder.device), mask.to(encoder.device), y
-    def measure(out, y):
-        score = loss or (_along if method == 'gradient' else cosine_distance)
-        return score(out if pooling is None else encoder.pool(*out, pooling), y)
-    try:
-        encoder.eval()
-        if targets is None and method == 'gradient':
-            targets = torch.randn(len(texts), encoder.dim, generator=torch.Generator().manual_seed(0))
-        if targets is None:
-            with torch.no_grad():
-                targets = torch.cat([encoder.pool(*encoder(ids, mask), pooling) for ids, mask, _ in batches()])
-        step = _gradients if method == 'gradient' else _ablations
-        found = [sum(rows)/len(texts) for rows in zip(*(step(encoder, *b, measure) for b in batches()))]
-    finally:
-        for m, training in modes.items(): m.training = training
-    if normalise: found = [f/f.norm().clamp(min=1e-30) for f in found]
-    return pd.DataFrame([dict(layer=i, head=h, importance=v)
-                         for i, f in enumerate(found) for h, v in enumerate(f.tolist())])
-
 # %% ../nbs/01b_light.ipynb #d9c55065
-def least_important(
-    importance: pd.DataFrame,  # columns layer, head, importance
-    share: float,  # of the heads that stay
-) -> dict[int, list[int]]:  # layer -> heads, as `prune_heads` takes them
-    "The heads to take out so that `share` of them stay and no layer loses its last one."
+def _check_table(importance: pd.DataFrame) -> None:
     missing = {'layer', 'head', 'importance'} - set(importance.columns)
     if missing:
         raise ValueError(f"importance has no column {', '.join(sorted(missing))}; take the table of head_importance")
     if not np.isfinite(importance.importance).all():
         raise ValueError("importance holds NaN or infinity: check the loss it was measured by")
+
+# %% ../nbs/01b_light.ipynb #a4e8b8e4
+def least_important(
+    importance: pd.DataFrame,  # columns layer, head, importance
+    share: float,  # of the heads that stay
+) -> dict[int, list[int]]:  # layer -> heads, as `prune_heads` takes them
+    "The heads to take out so that `share` of them stay and no layer loses its last one."
+    _check_table(importance)
     left, keep = importance.layer.value_counts().to_dict(), round(share*len(importance))
     if not len(left) <= keep <= len(importance):
         raise ValueError(f"share is {share}; with one head for each of {len(left)} layers "
@@ -336,23 +397,32 @@ def prune_curve(
     shares: Sequence[float] = (1, .75, .5, .25),  # of the heads that stay
     seeds: int = 3,  # random orders to compare with
 ) -> pd.DataFrame:  # columns order, seed, share, heads, parameters, value
-    "What `evaluate` says of an encoder pruned to several shares of its heads, by importance and at random."
+    "The value of `evaluate` for an encoder pruned to several shares of its heads, by importance and at random."
+    _check_curve(encoder, importance, shares)
+    known = {}  # heads that are gone -> what was found: with all heads every order is the same
+    def point(order, seed, table, share):
+        gone = least_important(table, share)
+        if str(gone) not in known: known[str(gone)] = _evaluated(prune_heads(encoder, gone), evaluate)
+        return dict(order=order, seed=seed, share=share, **known[str(gone)])
+    return pd.DataFrame([point(*order, share) for order in _orders(importance, seeds) for share in shares])
+
+# %% ../nbs/01b_light.ipynb #7fe46db9
+def _check_curve(encoder: Encoder, importance: pd.DataFrame, shares: Sequence[float]) -> None:
     _check_own(encoder)
     have = [(i, h) for i, n in enumerate(_heads(encoder)) for h in range(n)]
     for share in shares: least_important(importance, share)
     if sorted(zip(importance['layer'], importance['head'])) != have:
         raise ValueError(f"importance is not of {encoder.name!r}: it has {len(importance)} heads, "
                          f"the encoder {len(have)}")
-    orders = [('importance', 0, importance)]
+
+# %% ../nbs/01b_light.ipynb #e72e855c
+def _orders(importance: pd.DataFrame, seeds: int) -> Iterator[tuple[str, int, pd.DataFrame]]:
+    "Name, seed and table of the order of importance, and of random ones."
+    yield 'importance', 0, importance
     for seed in range(seeds):
         drawn = np.random.default_rng(seed).random(len(importance))
-        orders.append(('random', seed, importance.assign(importance=drawn)))
-    known = {}  # heads that are gone -> what was found: with all heads every order is the same
-    def point(order, seed, table, share):
-        gone = least_important(table, share)
-        if str(gone) not in known:
-            pruned = prune_heads(encoder, gone)
-            known[str(gone)] = dict(heads=sum(_heads(pruned)), parameters=sum(p.numel() for p in pruned.parameters()),
-                                    value=float(torch.as_tensor(evaluate(pruned)).detach()))
-        return dict(order=order, seed=seed, share=share, **known[str(gone)])
-    return pd.DataFrame([point(*order, share) for order in orders for share in shares])
+        yield 'random', seed, importance.assign(importance=drawn)
+
+def _evaluated(encoder: Encoder, evaluate: Callable) -> dict[str, int|float]:
+    return dict(heads=sum(_heads(encoder)), parameters=sum(p.numel() for p in encoder.parameters()),
+                value=float(torch.as_tensor(evaluate(encoder)).detach()))

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from time import perf_counter
 
 # %% ../nbs/01a_lowrank.ipynb #a2b550f8
@@ -30,32 +30,6 @@ from torch.nn import functional as F
 from .layers import LowRankLinear, check_rank, fold_adapters, swap_modules
 from .models import FAMILIES, Encoder
 from .features import best_dtype
-
-# %% ../nbs/01a_lowrank.ipynb #b755a2d4
-def _matrix(x, centre: bool = False, name: str = 'x') -> torch.Tensor:
-    "`x` in float64 where that exists, checked, each column without its mean if asked."
-    x = torch.as_tensor(x).detach()
-    if x.ndim < 2 or 0 in x.shape:
-        raise ValueError(f"{name} has the shape {tuple(x.shape)}; what is asked for is a matrix `(..., rows, columns)` "
-                         "with something in it")
-    x = (x.cpu() if x.device.type == 'mps' else x).double()
-    if not x.isfinite().all():
-        at = (~x.isfinite()).nonzero()[0].tolist()
-        raise ValueError(f"{name} is NaN or infinite at {at}, {int((~x.isfinite()).sum())} times in all: "
-                         "a matrix like that has no rank. Look at the training that made it")
-    return x - x.mean(-2, keepdim=True) if centre else x
-
-def _sketched(x: torch.Tensor, k: int, seed: int, extra: int = 10, rounds: int = 4) -> torch.Tensor:
-    "The leading `k` singular values, from a subspace found by random projection `(..., k)`."
-    most = min(x.shape[-2:])
-    if not 1 <= k <= most:
-        raise ValueError(f"k is {k}; a matrix of {x.shape[-2]} by {x.shape[-1]} has 1 to {most} singular values")
-    if k + extra >= most: return torch.linalg.svdvals(x)[..., :k]
-    draw = torch.randn(x.shape[-1], k + extra, generator=torch.Generator().manual_seed(seed),
-                       dtype=x.dtype).to(x.device)
-    q = torch.linalg.qr(x @ draw).Q
-    for _ in range(rounds): q = torch.linalg.qr(x @ torch.linalg.qr(x.mT @ q).Q).Q
-    return torch.linalg.svdvals(q.mT @ x)[..., :k]
 
 # %% ../nbs/01a_lowrank.ipynb #0a20a761
 def spectrum(
@@ -71,12 +45,36 @@ def spectrum(
     if not gram: return torch.linalg.svdvals(x)
     return torch.linalg.eigvalsh(x.mT @ x if x.shape[-2] >= x.shape[-1] else x @ x.mT).clamp(min=0).sqrt().flip(-1)
 
-# %% ../nbs/01a_lowrank.ipynb #7d996f3b
-def entropy_rank_of(s: torch.Tensor, eps: float = 0.) -> torch.Tensor:
-    "exp(-sum p log p) for p = s/sum(s) + eps; 0 where all is 0."
-    total = s.sum(-1, keepdim=True)
-    p = s/total.where(total > 0, 1.) + eps
-    return torch.special.entr(p).sum(-1).exp().where(total.squeeze(-1) > 0, 0.)
+# %% ../nbs/01a_lowrank.ipynb #b755a2d4
+def _check_numbers(x: torch.Tensor, name: str) -> None:
+    wrong = (~x.isfinite()).nonzero()
+    if len(wrong):
+        raise ValueError(f"{name} is NaN or infinite at {wrong[0].tolist()}, {len(wrong)} times in all: "
+                         "a matrix like that has no rank. Look at the training that made it")
+
+# %% ../nbs/01a_lowrank.ipynb #b602d2a3
+def _matrix(x, centre: bool = False, name: str = 'x') -> torch.Tensor:
+    "`x` in float64 where that exists, checked, each column without its mean if asked."
+    x = torch.as_tensor(x).detach()
+    if x.ndim < 2 or 0 in x.shape:
+        raise ValueError(f"{name} has the shape {tuple(x.shape)}; what is asked for is a matrix `(..., rows, columns)` "
+                         "with something in it")
+    x = (x.cpu() if x.device.type == 'mps' else x).double()
+    _check_numbers(x, name)
+    return x - x.mean(-2, keepdim=True) if centre else x
+
+# %% ../nbs/01a_lowrank.ipynb #848ebb77
+def _sketched(x: torch.Tensor, k: int, seed: int, extra: int = 10, rounds: int = 4) -> torch.Tensor:
+    "The leading `k` singular values, from a subspace found by random projection `(..., k)`."
+    most = min(x.shape[-2:])
+    if not 1 <= k <= most:
+        raise ValueError(f"k is {k}; a matrix of {x.shape[-2]} by {x.shape[-1]} has 1 to {most} singular values")
+    if k + extra >= most: return torch.linalg.svdvals(x)[..., :k]
+    generator = torch.Generator().manual_seed(seed)
+    draw = torch.randn(x.shape[-1], k + extra, generator=generator, dtype=x.dtype).to(x.device)
+    q = torch.linalg.qr(x @ draw).Q
+    for _ in range(rounds): q = torch.linalg.qr(x @ torch.linalg.qr(x.mT @ q).Q).Q
+    return torch.linalg.svdvals(q.mT @ x)[..., :k]
 
 # %% ../nbs/01a_lowrank.ipynb #0c340827
 def effective_rank(
@@ -86,6 +84,13 @@ def effective_rank(
 ) -> torch.Tensor:  # from 1 to min(rows, columns) `(...)`
     "The exponential of the entropy of the singular values, scaled to a sum of one (Roy and Vetterli 2007)."
     return entropy_rank_of(spectrum(x, centre, gram=gram))
+
+# %% ../nbs/01a_lowrank.ipynb #7d996f3b
+def entropy_rank_of(s: torch.Tensor, eps: float = 0.) -> torch.Tensor:
+    "exp(-sum p log p) for p = s/sum(s) + eps; 0 where all is 0."
+    total = s.sum(-1, keepdim=True)
+    p = s/total.where(total > 0, 1.) + eps
+    return torch.special.entr(p).sum(-1).exp().where(total.squeeze(-1) > 0, 0.)
 
 # %% ../nbs/01a_lowrank.ipynb #9e608c4a
 def rankme(
@@ -97,10 +102,6 @@ def rankme(
     "RankMe of embeddings (Garrido et al. 2023): compare only values with the same number of texts and `centre`."
     return entropy_rank_of(spectrum(x, centre, gram=gram), eps)
 
-# %% ../nbs/01a_lowrank.ipynb #7022d16a
-def stable_rank_of(s: torch.Tensor, squares: torch.Tensor) -> torch.Tensor:
-    return torch.where(s[..., 0] > 0, squares/s[..., 0].where(s[..., 0] > 0, 1.)**2, 0.)
-
 # %% ../nbs/01a_lowrank.ipynb #c3ae2d9a
 def stable_rank(
     x: torch.Tensor,  # `(..., rows, columns)`
@@ -111,10 +112,9 @@ def stable_rank(
     "The squared Frobenius norm over the squared spectral norm (Rudelson and Vershynin 2007)."
     return stable_rank_of(spectrum(x, centre, k, gram=gram), _matrix(x, centre).square().sum((-2, -1)))
 
-# %% ../nbs/01a_lowrank.ipynb #d44eb41c
-def participation_ratio_of(s: torch.Tensor) -> torch.Tensor:
-    l = (s/s[..., :1].where(s[..., :1] > 0, 1.))**2  # relative, so that nothing overflows
-    return torch.where(s[..., 0] > 0, l.sum(-1)**2/l.square().sum(-1).clamp(min=1e-300), 0.)
+# %% ../nbs/01a_lowrank.ipynb #7022d16a
+def stable_rank_of(s: torch.Tensor, squares: torch.Tensor) -> torch.Tensor:
+    return torch.where(s[..., 0] > 0, squares/s[..., 0].where(s[..., 0] > 0, 1.)**2, 0.)
 
 # %% ../nbs/01a_lowrank.ipynb #4ddd3e30
 def participation_ratio(
@@ -125,10 +125,10 @@ def participation_ratio(
     "The squared sum of the squared singular values over the sum of their fourth powers (Gao et al. 2017)."
     return participation_ratio_of(spectrum(x, centre, gram=gram))
 
-# %% ../nbs/01a_lowrank.ipynb #be4b8c57
-def numerical_rank_of(s: torch.Tensor, shape: tuple[int, int], dtype: torch.dtype) -> torch.Tensor:
-    eps = torch.finfo(torch.float64 if dtype == torch.float64 else torch.float32).eps
-    return (s > s[..., :1]*max(shape)*eps).sum(-1)
+# %% ../nbs/01a_lowrank.ipynb #d44eb41c
+def participation_ratio_of(s: torch.Tensor) -> torch.Tensor:
+    l = (s/s[..., :1].where(s[..., :1] > 0, 1.))**2  # relative, so that nothing overflows
+    return torch.where(s[..., 0] > 0, l.sum(-1)**2/l.square().sum(-1).clamp(min=1e-300), 0.)
 
 # %% ../nbs/01a_lowrank.ipynb #e507fb44
 def numerical_rank(
@@ -140,6 +140,11 @@ def numerical_rank(
     x = torch.as_tensor(x)
     return numerical_rank_of(spectrum(x, centre, gram=gram), x.shape[-2:], torch.float32 if gram else x.dtype)
 
+# %% ../nbs/01a_lowrank.ipynb #be4b8c57
+def numerical_rank_of(s: torch.Tensor, shape: tuple[int, int], dtype: torch.dtype) -> torch.Tensor:
+    eps = torch.finfo(torch.float64 if dtype == torch.float64 else torch.float32).eps
+    return (s > s[..., :1]*max(shape)*eps).sum(-1)
+
 # %% ../nbs/01a_lowrank.ipynb #7229cd33
 def nuclear_norm(
     x: torch.Tensor,  # `(..., rows, columns)`
@@ -149,17 +154,12 @@ def nuclear_norm(
     "The sum of the singular values; without gradients, for which there is `nuclear_penalty`."
     return spectrum(x, centre, gram=gram).sum(-1)
 
-# %% ../nbs/01a_lowrank.ipynb #cd039b7f
-def energy_rank_of(s: torch.Tensor, squares: torch.Tensor, share: float) -> torch.Tensor:
-    short = s.square().cumsum(-1) < squares.unsqueeze(-1)*(share - 1e-12)
-    return torch.where(squares > 0, short.sum(-1) + 1, 0)
-
 # %% ../nbs/01a_lowrank.ipynb #775a7a7a
 def energy_rank(
     x: torch.Tensor,  # `(..., rows, columns)`
     share: float = .9,  # of the sum of squares, above 0 and up to 1
     centre: bool = False,  # take its mean from each column first
-    k: int|None = None,  # look only at the leading ones, by random projection
+    k: int|None = None,  # only the leading singular values, by random projection
     gram: bool = False,  # as in `spectrum`
 ) -> torch.Tensor:  # whole numbers `(...)`
     "The fewest directions that hold `share` of the squared Frobenius norm."
@@ -171,6 +171,11 @@ def energy_rank(
         raise ValueError(f"the leading {k} directions hold {held:.3f} of the energy, less than {share}: "
                          "raise k, or leave it out")
     return found.clamp(max=s.shape[-1])
+
+# %% ../nbs/01a_lowrank.ipynb #cd039b7f
+def energy_rank_of(s: torch.Tensor, squares: torch.Tensor, share: float) -> torch.Tensor:
+    short = s.square().cumsum(-1) < squares.unsqueeze(-1)*(share - 1e-12)
+    return torch.where(squares > 0, short.sum(-1) + 1, 0)
 
 # %% ../nbs/01a_lowrank.ipynb #aa5ed967
 MEASURES = ('effective_rank', 'rankme', 'stable_rank', 'participation_ratio', 'numerical_rank', 'nuclear_norm',
@@ -210,18 +215,35 @@ def rank_table(
     gram: bool = False,  # as in `spectrum`
 ) -> pd.DataFrame:  # columns name, rows, columns, centred, and a column for each of `MEASURES`
     "The measures of rank of several matrices."
+    matrices = {name: torch.as_tensor(x) for name, x in matrices.items()}
     rows = []
     for name, x in matrices.items():
-        x = torch.as_tensor(x)
-        if x.ndim != 2:
-            raise ValueError(f"{name!r} has the shape {tuple(x.shape)}; a table has a row for each matrix, "
-                             "so give those of a stack a name each")
-        _matrix(x, name=repr(name))
+        _check_one(name, x)
         rows.append(dict(name=name, rows=x.shape[0], columns=x.shape[1], centred=centre,
                          **rank_measures(x, centre, eps, gram)))
     return pd.DataFrame(rows, columns=['name', 'rows', 'columns', 'centred', *MEASURES])
 
+# %% ../nbs/01a_lowrank.ipynb #41d5f028
+def _check_one(name: str, x: torch.Tensor) -> None:
+    "Raise `ValueError` for what is not one matrix of numbers."
+    if x.ndim != 2:
+        raise ValueError(f"{name!r} has the shape {tuple(x.shape)}; a table has a row for each matrix, "
+                         "so give those of a stack a name each")
+    _matrix(x, name=repr(name))
+
 # %% ../nbs/01a_lowrank.ipynb #98c2d16b
+def find_linears(
+    model: nn.Module,  # an `Encoder`, a model with one, or any other
+    layers: str|Sequence[str] = '*',  # shell pattern of whole paths, or several
+) -> dict[str, nn.Module]:  # path -> `nn.Linear` or `LowRankLinear`, in the order of the model
+    "Linear layers by the pattern of their path; raises `ValueError` that names the nearest path."
+    every = _linears(model)
+    if not every: raise ValueError(f"{type(model).__name__} has no linear layer")
+    usual, patterns = _usual(model, every), [layers] if isinstance(layers, str) else layers
+    chosen = {name for pattern in patterns for name in _matching(pattern, usual, every)}
+    return {n: m for n, m in every.items() if n in chosen}
+
+# %% ../nbs/01a_lowrank.ipynb #d7cc8223
 def _linears(model: nn.Module) -> dict[str, nn.Module]:
     return {n: m for n, m in model.named_modules() if type(m) is nn.Linear or isinstance(m, LowRankLinear)}
 
@@ -230,6 +252,7 @@ def _transformers(model: nn.Module) -> list[nn.Module]:
     def kind(m): return getattr(getattr(m, 'config', None), 'model_type', None)
     return [m for m in model.modules() if kind(m) in FAMILIES and getattr(m, 'base_model', None) is m]
 
+# %% ../nbs/01a_lowrank.ipynb #85eacf2d
 def _usual(model: nn.Module, linears: dict[str, nn.Module]) -> list[str]:
     "Names of those in the layers of a transformer, or of all where there is none; without adapters and shared weights."
     bare = _transformers(model)
@@ -240,45 +263,14 @@ def _usual(model: nn.Module, linears: dict[str, nn.Module]) -> list[str]:
         return alone and 'lora_' not in name and (not bare or m in inside)
     return [n for n, m in linears.items() if usual(n, m)]
 
-def find_linears(
-    model: nn.Module,  # an `Encoder`, a model with one, or any other
-    layers: str|Sequence[str] = '*',  # shell pattern of whole paths, or several
-) -> dict[str, nn.Module]:  # path -> `nn.Linear` or `LowRankLinear`, in the order of the model
-    "Linear layers by the pattern of their path; raises `ValueError` that names the nearest path."
-    every = _linears(model)
-    if not every: raise ValueError(f"{type(model).__name__} has no linear layer")
-    usual, chosen = _usual(model, every), set()
-    for pattern in [layers] if isinstance(layers, str) else layers:
-        hits = [n for n in usual if fnmatchcase(n, pattern)] or [n for n in every if fnmatchcase(n, pattern)]
-        if not hits:
-            near = get_close_matches(pattern, every, n=1, cutoff=0)[0]
-            raise ValueError(f"no linear layer matches {pattern!r}; the nearest is {near!r}. "
-                             "A pattern is of the whole path, '*query' for all that end in it")
-        chosen.update(hits)
-    return {n: m for n, m in every.items() if n in chosen}
-
-# %% ../nbs/01a_lowrank.ipynb #da9a12aa
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    "In this block the model is in evaluation mode; afterwards every module is in the mode it was in."
-    modes = {m: m.training for m in model.modules()}
-    try:
-        model.eval()
-        yield
-    finally:
-        for m, training in modes.items(): m.training = training
-
-def _squares(losses: Iterable[torch.Tensor], weights: list[nn.Parameter]) -> list[torch.Tensor]:
-    sums, n = [torch.zeros_like(w, dtype=torch.float32) for w in weights], 0
-    for n, loss in enumerate(losses, 1):
-        if loss.numel() != 1 or not loss.isfinite().all():
-            raise ValueError(f"loss {n - 1} is {loss.detach().flatten()[:3].tolist()}; it must be one finite number")
-        if not loss.requires_grad:
-            raise ValueError(f"loss {n - 1} has no gradient: make it inside the generator, without no_grad and detach")
-        for s, g in zip(sums, torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)):
-            if g is not None: s += g.float()**2
-    if not n: raise ValueError("no losses came: the generator was empty, or already used up")
-    return [s/n for s in sums]
+# %% ../nbs/01a_lowrank.ipynb #d680e9e0
+def _matching(pattern: str, usual: list[str], every: dict) -> list[str]:
+    "Names that a pattern means: usual ones, or else any."
+    hits = [n for n in usual if fnmatchcase(n, pattern)] or [n for n in every if fnmatchcase(n, pattern)]
+    if hits: return hits
+    near = get_close_matches(pattern, every, n=1, cutoff=0)[0]
+    raise ValueError(f"no linear layer matches {pattern!r}; the nearest is {near!r}. "
+                     "A pattern is of the whole path, '*query' for all that end in it")
 
 # %% ../nbs/01a_lowrank.ipynb #4a4a83a6
 def fisher_information(
@@ -293,27 +285,49 @@ def fisher_information(
         raise ValueError(f"{thin[0]!r} is of low rank already, and its whole weight has no gradient: "
                          "merge the model first")
     weights = [m.weight for m in found.values()]
+    with _unfrozen(weights), torch.enable_grad(), evaluating(model): return dict(zip(found, _squares(losses, weights)))
+
+# %% ../nbs/01a_lowrank.ipynb #da9a12aa
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    "In this block the model is in evaluation mode; afterwards every module is in the mode it was in."
+    modes = {m: m.training for m in model.modules()}
+    try:
+        model.eval()
+        yield
+    finally:
+        for m, training in modes.items(): m.training = training
+
+# %% ../nbs/01a_lowrank.ipynb #55fb8b78
+@contextmanager
+def _unfrozen(weights: list[nn.Parameter]) -> Iterator[None]:
+    "In this block weights get gradients, frozen or not."
     flags = [w.requires_grad for w in weights]
     try:
         for w in weights: w.requires_grad_(True)
-        with torch.enable_grad(), _evaluating(model): return dict(zip(found, _squares(losses, weights)))
+        yield
     finally:
         for w, flag in zip(weights, flags): w.requires_grad_(flag)
 
-# %% ../nbs/01a_lowrank.ipynb #f2e98860
-def _add_moments(held: list[tuple[str, torch.Tensor]], mask: torch.Tensor|None, sums: dict, counts: Counter) -> None:
-    "Add x^T x of the inputs of one pass; layers that were given the same tensor share the product."
-    products = {}
-    for name, x in held:
-        if id(x) not in products:
-            keep = mask.bool().to(x.device) if mask is not None and x.ndim == 3 else None
-            if keep is not None and keep.shape != x.shape[:-1]:
-                raise ValueError(f"a mask of shape {tuple(keep.shape)} for {name!r}, which was given {tuple(x.shape)}")
-            real = (x.flatten(0, -2) if keep is None else x[keep]).float()
-            products[id(x)] = len(real), (real.T @ real).to('cpu' if x.device.type == 'mps' else x.device).double()
-        n, product = products[id(x)]
-        sums[name], counts[name] = sums.get(name, 0) + product, counts[name] + n
+# %% ../nbs/01a_lowrank.ipynb #0cb482cc
+def _check_loss(loss: torch.Tensor, i: int) -> None:
+    if loss.numel() != 1 or not loss.isfinite().all():
+        raise ValueError(f"loss {i} is {loss.detach().flatten()[:3].tolist()}; it must be one finite number")
+    if not loss.requires_grad:
+        raise ValueError(f"loss {i} has no gradient: make it inside the generator, without no_grad and detach")
 
+# %% ../nbs/01a_lowrank.ipynb #384f655d
+def _squares(losses: Iterable[torch.Tensor], weights: list[nn.Parameter]) -> list[torch.Tensor]:
+    "The mean squared gradient of each weight."
+    sums, n = [torch.zeros_like(w, dtype=torch.float32) for w in weights], 0
+    for n, loss in enumerate(losses, 1):
+        _check_loss(loss, n - 1)
+        for s, g in zip(sums, torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)):
+            if g is not None: s += g.float()**2
+    if not n: raise ValueError("no losses came: the generator was empty, or already used up")
+    return [s/n for s in sums]
+
+# %% ../nbs/01a_lowrank.ipynb #ad4cddc2
 @torch.no_grad()
 def input_moments(
     model: nn.Module,  # any model with linear layers
@@ -321,55 +335,51 @@ def input_moments(
     run: Iterable[torch.Tensor|None],  # a generator: runs a batch, then yields its mask `(batch, tokens)`, or `None`
 ) -> dict[str, torch.Tensor]:  # path -> mean of x x^T over the inputs x of that layer `(in, in)`, float64
     "Second moments of the inputs of linear layers."
-    found, held, sums, counts = find_linears(model, layers), [], {}, Counter()
+    found, sums, counts = find_linears(model, layers), {}, Counter()
     # XLNet's layers have the tokens first
     turned = any(isinstance(m, Encoder) and m.family.summary_last for m in model.modules())
-    hooks = [m.register_forward_pre_hook(lambda m, args, name=name: held.append((name, args[0].detach())))
-             for name, m in found.items()]
-    try:
-        with _evaluating(model):
-            for mask in run:
-                _add_moments(held, mask.T if turned and mask is not None else mask, sums, counts)
-                held.clear()
-    finally:
-        for h in hooks: h.remove()
+    with _noting_inputs(found) as held, evaluating(model):
+        for mask in run:
+            _add_moments(held, mask.T if turned and mask is not None else mask, sums, counts)
+            held.clear()
     missing = [n for n in found if n not in sums]
     if missing:
         raise ValueError(f"nothing went into {missing[0]!r}: run the model in the generator, and yield after each pass")
     return {n: s/counts[n] for n, s in sums.items()}
 
-# %% ../nbs/01a_lowrank.ipynb #aad79ddc
-RIDGE = 1e-6  # share of their mean that is added to the weights of all inputs
+# %% ../nbs/01a_lowrank.ipynb #f2e98860
+@contextmanager
+def _noting_inputs(layers: dict[str, nn.Module]) -> Iterator[list]:
+    "In this block the inputs of layers are noted, as (path, input)."
+    held = []
+    def hook(name): return lambda module, args: held.append((name, args[0]))
+    hooks = [m.register_forward_pre_hook(hook(name)) for name, m in layers.items()]
+    try: yield held
+    finally:
+        for h in hooks: h.remove()
 
-def _weighted(
-    weight: torch.Tensor, input_weights: torch.Tensor|None = None, moments: torch.Tensor|None = None,
-    name: str = 'weight',
-) -> torch.Tensor:
-    "`weight` times R, whose square R R^T is how much inputs and pairs of them count `(out, in)`, float64."
-    w = _matrix(weight, name=name)
-    if input_weights is not None and moments is not None:
-        raise ValueError("input_weights and moments are two answers to one question: pass one")
-    if input_weights is None and moments is None: return w
-    c = _matrix(torch.diag(input_weights) if moments is None else moments,
-                name=f"{'input_weights' if moments is None else 'moments'} of {name}").to(w.device)
-    if c.shape != (w.shape[1],)*2:
-        raise ValueError(f"{name} has {w.shape[1]} inputs, and what weighs them is for {len(c)}")
-    if (c.diagonal() < 0).any() or not torch.allclose(c, c.mT, rtol=1e-3, atol=1e-6*float(c.diagonal().mean())):
-        raise ValueError(f"the weights of the inputs of {name} are not a second moment: it is symmetric, "
-                         "and no input counts less than nothing")
-    if not c.diagonal().any():
-        raise ValueError(f"no input of {name} counts: all weights are 0. Measure on data that the layer sees")
-    ridge = RIDGE*c.diagonal().mean()
-    if moments is None: return w*(c.diagonal() + ridge).sqrt()
-    root, failed = torch.linalg.cholesky_ex(c + ridge*torch.eye(len(c), dtype=c.dtype, device=c.device))
-    if not failed: return w @ root
-    values, turns = torch.linalg.eigh(c)  # rounding has left it a little below positive
-    return w @ (turns*(values.clamp(min=0) + ridge).sqrt())
+# %% ../nbs/01a_lowrank.ipynb #ef2b1c02
+def _real_rows(name: str, x: torch.Tensor, mask: torch.Tensor|None) -> torch.Tensor:
+    "Inputs of a layer without padding `(vectors, in)`."
+    x = x.detach()
+    if mask is None or x.ndim != 3: return x.flatten(0, -2).float()
+    keep = mask.bool().to(x.device)
+    if keep.shape != x.shape[:-1]:
+        raise ValueError(f"a mask of shape {tuple(keep.shape)} for {name!r}, which was given {tuple(x.shape)}")
+    return x[keep].float()
 
-def _basis(a: torch.Tensor, rank: int) -> torch.Tensor:
-    "The leading left singular vectors `(out, rank)`, by the smaller Gram matrix: orthonormal, and faster than by SVD."
-    if a.shape[0] <= a.shape[1]: return torch.linalg.eigh(a @ a.mT).eigenvectors.flip(-1)[:, :rank]
-    return torch.linalg.qr(a @ torch.linalg.eigh(a.mT @ a).eigenvectors.flip(-1)[:, :rank]).Q
+def _moment(x: torch.Tensor) -> tuple[int, torch.Tensor]:
+    "Number of vectors, and the sum of their products."
+    return len(x), (x.T @ x).to('cpu' if x.device.type == 'mps' else x.device).double()
+
+# %% ../nbs/01a_lowrank.ipynb #e1c03b66
+def _add_moments(held: list[tuple[str, torch.Tensor]], mask: torch.Tensor|None, sums: dict, counts: Counter) -> None:
+    "Add the inputs of one pass; layers that were given the same tensor share the product."
+    products = {}
+    for name, x in held:
+        if id(x) not in products: products[id(x)] = _moment(_real_rows(name, x, mask))
+        n, product = products[id(x)]
+        sums[name], counts[name] = sums.get(name, 0) + product, counts[name] + n
 
 # %% ../nbs/01a_lowrank.ipynb #7a01d33f
 def low_rank_factors(
@@ -378,16 +388,63 @@ def low_rank_factors(
     input_weights: torch.Tensor|None = None,  # how much each input feature counts `(in,)`: FWSVD with `fisher.sum(0)`
     moments: torch.Tensor|None = None,  # second moment of the inputs `(in, in)`: least E||Wx - W_r x||^2
 ) -> tuple[torch.Tensor, torch.Tensor]:  # up `(out, rank)` and down `(rank, in)`, balanced
-    "The two factors whose product is nearest to `weight`: plain, Fisher-weighted or activation-aware."
+    "The two factors whose product is nearest to `weight`, in float32, or float64 for a weight in float64."
     w, a = _matrix(weight, name='weight'), _weighted(weight, input_weights, moments)
     check_rank(rank, w.shape, 'a weight')
     basis = _basis(a, rank)
-    inner = basis.mT @ w  # W_r = basis inner, and the singular values of both are the same
+    up, down = _balanced(basis, basis.mT @ w)
+    kind = torch.float64 if weight.dtype == torch.float64 else torch.float32
+    return up.to(weight.device, kind).contiguous(), down.to(weight.device, kind).contiguous()
+
+# %% ../nbs/01a_lowrank.ipynb #aad79ddc
+RIDGE = 1e-6  # share of their mean that is added to the weights of all inputs
+
+def _check_second_moment(c: torch.Tensor, inputs: int, name: str) -> None:
+    if c.shape != (inputs, inputs):
+        raise ValueError(f"{name} has {inputs} inputs, and what weighs them is for {len(c)}")
+    if (c.diagonal() < 0).any() or not torch.allclose(c, c.mT, rtol=1e-3, atol=1e-6*float(c.diagonal().mean())):
+        raise ValueError(f"the weights of the inputs of {name} are not a second moment: it is symmetric, "
+                         "and no input counts less than nothing")
+    if not c.diagonal().any():
+        raise ValueError(f"no input of {name} counts: all weights are 0. Measure on data that the layer sees")
+
+# %% ../nbs/01a_lowrank.ipynb #a0ae4488
+def _root(c: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
+    "R with R R^T = c + ridge."
+    root, failed = torch.linalg.cholesky_ex(c + ridge*torch.eye(len(c), dtype=c.dtype, device=c.device))
+    if not failed: return root
+    values, turns = torch.linalg.eigh(c)  # rounding has left it a little below positive
+    return turns*(values.clamp(min=0) + ridge).sqrt()
+
+# %% ../nbs/01a_lowrank.ipynb #83fb9941
+def _weighted(
+    weight: torch.Tensor, input_weights: torch.Tensor|None = None, moments: torch.Tensor|None = None,
+    name: str = 'weight',
+) -> torch.Tensor:
+    "`weight` times R, whose square R R^T is how much inputs and pairs of them count `(out, in)`, float64."
+    w = _matrix(weight, name=name)
+    if input_weights is None and moments is None: return w
+    if input_weights is not None and moments is not None:
+        raise ValueError("input_weights and moments are two answers to one question: pass one")
+    given, kind = (torch.diag(input_weights), 'input_weights') if moments is None else (moments, 'moments')
+    c = _matrix(given, name=f'{kind} of {name}').to(w.device)
+    _check_second_moment(c, w.shape[1], name)
+    ridge = RIDGE*c.diagonal().mean()
+    return w*(c.diagonal() + ridge).sqrt() if moments is None else w @ _root(c, ridge)
+
+# %% ../nbs/01a_lowrank.ipynb #51628398
+def _basis(a: torch.Tensor, rank: int) -> torch.Tensor:
+    "The leading left singular vectors `(out, rank)`, by the smaller Gram matrix: orthonormal, and faster than by SVD."
+    if a.shape[0] <= a.shape[1]: return torch.linalg.eigh(a @ a.mT).eigenvectors.flip(-1)[:, :rank]
+    return torch.linalg.qr(a @ torch.linalg.eigh(a.mT @ a).eigenvectors.flip(-1)[:, :rank]).Q
+
+def _balanced(basis: torch.Tensor, inner: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    "The two factors of `basis @ inner` that have the same singular values."
     squares, turn = torch.linalg.eigh(inner @ inner.mT)
     # of a direction of length 0 one half stays, so that it can be learned
     root = squares.flip(0).clamp(min=max(1e-12*float(squares[-1]), 1e-24))**.25
-    turn, kind = turn.flip(1), torch.float64 if weight.dtype == torch.float64 else torch.float32
-    return tuple(f.to(weight.device, kind).contiguous() for f in (basis @ turn*root, turn.mT @ inner/root[:, None]))
+    turn = turn.flip(1)
+    return basis @ turn*root, turn.mT @ inner/root[:, None]
 
 # %% ../nbs/01a_lowrank.ipynb #294cba50
 def low_rank_linear(
@@ -407,129 +464,6 @@ def low_rank_linear(
     for p in (new.up, new.down): p.requires_grad_(old.requires_grad)
     return new
 
-# %% ../nbs/01a_lowrank.ipynb #32924077
-def _budget(**budgets) -> tuple[str, float]:
-    given = {k: v for k, v in budgets.items() if v is not None}
-    if len(given) != 1:
-        raise ValueError(f"{' and '.join(given) or 'no budget'} given: name exactly one of {', '.join(budgets)}")
-    (kind, value), = given.items()
-    if kind == 'fraction' and not 0 < value <= 1: raise ValueError(f"fraction is {value}; it is above 0 and at most 1")
-    if kind == 'rank' and (value != int(value) or value < 1):
-        raise ValueError(f"rank is {value}; a rank is a whole number from 1")
-    return kind, value
-
-def _parameter_costs(shape: tuple[int, int], thin: bool) -> np.ndarray:
-    """Parameters at rank 1, 2, ..., full.
-
-    Where two factors are no smaller than the matrix, infinite, or as much as the matrix if not `thin`."""
-    costs, whole = np.arange(1, min(shape) + 1)*float(sum(shape)), float(shape[0]*shape[1])
-    return np.append(np.where(costs < whole, costs, np.inf if thin else whole)[:-1], whole)
-
-# %% ../nbs/01a_lowrank.ipynb #60039afe
-def _ms(f, repeats: int = 7) -> float:
-    "Milliseconds of a call, the least of several."
-    f()
-    times = []
-    for _ in range(repeats):
-        start = perf_counter()
-        f()
-        times.append(perf_counter() - start)
-    return 1e3*min(times)
-
-@cache  # once in a process, so that plans agree
-@torch.inference_mode()
-def _ms_costs(shape: tuple[int, int], tokens: int, dtype: torch.dtype, device: torch.device) -> np.ndarray:
-    "Milliseconds of a product at rank 1, 2, ..., full; infinite where two thin ones take no less than the dense one."
-    (out, into), full = shape, min(shape)
-    def zeros(*size): return torch.zeros(*size, dtype=dtype, device=device)
-    wait = dict(cuda=torch.cuda.synchronize, mps=torch.mps.synchronize).get(device.type, lambda: None)
-    def timed(f): return _ms(lambda: (f(), wait()))
-    x, w = zeros(tokens, into), zeros(out, into)
-    dense = timed(lambda: F.linear(x, w))
-    ranks = sorted({max(1, full//d) for d in (8, 4, 2)})
-    thin = [timed(lambda d=zeros(r, into), u=zeros(out, r): F.linear(F.linear(x, d), u)) for r in ranks]
-    slope, start = np.polyfit(ranks, thin, 1) if len(ranks) > 1 else (0., thin[0])
-    costs = np.maximum(start, 0) + max(slope, 0)*np.arange(1, full + 1)
-    return np.append(np.where(costs < dense, costs, np.inf)[:-1], dense)
-
-# %% ../nbs/01a_lowrank.ipynb #d92dd99f
-def _kept(costs: np.ndarray, rank: int) -> int:
-    "The rank, or full rank where that is no dearer."
-    return rank if rank < len(costs) and np.isfinite(costs[rank - 1]) else len(costs)
-
-def _uniform(shapes: list[tuple[int, int]], costs: list[np.ndarray], budget: float) -> list[int]:
-    "Ranks for the largest share that fits, the same for each layer."
-    def ranks(share):
-        return [_kept(c, max(1, int(share*o*i/(o + i) + 1e-9)) if share < 1 else len(c))
-                for (o, i), c in zip(shapes, costs)]
-    def fits(share): return sum(c[r - 1] for r, c in zip(ranks(share), costs)) <= budget*(1 + 1e-12)
-    if fits(1): return ranks(1)
-    low, high = 0., 1.
-    for _ in range(60):
-        middle = (low + high)/2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return ranks(low) if fits(low) else [1 + int(c.argmin()) for c in costs]
-
-def _greedy(gains: list[np.ndarray], costs: list[np.ndarray], budget: float) -> list[int]:
-    """Ranks by the step that gains most for its cost, again and again, while one can be paid.
-
-    The steps go along the concave hull of each layer."""
-    at = [int(c.argmin()) for c in costs]
-    left = budget*(1 + 1e-12) - sum(c[i] for i, c in zip(at, costs))
-    def best(j):
-        more = costs[j][at[j] + 1:] - costs[j][at[j]]
-        worth = np.where(more <= left, (gains[j][at[j] + 1:] - gains[j][at[j]])/np.maximum(more, 1e-9), -1.)
-        return (-worth.max(), j, at[j] + 1 + int(worth.argmax())) if len(worth) and worth.max() >= 0 else None
-    heap = [b for j in range(len(at)) if (b := best(j))]
-    heapify(heap)
-    while heap:
-        _, j, to = heappop(heap)
-        cost = costs[j][to] - costs[j][at[j]]
-        if cost <= left: at[j], left = to, left - cost
-        if b := best(j): heappush(heap, b)
-    return [i + 1 for i in at]
-
-# %% ../nbs/01a_lowrank.ipynb #473c09ae
-def _timed_costs(
-    model: nn.Module, shapes: list[tuple[int, int]], tokens: int, dtype: torch.dtype|None,
-) -> list[np.ndarray]:
-    device = next(model.parameters()).device
-    timed = {s: _ms_costs(s, tokens, dtype or best_dtype(device), device) for s in dict.fromkeys(shapes)}
-    return [timed[s] for s in shapes]
-
-def _gains(found: dict[str, nn.Module], allocate: str, fisher: dict|None) -> list[np.ndarray]:
-    "Energy kept at rank 1, 2, ..., full, for each layer."
-    def scaled(n, m):
-        if allocate == 'fisher': return _weighted(m.weight, _of(fisher, n, 'fisher').mean(0), name=n)
-        w = _matrix(m.weight, name=n)
-        return w/w.square().mean().sqrt().clamp(min=1e-300)
-    return [torch.linalg.svdvals(scaled(n, m)).square().cumsum(0).cpu().numpy() for n, m in found.items()]
-
-def _of(given: dict|None, name: str, what: str) -> torch.Tensor:
-    "What was measured for a layer."
-    if given is None or name not in given:
-        maker = dict(fisher='fisher_information', moments='input_moments')[what]
-        raise ValueError(f"{what} has nothing for {name!r}: measure it with {maker} on the same layers")
-    return given[name]
-
-def _possible(kind: str, value: float, total: int, costs: list[np.ndarray]) -> float:
-    "The budget in the unit of the costs; raise where no ranks meet it."
-    least, most = sum(c.min() for c in costs), sum(c[-1] for c in costs)
-    spans = dict(ms=f"{least:.3g} to {most:.3g}", fraction=f"{least/total:.3g} to 1")
-    span = spans.get(kind, f"{least:,.0f} to {most:,.0f}")
-    budget = value*total if kind == 'fraction' else value
-    if not least*(1 - 1e-9) <= budget <= (np.inf if kind == 'ms' else most):
-        raise ValueError(f"budget impossible: {kind} is {value:,}, and {len(costs)} layers can have {span}, "
-                         "from rank 1 to dense")
-    return budget
-
-def _planned(name: str, out: int, into: int, rank: int) -> dict[str, str|int]:
-    "A row of a plan."
-    full, whole = min(out, into), out*into
-    weights = min(rank*(out + into), whole) if rank < full else whole
-    return {'layer': name, 'out': out, 'in': into, 'full': full, 'rank': rank,
-            'parameters': weights, 'full_parameters': whole}
-
 # %% ../nbs/01a_lowrank.ipynb #c7647f04
 def plan_ranks(
     model: nn.Module,  # an `Encoder`, a model with one, or any other; stays as it is
@@ -546,42 +480,170 @@ def plan_ranks(
 ) -> pd.DataFrame:  # columns layer, out, in, full, rank, parameters, full_parameters, and with `ms` also ms, full_ms
     "A rank for each linear layer under one budget; raises `ValueError` that says what is possible."
     kind, value = _budget(rank=rank, fraction=fraction, parameters=parameters, ms=ms)
+    _check_plan(kind, allocate, thin)
+    found = find_linears(model, layers)
+    shapes = {n: (m.out_features, m.in_features) for n, m in found.items()}
+    costs = _timed_costs(model, shapes, tokens, dtype) if kind == 'ms' else _parameter_costs(shapes, thin)
+    ranks = _same_rank(shapes, costs, int(rank)) if kind == 'rank' else None
+    budget = _possible(kind, value, shapes, costs) if ranks is None else _spent(ranks, costs)
+    if allocate != 'uniform': ranks = _greedy(_gains(found, allocate, fisher), costs, budget)
+    elif ranks is None: ranks = _uniform(list(shapes.values()), costs, budget)
+    plan = pd.DataFrame([_planned(n, *shape, r) for (n, shape), r in zip(shapes.items(), ranks)])
+    times = dict(ms=[c[r - 1] for r, c in zip(ranks, costs)], full_ms=[c[-1] for c in costs])
+    return plan.assign(**times if kind == 'ms' else {})
+
+# %% ../nbs/01a_lowrank.ipynb #32924077
+def _budget(**budgets) -> tuple[str, float]:
+    "The one budget that is given, by name."
+    given = {k: v for k, v in budgets.items() if v is not None}
+    if len(given) != 1:
+        raise ValueError(f"{' and '.join(given) or 'no budget'} given: name exactly one of {', '.join(budgets)}")
+    (kind, value), = given.items()
+    if kind == 'fraction' and not 0 < value <= 1: raise ValueError(f"fraction is {value}; it is above 0 and at most 1")
+    if kind == 'rank' and (value != int(value) or value < 1):
+        raise ValueError(f"rank is {value}; a rank is a whole number from 1")
+    return kind, value
+
+# %% ../nbs/01a_lowrank.ipynb #247d3575
+def _check_plan(kind: str, allocate: str, thin: bool) -> None:
     if allocate not in ('uniform', 'energy', 'fisher'):
         raise ValueError(f"allocate is {allocate!r}; it is 'uniform', 'energy' or 'fisher'")
     if kind == 'ms' and not thin:
         raise ValueError("ms is for thin layers: a weight that stays whole takes as long at any rank")
-    found = find_linears(model, layers)
-    shapes = [(m.out_features, m.in_features) for m in found.values()]
-    costs = _timed_costs(model, shapes, tokens, dtype) if kind == 'ms' else [_parameter_costs(s, thin) for s in shapes]
-    if kind == 'rank':
-        for n, s in zip(found, shapes): check_rank(rank, s, n)
-        ranks = [_kept(c, int(rank)) for c in costs]
-        value = sum(c[r - 1] for r, c in zip(ranks, costs))
-    else: value = _possible(kind, value, sum(o*i for o, i in shapes), costs)
-    if allocate != 'uniform': ranks = _greedy(_gains(found, allocate, fisher), costs, value)
-    elif kind != 'rank': ranks = _uniform(shapes, costs, value)
-    rows = [_planned(n, o, i, r) for n, (o, i), r in zip(found, shapes, ranks)]
-    times = dict(ms=[c[r - 1] for r, c in zip(ranks, costs)], full_ms=[c[-1] for c in costs])
-    return pd.DataFrame(rows).assign(**times if kind == 'ms' else {})
 
-# %% ../nbs/01a_lowrank.ipynb #c5cd2a39
-def planned_layers(
-    model: nn.Module, plan: pd.DataFrame, init: str, fisher: dict|None, moments: dict|None,
-) -> list[tuple[nn.Module, int, dict]]:
-    "Layer, rank and weights of the inputs for each row of a plan, all checked."
-    if init not in ('svd', 'fisher', 'activation'):
-        raise ValueError(f"init is {init!r}; it is 'svd', 'fisher' or 'activation'")
-    lacking = {'layer', 'rank'} - set(plan.columns)
-    if lacking: raise ValueError(f"the plan has no column {', '.join(sorted(lacking))}: take the table of plan_ranks")
-    every, out = _linears(model), []
-    for n, r in zip(plan.layer, plan['rank']):
-        m = every[n] if n in every else find_linears(model, n)  # which says what is near
-        check_rank(r, (m.out_features, m.in_features), n)
-        if init == 'fisher': given = dict(input_weights=_of(fisher, n, 'fisher').sum(0))
-        else: given = dict(moments=_of(moments, n, 'moments')) if init == 'activation' else {}
-        _matrix(m.weight, name=f'the weight of {n}')
-        out.append((m, int(r), given))
-    return out
+def _planned(name: str, out: int, into: int, rank: int) -> dict[str, str|int]:
+    "A row of a plan."
+    full, whole = min(out, into), out*into
+    weights = min(rank*(out + into), whole) if rank < full else whole
+    return {'layer': name, 'out': out, 'in': into, 'full': full, 'rank': rank,
+            'parameters': weights, 'full_parameters': whole}
+
+# %% ../nbs/01a_lowrank.ipynb #60039afe
+def _parameter_costs(shapes: dict[str, tuple[int, int]], thin: bool) -> list[np.ndarray]:
+    """Parameters at rank 1, 2, ..., full, for each layer.
+
+    Where two factors are no smaller than the matrix, infinite, or as much as the matrix if not `thin`."""
+    def costs(out, into):
+        pairs, whole = np.arange(1, min(out, into) + 1)*float(out + into), float(out*into)
+        return np.append(np.where(pairs < whole, pairs, np.inf if thin else whole)[:-1], whole)
+    return [costs(*shape) for shape in shapes.values()]
+
+# %% ../nbs/01a_lowrank.ipynb #9a4b4fdd
+def _ms(f, device: torch.device, repeats: int = 7) -> float:
+    "Milliseconds of a call, the least of several after a first one."
+    wait = dict(cuda=torch.cuda.synchronize, mps=torch.mps.synchronize).get(device.type, lambda: None)
+    def timed():
+        start = perf_counter()
+        f()
+        wait()
+        return perf_counter() - start
+    timed()
+    return 1e3*min(timed() for _ in range(repeats))
+
+# %% ../nbs/01a_lowrank.ipynb #af63d606
+@cache  # once in a process, so that plans agree
+@torch.inference_mode()
+def _ms_costs(shape: tuple[int, int], tokens: int, dtype: torch.dtype, device: torch.device) -> np.ndarray:
+    "Milliseconds of a product at rank 1, 2, ..., full; infinite where two thin ones take no less than the dense one."
+    def zeros(*size): return torch.zeros(*size, dtype=dtype, device=device)
+    (out, into), full = shape, min(shape)
+    x, w = zeros(tokens, into), zeros(out, into)
+    def thin(down, up): return _ms(lambda: F.linear(F.linear(x, down), up), device)
+    dense = _ms(lambda: F.linear(x, w), device)
+    ranks = sorted({max(1, full//d) for d in (8, 4, 2)})
+    times = [thin(zeros(r, into), zeros(out, r)) for r in ranks]
+    slope, start = np.polyfit(ranks, times, 1) if len(ranks) > 1 else (0., times[0])  # a line between them
+    costs = np.maximum(start, 0) + max(slope, 0)*np.arange(1, full + 1)
+    return np.append(np.where(costs < dense, costs, np.inf)[:-1], dense)
+
+# %% ../nbs/01a_lowrank.ipynb #b777d15a
+def _timed_costs(
+    model: nn.Module, shapes: dict[str, tuple[int, int]], tokens: int, dtype: torch.dtype|None,
+) -> list[np.ndarray]:
+    "Milliseconds at rank 1, 2, ..., full, for each layer."
+    device = next(model.parameters()).device
+    return [_ms_costs(shape, tokens, dtype or best_dtype(device), device) for shape in shapes.values()]
+
+# %% ../nbs/01a_lowrank.ipynb #d92dd99f
+def _spent(ranks: list[int], costs: list[np.ndarray]) -> float: return sum(c[r - 1] for r, c in zip(ranks, costs))
+
+# %% ../nbs/01a_lowrank.ipynb #4b902bdf
+def _possible(kind: str, value: float, shapes: dict[str, tuple[int, int]], costs: list[np.ndarray]) -> float:
+    "The budget in the unit of the costs; raises `ValueError` where no ranks meet it."
+    total = sum(out*into for out, into in shapes.values())
+    least, most = sum(c.min() for c in costs), sum(c[-1] for c in costs)
+    spans = dict(ms=f"{least:.3g} to {most:.3g}", fraction=f"{least/total:.3g} to 1")
+    span = spans.get(kind, f"{least:,.0f} to {most:,.0f}")
+    budget = value*total if kind == 'fraction' else value
+    if not least*(1 - 1e-9) <= budget <= (np.inf if kind == 'ms' else most):
+        raise ValueError(f"budget impossible: {kind} is {value:,}, and {len(costs)} layers can have {span}, "
+                         "from rank 1 to dense")
+    return budget
+
+# %% ../nbs/01a_lowrank.ipynb #f1c72dc4
+def _kept(costs: np.ndarray, rank: int) -> int:
+    "The rank, or full rank where that is no dearer."
+    return rank if rank < len(costs) and np.isfinite(costs[rank - 1]) else len(costs)
+
+def _same_rank(shapes: dict[str, tuple[int, int]], costs: list[np.ndarray], rank: int) -> list[int]:
+    "The same rank for each layer, or full rank where that is no dearer."
+    for name, shape in shapes.items(): check_rank(rank, shape, name)
+    return [_kept(c, rank) for c in costs]
+
+# %% ../nbs/01a_lowrank.ipynb #fc89b563
+def _uniform(shapes: list[tuple[int, int]], costs: list[np.ndarray], budget: float) -> list[int]:
+    "Ranks for the largest share that fits, the same for each layer."
+    def ranks(share):
+        return [_kept(c, max(1, int(share*o*i/(o + i) + 1e-9)) if share < 1 else len(c))
+                for (o, i), c in zip(shapes, costs)]
+    def fits(share): return _spent(ranks(share), costs) <= budget*(1 + 1e-12)
+    if fits(1): return ranks(1)
+    low, high = 0., 1.
+    for _ in range(60):
+        middle = (low + high)/2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return ranks(low) if fits(low) else [1 + int(c.argmin()) for c in costs]
+
+# %% ../nbs/01a_lowrank.ipynb #473c09ae
+def _of(given: dict|None, name: str, what: str) -> torch.Tensor:
+    "What was measured for a layer."
+    if given is None or name not in given:
+        maker = dict(fisher='fisher_information', moments='input_moments')[what]
+        raise ValueError(f"{what} has nothing for {name!r}: measure it with {maker} on the same layers")
+    return given[name]
+
+# %% ../nbs/01a_lowrank.ipynb #386d2f44
+def _gains(found: dict[str, nn.Module], allocate: str, fisher: dict|None) -> list[np.ndarray]:
+    "Energy kept at rank 1, 2, ..., full, for each layer."
+    def scaled(n, m):
+        if allocate == 'fisher': return _weighted(m.weight, _of(fisher, n, 'fisher').mean(0), name=n)
+        w = _matrix(m.weight, name=n)
+        return w/w.square().mean().sqrt().clamp(min=1e-300)
+    return [torch.linalg.svdvals(scaled(n, m)).square().cumsum(0).cpu().numpy() for n, m in found.items()]
+
+# %% ../nbs/01a_lowrank.ipynb #540d04d3
+def _best_step(gains: np.ndarray, costs: np.ndarray, at: int, left: float) -> tuple[float, int]|None:
+    "The higher rank of a layer that gains most for its cost, of those that can be paid; minus that gain comes first."
+    more = costs[at + 1:] - costs[at]
+    if not len(more): return None
+    worth = np.where(more <= left, (gains[at + 1:] - gains[at])/np.maximum(more, 1e-9), -1.)
+    return (-worth.max(), at + 1 + int(worth.argmax())) if worth.max() >= 0 else None
+
+# %% ../nbs/01a_lowrank.ipynb #07f3e719
+def _greedy(gains: list[np.ndarray], costs: list[np.ndarray], budget: float) -> list[int]:
+    "Ranks by the step that gains most for its cost, again and again, while one can be paid."
+    at, heap = [int(c.argmin()) for c in costs], []
+    left = budget*(1 + 1e-12) - sum(c.min() for c in costs)
+    def push(j):
+        step = _best_step(gains[j], costs[j], at[j], left)
+        if step: heappush(heap, (step[0], j, step[1]))
+    for j in range(len(at)): push(j)
+    while heap:
+        _, j, to = heappop(heap)
+        cost = costs[j][to] - costs[j][at[j]]
+        if cost <= left: at[j], left = to, left - cost
+        push(j)
+    return [i + 1 for i in at]
 
 # %% ../nbs/01a_lowrank.ipynb #4e4cc90f
 def factorise(
@@ -598,6 +660,29 @@ def factorise(
     swap_modules(model, {m: made(m, r, given) for m, r, given in planned_layers(model, plan, init, fisher, moments)})
     return model
 
+# %% ../nbs/01a_lowrank.ipynb #c5cd2a39
+def _weighing(init: str, name: str, fisher: dict|None, moments: dict|None) -> dict:
+    "How much the inputs of a layer count, as arguments of `low_rank_factors`."
+    if init == 'fisher': return dict(input_weights=_of(fisher, name, 'fisher').sum(0))
+    return dict(moments=_of(moments, name, 'moments')) if init == 'activation' else {}
+
+# %% ../nbs/01a_lowrank.ipynb #346f1f1b
+def planned_layers(
+    model: nn.Module, plan: pd.DataFrame, init: str, fisher: dict|None, moments: dict|None,
+) -> list[tuple[nn.Module, int, dict]]:
+    "Layer, rank and weights of the inputs for each row of a plan, all checked."
+    if init not in ('svd', 'fisher', 'activation'):
+        raise ValueError(f"init is {init!r}; it is 'svd', 'fisher' or 'activation'")
+    lacking = {'layer', 'rank'} - set(plan.columns)
+    if lacking: raise ValueError(f"the plan has no column {', '.join(sorted(lacking))}: take the table of plan_ranks")
+    every, out = _linears(model), []
+    for n, r in zip(plan.layer, plan['rank']):
+        m = every[n] if n in every else find_linears(model, n)  # which names the nearest path
+        check_rank(r, (m.out_features, m.in_features), n)
+        _matrix(m.weight, name=f'the weight of {n}')
+        out.append((m, int(r), _weighing(init, n, fisher, moments)))
+    return out
+
 # %% ../nbs/01a_lowrank.ipynb #85c5fd6a
 @torch.no_grad()
 def truncate(
@@ -607,13 +692,13 @@ def truncate(
     fisher: dict[str, torch.Tensor]|None = None,  # from `fisher_information`, for `init='fisher'`
     moments: dict[str, torch.Tensor]|None = None,  # from `input_moments`, for `init='activation'`
 ) -> nn.Module:  # the same model with the same parameters
-    "Put the nearest weight of the planned rank into each linear layer, in place."
-    ways = planned_layers(model, plan, init, fisher, moments)
-    thin = [n for n, (m, r, _) in zip(plan.layer, ways) if isinstance(m, LowRankLinear) and r < m.rank]
-    if thin:
-        raise ValueError(f"{thin[0]!r} is a LowRankLinear, which has no weight to put anything in: "
-                         "use factorise, which changes its rank")
-    for m, r, given in ways:
+    "Replace the weight of each linear layer by the nearest of the planned rank, in place."
+    layers = planned_layers(model, plan, init, fisher, moments)
+    for n, (m, r, _) in zip(plan.layer, layers):
+        if isinstance(m, LowRankLinear) and r < m.rank:
+            raise ValueError(f"{n!r} is a LowRankLinear, which has no weight to put anything in: "
+                             "use factorise, which changes its rank")
+    for m, r, given in layers:
         if r < min(m.weight.shape) and not isinstance(m, LowRankLinear):
             m.weight.copy_(torch.matmul(*low_rank_factors(m.weight.double(), r, **given)))
     return model
@@ -624,24 +709,13 @@ def merge(
 ) -> nn.Module:  # the same model
     """Swap every `LowRankLinear` and every layer with an adapter for an ordinary one with the same outputs, in place.
 
-    What `add_lora` has frozen is free again."""
+    What `add_lora` has frozen is unfrozen."""
     adapted = any('lora_' in name for name, _ in model.named_parameters())
     swap_modules(model, {m: m.merged() for m in model.modules() if isinstance(m, LowRankLinear)})
     merged = fold_adapters(model)
     return merged.requires_grad_() if adapted else merged
 
 # %% ../nbs/01a_lowrank.ipynb #f2b3a90d
-def _peft():
-    try: import peft
-    except ModuleNotFoundError as e:
-        if e.name != 'peft': raise  # it is there, and cannot be imported
-        raise ImportError('LoRA needs the package peft: pip install "rank_bert[lora]"') from e
-    return peft
-
-_LORA_TARGETS = dict(  # family -> linear layers
-    bert=['query', 'value'], roberta=['query', 'value'], albert=['query', 'value'],
-    distilbert=['q_lin', 'v_lin'], modernbert=['Wqkv'])
-
 def add_lora(
     encoder: Encoder,  # changed in place: only what is added gets gradients
     r: int = 8,  # rank of what is added to a matrix
@@ -653,39 +727,60 @@ def add_lora(
     peft = _peft()
     if any('lora_' in name for name, _ in encoder.named_parameters()):
         raise ValueError(f"{encoder.name!r} has LoRA matrices already; begin with a fresh encoder")
-    targets = targets or _LORA_TARGETS.get(family := encoder.model.config.model_type)
-    if not targets:
-        raise ValueError(f"no linear layer makes the queries of a {family!r}: name targets, e.g. 'all-linear'")
-    peft.inject_adapter_in_model(
-        peft.LoraConfig(r=r, lora_alpha=alpha, lora_dropout=dropout, target_modules=targets), encoder.model)
-    encoder.train(encoder.training)  # the new modules are told as well
+    targets = _lora_targets(encoder, targets)
+    config = peft.LoraConfig(r=r, lora_alpha=alpha, lora_dropout=dropout, target_modules=targets)
+    peft.inject_adapter_in_model(config, encoder.model)
+    encoder.train(encoder.training)  # for the new modules
     for name, p in encoder.named_parameters(): p.requires_grad_('lora_' in name)
     return encoder
 
+# %% ../nbs/01a_lowrank.ipynb #4373bcfc
+def _peft():
+    try: import peft
+    except ModuleNotFoundError as e:
+        if e.name != 'peft': raise  # it is there, and cannot be imported
+        raise ImportError('LoRA needs the package peft: pip install "rank_bert[lora]"') from e
+    return peft
+
+_LORA_TARGETS = dict(  # family -> linear layers
+    bert=['query', 'value'], roberta=['query', 'value'], albert=['query', 'value'],
+    distilbert=['q_lin', 'v_lin'], modernbert=['Wqkv'])
+
+# %% ../nbs/01a_lowrank.ipynb #3afc7729
+def _lora_targets(encoder: Encoder, targets: str|list[str]|None) -> str|list[str]:
+    "The linear layers that get matrices beside them."
+    family = encoder.model.config.model_type
+    targets = targets or _LORA_TARGETS.get(family)
+    if targets: return targets
+    raise ValueError(f"no linear layer makes the queries of a {family!r}: name targets, e.g. 'all-linear'")
+
 # %% ../nbs/01a_lowrank.ipynb #b19d172a
+def nuclear_penalty(
+    weights: Iterable[torch.Tensor]|torch.Tensor,  # matrices, with gradients
+) -> torch.Tensor:  # one number with gradients
+    "The sum of the nuclear norms; the gradient of each is U V^T, without the directions below 1e-6 of the largest."
+    # the nuclear norm is the largest inner product with a matrix of spectral norm 1
+    return sum((w.float()*_polar(w).to(w.device, torch.float32)).sum() for w in _listed(weights))
+
+# %% ../nbs/01a_lowrank.ipynb #dce47b8f
+def _listed(weights) -> list[torch.Tensor]:
+    weights = [weights] if isinstance(weights, torch.Tensor) else list(weights)
+    if not weights: raise ValueError("no weights to penalise")
+    return weights
+
 def _directions(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     "Singular values, and singular vectors of the smaller side in columns, both from the largest, float64."
     w = _matrix(weight, name='a weight')
     values, vectors = torch.linalg.eigh(w.mT @ w if w.shape[0] >= w.shape[1] else w @ w.mT)
     return values.clamp(min=0).sqrt().flip(-1), vectors.flip(-1)
 
-def _listed(weights) -> list[torch.Tensor]:
-    weights = [weights] if isinstance(weights, torch.Tensor) else list(weights)
-    if not weights: raise ValueError("no weights to penalise")
-    return weights
-
-def nuclear_penalty(
-    weights: Iterable[torch.Tensor]|torch.Tensor,  # matrices, with gradients
-) -> torch.Tensor:  # one number with gradients
-    "The sum of the nuclear norms; the gradient of each is U V^T, without the directions below 1e-6 of the largest."
-    def one(w):
-        s, v = _directions(w)
-        scale = torch.where(s > 1e-6*s[0], 1/s.clamp(min=1e-300), 0.)
-        polar = w.detach().to(v.device, v.dtype)
-        polar = polar @ (v*scale) @ v.mT if w.shape[0] >= w.shape[1] else (v*scale) @ v.mT @ polar  # U V^T
-        # its largest inner product with a matrix of spectral norm 1
-        return (w.float()*polar.to(w.device, torch.float32)).sum()
-    return sum(one(w) for w in _listed(weights))
+# %% ../nbs/01a_lowrank.ipynb #c14e824d
+def _polar(weight: torch.Tensor) -> torch.Tensor:
+    "U V^T, without the directions below 1e-6 of the largest."
+    s, v = _directions(weight)
+    scale = torch.where(s > 1e-6*s[0], 1/s.clamp(min=1e-300), 0.)
+    w = weight.detach().to(v.device, v.dtype)
+    return w @ (v*scale) @ v.mT if w.shape[0] >= w.shape[1] else (v*scale) @ v.mT @ w
 
 # %% ../nbs/01a_lowrank.ipynb #e5d7ef00
 def spectral_penalty(
@@ -698,7 +793,12 @@ def spectral_penalty(
     if len(ranks) != len(weights):
         raise ValueError(f"{len(weights)} weights and {len(ranks)} ranks: each weight needs one")
     for w, r in zip(weights, ranks): check_rank(r, w.shape, 'a weight')
-    def one(w, r):
-        rest = _directions(w)[1][:, r:].to(w.device, torch.float32)  # fixed: the value has no slope along them
-        return ((w.float() @ rest) if w.shape[0] >= w.shape[1] else (rest.mT @ w.float())).square().sum()
-    return sum(one(w, r) for w, r in zip(weights, ranks))
+    return sum(_beyond(w, r) for w, r in zip(weights, ranks))
+
+# %% ../nbs/01a_lowrank.ipynb #df783928
+def _beyond(weight: torch.Tensor, rank: int) -> torch.Tensor:
+    "The squared singular values of a weight after the first `rank`, summed."
+    # directions are fixed: the value has no slope along them
+    rest = _directions(weight)[1][:, rank:].to(weight.device, torch.float32)
+    w = weight.float()
+    return (w @ rest if w.shape[0] >= w.shape[1] else rest.mT @ w).square().sum()

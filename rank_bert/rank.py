@@ -1,4 +1,4 @@
-"""The rank of every matrix of a model in training: watched, held, pulled down, and changed on a schedule
+"""The rank of every matrix of a model in training: measured, held, penalised, and changed on a schedule
 
 Docs: https://rank-bert.github.io/rank_bert/rank.html.md"""
 
@@ -36,125 +36,158 @@ from .data import length_batches
 from .heads import HEADS, DualHead
 from .callbacks import KeepBest
 from .layers import LowRankLinear, check_rank, swap_modules
-from .lowrank import MEASURES, find_linears, fisher_information, input_moments, low_rank_linear
-from .lowrank import numerical_rank, plan_ranks, spectrum, truncate, energy_rank_of, entropy_rank_of
-from .lowrank import numerical_rank_of, participation_ratio_of, stable_rank_of, planned_layers
+from .lowrank import MEASURES, evaluating, find_linears, fisher_information, input_moments, low_rank_linear
+from .lowrank import measures_of, numerical_rank, plan_ranks, planned_layers, spectrum, truncate
 
 # %% ../nbs/02c_rank.ipynb #e171cc3f
 def _has_lora(layer: nn.Module) -> bool: return hasattr(layer, 'base_layer') and hasattr(layer, 'lora_A')
 
+def _home(path: str, lora: Sequence[str]) -> str:
+    "Path of the layer with LoRA that a linear layer is part of, or its own."
+    return next((p for p in lora if path.startswith(p + '.')), path)
+
+# %% ../nbs/02c_rank.ipynb #bda53064
 def _matrices(model: nn.Module, layers: str|Sequence[str] = '*') -> dict[str, nn.Module]:
     "Linear layers, low-rank layers, and layers with LoRA beside them, by path."
     lora = [n for n, m in model.named_modules() if _has_lora(m)]
     if not lora: return find_linears(model, layers)
-    def home(name): return next((p for p in lora if name.startswith(p + '.')), name)
-    every, found = [home(n) for n in find_linears(model)], {}
+    homes, found = [_home(n, lora) for n in find_linears(model)], {}
     for pattern in [layers] if isinstance(layers, str) else layers:
-        # where nothing matches, `find_linears` says what is nearest
-        hits = [n for n in every if fnmatchcase(n, pattern)] or [home(n) for n in find_linears(model, pattern)]
+        # where nothing matches, `find_linears` names the nearest path
+        hits = [n for n in homes if fnmatchcase(n, pattern)] or [_home(n, lora) for n in find_linears(model, pattern)]
         found |= {n: model.get_submodule(n) for n in hits}
     return found
 
+# %% ../nbs/02c_rank.ipynb #34ac9227
+def _lora_pairs(layer: nn.Module) -> list:
+    "The products that active adapters add to a layer."
+    active = [] if layer.merged else [a for a in layer.active_adapters if a in layer.lora_A]
+    return [(layer.lora_B[a].weight.detach()*layer.scaling[a], layer.lora_A[a].weight.detach()) for a in active]
+
 def _parts(layer: nn.Module) -> tuple[torch.Tensor|None, list]:
-    "A layer's weight: what is dense of it, and pairs `(out, k)`, `(k, in)` whose products are added."
+    "A layer's weight: its dense part, and pairs `(out, k)`, `(k, in)` whose products are added."
     if isinstance(layer, LowRankLinear): return None, [(layer.up.detach(), layer.down.detach())]
     if not _has_lora(layer): return layer.weight.detach(), []
     dense, pairs = _parts(layer.base_layer)
-    live = [] if layer.merged else [a for a in layer.active_adapters if a in layer.lora_A]
-    return dense, pairs + [(layer.lora_B[a].weight.detach()*layer.scaling[a], layer.lora_A[a].weight.detach())
-                           for a in live]
+    return dense, pairs + _lora_pairs(layer)
 
 # %% ../nbs/02c_rank.ipynb #f3dca39f
+def _dense_difference(a: torch.Tensor|None, b: torch.Tensor|None) -> torch.Tensor|None:
+    "`a - b`, where a missing matrix is zero; `None` where they are equal."
+    if b is None: return a
+    if a is None: return -b
+    return None if torch.equal(a, b) else a - b
+
+def _pairs_difference(more: list, less: list) -> list:
+    "Pairs whose products add up to the difference of two sums of products."
+    if [u.shape for u, _ in more] != [u.shape for u, _ in less]: return more + [(-v, e) for v, e in less]
+    # u d - v e = (u - v) d + v (d - e), where nothing cancels
+    return [pair for (u, d), (v, e) in zip(more, less) for pair in ((u - v, d), (v, d - e))]
+
+# %% ../nbs/02c_rank.ipynb #6721e577
 def _difference(now: tuple, start: tuple) -> tuple[torch.Tensor|None, list]|None:
     "One weight less another, as `_parts` gives them; `None` where they are equal."
-    (a, more), (b, less) = now, start
-    if a is None or b is None: dense = a if b is None else -b
-    else: dense = None if torch.equal(a, b) else a - b
-    if [u.shape for u, _ in more] == [u.shape for u, _ in less]:
-        # u d - v e = (u - v) d + v (d - e), where nothing cancels
-        pairs = [pair for (u, d), (v, e) in zip(more, less) for pair in ((u - v, d), (v, d - e))]
-    else: pairs = more + [(-v, e) for v, e in less]
-    pairs = [(u, d) for u, d in pairs if u.any() and d.any()]
+    dense = _dense_difference(now[0], start[0])
+    pairs = [(u, d) for u, d in _pairs_difference(now[1], start[1]) if u.any() and d.any()]
     return None if dense is None and not pairs else (dense, pairs)
 
-def _squared_values(x: torch.Tensor) -> torch.Tensor:
-    "Squared singular values of a float32 matrix by its smaller Gram matrix, from the largest, in float64."
-    tall = x.shape[0] > x.shape[1]
-    if x.device.type != 'cpu' or min(x.shape) < 3:
-        return torch.linalg.eigvalsh(x.mT @ x if tall else x @ x.mT).flip(0).double().clamp(min=0)
-    # on a CPU the parts of LAPACK that need only half of it and no vectors
+# %% ../nbs/02c_rank.ipynb #c40ef411
+def _lapack_eigenvalues(x: torch.Tensor, tall: bool) -> np.ndarray:
+    "Ascending eigenvalues of the smaller Gram matrix, by the parts of LAPACK that need half of it and no vectors."
     gram = ssyrk(1., x.contiguous().numpy().T, trans=not tall)
     _, diagonal, beside, *_ = ssytrd(gram, lwork=34*len(gram), overwrite_a=1)
     values, _ = ssterf(diagonal, beside, overwrite_d=1, overwrite_e=1)
-    return torch.from_numpy(values[::-1].astype(np.float64)).clamp(min=0)
+    return values
 
-def _singular_values(dense: torch.Tensor|None, pairs: list, exact: bool = False) -> torch.Tensor:
-    """Singular values of a sum, from the largest, in float64.
+# %% ../nbs/02c_rank.ipynb #dd7198fd
+def _squared_values(x: torch.Tensor) -> torch.Tensor:
+    "Squared singular values of a float32 matrix, from the largest, in float64."
+    tall = x.shape[0] > x.shape[1]
+    if x.device.type == 'cpu' and min(x.shape) >= 3: values = torch.from_numpy(_lapack_eigenvalues(x, tall))
+    else: values = torch.linalg.eigvalsh(x.mT @ x if tall else x @ x.mT)
+    return values.flip(0).double().clamp(min=0)
 
-    Of thin pairs alone from their factors, else from a Gram matrix: in float32, or float64 where small values matter.
-    """
-    if dense is None and sum(u.shape[1] for u, _ in pairs) < min(len(pairs[0][0]), pairs[0][1].shape[1]):
-        up, down = torch.cat([u for u, _ in pairs], 1).double(), torch.cat([d for _, d in pairs]).double()
-        s = torch.linalg.svdvals(torch.linalg.qr(up, 'r').R @ torch.linalg.qr(down.mT, 'r').R.mT)
-        return torch.cat([s, s.new_zeros(min(len(up), down.shape[1]) - len(s))])
-    x = sum((u @ d for u, d in pairs), 0 if dense is None else dense).float()
-    x = x.cpu() if x.device.type == 'mps' else x
-    l = _squared_values(x)
-    if not l.sum().isfinite(): raise FloatingPointError("NaN or infinity")
-    rounding = (l < 5e-7*l[0]).sum()*5e-4*l[0].sqrt()  # what it makes of the smallest
-    return spectrum(x, gram=True) if exact or rounding > 1e-3*l.sqrt().sum() else l.sqrt()
+# %% ../nbs/02c_rank.ipynb #1409c6fb
+def _shape(dense: torch.Tensor|None, pairs: list) -> tuple[int, int]:
+    up, down = pairs[0] if dense is None else (dense, dense)
+    return up.shape[0], down.shape[1]
+
+def _pair_values(pairs: list, shape: tuple[int, int]) -> torch.Tensor:
+    "Singular values of a sum of thin products, from their factors."
+    up, down = torch.cat([u for u, _ in pairs], 1).double(), torch.cat([d for _, d in pairs]).double()
+    s = torch.linalg.svdvals(torch.linalg.qr(up, 'r').R @ torch.linalg.qr(down.mT, 'r').R.mT)
+    return torch.cat([s, s.new_zeros(min(shape) - len(s))])
+
+# %% ../nbs/02c_rank.ipynb #90e764f3
+def _dense_values(x: torch.Tensor, exact: bool) -> torch.Tensor:
+    "Singular values of a matrix, in float64 where they are asked for exactly, or where rounding would show."
+    squares = _squared_values(x)
+    if not squares.sum().isfinite(): raise FloatingPointError("NaN or infinity")
+    rounding = (squares < 5e-7*squares[0]).sum()*5e-4*squares[0].sqrt()  # error of the smallest values
+    return spectrum(x, gram=True) if exact or rounding > 1e-3*squares.sqrt().sum() else squares.sqrt()
 
 # %% ../nbs/02c_rank.ipynb #d7907be1
-_FROM_VALUES = {  # each of `MEASURES`
-    'effective_rank': lambda s, shape: entropy_rank_of(s), 'rankme': lambda s, shape: entropy_rank_of(s, 1e-7),
-    'stable_rank': lambda s, shape: stable_rank_of(s, s.square().sum()),
-    'participation_ratio': lambda s, shape: participation_ratio_of(s),
-    'numerical_rank': lambda s, shape: numerical_rank_of(s, shape, torch.float32),
-    'nuclear_norm': lambda s, shape: s.sum(),
-    **{f'energy_{p}': lambda s, shape, p=p: energy_rank_of(s, s.square().sum(), p/100).clamp(max=len(s))
-       for p in (90, 95, 99)}}
+def _singular_values(dense: torch.Tensor|None, pairs: list, exact: bool = False) -> torch.Tensor:
+    "Singular values of a weight as `_parts` gives it, from the largest, in float64."
+    shape = _shape(dense, pairs)
+    if dense is None and sum(u.shape[1] for u, _ in pairs) < min(shape): return _pair_values(pairs, shape)
+    x = sum((u @ d for u, d in pairs), 0 if dense is None else dense).float()
+    return _dense_values(x.cpu() if x.device.type == 'mps' else x, exact)
 
+def _picked(s: torch.Tensor, shape: tuple[int, int], measures: Sequence[str]) -> dict[str, float]:
+    "Some of the measures of rank."
+    found = measures_of(s, shape)
+    return {m: found[m].item() for m in measures}
+
+# %% ../nbs/02c_rank.ipynb #a8c75d55
 def _measured(dense: torch.Tensor|None, pairs: list, measures: Sequence[str]) -> dict[str, float]:
-    "Some measures of rank of a sum."
-    s = _singular_values(dense, pairs, 'numerical_rank' in measures)
-    up, down = pairs[0] if dense is None else (dense, dense)
-    shape = up.shape[0], down.shape[1]
-    return {m: _FROM_VALUES[m](s, shape).item() for m in measures}
+    "Some measures of rank of a weight as `_parts` gives it."
+    return _picked(_singular_values(dense, pairs, 'numerical_rank' in measures), _shape(dense, pairs), measures)
 
 # %% ../nbs/02c_rank.ipynb #d7938385
 def _encoder(model: nn.Module) -> Encoder|None:
     return next((m for m in model.modules() if isinstance(m, Encoder)), None)
 
 def _spread(items: Sequence, n: int) -> list:
-    return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, min(max(n, 1), len(items))).round().astype(int))]
+    "At most `n` items at even distances, at least one."
+    at = np.linspace(0, len(items) - 1, min(max(n, 1), len(items))).round().astype(int)
+    return [items[i] for i in np.unique(at)]
 
-def _some_batches(
-    learn: Learner, rows: int, bs: int|None = None, from_ids: bool = True,  # or from where training begins
-) -> Iterator[tuple[tuple, tuple]]:
-    "Inputs and targets of training rows at even distances, without touching the order of training."
-    dl, data, task = learn.dls.train, learn.dls.train.dataset, getattr(learn.model, 'task', None)
+# %% ../nbs/02c_rank.ipynb #9177f987
+def _row_batches(dl: DataLoader, rows: int, bs: int|None) -> list:
+    "Training rows at even distances, a list for each batch; batches of several tasks as they are."
+    data = dl.dataset
     if not isinstance(dl, DataLoader) or dl.bs is None and not hasattr(data, 'every'):
         raise ValueError(f"training batches come from {type(dl).__module__}.{type(dl).__name__}, from which rows "
                          "cannot be picked: use fastai's DataLoader with a batch size")
-    if from_ids and hasattr(data, 'begin'): data.begin(None)  # not from what is stored of frozen layers
-    if dl.bs is None:  # batches of several tasks, each led by the name of its own
-        items = _spread(data.every(), rows//data.bs)
-    else:
-        chosen = _spread(range(len(data)), rows)
-        items = [[dl.do_item(r) for r in chosen[i:i + (bs or dl.bs)]] for i in range(0, len(chosen), bs or dl.bs)]
+    if dl.bs is None: return _spread(data.every(), rows//data.bs)
+    chosen, bs = _spread(range(len(data)), rows), bs or dl.bs
+    return [[dl.do_item(r) for r in chosen[i:i + bs]] for i in range(0, len(chosen), bs)]
+
+# %% ../nbs/02c_rank.ipynb #84bf247f
+def _inputs_and_targets(learn: Learner, batch: tuple) -> tuple[tuple, tuple]:
+    "The two sides of a batch; the task that leads a batch of several tasks is set on the model."
+    n = getattr(learn.dls, 'n_inp', 1 if len(batch) == 1 else len(batch) - 1)
+    x, y = batch[:n], batch[n:]
+    if isinstance(x[0], str): learn.model.task, *x = x
+    return tuple(x), tuple(y)
+
+# %% ../nbs/02c_rank.ipynb #6a7a4cbf
+def _some_batches(
+    learn: Learner, rows: int, bs: int|None = None, from_ids: bool = True,  # or from the stored features
+) -> Iterator[tuple[tuple, tuple]]:
+    "Inputs and targets of training rows at even distances, without touching the order of training."
+    dl, task = learn.dls.train, getattr(learn.model, 'task', None)
+    if from_ids and hasattr(dl.dataset, 'begin'): dl.dataset.begin(None)
     try:
-        for item in items:
-            batch = learn._set_device(dl.after_batch(dl.do_batch(item)))
-            n = getattr(learn.dls, 'n_inp', 1 if len(batch) == 1 else len(batch) - 1)
-            x, y = batch[:n], batch[n:]
-            if isinstance(x[0], str): learn.model.task, *x = x
-            yield tuple(x), tuple(y)
+        for items in _row_batches(dl, rows, bs):
+            yield _inputs_and_targets(learn, learn._set_device(dl.after_batch(dl.do_batch(items))))
     finally:
         if task is not None: learn.model.task = task
 
 # %% ../nbs/02c_rank.ipynb #21c16f31
 class _Sums:
-    "Number, sum and products of the vectors of a kind, in float64: all that their singular values depend on."
+    "Number, sum and products of vectors, in float64: all that their singular values depend on."
     def __init__(self): self.n, self.sum, self.products = 0, 0, 0
 
     def add(self,
@@ -174,8 +207,14 @@ class _Sums:
         noise = 1e-7*self.products.diagonal().sum().sqrt()  # rounding, and what is left of a mean that all have
         return s.where(s > noise, 0.)
 
+# %% ../nbs/02c_rank.ipynb #4f285589
+def _gives_vectors(head: nn.Module) -> bool:
+    "Whether a head gives vectors that are compared by cosine, and not answers."
+    return isinstance(head, (*(h for h in HEADS.values() if isinstance(h, type)), nn.Identity))
+
+# %% ../nbs/02c_rank.ipynb #0a322503
 def _heads(model: nn.Module, encoder: Encoder) -> dict[str, nn.Module]:
-    "The outermost modules beside an encoder, by path: what its vectors go to."
+    "The outermost modules beside an encoder that take its vectors, by path."
     found, todo = {}, [('', model)]
     while todo:
         path, module = todo.pop()
@@ -187,90 +226,109 @@ def _heads(model: nn.Module, encoder: Encoder) -> dict[str, nn.Module]:
             elif _gives_vectors(child) or any(True for _ in child.parameters()): found[place] = child
     return found
 
-def _gives_vectors(head: nn.Module) -> bool:
-    "Whether vectors come out of a head, to be compared by cosine, and not answers."
-    return isinstance(head, (*(h for h in HEADS.values() if isinstance(h, type)), nn.Identity))
-
 # %% ../nbs/02c_rank.ipynb #b0a95f2b
 @contextmanager
-def _noting(model: nn.Module, encoder: Encoder, seen: dict, mask: list) -> Iterator[None]:
-    "In this block, what goes through a model is noted: depths of the encoder, and vectors at the heads."
-    pooling = getattr(model, 'pooling', 'mean')
-    def note(what, name, x):
-        if x.ndim == 3: x = x[mask[0].bool()] if mask and mask[0].shape == x.shape[:2] else x.flatten(0, 1)
-        seen.setdefault((what, name), []).append(x.float())
+def _noting_depths(encoder: Encoder, pooling: str, note: Callable) -> Iterator[None]:
+    "In this block states are noted, pooled, after the embeddings and after each layer that is computed."
     embed, run, n = encoder.embed, encoder.run, len(encoder.layers)
-    names = ['embeddings'] + [f'layer {i + 1}' for i in range(n)]
-    def noted(i, states, attend):
-        note('states', names[i], encoder.pool(states, attend, pooling))
+    def noted(depth, states, attend):
+        note('states', f'layer {depth}' if depth else 'embeddings', encoder.pool(states, attend, pooling))
         return states
-    def watched_embed(ids, attend): return noted(0, embed(ids, attend), attend)
-    def watched_run(states, attend, ids=None, start=0, stop=None):
+    def noted_embed(ids, attend): return noted(0, embed(ids, attend), attend)
+    def noted_run(states, attend, ids=None, start=0, stop=None):
         if start: noted(start, states, attend)  # as they are stored
         for i in range(start, n if stop is None else stop):
             states = noted(i + 1, run(states, attend, ids, i, i + 1), attend)
         return states
-    def at_head(name, gives):
+    encoder.embed, encoder.run = noted_embed, noted_run
+    try: yield
+    finally: del encoder.embed, encoder.run
+
+# %% ../nbs/02c_rank.ipynb #b1663f75
+@contextmanager
+def _noting_heads(model: nn.Module, encoder: Encoder, note: Callable) -> Iterator[None]:
+    "In this block the vectors at heads are noted: what a head takes, or gives where it is vectors."
+    def hook(name, gives):
         return lambda _, args, out: note('vectors', name, F.normalize(out, dim=-1) if gives else args[0])
     heads = _heads(model, encoder)
-    hooks = [head.register_forward_hook(at_head(name, _gives_vectors(head))) for name, head in heads.items()]
-    encoder.embed, encoder.run = watched_embed, watched_run
+    hooks = [head.register_forward_hook(hook(name, _gives_vectors(head))) for name, head in heads.items()]
     try: yield
     finally:
-        del encoder.embed, encoder.run
         for h in hooks: h.remove()
 
+# %% ../nbs/02c_rank.ipynb #a4595b7d
+@contextmanager
+def _noting(model: nn.Module, encoder: Encoder, mask: torch.Tensor|None) -> Iterator[dict]:
+    "In this block states and vectors are noted: (what, name) -> tensors `(vectors, dim)`, without padding."
+    seen = {}
+    def note(what, name, x):
+        if x.ndim == 3: x = x.flatten(0, 1) if mask is None or mask.shape != x.shape[:2] else x[mask.bool()]
+        seen.setdefault((what, name), []).append(x.float())
+    pooling = getattr(model, 'pooling', 'mean')
+    with _noting_depths(encoder, pooling, note), _noting_heads(model, encoder, note): yield seen
+
 # %% ../nbs/02c_rank.ipynb #c92ed84c
-def _text_vectors(learn: Learner, encoder: Encoder, probe: list|None, n: int) -> Iterator[tuple]:
-    "Depths of an encoder, and the vectors that heads take or give, batch by batch."
-    model = learn.model
-    if probe is not None:  # given texts: the encoder as the model pools it
-        for rows in length_batches([len(t) for t in probe], 4096):
-            ids, mask = (t.to(encoder.device) for t in encoder.pad([probe[r] for r in rows]))
-            seen = {}
-            with _noting(model, encoder, seen, [mask]): encoder(ids, mask)
-            last = seen['states', f'layer {len(encoder.layers)}'][0]
-            yield from ((what, name, x) for (what, name), [x] in [*seen.items(), (('vectors', 'pooled'), [last])])
-        return
+def _probe_vectors(model: nn.Module, encoder: Encoder, probe: list) -> Iterator[tuple]:
+    "States of given texts, tokenized, at each depth, and their vectors as the model pools them."
+    for rows in length_batches([len(t) for t in probe], 4096):
+        ids, mask = (t.to(encoder.device) for t in encoder.pad([probe[r] for r in rows]))
+        with _noting(model, encoder, mask) as seen: encoder(ids, mask)
+        for (what, name), [x] in seen.items(): yield what, name, x
+        yield 'vectors', 'pooled', seen['states', f'layer {len(encoder.layers)}'][0]
+
+def _sides(parts: list, y: tuple) -> list[tuple[str, torch.Tensor]]:
+    "Vectors that are compared, with the side of the pairs they belong to."
+    if len(parts) == 1 and y and len(parts[0]) == 2*len(y[0]): parts = parts[0].chunk(2)  # queries over documents
+    return list(zip((', first', ', second') if len(parts) == 2 else ('',)*len(parts), parts))
+
+# %% ../nbs/02c_rank.ipynb #deaa1638
+def _unit(x: torch.Tensor) -> torch.Tensor: return F.normalize(x, dim=1)
+
+# %% ../nbs/02c_rank.ipynb #ba1fd3f6
+def _text_vectors(learn: Learner, encoder: Encoder, n: int) -> Iterator[tuple]:
+    "States of training rows at each depth, and the vectors at the heads, batch by batch."
+    model, ranks = learn.model, getattr(learn.model, 'head', None)
     compared = {('vectors', name) for name, head in _heads(model, encoder).items() if _gives_vectors(head)}
-    ranks = getattr(model, 'head', None)
     for x, y in _some_batches(learn, n, from_ids=False):
-        seen = {}
-        with _noting(model, encoder, seen, x[1:2]):
-            if not isinstance(ranks, DualHead): model(*x)
-            else: yield 'vectors', 'queries', F.normalize(ranks.query(model.features(*x)), dim=1)
+        with _noting(model, encoder, x[1] if len(x) > 1 else None) as seen:
+            if isinstance(ranks, DualHead): yield 'vectors', 'queries', _unit(ranks.query(model.features(*x)))
+            else: model(*x)
         for (what, name), parts in seen.items():
-            stacked = (what, name) in compared and len(parts) == 1 and y and len(parts[0]) == 2*len(y[0])
-            if stacked: parts = parts[0].chunk(2)  # queries over documents
-            sides = (', first', ', second') if (what, name) in compared and len(parts) == 2 else ('',)*len(parts)
-            yield from ((what, name + side, part) for side, part in zip(sides, parts))
-    if not isinstance(ranks, DualHead): return
-    for rows in torch.tensor(_spread(range(len(model.texts)), n)).split(256):
-        yield 'vectors', 'documents', model.index(rows)
+            sides = _sides(parts, y) if (what, name) in compared else [('', part) for part in parts]
+            for side, part in sides: yield what, name + side, part
+    if isinstance(ranks, DualHead):
+        for rows in torch.tensor(_spread(range(len(model.texts)), n)).split(256):
+            yield 'vectors', 'documents', model.index(rows)
+
+# %% ../nbs/02c_rank.ipynb #23d12ce7
+def _pair_sides(learn: Learner, n: int) -> Iterator[tuple[str, torch.Tensor]]:
+    "Stored features of pairs, by side where the data have sides."
+    data = learn.dls.train.dataset
+    if hasattr(data, 'sides'): return iter(data.sides(n).items())
+    return (('vectors', x[0]) for x, _ in _some_batches(learn, n))
+
+# %% ../nbs/02c_rank.ipynb #fe84f020
 def _head_vectors(learn: Learner, head: DualHead, n: int) -> Iterator[tuple]:
     "Unit vectors behind a head on stored features: of queries and documents, or of both sides of pairs."
-    data, passages = learn.dls.train.dataset, getattr(learn.model, 'passages', None)
-    def unit(side, x): return F.normalize(side(x), dim=1)
+    passages = getattr(learn.model, 'passages', None)
     if passages is None:
-        if hasattr(data, 'sides'): sides = data.sides(n).items()
-        else: sides = (('vectors', x[0]) for x, _ in _some_batches(learn, n))
         home = next((p.device for p in head.parameters()), torch.device('cpu'))
-        yield from (('vectors', name, unit(head.query, x.to(home))) for name, x in sides)
+        for name, x in _pair_sides(learn, n): yield 'vectors', name, _unit(head.query(x.to(home)))
         return
-    for x, _ in _some_batches(learn, n): yield 'vectors', 'queries', unit(head.query, x[0])
+    for x, _ in _some_batches(learn, n): yield 'vectors', 'queries', _unit(head.query(x[0]))
     rows = torch.tensor(_spread(range(len(passages)), n), device=passages.device)
-    for part in rows.split(1024): yield 'vectors', 'documents', unit(head.document, passages[part])
+    for part in rows.split(1024): yield 'vectors', 'documents', _unit(head.document(passages[part]))
 
 # %% ../nbs/02c_rank.ipynb #62b3ac6b
 class RankMonitor(Callback):
-    "Notes ranks of weights, updates, representations and the vectors in use, before training and after each epoch."
+    "Measures ranks of weights, updates, states and vectors, before training and after each epoch."
     order = 55  # after what has the first batch begin where frozen layers end, and before `HoldRank`
 
     def __init__(self,
         layers: str|Sequence[str] = '*',  # shell patterns of paths in the model, as in `find_linears`
-        every: int = 1,  # epochs from one look to the next; the end of each `fit` is looked at in any case
-        probe: Sequence[str]|None = None,  # texts for the representations; some of the training texts by default
-        n_probe: int = 1024,  # how many training rows, or texts of `probe`; 0 leaves representations and vectors out
+        every: int = 1,  # epochs between measurements; the end of each `fit` is measured in any case
+        probe: Sequence[str]|None = None,  # texts for states and vectors; some of the training texts by default
+        n_probe: int = 1024,  # how many training rows, or texts of `probe`; 0 leaves states and vectors out
         measures: Sequence[str] = (  # some of `MEASURES`; 'numerical_rank' is slower than the others
             'effective_rank', 'stable_rank', 'energy_90'),
     ):
@@ -280,40 +338,60 @@ class RankMonitor(Callback):
         self.probe = None if probe is None else as_texts(probe, 'probe')
         self.reset()
 
-    def before_epoch(self):
-        "Measure weights before anything cuts them; a validation comes by here as well, and no training may follow."
-        if self.looked is not None or self.opt is None or hasattr(self.learn, 'lr_finder'): return
-        self.origin, self.first = {}, {}
-        self.begun = list(self._weights())
-
-    def before_train(self):
-        "Look for the first time; not when a learning rate is sought, whose steps are taken back."
-        self.live = not hasattr(self.learn, 'lr_finder')
-        if not self.live or self.looked is not None: return
-        self._note([*self.begun, *self._representations()])
-        self.looked = self.done
-
-    def after_epoch(self):
-        "Look, every so many epochs; validation alone is no epoch."
-        self.live, self.done = False, self.done + self.live
-        if self.looked not in (None, self.done) and self.done % self.every == 0: self._look()
-
-    def after_fit(self):
-        "Look at the end, unless that has been done."
-        if self.looked not in (None, self.done): self._look()
-
 # %% ../nbs/02c_rank.ipynb #b9064c04
+def _check_every(every: int, unit: str) -> None:
+    if every < 1: raise ValueError(f"every is {every}; it is a number of {unit}, 1 or more")
+
 def _check_looks(every: int, probe: Sequence[str]|None, measures: Sequence[str]) -> None:
-    if every < 1: raise ValueError(f"every is {every}; it is a number of epochs, 1 or more")
+    _check_every(every, 'epochs')
     if isinstance(measures, str) or not measures or any(m not in MEASURES for m in measures):
         raise ValueError(f"measures is {measures!r}; it is a list of some of {', '.join(MEASURES)}")
     if hasattr(probe, '__len__') and not len(probe): raise ValueError("probe is a list of texts, with one at least")
 
-@patch
-def _note(self: RankMonitor, rows) -> None:
-    for layer, what, values, about in rows:
-        self.looks += [(self.done, layer, what, m, v, *about) for m, v in values.items()]
+# %% ../nbs/02c_rank.ipynb #3e9b9394
+@patch(as_prop=True)
+def table(self: RankMonitor) -> pd.DataFrame:  # epoch (0: the start), layer, what, measure, value, n, dim, centred
+    "All measurements, a row for each number."
+    columns = ['epoch', 'layer', 'what', 'measure', 'value', 'n', 'dim', 'centred']
+    return pd.DataFrame(self.looks, columns=columns).astype({'value': float})
 
+@patch
+def reset(self: RankMonitor) -> None:
+    "Forget the table and the weights at the start."
+    self.looks, self.origin, self.first, self.begun = [], {}, {}, []
+    # epochs that are done, the last one measured, whether this is training
+    self.done, self.looked, self.live = 0, None, False
+
+# %% ../nbs/02c_rank.ipynb #59c46a61
+@patch
+def before_epoch(self: RankMonitor):
+    "Measure weights at the start, before a callback cuts them; validation alone comes here as well."
+    if self.looked is not None or self.opt is None or hasattr(self.learn, 'lr_finder'): return
+    self.origin, self.first = {}, {}
+    self.begun = list(self._weights())
+
+# %% ../nbs/02c_rank.ipynb #0d80ae9b
+@patch
+def before_train(self: RankMonitor):
+    "Measure the start; not in a search for a learning rate, whose steps are undone."
+    self.live = not hasattr(self.learn, 'lr_finder')
+    if not self.live or self.looked is not None: return
+    self._note([*self.begun, *self._representations()])
+    self.looked = self.done
+
+# %% ../nbs/02c_rank.ipynb #9ab6e0c3
+@patch
+def after_epoch(self: RankMonitor):
+    "Measure, every so many epochs; validation alone is no epoch."
+    self.live, self.done = False, self.done + self.live
+    if self.looked not in (None, self.done) and self.done % self.every == 0: self._look()
+
+@patch
+def after_fit(self: RankMonitor):
+    "Measure the end, unless that has been done."
+    if self.looked not in (None, self.done): self._look()
+
+# %% ../nbs/02c_rank.ipynb #eee2b5cc
 @patch
 def _look(self: RankMonitor) -> None:
     self._note(self._weights())
@@ -321,65 +399,72 @@ def _look(self: RankMonitor) -> None:
     self.looked = self.done
 
 @patch
-def reset(self: RankMonitor) -> None:
-    "Forget the table and the start: what trains next is watched anew."
-    self.looks, self.origin, self.first, self.begun = [], {}, {}, []
-    # epochs that are done, the last one looked at, whether this is training
-    self.done, self.looked, self.live = 0, None, False
-
-@patch(as_prop=True)
-def table(self: RankMonitor) -> pd.DataFrame:  # epoch (0: the start), layer, what, measure, value, n, dim, centred
-    "A row for each number."
-    columns = ['epoch', 'layer', 'what', 'measure', 'value', 'n', 'dim', 'centred']
-    return pd.DataFrame(self.looks, columns=columns).astype({'value': float})
+def _note(self: RankMonitor, rows) -> None:
+    for layer, what, values, about in rows:
+        self.looks += [(self.done, layer, what, m, v, *about) for m, v in values.items()]
 
 # %% ../nbs/02c_rank.ipynb #8358d2a6
+def _failed(what: str, when: str) -> ValueError:
+    return ValueError(f"{what} NaN or infinity after {when}: training has failed. "
+                      "Train again with a smaller learning rate")
+
+# %% ../nbs/02c_rank.ipynb #b90c2607
 @patch
 def _weights(self: RankMonitor) -> Iterator[tuple]:
-    "Layer, what, and measures of each matrix and of its update."
+    "Layer, what, measures and shape of each matrix and of its update; a weight that has not changed is kept."
     for name, layer in _matrices(self.model, self.patterns).items():
-        now = _parts(layer)
+        now = dense, pairs = _parts(layer)
         if name not in self.origin:
-            dense, pairs = now
             self.origin[name] = None if dense is None else dense.clone(), [(u.clone(), d.clone()) for u, d in pairs]
         update = _difference(now, self.origin[name])
         try:
             weight = self.first[name] if update is None and name in self.first else _measured(*now, self.measures)
             change = dict.fromkeys(self.measures, 0) if update is None else _measured(*update, self.measures)
-        except FloatingPointError as e:
-            raise ValueError(f"{name!r} holds {e} after {self.done} epochs: training has failed. "
-                             "Train again with a smaller learning rate") from e
+        except FloatingPointError as e: raise _failed(f"{name!r} holds", f"{self.done} epochs") from e
         if update is None: self.first[name] = weight
         about = layer.out_features, layer.in_features, False
         yield name, 'weight', weight, about
         yield name, 'update', change, about
 
 # %% ../nbs/02c_rank.ipynb #63194472
+def _precision(model: nn.Module, encoder: Encoder|None):
+    "The autocast of a model that is trained in half precision."
+    dtype = getattr(model, 'dtype', torch.float32)
+    if encoder is None or dtype == torch.float32: return nullcontext()
+    return torch.autocast(encoder.device.type, dtype)
+
+# %% ../nbs/02c_rank.ipynb #272fac59
+@patch
+def _vectors(self: RankMonitor) -> Iterator[tuple]:
+    "What, name and vectors, batch by batch."
+    learn, encoder, n = self.learn, _encoder(self.model), self.n_probe
+    head = next((m for m in self.model.modules() if isinstance(m, DualHead)), None)
+    if not n or encoder is None and head is None: return iter(())
+    if encoder is None: return _head_vectors(learn, head, n)
+    if not self.probe: return _text_vectors(learn, encoder, n)
+    return _probe_vectors(self.model, encoder, encoder.tokenize(self.probe[:n], min(128, encoder.max_tokens)))
+
+# %% ../nbs/02c_rank.ipynb #294b3510
+@patch
+def _vector_sums(self: RankMonitor) -> dict[tuple, _Sums]:
+    "Sums of states and vectors by what and name, states first."
+    sums = {}
+    with evaluating(self.model), _precision(self.model, _encoder(self.model)):
+        for what, name, x in self._vectors(): sums.setdefault((what, name), _Sums()).add(x)
+    return dict(sorted(sums.items(), key=lambda item: item[0][0] == 'vectors'))
+
+# %% ../nbs/02c_rank.ipynb #0163cb57
 @patch
 @torch.no_grad()
 def _representations(self: RankMonitor) -> Iterator[tuple]:
-    "Layer, what, and measures of representations and vectors, plain and centred."
-    encoder, head = _encoder(self.model), next((m for m in self.model.modules() if isinstance(m, DualHead)), None)
-    if not self.n_probe or encoder is None and head is None: return
-    modes, sums, dtype = {m: m.training for m in self.model.modules()}, {}, getattr(self.model, 'dtype', torch.float32)
-    probe = self.probe and encoder and encoder.tokenize(self.probe[:self.n_probe], min(128, encoder.max_tokens))
-    whole = encoder is None or dtype == torch.float32
-    cast = nullcontext() if whole else torch.autocast(encoder.device.type, dtype)
-    try:
-        self.model.eval()
-        with cast:
-            if encoder is None: found = _head_vectors(self.learn, head, self.n_probe)
-            else: found = _text_vectors(self.learn, encoder, probe, self.n_probe)
-            for what, name, x in found: sums.setdefault((what, name), _Sums()).add(x)
-    finally:
-        for m, training in modes.items(): m.training = training
-    for (what, name), found in sorted(sums.items(), key=lambda item: item[0][0] == 'vectors'):
+    "Layer, what, measures and shape of states and vectors, plain and centred."
+    for (what, name), found in self._vector_sums().items():
+        shape = found.n, len(found.sum)
         for centred in (False, True):
-            try: s, shape = found.values(centred), (found.n, len(found.sum))
+            try: s = found.values(centred)
             except FloatingPointError as e:
-                raise ValueError(f"the {what} of {name!r} hold {e} after {self.done} epochs: training has failed. "
-                                 "Train again with a smaller learning rate") from e
-            yield name, what, {m: _FROM_VALUES[m](s, shape).item() for m in self.measures}, (*shape, centred)
+                raise _failed(f"the {what} of {name!r} hold", f"{self.done} epochs") from e
+            yield name, what, _picked(s, shape, self.measures), (*shape, centred)
 
 # %% ../nbs/02c_rank.ipynb #defc33c7
 @patch
@@ -391,40 +476,59 @@ def plot(self: RankMonitor,
     "A measure of every layer over the epochs."
     import matplotlib.pyplot as plt  # a picture is not always wanted, and the import takes a while
     measure = measure or self.measures[0]
+    rows = self._rows(measure, layers, centred)
+    panels = {k: rows[rows.what == k] for k in ('weight', 'update', 'states', 'vectors') if (rows.what == k).any()}
+    most, first = max(part.layer.nunique() for part in panels.values()), next(iter(panels))
+    fig, axes = plt.subplots(1, len(panels), figsize=(2 + 2.4*len(panels), 1.2 + .17*most),
+                             squeeze=False, layout='constrained')
+    for ax, (kind, part) in zip(axes[0], panels.items()):
+        _panel(ax, part, kind, most, named=kind in (first, 'states', 'vectors'))
+        ax.set(title=kind, xlabel=measure.replace('_', ' '))
+    plt.close(fig)  # what is returned is shown once, not twice
+    return fig
+
+# %% ../nbs/02c_rank.ipynb #dc3b3d4d
+@patch
+def _rows(self: RankMonitor, measure: str, layers: str, centred: bool) -> pd.DataFrame:
+    "The rows of the table that a picture shows; raises `ValueError` where there are none."
     if measure not in self.measures:
         raise ValueError(f"no measure {measure!r} here; there is {', '.join(self.measures)}")
     rows = self.table
-    if rows.empty: raise ValueError("nothing has been looked at yet: train with this callback first")
+    if rows.empty: raise ValueError("nothing has been measured yet: train with this callback first")
     rows = rows[rows.measure == measure]
     named, of_texts = rows.layer.map(lambda n: fnmatchcase(n, layers)), rows.what.isin(['states', 'vectors'])
     rows = rows[~of_texts & named | of_texts & (rows.centred == centred)]
     if rows.empty or layers != '*' and not (rows.what == 'weight').any():
-        raise ValueError(f"no layer that was looked at matches {layers!r}; one of them is {self.table.layer[0]!r}")
-    kinds = [k for k in ('weight', 'update', 'states', 'vectors') if (rows.what == k).any()]
-    names = {k: rows.layer[rows.what == k].unique() for k in kinds}
-    fig, axes = plt.subplots(1, len(kinds), figsize=(2 + 2.4*len(kinds), 1.2 + .17*max(map(len, names.values()))),
-                             squeeze=False, layout='constrained')
-    for ax, kind in zip(axes[0], kinds):
-        part = rows[(rows.what == kind) & ((rows.epoch > 0) | (kind != 'update'))]  # an update begins at zero
-        values = [part.value[part.layer == name].to_numpy() for name in names[kind]]
-        own = kind in ('states', 'vectors', kinds[0])
-        _draw(ax, values, max(map(len, names.values())))
-        ax.set(title=kind, xlabel=measure.replace('_', ' '),
-               ylim=(len(values) - .5, -.5), yticks=range(len(values)) if own else [])
-        if own: ax.set_yticklabels(_short(names[kind]))
-        ax.tick_params(axis='y', labelsize='x-small', left=False)
-        ax.locator_params(axis='x', nbins=4)
-        ax.spines[['top', 'right', 'left']].set_visible(False)
-    plt.close(fig)  # what is returned is shown once, not twice
-    return fig
+        raise ValueError(f"no measured layer matches {layers!r}; one of them is {self.table.layer[0]!r}")
+    return rows
 
 # %% ../nbs/02c_rank.ipynb #058d721a
+def _panel(ax, part: pd.DataFrame, kind: str, most: int, named: bool) -> None:
+    "One kind of matrix: a line for each layer, from top to bottom."
+    names = part.layer.unique()
+    if kind == 'update': part = part[part.epoch > 0]  # an update begins at zero
+    values = [part.value[part.layer == name].to_numpy() for name in names]
+    _draw(ax, values, most)
+    ax.set(ylim=(len(values) - .5, -.5), yticks=range(len(values)) if named else [])
+    if named: ax.set_yticklabels(_short(names))
+    ax.tick_params(axis='y', labelsize='x-small', left=False)
+    ax.locator_params(axis='x', nbins=4)
+    ax.spines[['top', 'right', 'left']].set_visible(False)
+
+# %% ../nbs/02c_rank.ipynb #165bee0c
+def _short(names: Sequence[str]) -> list[str]:
+    "Paths without the part that all of them begin with."
+    deep = len(names) > 1 and all('.' in n for n in names)
+    head = os.path.commonprefix(list(names)).rpartition('.')[0] if deep else ''
+    return [n[len(head) + 1 if head else 0:] for n in names]
+
+# %% ../nbs/02c_rank.ipynb #3c3b869a
 def _strokes(lines: list[tuple]) -> tuple[np.ndarray, np.ndarray]:
     "Several lines as one, with gaps: a picture of many layers stays small."
     return tuple(np.concatenate([np.append(line[i], np.nan) for line in lines] or [[]]) for i in (0, 1))
 
 def _draw(ax, values: list[np.ndarray], most: int) -> None:
-    "A line for each layer, with a mark for each look, the first one longer, and a point for the last."
+    "A line for each layer, with a mark for each epoch, the first one longer, and a point for the last."
     ends, unit = [v[-1:] for v in values], len(values)/most
     marks = [([x, x], [y - h, y + h]) for y, v in enumerate(values)
              for x, h in zip(v[:-1], unit*np.array([.32] + [.16]*len(v)))]
@@ -432,13 +536,53 @@ def _draw(ax, values: list[np.ndarray], most: int) -> None:
     ax.plot(*_strokes(marks), color='C0', linewidth=1.2)
     ax.scatter(np.concatenate(ends), [y for y, v in enumerate(ends) if len(v)], s=18, c='C0', zorder=3)
 
-def _short(names: Sequence[str]) -> list[str]:
-    "Paths without the part that all of them begin with."
-    deep = len(names) > 1 and all('.' in n for n in names)
-    head = os.path.commonprefix(list(names)).rpartition('.')[0] if deep else ''
-    return [n[len(head) + 1 if head else 0:] for n in names]
+# %% ../nbs/02c_rank.ipynb #6ed9fb86
+class _StepCallback(Callback):
+    "Acts after every so many optimizer steps and at the end of each epoch; a skipped step is none."
+    def __init__(self,
+        every: int,  # steps
+    ):
+        super().__init__()
+        _check_every(every, 'steps')
+        self.every, self.steps, self.skipped = every, 0, False
+
+    def after_cancel_step(self):
+        "Remember that the optimizer has not moved."
+        self.skipped = True
+
+    def after_step(self):
+        "Count the step, and act when it is time."
+        moved, self.skipped = not self.skipped, False
+        if not moved: return
+        self.steps += 1
+        self._step()
+        if self.steps % self.every == 0: self._act()
+
+    def after_train(self):
+        "Act before the epoch is validated."
+        self._act()
+
+    def _step(self) -> None: "What each step adds to."
 
 # %% ../nbs/02c_rank.ipynb #c40b2da3
+class HoldRank(_StepCallback):
+    "Projects weights to their rank after every so many optimizer steps, and at both ends of each epoch."
+    order = RankMonitor.order + 1  # the monitor sees the weights before the first projection
+
+    def __init__(self,
+        ranks: int|dict[str, int],  # one rank for all, or path -> rank, such as `dict(zip(plan.layer, plan['rank']))`
+        layers: str|Sequence[str] = '*',  # shell patterns of paths, where `ranks` is one
+        every: int = 10,  # optimizer steps from one projection to the next
+    ):
+        super().__init__(every)
+        self.ranks, self.patterns, self.held = ranks, layers, {}
+
+    def before_train(self):
+        "Find the weights, and project them."
+        self.held = self._find()
+        self._act()
+
+# %% ../nbs/02c_rank.ipynb #ef33b655
 @torch.no_grad()
 def _nearest(weight: torch.Tensor, rank: int) -> torch.Tensor:
     "The matrix of a rank that is nearest to a matrix."
@@ -447,69 +591,74 @@ def _nearest(weight: torch.Tensor, rank: int) -> torch.Tensor:
     u = torch.linalg.eigh(w @ w.mT).eigenvectors[:, len(w) - rank:]
     return (u @ (u.mT @ w)).to(weight)
 
-class HoldRank(Callback):
-    "Brings weights back to their rank after every so many optimizer steps, and at both ends of each epoch."
-    order = RankMonitor.order + 1  # what is watched is seen before the first cut
+def _check_finite(name: str, weight: torch.Tensor, steps: int) -> None:
+    if not weight.isfinite().all(): raise _failed(f"{name!r} holds", f"{steps} steps")
 
-    def __init__(self,
-        ranks: int|dict[str, int],  # one rank for all, or path -> rank, such as `dict(zip(plan.layer, plan['rank']))`
-        layers: str|Sequence[str] = '*',  # shell patterns of paths, where `ranks` is one
-        every: int = 10,  # optimizer steps from one projection to the next
-    ):
-        super().__init__()
-        if every < 1: raise ValueError(f"every is {every}; it is a number of steps, 1 or more")
-        self.ranks, self.patterns, self.every, self.steps, self.skipped, self.held = ranks, layers, every, 0, False, {}
-
-    def before_train(self):
-        "Find the weights, and project them."
-        self.held = self._find()
-        self._project()
-
-    def after_cancel_step(self):
-        "Remember that the optimizer has not moved."
-        self.skipped = True
-
-    def after_step(self):
-        "Count the step, and project when it is time."
-        self.steps, moved, self.skipped = self.steps + (not self.skipped), not self.skipped, False
-        if moved and self.steps % self.every == 0: self._project()
-
-    def after_train(self):
-        "What is validated has its rank."
-        self._project()
-
-# %% ../nbs/02c_rank.ipynb #ef33b655
+# %% ../nbs/02c_rank.ipynb #54d50b20
 @patch
-def _project(self: HoldRank) -> None:
-    with torch.no_grad():
-        for name, (weight, rank) in self.held.items():
-            if not weight.isfinite().all():
-                raise ValueError(f"{name!r} holds NaN or infinity after {self.steps} steps: training has failed. "
-                                 "Train again with a smaller learning rate")
-            weight.copy_(_nearest(weight, rank))
+@torch.no_grad()
+def _act(self: HoldRank) -> None:
+    for name, (weight, rank) in self.held.items():
+        _check_finite(name, weight, self.steps)
+        weight.copy_(_nearest(weight, rank))
 
+# %% ../nbs/02c_rank.ipynb #d52f7011
+def _ranked(model: nn.Module, ranks: int|dict[str, int], layers: str|Sequence[str]) -> Iterator[tuple]:
+    "Path, layer and rank of the layers that a callback is for."
+    own = isinstance(ranks, dict)
+    for name, layer in _matrices(model, list(ranks) if own else layers).items():
+        yield name, layer, ranks[name] if own else ranks
+
+def _check_thin(name: str, layer: LowRankLinear, rank: int) -> None:
+    if layer.rank > rank:
+        raise ValueError(f"{name!r} is factorised at rank {layer.rank}, above {rank}: "
+                         "lower it with set_rank, or RankSchedule")
+
+# %% ../nbs/02c_rank.ipynb #b10bb0d9
+def _check_frozen(name: str, layer: nn.Linear, rank: int) -> None:
+    if numerical_rank(layer.weight, gram=True) > rank:
+        raise ValueError(f"{name!r} is frozen, and its rank is above {rank}: it would have to change in training. "
+                         "Call set_rank before, or name only layers that are trained")
+
+# %% ../nbs/02c_rank.ipynb #ceec15bc
 @patch
 def _find(self: HoldRank) -> dict[str, tuple]:
     "Weight and rank by path, without those whose rank stays by itself; raises `ValueError` for what cannot be held."
-    held, own = {}, isinstance(self.ranks, dict)
-    for name, layer in _matrices(self.model, list(self.ranks) if own else self.patterns).items():
-        rank = self.ranks[name] if own else self.ranks
+    held = {}
+    for name, layer, rank in _ranked(self.model, self.ranks, self.patterns):
         check_rank(rank, (layer.out_features, layer.in_features), name)
         if _has_lora(layer):
             raise ValueError(f"{name!r} has LoRA matrices beside it, and the sum is no weight that could be projected: "
                              "merge them, or name other layers")
-        if isinstance(layer, LowRankLinear):
-            if layer.rank > rank:
-                raise ValueError(f"{name!r} is factorised at rank {layer.rank}, above {rank}: "
-                                 "lower it with set_rank, or RankSchedule")
+        if isinstance(layer, LowRankLinear): _check_thin(name, layer, rank)
         elif rank == min(layer.weight.shape): continue
         elif layer.weight.requires_grad: held[name] = layer.weight, rank
-        elif numerical_rank(layer.weight, gram=True) > rank:
-            raise ValueError(f"{name!r} is frozen, and its rank is above {rank}: it would have to change in training. "
-                             "Call set_rank before, or name only layers that are trained")
+        else: _check_frozen(name, layer, rank)
     return held
 
 # %% ../nbs/02c_rank.ipynb #2dab6075
+class RankPenalty(_StepCallback):
+    "Shrinks singular values after optimizer steps, decoupled from the gradients: all of them, or those beyond a rank."
+    order = TrainEvalCallback.order - 1
+
+    def __init__(self,
+        strength: float = 10.,  # times the learning rate: what a step takes from a singular value, or half of the share
+        ranks: int|dict[str, int] = 0,  # leading directions of each matrix that are free, or path -> how many
+        layers: str|Sequence[str] = '*',  # shell patterns of paths, where `ranks` is one number
+        kind: str = 'nuclear',  # 'nuclear': all lose the same; 'spectral': all lose the same share
+        every: int = 10,  # optimizer steps that are applied at once
+    ):
+        super().__init__(every)
+        if not strength >= 0: raise ValueError(f"strength is {strength}; below 0 it would reward rank")
+        if kind not in ('nuclear', 'spectral'): raise ValueError(f"kind is {kind!r}; it is 'nuclear' or 'spectral'")
+        self.strength, self.ranks, self.patterns, self.kind = strength, ranks, layers, kind
+        self.found, self.owed, self.values = {}, None, []
+
+    def before_train(self):
+        "Find the layers."
+        self.found, self.owed = self._find(), None
+
+# %% ../nbs/02c_rank.ipynb #96f168e3
 def _directions(layer: nn.Module) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Singular vectors of the outputs, singular values, and singular vectors of the inputs.
 
@@ -524,86 +673,65 @@ def _directions(layer: nn.Module) -> tuple[torch.Tensor, torch.Tensor, torch.Ten
     y = y/s.where(s > 1e-6*s[0], torch.inf)  # what is zero has no direction
     return tuple(t.to(layer.weight.device) for t in ((x, s, y) if w is wide else (y, s, x)))
 
-@torch.no_grad()
-def _shrink(layer: nn.Module, rank: int, by: float, kind: str) -> float:
-    "A proximal step on a layer, in place, and the price before it."
-    u, s, v = _directions(layer)
+# %% ../nbs/02c_rank.ipynb #aff8a762
+def _kept(s: torch.Tensor, rank: int, by: float, kind: str) -> torch.Tensor:
+    "The factor of each singular value in a proximal step."
     keep = (1 - by/s.clamp(min=1e-30)).clamp(min=0) if kind == 'nuclear' else torch.full_like(s, 1/(1 + 2*by))
     keep[:rank] = 1
-    if isinstance(layer, LowRankLinear):
-        # half of it on either side, in place: the basis stays, and what an optimizer remembers of it
-        less = 1 - keep.sqrt()
-        layer.up -= (u*less @ (u.mT @ layer.up.float())).to(layer.up)
-        layer.down -= ((layer.down.float() @ v)*less @ v.mT).to(layer.down)
+    return keep
+
+def _scale_thin(layer: LowRankLinear, u: torch.Tensor, keep: torch.Tensor, v: torch.Tensor) -> None:
+    "Scale singular values half on either side, in place: the basis stays, and with it the optimizer state."
+    less = 1 - keep.sqrt()
+    layer.up -= (u*less @ (u.mT @ layer.up.float())).to(layer.up)
+    layer.down -= ((layer.down.float() @ v)*less @ v.mT).to(layer.down)
+
+# %% ../nbs/02c_rank.ipynb #e3fe4581
+@torch.no_grad()
+def _shrink(layer: nn.Module, rank: int, by: float, kind: str) -> float:
+    "A proximal step on a layer, in place; returns the penalty before it."
+    u, s, v = _directions(layer)
+    keep = _kept(s, rank, by, kind)
+    if isinstance(layer, LowRankLinear): _scale_thin(layer, u, keep, v)
     else: layer.weight.copy_(u*(keep*s) @ v.mT)
     return float((s if kind == 'nuclear' else s**2)[rank:].sum())
 
-# %% ../nbs/02c_rank.ipynb #96f168e3
-class RankPenalty(Callback):
-    "Shrinks singular values after optimizer steps, decoupled from the gradients: all of them, or those beyond a rank."
-    order = TrainEvalCallback.order - 1
-
-    def __init__(self,
-        strength: float = 10.,  # times the learning rate: what a step takes from a singular value, or half of the share
-        ranks: int|dict[str, int] = 0,  # leading directions of each matrix that are free, or path -> how many
-        layers: str|Sequence[str] = '*',  # shell patterns of paths, where `ranks` is one number
-        kind: str = 'nuclear',  # 'nuclear': all lose the same; 'spectral': all lose the same share
-        every: int = 10,  # steps that are paid for at once
-    ):
-        super().__init__()
-        if not strength >= 0: raise ValueError(f"strength is {strength}; below 0 it would reward rank")
-        if kind not in ('nuclear', 'spectral'): raise ValueError(f"kind is {kind!r}; it is 'nuclear' or 'spectral'")
-        if every < 1: raise ValueError(f"every is {every}; it is a number of steps, 1 or more")
-        self.strength, self.ranks, self.patterns, self.kind, self.every = strength, ranks, layers, kind, every
-        self.steps, self.skipped, self.found, self.owed, self.values = 0, False, {}, None, []
-
-    def before_train(self):
-        "Find the layers."
-        self.found, self.owed = self._find(), None
-
-    def after_cancel_step(self):
-        "Remember that the optimizer has not moved."
-        self.skipped = True
-
-    def after_step(self):
-        "Add what the step costs, and pay when it is time."
-        moved, self.skipped = not self.skipped, False
-        if not moved: return
-        rates = np.array([h['lr'] for h in self.opt.hypers])
-        self.steps, self.owed = self.steps + 1, rates if self.owed is None else self.owed + rates
-        if self.steps % self.every == 0: self._pay()
-
-    def after_train(self):
-        "Pay what is left."
-        self._pay()
-
 # %% ../nbs/02c_rank.ipynb #6bae5c6e
+def _trained_part(layer: nn.Module) -> nn.Parameter:
+    "The parameter whose learning rate counts for a layer."
+    return layer.up if isinstance(layer, LowRankLinear) else layer.weight
+
 @patch
-def _pay(self: RankPenalty) -> None:
+def _step(self: RankPenalty) -> None:
+    "Add the learning rates of the step, one for each parameter group."
+    rates = np.array([h['lr'] for h in self.opt.hypers])
+    self.owed = rates if self.owed is None else self.owed + rates
+
+# %% ../nbs/02c_rank.ipynb #ab84b2b8
+@patch
+def _act(self: RankPenalty) -> None:
+    "Shrink for all steps since the last time, and record the penalty."
     if self.owed is None: return
-    group, price = {p: i for i, ps in enumerate(self.opt.param_lists) for p in ps}, 0
+    group, penalty = {p: i for i, ps in enumerate(self.opt.param_lists) for p in ps}, 0
     for name, (layer, rank) in self.found.items():
-        weight = layer.up if isinstance(layer, LowRankLinear) else layer.weight
-        if not weight.isfinite().all():
-            raise ValueError(f"{name!r} holds NaN or infinity after {self.steps} steps: training has failed. "
-                             "Train again with a smaller learning rate")
-        price += _shrink(layer, rank, self.strength*float(self.owed[group[weight]]), self.kind)
-    self.values.append(price)
+        weight = _trained_part(layer)
+        _check_finite(name, weight, self.steps)
+        penalty += _shrink(layer, rank, self.strength*float(self.owed[group[weight]]), self.kind)
+    self.values.append(penalty)
     self.owed = None
 
+# %% ../nbs/02c_rank.ipynb #577ed8ef
 @patch
 def _find(self: RankPenalty) -> dict[str, tuple]:
     "Layer and number of free directions by path, of those with something to train."
-    found, own = {}, isinstance(self.ranks, dict)
-    trained = {p for ps in self.opt.param_lists for p in ps if p.requires_grad}
-    for name, layer in _matrices(self.model, list(self.ranks) if own else self.patterns).items():
-        rank, full = self.ranks[name] if own else self.ranks, min(layer.out_features, layer.in_features)
+    found, trained = {}, {p for ps in self.opt.param_lists for p in ps if p.requires_grad}
+    for name, layer, rank in _ranked(self.model, self.ranks, self.patterns):
+        full = min(layer.out_features, layer.in_features)
         if not 0 <= rank <= full:
             raise ValueError(f"rank is {rank}; of the directions of {name} 0 to {full} can be free")
-        if not _has_lora(layer) and (layer.up if isinstance(layer, LowRankLinear) else layer.weight) in trained:
-            found[name] = layer, rank
+        if not _has_lora(layer) and _trained_part(layer) in trained: found[name] = layer, rank
     if not found:
-        raise ValueError("all layers that match are frozen, so there is nothing to pull at: "
+        raise ValueError("all layers that match are frozen, so there is nothing to shrink: "
                          "name layers that are trained")
     return found
 
@@ -614,67 +742,96 @@ def _dense_carry(old: nn.Linear, new: LowRankLinear) -> dict:
     return {new.up: ([old.weight], lambda g, squares: g @ (down**2 if squares else down).mT),
             new.down: ([old.weight], lambda g, squares: (up**2 if squares else up).mT @ g)}
 
+def _extended(x: torch.Tensor, n: int, dim: int, squares: bool) -> torch.Tensor:
+    "Running means with those of new directions: zero, or of squares the mean of the others."
+    mean = x.mean(dim, keepdim=True).nan_to_num()
+    return torch.cat([x, (mean if squares else 0*mean).repeat_interleave(n - x.shape[dim], dim)], dim)
+
+# %% ../nbs/02c_rank.ipynb #1fc56838
 def _thin_carry(old: LowRankLinear, new: LowRankLinear, a: torch.Tensor, b: torch.Tensor) -> dict:
     "From two thin weights to two others with `up' = up a` and `down' = b down`, and new directions after these."
-    a, b = a.to(old.up), b.to(old.up)
-    def more(x, dim, squares):  # with what new directions begin with
-        mean = x.mean(dim, keepdim=True).nan_to_num()
-        return torch.cat([x, (mean if squares else 0*mean).repeat_interleave(new.rank - x.shape[dim], dim)], dim)
-    return {new.up: ([old.up], lambda g, squares: more(g @ (b**2 if squares else b).mT, 1, squares)),
-            new.down: ([old.down], lambda g, squares: more((a**2 if squares else a).mT @ g, 0, squares))}
+    a, b, n = a.to(old.up), b.to(old.up), new.rank
+    return {new.up: ([old.up], lambda g, squares: _extended(g @ (b**2 if squares else b).mT, n, 1, squares)),
+            new.down: ([old.down], lambda g, squares: _extended((a**2 if squares else a).mT @ g, n, 0, squares))}
 
+# %% ../nbs/02c_rank.ipynb #9719706a
+def _whole_mean(up: torch.Tensor, down: torch.Tensor, gu: torch.Tensor, gd: torch.Tensor) -> torch.Tensor:
+    "The gradient of a weight as far as those of its factors show it."
+    left, right = torch.linalg.pinv(up, rtol=1e-6), torch.linalg.pinv(down, rtol=1e-6)
+    along = gu @ right.mT
+    return left.mT @ gd + along - up @ (left @ along)
+
+def _whole_squares(up: torch.Tensor, down: torch.Tensor, gu: torch.Tensor, gd: torch.Tensor) -> torch.Tensor:
+    "Squared gradients of a weight, as rows times columns."
+    rows, columns = gu.sum(1)/(down**2).sum(0).mean(), gd.sum(0)/(up**2).sum(1).mean()
+    return torch.outer(rows, columns)/(rows.sum()*columns.sum()).sqrt().clamp(min=1e-300)
+
+# %% ../nbs/02c_rank.ipynb #2b950af9
 def _whole_carry(old: LowRankLinear, new: nn.Linear) -> dict:
     "From two thin weights to a whole one."
     def carried(gu, gd, squares):
-        up, down, gu, gd = (t.detach().cpu().double() for t in (old.up, old.down, gu, gd))
-        if squares:
-            rows, columns = gu.sum(1)/(down**2).sum(0).mean(), gd.sum(0)/(up**2).sum(1).mean()
-            return torch.outer(rows, columns)/(rows.sum()*columns.sum()).sqrt().clamp(min=1e-300)
-        left, right = torch.linalg.pinv(up, rtol=1e-6), torch.linalg.pinv(down, rtol=1e-6)
-        along = gu @ right.mT
-        return left.mT @ gd + along - up @ (left @ along)
-    return {new.weight: ([old.up, old.down], lambda *args: carried(*args).to(new.weight))}
+        given = (t.detach().cpu().double() for t in (old.up, old.down, gu, gd))
+        return (_whole_squares if squares else _whole_mean)(*given).to(new.weight)
+    return {new.weight: ([old.up, old.down], carried)}
 
 # %% ../nbs/02c_rank.ipynb #2434c50b
-def _resized(old: LowRankLinear, rank: int, seed: int = 0) -> tuple[LowRankLinear, dict]:
-    "The same product at another rank, or the nearest to it, and how the optimizer's means get there."
-    up, down = old.up.detach().cpu().double(), old.down.detach().cpu().double()
-    a = b = torch.eye(old.rank, dtype=torch.float64)
-    if rank < old.rank:
-        (qu, ru), (qd, rd) = torch.linalg.qr(up), torch.linalg.qr(down.mT)
-        x, s, y = torch.linalg.svd(ru @ rd.mT)
-        k = min(rank, int((s > 1e-6*s[0]).sum()))  # directions at zero are new ones
-        x, root, y = x[:, :k], s[:k].sqrt(), y[:k].mT
-        up, down, a, b = qu @ x*root, (qd @ y*root).mT, rd.mT @ y/root, (ru.mT @ x/root).mT
-    if (n := rank - up.shape[1]):
-        q = torch.linalg.qr(down.mT).Q
-        draw = torch.randn(old.in_features, n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-        length = down.norm()/len(down)**.5 if len(down) else old.in_features**-.5
-        down = torch.cat([down, length*torch.linalg.qr(draw - q @ (q.mT @ draw)).Q.mT])
-        up = torch.cat([up, up.new_zeros(len(up), n)], 1)
-    new = nn.utils.skip_init(LowRankLinear, old.in_features, old.out_features, rank, bias=False,
+def _lowered(up: torch.Tensor, down: torch.Tensor, rank: int) -> tuple:
+    "The nearest product of at most a rank, and `a`, `b` with `up' = up a` and `down' = b down`."
+    (qu, ru), (qd, rd) = torch.linalg.qr(up), torch.linalg.qr(down.mT)
+    x, s, y = torch.linalg.svd(ru @ rd.mT)
+    k = min(rank, int((s > 1e-6*s[0]).sum()))  # directions at zero are new ones
+    x, root, y = x[:, :k], s[:k].sqrt(), y[:k].mT
+    return qu @ x*root, (qd @ y*root).mT, rd.mT @ y/root, (ru.mT @ x/root).mT
+
+# %% ../nbs/02c_rank.ipynb #87968da1
+def _raised(up: torch.Tensor, down: torch.Tensor, n: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    "The same product with `n` more directions, drawn orthogonal to the others."
+    q, (r, width) = torch.linalg.qr(down.mT).Q, down.shape
+    draw = torch.randn(width, n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    length = down.norm()/r**.5 if r else width**-.5
+    more = length*torch.linalg.qr(draw - q @ (q.mT @ draw)).Q.mT
+    return torch.cat([up, up.new_zeros(len(up), n)], 1), torch.cat([down, more])
+
+# %% ../nbs/02c_rank.ipynb #479b0b55
+def _with_factors(old: LowRankLinear, up: torch.Tensor, down: torch.Tensor) -> LowRankLinear:
+    "A layer like another with other factors, and without its bias."
+    new = nn.utils.skip_init(LowRankLinear, old.in_features, old.out_features, len(down), bias=False,
                              device=old.up.device, dtype=old.up.dtype).train(old.training)
     new.up, new.down = (nn.Parameter(t.to(old.up), requires_grad=old.up.requires_grad) for t in (up, down))
+    return new
+
+# %% ../nbs/02c_rank.ipynb #90248782
+def _resized(old: LowRankLinear, rank: int, seed: int = 0) -> tuple[LowRankLinear, dict]:
+    "The same product at another rank, or the nearest to it, and the maps of the running means."
+    up, down = old.up.detach().cpu().double(), old.down.detach().cpu().double()
+    a = b = torch.eye(old.rank, dtype=torch.float64)
+    if rank < old.rank: up, down, a, b = _lowered(up, down, rank)
+    if len(down) < rank: up, down = _raised(up, down, rank - len(down), seed)
+    new = _with_factors(old, up, down)
     return new, _thin_carry(old, new, a, b)
 
 # %% ../nbs/02c_rank.ipynb #18130406
+def _refactored(old: LowRankLinear, rank: int, given: dict) -> tuple[LowRankLinear, dict]:
+    "A thin layer from another with weighted inputs, and the maps of the running means."
+    new = low_rank_linear(old, rank, **given)
+    a = torch.linalg.lstsq(old.up.detach(), new.up.detach()).solution
+    b = torch.linalg.lstsq(old.down.detach().mT, new.down.detach().mT).solution.mT
+    return new, _thin_carry(old, new, a, b)
+
+# %% ../nbs/02c_rank.ipynb #b35459b7
 def _reshaped(old: nn.Module, rank: int, given: dict) -> tuple[nn.Module, dict]:
-    "A layer of a rank, whole at full rank, and how the optimizer's means get there; itself where nothing changes."
+    "A layer of a rank, whole at full rank, and the maps of the running means; itself where nothing changes."
     thin, full = isinstance(old, LowRankLinear), rank == min(old.out_features, old.in_features)
     if full and not thin or thin and not full and old.rank == rank and not given: return old, {}
-    if full: new, carry = (new := old.merged()), _whole_carry(old, new)
-    elif thin and not given: new, carry = _resized(old, rank)
-    else: new = low_rank_linear(old, rank, **given)
-    if not thin: carry = _dense_carry(old, new)
-    elif given and not full:
-        sides = (old.up, new.up), (old.down.mT, new.down.mT)
-        a, b = (torch.linalg.lstsq(x.detach(), y.detach()).solution for x, y in sides)
-        carry = _thin_carry(old, new, a, b.mT)
+    if full: carry = _whole_carry(old, new := old.merged())
+    elif not thin: carry = _dense_carry(old, new := low_rank_linear(old, rank, **given))
+    else: new, carry = _refactored(old, rank, given) if given else _resized(old, rank)
     if old.bias is not None: new.bias = old.bias  # the very parameter
     return new, carry
 
+# %% ../nbs/02c_rank.ipynb #9447d080
 def _carried(state: dict, olds: list, f: Callable) -> dict:
-    "What an optimizer remembers of new parameters."
+    "The optimizer state of a new parameter."
     first, rest = state.get(olds[0], {}), [state.get(o, {}) for o in olds[1:]]
     means = [k for k, v in first.items() if isinstance(v, torch.Tensor) and v.shape == olds[0].shape]
     if any(k not in r for k in means for r in rest):  # one of them has never had a gradient
@@ -682,19 +839,31 @@ def _carried(state: dict, olds: list, f: Callable) -> dict:
     same = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in first.items() if k not in means}
     return same | {k: f(*(s[k] for s in (first, *rest)), 'sq' in k) for k in means}
 
-def _hand_over(opt, carry: dict) -> None:
-    "Put new parameters in the place of old ones in an optimizer, with what it remembers of these."
-    if opt is None or not carry: return
+# %% ../nbs/02c_rank.ipynb #63901cc9
+def _carry_state(state: dict, carry: dict) -> None:
+    "Replace the state of old parameters by that of new ones."
+    made = {new: _carried(state, *how) for new, how in carry.items()}
+    for olds, _ in carry.values():
+        for p in olds: state.pop(p, None)
+    state.update(made)
+
+# %% ../nbs/02c_rank.ipynb #8e34a7dd
+def _carry_groups(opt, carry: dict) -> None:
+    "Put new parameters in the place of old ones, in the same parameter groups."
     heirs, gone = {}, {o for olds, _ in carry.values() for o in olds}
     for new, (olds, _) in carry.items(): heirs.setdefault(olds[0], []).append(new)
-    for state in [opt.state] + ([opt.opt.state] if isinstance(opt, OptimWrapper) else []):
-        made = {new: _carried(state, *how) for new, how in carry.items()}
-        for p in gone: state.pop(p, None)
-        state.update(made)
     kind = list if isinstance(opt, OptimWrapper) else L
     opt.param_lists = kind(
         kind(q for p in group for q in (heirs.get(p, []) if p in gone else [p])) for group in opt.param_lists)
-    if hasattr(opt, 'slow_weights'): opt.slow_weights = None  # Lookahead's, which it copies anew
+
+# %% ../nbs/02c_rank.ipynb #b3c98f15
+def _hand_over(opt, carry: dict) -> None:
+    "Give an optimizer new parameters, with the state of the old ones."
+    if opt is None or not carry: return
+    _carry_state(opt.state, carry)
+    if isinstance(opt, OptimWrapper): _carry_state(opt.opt.state, carry)
+    _carry_groups(opt, carry)
+    if hasattr(opt, 'slow_weights'): opt.slow_weights = None  # Lookahead copies the weights again
 
 # %% ../nbs/02c_rank.ipynb #df0c14f5
 def _reshape(model: nn.Module, opt, plan: pd.DataFrame, given: dict|None = None) -> None:
@@ -709,7 +878,7 @@ def _reshape(model: nn.Module, opt, plan: pd.DataFrame, given: dict|None = None)
 
 # %% ../nbs/02c_rank.ipynb #f38be456
 class RankSchedule(Callback):
-    """Gives layers other ranks when an epoch begins, and carries the optimizer's means over.
+    """Changes the ranks of layers when an epoch begins, and carries the optimizer state over.
 
     `ranks` may also be a function of the epoch that gives a rank, a share, or `None` for no change."""
     order = TrainEvalCallback.order - 1  # before modules are put in training mode
@@ -719,10 +888,7 @@ class RankSchedule(Callback):
         layers: str|Sequence[str] = '*',  # shell patterns of paths in the model, as in `find_linears`
     ):
         super().__init__()
-        if not callable(ranks) and (
-                not ranks or any(isinstance(e, bool) or not isinstance(e, int) or e < 0 for e in ranks)):
-            raise ValueError(f"ranks is {ranks!r}; it is a dict from epochs, counted from 0, to ranks, "
-                             f"such as {{0: 8, 3: 16}}, or a function of the epoch")
+        _check_epochs(ranks)
         self.ranks, self.patterns, self.plans = ranks, layers, {}
 
     def before_train(self):
@@ -735,10 +901,17 @@ class RankSchedule(Callback):
         self.plans[self.epoch] = plan
 
 # %% ../nbs/02c_rank.ipynb #32f1c98e
+def _check_epochs(ranks: dict|Callable) -> None:
+    if callable(ranks): return
+    if not ranks or any(isinstance(e, bool) or not isinstance(e, int) or e < 0 for e in ranks):
+        raise ValueError(f"ranks is {ranks!r}; it is a dict from epochs, counted from 0, to ranks, "
+                         "such as {0: 8, 3: 16}, or a function of the epoch")
+
 def _names(model: nn.Module, layers: str|Sequence[str]) -> list[str]:
     "Paths of the layers that can change their form: beside LoRA it is the one below."
     return [f'{n}.base_layer' if _has_lora(m) else n for n, m in _matrices(model, layers).items()]
 
+# %% ../nbs/02c_rank.ipynb #d6d68bfb
 @patch
 def _plan(self: RankSchedule, epoch: int) -> pd.DataFrame|None:
     "The plan of an epoch that has one."
@@ -747,6 +920,7 @@ def _plan(self: RankSchedule, epoch: int) -> pd.DataFrame|None:
     budget = {'fraction' if isinstance(rank, float) else 'rank': rank}
     return plan_ranks(self.model, _names(self.model, self.patterns), **budget)
 
+# %% ../nbs/02c_rank.ipynb #43e0de91
 @patch
 def _check(self: RankSchedule) -> None:
     "Raise `ValueError` for what will not work, before the first step."
@@ -761,23 +935,83 @@ def _check(self: RankSchedule) -> None:
                          "or name only layers that are trained")
     for epoch in range(self.n_epoch): self._plan(epoch)
 
+# %% ../nbs/02c_rank.ipynb #005aa997
+def set_rank(
+    learn: Learner|nn.Module,  # a fastai Learner, or a model; changed in place
+    layers: str|Sequence[str] = '*',  # shell patterns of paths in the model, as in `find_linears`
+    method: str = 'factorised',  # one of `METHODS`
+    rank: int|None = None,  # budget: this rank for each layer
+    fraction: float|None = None,  # budget: share of the layers' weights
+    parameters: int|None = None,  # budget: number of their weights
+    ms: float|None = None,  # budget: milliseconds of their products; only factorised layers get faster
+    init: str = 'svd',  # 'svd', 'fisher' or 'activation', as in `factorise`
+    allocate: str = 'uniform',  # 'uniform', 'energy' or 'fisher', as in `plan_ranks`
+    every: int = 10,  # optimizer steps from one projection, or application of the penalty, to the next
+    strength: float = 10.,  # of the penalty
+    penalty: str = 'nuclear',  # its kind, 'nuclear' or 'spectral'
+    batches: int = 8,  # training batches to measure on
+    bs: int = 4,  # rows of each loss for the Fisher information
+) -> pd.DataFrame:  # the plan: columns layer, out, in, full, rank, parameters, full_parameters
+    "Set the rank of layers: factorised, held by projection, or by a penalty; `release` undoes it."
+    _check_method(learn, method, init)
+    model, opt = _model_and_opt(learn)
+    names = _names(model, layers)
+    found = _measurements(learn, names, init, allocate, batches, bs)
+    thin = method == 'factorised'
+    plan = plan_ranks(model, names, rank, fraction, parameters, ms, allocate, found['fisher'], thin=thin)
+    if method == 'factorised': _factorise(model, opt, plan, init, found)
+    if method == 'hard': truncate(model, plan, init, **found)
+    if isinstance(learn, Learner): _hold(learn, plan, method, every, strength, penalty)
+    return plan
+
+# %% ../nbs/02c_rank.ipynb #84d51059
+METHODS = ('factorised', 'hard', 'soft')  # ways of `set_rank`
+
+# %% ../nbs/02c_rank.ipynb #e4b71c96
+def _model_and_opt(learn: Learner|nn.Module) -> tuple:
+    return (learn.model, learn.opt) if isinstance(learn, Learner) else (learn, None)
+
+def _check_method(learn: Learner|nn.Module, method: str, init: str) -> None:
+    if method not in METHODS: raise ValueError(f"method is {method!r}; it is one of {', '.join(METHODS)}")
+    if method != 'soft': return
+    if not isinstance(learn, Learner): raise ValueError("a penalty works while a model is trained: pass the Learner")
+    if init != 'svd': raise ValueError(f"init is {init!r}, and a penalty replaces no weights: leave it out")
+
+# %% ../nbs/02c_rank.ipynb #fe2df02c
+def _factorise(model: nn.Module, opt, plan: pd.DataFrame, init: str, found: dict) -> None:
+    "Make layers thin as `init` asks, and hand the new parameters to the optimizer."
+    layers = planned_layers(model, plan, init, **found)
+    _reshape(model, opt, plan, {name: weighing for name, (_, _, weighing) in zip(plan.layer, layers)})
+
+# %% ../nbs/02c_rank.ipynb #ab4c10a6
+def _hold(learn: Learner, plan: pd.DataFrame, method: str, every: int, strength: float, penalty: str) -> None:
+    "Take layers from the callbacks of earlier calls, and add the callback that holds or penalises them."
+    ranks = dict(zip(plan.layer, plan['rank'].tolist()))
+    for cb in [cb for cb in learn.cbs if isinstance(cb, (HoldRank, RankPenalty)) and isinstance(cb.ranks, dict)]:
+        cb.ranks = {n: r for n, r in cb.ranks.items() if n not in ranks}
+        if not cb.ranks: learn.remove_cb(cb)
+    if method == 'hard': learn.add_cb(HoldRank(ranks, every=every))
+    if method == 'soft': learn.add_cb(RankPenalty(strength, ranks, kind=penalty, every=every))
+
 # %% ../nbs/02c_rank.ipynb #61cfcf2c
 def _losses(learn: Learner, rows: int, bs: int) -> Iterator[torch.Tensor]:
     for x, y in _some_batches(learn, rows, bs): yield learn.loss_func(learn.model(*x), *y)
 
+# %% ../nbs/02c_rank.ipynb #551aa1a2
 def _passes(learn: Learner, names: list[str], rows: int) -> Iterator[torch.Tensor|None]:
     "The encoder on some rows, each text of a pair alone; the whole model where layers outside are asked for."
-    encoder, dtype = _encoder(learn.model), getattr(learn.model, 'dtype', torch.float32)
-    paths = {m: n for n, m in learn.model.named_modules()}
+    encoder, paths = _encoder(learn.model), {m: n for n, m in learn.model.named_modules()}
+    inside = encoder is not None and all(n.startswith(paths[encoder]) for n in names)
     for x, _ in _some_batches(learn, rows):
-        if encoder is None or not all(n.startswith(paths[encoder]) for n in names):
+        if not inside:
             learn.model(*x)
             yield x[1] if len(x) > 1 and x[1].shape == x[0].shape else None
-        else:
-            for ids, mask in zip(x[::2], x[1::2]):
-                with torch.autocast(ids.device.type, dtype, enabled=dtype != torch.float32): encoder(ids, mask)
-                yield mask
+            continue
+        for ids, mask in zip(x[::2], x[1::2]):
+            with _precision(learn.model, encoder): encoder(ids, mask)
+            yield mask
 
+# %% ../nbs/02c_rank.ipynb #2aea3bc1
 def _measurements(
     learn: Learner|nn.Module, names: list[str], init: str, allocate: str, batches: int, bs: int,
 ) -> dict[str, dict|None]:
@@ -791,64 +1025,17 @@ def _measurements(
     return dict(fisher=fisher_information(learn.model, _losses(learn, n, bs), names) if wanted['fisher'] else None,
                 moments=input_moments(learn.model, names, _passes(learn, names, n)) if wanted['moments'] else None)
 
-# %% ../nbs/02c_rank.ipynb #e4b71c96
-def _hold(learn: Learner, ranks: dict[str, int], method: str, every: int, strength: float, penalty: str) -> None:
-    "Take layers from what earlier calls have set, and add the callback that holds them or pulls at them."
-    for cb in [cb for cb in learn.cbs if isinstance(cb, (HoldRank, RankPenalty)) and isinstance(cb.ranks, dict)]:
-        cb.ranks = {n: r for n, r in cb.ranks.items() if n not in ranks}
-        if not cb.ranks: learn.remove_cb(cb)
-    if method == 'hard': learn.add_cb(HoldRank(ranks, every=every))
-    if method == 'soft': learn.add_cb(RankPenalty(strength, ranks, kind=penalty, every=every))
-
-# %% ../nbs/02c_rank.ipynb #84d51059
-METHODS = ('factorised', 'hard', 'soft')  # ways of `set_rank`
-
-# %% ../nbs/02c_rank.ipynb #005aa997
-def set_rank(
-    learn: Learner|nn.Module,  # a fastai Learner, or a model; changed in place
-    layers: str|Sequence[str] = '*',  # shell patterns of paths in the model, as in `find_linears`
-    method: str = 'factorised',  # one of `METHODS`
-    rank: int|None = None,  # budget: this rank for each layer
-    fraction: float|None = None,  # budget: share of the layers' weights
-    parameters: int|None = None,  # budget: number of their weights
-    ms: float|None = None,  # budget: milliseconds of their products; only factorised layers get faster
-    init: str = 'svd',  # 'svd', 'fisher' or 'activation', as in `factorise`
-    allocate: str = 'uniform',  # 'uniform', 'energy' or 'fisher', as in `plan_ranks`
-    every: int = 10,  # steps from one projection, or payment, to the next
-    strength: float = 10.,  # of the penalty
-    penalty: str = 'nuclear',  # its kind, 'nuclear' or 'spectral'
-    batches: int = 8,  # training batches to measure on
-    bs: int = 4,  # rows of each loss for the Fisher information
-) -> pd.DataFrame:  # the plan: columns layer, out, in, full, rank, parameters, full_parameters
-    "Set the rank of layers: factorised, held by projection, or by a penalty; `release` undoes it."
-    if method not in METHODS: raise ValueError(f"method is {method!r}; it is one of {', '.join(METHODS)}")
-    trained, model = isinstance(learn, Learner), learn.model if isinstance(learn, Learner) else learn
-    if method == 'soft' and not trained: raise ValueError("a penalty works while a model is trained: pass the Learner")
-    if method == 'soft' and init != 'svd':
-        raise ValueError(f"init is {init!r}, and a penalty replaces no weights: leave it out")
-    names = _names(model, layers)
-    found = _measurements(learn, names, init, allocate, batches, bs)
-    thin = method == 'factorised'
-    plan = plan_ranks(model, names, rank, fraction, parameters, ms, allocate, found['fisher'], thin=thin)
-    ranks = dict(zip(plan.layer, plan['rank'].tolist()))
-    if method == 'factorised':
-        layers = planned_layers(model, plan, init, **found)
-        given = {name: weighing for name, (_, _, weighing) in zip(plan.layer, layers)}
-        _reshape(model, learn.opt if trained else None, plan, given)
-    if method == 'hard': truncate(model, plan, init, **found)
-    if trained: _hold(learn, ranks, method, every, strength, penalty)
-    return plan
-
 # %% ../nbs/02c_rank.ipynb #78c74eb8
 def release(
     learn: Learner|nn.Module,  # a fastai Learner, or a model; changed in place
     layers: str|Sequence[str] = '*',  # thin layers that become whole again
 ) -> list[str]:  # what was released: names of callbacks, and paths of layers
     "Undo `set_rank`: no callback holds a rank, and thin layers are ordinary ones with the same outputs."
-    trained, model = isinstance(learn, Learner), learn.model if isinstance(learn, Learner) else learn
-    cbs = [cb for cb in learn.cbs if isinstance(cb, (HoldRank, RankPenalty, RankSchedule))] if trained else []
-    names = [n for n in _names(model, layers) if isinstance(model.get_submodule(n), LowRankLinear)]
-    full = [min(m.out_features, m.in_features) for m in map(model.get_submodule, names)]
-    _reshape(model, learn.opt if trained else None, pd.DataFrame(dict(layer=names, rank=full)))
-    if trained: learn.remove_cbs(cbs)
-    return [type(cb).__name__ for cb in cbs] + names
+    model, opt = _model_and_opt(learn)
+    cbs = learn.cbs if isinstance(learn, Learner) else []
+    cbs = [cb for cb in cbs if isinstance(cb, (HoldRank, RankPenalty, RankSchedule))]
+    thin = {n: m for n in _names(model, layers) if isinstance(m := model.get_submodule(n), LowRankLinear)}
+    full = [min(m.out_features, m.in_features) for m in thin.values()]
+    _reshape(model, opt, pd.DataFrame(dict(layer=list(thin), rank=full)))
+    if cbs: learn.remove_cbs(cbs)
+    return [type(cb).__name__ for cb in cbs] + list(thin)
