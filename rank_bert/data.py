@@ -41,7 +41,7 @@ class RankingData:
         "The documents as they are encoded: title, line break, text."
         return [_titled(t, x) for t, x in zip(self.documents.title, self.documents.text)]
 
-# %% ../nbs/00a_data.ipynb #0ea939e2
+# %% ../nbs/00a_data.ipynb #cbb553d5
 @patch
 def __repr__(self:RankingData) -> str:
     "Name and sizes."
@@ -50,7 +50,7 @@ def __repr__(self:RankingData) -> str:
     return (f'{self.name or "RankingData"}: {len(self.documents):,} documents, {len(self.queries):,} queries'
             f'{" (" + parts + ")" if parts else ""}, {len(self.relevance):,} right answers')
 
-# %% ../nbs/00a_data.ipynb #a14165c2
+# %% ../nbs/00a_data.ipynb #47c4f38f
 def _titled(title, text): return f'{title}\n{text}' if title and text else title or text
 
 # %% ../nbs/00a_data.ipynb #f3b33539
@@ -63,7 +63,7 @@ def _with_ids(rows, what, column):
 
 def _extras(df, used): return {c: df[c] for c in df.columns if c not in used}
 
-# %% ../nbs/00a_data.ipynb #96f07b38
+# %% ../nbs/00a_data.ipynb #9550c404
 def _documents(rows):
     "The table of documents; one with a title and no text is a document"
     d, index, ids = _with_ids(rows, 'documents', 'doc_id')
@@ -73,7 +73,7 @@ def _documents(rows):
     texts = ['' if b else x for x, b in zip(texts, blank)]
     return pd.DataFrame(dict(doc_id=ids, title=titles, text=texts) | _extras(d, ['doc_id', 'title', 'text']))
 
-# %% ../nbs/00a_data.ipynb #76f5a022
+# %% ../nbs/00a_data.ipynb #afec1714
 def _queries(rows):
     "The table of queries; type, group and split are filled in where they are missing"
     q, index, ids = _with_ids(rows, 'queries', 'query_id')
@@ -84,7 +84,7 @@ def _queries(rows):
     else: cols['split'] = _given_split(clean_ids(q.split, 'queries', 'split', index), cols['group'])
     return pd.DataFrame(cols | _extras(q, cols))
 
-# %% ../nbs/00a_data.ipynb #e754e20f
+# %% ../nbs/00a_data.ipynb #8f65e6b4
 def _given_split(split, groups):
     "Given splits under the names train, valid and test; where there is no valid, some groups of train are"
     split = [s.strip().lower() for s in split]
@@ -103,7 +103,7 @@ def _refuse(relevance, bad, index, what, remedy):
              for i, q, d in zip(rows.index, rows.query_id, rows.doc_id)]
     if named: raise DataError(f'relevance: {what} {listed(named)}; {remedy}')
 
-# %% ../nbs/00a_data.ipynb #50ab10e1
+# %% ../nbs/00a_data.ipynb #0decbcc8
 def _relevance(rows, documents, queries):
     "The table of right documents, and counts of what was dropped"
     r, index = checked_table(rows, 'relevance', ['query_id', 'doc_id'])
@@ -118,7 +118,7 @@ def _relevance(rows, documents, queries):
     once = right[~right.duplicated(['query_id', 'doc_id'])].sort_index().reset_index(drop=True)
     return once, dict(grade_zero_dropped=len(r) - len(right), relevance_repeated=len(right) - len(once))
 
-# %% ../nbs/00a_data.ipynb #ca2b8997
+# %% ../nbs/00a_data.ipynb #df67514a
 def _counts(documents, queries, relevance):
     "Counts that go into the notes of every `RankingData`"
     asked, answered = set(relevance.doc_id), set(relevance.query_id)
@@ -137,7 +137,7 @@ def _same_texts(texts):
     whole = whole[whole.duplicated(keep=False)]
     return pd.Series(whole.factorize()[0], whole.index)
 
-# %% ../nbs/00a_data.ipynb #31e0d18b
+# %% ../nbs/00a_data.ipynb #0c501d56
 def _copies(data):
     "A hint at documents with the same text as a right one, which are not right for the same query"
     same = _same_texts(data.texts)
@@ -172,7 +172,7 @@ def _take(data, queries, documents):
     relevance = data.relevance[keep].reset_index(drop=True)
     return RankingData(documents, queries, relevance, data.name, data.notes | _counts(documents, queries, relevance))
 
-# %% ../nbs/00a_data.ipynb #534129a6
+# %% ../nbs/00a_data.ipynb #e7cd5634
 @patch
 def part(self:RankingData,
     split: str,  # 'train', 'valid' or 'test'
@@ -193,7 +193,7 @@ def _places(ids, wanted, what):
                         'filter with data.where, which keeps all tables in step')
     return [place[d] for d in wanted]
 
-# %% ../nbs/00a_data.ipynb #b44e3b7e
+# %% ../nbs/00a_data.ipynb #a9837dfc
 @patch
 def qrels(self:RankingData) -> sparse.csr_matrix:  # (queries, documents) of grades
     "The relevance as a sparse matrix."
@@ -215,7 +215,7 @@ def _mask(mask, frame, what):
         raise DataError(f'{what} must be {len(frame):,} booleans, got {mask.dtype} of shape {mask.shape}')
     return mask
 
-# %% ../nbs/00a_data.ipynb #c90a31f4
+# %% ../nbs/00a_data.ipynb #f5f91858
 @patch
 def where(self:RankingData,
     queries_mask=None,  # boolean for each query: keep it
@@ -251,7 +251,7 @@ _CODE_TOKENS = re.compile(r'''(?x) (?<!\w)[bfruBFRU]{0,2}(?:
     | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' ) | (?P<comment>\#[^\n]*) | (?P<name>[^\W\d]\w*)''', re.DOTALL)
 _PARTS_OF_NAME = re.compile(r'[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+')
 
-# %% ../nbs/00a_data.ipynb #4b9bce97
+# %% ../nbs/00a_data.ipynb #a7c96e6b
 def _code_words(code, most=150):
     "Words of names and comments of Python code, without strings and keywords"
     words = []
@@ -262,7 +262,7 @@ def _code_words(code, most=150):
         if len(words) >= most: break
     return words[:most]
 
-# %% ../nbs/00a_data.ipynb #075a4025
+# %% ../nbs/00a_data.ipynb #6c3c00f8
 def described_nodes(tree, prefix):
     "(name, node) of the functions, classes and methods under `tree`"
     for node in ast.iter_child_nodes(tree):
@@ -284,14 +284,14 @@ def library_modules(root):
             out.append((name, path))
     return sorted(out, key=lambda o: hash_fold(o[0], 2**64))
 
-# %% ../nbs/00a_data.ipynb #566e1ffe
+# %% ../nbs/00a_data.ipynb #dfac237d
 def _question_and_body(docstring):
     "The first sentence of a docstring, and the rest without examples"
     plain = re.sub(r'(?m)^[ \t]*>>>.*(?:\n[ \t]*\S.*)*', '', docstring)
     question, *body = re.split(r'(?<=[.!?])\s+|\n\s*\n', plain.strip(), maxsplit=1)
     return ' '.join(question.split()), ''.join(body).strip()
 
-# %% ../nbs/00a_data.ipynb #8f05ae6c
+# %% ../nbs/00a_data.ipynb #9458b6ff
 def _entries(module, path):
     "(doc_id, document, question, conversation) of what `module` describes"
     source = path.read_bytes()
@@ -316,7 +316,7 @@ def _distinct_entries(root):
             bodies.add(body)
             yield name, body, question, conversation
 
-# %% ../nbs/00a_data.ipynb #502a7964
+# %% ../nbs/00a_data.ipynb #f793cd5f
 def builtin_corpus(
     max_documents: int | None = None,  # stop after so many; the smaller corpus is part of the larger
 ) -> RankingData:  # questions and conversations about the standard library
@@ -341,7 +341,7 @@ _PAIR_KEYS = dict(query_text=['query', 'question', 'anchor', 'query_text', 'clai
                   doc_text=['document', 'passage', 'context', 'answer', 'positive', 'doc_text', 'response', 'text'],
                   doc_id=['doc_id'], query_id=['query_id'], query_type=['type'], grade=['grade'])
 
-# %% ../nbs/00a_data.ipynb #bd1f3a8c
+# %% ../nbs/00a_data.ipynb #8100596e
 _VERDICTS = ['label', 'relevance', 'score']  # columns that may say which rows are right
 _YES_NO = {o: float(o in ('1', '1.0', 'true')) for o in ('0', '0.0', '1', '1.0', 'true', 'false')}
 
@@ -366,7 +366,7 @@ def _yes_or_no(values):
     found = [_YES_NO.get(str(v).strip().lower()) for v in values]
     return None if None in found else found
 
-# %% ../nbs/00a_data.ipynb #80fa4688
+# %% ../nbs/00a_data.ipynb #e4f1c132
 def _grades(df, options):
     "The column that grades the rows, its values, and hints: the one asked for, `grade`, or one of zeros and ones"
     asked = 'grade' if options['grade'] is None and 'grade' in df else options['grade']
@@ -401,7 +401,7 @@ def _merge(rows, where):
     relevance = columns_frame(dict(zip(['query_id', 'doc_id', 'grade'], columns)), _labels(where, at))
     return rows_frame(queries, _labels(where, labels)), relevance
 
-# %% ../nbs/00a_data.ipynb #b05634e9
+# %% ../nbs/00a_data.ipynb #8d932895
 def _get(row, key, where):
     if key in row: return row[key]
     raise DataError(f'{where} has no key {key!r}; it has {listed(row, 20)}')
@@ -412,7 +412,7 @@ def _json_row(row, keys, lenient, where):
     ids = {o: clean_id(found[o], where, keys[o]) for o in ('query_id', 'group', 'split') if o in found}
     return found | ids
 
-# %% ../nbs/00a_data.ipynb #f852ad9a
+# %% ../nbs/00a_data.ipynb #2dde1e68
 def _json_table(objects, where, options, wanted, optional):
     "(line number, {option: value}) of the rows of a JSON lines file, with the keys of its first row"
     n, first = objects[0]
@@ -432,7 +432,7 @@ def _grade(value, where):
     raise DataError(f'{where} has the grade {value!r}: grades are numbers of 0 or above. '
                     "Correct it, or pass grade='' if each document is right")
 
-# %% ../nbs/00a_data.ipynb #0993b7e0
+# %% ../nbs/00a_data.ipynb #d403d55c
 def _graded(value, where, grade=1):
     "{document: grade} from what a query row names as its right documents"
     if value is None: return {}
@@ -456,14 +456,14 @@ def _queries_file(folder, documents):
     if path := _file(folder, 'queries'): return path
     raise DataError(f'{folder.name} has {documents.name} but no queries.jsonl or queries.jsonl.gz')
 
-# %% ../nbs/00a_data.ipynb #d9d6af9b
+# %% ../nbs/00a_data.ipynb #15703a61
 def _read_documents(path, options):
     "The documents of a JSON lines file, with all that their rows hold"
     rows = _json_table(numbered_objects(path), shown_path(path), options, ['doc_id', 'doc_text'], ['title'])
     docs = [dict(doc_id=r['doc_id'], text=r['doc_text'], title=r.get('title')) | r['extras'] for _, r in rows]
     return rows_frame(docs).set_index(pd.Index([n for n, _ in rows], name=f'{shown_path(path)} line'))
 
-# %% ../nbs/00a_data.ipynb #2401eac3
+# %% ../nbs/00a_data.ipynb #10f18056
 def _query(r):
     "A query as `ranking_data` takes it, from the options that were found"
     named = dict(query_id='query_id', query_text='text', query_type='type', group='group', split='split',
@@ -471,7 +471,7 @@ def _query(r):
     q = {new: r[old] for old, new in named.items() if old in r}
     return q | (dict(type=q['type'] or 'question') if 'type' in q else {})
 
-# %% ../nbs/00a_data.ipynb #328d6a86
+# %% ../nbs/00a_data.ipynb #caa66c2d
 def _right_keys(objects, where, options):
     "The keys under which queries name their right documents and grades; '' where there are no grades"
     first, doc_id, grade = objects[0][1], options['doc_id'], options['grade']
@@ -484,7 +484,7 @@ def _right_keys(objects, where, options):
     if grade is None: grade = 'grade' if any(row.get('grade') is not None for _, row in objects) else ''
     return doc_id, grade
 
-# %% ../nbs/00a_data.ipynb #686a50ef
+# %% ../nbs/00a_data.ipynb #31654d2f
 def _read_folder(folder, documents, options):
     "documents.jsonl and queries.jsonl, with the right documents in the query rows"
     path = _queries_file(folder, documents)
@@ -514,7 +514,7 @@ def _read_qrels(path):
     if not out: raise DataError(f'{shown_path(path)} holds no relevance')
     return out
 
-# %% ../nbs/00a_data.ipynb #4890dd6c
+# %% ../nbs/00a_data.ipynb #f9430182
 def _read_splits(files):
     "Split of each query, and relevance, of the qrels files of a BEIR folder"
     split, relevance = {}, []
@@ -529,7 +529,7 @@ def _read_splits(files):
     at, *columns = zip(*relevance)
     return split, columns_frame(dict(zip(['query_id', 'doc_id', 'grade'], columns)), pd.Index(at, dtype=object))
 
-# %% ../nbs/00a_data.ipynb #fb786e0a
+# %% ../nbs/00a_data.ipynb #2a9290f0
 def _read_beir(folder, corpus, options):
     "corpus.jsonl, queries.jsonl and qrels/*.tsv; the file name is the split"
     path, files = _queries_file(folder, corpus), sorted((folder/'qrels').glob('*.tsv'))
@@ -568,7 +568,7 @@ def _pair_values(df, c, where):
     first = dict(zip(reversed(v['query_id']), reversed(v['query_text'])))  # of texts that differ by blanks alone
     return v | dict(query_text=[first[q] for q in v['query_id']])
 
-# %% ../nbs/00a_data.ipynb #51d9ca5e
+# %% ../nbs/00a_data.ipynb #f2d18230
 def _pair_documents(v, at, where, given):
     "The documents of a table of pairs; rows with one given id must have one text"
     docs = {}
@@ -577,7 +577,7 @@ def _pair_documents(v, at, where, given):
             raise DataError(f'{where} {label}: document {d!r} is in an earlier row with another text')
     return [dict(doc_id=d, title=title, text=text) for d, (title, text) in docs.items()]
 
-# %% ../nbs/00a_data.ipynb #cba79213
+# %% ../nbs/00a_data.ipynb #45257640
 def _read_pairs(df, where, options):
     "A table with a query and a right document a row"
     if not len(df): raise DataError(f'{where} is empty')
@@ -594,7 +594,7 @@ def _read_pairs(df, where, options):
     hints += blank + said + _hints(df.columns, options | dict(grade=''))
     return documents, queries, relevance, dict(hints=hints) | ({} if 'doc_id' in c else dict(ids_from_text=True))
 
-# %% ../nbs/00a_data.ipynb #36c25b12
+# %% ../nbs/00a_data.ipynb #dfba0b25
 def _read_hub(name):
     "All splits of a data set as one frame, with their names in a column"
     frames = {s: d.to_pandas() for s, d in hub_splits(looked_for(name), name).items()}
@@ -611,7 +611,7 @@ def _read(path, options):
     raise DataError(f'folder {found.name} has neither documents.jsonl nor corpus.jsonl (nor .gz); '
                     f'it has {listed(sorted(p.name for p in found.iterdir()), 9) or "nothing"}')
 
-# %% ../nbs/00a_data.ipynb #b0d79747
+# %% ../nbs/00a_data.ipynb #8f8485ec
 def read_ranking(
     path: str | Path,  # folder, file, or data set name; options name columns or keys in it
     doc_id: str | None = None,  # id of a document; without it, equal texts are one document
@@ -644,7 +644,7 @@ def _shingles(text):
     words = re.findall(r'\w+', text.lower()) or [plain_text(text)]
     return [' '.join(words[i:i + 3]) for i in range(max(1, len(words) - 2))]
 
-# %% ../nbs/00a_data.ipynb #86f59b22
+# %% ../nbs/00a_data.ipynb #6cdd8667
 def _nearest(test, seen, same, times, threshold, cells=4_000_000):
     """For rows of `test` the nearest row of `seen` (binary matrices), in chunks that bound the memory.
 
@@ -680,7 +680,7 @@ def _seen_before(test, seen, threshold):
     return pd.DataFrame(dict(zip(_AUDIT_COLUMNS, [t.query_id, t.group, s.query_id, s.group, s.split, kind,
                                                   near.similarity.to_numpy(), near.matches.to_numpy()])))
 
-# %% ../nbs/00a_data.ipynb #d9ba096d
+# %% ../nbs/00a_data.ipynb #bcb00a49
 def audit_splits(
     data: RankingData,  # data with a test part
     threshold: float = 0.8,  # Jaccard similarity of three-word runs from which two queries are nearly the same
@@ -708,7 +708,7 @@ _WORD = re.compile(r'[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\s\u3400-\u4dbf
 def _check_text(text):
     if not isinstance(text, str): raise TypeError(f'text is {type(text).__name__}: pass one text at a time')
 
-# %% ../nbs/00a_data.ipynb #33e46d49
+# %% ../nbs/00a_data.ipynb #6294bbca
 def windows(
     text: str,  # text of any length
     size: int = 140,  # words in a window
@@ -727,7 +727,7 @@ def _words(text): return re.findall(r'\w+', text.lower())
 
 def split_sentences(text): return [s for s in re.split(r'(?<=[.!?])\s+|\n+', text) if s.strip()] or [text]
 
-# %% ../nbs/00a_data.ipynb #9e9a22c1
+# %% ../nbs/00a_data.ipynb #2f087ec8
 def _fit(sentences, scores, max_words):
     "Best sentences that fit together, in their order; the start of the best if none does"
     sizes, left, kept = [len(_WORD.findall(s)) for s in sentences], max_words, []
@@ -739,7 +739,7 @@ def _fit(sentences, scores, max_words):
     if not kept: return windows(sentences[order[0]], max_words, max_words)[0]
     return ' '.join(sentences[i].strip() for i in sorted(kept))
 
-# %% ../nbs/00a_data.ipynb #86af9a53
+# %% ../nbs/00a_data.ipynb #03453f58
 def _sentence_scores(texts, split):
     "For each text the mean TF-IDF weight of the words of each of its sentences"
     sizes = [len(s) for s in split]
@@ -751,7 +751,7 @@ def _sentence_scores(texts, split):
     scores = np.asarray(m.multiply(weights[owner]).sum(1)).ravel() / np.maximum(np.asarray(m.sum(1)).ravel(), 1)
     return np.split(scores, np.cumsum(sizes)[:-1])
 
-# %% ../nbs/00a_data.ipynb #46870a33
+# %% ../nbs/00a_data.ipynb #9531cb88
 def select_sentences(
     texts: list[str],  # all documents, in any sequence, since the weight of a word depends on all
     max_words: int = 110,  # words to keep of each
@@ -771,7 +771,7 @@ def _check_chars(text, n_chars):
     _check_text(text)
     if n_chars < 1: raise ValueError(f'n_chars must be at least 1, got {n_chars}')
 
-# %% ../nbs/00a_data.ipynb #eaf049fe
+# %% ../nbs/00a_data.ipynb #577d37dc
 def keep_end(
     text: str,  # text, such as a conversation with one turn a line
     n_chars: int = 900,  # most characters to keep
