@@ -17,8 +17,9 @@ import time
 import uuid
 import warnings
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from io import BytesIO
 from functools import lru_cache
 from pathlib import Path
@@ -57,65 +58,82 @@ def best_dtype(
     native = kind == 'cpu' and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
     return torch.bfloat16 if native else torch.float32
 
-# %% ../nbs/00b_features.ipynb #c3d96f0e
-def _through(x: torch.Tensor, products: tuple) -> torch.Tensor:
-    "One linear layer, or two thin ones."
-    for weight, bias in products: x = F.linear(x, weight, bias)
-    return x
+# %% ../nbs/00b_features.ipynb #8146d3dd
+class _Lines:
+    "Progress for a log file: a plain line on stderr every so often."
+    def __init__(self, total: int, label: str, unit: str, every: float = 10):
+        self.total, self.label, self.unit, self.every = total, label, unit, every
+        self.n, self.start = 0, time.monotonic()
+        self.last, self.printed = self.start, None  # when a line was last printed, and its count
 
-def _bert_layer(layer: nn.Module, lin, norm, copied: bool) -> tuple:
-    "What `_FusedBert` holds of a layer: heads and scale, then products, norms and the activation in their order."
-    a, out = layer.attention, layer.output
-    three = (a.self.query, a.self.key, a.self.value)
-    fused = copied and not any(isinstance(m, LowRankLinear) for m in three)
-    return (a.self.num_attention_heads, a.self.scaling, [lin(*three)] if fused else [lin(m) for m in three],
-            lin(a.output.dense), norm(a.output.LayerNorm),
-            lin(layer.intermediate.dense), layer.intermediate.intermediate_act_fn,
-            lin(out.dense), norm(out.LayerNorm))
+    def __enter__(self): return self
+    def __exit__(self, *exc): self.close()
 
-# %% ../nbs/00b_features.ipynb #30cfdad3
-class _FusedBert:
-    "The layers of a BERT for inference: weights in one precision; where copied, query, key and value in one product."
-    def __init__(self, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool):
-        def put(t): return t.detach().to(device, dtype)  # the weight itself where it is there in that precision
-        def lin(*ms):
-            if isinstance(ms[0], LowRankLinear): return (put(ms[0].down), None), (put(ms[0].up), put(ms[0].bias))
-            if len(ms) == 1: return (put(ms[0].weight), put(ms[0].bias)),
-            return tuple(torch.cat([put(getattr(m, n)) for m in ms]) for n in ('weight', 'bias')),
-        def norm(m): return m.normalized_shape, put(m.weight), put(m.bias), m.eps
-        e = encoder.model.embeddings
-        words = e.word_embeddings  # a product is made of the tokens of a batch: of all it would be a copy that grows old
-        self.words, self.wider = ((put(words.tokens.weight), put(words.up.weight))
-                                  if isinstance(words, FactorisedEmbedding) else (put(words.weight), None))
-        self.places, self.kinds = (put(m.weight) for m in (e.position_embeddings, e.token_type_embeddings))
-        # a plan must not keep its encoder alive
-        self.norm, self.device, self.encoder = norm(e.LayerNorm), device, proxy(encoder)
-        self.layers = [_bert_layer(layer, lin, norm, copied) for layer in encoder.layers]
+    def update(self, n: int = 1):
+        self.n += n
+        if time.monotonic() - self.last >= self.every: self._print()
 
-    def __call__(self, ids: torch.Tensor, mask: torch.Tensor, layer: int) -> torch.Tensor:
-        n, t = ids.shape
-        bias = None
-        if not mask.all():
-            bias = torch.zeros(n, 1, 1, t, dtype=self.words.dtype)
-            bias = bias.masked_fill_(mask[:, None, None] == 0, float('-inf')).to(self.device)
-        x = F.embedding(ids.to(self.device), self.words)
-        if self.wider is not None: x = F.linear(x, self.wider)
-        x = x + (self.places[:t] + self.kinds[0])  # (batch, tokens, dim)
-        types = self.encoder._types(ids, mask)
-        if types.any(): x = x + types.to(self.device, x.dtype).unsqueeze(-1)*(self.kinds[-1] - self.kinds[0])
-        x = F.layer_norm(x, *self.norm)
-        for heads, scale, qkv, out, norm1, up, act, down, norm2 in self.layers[:layer]:
-            parts = (part for products in qkv for part in _through(x, products).chunk(3 // len(qkv), -1))
-            # (batch, heads, tokens, dim/heads)
-            q, k, v = (part.view(n, t, heads, -1).transpose(1, 2) for part in parts)
-            a = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=scale).transpose(1, 2).reshape(n, t, -1)
-            x = F.layer_norm(_through(a, out).add_(x), *norm1)
-            x = F.layer_norm(_through(act(_through(x, up)), down).add_(x), *norm2)
-        return x
+    def close(self):
+        if self.printed not in (None, self.n): self._print()
+
+    def _print(self):
+        self.last, self.printed = time.monotonic(), self.n
+        print(f'{self.label}: {self.n:,} of {self.total:,} {self.unit} in {self.last - self.start:.0f} s',
+              file=sys.stderr, flush=True)
+
+# %% ../nbs/00b_features.ipynb #8437a4a2
+def progress_bar(
+    total: int,  # steps in all
+    label: str,  # what is being done
+    progress: bool|None = None,  # show it; by default except in tests
+    unit: str = 'texts',  # what a step is
+):  # with `update(n)` and `close()`; a context manager
+    "Progress on stderr: a bar that is removed at the end, or, where stderr is no terminal, a line every ten seconds."
+    moving = sys.stderr.isatty() or 'ipykernel' in sys.modules
+    if progress is None: progress = 'IN_TEST' not in os.environ
+    if progress and not moving: return _Lines(total, label, unit)
+    return tqdm(total=total, desc=label, unit=f' {unit}', disable=not progress or total == 0, leave=False)
+
+# %% ../nbs/00b_features.ipynb #4e619fea
+def weights_state(
+    parameters: Iterable[nn.Parameter],  # of any module
+) -> tuple:  # equal as long as no byte changes
+    """State of weights, from every byte of them.
+
+    `.data` and fastai's own optimizers leave torch's counters as they are."""
+    return (hash_tensors((str(i), p) for i, p in enumerate(parameters)),)
+
+# %% ../nbs/00b_features.ipynb #5f0ad27c
+def _as_json(value):
+    "A setting as JSON: numbers and text as they are, a function or a module by its name, a tensor by its bytes."
+    if value is None or isinstance(value, (bool, int, float, str)): return value
+    if isinstance(value, torch.Tensor): return hash_tensors([('', value)])
+    if isinstance(value, Mapping): return {str(k): _as_json(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)): return [_as_json(v) for v in value]
+    if isinstance(value, (set, frozenset)): return sorted(map(str, value))
+    return getattr(value, '__qualname__', type(value).__qualname__)
+
+# %% ../nbs/00b_features.ipynb #41ab77d5
+_NO_SETTING = set(vars(nn.Module())) | {'gradient_checkpointing', '_gradient_checkpointing_func', 'name_or_path',
+                                        'warnings_issued', '_is_hf_initialized'}  # attributes that change no output
+
+def _settings(module: nn.Module) -> dict:
+    "What one module is set to, with its unsaved buffers."
+    kept = {k: _as_json(v) for k, v in vars(module).items()
+            if k not in _NO_SETTING and not isinstance(v, (PretrainedConfig, nn.Module))}
+    buffers = {n: module._buffers.get(n) for n in module._non_persistent_buffers_set}
+    return kept | {n: _as_json(b) for n, b in buffers.items() if b is not None}
+
+# %% ../nbs/00b_features.ipynb #423f94b3
+def _settings_of(module: nn.Module, leave: set = frozenset()) -> list:
+    "Name, class and settings of each part of a module: what decides its outputs beside its weights."
+    return [[name, type(m).__qualname__, {} if m is module else _settings(m)]
+            for name, m in module.named_modules() if m not in leave]
 
 # %% ../nbs/00b_features.ipynb #23e763e8
-class _Plain:
-    "The layers of any encoder for inference, in one precision."
+class _OwnLayers:
+    "A plan of any encoder: its own layers, in one precision."
+    fused = False  # a fused plan holds weights in its precision, and settings, of its own
     def __init__(self, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool):
         self.encoder = deepcopy(encoder).to(device) if copied else proxy(encoder)
         self.dtype, self.device = dtype, device
@@ -125,180 +143,105 @@ class _Plain:
         with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
             return self.encoder.run(self.encoder.embed(ids, mask), mask, ids, 0, layer)
 
-# %% ../nbs/00b_features.ipynb #d7fc8c54
-def _is_plain_bert(encoder: Encoder) -> bool:
-    "Whether every weight of the layers is where `_FusedBert` looks for it, and nothing hooks into them."
-    if encoder.model.config.model_type != 'bert': return False
-    def linears(l):
-        a = l.attention
-        return [a.self.query, a.self.key, a.self.value, a.output.dense, l.intermediate.dense, l.output.dense]
-    def norms(l): return [l.attention.output.LayerNorm, l.output.LayerNorm]
-    e, layers = encoder.model.embeddings, encoder.layers
-    expected = {
-        **{m: (nn.Linear, LowRankLinear) for l in layers for m in linears(l)},
-        **{m: (nn.LayerNorm,) for l in layers for m in norms(l)},
-        e.LayerNorm: (nn.LayerNorm,), e.word_embeddings: (nn.Embedding, FactorisedEmbedding),
-        e.position_embeddings: (nn.Embedding,), e.token_type_embeddings: (nn.Embedding,)}
-    hooked = any(m._forward_pre_hooks or m._forward_hooks for part in (e, *layers) for m in part.modules())
-    patched = any('forward' in vars(m) for part in (e, *layers) for m in part.modules())
-    # an adapter stands in the place of its layer, and `weight` of it is not all
-    return not hooked and not patched and all(type(m) in kinds for m, kinds in expected.items())
-
-
-def weights_state(parameters: Iterable[nn.Parameter]) -> tuple:
-    """What tells whether weights are as they were, every byte of them.
-
-    `.data` and fastai's own optimizers leave torch's counters as they are."""
-    return (hash_tensors((str(i), p) for i, p in enumerate(parameters)),)
-
-# %% ../nbs/00b_features.ipynb #5f0ad27c
-# what changes no output
-_BASE = set(vars(nn.Module())) | {'gradient_checkpointing', '_gradient_checkpointing_func', 'name_or_path',
-                                  'warnings_issued', '_is_hf_initialized'}
-_COSMETIC = {'_name_or_path', 'transformers_version', 'architectures', 'dtype', 'torch_dtype', 'id2label', 'label2id',
-             'num_labels', 'problem_type', 'initializer_range'}
-
-def _plain(value):
-    "A setting as JSON: numbers and text as they are, a function or a module by its name, a tensor by its bytes."
-    if value is None or isinstance(value, (bool, int, float, str)): return value
-    if isinstance(value, torch.Tensor): return hash_tensors([('', value)])
-    if isinstance(value, Mapping): return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)): return [_plain(v) for v in value]
-    if isinstance(value, (set, frozenset)): return sorted(map(str, value))
-    return getattr(value, '__qualname__', type(value).__qualname__)
-
-def _settings_of(module: nn.Module, leave: set = frozenset()) -> list:
-    "Class, settings and unsaved buffers of each part of a module: what decides its outputs beside its weights."
-    def one(m):
-        kept = {k: _plain(v) for k, v in vars(m).items()
-                if k not in _BASE and not isinstance(v, (PretrainedConfig, nn.Module))}
-        return kept | {n: _plain(m._buffers[n]) for n in m._non_persistent_buffers_set if m._buffers.get(n) is not None}
-    return [[name, type(m).__qualname__, {} if m is module else one(m)]
-            for name, m in module.named_modules() if m not in leave]
-
-# %% ../nbs/00b_features.ipynb #5f0ad27d
-def _hooks(encoder: Encoder) -> list[str]:
-    "Names of functions that hook into an encoder; that of gradient checkpointing changes no output."
-    found = [hook for m in encoder.modules() for hooks in (m._forward_pre_hooks, m._forward_hooks)
-             for hook in hooks.values()]
-    names = [getattr(hook, '__qualname__', type(hook).__qualname__) for hook in found]
-    return [name for name in names if not name.endswith('make_inputs_require_grads')]
-
-def check_settings_hash(encoder: Encoder, layer: int|None = None) -> str:
-    "`settings_hash`; raises `ValueError` where something hooks into the layers."
-    if hooks := _hooks(encoder):
-        raise ValueError(f"{encoder.name!r} has forward hooks ({hooks[0]}), something hooks into the layers: "
-                         "its outputs cannot be stored. Use encode, which keeps nothing")
-    return settings_hash(encoder, layer)
-
-def settings_hash(
-    encoder: Encoder,  # any encoder
-    layer: int|None = None,  # up to this layer; all by default
-) -> str:  # 64 hexadecimal digits
-    """SHA-256 over what decides an encoder's outputs beside weights and tokenizer.
-
-    That is the configuration, classes, and settings such as heads, adapters and activations."""
-    layers, config = encoder.layers, encoder.model.config
-    below = {m for l in layers[:layer] for m in l.modules()}
-    above = {m for l in layers for m in l.modules()} - below
-    config = ({k: v for k, v in config.to_dict().items() if k not in _COSMETIC}
-              | dict(attention=config._attn_implementation))
-    special = [getattr(encoder.tokenizer, f'{n}_token_id') for n in ('cls', 'sep', 'pad', 'mask', 'unk')]
-    about = [config, special, _settings_of(encoder.model, above)]
-    return hashlib.sha256(json.dumps(about, sort_keys=True, default=_plain).encode()).hexdigest()
-
 # %% ../nbs/00b_features.ipynb #b2d17e68
-_plans = WeakKeyDictionary()
+_FUSED = []  # (function that tells whether an encoder fits, class of its plan)
+_plans = WeakKeyDictionary()  # encoder -> what its plan was made of, plan
 
-def _plan(encoder: Encoder, dtype: torch.dtype, device: torch.device) -> _FusedBert|_Plain:
-    "The fastest way through the encoder's layers, made anew whenever what it holds has changed since the last call."
-    way, parameters = _FusedBert if _is_plain_bert(encoder) else _Plain, list(encoder.model.parameters())
-    moved = any(p.device != device for p in parameters)
-    copied = moved or way is _FusedBert and any(p.dtype != dtype for p in parameters)
-    held = weights_state(parameters) if copied else ()
-    state = way, dtype, device, [(p.data_ptr(), p.dtype) for p in parameters], held
-    if way is _FusedBert or copied: state += (json.dumps(_settings_of(encoder.model), default=_plain),)
-    known = _plans.get(encoder)
-    if known is None or known[0] != state: _plans[encoder] = known = state, way(encoder, dtype, device, copied)
+def _plan_state(kind: type, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool) -> tuple:
+    "What a plan is made of."
+    parameters = list(encoder.model.parameters())
+    state = kind, dtype, device, [(p.data_ptr(), p.dtype) for p in parameters]
+    if copied: state += weights_state(parameters)
+    if copied or kind.fused: state += json.dumps(_settings_of(encoder.model), default=_as_json),
+    return state
+
+# %% ../nbs/00b_features.ipynb #50c1fb18
+def _plan(encoder: Encoder, dtype: torch.dtype, device: torch.device) -> Callable:
+    "The fastest plan for an encoder, made again only when what it was made of has changed."
+    kind = next((plan for fits, plan in _FUSED if fits(encoder)), _OwnLayers)
+    copied = any(p.device != device or kind.fused and p.dtype != dtype for p in encoder.model.parameters())
+    state, known = _plan_state(kind, encoder, dtype, device, copied), _plans.get(encoder)
+    if known is None or known[0] != state:
+        _plans[encoder] = known = state, kind(encoder, dtype, device, copied)
     return known[1]
 
 # %% ../nbs/00b_features.ipynb #c54a337d
 BLOCK = 8192  # texts that are tokenized, sorted and stored together
 
+def _checked_layer(encoder: Encoder, pooling: str, layer: int|None) -> int:
+    "The number of layers to run; raises `ValueError` for a layer or a pooling that the encoder does not have."
+    n = len(encoder.layers)
+    if layer is None: layer = n
+    if not 0 <= layer <= n: raise ValueError(f"layer is {layer}; {encoder.name!r} has layers 0 to {n}")
+    if pooling not in encoder.poolings:
+        raise ValueError(f"unknown pooling {pooling!r}; {encoder.name!r} has {', '.join(encoder.poolings)}")
+    if pooling == 'pooler' and layer < n:
+        raise ValueError("the pooler was trained on the last layer; use cls, mean or max below it")
+    return layer
+
+# %% ../nbs/00b_features.ipynb #23a1ca1f
+@dataclass
+class _Encoding:
+    "The settings of one call, checked, with defaults filled in."
+    encoder: Encoder
+    pooling: str
+    layer: int|None
+    dtype: torch.dtype|None
+    device: torch.device|str|None
+    batch_tokens: int|None
+    max_tokens: int = 256
+    keep: str = 'start'
+    cut: int = 0  # texts so far that were longer than `max_tokens`
+
+    def __post_init__(self):
+        self.device = torch.device(self.device or best_device())
+        self.layer = _checked_layer(self.encoder, self.pooling, self.layer)
+        self.dtype = self.dtype or best_dtype(self.device)
+        self.batch_tokens = self.batch_tokens or (4096 if self.device.type == 'cpu' else 65536)
+
+# %% ../nbs/00b_features.ipynb #f680f044
+@patch
+def _pooled(self: _Encoding, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    "One vector a text `(texts, dim)`; a model's own pooler runs where its weights are."
+    mask = mask.to(self.device)
+    if self.pooling == 'pooler':
+        states, mask = states.to(self.encoder.device, torch.float32), mask.to(self.encoder.device)
+    return self.encoder.pool(states, mask, self.pooling).float().cpu()
+
+# %% ../nbs/00b_features.ipynb #67ed1091
+@patch
+def _check_finite(self: _Encoding, vectors: torch.Tensor, texts: list[str]) -> None:
+    "Raise `ValueError` that shows the first text whose vector is not finite."
+    bad = (~vectors.isfinite().all(1)).nonzero().flatten()
+    if len(bad):
+        raise ValueError(f"{self.encoder.name!r} gives a vector with NaN or infinity for {texts[bad[0]][:60]!r}. "
+                         "Check the weights, or pass dtype=torch.float32")
+
+# %% ../nbs/00b_features.ipynb #13f846b8
+@patch
 def _batches(
-    texts: Sequence[str], pairs: Sequence[str]|None, encoder: Encoder, pooling: str, layer: int, max_tokens: int,
-    keep: str, dtype, device, batch_tokens: int, bar, cut: list[int],
+    self: _Encoding, texts: list[str], pairs: list[str]|None, bar,
 ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
     "Positions of texts and their vectors `(n, dim)`, batch by batch."
-    plan = _plan(encoder, dtype, device)
-    ids, longer = encoder._tokenize(texts, max_tokens, keep, pairs)
-    cut.append(longer)
-    for rows in length_batches([len(i) for i in ids], batch_tokens):
-        batch, mask = encoder.pad([ids[r] for r in rows])
-        states, mask = plan(batch, mask, layer), mask.to(device)
-        if pooling == 'pooler': states, mask = states.to(encoder.device, torch.float32), mask.to(encoder.device)
-        vectors = encoder.pool(states, mask, pooling).float().cpu()
-        if not vectors.isfinite().all():
-            bad = int(rows[(~vectors.isfinite().all(1)).nonzero()[0, 0]])
-            raise ValueError(f"text {bad} of its block got a vector with NaN or infinity from {encoder.name!r}: "
-                             f"{texts[bad][:60]!r}. Check the weights, or pass dtype=torch.float32.")
+    plan = _plan(self.encoder, self.dtype, self.device)
+    ids, cut = self.encoder._tokenize(texts, self.max_tokens, self.keep, pairs)
+    self.cut += cut
+    for rows in length_batches([len(i) for i in ids], self.batch_tokens):
+        batch, mask = self.encoder.pad([ids[r] for r in rows])
+        vectors = self._pooled(plan(batch, mask, self.layer), mask)
+        self._check_finite(vectors, [texts[r] for r in rows])
         bar.update(len(rows))
         yield rows, vectors
 
-def _say_cut(cut: list[int], encoder: Encoder, max_tokens: int) -> None:
-    "Warn of texts that were longer than `max_tokens`."
-    if sum(cut):
-        warnings.warn(f"{sum(cut):,} texts were longer than max_tokens={max_tokens} and were cut; "
-                      f"{encoder.name!r} takes up to {encoder.max_tokens:,}", DataWarning, stacklevel=3)
-
-# %% ../nbs/00b_features.ipynb #8146d3dd
-class _Lines:
-    "A progress bar for a log file: a plain line on stderr every so often."
-    def __init__(self, total: int, label: str, unit: str, every: float = 10):
-        self.total, self.label, self.unit, self.every = total, label, unit, every
-        self.n, self.start = 0, time.monotonic()
-        self.last, self.said = self.start, None
-
-    def __enter__(self): return self
-    def __exit__(self, *exc): self.close()
-
-    def update(self, n: int = 1):
-        self.n += n
-        if time.monotonic() - self.last >= self.every: self._say()
-
-    def close(self):
-        if self.said not in (None, self.n): self._say()
-
-    def _say(self):
-        self.last, self.said = time.monotonic(), self.n
-        print(f'{self.label}: {self.n:,} of {self.total:,} {self.unit} in {self.last - self.start:.0f} s',
-              file=sys.stderr, flush=True)
-
-def progress_bar(
-    total: int,  # steps in all
-    label: str,  # what is being done
-    progress: bool|None = None,  # show it; by default except in tests
-    unit: str = 'texts',  # what a step is
-):  # with `update(n)` and `close()`; a context manager
-    "Progress on stderr: a bar that goes away when done, or, where stderr is no terminal, a line every ten seconds."
-    moving = sys.stderr.isatty() or 'ipykernel' in sys.modules
-    if progress is None: progress = 'IN_TEST' not in os.environ
-    if progress and not moving: return _Lines(total, label, unit)
-    return tqdm(total=total, desc=label, unit=f' {unit}', disable=not progress or total == 0, leave=False)
+# %% ../nbs/00b_features.ipynb #e3189edc
+@patch
+def _warn_of_cut(self: _Encoding) -> None:
+    "Warn the caller of texts that were longer than `max_tokens`."
+    if self.cut:
+        warnings.warn(f"{self.cut:,} texts were longer than max_tokens={self.max_tokens} and were cut; "
+                      f"{self.encoder.name!r} takes up to {self.encoder.max_tokens:,}", DataWarning, stacklevel=3)
 
 # %% ../nbs/00b_features.ipynb #7827a4f8
-def _settings(encoder: Encoder, pooling: str, layer: int|None, dtype, device, batch_tokens) -> tuple:
-    "Arguments of `encode` with their defaults filled in and checked."
-    device = torch.device(device or best_device())
-    layer = len(encoder.layers) if layer is None else layer
-    if not 0 <= layer <= len(encoder.layers):
-        raise ValueError(f"layer is {layer}; {encoder.name!r} has layers 0 to {len(encoder.layers)}")
-    if pooling not in encoder.poolings:
-        raise ValueError(f"unknown pooling {pooling!r}; {encoder.name!r} has {', '.join(encoder.poolings)}")
-    if pooling == 'pooler' and layer < len(encoder.layers):
-        raise ValueError("the pooler was trained on the last layer; use cls, mean or max below it")
-    return layer, dtype or best_dtype(device), device, batch_tokens or (4096 if device.type == 'cpu' else 65536)
-
 def encode(
     texts: Iterable[str],  # any number of texts: list, Series, array, generator
     encoder: Encoder,  # from `get_encoder`
@@ -310,29 +253,162 @@ def encode(
     device: torch.device|str|None = None,  # `best_device` by default
     batch_tokens: int|None = None,  # tokens a batch, padding counted; 4,096 on a CPU, 65,536 on a GPU
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
-    label: str = 'encoding',  # what the bar says
+    label: str = 'encoding',  # what the bar is called
     pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
 ) -> torch.Tensor:  # float32 `(texts, dim)` in the order of `texts`
     "Vectors of `texts` from a frozen encoder; raises `ValueError` on NaN and on arguments out of range."
-    layer, dtype, device, batch_tokens = _settings(encoder, pooling, layer, dtype, device, batch_tokens)
+    run = _Encoding(encoder, pooling, layer, dtype, device, batch_tokens, max_tokens, keep)
     texts, pairs = as_pairs(texts, pairs)
-    out, cut = torch.empty(len(texts), encoder.dim), []
+    out = torch.empty(len(texts), encoder.dim)
     with torch.inference_mode(), evaluation_mode(encoder), progress_bar(len(texts), label, progress) as bar:
         for start in range(0, len(texts), BLOCK):
-            block, second = (None if t is None else t[start:start + BLOCK] for t in (texts, pairs))
-            how = encoder, pooling, layer, max_tokens, keep, dtype, device, batch_tokens, bar, cut
-            for rows, vectors in _batches(block, second, *how): out[start + rows] = vectors
-    _say_cut(cut, encoder, max_tokens)
+            block, second = (t and t[start:start + BLOCK] for t in (texts, pairs))
+            for rows, vectors in run._batches(block, second, bar): out[start + rows] = vectors
+    run._warn_of_cut()
     return out
 
-# %% ../nbs/00b_features.ipynb #cc40b6bc
-class StoreError(OSError):
-    "The feature store cannot be written; the message names the folder and the remedy."
+# %% ../nbs/00b_features.ipynb #c3d96f0e
+def _product(put: Callable, *layers: nn.Module) -> tuple[tuple, ...]:
+    "Weights and biases of linear layers side by side; a low-rank layer has two products, one after the other."
+    first = layers[0]
+    if isinstance(first, LowRankLinear): return (put(first.down), None), (put(first.up), put(first.bias))
+    if len(layers) == 1: return (put(first.weight), put(first.bias)),
+    return tuple(torch.cat([put(getattr(m, n)) for m in layers]) for n in ('weight', 'bias')),
 
-def default_store() -> Path:
-    "Where features are kept: `$RANK_BERT_HOME/features`, by default in the user's cache folder."
-    cache = Path(os.environ.get('XDG_CACHE_HOME') or Path.home()/'.cache')
-    return Path(os.environ.get('RANK_BERT_HOME') or cache/'rank_bert')/'features'
+def _norm(put: Callable, norm: nn.LayerNorm) -> tuple:
+    "Arguments of `F.layer_norm` after the first."
+    return norm.normalized_shape, put(norm.weight), put(norm.bias), norm.eps
+
+# %% ../nbs/00b_features.ipynb #ce6ff2e5
+def _through(x: torch.Tensor, products: tuple[tuple, ...]) -> torch.Tensor:
+    "The output of `_product` for an input."
+    for weight, bias in products: x = F.linear(x, weight, bias)
+    return x
+
+# %% ../nbs/00b_features.ipynb #90467586
+class _FusedLayer:
+    "One layer of a BERT for inference."
+    def __init__(self, put: Callable, layer: nn.Module, copied: bool):
+        own, out = layer.attention.self, layer.attention.output
+        qkv = own.query, own.key, own.value
+        self.heads, self.scale = own.num_attention_heads, own.scaling
+        self.activation = layer.intermediate.intermediate_act_fn
+        fused = copied and not any(isinstance(m, LowRankLinear) for m in qkv)
+        self.qkv = [_product(put, *qkv)] if fused else [_product(put, m) for m in qkv]
+        self.out, self.norm1 = _product(put, out.dense), _norm(put, out.LayerNorm)
+        self.up, self.down = _product(put, layer.intermediate.dense), _product(put, layer.output.dense)
+        self.norm2 = _norm(put, layer.output.LayerNorm)
+
+    def __call__(self, x: torch.Tensor, bias: torch.Tensor|None) -> torch.Tensor:  # `(batch, tokens, dim)`
+        x = F.layer_norm(_through(self._attention(x, bias), self.out).add_(x), *self.norm1)
+        return F.layer_norm(_through(self.activation(_through(x, self.up)), self.down).add_(x), *self.norm2)
+
+# %% ../nbs/00b_features.ipynb #32d457e8
+@patch
+def _attention(self: _FusedLayer, x: torch.Tensor, bias: torch.Tensor|None) -> torch.Tensor:
+    "Attention of all heads, before the output layer `(batch, tokens, dim)`."
+    n, t, _ = x.shape
+    parts = (part for products in self.qkv for part in _through(x, products).chunk(3 // len(self.qkv), -1))
+    q, k, v = (p.view(n, t, self.heads, -1).transpose(1, 2) for p in parts)  # (batch, heads, tokens, dim/heads)
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=self.scale)
+    return out.transpose(1, 2).reshape(n, t, -1)
+
+# %% ../nbs/00b_features.ipynb #30cfdad3
+class _FusedBert:
+    "A plan of a BERT: weights in one precision; where they are copied, query, key and value in one product."
+    fused = True
+    def __init__(self, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool):
+        def put(t): return t.detach().to(device, dtype)  # the weight itself where it is there in that precision
+        e = encoder.model.embeddings
+        words = e.word_embeddings  # two factors stay two: their product would not follow the weights
+        self.words, self.wider = ((put(words.tokens.weight), put(words.up.weight))
+                                  if isinstance(words, FactorisedEmbedding) else (put(words.weight), None))
+        self.positions, self.types = (put(m.weight) for m in (e.position_embeddings, e.token_type_embeddings))
+        self.norm, self.layers = _norm(put, e.LayerNorm), [_FusedLayer(put, o, copied) for o in encoder.layers]
+        self.device, self.encoder = device, proxy(encoder)  # a plan must not keep its encoder alive
+
+    def __call__(self, ids: torch.Tensor, mask: torch.Tensor, layer: int) -> torch.Tensor:
+        x, bias = self._embedded(ids, mask), self._bias(mask)
+        for one in self.layers[:layer]: x = one(x, bias)
+        return x
+
+# %% ../nbs/00b_features.ipynb #deadcc7a
+@patch
+def _embedded(self: _FusedBert, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    "What the first layer takes `(batch, tokens, dim)`."
+    x = F.embedding(ids.to(self.device), self.words)
+    if self.wider is not None: x = F.linear(x, self.wider)
+    x = x + (self.positions[:ids.shape[1]] + self.types[0])
+    types = self.encoder._types(ids, mask)
+    if types.any(): x = x + types.to(self.device, x.dtype).unsqueeze(-1)*(self.types[-1] - self.types[0])
+    return F.layer_norm(x, *self.norm)
+
+# %% ../nbs/00b_features.ipynb #4d579dea
+@patch
+def _bias(self: _FusedBert, mask: torch.Tensor) -> torch.Tensor|None:
+    "What attention adds: minus infinity at padding; `None` where there is none."
+    if mask.all(): return None
+    bias = torch.zeros(mask.shape, dtype=self.words.dtype).masked_fill_(mask == 0, float('-inf'))
+    return bias[:, None, None].to(self.device)  # (batch, heads, queries, keys)
+
+# %% ../nbs/00b_features.ipynb #d7fc8c54
+def _expected(encoder: Encoder) -> dict[nn.Module, tuple[type, ...]]:
+    "Modules of a BERT whose weights `_FusedBert` reads, and what they may be."
+    e, expected = encoder.model.embeddings, {}
+    for layer in encoder.layers:
+        own, out = layer.attention.self, layer.attention.output
+        linear = own.query, own.key, own.value, out.dense, layer.intermediate.dense, layer.output.dense
+        expected |= dict.fromkeys(linear, (nn.Linear, LowRankLinear))
+        expected |= dict.fromkeys((out.LayerNorm, layer.output.LayerNorm), (nn.LayerNorm,))
+    return expected | {
+        e.LayerNorm: (nn.LayerNorm,), e.word_embeddings: (nn.Embedding, FactorisedEmbedding),
+        e.position_embeddings: (nn.Embedding,), e.token_type_embeddings: (nn.Embedding,)}
+
+# %% ../nbs/00b_features.ipynb #cb5f7e85
+def _is_plain_bert(encoder: Encoder) -> bool:
+    "Whether every weight of the layers is where `_FusedBert` looks for it, and nothing hooks into them."
+    if encoder.model.config.model_type != 'bert': return False
+    parts = [m for part in (encoder.model.embeddings, *encoder.layers) for m in part.modules()]
+    if any(m._forward_pre_hooks or m._forward_hooks or 'forward' in vars(m) for m in parts): return False
+    # an adapter stands in the place of its layer, and `weight` of it is not all
+    return all(type(m) in kinds for m, kinds in _expected(encoder).items())
+
+_FUSED.append((_is_plain_bert, _FusedBert))
+
+# %% ../nbs/00b_features.ipynb #e5c0f0f0
+_NO_EFFECT = {'_name_or_path', 'transformers_version', 'architectures', 'dtype', 'torch_dtype', 'id2label', 'label2id',
+              'num_labels', 'problem_type', 'initializer_range'}  # fields of a configuration that change no output
+
+def _hooks(encoder: Encoder) -> list[str]:
+    "Names of functions that hook into an encoder; that of gradient checkpointing changes no output."
+    found = [hook for m in encoder.modules() for hooks in (m._forward_pre_hooks, m._forward_hooks)
+             for hook in hooks.values()]
+    names = [getattr(hook, '__qualname__', type(hook).__qualname__) for hook in found]
+    return [name for name in names if not name.endswith('make_inputs_require_grads')]
+
+# %% ../nbs/00b_features.ipynb #5f0ad27d
+def settings_hash(
+    encoder: Encoder,  # any encoder
+    layer: int|None = None,  # up to this layer; all by default
+) -> str:  # 64 hexadecimal digits
+    """SHA-256 over what decides an encoder's outputs beside weights and tokenizer.
+
+    That is the configuration, classes, and settings such as heads, adapters and activations."""
+    layers, config = encoder.layers, encoder.model.config
+    below = {m for l in layers[:layer] for m in l.modules()}
+    above = {m for l in layers for m in l.modules()} - below
+    fields = {k: v for k, v in config.to_dict().items() if k not in _NO_EFFECT}
+    special = [getattr(encoder.tokenizer, f'{n}_token_id') for n in ('cls', 'sep', 'pad', 'mask', 'unk')]
+    about = [fields | dict(attention=config._attn_implementation), special, _settings_of(encoder.model, above)]
+    return hashlib.sha256(json.dumps(about, sort_keys=True, default=_as_json).encode()).hexdigest()
+
+# %% ../nbs/00b_features.ipynb #e6b3a24b
+def check_settings_hash(encoder: Encoder, layer: int|None = None) -> str:
+    "`settings_hash`; raises `ValueError` where something hooks into the layers."
+    if hooks := _hooks(encoder):
+        raise ValueError(f"{encoder.name!r} has forward hooks ({hooks[0]}), something hooks into the layers: "
+                         "its outputs cannot be stored. Use encode, which keeps nothing")
+    return settings_hash(encoder, layer)
 
 # %% ../nbs/00b_features.ipynb #ebd83c17
 def encoder_hash(
@@ -348,68 +424,60 @@ def encoder_key(
     parts = encoder_hash(encoder), settings_hash(encoder), *_hooks(encoder)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
-_hashes = WeakKeyDictionary()  # encoder -> fingerprint and words, and the hash they had
+# %% ../nbs/00b_features.ipynb #aaafb4f2
+_hashes = WeakKeyDictionary()  # encoder -> fingerprint and tokenizer, and the hash they had
 
 def _known_hash(encoder: Encoder) -> str:
-    "`encoder_hash`, computed again only where a byte of the weights or the words have changed."
+    "`encoder_hash`, computed again only where a byte of the weights or the tokenizer has changed."
     seen, known = (fingerprint(encoder.model), encoder._pieces), _hashes.get(encoder)
     if known is None or known[0] != seen: _hashes[encoder] = known = seen, encoder_hash(encoder)
     return known[1]
 
+# %% ../nbs/00b_features.ipynb #45792b0d
 def _keys(things: Iterable[bytes]) -> np.ndarray:
     "128-bit keys of byte strings, as two integers each `(things, 2)`."
-    return np.frombuffer(b''.join(hashlib.blake2b(t, digest_size=16).digest() for t in things),
-                         dtype='<u8').reshape(-1, 2)
+    digests = b''.join(hashlib.blake2b(t, digest_size=16).digest() for t in things)
+    return np.frombuffer(digests, dtype='<u8').reshape(-1, 2)
 
 def _as_bytes(texts: Sequence[str], pairs: Sequence[str]|None) -> Iterator[bytes]:
-    "What a text, or a pair of texts, is known by."
+    "The bytes of each text, or of each pair of texts."
     for i, text in enumerate(texts):
         one = text.encode()
         yield one if pairs is None else len(one).to_bytes(8, 'little') + one + pairs[i].encode()
 
-# %% ../nbs/00b_features.ipynb #a47fd7df
-class Features:
-    "Vectors `(texts, dim)` that stay memory-mapped until rows are taken by index."
-    def __init__(self,
-        shards: list[np.ndarray],  # memory-mapped arrays with the fields 'key' and 'row'
-        places: np.ndarray,  # shard and row of each text `(texts, 2)`
-        dim: int,  # width of a vector
-    ):
-        if len(places) and places.min() < 0:
-            raise StoreError(f"{(places[:, 0] < 0).sum()} texts are not in the store: encode them again")
-        self.shards, self.places, self.shape = shards, places, (len(places), dim)
+# %% ../nbs/00b_features.ipynb #cc40b6bc
+class StoreError(OSError):
+    "The feature store cannot be written; the message names the folder and the remedy."
 
-    def __len__(self) -> int: return self.shape[0]
-    def __repr__(self) -> str: return f'Features(texts={self.shape[0]}, dim={self.shape[1]})'
-
-    def __getitem__(self, index) -> torch.Tensor:
-        places = self.places[np.asarray(index) if not isinstance(index, (int, slice)) else index]
-        flat = np.atleast_2d(places)
-        out = np.empty((len(flat), self.shape[1]), dtype=np.float32)
-        for s in np.unique(flat[:, 0]):
-            here = flat[:, 0] == s
-            out[here] = self.shards[s]['row'][flat[here, 1]]
-        return torch.from_numpy(out[0] if places.ndim == 1 else out)
-
-    def tensor(self) -> torch.Tensor:  # float32 `(texts, dim)`
-        "All rows, in memory."
-        return self[:]
+def default_store() -> Path:
+    "Where features are kept: `$RANK_BERT_HOME/features`, by default in the user's cache folder."
+    cache = Path(os.environ.get('XDG_CACHE_HOME') or Path.home()/'.cache')
+    return Path(os.environ.get('RANK_BERT_HOME') or cache/'rank_bert')/'features'
 
 # %% ../nbs/00b_features.ipynb #80beb5eb
+def _digest(path: Path) -> str:
+    "SHA-256 of the bytes of a file."
+    with open(path, 'rb') as f: return hashlib.file_digest(f, 'sha256').hexdigest()
+
+def _write(content: bytes|np.ndarray, path: Path) -> None:
+    "Write bytes, or an array in numpy's own format."
+    with open(path, 'wb') as f:
+        if isinstance(content, np.ndarray):
+            np.lib.format.write_array_header_1_0(f, np.lib.format.header_data_from_array_1_0(content))
+            content = content.view(np.uint8).data  # numpy's own `tofile` loses the error number of a full disk
+        f.write(content)
+
+# %% ../nbs/00b_features.ipynb #6d081539
 def _publish(content: bytes|np.ndarray, space: Path, kind: str = 'npy') -> None:
     "Write bytes, or an array of keys and vectors, to `space` under the hash of what is written, whole or not at all."
     temporary = space/f'{os.getpid()}-{uuid.uuid4().hex}.tmp'
     try:
-        with open(temporary, 'wb') as f:
-            if isinstance(content, np.ndarray):
-                np.lib.format.write_array_header_1_0(f, np.lib.format.header_data_from_array_1_0(content))
-                content = content.view(np.uint8).data  # numpy's own `tofile` loses the error number of a full disk
-            f.write(content)
-        with open(temporary, 'rb') as f: digest = hashlib.file_digest(f, 'sha256').hexdigest()
-        os.replace(temporary, space/f'{digest}.{kind}')
+        _write(content, temporary)
+        os.replace(temporary, space/f'{_digest(temporary)}.{kind}')
     except OSError as e:
         if e.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG): raise
-        raise StoreError(e.errno, f"no room for {len(content)/1e6:.0f} MB of features in the store {space.parent}; "
+        size = getattr(content, 'nbytes', len(content))
+        raise StoreError(e.errno, f"no room for {size/1e6:.0f} MB of features in the store {space.parent}; "
                                   "free some, or name another folder with RANK_BERT_HOME. "
                                   "What was stored before is kept") from e
     finally: temporary.unlink(missing_ok=True)
@@ -424,24 +492,29 @@ def _bytes_of(path: Path) -> np.ndarray:
 
 @lru_cache(maxsize=2**14)
 def _is_whole(path: Path, changed: int, size: int) -> bool:
-    "Whether a file still has the bytes it was named by, looked at once for each time that it changed."
-    with open(path, 'rb') as f: return hashlib.file_digest(f, 'sha256').hexdigest() == path.stem
+    "Whether a file has the bytes it was named by; read once for each time that it changed."
+    return _digest(path) == path.stem
 
-def _opened(path: Path, read) -> np.ndarray|dict|None:
-    "What `read` makes of a file; `None` when it is gone, or damaged: then it is removed, with a warning."
+# %% ../nbs/00b_features.ipynb #92fe97a2
+def _remove_damaged(path: Path) -> None:
+    "Remove a file and warn of it."
+    try: path.unlink(missing_ok=True)
+    except OSError as e: done = f"it cannot be removed ({e.strerror})"
+    else: done = "it is removed"
+    warnings.warn(f"{path.name[:12]}... in the feature store is damaged; {done}, and its texts are encoded again",
+                  stacklevel=3)
+
+# %% ../nbs/00b_features.ipynb #b477b5d5
+def _opened(path: Path, read: Callable) -> np.ndarray|dict|None:
+    "What `read` makes of the bytes of a file; `None` where the file is gone or damaged."
     try:
         about = path.stat()
         if _is_whole(path, about.st_mtime_ns, about.st_size): return read(_bytes_of(path))
     except FileNotFoundError: return None  # another process has cleaned the store
-    said = f"{path.name[:12]}... in the feature store is damaged; "
-    try:
-        path.unlink(missing_ok=True)
-        warnings.warn(said + "it is removed and its texts are encoded again", stacklevel=2)
-    except OSError as e:
-        warnings.warn(said + f"it cannot be removed ({e.strerror}), and its texts are encoded again", stacklevel=2)
+    _remove_damaged(path)
     return None
 
-# %% ../nbs/00b_features.ipynb #026c6564
+# %% ../nbs/00b_features.ipynb #3ffcce24
 def _read_shard(data: np.ndarray) -> np.ndarray:
     "An array of numpy in the bytes of its file."
     head = BytesIO(data[:4096].tobytes())
@@ -449,54 +522,8 @@ def _read_shard(data: np.ndarray) -> np.ndarray:
     shape, _, dtype = np.lib.format.read_array_header_1_0(head)
     return data[head.tell():head.tell() + shape[0]*dtype.itemsize].view(dtype)
 
-def _open_shard(path: Path) -> np.ndarray|None:
-    "The keys and vectors at a path."
-    return _opened(path, _read_shard)
-
-def _sweep(space: Path, hours: float = 24) -> None:
-    "Remove temporary files that a killed process left behind; another process may be at it as well."
-    for path in space.glob('*.tmp'):
-        try:
-            if time.time() - path.stat().st_mtime > hours*3600: path.unlink(missing_ok=True)
-        except (FileNotFoundError, PermissionError): continue
-
-# %% ../nbs/00b_features.ipynb #6b13cfb1
-class FeatureStore:
-    "A folder that remembers the vectors of texts, by encoder and setting."
-    def __init__(self,
-        folder: str|Path|None = None,  # `default_store()` by default
-    ):
-        self.folder = Path(folder or default_store())
-        self.computed = 0  # texts that went through an encoder in this object's life
-
-    def __repr__(self) -> str:
-        spaces = sum(1 for _ in self.folder.glob('[!.]*/space.json'))
-        size = sum(p.stat().st_size for kind in ('npy', 'safetensors') for p in self.folder.glob(f'*/*.{kind}'))
-        return f'FeatureStore({spaces} spaces, {size/1e6:.1f} MB)'
-
-    def space(self,
-        about: dict,  # all that makes a vector what it is, the text apart
-        name: str = '',  # of the encoder, for people
-    ) -> Path:
-        "The folder for features made in one way, created with a description of it."
-        folder = self.folder/hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:24]
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if not (folder/'space.json').exists():
-                temporary = folder/f'{uuid.uuid4().hex}.tmp'
-                temporary.write_text(json.dumps(about | dict(name=name), indent=1))
-                os.replace(temporary, folder/'space.json')
-        except OSError as e:
-            raise StoreError(e.errno, f"cannot make the feature store {self.folder}: {e.strerror}; "
-                                      "name another folder with RANK_BERT_HOME") from e
-        return folder
-
 # %% ../nbs/00b_features.ipynb #745d0cd5
-def _find(shards: list[np.ndarray|dict[str, np.ndarray]], keys: np.ndarray) -> np.ndarray:
-    "Shard and row of each key `(keys, 2)`; -1 where there is none."
-    return _places(_index([s['key'] for s in shards]), keys)
-
-def _index(keys: list[np.ndarray]) -> tuple[np.ndarray, ...]:
+def _index(keys: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     "The keys of all shards in order, with shard and row of each."
     if not keys: return np.empty((0, 2), '<u8'), np.empty((0, 2), np.int64)
     place = np.concatenate([np.stack([np.full(len(k), i), np.arange(len(k))], 1) for i, k in enumerate(keys)])
@@ -504,7 +531,9 @@ def _index(keys: list[np.ndarray]) -> tuple[np.ndarray, ...]:
     order = np.argsort(stored[:, 0], kind='stable')
     return stored[order], place[order]
 
-def _places(index: tuple[np.ndarray, ...], keys: np.ndarray) -> np.ndarray:
+# %% ../nbs/00b_features.ipynb #24476a10
+def _places(index: tuple[np.ndarray, np.ndarray], keys: np.ndarray) -> np.ndarray:
+    "Shard and row of each key `(keys, 2)`; -1 where there is none."
     stored, place = index
     found = np.full((len(keys), 2), -1, dtype=np.int64)
     if not len(stored): return found
@@ -513,12 +542,13 @@ def _places(index: tuple[np.ndarray, ...], keys: np.ndarray) -> np.ndarray:
     found[hit] = place[at[hit]]
     return found
 
+# %% ../nbs/00b_features.ipynb #cd4cc632
 @lru_cache(maxsize=2)
-def _file_index(files: tuple, read) -> tuple[np.ndarray, ...]:
-    "The index of files `(path, time of change, size)`, made once: to look for a text must not read a whole store."
+def _file_index(files: tuple, read: Callable) -> tuple[np.ndarray, np.ndarray]:
+    "The index of files `(path, time of change, size)`, kept: a call for one text must not read a whole store."
     return _index([np.array(read(_bytes_of(path))['key']) for path, _, _ in files])
 
-def _look(space: Path, kind: str, read) -> tuple[list, tuple]:
+def _open_files(space: Path, kind: str, read: Callable) -> tuple[list, tuple]:
     "The undamaged files of a space, and the index of their keys."
     shards = [(p, s) for p in sorted(space.glob(f'*.{kind}')) if (s := _opened(p, read)) is not None]
     try:
@@ -527,21 +557,97 @@ def _look(space: Path, kind: str, read) -> tuple[list, tuple]:
     except FileNotFoundError:  # removed meanwhile; what is mapped stays
         return [s for _, s in shards], _index([s['key'] for _, s in shards])
 
-# %% ../nbs/00b_features.ipynb #9da0a32d
-_NOT_ALLOWED = errno.EACCES, errno.EPERM, errno.EROFS
+# %% ../nbs/00b_features.ipynb #78f0e1e0
+def _remove_leftovers(space: Path, hours: float = 24) -> None:
+    "Remove old temporary files of processes that were killed; another process may do the same."
+    for path in space.glob('*.tmp'):
+        try:
+            if time.time() - path.stat().st_mtime > hours*3600: path.unlink(missing_ok=True)
+        except (FileNotFoundError, PermissionError): continue
 
+# %% ../nbs/00b_features.ipynb #a47fd7df
+def _check_stored(places: np.ndarray, what: str) -> None:
+    "Raise `StoreError` where a place is missing."
+    if len(places) and places.min() < 0:
+        raise StoreError(f"{what} of {(places[:, 0] < 0).sum():,} texts are not in the store: compute them again")
+
+# %% ../nbs/00b_features.ipynb #f69ad778
+class Features:
+    "Vectors `(texts, dim)` that stay memory-mapped until rows are taken by index."
+    def __init__(self,
+        shards: list[np.ndarray],  # memory-mapped arrays with the fields 'key' and 'row'
+        places: np.ndarray,  # shard and row of each text `(texts, 2)`
+        dim: int,  # width of a vector
+    ):
+        _check_stored(places, 'vectors')
+        self.shards, self.places, self.shape = shards, places, (len(places), dim)
+
+    def __len__(self) -> int: return self.shape[0]
+    def __repr__(self) -> str: return f'Features(texts={self.shape[0]}, dim={self.shape[1]})'
+
+    def tensor(self) -> torch.Tensor:  # float32 `(texts, dim)`
+        "All rows, in memory."
+        return self[:]
+
+# %% ../nbs/00b_features.ipynb #7e9cbe65
 @patch
-def _opened_space(self: FeatureStore, about: dict, name: str) -> Path:
-    "The folder of a space, swept, and marked as used now."
+def __getitem__(self: Features, index) -> torch.Tensor:
+    "The row of an integer; rows of a slice, a list, an array or a tensor."
+    places = self.places[index if isinstance(index, slice) else np.asarray(index)]
+    flat = np.atleast_2d(places)
+    out = np.empty((len(flat), self.shape[1]), dtype=np.float32)
+    for s in np.unique(flat[:, 0]):
+        here = flat[:, 0] == s
+        out[here] = self.shards[s]['row'][flat[here, 1]]
+    return torch.from_numpy(out[0] if places.ndim == 1 else out)
+
+# %% ../nbs/00b_features.ipynb #6b13cfb1
+class FeatureStore:
+    "A folder that keeps the vectors of texts, by encoder and setting."
+    def __init__(self,
+        folder: str|Path|None = None,  # `default_store()` by default
+    ):
+        self.folder = Path(folder or default_store())
+        self.computed = 0  # texts that this object has encoded
+
+    def __repr__(self) -> str:
+        spaces = sum(1 for _ in self.folder.glob('[!.]*/space.json'))
+        size = sum(p.stat().st_size for kind in ('npy', 'safetensors') for p in self.folder.glob(f'*/*.{kind}'))
+        return f'FeatureStore({spaces} spaces, {size/1e6:.1f} MB)'
+
+# %% ../nbs/00b_features.ipynb #9d901d6c
+@patch
+def space(self: FeatureStore,
+    about: dict,  # all that decides a vector, the text apart
+    name: str = '',  # of the encoder, for people
+) -> Path:  # named by the hash of `about`
+    "The folder for features that are computed in one way, created with a description of it."
+    folder = self.folder/hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:24]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder/'space.json').exists():
+            temporary = folder/f'{uuid.uuid4().hex}.tmp'
+            temporary.write_text(json.dumps(about | dict(name=name), indent=1))
+            os.replace(temporary, folder/'space.json')
+    except OSError as e:
+        raise StoreError(e.errno, f"cannot make the feature store {self.folder}: {e.strerror}; "
+                                  "name another folder with RANK_BERT_HOME") from e
+    return folder
+
+# %% ../nbs/00b_features.ipynb #9da0a32d
+@patch
+def _used_space(self: FeatureStore, about: dict, name: str) -> Path:
+    "The folder of a space, without leftovers, and marked as used now."
     space = self.space(about, name)
-    _sweep(space)
+    _remove_leftovers(space)
     try: os.utime(space/'space.json')
     except PermissionError: return space  # somebody else's store: read it
     return space
 
+# %% ../nbs/00b_features.ipynb #e85dc3a4
 @patch
 def _keep(self: FeatureStore, content: bytes|np.ndarray, about: dict, name: str, kind: str = 'npy') -> bool:
-    "Publish something, also where the store is gone meanwhile; whether the store took it: it may be for reading only."
+    "Publish a file, also where the store was removed meanwhile; `False` where the store cannot be written."
     for again in (True, False):
         try:
             _publish(content, self.space(about, name), kind)
@@ -549,30 +655,61 @@ def _keep(self: FeatureStore, content: bytes|np.ndarray, about: dict, name: str,
         except FileNotFoundError:
             if not again: raise
         except OSError as e:
-            if e.errno not in _NOT_ALLOWED: raise
+            if e.errno not in (errno.EACCES, errno.EPERM, errno.EROFS): raise
             warnings.warn(f"the feature store {self.folder} cannot be written ({e.strerror}): "
                           "features are computed and not kept", stacklevel=2)
             return False
 
 # %% ../nbs/00b_features.ipynb #c6bf595d
+def _places_beside(places: np.ndarray, shards: int, held: list, keys: np.ndarray) -> np.ndarray:
+    "Places, with those that only what is held in memory has: after the shards of the store."
+    inside = _places(_index([s['key'] for s in held]), keys)
+    inside[inside[:, 0] >= 0, 0] += shards
+    return np.where(places < 0, inside, places)
+
+# %% ../nbs/00b_features.ipynb #a2625ae8
 @patch
 def _fill(
-    self: FeatureStore, space: Path, kind: str, read, keys: np.ndarray, label: str, progress: bool|None, make,
+    self: FeatureStore, about: dict, name: str, kind: str, read: Callable, keys: np.ndarray,
+    label: str, progress: bool|None, cut: Callable, make: Callable,
 ) -> tuple[list, np.ndarray]:
-    "Shards and places of all keys, after `make(positions, bar)` has made what is missing."
+    "Shards and places of all keys, after `make(rows, bar)` has computed what is missing of the blocks of `cut(rows)`."
+    space = self._used_space(about, name)
     distinct, held = np.sort(np.unique(keys, axis=0, return_index=True)[1]), []
     for _ in range(3):  # another process may clean the store meanwhile
-        shards, index = _look(space, kind, read)
-        places = _places(index, keys)
-        if held:
-            inside = _find(held, keys)
-            inside[inside[:, 0] >= 0, 0] += len(shards)
-            places = np.where(places < 0, inside, places)
+        shards, index = _open_files(space, kind, read)
+        places = _places_beside(_places(index, keys), len(shards), held, keys)
         gone = places[:, 0] < 0
         if not gone.any(): return shards + held, places
-        with progress_bar(int(gone[distinct].sum()), label, progress) as bar: held += make(distinct, gone, bar)
+        with progress_bar(int(gone[distinct].sum()), label, progress) as bar:
+            for rows in cut(distinct):  # of all texts, not of those that are missing: a second run has the same batches
+                if gone[rows].any(): held += make(rows[gone[rows]], bar)
     raise StoreError(f"what is written to the feature store {self.folder} is gone at once: another process removes it. "
                      "Name another folder with RANK_BERT_HOME")
+
+# %% ../nbs/00b_features.ipynb #ccd782a7
+@patch
+def _block(
+    self: FeatureStore, texts: list[str], pairs: list[str]|None, keys: np.ndarray, about: dict, run: _Encoding, bar,
+) -> list[np.ndarray]:
+    "Encode one block and publish what is finished, also when it is interrupted; returns what the store does not take."
+    rows = np.zeros(len(texts), dtype=[('key', '<u8', (2,)), ('row', '<f4', (run.encoder.dim,))])
+    done, taken = np.zeros(len(texts), dtype=bool), True
+    try:
+        for at, vectors in run._batches(texts, pairs, bar):
+            rows['key'][at], rows['row'][at], done[at] = keys[at], vectors.numpy(), True
+            self.computed += len(at)
+    finally:
+        if done.any(): taken = self._keep(rows[done], about, run.encoder.name)
+    return [] if taken else [rows[done]]
+
+# %% ../nbs/00b_features.ipynb #4e69dcfa
+def _about_vectors(run: _Encoding, paired: bool) -> dict:
+    "All that decides a vector, the text apart."
+    encoder = run.encoder
+    about = dict(version=3, encoder=_known_hash(encoder), shape=check_settings_hash(encoder), pooling=run.pooling,
+                 layer=run.layer, max_tokens=run.max_tokens, keep=run.keep, dtype=str(run.dtype), dim=encoder.dim)
+    return about | (dict(pairs=True) if paired else {})
 
 # %% ../nbs/00b_features.ipynb #e3a90b57
 @patch
@@ -587,47 +724,21 @@ def encode(self: FeatureStore,
     device: torch.device|str|None = None,  # `best_device` by default
     batch_tokens: int|None = None,  # tokens a batch, padding counted
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
-    label: str = 'encoding',  # what the bar says
+    label: str = 'encoding',  # what the bar is called
     pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
 ) -> Features:  # memory-mapped `(texts, dim)`
     "As `encode`, but only for texts that the store does not have yet; they are in it afterwards, also after Ctrl-C."
-    layer, dtype, device, batch_tokens = _settings(encoder, pooling, layer, dtype, device, batch_tokens)
+    run = _Encoding(encoder, pooling, layer, dtype, device, batch_tokens, max_tokens, keep)
     texts, pairs = as_pairs(texts, pairs)
-    about = dict(version=3, encoder=_known_hash(encoder), shape=check_settings_hash(encoder), pooling=pooling,
-                 layer=layer, max_tokens=max_tokens, keep=keep, dtype=str(dtype), dim=encoder.dim)
-    about |= {} if pairs is None else dict(pairs=True)
-    keys, cut = _keys(_as_bytes(texts, pairs)), []
-    def make(distinct, gone, bar):
-        held, how = [], (encoder, pooling, layer, max_tokens, keep, dtype, device, batch_tokens, bar, cut)
-        # blocks of all texts, not of those that are missing: a second run makes the same batches
-        for start in range(0, len(distinct), BLOCK):
-            rows = distinct[start:start + BLOCK]
-            rows = rows[gone[rows]]
-            if len(rows):
-                block, second = (None if t is None else [t[r] for r in rows] for t in (texts, pairs))
-                held += self._block(block, second, keys[rows], about, how)
-        return held
-    space = self._opened_space(about, encoder.name)
+    about, keys = _about_vectors(run, pairs is not None), _keys(_as_bytes(texts, pairs))
+    def cut(rows): return np.split(rows, range(BLOCK, len(rows), BLOCK))
+    def make(rows, bar):
+        block, second = (t and [t[r] for r in rows] for t in (texts, pairs))
+        return self._block(block, second, keys[rows], about, run, bar)
     with torch.inference_mode(), evaluation_mode(encoder):
-        shards, places = self._fill(space, 'npy', _read_shard, keys, label, progress, make)
-    _say_cut(cut, encoder, max_tokens)
+        shards, places = self._fill(about, encoder.name, 'npy', _read_shard, keys, label, progress, cut, make)
+    run._warn_of_cut()
     return Features(shards, places, encoder.dim)
-
-# %% ../nbs/00b_features.ipynb #ccd782a7
-@patch
-def _block(
-    self: FeatureStore, texts: list[str], pairs: list[str]|None, keys: np.ndarray, about: dict, how: tuple,
-) -> list[np.ndarray]:
-    "Encode one block and publish what was finished, whatever ends the work; gives back what the store would not take."
-    rows = np.zeros(len(texts), dtype=[('key', '<u8', (2,)), ('row', '<f4', (how[0].dim,))])
-    done, taken = np.zeros(len(texts), dtype=bool), True
-    try:
-        for at, vectors in _batches(texts, pairs, *how):
-            rows['key'][at], rows['row'][at], done[at] = keys[at], vectors.numpy(), True
-            self.computed += len(at)
-    finally:
-        if done.any(): taken = self._keep(rows[done], about, how[0].name)
-    return [] if taken else [rows[done]]
 
 # %% ../nbs/00b_features.ipynb #8f5ddb8c
 def _prefix_hash(encoder: Encoder, layer: int) -> str:
@@ -636,6 +747,13 @@ def _prefix_hash(encoder: Encoder, layer: int) -> str:
     for p in (p for group in encoder.groups()[:layer + 1] for p in group):
         h.update(p.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return h.hexdigest()
+
+# %% ../nbs/00b_features.ipynb #7cd3c54a
+def _about_states(run: _Encoding) -> dict:
+    "All that decides token states, the ids apart."
+    encoder, layer = run.encoder, run.layer
+    return dict(version=3, prefix=_prefix_hash(encoder, layer), shape=check_settings_hash(encoder, layer), layer=layer,
+                dtype=str(run.dtype), dim=encoder.dim)
 
 # %% ../nbs/00b_features.ipynb #5b3438ef
 def _read_states(data: np.ndarray) -> dict[str, np.ndarray]:
@@ -657,86 +775,146 @@ class States:
         dim: int,  # width of a state
         left: bool,  # padding goes before the tokens
     ):
-        if len(places) and places.min() < 0:
-            raise StoreError(f"states of {(places[:, 0] < 0).sum()} texts are not in the store: compute them again")
+        _check_stored(places, 'states')
         self.shards, self.places, self.dim, self.left = shards, places, dim, left
 
     def __len__(self) -> int: return len(self.places)
     def __repr__(self) -> str: return f'States(texts={len(self)}, dim={self.dim})'
 
-    def __getitem__(self, rows: Sequence[int]) -> torch.Tensor:
-        found = [self._one(*self.places[r]) for r in rows]
-        out = found[0].new_zeros(len(found), max(map(len, found)), self.dim)  # (batch, tokens, dim)
-        for o, f in zip(out, found): o[slice(len(o) - len(f), None) if self.left else slice(len(f))] = f
-        return out
+# %% ../nbs/00b_features.ipynb #abc06820
+@patch
+def _one(self: States, shard: int, row: int) -> torch.Tensor:
+    "The states of one text `(tokens, dim)`."
+    s = self.shards[shard]
+    rows = np.array(s['states'][s['first'][row]:s['first'][row + 1]])
+    return torch.from_numpy(rows).view(torch.bfloat16) if rows.dtype == np.uint16 else torch.from_numpy(rows)
 
-    def _one(self, shard: int, row: int) -> torch.Tensor:
-        s = self.shards[shard]
-        rows = np.array(s['states'][s['first'][row]:s['first'][row + 1]])
-        return torch.from_numpy(rows).view(torch.bfloat16) if rows.dtype == np.uint16 else torch.from_numpy(rows)
+@patch
+def __getitem__(self: States, rows: Sequence[int]) -> torch.Tensor:
+    "States of some texts, padded `(texts, tokens, dim)`."
+    found = [self._one(*self.places[r]) for r in rows]
+    out = found[0].new_zeros(len(found), max(map(len, found)), self.dim)
+    for o, f in zip(out, found): o[slice(len(o) - len(f), None) if self.left else slice(len(f))] = f
+    return out
 
 # %% ../nbs/00b_features.ipynb #ca33528d
 STATES_BYTES = 100_000_000  # states that are computed before they are written to one file
 
 def _cut_by_size(rows: np.ndarray, sizes: list[int], most: int) -> list[np.ndarray]:
-    "Rows in runs of at most `most` in total size, at least one each."
+    "Runs of rows of about `most` in total size, at least one row each."
     ends = np.cumsum(sizes)
     return np.split(rows, np.flatnonzero(np.diff(ends//most)) + 1) if len(rows) else []
 
+# %% ../nbs/00b_features.ipynb #c01c921d
+@patch
+def _state_batches(self: _Encoding, ids: list[list[int]], bar) -> Iterator[tuple[np.ndarray, tuple[torch.Tensor, ...]]]:
+    "Positions of texts and the states of each of them, batch by batch."
+    plan = _plan(self.encoder, self.dtype, self.device)
+    for rows in length_batches([len(i) for i in ids], self.batch_tokens):
+        batch, mask = self.encoder.pad([ids[r] for r in rows])
+        real = plan(batch, mask, self.layer)[mask.bool().to(self.device)].to('cpu', self.dtype)
+        if not real.isfinite().all():
+            raise ValueError(f"a state of {self.encoder.name!r} is NaN or infinite. "
+                             "Check the weights, or pass dtype=torch.float32")
+        yield rows, real.split([len(ids[r]) for r in rows])
+        bar.update(len(rows))
+
+# %% ../nbs/00b_features.ipynb #3e225ad4
 @patch
 def _states_block(
-    self: FeatureStore, ids: list[list[int]], keys: np.ndarray, about: dict, encoder: Encoder, layer: int,
-    dtype, device, batch_tokens: int, bar,
+    self: FeatureStore, ids: list[list[int]], keys: np.ndarray, about: dict, run: _Encoding, bar,
 ) -> list[dict]:
-    "Compute the states of some texts and publish them as one file; gives back what the store would not take."
-    first = np.concatenate([[0], np.cumsum([len(i) for i in ids])])
-    states, plan = torch.empty(int(first[-1]), encoder.dim, dtype=dtype), _plan(encoder, dtype, device)
-    for rows in length_batches([len(i) for i in ids], batch_tokens):
-        batch, mask = encoder.pad([ids[r] for r in rows])
-        real = plan(batch, mask, layer)[mask.bool().to(device)].to('cpu', dtype)
-        if not real.isfinite().all():
-            raise ValueError(f"a state of {encoder.name!r} is NaN or infinite. "
-                             "Check the weights, or pass dtype=torch.float32.")
-        for r, part in zip(rows, real.split([len(ids[r]) for r in rows])): states[first[r]:first[r + 1]] = part
+    "Compute the states of some texts and publish them as one file; returns what the store does not take."
+    lengths, encoder = [len(i) for i in ids], run.encoder
+    states = torch.empty(sum(lengths), encoder.dim, dtype=run.dtype)
+    parts = states.split(lengths)
+    for rows, found in run._state_batches(ids, bar):
+        for r, one in zip(rows, found): parts[r].copy_(one)
         self.computed += len(rows)
-        bar.update(len(rows))
+    first = np.cumsum([0, *lengths])
     content = save(dict(key=torch.from_numpy(keys.copy()), first=torch.from_numpy(first), states=states))
-    return ([] if self._keep(content, about, encoder.name, 'safetensors')
-            else [_read_states(np.frombuffer(content, np.uint8))])
+    kept = self._keep(content, about, encoder.name, 'safetensors')
+    return [] if kept else [_read_states(np.frombuffer(content, np.uint8))]
 
 # %% ../nbs/00b_features.ipynb #526f53c0
 @patch
 def states(self: FeatureStore,
     ids: Iterable[Sequence[int]],  # token ids of each text, from `Encoder.tokenize`
     encoder: Encoder,  # from `get_encoder`
-    layer: int,  # layers that the states have gone through
+    layer: int,  # layers that the states have passed
     dtype: torch.dtype|None = None,  # precision of layers and states; `best_dtype` by default
     device: torch.device|str|None = None,  # `best_device` by default
     batch_tokens: int|None = None,  # tokens a batch, padding counted
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
-    label: str = 'encoding',  # what the bar says
+    label: str = 'encoding',  # what the bar is called
 ) -> States:  # memory-mapped
     "Token states after `layer` layers, computed only for texts that the store does not have yet."
-    layer, dtype, device, batch_tokens = _settings(encoder, 'mean', layer, dtype, device, batch_tokens)
-    ids = list(ids)
+    run, ids = _Encoding(encoder, 'mean', layer, dtype, device, batch_tokens), list(ids)
     if any(isinstance(i, (str, int)) for i in ids):
         raise TypeError("ids are lists of token ids, one for each text: take them from Encoder.tokenize")
-    about = dict(version=3, prefix=_prefix_hash(encoder, layer), shape=check_settings_hash(encoder, layer), layer=layer,
-                 dtype=str(dtype), dim=encoder.dim)
-    keys = _keys(np.asarray(i, dtype='<i8').tobytes() for i in ids)
-    def make(distinct, gone, bar):
-        held = []
-        # files of all texts, not of those that are missing: a second run makes the same batches
-        for rows in _cut_by_size(distinct, [len(ids[r]) for r in distinct], STATES_BYTES//(encoder.dim*dtype.itemsize)):
-            rows = rows[gone[rows]]
-            if len(rows):
-                held += self._states_block([ids[r] for r in rows], keys[rows], about, encoder, layer,
-                                           dtype, device, batch_tokens, bar)
-        return held
-    space = self._opened_space(about, encoder.name)
+    about, keys = _about_states(run), _keys(np.asarray(i, dtype='<i8').tobytes() for i in ids)
+    most = STATES_BYTES//(encoder.dim*run.dtype.itemsize)  # tokens of a file
+    def cut(rows): return _cut_by_size(rows, [len(ids[r]) for r in rows], most)
+    def make(rows, bar): return self._states_block([ids[r] for r in rows], keys[rows], about, run, bar)
     with torch.inference_mode(), evaluation_mode(encoder):
-        shards, places = self._fill(space, 'safetensors', _read_states, keys, label, progress, make)
+        shards, places = self._fill(about, encoder.name, 'safetensors', _read_states, keys, label, progress, cut, make)
     return States(shards, places, encoder.dim, encoder.family.summary_last)
+
+# %% ../nbs/00b_features.ipynb #9df4b2e6
+def _described(space: Path) -> tuple[dict, float]:
+    "What a space holds and when it was last used; nothing and 1970 where its description is damaged."
+    path = space/'space.json'
+    try: about = json.loads(path.read_text())
+    except ValueError: about = None
+    return (about, path.stat().st_mtime) if isinstance(about, dict) else ({}, 0.)
+
+_COLUMNS = ['space', 'kind', 'encoder', 'layer', 'pooling', 'max_tokens', 'dtype', 'files', 'mb', 'used']
+
+# %% ../nbs/00b_features.ipynb #eac1eca9
+def _row(space: Path) -> dict:
+    "A row of `FeatureStore.spaces`."
+    about, used = _described(space)
+    sizes = [f.stat().st_size for f in space.iterdir() if not about or f.suffix in ('.npy', '.safetensors')]
+    return dict.fromkeys(_COLUMNS, '') | {k: v for k, v in about.items() if k in _COLUMNS} | dict(
+        space=space.name, kind='states' if 'prefix' in about else 'vectors', encoder=about.get('name', ''),
+        dtype=about.get('dtype', '').removeprefix('torch.'), files=len(sizes), mb=sum(sizes)/1e6,
+        used=pd.Timestamp(used, unit='s'))
+
+# %% ../nbs/00b_features.ipynb #939e61a2
+@patch
+def spaces(
+    self: FeatureStore,
+) -> pd.DataFrame:  # columns space, kind, encoder, layer, pooling, max_tokens, dtype, files, mb, used
+    "What the store holds, a row a space, the least recently used first."
+    rows = []
+    for path in self.folder.glob('[!.]*/space.json'):
+        try: rows.append(_row(path.parent))
+        except FileNotFoundError: continue  # removed meanwhile
+    return pd.DataFrame(rows, columns=_COLUMNS).sort_values('used', kind='stable', ignore_index=True)
+
+# %% ../nbs/00b_features.ipynb #6419497a
+@patch
+def clean(self: FeatureStore,
+    max_gb: float,  # what may stay, in 10^9 bytes; 0 empties the store
+) -> pd.DataFrame:  # the spaces that were removed, as in `spaces`
+    "Remove the least recently used spaces until the rest is small enough."
+    if not 0 <= max_gb < float('inf'): raise ValueError(f"max_gb is {max_gb}; it is 0 or more")
+    held = self.spaces()
+    left = held.mb[::-1].cumsum()[::-1]  # the size of each space and of all that were used after it
+    gone = held[left > max_gb*1000] if max_gb else held
+    for name in gone.space: self._set_aside(name)
+    for aside in self.folder.glob('.removed-*'): shutil.rmtree(aside, ignore_errors=True)  # also of other processes
+    return gone
+
+# %% ../nbs/00b_features.ipynb #23afbebc
+@patch
+def _set_aside(self: FeatureStore, space: str) -> None:
+    "Rename a space, so that nobody opens it while its files are removed."
+    try: os.replace(self.folder/space, self.folder/f'.removed-{uuid.uuid4().hex}')
+    except FileNotFoundError: return  # another process was first
+    except OSError as e:
+        raise StoreError(
+            e.errno, f"cannot remove {space} from the feature store {self.folder}: {e.strerror}") from e
 
 # %% ../nbs/00b_features.ipynb #b60c1e02
 LOOK = 10.  # seconds after which all weights are read again, for single texts too
@@ -748,33 +926,38 @@ def _glance(encoder: Encoder) -> list:
                 if isinstance(v, (int, float, str)) and k != 'training']
     return [weights, settings]
 
+# %% ../nbs/00b_features.ipynb #fc6a7693
+def _encoder_state(encoder: Encoder) -> dict[str, str|list[str]]:
+    "All that decides an encoder's outputs, under the names that an error calls them by."
+    return {'weights or tokenizer': _known_hash(encoder), 'settings': settings_hash(encoder),
+            'forward hooks': _hooks(encoder)}
+
+# %% ../nbs/00b_features.ipynb #646d3ddc
 class EncoderWatch:
-    "Remembers how an encoder was when something was made with it."
+    "The state of an encoder when something was made with it."
     def __init__(self,
         encoder: Encoder,  # any encoder
-        made: str,  # what was made with it, as the error says it: 'this classifier was made'
-        remedy: str,  # what to do, as the error says it
+        made: str,  # what was made with it, as in the error: 'this classifier was made'
+        remedy: str,  # what to do, as in the error
     ):
         self.made, self.remedy = made, remedy
-        self.known, self.looked = self._state(encoder), (_glance(encoder), time.monotonic())
+        self.known, self.looked = _encoder_state(encoder), (_glance(encoder), time.monotonic())
 
-    def _state(self, encoder: Encoder) -> tuple[str, str, list[str]]:
-        return _known_hash(encoder), settings_hash(encoder), _hooks(encoder)
-
-    def check(self,
-        encoder: Encoder,  # the same one, later
-        whole: bool = True,  # read all weights; else what was read ten seconds ago may do
-    ) -> None:
-        "Raise `ValueError` when weights, tokenizer or settings are no longer what they were."
-        now, before = _glance(encoder), self.looked
-        if not whole and now == before[0] and time.monotonic() - before[1] < LOOK: return
-        self.looked = None, 0.
-        if (state := self._state(encoder)) != self.known:
-            what = ('weights or tokenizer', 'settings', 'forward hooks')
-            changed = ', '.join(w for w, a, b in zip(what, state, self.known) if a != b)
-            raise ValueError(f"the encoder {encoder.name!r} has other {changed}, and is not as it was when "
-                             f"{self.made}: {self.remedy}")
-        self.looked = now, time.monotonic()
+# %% ../nbs/00b_features.ipynb #0b801e56
+@patch
+def check(self: EncoderWatch,
+    encoder: Encoder,  # the same one, later
+    whole: bool = True,  # read all weights; else what was read ten seconds ago may do
+) -> None:
+    "Raise `ValueError` when weights, tokenizer or settings are no longer what they were."
+    now, (before, at) = _glance(encoder), self.looked
+    if not whole and now == before and time.monotonic() - at < LOOK: return
+    self.looked = None, 0.
+    changed = [k for k, v in _encoder_state(encoder).items() if v != self.known[k]]
+    if changed:
+        raise ValueError(f"the encoder {encoder.name!r} has other {', '.join(changed)}, and is not as it was when "
+                         f"{self.made}: {self.remedy}")
+    self.looked = now, time.monotonic()
 
 # %% ../nbs/00b_features.ipynb #b60c1e06
 class WithHead:
@@ -788,6 +971,11 @@ class WithHead:
     def _check_encoder(self, whole: bool = True) -> None:
         if self._watch: self._watch.check(self.encoder, whole)
 
+    @property
+    def device(self) -> torch.device:
+        "Where texts are encoded."
+        return self.encoder.device
+
     def to(self,
         device: torch.device|str,  # such as 'cuda' or 'cpu'
     ) -> 'WithHead':  # the same one
@@ -795,42 +983,3 @@ class WithHead:
         self.encoder.to(device)
         self.head.to(device)
         return self
-
-# %% ../nbs/00b_features.ipynb #9df4b2e6
-@patch
-def spaces(
-    self: FeatureStore,
-) -> pd.DataFrame:  # columns space, kind, encoder, layer, pooling, max_tokens, dtype, files, mb, used
-    "What the store holds, a row a space, the one that was not used for the longest time first."
-    columns, rows = ['space', 'kind', 'encoder', 'layer', 'pooling', 'max_tokens', 'dtype', 'files', 'mb', 'used'], []
-    for path in self.folder.glob('[!.]*/space.json'):
-        try:
-            about, used = json.loads(path.read_text()), path.stat().st_mtime
-            sizes = [f.stat().st_size for f in path.parent.iterdir() if f.suffix in ('.npy', '.safetensors')]
-        except FileNotFoundError: continue  # removed meanwhile
-        except ValueError: about, used, sizes = {}, 0., [f.stat().st_size for f in path.parent.iterdir()]
-        kind = 'states' if 'prefix' in about else 'vectors'
-        shown = ([about.get(k, '') for k in ('layer', 'pooling', 'max_tokens')]
-                 + [about.get('dtype', '').removeprefix('torch.')])
-        rows.append([path.parent.name, kind, about.get('name', ''), *shown, len(sizes), sum(sizes)/1e6,
-                     pd.Timestamp(used, unit='s')])
-    return pd.DataFrame(rows, columns=columns).sort_values('used', kind='stable', ignore_index=True)
-
-@patch
-def clean(self: FeatureStore,
-    max_gb: float,  # what may stay, in 10^9 bytes; 0 empties the store
-) -> pd.DataFrame:  # the spaces that were removed, as in `spaces`
-    "Remove the spaces that were not used for the longest time until the rest is small enough."
-    if not 0 <= max_gb < float('inf'): raise ValueError(f"max_gb is {max_gb}; it is 0 or more")
-    held = self.spaces()
-    left = held.mb[::-1].cumsum()[::-1]  # the size of each space and of all that were used after it
-    gone = held[left > max_gb*1000] if max_gb else held
-    for name in gone.space:
-        aside = self.folder/f'.removed-{uuid.uuid4().hex}'
-        try: os.replace(self.folder/name, aside)
-        except FileNotFoundError: continue  # another process was first
-        except OSError as e:
-            raise StoreError(
-                e.errno, f"cannot remove {name} from the feature store {self.folder}: {e.strerror}") from e
-    for aside in self.folder.glob('.removed-*'): shutil.rmtree(aside, ignore_errors=True)  # two processes may be at it
-    return gone

@@ -31,6 +31,17 @@ def row_name(index_name, label):
     "What a message calls a row: its line in a file where the reader knows it, else its number"
     return label if isinstance(label, str) else f'{index_name or "row"} {label}'
 
+# %% ../nbs/00_tables.ipynb #e553df91
+_COUNTED = dict(
+    queries_without_documents='{:,} queries have no right document: they are neither trained on nor measured')
+
+def warn_notes(data):
+    "Give the notes of `data` as warnings that point at the line of the reader's caller; returns `data`"
+    counts = [words.format(n) for k, words in _COUNTED.items() if (n := data.notes.get(k))]
+    for said in (*data.notes.get('hints', ()), *counts):
+        warnings.warn(f'{data.name or "data"}: {said}', DataWarning, stacklevel=3)
+    return data
+
 # %% ../nbs/00_tables.ipynb #7d7260ee
 SURROGATES = re.compile('[\ud800-\udfff]')
 
@@ -39,6 +50,7 @@ def is_missing(v):
 
 def is_blank(v): return is_missing(v) or isinstance(v, str) and not v.strip()
 
+# %% ../nbs/00_tables.ipynb #5ae2433e
 def clean_id(v, where, column):
     "An id as text: 7 and 7.0 are '7', and '007' stays what it is"
     if isinstance(v, str) and v.strip(): return SURROGATES.sub('\ufffd', v)
@@ -50,10 +62,13 @@ def clean_id(v, where, column):
         raise DataError(f'{where} has no usable {column}: {v!r}')
     return str(int(v)) if number and float(v).is_integer() else str(v)
 
+# %% ../nbs/00_tables.ipynb #a27a7bf0
 def clean_ids(values, what, column, index):
     return [clean_id(v, f'{what}: {row_name(index.name, i)}', column) for i, v in zip(index, values)]
 
+# %% ../nbs/00_tables.ipynb #dd6a14ba
 def check_unique(ids, what, column, index):
+    "Raise `DataError` that names the rows which share an id"
     if len(set(ids)) == len(ids): return
     rows = pd.Series(list(index), index=ids)
     twice = rows[rows.index.duplicated(keep=False)].groupby(level=0, sort=False).agg(list)
@@ -78,6 +93,7 @@ def rows_frame(rows, index=None):
 def columns_frame(lists, index=None):
     return pd.DataFrame({k: pd.Series(v, index, dtype=object) for k, v in lists.items()}, index)
 
+# %% ../nbs/00_tables.ipynb #498c4fbb
 def checked_dicts(rows, what):
     "`rows` as a list of dicts"
     if isinstance(rows, (dict, str)):
@@ -87,11 +103,13 @@ def checked_dicts(rows, what):
         if not isinstance(r, dict): raise DataError(f'{what}: row {i} is {type(r).__name__}, not a dict')
     return rows
 
+# %% ../nbs/00_tables.ipynb #9b695b44
 def check_columns(names, where):
     "Raise `DataError` where two columns have one name, since only one of them would be read"
     twice = [n for n, k in Counter(names).items() if k > 1 and str(n).strip()]
     if twice: raise DataError(f'{where}: {listed(twice)} names several columns: rename or remove all but one')
 
+# %% ../nbs/00_tables.ipynb #a415fffe
 def checked_table(rows, what, columns):
     "`rows` as a fresh frame that has `columns`, and the index that says where each row came from"
     df = rows if isinstance(rows, pd.DataFrame) else rows_frame(checked_dicts(rows, what))
@@ -102,24 +120,13 @@ def checked_table(rows, what, columns):
     if missing: raise DataError(f'{what} have no column {listed(missing)}; they have {listed(df.columns, 20)}')
     return df.reset_index(drop=True), df.index
 
-# %% ../nbs/00_tables.ipynb #e553df91
-_counted = dict(
-    queries_without_documents='{:,} queries have no right document: they are neither trained on nor measured')
-
-def warn_notes(data):
-    "Give what the notes of `data` say to its reader as warnings that point to the line that called; returns it"
-    counts = [words.format(n) for k, words in _counted.items() if (n := data.notes.get(k))]
-    for said in (*data.notes.get('hints', ()), *counts):
-        warnings.warn(f'{data.name or "data"}: {said}', DataWarning, stacklevel=3)
-    return data
-
 # %% ../nbs/00_tables.ipynb #01741e7a
 def hash_fold(
-    value: str, # name to place, such as a group's
-    folds: int = 5, # number of folds
-    salt: str = '' # put before the name; another salt gives an independent placement
-) -> int: # fold, 0 to folds - 1
-    "Fold of a name by its MD5 hash: the same on every machine, for ever."
+    value: str,  # name to place, such as a group's
+    folds: int = 5,  # number of folds
+    salt: str = '',  # put before the name; another salt gives an independent placement
+) -> int:  # fold, 0 to folds - 1
+    "Fold of a name by its MD5 hash: the same on every machine and in every version."
     if folds < 1: raise ValueError(f'folds must be at least 1, got {folds}')
     digest = hashlib.md5((salt + str(value)).encode('utf-8', 'surrogatepass'), usedforsecurity=False)
     return int(digest.hexdigest(), 16) % folds
@@ -134,13 +141,14 @@ def held_out_groups(groups, folds):
 
 # %% ../nbs/00_tables.ipynb #cfbb8234
 def split_by_group(
-    groups: list, # group of each query, text or whole number
-    folds: int = 5, # one part in `folds` is test
-    valid_folds: int = 8 # one part in `valid_folds` of the others is valid
-) -> list[str]: # 'train', 'valid' or 'test' for each query
+    groups: list,  # group of each query, text or whole number
+    folds: int = 5,  # one part in `folds` is test
+    valid_folds: int = 8,  # one part in `valid_folds` of the others is valid
+) -> list[str]:  # 'train', 'valid' or 'test' for each query
     "Split queries so that every group lies in one part."
     if isinstance(groups, str): raise TypeError('groups is one str: pass a list with the group of each query')
-    groups = clean_ids(groups := list(groups), 'groups', 'group', pd.RangeIndex(len(groups)))
+    groups = list(groups)
+    groups = clean_ids(groups, 'groups', 'group', pd.RangeIndex(len(groups)))
     test = {g for g in set(groups) if hash_fold(g, folds) == 0}
     valid = held_out_groups([g for g in groups if g not in test], valid_folds)
     return ['test' if g in test else 'valid' if g in valid else 'train' for g in groups]
@@ -149,14 +157,16 @@ def split_by_group(
 SPLITS = ['train', 'valid', 'test']
 
 SPLIT_NAMES = dict(train='train', training='train', valid='valid', val='valid', validation='valid', dev='valid',
-                test='test')
+                   test='test')
 
 # %% ../nbs/00_tables.ipynb #81a734a1
 def shown_path(path): return f'{path.parent.name}/{path.name}'
-_unpacked_most, _unpacked_times = 20_000_000, 100 # bytes, and times its size: what is above both is taken for a trap
+
+# %% ../nbs/00_tables.ipynb #c2b3e993
+_UNPACKED_MOST, _UNPACKED_TIMES = 20_000_000, 100  # bytes, and times its size: a file above both is refused
 
 class _Unpacked(io.RawIOBase):
-    "The bytes of a .gz file, with an end to what may come out of it"
+    "The bytes of a .gz file, bounded"
     def __init__(self, path):
         self.path, self.size, self.count, self.file = path, path.stat().st_size, 0, gzip.open(path)
 
@@ -165,12 +175,14 @@ class _Unpacked(io.RawIOBase):
     def readinto(self, buffer):
         n = self.file.readinto(buffer)
         self.count += n
-        if self.count > max(_unpacked_most, _unpacked_times * self.size):
-            raise DataError(f'{shown_path(self.path)} unpacks to more than {_unpacked_times} times its {self.size:,} '
+        if self.count > max(_UNPACKED_MOST, _UNPACKED_TIMES * self.size):
+            raise DataError(f'{shown_path(self.path)} unpacks to more than {_UNPACKED_TIMES} times its {self.size:,} '
                             'bytes: unpack it yourself if that is meant')
         return n
 
-    def close(self): self.file.close(); super().close()
+    def close(self):
+        self.file.close()
+        super().close()
 
 # %% ../nbs/00_tables.ipynb #9e0bfd15
 def _decoded(line, n, path):
@@ -182,6 +194,7 @@ def _decoded(line, n, path):
         raise DataError(f'{shown_path(path)} line {n} is not UTF-8 (byte {e.start}: {e.reason}); '
                         'save the file as UTF-8') from e
 
+# %% ../nbs/00_tables.ipynb #d7f6eca3
 def numbered_lines(path, blank=False):
     "(number, text) of the lines of a file; blank ones only with `blank`"
     n = 0
@@ -195,6 +208,19 @@ def numbered_lines(path, blank=False):
     except MemoryError as e:
         raise DataError(f'{shown_path(path)} needs more memory than there is after line {n}') from e
 
+# %% ../nbs/00_tables.ipynb #46dd7c96
+def read_lines(
+    path,  # text file in UTF-8, one text a line
+) -> list[str]:  # the lines
+    "The lines of a text file; raises `DataError` for a missing or empty file, a blank line or another encoding."
+    path = Path(path)
+    if not path.exists(): raise DataError(f'there is no file {str(path)!r}')
+    lines = list(numbered_lines(path, blank=True))
+    for n, text in lines:
+        if not text.strip(): raise DataError(f'{shown_path(path)} line {n} is blank: remove it')
+    if not lines: raise DataError(f'{shown_path(path)} is empty')
+    return [text.rstrip('\r\n') for _, text in lines]
+
 # %% ../nbs/00_tables.ipynb #6009975c
 def _object(pairs):
     "A JSON object as a dict"
@@ -203,14 +229,16 @@ def _object(pairs):
         raise ValueError(listed(k for k, n in Counter(k for k, _ in pairs).items() if n > 1) + ' stands in it twice')
     return row
 
+# %% ../nbs/00_tables.ipynb #2b91d6e1
 def _json(text, where):
-    "What a JSON text says"
+    "The value of a JSON text"
     try: return json.loads(text, object_pairs_hook=_object)
     except RecursionError as e: raise DataError(f'{where} is not JSON that can be read: it is nested too deeply') from e
     except ValueError as e:
         at = f'{e.msg} (column {e.colno})' if isinstance(e, json.JSONDecodeError) else e
         raise DataError(f'{where} is not JSON: {at}') from e
 
+# %% ../nbs/00_tables.ipynb #b3fc5996
 def numbered_objects(path):
     "(line number, dict) of a JSON lines file"
     rows = []
@@ -222,55 +250,61 @@ def numbered_objects(path):
     if not rows: raise DataError(f'{shown_path(path)} is empty')
     return rows
 
-# %% ../nbs/00_tables.ipynb #46dd7c96
-def read_lines(
-    path # text file in UTF-8, one text a line
-) -> list[str]: # the lines
-    "The lines of a text file; raises `DataError` for a missing or empty file, a blank line or another encoding."
-    path = Path(path)
-    if not path.exists(): raise DataError(f'there is no file {str(path)!r}')
-    lines = list(numbered_lines(path, blank=True))
-    for n, text in lines:
-        if not text.strip(): raise DataError(f'{shown_path(path)} line {n} is blank: remove it')
-    if not lines: raise DataError(f'{shown_path(path)} is empty')
-    return [text.rstrip('\r\n') for _, text in lines]
-
 # %% ../nbs/00_tables.ipynb #ac6e0f88
-_separators = {',': 'commas', ';': 'semicolons', '\t': 'tabs', '|': 'bars'}
+_SEPARATORS = {',': 'commas', ';': 'semicolons', '\t': 'tabs', '|': 'bars'}
 
 def _header(text, sep):
     "The names of a table of text, with this separator"
     try: return next(csv.reader(io.StringIO(text), delimiter=sep))
     except csv.Error: return text.splitlines()[0].split(sep)
 
+# %% ../nbs/00_tables.ipynb #6499ec30
 def _separator(text, usual):
-    "What stands between the names of a table: the usual separator, or where that finds one the one that finds most"
-    found = {s: len(_header(text, s)) for s in _separators}
+    "The separator of the names of a table: the usual one, or where that finds one name the one that finds most"
+    found = {s: len(_header(text, s)) for s in _SEPARATORS}
     return usual if found[usual] > 1 else max(found, key=found.get)
 
-def _read_csv(path, usual):
-    "A frame of text columns; its index is the line where each row begins, as an editor counts"
-    text = ''.join(t for _, t in numbered_lines(path, blank=True))  # texts in quotes may hold blank lines
-    if not text.strip(): raise DataError(f'{shown_path(path)} is empty')
-    blank = len(text) - len(text.lstrip('\r\n'))
-    first, text = 1 + text[:blank].count('\n'), text[blank:]
-    if stated := re.match(r'"?sep=([^\w\n])"?\1*\r?\n', text, re.I):  # Excel's own line
-        usual, text, first = stated[1], text[stated.end():], first + 1
-        if usual not in _separators:
-            raise DataError(f'{shown_path(path)} line {first - 1} says that {usual!r} stands between the fields: '
-                            f'write {" or ".join(_separators.values())} there')
-    sep = _separator(text, usual)
-    check_columns([n.strip() for n in _header(text, sep)], f'{shown_path(path)} line {first}')
+# %% ../nbs/00_tables.ipynb #3895b3d8
+def _stated(text, where):
+    "The separator that Excel names in a line of its own, or None, and the text after that line"
+    stated = re.match(r'"?sep=([^\w\n])"?\1*\r?\n', text, re.I)
+    if not stated: return None, text
+    if stated[1] not in _SEPARATORS:
+        raise DataError(f'{where} says that {stated[1]!r} stands between the fields: '
+                        f'write {" or ".join(_SEPARATORS.values())} there')
+    return stated[1], text[stated.end():]
+
+# %% ../nbs/00_tables.ipynb #d8ff1e31
+def _text_frame(text, sep, path):
+    "A frame of text columns, with a row for each record, blank ones too"
+    remedy = 'Check its separators and quotes'
     try: df = pd.read_csv(io.StringIO(text), sep=sep, dtype=str, keep_default_na=False, skip_blank_lines=False)
-    except ValueError as e: # pandas' parsing errors
-        raise DataError(f'{shown_path(path)} cannot be read with {_separators[sep]} between its fields: '
-                        f'{str(e).strip()}. Check its separators and quotes') from e
+    except ValueError as e:  # pandas' parsing errors
+        raise DataError(f'{shown_path(path)} cannot be read with {_SEPARATORS[sep]} between its fields: '
+                        f'{str(e).strip()}. {remedy}') from e
     if not isinstance(df.index, pd.RangeIndex):
         raise DataError(f'{shown_path(path)} has rows with more fields than its header names, '
-                        f'with {_separators[sep]} between them. Check its separators and quotes')
-    df = df.fillna('')
+                        f'with {_SEPARATORS[sep]} between them. {remedy}')
+    return df.fillna('')
+
+# %% ../nbs/00_tables.ipynb #becd8f64
+def _first_lines(df, header):
+    "The line where each row begins, as an editor counts: fields in quotes may hold line breaks"
     height = 1 + sum(df[c].str.count('\n') for c in df)
-    df.index = pd.Index(first + 1 + ''.join(df).count('\n') + height.cumsum() - height, name='line')
+    return pd.Index(header + 1 + ''.join(df).count('\n') + height.cumsum() - height, name='line')
+
+# %% ../nbs/00_tables.ipynb #e72d84b3
+def _read_csv(path, usual):
+    "A frame of text columns; its index is the line where each row begins"
+    text = ''.join(t for _, t in numbered_lines(path, blank=True))  # texts in quotes may hold blank lines
+    if not text.strip(): raise DataError(f'{shown_path(path)} is empty')
+    header = 1 + text[:len(text) - len(text.lstrip('\r\n'))].count('\n')
+    stated, text = _stated(text.lstrip('\r\n'), f'{shown_path(path)} line {header}')
+    if stated: header += 1
+    sep = _separator(text, stated or usual)
+    check_columns([n.strip() for n in _header(text, sep)], f'{shown_path(path)} line {header}')
+    df = _text_frame(text, sep, path)
+    df.index = _first_lines(df, header)
     return df.rename(columns=str.strip)[(df != '').any(axis=1)]
 
 # %% ../nbs/00_tables.ipynb #de84d756
@@ -281,6 +315,7 @@ def _read_parquet(path):
     check_columns(table.column_names, shown_path(path))
     return table.to_pandas(integer_object_nulls=True)
 
+# %% ../nbs/00_tables.ipynb #8a5f6110
 def _read_json(path):
     "A frame of a JSON file: one list of objects, or objects on lines"
     text = ''.join(t for _, t in numbered_lines(path, blank=True))
@@ -295,17 +330,18 @@ def _read_jsonl(path):
     numbers, rows = zip(*numbered_objects(path))
     return rows_frame(rows, pd.Index(numbers, name='line'))
 
-_readers = dict(parquet=_read_parquet, json=_read_json, jsonl=_read_jsonl,
+# %% ../nbs/00_tables.ipynb #baec454b
+_READERS = dict(parquet=_read_parquet, json=_read_json, jsonl=_read_jsonl,
                 csv=lambda path: _read_csv(path, ','), tsv=lambda path: _read_csv(path, '\t'))
 
 def read_table(path):
     "A frame of a table, with text as text; where it has lines, they are its index"
     kind = path.name.removesuffix('.gz').rpartition('.')[2].lower()
-    if kind not in _readers: raise DataError(f'{shown_path(path)} is no .parquet, .csv, .tsv, .json or .jsonl file')
-    try: return _readers[kind](path)
+    if kind not in _READERS: raise DataError(f'{shown_path(path)} is no .parquet, .csv, .tsv, .json or .jsonl file')
+    try: return _READERS[kind](path)
     except DataError: raise
     except MemoryError as e: raise DataError(f'{shown_path(path)} needs more memory than there is: cut it') from e
-    except Exception as e: # Arrow's errors share no other class
+    except Exception as e:  # Arrow's errors share no other class
         said = ' '.join(str(e).replace(f"'{path}'", 'it').split())
         raise DataError(f'{shown_path(path)} cannot be read as {kind}, it may be damaged or cut off: '
                         f'{said[:200]}') from e
@@ -333,6 +369,7 @@ def other_columns(columns, option, options, guesses, used):
     taken = f'column {used[option]!r} was taken for {option}, and not {listed(found)}'
     return [f'{taken}: name another with the option {option}']
 
+# %% ../nbs/00_tables.ipynb #d259ac7b
 def filled_rows(df, columns, where):
     "The rows that have something in each of these lists of columns, or in one of them, and a hint at the others"
     blank = np.array([np.all([[is_blank(v) for v in df[c]] for c in some], axis=0) for some in columns]).any(axis=0)
@@ -362,12 +399,24 @@ def local_path(path):
     places = [Path(path).expanduser(), *([Path(root, path)] if root else [])]
     return next((p.absolute() for p in places if p.exists()), None)
 
+# %% ../nbs/00_tables.ipynb #481a54f8
+def looked_for(name):
+    "Where a name was looked for; raises `DataError` where it cannot be one of the Hub's"
+    root = ' or in RANK_BERT_DATA'
+    if not os.environ.get('RANK_BERT_DATA'): root = ' (RANK_BERT_DATA, a folder to look in, is not set)'
+    looked = f'no file or folder {name!r} here{root}'
+    ending = re.search(r'\.(jsonl|json|csv|tsv|parquet|txt|conll|gz|zip|xlsx?)$', name)
+    if ending or not re.fullmatch(r'[\w-][\w.-]*(/[\w-][\w.-]*)?(:[\w.-]*)?', name):
+        raise DataError(f'{looked}, and this is no name of a data set on the Hub')
+    return looked
+
+# %% ../nbs/00_tables.ipynb #485ea631
 def _within(seconds, do, late):
-    "What `do` gives, done in a thread that is left behind if it takes longer: no server can hold the reader up"
+    "The result of `do` in a thread, which is abandoned after that time: then `late` is the error"
     found = []
     def work():
         try: found.append((do(), None))
-        except BaseException as e: found.append((None, e)) # raised below, where it can be caught
+        except BaseException as e: found.append((None, e))  # raised below, where it can be caught
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(seconds)
@@ -376,6 +425,7 @@ def _within(seconds, do, late):
     if error is not None: raise error
     return value
 
+# %% ../nbs/00_tables.ipynb #521ab63c
 def _reach_hub(name, looked):
     "One request without retries, so that no network, or a Hub that refuses, is known at once"
     from huggingface_hub import HfApi
@@ -388,19 +438,10 @@ def _reach_hub(name, looked):
         if status == 429 or status >= 500:
             said = f'the Hub refuses for now (status {status}): wait some minutes'
             raise DataError(f'{looked}, and {said}; {cached}') from e
-        if not re.search('Connect|Timeout', type(e).__name__): return # what else is wrong, `load_dataset` says better
+        if not re.search('Connect|Timeout', type(e).__name__): return  # `load_dataset` has a better error for the rest
         raise DataError(f'{looked}, and the Hub cannot be reached ({type(e).__name__}); {cached}') from e
 
 # %% ../nbs/00_tables.ipynb #04b2ae2b
-def looked_for(name):
-    "Where a name was looked for; raises `DataError` where it cannot be one of the Hub's"
-    root = '' if os.environ.get('RANK_BERT_DATA') else ' (RANK_BERT_DATA, a folder to look in, is not set)'
-    looked = f'no file or folder {name!r} here' + (root or ' or in RANK_BERT_DATA')
-    ending = re.search(r'\.(jsonl|json|csv|tsv|parquet|txt|conll|gz|zip|xlsx?)$', name)
-    if ending or not re.fullmatch(r'[\w-][\w.-]*(/[\w-][\w.-]*)?(:[\w.-]*)?', name):
-        raise DataError(f'{looked}, and this is no name of a data set on the Hub')
-    return looked
-
 def hub_splits(looked, *name, near=''):
     "All splits of a data set on the Hub, or in its cache"
     from datasets import config, load_dataset
@@ -409,8 +450,8 @@ def hub_splits(looked, *name, near=''):
         raise DataError(f'{looked}, and HF_HUB_OFFLINE forbids to look on the Hub')
     if not offline: _reach_hub(name[0], looked)
     limit = float(os.environ.get('RANK_BERT_HUB_SECONDS', 900))
-    late = (f'the data set {name[0]} was not there after {limit:.0f} seconds, for the Hub was slow or made us wait: '
-            'run it again, since what has come is kept, or set RANK_BERT_HUB_SECONDS to more')
+    late = (f'the data set {name[0]} did not arrive within {limit:.0f} seconds: run it again, since what has arrived '
+            'is kept, or set RANK_BERT_HUB_SECONDS to more')
     try: return _within(limit, lambda: load_dataset(*name), late)
     except DataError: raise
     except Exception as e:
