@@ -70,7 +70,6 @@ def _targets_repr(data):
     if data.kind == 'multilabel': return f'{n}labels, {sum(map(len, targets)) / max(len(data), 1):.2f} a row'
     return f'{n}labels'
 
-# %% ../nbs/00e_texts.ipynb #9affd88e
 def _repr(data):
     "Name, numbers of rows and targets of `data`"
     n = data.rows.split.value_counts()
@@ -252,7 +251,6 @@ def _label(v, where=''):
     v = v.item() if isinstance(v, np.generic) else v
     return v.strip() if isinstance(v, str) else int(v) if isinstance(v, float) else v
 
-# %% ../nbs/00e_texts.ipynb #38de10b8
 def _refuse_one_hot(lists, labels, at):
     "Raise `DataError` where lists of labels are rows of zeros and ones, one for each label"
     n = len(lists[0])
@@ -292,7 +290,6 @@ def _true_or_false(label, labels, where):
     raise DataError(f'rows: the label {label} in {where} is true or false, and the labels are {listed(labels, 9)}: '
                     'give labels as names')
 
-# %% ../nbs/00e_texts.ipynb #22f89080
 def _places_found(lists):
     "Place of each label found: sorted, numbers by size"
     called = {str: 'names', bool: 'true or false'}
@@ -362,7 +359,6 @@ def _joined(parts, name=''):
     split = [s for s, frame, _ in parts for _ in range(len(frame))]
     return _Source(pd.concat([frame for _, frame, _ in parts]), split, names, name=name)
 
-# %% ../nbs/00e_texts.ipynb #534e2805
 def _dataset_part(split, dataset):
     "Split, frame and label names of a `datasets.Dataset`"
     frame = dataset.to_pandas()
@@ -415,7 +411,6 @@ def _audit(data):
     if data.pairs is not None: found['test_pairs_with_a_text_in_train'] = sum(not texts.isdisjoint(r) for r in test)
     return found | dict(groups_across_splits=int((data.rows.groupby('group').split.nunique() > 1).sum()))
 
-# %% ../nbs/00e_texts.ipynb #500c3f43
 def _leaks(data):
     "A hint at what given splits, or common second texts, have put on both sides"
     n, shared = data.notes['test_texts_in_train'], data.notes.get('test_pairs_with_a_text_in_train', 0)
@@ -432,7 +427,6 @@ def _unseen(data):
     missing = [n for i, n in enumerate(data.labels) if i not in seen]
     return [f'{len(missing)} of {len(data.labels)} labels have no row in train: {listed(missing)}'] if missing else []
 
-# %% ../nbs/00e_texts.ipynb #4d5f1427
 def _whole(scores):
     "A hint at scores that look like labels"
     found = sorted(set(scores))
@@ -466,7 +460,6 @@ def _published(source, c, names, name):
     if hidden.all(): raise DataError(f'{name}: every label is -1, which stands for a label that is not published')
     return df[~hidden], split and [s for s, h in zip(split, hidden) if not h], int(hidden.sum())
 
-# %% ../nbs/00e_texts.ipynb #e12116c2
 def _filled(df, split, c, name):
     "Frame and splits of the rows with texts and a label, and a hint at the others"
     columns = [c[o] for o in ('text', 'pair', 'label') if o in c]
@@ -500,7 +493,6 @@ def _usual_forms(number, places):
     found = {repr(number), f'{number:.0f}'}
     return found | {f'{number:.{n}f}' for n in places} if len(places) == 1 else found
 
-# %% ../nbs/00e_texts.ipynb #2eb26f7f
 def _written(texts):
     "'whole' or 'point' where each text is written as its number usually is, and no two are one number; else ''"
     if all(re.fullmatch(r'0|-?[1-9][0-9]{0,99}', t) for t in texts): return 'whole'
@@ -508,6 +500,7 @@ def _written(texts):
     usual = all(t in _usual_forms(n, places) for t, n in zip(texts, numbers))
     return 'point' if usual and len(set(texts)) == len(set(numbers)) else ''
 
+# %% ../nbs/00e_texts.ipynb #5aa8b578
 def _points(texts):
     "Texts with points for decimal commas; as they are where some have points, or all commas may mark thousands"
     commas = [t for t in texts if ',' in t]
@@ -772,7 +765,6 @@ def _features(path):
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
         raise DataError(f'{shown_path(path)}: the names of its labels are damaged; write the file again') from e
 
-# %% ../nbs/00e_texts.ipynb #149f2342
 def _table_file(path):
     "Frame and label names of a table"
     df = read_table(path)
@@ -843,7 +835,6 @@ def _list(text):
         if repr(found) != text.strip(): return None  # numpy's "['a' 'b']" would be ['ab']
     return found if isinstance(found, list) and all(isinstance(o, (str, int)) for o in found) else None
 
-# %% ../nbs/00e_texts.ipynb #b0a3ee62
 def _separated(values, label_sep, at):
     "The labels of each cell, which `label_sep` stands between"
     bad = [at(i) for i, v in enumerate(values) if not isinstance(v, str)]
@@ -903,7 +894,6 @@ def _opened(data, read, endings):
     if not len(source.frame): raise DataError('there are no rows')
     return source
 
-# %% ../nbs/00e_texts.ipynb #697e5ae1
 def _opened_texts(data, options, short):
     "A source of texts, and which column is what"
     source = _opened(data, _table_file, _endings)
@@ -1072,7 +1062,6 @@ def _shows(token):
     "Whether a token has a character that is seen: no accent, mark, blank or sign of control alone"
     return any(unicodedata.category(c)[0] not in 'CMZ' and c != '\ufffd' for c in token)
 
-# %% ../nbs/00e_texts.ipynb #409b9061
 def _visible(rows, index):
     "Numbers of the rows with a character that is seen, and a hint at the others"
     kept = [i for i, (tokens, _) in enumerate(rows) if any(map(_shows, tokens))]
@@ -1173,7 +1162,6 @@ def _sentences_of(doc):
                 some = words[i:i + 60]
                 if len(some) >= 4: yield s[some[0][0]:some[-1][1]], [(a - some[0][0], b - some[0][0]) for a, b in some]
 
-# %% ../nbs/00e_texts.ipynb #408447ae
 def _tagged(doc, tag):
     "(sentence, words, targets) of a docstring in which a word has a tag; `tag` is the target of each such word"
     if tag.keys().isdisjoint(re.findall(r'\w+', doc)): return []
