@@ -97,7 +97,7 @@ def text_keys(texts):
     plain = [plain_text(t).encode('utf-8', 'surrogatepass') for t in texts]
     return [hashlib.md5(t, usedforsecurity=False).hexdigest()[:12] for t in plain]
 
-def _parts(*columns):
+def _connected(*columns):
     "Number of the part of each row: rows with an equal entry in any column, None aside, are in one part"
     n = len(columns[0])
     found = [(row, v) for column in columns for row, v in enumerate(column) if v is not None]
@@ -117,12 +117,12 @@ def _groups(texts, given=None, shortest=0, pairs=None, most=math.inf):
     first, times = keys, Counter(seconds)
     if given is not None: first = [k if len(t.split()) >= shortest else None for k, t in zip(keys, texts)]
     second = [k if times[k] <= most else None for k in seconds]
-    part = _parts(*filter(None, [first, second, [('given', g) for g in given or ()]]))
+    part = _connected(*filter(None, [first, second, [('given', g) for g in given or ()]]))
     names = pd.Series(keys if given is None else given, dtype=object).groupby(part).agg(min)
     return [names[p] for p in part]
 
 # %% ../nbs/00e_texts.ipynb #6c7e1c66
-def _joins(texts, given, groups, shortest=0):
+def _joining_text(texts, given, groups, shortest=0):
     "Which text is in most of the given groups, where shared texts leave half of them or fewer; else ''"
     before, after = len(set(given or [])), len(set(groups))
     if not given or 2 * after > before: return ''
@@ -135,7 +135,7 @@ def _joins(texts, given, groups, shortest=0):
 # %% ../nbs/00e_texts.ipynb #3213d56d
 def _largest(groups): return max(Counter(groups).values())
 
-def _loosened(texts, pairs, given, shortest):
+def _loosened_groups(texts, pairs, given, shortest):
     "Groups that the commonest second texts do not join, and the most rows that a second text may join"
     n = len(texts)
     for most in sorted({n // 10, n // 100, 10, 3, 0}, reverse=True):
@@ -144,19 +144,19 @@ def _loosened(texts, pairs, given, shortest):
     return groups, most
 
 # %% ../nbs/00e_texts.ipynb #ffeac544
-def _paired(texts, pairs, given, shortest=0):
+def _pair_groups(texts, pairs, given, shortest=0):
     "Groups of pairs, and a hint where the commonest second texts were left out, since most rows would be one group"
     n, whole = len(texts), _groups(texts, given, shortest, pairs)
     if 2 * _largest(whole) <= n or n < 50 and len(set(whole)) > 2: return whole, []
     if 2 * _largest(_groups(texts, given, shortest)) > n: return whole, []  # whatever the second texts do
-    groups, most = _loosened(texts, pairs, given, shortest)
+    groups, most = _loosened_groups(texts, pairs, given, shortest)
     common, count = Counter(map(plain_text, pairs)).most_common(1)[0]
     return groups, [f'second texts of more than {most:,} rows do not keep their rows together, for with them '
                     f'{_largest(whole):,} of {n:,} rows would be one group: {common!r} stands in '
                     f'{count:,} rows, and may be in several splits']
 
 # %% ../nbs/00e_texts.ipynb #2b094648
-def _dealt(groups, joins=''):
+def _made_split(groups, joins=''):
     "A split by group in which no part is empty"
     n = len(set(groups))
     if n < 3:
@@ -169,7 +169,7 @@ def _dealt(groups, joins=''):
     return ['test' if g == test else 'valid' if g in valid else 'train' for g in groups]
 
 # %% ../nbs/00e_texts.ipynb #17a1e8f4
-def _carved(split, groups, joins=''):
+def _with_valid(split, groups, joins=''):
     "The split with valid held out of train, by the hash of the group"
     valid = held_out_groups([g for g, s in zip(groups, split) if s == 'train'], 8)
     if not valid:
@@ -186,12 +186,12 @@ def _split(given, groups, joins=''):
     if 'train' not in known:
         raise DataError(f'no row is in split train, only in {listed(sorted(known))}: name the rows to learn from')
     if known == {'train'}:
-        return _dealt(groups, joins), ['no splits were given: train, valid and test were made by group']
+        return _made_split(groups, joins), ['no splits were given: train, valid and test were made by group']
     if known == set(SPLITS): return given, []
     if 'test' in known:
-        return _carved(given, groups, joins), ['there was no validation part: one group in eight of train is valid']
+        return _with_valid(given, groups, joins), ['there was no validation part: one group in eight of train is valid']
     hint = 'there was no labelled test part: validation is test, and one group in eight of train is valid'
-    return _carved(['test' if s == 'valid' else s for s in given], groups, joins), [hint]
+    return _with_valid(['test' if s == 'valid' else s for s in given], groups, joins), [hint]
 
 # %% ../nbs/00e_texts.ipynb #41d38ff9
 def _split_names(values, index):
@@ -272,7 +272,7 @@ def _check_labels(labels):
     return labels
 
 # %% ../nbs/00e_texts.ipynb #1bb8f05d
-def _unknown(v, labels, at):
+def _unknown_label(v, labels, at):
     "The error for a label that is not among `labels`"
     if not isinstance(v, str):
         return DataError(f'rows: label {v} in {at} is outside 0 to {len(labels) - 1}: '
@@ -309,7 +309,7 @@ def _indices(lists, labels, at):
     place = {n: i for i, n in enumerate(labels)} | {i: i for i in range(len(labels))}
     lists = [[_true_or_false(o, labels, at(i)) for o in v] for i, v in enumerate(lists)]
     unknown = [(o, i) for i, v in enumerate(lists) for o in v if o not in place]
-    if unknown: raise _unknown(unknown[0][0], labels, at(unknown[0][1]))
+    if unknown: raise _unknown_label(unknown[0][0], labels, at(unknown[0][1]))
     return labels, [[place[o] for o in v] for v in lists]
 
 # %% ../nbs/00e_texts.ipynb #00dfb147
@@ -411,7 +411,7 @@ def _audit(data):
     if data.pairs is not None: found['test_pairs_with_a_text_in_train'] = sum(not texts.isdisjoint(r) for r in test)
     return found | dict(groups_across_splits=int((data.rows.groupby('group').split.nunique() > 1).sum()))
 
-def _leaks(data):
+def _leak_hint(data):
     "A hint at what given splits, or common second texts, have put on both sides"
     n, shared = data.notes['test_texts_in_train'], data.notes.get('test_pairs_with_a_text_in_train', 0)
     found = [f'{n:,} are in train word for word'] if n else []
@@ -419,7 +419,7 @@ def _leaks(data):
     return [f"of {(data.rows.split == 'test').sum():,} test rows {', '.join(found)}"] if found else []
 
 # %% ../nbs/00e_texts.ipynb #45340f16
-def _unseen(data):
+def _unseen_hint(data):
     "A hint at labels that no row of train has"
     train = data.rows.target[data.rows.split == 'train']
     if data.kind == 'score' or not len(train): return []
@@ -427,7 +427,7 @@ def _unseen(data):
     missing = [n for i, n in enumerate(data.labels) if i not in seen]
     return [f'{len(missing)} of {len(data.labels)} labels have no row in train: {listed(missing)}'] if missing else []
 
-def _whole(scores):
+def _whole_hint(scores):
     "A hint at scores that look like labels"
     found = sorted(set(scores))
     if len(found) > 20 or not all(v.is_integer() for v in found): return []
@@ -440,12 +440,12 @@ def _finish(columns, target, group, split, kind, labels, name, notes, hints):
     texts, pairs, shortest = columns['text'], columns.get('pair'), 8 if kind == 'tags' else 0
     complete = set(SPLITS) <= set(split or ())
     if pairs is None or complete: groups, common = _groups(texts, group, shortest, pairs), []
-    else: groups, common = _paired(texts, pairs, group, shortest)
-    joins = _joins(texts, group, groups, shortest)
+    else: groups, common = _pair_groups(texts, pairs, group, shortest)
+    joins = _joining_text(texts, group, groups, shortest)
     split, how = _split(split, groups, joins)
     data = TextData(pd.DataFrame(columns | dict(target=target, group=groups, split=split)), kind, labels, name)
     data.notes |= notes | _audit(data)
-    hints = [*hints, *how, *common, *([joins] if joins else []), *_unseen(data), *_leaks(data)]
+    hints = [*hints, *how, *common, *([joins] if joins else []), *_unseen_hint(data), *_leak_hint(data)]
     if hints: data.notes['hints'] = hints
     return data
 
@@ -479,7 +479,7 @@ def _build(source, c, labels, kind, name, blanks=False):
     values = [_named(v, names) for v in df[c['label']]] if names else list(df[c['label']])
     def at(i): return row_name(df.index.name, df.index[i])
     found, labels, target = _targets(values, names if labels is None else labels, kind, at)
-    if found == 'score' and kind is None: hints = hints + _whole(target)
+    if found == 'score' and kind is None: hints = hints + _whole_hint(target)
     group = clean_ids(df[c['group']], 'rows', 'group', df.index) if 'group' in c else None
     notes = dict(rows_without_label=n_hidden) if n_hidden else {}
     return _finish(columns, target, group, split, found, labels, name, notes, hints)
@@ -508,7 +508,7 @@ def _points(texts):
     return [t.replace(',', '.') for t in texts]
 
 # %% ../nbs/00e_texts.ipynb #7f5deb83
-def _not_written_so(odd, texts):
+def _odd_hint(odd, texts):
     "A hint at scores of which one is not written as a number, where at least half look like numbers"
     like = sum(bool(re.fullmatch(r'[+-]?[0-9.,]*[0-9][0-9.,/]* ?%?', t)) for t in texts)
     if 2 * like < len(texts): return ''
@@ -521,7 +521,7 @@ def _scores(values, asked=True):
     texts = [v.strip() for v in values if isinstance(v, str)]
     points = dict(zip(texts, _points(texts)))
     odd = [t for t in texts if not _number.fullmatch(points[t])]
-    if odd: return values, _not_written_so(odd[0], texts)
+    if odd: return values, _odd_hint(odd[0], texts)
     found = [float(points[v.strip()] if isinstance(v, str) else v) for v in values]
     comma = next((t for t in texts if ',' in t), None)
     if comma: return found, f'have commas, which were read as decimal points: {comma!r} is {points[comma]}'
@@ -532,7 +532,7 @@ def _scores(values, asked=True):
 def _decimal_commas(texts):
     return all(re.fullmatch('-?[0-9]+(,[0-9]+)?', t) for t in texts) and any(',' in t for t in texts)
 
-def _told_cells(values, texts):
+def _usual_numbers(values, texts):
     "Numbers where all texts are written as numbers usually are, and what was decided"
     if how := _written(texts):
         if how == 'whole': return [int(t) for t in texts], ''
@@ -542,7 +542,7 @@ def _told_cells(values, texts):
                     "pass kind='score' if they are scores")
 
 # %% ../nbs/00e_texts.ipynb #811a4c52
-def _asked_cells(values, texts):
+def _whole_numbers(values, texts):
     "Whole numbers where all texts are written as these, for a known kind or known labels"
     how, numbers = _written(texts), [float(t) for t in texts]
     if how == 'whole': return [int(t) for t in texts]
@@ -550,7 +550,7 @@ def _asked_cells(values, texts):
     return [int(v) for v in numbers] if whole else values
 
 # %% ../nbs/00e_texts.ipynb #f53993e4
-def _cells(values, labels, kind):
+def _file_labels(values, labels, kind):
     "Labels of a file of text, and what was decided: numbers where all are written so, and none is in `labels`"
     if kind == 'score': return _scores(values)
     texts, free = [v.strip() if isinstance(v, str) else '' for v in values], kind is None and labels is None
@@ -558,22 +558,22 @@ def _cells(values, labels, kind):
         return values, "look like numbers with a decimal comma, and stay names: pass kind='score' if they are scores"
     if not texts or not all(map(_number.fullmatch, texts)): return values, ''
     if any(t in (labels or []) for t in texts): return values, ''
-    return _told_cells(values, texts) if free else (_asked_cells(values, texts), '')
+    return _usual_numbers(values, texts) if free else (_whole_numbers(values, texts), '')
 
 # %% ../nbs/00e_texts.ipynb #da313f43
-def _kept(values, labels, kind):
+def _text_hint(values, labels, kind):
     "A hint at texts in a frame that look like scores: what the frame holds as text stays text"
-    found, decided = _cells(values, labels, kind)
+    found, decided = _file_labels(values, labels, kind)
     if not any(isinstance(v, str) and ('.' in v or ',' in v) for v in values): return ''  # codes such as 007
     if not decided or not _is_float(found[0]): return decided
-    if _whole(found): return ''
+    if _whole_hint(found): return ''
     return "look like numbers, and stay names as they are text: pass kind='score' if they are scores"
 
 # %% ../nbs/00e_texts.ipynb #3c9d5e71
 def _decided(found, labels, kind, path, scores):
     "Labels as what they are, and what was decided; `scores`: the column is known to hold scores"
     if scores: return _scores(found, kind is not None)
-    return _cells(found, labels, kind) if path else (found, _kept(found, labels, kind))
+    return _file_labels(found, labels, kind) if path else (found, _text_hint(found, labels, kind))
 
 # %% ../nbs/00e_texts.ipynb #3f42d996
 def _read_labels(source, column, labels, kind, label_sep=None, path=False):
@@ -584,13 +584,13 @@ def _read_labels(source, column, labels, kind, label_sep=None, path=False):
     full = [i for i, v in enumerate(values) if not no_label(v)]
     found, decided = [float(v) if isinstance(v, Decimal) else v for v in (values[i] for i in full)], ''
     if label_sep is not None or path and kind in (None, 'multilabel'):
-        found = _lists(found, label_sep, lambda i: row_name(index.name, index[full[i]]))
+        found = _label_lists(found, label_sep, lambda i: row_name(index.name, index[full[i]]))
     typed = isinstance(frame[column].dtype, pd.CategoricalDtype)
     scores = kind == 'score' or column == 'score' and kind is None and names is None and not typed
     if scores or path or not typed: found, decided = _decided(found, names, kind, path, scores)
     for i, v in zip(full, found): values[i] = v
     frame[column] = pd.Series(values, index, dtype=object)
-    hinted = decided and kind is None and isinstance(found[0], float) and _whole(found)  # `_build` hints at these
+    hinted = decided and kind is None and isinstance(found[0], float) and _whole_hint(found)  # `_build` hints at these
     if decided and (not hinted or 'commas' in decided): source.hints.append(f'labels of column {column!r} {decided}')
 
 # %% ../nbs/00e_texts.ipynb #abd0ed60
@@ -706,7 +706,7 @@ def _docstring(node):
     return re.sub(r'(?m)^[ \t]*>>>.*(?:\n[ \t]*\S.*)*', '', ast.get_docstring(node) or '').strip()
 
 # %% ../nbs/00e_texts.ipynb #83e7b9dc
-def _mixed(rows, max_rows):
+def _mixed_rows(rows, max_rows):
     """The first of different texts in the order of the hash of their names.
 
     So fewer rows are a part of more, and come from everywhere."""
@@ -734,7 +734,7 @@ def builtin_texts(
     max_rows: int|None = None,  # only so many; the fewer are part of the more
 ) -> TextData:  # of kind 'class', with 10 labels
     "Docstrings of ten packages of the standard library, and which package each is from."
-    rows = [{k: r[k] for k in ('text', 'label', 'group')} for r in _mixed(_package_rows(), max_rows)]
+    rows = [{k: r[k] for k in ('text', 'label', 'group')} for r in _mixed_rows(_package_rows(), max_rows)]
     return text_data(rows, _packages, name='python-packages')
 
 # %% ../nbs/00e_texts.ipynb #8ded6b56
@@ -826,7 +826,7 @@ def _text_columns(df, options, where):
     return c, [h for o in ('text', 'label') for h in other_columns(df.columns, o, options, _guesses, c)]
 
 # %% ../nbs/00e_texts.ipynb #f05731d6
-def _list(text):
+def _parsed_list(text):
     "The list that a cell of text holds, in JSON or as Python writes it; None if it holds none"
     try: found = json.loads(text)
     except (ValueError, RecursionError):
@@ -843,12 +843,12 @@ def _separated(values, label_sep, at):
     return [[o.strip() for o in v.split(label_sep) if o.strip()] for v in values]
 
 # %% ../nbs/00e_texts.ipynb #b339f5e7
-def _lists(values, label_sep, at):
+def _label_lists(values, label_sep, at):
     "Several labels in a cell as lists, where all cells hold lists, or have `label_sep` between their labels"
     if label_sep is not None: return _separated(values, label_sep, at)
     looks = re.compile(r'\s*\[\s*([\'"\d-].*)?\]\s*', re.S)
     if not values or not all(isinstance(v, str) and looks.fullmatch(v) for v in values): return values
-    found = [_list(v) for v in values]
+    found = [_parsed_list(v) for v in values]
     bad = [f'{at(i)}: {values[i]}' for i, v in enumerate(found) if v is None]
     if bad:
         raise DataError(f'labels look like lists, but cannot be read in {listed(bad)}: '
@@ -856,7 +856,7 @@ def _lists(values, label_sep, at):
     return found
 
 # %% ../nbs/00e_texts.ipynb #93e652bc
-def _joined_labels(data):
+def _joined_hint(data):
     "A hint at labels that look like several in one cell"
     names = set(data.labels) if data.kind == 'class' else ()
     for sep in ';|,':
@@ -865,7 +865,7 @@ def _joined_labels(data):
     return []
 
 # %% ../nbs/00e_texts.ipynb #445f9b37
-def _unused(source, group, split):
+def _unused_hints(source, group, split):
     "Hints at columns of a file that may be groups or splits, and were not named"
     hints, groups = [], [o for o in GROUP_COLUMNS if o in source.frame]
     if groups and group is None:
@@ -925,9 +925,9 @@ def read_texts(
     if labels is None and label is None and short in _known_labels:
         source.names.setdefault(c['label'], _known_labels[short])
     _read_labels(source, c['label'], labels, kind, label_sep, path)
-    if path: source.hints += _unused(source, group, split)
+    if path: source.hints += _unused_hints(source, group, split)
     found = _build(source, c, labels, kind, name or short or source.name, blanks=True)
-    joined = _joined_labels(found) if label_sep is None else []
+    joined = _joined_hint(found) if label_sep is None else []
     if joined: found.notes['hints'] = [*found.notes.get('hints', []), *joined]
     return warn_notes(found)
 
@@ -1048,7 +1048,7 @@ def _checked_rows(frame, c, names, labels):
         for w, (token, tag) in enumerate(zip(tokens, tags)):
             if wrong := _wrong_word(token, tag, names): raise DataError(f'{_word_name(frame, i, w)}: {wrong}')
             if labels is not None and _as_bio(tag) not in known:
-                raise _unknown(tag, list(labels), _word_name(frame, i, w) if _is_conll(frame) else at)
+                raise _unknown_label(tag, list(labels), _word_name(frame, i, w) if _is_conll(frame) else at)
         rows.append(([SURROGATES.sub('\ufffd', t) for t in tokens], tags))
     return rows
 
@@ -1188,7 +1188,7 @@ def builtin_tags(
     """Sentences of the standard library's docstrings, with parameters, types and exceptions tagged.
 
     The tags are by rules, from the code beside the docstrings."""
-    rows = _mixed(_tag_rows(), max_rows)
+    rows = _mixed_rows(_tag_rows(), max_rows)
     columns = dict(text=[SURROGATES.sub('\ufffd', r['text']) for r in rows], words=[list(r['words']) for r in rows])
     target, group = [list(r['target']) for r in rows], [r['group'] for r in rows]
     return _finish(columns, target, group, None, 'tags', list(_tag_names), 'python-tags', {}, [])
