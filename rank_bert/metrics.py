@@ -52,6 +52,7 @@ def _same_axis(what, labels):
         raise ValueError(f'{first} and {name} have other {what} labels, and {what}s are paired by position: '
                          f'bring both into one order with {order}, or pass {name}.to_numpy()')
 
+# %% ../nbs/02a_metrics.ipynb #a3f5edd4
 def _same_labels(**given):
     "Refuse tables whose labels of rows or columns differ: by position they would be paired wrongly"
     _same_axis('row', {name: x.index for name, x in given.items() if isinstance(x, (pd.Series, pd.DataFrame))})
@@ -272,6 +273,7 @@ def _check_columns(per_query):
             raise ValueError(f'the column {c!r} holds the numbers of the queries and is no metric: '
                              f'pass the table as per_query.set_index({c!r}){name}')
 
+# %% ../nbs/02a_metrics.ipynb #7a8126a0
 def _check_numbers(per_query):
     "Refuse rows of `evaluate` that were renumbered"
     if 'queries' in per_query.attrs and per_query.index.name != 'query':
@@ -331,6 +333,7 @@ def _complete(labels, index, name):
     if pd.isna(labels).any(): raise ValueError(f'{name} has no label for query {index[pd.isna(labels).argmax()]}')
     return labels
 
+# %% ../nbs/02a_metrics.ipynb #40abdeb2
 def _pick(labels, per_query, name):
     "The labels of the rows of `per_query`, from labels of all queries: its index tells which"
     if labels is None: return None
@@ -353,6 +356,7 @@ def _check_types(kinds):
             raise ValueError(f'the type {kind!r} reads in a table as {other} does: give it another name')
         shown[str(kind)] = kind
 
+# %% ../nbs/02a_metrics.ipynb #75d16e45
 def _parts(per_query, types):
     "('all', every row), then (type, its rows) for each of several types, in the order of first appearance"
     parts, kinds = [('all', np.ones(len(per_query), dtype=bool))], [] if types is None else pd.unique(types)
@@ -389,6 +393,7 @@ def _check_alike(rows, baseline):
         if not (frame.index.equals(base.index) and frame.columns.equals(base.columns)):
             raise ValueError(f'{name!r} and {baseline!r} were measured on different queries or by different metrics')
 
+# %% ../nbs/02a_metrics.ipynb #19b5ecf4
 def _p_values(frame, base, types, groups, n, seed):
     "p-value of each metric for all queries, then for each type"
     types, groups = _pick(types, base, 'types'), _pick(groups, base, 'groups')
@@ -429,6 +434,7 @@ def _once(tidy, columns):
                          "give the rankers of each table names of their own in the column 'ranker'")
     return rows
 
+# %% ../nbs/02a_metrics.ipynb #8165f467
 def _against(tidy):
     "What the p-values are against: tables put together may each have a baseline of their own"
     name, untested = tidy.attrs.get('baseline'), tidy['ranker'][tidy['p'].isna()]
@@ -595,6 +601,7 @@ def _names(texts, argument):
         except ValueError as e: raise ValueError(f'{argument}, text {i}: {e}') from None
     return found
 
+# %% ../nbs/02a_metrics.ipynb #b341b95c
 def _check_tagged(true, predicted):
     "Refuse texts or words that are not the same in both"
     if len(true) != len(predicted):
