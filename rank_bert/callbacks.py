@@ -53,76 +53,68 @@ class Frozen(Callback):
         self.targets, self.given_back = targets, True
 
     def __setattr__(self, name, value):
-        # the Learner lets go of callbacks of one fit by taking itself away, after Ctrl-C as well
+        # the Learner removes callbacks of one fit by setting their `learn` to None, after Ctrl-C as well
         if name == 'learn' and value is None and not self.__dict__.get('given_back', True): self._give_back()
         super().__setattr__(name, value)
 
-    def before_fit(self):
-        "Find the modules; raise `ValueError` for one that is not there."
-        self.held = [find_module(self.model, t) for t in self.targets]
+# %% ../nbs/02b_callbacks.ipynb #090fae81
+@patch
+def before_fit(self: Frozen):
+    "Find the modules; raise `ValueError` for one that is not there."
+    self.held = [find_module(self.model, t) for t in self.targets]
 
-    def before_train(self):
-        "Modules in evaluation mode, their parameters out of the optimizer, and their hashes remembered."
-        for m in self.held: m.eval()
-        if not self.given_back and self.held_in is self.opt: return
-        for cb in self.learn.cbs.filter(lambda cb: hasattr(cb, 'settle')): cb.settle()  # of a shared encoder
-        if not self.given_back: self._give_back()  # there is a new optimizer
-        self.hashes = [weights_hash(m) for m in self.held]
-        self._take({p for m in self.held for p in m.parameters()})
+@patch
+def before_train(self: Frozen):
+    "Modules in evaluation mode, their parameters out of the optimizer, and their hashes remembered."
+    for m in self.held: m.eval()
+    if not self.given_back and self.held_in is self.opt: return
+    for cb in self.learn.cbs.filter(lambda cb: hasattr(cb, 'settle')): cb.settle()  # of a shared encoder
+    if not self.given_back: self._give_back()  # there is a new optimizer
+    self.hashes = [weights_hash(m) for m in self.held]
+    self._take({p for m in self.held for p in m.parameters()})
 
-    def after_fit(self):
-        "Give everything back; raise `RuntimeError` when a module has changed all the same."
-        if self.given_back: return
-        self._give_back()
-        changed = [t for t, m, h in zip(self.targets, self.held, self.hashes) if weights_hash(m) != h]
-        if changed:
-            raise RuntimeError(f"frozen, but changed during fit: {', '.join(changed)}. "
-                               "Something outside the optimizer writes to it")
+# %% ../nbs/02b_callbacks.ipynb #59625215
+@patch
+def after_fit(self: Frozen):
+    "Restore everything; raise `RuntimeError` when a module has changed all the same."
+    if self.given_back: return
+    self._give_back()
+    changed = [t for t, m, h in zip(self.targets, self.held, self.hashes) if weights_hash(m) != h]
+    if changed:
+        raise RuntimeError(f"frozen, but changed during fit: {', '.join(changed)}. "
+                           "Something outside the optimizer writes to it")
 
 # %% ../nbs/02b_callbacks.ipynb #4dc1e68d
 _holding = WeakSet()  # callbacks that hold something
 
-def _set_free(parameters: list) -> None:
+def _unfreeze(parameters: list) -> None:
+    "Give parameters gradients again"
     for p in parameters: p.requires_grad_(True)
 
 @patch
 def _take(self: Frozen, parameters: set) -> None:
-    "Parameters out of their groups, with what the optimizer knows of them, and without gradients."
+    "Parameters out of their groups, with their optimizer state, and without gradients"
     self.trained = [p for p in parameters if p.requires_grad]
     self.states = {p: self.opt.state.pop(p) for p in parameters if p in self.opt.state}
     self.taken = [[p for p in group if p in parameters] for group in self.opt.param_lists]
     self.opt.param_lists = L([L([p for p in group if p not in parameters]) for group in self.opt.param_lists])
     self.given_back, self.held_in = False, self.opt
-    self.lost = finalize(self, _set_free, self.trained)  # where the callback is gone before it could give back
+    self.lost = finalize(self, _unfreeze, self.trained)  # where the callback is gone before it could restore them
     _holding.add(self)
     for p in parameters: p.requires_grad_(False).grad = None
 
+# %% ../nbs/02b_callbacks.ipynb #5890db2e
 @patch
 def _give_back(self: Frozen) -> None:
-    "Each parameter to its group again, in the order of the model: another `Frozen` may hold others of the same group."
+    "Each parameter to its group again, in the order of the model: another `Frozen` may hold others of the same group"
     self.lost.detach()
-    _set_free(self.trained)
-    place = {p: i for i, p in enumerate(self.model.parameters())}
-    opt = self.held_in
-    opt.param_lists = L([L(sorted({*group, *taken}, key=lambda p: place.get(p, len(place))))
-                         for group, taken in zip(opt.param_lists, self.taken)])
+    _unfreeze(self.trained)
+    opt, place = self.held_in, {p: i for i, p in enumerate(self.model.parameters())}
+    groups = [{*group, *taken} for group, taken in zip(opt.param_lists, self.taken)]
+    opt.param_lists = L([L(sorted(group, key=lambda p: place.get(p, len(place)))) for group in groups])
     opt.state.update(self.states)
     self.given_back = True
     _holding.discard(self)
-
-# %% ../nbs/02b_callbacks.ipynb #4dc1e6m2
-def give_back(
-    parameters,  # parameters of a model
-    learn: Learner|None = None,  # what its own callbacks hold stays held
-) -> None:
-    "Let go what a `Frozen` of an interrupted fit still holds of these."
-    parameters = set(parameters)
-    for callback in list(_holding):
-        if (learn is None or callback.learn is not learn) and parameters & set(callback.trained): callback._give_back()
-
-def held_parameters() -> set:
-    "All that some `Frozen` holds."
-    return {p for callback in _holding for p in callback.trained}
 
 # %% ../nbs/02b_callbacks.ipynb #c80681ed
 class FrozenBackbone(Frozen):
@@ -140,6 +132,20 @@ class FrozenHead(Frozen):
     ):
         super().__init__(target)
 
+# %% ../nbs/02b_callbacks.ipynb #4dc1e6m2
+def give_back(
+    parameters,  # parameters of a model
+    learn: Learner|None = None,  # what its own callbacks hold stays held
+) -> None:
+    "Unfreeze those of the parameters that a `Frozen` of an interrupted fit still holds."
+    parameters = set(parameters)
+    for callback in list(_holding):
+        if (learn is None or callback.learn is not learn) and parameters & set(callback.trained): callback._give_back()
+
+def held_parameters() -> set:
+    "All parameters that some `Frozen` holds."
+    return {p for callback in _holding for p in callback.trained}
+
 # %% ../nbs/02b_callbacks.ipynb #8ae676ea
 class KeepBest(TrackerCallback):
     "Ends `fit` with the best weights, those before the first epoch included; stops when `patience` epochs bring none."
@@ -151,40 +157,50 @@ class KeepBest(TrackerCallback):
         super().__init__(monitor=monitor)
         self.patience, self.later, self.state = patience, later, None
 
-    def before_fit(self):
-        "Forget the best epoch of an earlier fit; raise `ValueError` when nothing of that name is recorded."
-        self._check_monitor()
-        super().before_fit()
-        self.best_epoch, self.state, self.untrained, self.finite, self.seen = -1, None, None, False, 0
-        self.trained = self.model  # fastai takes the Learner from a callback after Ctrl-C, and `restore` needs it
+# %% ../nbs/02b_callbacks.ipynb #f75ad51b
+@patch
+def before_fit(self: KeepBest):
+    "Forget the best epoch of an earlier fit; raise `ValueError` when nothing of that name is recorded."
+    self._check_monitor()
+    TrackerCallback.before_fit(self)
+    self.best_epoch, self.state, self.untrained, self.finite, self.seen = -1, None, None, False, 0
+    self.trained = self.model  # fastai takes the Learner from a callback after Ctrl-C, and `restore` needs it
 
-    def before_epoch(self):
-        "Measure the validation split before the first epoch; neither table of epochs nor random numbers notice."
-        if self.seen or self.untrained is not None: return
-        self.kept = self.untrained = self._measured()
-        if self.comp(self.untrained, self.best): self.best, self.state = self.untrained, self._moving()
+@patch
+def before_epoch(self: KeepBest):
+    "Measure the validation split before the first epoch, without a trace in the table of epochs or random numbers."
+    if self.seen or self.untrained is not None: return
+    self.kept = self.untrained = self._measured()
+    if self.comp(self.untrained, self.best): self.best, self.state = self.untrained, self._moving()
 
-    def before_train(self):
-        "What is trained only from this epoch on is still as it was in the best one."
-        if self.state is not None: self.state = self._moving() | self.state
+@patch
+def before_train(self: KeepBest):
+    "Add what is trained only from this epoch on: it is still as it was in the best one."
+    if self.state is not None: self.state = self._moving() | self.state
 
-    def after_epoch(self):
-        "Keep the weights of a new best epoch; stop when there was none for too long."
-        healthy = math.isfinite(self._value(self.recorder.values[-1]))
-        self.seen, self.finite, self.new_best = self.seen + 1, self.finite or healthy, False
-        if healthy: self._judge(self._value(self.recorder.values[-1]))
-        if self.new_best: self.best_epoch, self.state = self.epoch, self._moving()
-        elif self.patience is not None and self.epoch - self.best_epoch >= self.patience: raise CancelFitException
+# %% ../nbs/02b_callbacks.ipynb #747aa9bb
+@patch
+def after_epoch(self: KeepBest):
+    "Keep the weights of a new best epoch; stop when there was none for too long."
+    value = self._value(self.recorder.values[-1])
+    healthy = math.isfinite(value)
+    self.seen, self.finite, self.new_best = self.seen + 1, self.finite or healthy, False
+    if healthy: self._judge(value)
+    if self.new_best: self.best_epoch, self.state = self.epoch, self._moving()
+    elif self.patience is not None and self.epoch - self.best_epoch >= self.patience: raise CancelFitException
 
-    def after_fit(self):
-        "Put the best weights back; raise `ValueError` when the value was not a number in any epoch."
-        self.restore()
-        if not self.finite and self.seen and self.run: self._refuse()
+@patch
+def after_fit(self: KeepBest):
+    "Restore the best weights; raise `ValueError` when the value was not a number in any epoch."
+    self.restore()
+    if self.finite or not self.seen or not self.run: return
+    raise ValueError(f"{self.monitor} was not a finite number in any epoch: the training has diverged, or there is "
+                     "nothing to measure. Try a smaller learning rate")
 
 # %% ../nbs/02b_callbacks.ipynb #67876390
 @patch
 def restore(self: KeepBest) -> None:
-    "Put the best weights so far back: after an interrupted fit, too. What has not changed is not written to."
+    "Restore the best weights so far, after an interrupted fit too. What has not changed is not written to."
     if self.state is None: return
     now = dict(self.trained.named_parameters()) | dict(self.trained.named_buffers())
     with torch.no_grad():
@@ -192,22 +208,18 @@ def restore(self: KeepBest) -> None:
             if not torch.equal(now[name], value): now[name].copy_(value)
     if self.later: self.best = self.kept
 
+# %% ../nbs/02b_callbacks.ipynb #e3a0fa31
 @patch
 def _moving(self: KeepBest) -> dict[str, torch.Tensor]:
-    "Copies of what training changes: trained parameters, and buffers that belong to the state of the model."
+    "Copies of what training changes: trained parameters, and buffers that belong to the state of the model"
     kept = self.model.state_dict().keys()
     buffers = [(n, t) for n, t in self.model.named_buffers() if n in kept]
     trained = [(n, p) for n, p in self.model.named_parameters() if p.requires_grad]
     return {n: t.detach().clone() for n, t in [*trained, *buffers]}
 
 @patch
-def _refuse(self: KeepBest) -> None:
-    raise ValueError(f"{self.monitor} was not a finite number in any epoch: the training has diverged, or there is "
-                     "nothing to measure. Try a smaller learning rate")
-
-@patch
 def _judge(self: KeepBest, value: float) -> None:
-    "Whether this epoch is the new best; with `later` one within a standard error of it is."
+    "Whether this epoch is the new best; with `later` one within a standard error of it is"
     TrackerCallback.after_epoch(self)
     if not self.later: return
     error = max(0., self.best*(1 - self.best)/max(1, len(self.dls.valid.dataset)))**.5
@@ -217,7 +229,7 @@ def _judge(self: KeepBest, value: float) -> None:
 # %% ../nbs/02b_callbacks.ipynb #33fbe0af
 @patch
 def _measured(self: KeepBest) -> float:
-    "What is watched, on the validation split and with the weights as they are; NaN where that is not measured there."
+    "What is watched, on the validation split and with the weights as they are; NaN where that is not measured there"
     log, random = self.recorder.log, get_random_states()
     self.recorder.log = log[:0]
     self.learn._do_epoch_validate()
@@ -226,9 +238,10 @@ def _measured(self: KeepBest) -> float:
     self.recorder.log = log
     return value
 
+# %% ../nbs/02b_callbacks.ipynb #b9badb56
 @patch
 def _value(self: KeepBest, values: list) -> float:
-    "What is watched among recorded values; NaN where it is not there, and where the validation loss is no number."
+    "What is watched among recorded values; NaN where it is not there, and where the validation loss is no number"
     names = [n for n in self.recorder.metric_names if n != 'time']
     found = dict(zip(reversed(names), reversed(values)))  # of the untrained weights there are the last ones only
     value = found.get(self.monitor)
@@ -236,6 +249,7 @@ def _value(self: KeepBest, values: list) -> float:
 
 @patch
 def _check_monitor(self: KeepBest) -> None:
+    "Raise `ValueError` when nothing of that name is recorded"
     names = list(self.recorder.metric_names[1:])
     if self.monitor not in names:
         raise ValueError(f"KeepBest watches {self.monitor!r}, which is not recorded; "

@@ -10,6 +10,7 @@ __all__ = ['rank_documents', 'evaluate', 'bootstrap_interval', 'paired_test', 's
 
 # %% ../nbs/02a_metrics.ipynb #0443fe37
 import re
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from sklearn.metrics import f1_score, matthews_corrcoef
 
 # %% ../nbs/02a_metrics.ipynb #7eadf792
 def _as_scores(scores):
-    "Float32 array `(queries, documents)`, checked; float32 because trec_eval compares scores so."
+    "Float32 array `(queries, documents)`, checked; float32 because trec_eval compares scores so"
     if torch.is_tensor(scores): scores = scores.detach().float().cpu().numpy()
     scores = np.asarray(scores, dtype=np.float32)
     if scores.ndim != 2 or not scores.shape[1]:
@@ -30,8 +31,9 @@ def _as_scores(scores):
                          'a NaN has no place in an order')
     return scores
 
+# %% ../nbs/02a_metrics.ipynb #762aec72
 def _tie_order(doc_ids, n):
-    "Columns in the order that breaks ties: ids string-descending, or as they stand without ids."
+    "Columns in the order that breaks ties: ids string-descending, or as they stand without ids"
     if doc_ids is None: return np.arange(n)
     ids = np.asarray(doc_ids, dtype=str)
     if ids.shape != (n,): raise ValueError(f'doc_ids must name each of the {n} documents once, got shape {ids.shape}')
@@ -41,25 +43,41 @@ def _tie_order(doc_ids, n):
     return order
 
 # %% ../nbs/02a_metrics.ipynb #9d24b6f1
-def _same_labels(**given):
-    "Refuse tables whose labels of rows or columns differ: by position they would be paired wrongly."
-    for axis, kind in (('index', (pd.Series, pd.DataFrame)), ('columns', pd.DataFrame)):
-        held = [(name, getattr(x, axis)) for name, x in given.items() if isinstance(x, kind)]
-        for name, labels in held[1:]:
-            first, what = held[0][0], 'row' if axis == 'index' else 'column'
-            if not labels.equals(held[0][1]):
-                order = f'{name}.loc[{first}.index]' if axis == 'index' else f'{name}[{first}.columns]'
-                raise ValueError(f'{first} and {name} have other {what} labels, and {what}s are paired by position: '
-                                 f'bring both into one order with {order}, or pass {name}.to_numpy()')
+def _same_axis(what, labels):
+    "Refuse labels of rows or columns that differ from those of the first table; `labels` are by the table's name"
+    first = next(iter(labels), None)
+    for name, own in labels.items():
+        if own.equals(labels[first]): continue
+        order = f'{name}.loc[{first}.index]' if what == 'row' else f'{name}[{first}.columns]'
+        raise ValueError(f'{first} and {name} have other {what} labels, and {what}s are paired by position: '
+                         f'bring both into one order with {order}, or pass {name}.to_numpy()')
 
+# %% ../nbs/02a_metrics.ipynb #a3f5edd4
+def _same_labels(**given):
+    "Refuse tables whose labels of rows or columns differ: by position they would be paired wrongly"
+    _same_axis('row', {name: x.index for name, x in given.items() if isinstance(x, (pd.Series, pd.DataFrame))})
+    _same_axis('column', {name: x.columns for name, x in given.items() if isinstance(x, pd.DataFrame)})
+
+# %% ../nbs/02a_metrics.ipynb #183ca8ac
 def _same_names(argument, names, **given):
-    "Refuse names of columns that stand in another order in a table of named columns."
+    "Refuse names of columns that stand in another order in a table of named columns"
+    if names is None: return
+    names = [str(n) for n in names]
     for name, x in given.items():
-        if names is None or not isinstance(x, pd.DataFrame) or x.columns.equals(pd.RangeIndex(x.shape[1])): continue
-        own, names = [str(c) for c in x.columns], [str(n) for n in names]
+        if not isinstance(x, pd.DataFrame) or x.columns.equals(pd.RangeIndex(x.shape[1])): continue
+        own = [str(c) for c in x.columns]
         if own != names and sorted(own) == sorted(names):
             raise ValueError(f'{argument} are the columns of {name} in another order, and are matched by position: '
                              f'pass {argument}=list({name}.columns)')
+
+# %% ../nbs/02a_metrics.ipynb #116442c0
+def _best(cost, k):
+    "Columns of the `k` smallest costs of each row, ties by position"
+    bits = (cost + np.float32(0)).view(np.int32)           # adding 0 turns -0.0 into 0.0: they are equal
+    bits = np.where(bits < 0, bits ^ 0x7fffffff, bits)     # as integers in the order of the floats
+    key = bits.astype(np.int64) << 32 | np.arange(cost.shape[1])  # one integer for cost and position: no ties left
+    if k < cost.shape[1]: key = np.partition(key, k-1, axis=1)[:, :k]
+    return np.sort(key, axis=1) & 0xffffffff
 
 # %% ../nbs/02a_metrics.ipynb #0ed7a217
 def rank_documents(
@@ -77,13 +95,25 @@ def rank_documents(
     best = [_best(-np.take(scores[i:i+rows], tie, axis=1), k) for i in range(0, len(scores), rows)]
     return tie[np.concatenate(best)] if best else np.zeros((0, k), dtype=int)
 
-def _best(cost, k):
-    "Columns of the `k` smallest costs of each row, ties by position."
-    bits = (cost + np.float32(0)).view(np.int32)           # adding 0 turns -0.0 into 0.0: they are equal
-    bits = np.where(bits < 0, bits ^ 0x7fffffff, bits)     # as integers in the order of the floats
-    key = bits.astype(np.int64) << 32 | np.arange(cost.shape[1])  # one integer for cost and position: no ties left
-    if k < cost.shape[1]: key = np.partition(key, k-1, axis=1)[:, :k]
-    return np.sort(key, axis=1) & 0xffffffff
+# %% ../nbs/02a_metrics.ipynb #b8127873
+def _ranks(scores, query, document, tie):
+    "Rank of each (query, document), given the place of every document in the tie order"
+    step = max(1, 2**20 // scores.shape[1])  # entries at a time: bounds the memory
+    ranks = [np.zeros(0, dtype=int)]
+    for i in range(0, len(query), step):
+        rows, own = scores[query[i:i+step]], document[i:i+step, None]
+        score = np.take_along_axis(rows, own, axis=1)
+        ahead = (rows > score) | ((rows == score) & (tie < tie[own]))
+        ranks.append(1 + np.count_nonzero(ahead, axis=1))
+    return np.concatenate(ranks)
+
+# %% ../nbs/02a_metrics.ipynb #06b9dcfd
+def _right(qrels):
+    "Row, column and grade of each grade above 0; an entry that is stored twice counts as its sum"
+    qrels = sparse.csr_matrix(qrels.detach().cpu() if torch.is_tensor(qrels) else qrels, copy=True)
+    qrels.sum_duplicates()
+    entries = qrels.tocoo()
+    return qrels.shape, [x[entries.data > 0] for x in (entries.row, entries.col, entries.data)]
 
 # %% ../nbs/02a_metrics.ipynb #64006d3a
 def right_ranks(
@@ -94,33 +124,18 @@ def right_ranks(
     "The rank of each right document, by query and then by rank."
     _same_labels(scores=scores, qrels=qrels)
     _same_names('doc_ids', doc_ids, scores=scores, qrels=qrels)
-    if torch.is_tensor(qrels): qrels = qrels.detach().cpu()
-    scores, qrels = _as_scores(scores), sparse.csr_matrix(qrels, copy=True)
-    if qrels.shape != scores.shape:
-        raise ValueError(f'scores are {scores.shape} but qrels are {qrels.shape}: both must be (queries, documents)')
-    qrels.sum_duplicates()
-    entries = qrels.tocoo()
-    query, document, grade = (x[entries.data > 0] for x in (entries.row, entries.col, entries.data))
+    scores, (shape, (query, document, grade)) = _as_scores(scores), _right(qrels)
+    if shape != scores.shape:
+        raise ValueError(f'scores are {scores.shape} but qrels are {shape}: both must be (queries, documents)')
     rank = _ranks(scores, query, document, tie=np.argsort(_tie_order(doc_ids, scores.shape[1])))
     frame = pd.DataFrame(dict(query=query, document=document, grade=grade, rank=rank))
     return frame.sort_values(['query', 'rank'], ignore_index=True)
-
-def _ranks(scores, query, document, tie):
-    "Rank of each (query, document), given the place of every document in the tie order."
-    step = max(1, 2**20 // scores.shape[1])  # entries at a time: bounds the memory
-    ranks = [np.zeros(0, dtype=int)]
-    for i in range(0, len(query), step):
-        rows, own = scores[query[i:i+step]], document[i:i+step, None]
-        score = np.take_along_axis(rows, own, axis=1)
-        ahead = (rows > score) | ((rows == score) & (tie < tie[own]))
-        ranks.append(1 + np.count_nonzero(ahead, axis=1))
-    return np.concatenate(ranks)
 
 # %% ../nbs/02a_metrics.ipynb #fd8a81b9
 METRICS = ('accuracy@1', 'accuracy@3', 'accuracy@10', 'MAP@10', 'MRR', 'nDCG@10')  # what `evaluate` gives by default
 
 def _parse(name):
-    "'MAP@10' -> ('MAP', 10); without a cut the whole ranking counts."
+    "'MAP@10' -> ('MAP', 10); without a cut the whole ranking counts"
     found = re.fullmatch(r'(accuracy|recall|precision)@([1-9]\d*)|(MAP|MRR|nDCG)(?:@([1-9]\d*))?', name)
     if not found:
         raise ValueError(f'unknown metric {name!r}: use accuracy@k, recall@k, precision@k, MAP@k, MRR@k, nDCG@k '
@@ -128,6 +143,7 @@ def _parse(name):
     kind, k = found[1] or found[3], found[2] or found[4]
     return kind, int(k) if k else np.inf
 
+# %% ../nbs/02a_metrics.ipynb #a43f8e4b
 def _gain(kind, k, e):
     """What each right document adds to its query's measure.
 
@@ -163,7 +179,7 @@ def evaluate(
 
 # %% ../nbs/02a_metrics.ipynb #243aeda0
 def _labels(given):
-    "Labels as they are given, by position: nothing is turned into text on the way, where 1 and '1' would be one."
+    "Labels as they are given, by position: nothing becomes text on the way, where 1 and '1' would be one"
     if isinstance(given, (dict, set, frozenset, pd.DataFrame)):
         raise ValueError(f'labels go by position, which a {type(given).__name__} does not have: '
                          'pass a list, an array or one column')
@@ -175,8 +191,9 @@ def _labels(given):
     if both: raise ValueError(f'labels hold {bool(both[0])} and {int(both[0])}, which count as one: turn them to text')
     return found
 
+# %% ../nbs/02a_metrics.ipynb #6b0d3a91
 def group_sums(values, groups):
-    "Sums `(groups, metrics)` and counts `(groups,)`."
+    "Sums `(groups, metrics)` and counts `(groups,)`"
     if not len(values) or np.isnan(values).any():
         raise ValueError('values must be at least one number a query, without NaN')
     if groups is None: return values, np.ones(len(values))
@@ -187,8 +204,9 @@ def group_sums(values, groups):
     if codes.min() < 0: raise ValueError(f'groups has no label at row {codes.argmin()}')
     return np.stack([np.bincount(codes, v, len(labels)) for v in values.T], axis=1), np.bincount(codes).astype(float)
 
+# %% ../nbs/02a_metrics.ipynb #b4b0493d
 def draw_means(sums, counts, n, seed):
-    "Means `(n, metrics)` of `n` draws of whole groups."
+    "Means `(n, metrics)` of `n` draws of whole groups"
     rng, m = np.random.default_rng(seed), len(sums)
     step, means = max(1, 2**20 // m), []     # draws at a time: bounds the memory
     for i in range(0, n, step):
@@ -216,6 +234,18 @@ def bootstrap_interval(
     else: low, high = np.quantile(draw_means(sums, counts, n, seed), [(1 - level)/2, (1 + level)/2], axis=0)
     return (low, high) if values.ndim > 1 else (float(low[0]), float(high[0]))
 
+# %% ../nbs/02a_metrics.ipynb #38e90b63
+def _flipped(sums, n, seed):
+    "Share of `n` random flips whose sum is as large as the one observed, by metric; the observed one counts as one"
+    sums = sums[(sums != 0).any(axis=1)]      # a difference of zero has no sign to flip
+    rng, observed, count = np.random.default_rng(seed), sums.sum(axis=0), 0
+    least = np.abs(observed) - 1e-9 * np.abs(sums).sum(axis=0)  # equal sums in another order may differ by rounding
+    step = max(1, 2**22 // max(1, len(sums)))  # flips at a time: bounds the memory
+    for i in range(0, n, step):
+        flip = rng.integers(0, 2, (min(step, n - i), len(sums)), dtype=np.int8).astype(float)
+        count += (np.abs(2 * flip @ sums - observed) >= least).sum(axis=0)
+    return (1 + count) / (1 + n)
+
 # %% ../nbs/02a_metrics.ipynb #2d41baf5
 def paired_test(
     a,            # (queries,) measure of each query by one ranker, or (queries, metrics)
@@ -229,19 +259,12 @@ def paired_test(
     a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     if a.shape != b.shape: raise ValueError(f'a is {a.shape} but b is {b.shape}: both must measure the same queries')
     sums, _ = group_sums((a - b).reshape(len(a), -1), groups)
-    sums = sums[(sums != 0).any(axis=1)]      # a difference of zero has no sign to flip
-    rng, observed, count = np.random.default_rng(seed), np.abs(sums.sum(axis=0)), 0
-    least = observed - 1e-9 * np.abs(sums).sum(axis=0)  # equal sums in another order may differ by rounding
-    step = max(1, 2**22 // max(1, len(sums)))  # flips at a time: bounds the memory
-    for i in range(0, n, step):
-        flip = rng.integers(0, 2, (min(step, n - i), len(sums)), dtype=np.int8).astype(float)
-        count += (np.abs(2 * flip @ sums - sums.sum(axis=0)) >= least).sum(axis=0)
-    p = (1 + count) / (1 + n)
+    p = _flipped(sums, n, seed)
     return p if a.ndim > 1 else float(p[0])
 
 # %% ../nbs/02a_metrics.ipynb #d3a82e95
 def _check_columns(per_query):
-    "Refuse numbers of queries that became a column, and a single column."
+    "Refuse numbers of queries that became a column, and a single column"
     if not isinstance(per_query, pd.DataFrame):
         raise TypeError(f"per_query is {type(per_query).__name__}: pass a table, as in per_query[['MRR']]")
     for c in ('query', 'index', 'Unnamed: 0'):
@@ -250,26 +273,37 @@ def _check_columns(per_query):
             raise ValueError(f'the column {c!r} holds the numbers of the queries and is no metric: '
                              f'pass the table as per_query.set_index({c!r}){name}')
 
+# %% ../nbs/02a_metrics.ipynb #7a8126a0
 def _check_numbers(per_query):
-    "Refuse rows of `evaluate` that were numbered anew."
+    "Refuse rows of `evaluate` that were renumbered"
     if 'queries' in per_query.attrs and per_query.index.name != 'query':
         raise ValueError("the index of a table from evaluate is no longer called 'query', so its rows may have been "
                          "numbered anew: leave out reset_index(drop=True) and ignore_index=True, or add "
                          ".rename_axis('query') where it still holds the numbers of the queries")
 
+# %% ../nbs/02a_metrics.ipynb #71bdca8d
+def _by_row(labels, index):
+    "Whether labels are a column with the index of the table"
+    return isinstance(labels, pd.Series) and index.is_unique and labels.index.equals(index)
+
+def _check_own_order(labels, name):
+    "Refuse labels in another order than the numbers in their index"
+    own = labels.index if isinstance(labels, pd.Series) else None
+    if own is None or own.dtype.kind not in 'iu' or not own.is_unique or own.is_monotonic_increasing: return
+    i = np.argmax(np.diff(own.to_numpy(float)) < 0)
+    raise ValueError(f'in {name}, row {own[i + 1]} stands after row {own[i]}, but labels go by position: pass '
+                     f'{name}.sort_index(), or {name}.tolist() where this is the order of the queries')
+
+# %% ../nbs/02a_metrics.ipynb #c8ce7021
 def _check_order(labels, per_query, name):
-    "Refuse labels in another order than the queries, and rows that do not say whose labels they have."
-    index, own = per_query.index, labels.index if isinstance(labels, pd.Series) else None
-    by_row = own is not None and index.is_unique and own.equals(index)
-    if by_row: return _check_numbers(per_query)
-    if index.dtype.kind in 'iu' and index.name != 'query' and not index.is_monotonic_increasing:
+    "Refuse labels in another order than the queries, and rows that do not tell whose labels they have"
+    index = per_query.index
+    numbers = index.dtype.kind in 'iu'
+    if numbers and index.name != 'query' and not index.is_monotonic_increasing:
         raise ValueError(f'the rows of the table are not in the order of their numbers, {index[0]}, {index[1]}, ..., '
                          f'so it is not known whose {name} are whose: pass per_query.sort_index()')
-    if own is not None and own.dtype.kind in 'iu' and own.is_unique and not own.is_monotonic_increasing:
-        i = np.argmax(np.diff(own.to_numpy(float)) < 0)
-        raise ValueError(f'in {name}, row {own[i + 1]} stands after row {own[i]}, but labels go by position: pass '
-                         f'{name}.sort_index(), or {name}.tolist() where this is the order of the queries')
-    if index.dtype.kind not in 'iu':
+    _check_own_order(labels, name)
+    if not numbers:
         raise ValueError(f'the rows of the table are called {index[0]!r}, ...; as evaluate gives them they '
                          f'are the numbers of their queries, which say whose {name} they have')
     _check_numbers(per_query)
@@ -277,44 +311,58 @@ def _check_order(labels, per_query, name):
         raise ValueError(f'two rows of the table have the number {index[index.duplicated()][0]}, so that it does not '
                          f'say whose {name} they have: summarise each table by itself, with its own {name}')
 
-# %% ../nbs/02a_metrics.ipynb #5e1c0a7d
-def _pick(labels, per_query, name):
-    "The labels of the rows of `per_query`, from labels of all queries: its index says which."
-    if labels is None: return None
-    _check_order(labels, per_query, name)
-    labels, own, index = _labels(labels), getattr(labels, 'index', None), per_query.index
-    if isinstance(own, pd.Index) and index.is_unique and own.equals(index): return _complete(labels, index, name)
-    if index.name != 'query' and len(labels) != len(index):
-        raise ValueError(f"{name} has {len(labels)} labels for {len(index)} rows, and the index of the table is not "
+# %% ../nbs/02a_metrics.ipynb #9f9406b7
+def _check_count(n, per_query, name):
+    "Refuse `n` labels that are not one for each query"
+    index, asked = per_query.index, per_query.attrs.get('queries', n)
+    if index.name != 'query' and n != len(index):
+        raise ValueError(f"{name} has {n} labels for {len(index)} rows, and the index of the table is not "
                          "called 'query': give a label for each row, as a Series with the index of the table, or add "
                          ".rename_axis('query') where it holds the numbers of the queries")
-    if len(labels) <= index.max():
-        raise ValueError(f'{name} has {len(labels)} labels but query {index.max()} was measured: give one for every '
+    if n <= index.max():
+        raise ValueError(f'{name} has {n} labels but query {index.max()} was measured: give one for every '
                          'query, also those left out, or for each row a Series with the index of the table')
-    asked = per_query.attrs.get('queries', len(labels))
-    if asked < len(index): asked = len(labels)  # several tables were put together, and pandas kept what one said
-    if len(labels) != asked:
-        raise ValueError(f'{name} has {len(labels)} labels, and there were {asked} queries: give one for each, '
+    if asked < len(index): return  # several tables were put together, and pandas kept the number of one
+    if n != asked:
+        raise ValueError(f'{name} has {n} labels, and there were {asked} queries: give one for each, '
                          'in the order in which they were measured')
-    return _complete(labels[index], index, name)
 
+# %% ../nbs/02a_metrics.ipynb #5e1c0a7d
 def _complete(labels, index, name):
-    "Labels of the rows, when each has one."
+    "Labels of the rows, when each has one"
     if pd.isna(labels).any(): raise ValueError(f'{name} has no label for query {index[pd.isna(labels).argmax()]}')
     return labels
 
-def _parts(per_query, types):
-    "('all', every row), then (type, its rows) for each of several types, in the order of first appearance."
-    yield 'all', np.ones(len(per_query), dtype=bool)
-    kinds = [] if types is None else pd.unique(types)
-    if len(kinds) < 2: return  # a single type would say the same again
+# %% ../nbs/02a_metrics.ipynb #40abdeb2
+def _pick(labels, per_query, name):
+    "The labels of the rows of `per_query`, from labels of all queries: its index tells which"
+    if labels is None: return None
+    index = per_query.index
+    if _by_row(labels, index):
+        _check_numbers(per_query)
+        return _complete(_labels(labels), index, name)
+    _check_order(labels, per_query, name)
+    found = _labels(labels)
+    _check_count(len(found), per_query, name)
+    return _complete(found[index], index, name)
+
+# %% ../nbs/02a_metrics.ipynb #eacf7766
+def _check_types(kinds):
+    "Refuse types that would read alike in a table"
     shown = {'all': None}
     for kind in kinds:
         if str(kind) in shown:
             other = 'the row of all queries' if str(kind) == 'all' else f'the type {shown[str(kind)]!r}'
             raise ValueError(f'the type {kind!r} reads in a table as {other} does: give it another name')
         shown[str(kind)] = kind
-    for kind in kinds: yield kind, types == kind
+
+# %% ../nbs/02a_metrics.ipynb #75d16e45
+def _parts(per_query, types):
+    "('all', every row), then (type, its rows) for each of several types, in the order of first appearance"
+    parts, kinds = [('all', np.ones(len(per_query), dtype=bool))], [] if types is None else pd.unique(types)
+    if len(kinds) < 2: return parts  # a single type has the same rows
+    _check_types(kinds)
+    return parts + [(kind, types == kind) for kind in kinds]
 
 # %% ../nbs/02a_metrics.ipynb #05683694
 def summarise(
@@ -335,6 +383,23 @@ def summarise(
         rows += [(kind, *row, len(part)) for row in zip(part.columns, part.mean(), low, high)]
     return pd.DataFrame(rows, columns=['queries', 'metric', 'value', 'low', 'high', 'n'])
 
+# %% ../nbs/02a_metrics.ipynb #f32e154b
+def _check_alike(rows, baseline):
+    "Refuse tables that were measured on other queries than the baseline, or by other metrics"
+    base = rows[baseline]
+    for name, frame in rows.items():
+        _check_columns(frame)
+        if len(rows) > 1: _check_numbers(frame)
+        if not (frame.index.equals(base.index) and frame.columns.equals(base.columns)):
+            raise ValueError(f'{name!r} and {baseline!r} were measured on different queries or by different metrics')
+
+# %% ../nbs/02a_metrics.ipynb #19b5ecf4
+def _p_values(frame, base, types, groups, n, seed):
+    "p-value of each metric for all queries, then for each type"
+    types, groups = _pick(types, base, 'types'), _pick(groups, base, 'groups')
+    return np.concatenate([paired_test(frame[keep], base[keep], None if groups is None else groups[keep], n, seed)
+                           for _, keep in _parts(base, types)])
+
 # %% ../nbs/02a_metrics.ipynb #49fa275f
 def compare(
     rows,           # ranker name -> what `evaluate` gave for it, all on the same queries
@@ -348,17 +413,10 @@ def compare(
     "Summaries of several rankers, each with its p-value against the baseline by metric and type."
     baseline, tables = next(iter(rows), None) if baseline is None else baseline, []
     if baseline not in rows: raise ValueError(f'baseline {baseline!r} is not among the rankers {list(rows)}')
-    base = rows[baseline]
+    _check_alike(rows, baseline)
     for name, frame in rows.items():
-        _check_columns(frame)
-        if len(rows) > 1: _check_numbers(frame)
-        if not (frame.index.equals(base.index) and frame.columns.equals(base.columns)):
-            raise ValueError(f'{name!r} and {baseline!r} were measured on different queries or by different metrics')
-        ps = [np.full(len(base.columns), np.nan) if name == baseline else
-              paired_test(frame[keep], base[keep],
-                          None if groups is None else _pick(groups, base, 'groups')[keep], 5 * n, seed)
-              for _, keep in _parts(base, _pick(types, base, 'types'))]
-        tables.append(summarise(frame, types, groups, n, level, seed).assign(p=np.concatenate(ps)))
+        p = np.nan if name == baseline else _p_values(frame, rows[baseline], types, groups, 5 * n, seed)
+        tables.append(summarise(frame, types, groups, n, level, seed).assign(p=p))
         tables[-1].insert(0, 'ranker', name)
     table = pd.concat(tables, ignore_index=True)
     table.attrs.update(baseline=baseline, level=level)
@@ -366,7 +424,7 @@ def compare(
 
 # %% ../nbs/02a_metrics.ipynb #3c7e90d2
 def _once(tidy, columns):
-    "Rows without repeats; two for the same queries, ranker and metric that differ in `columns` are refused."
+    "Rows without repeats; two for the same queries, ranker and metric that differ in `columns` are refused"
     keys = ['queries', 'ranker', 'n', 'metric']
     rows = tidy.drop_duplicates([*keys, *columns])
     twice = rows[rows.duplicated(keys)]
@@ -376,10 +434,34 @@ def _once(tidy, columns):
                          "give the rankers of each table names of their own in the column 'ranker'")
     return rows
 
+# %% ../nbs/02a_metrics.ipynb #8165f467
 def _against(tidy):
-    "What the p-values are against: tables put together may each have a baseline of their own."
+    "What the p-values are against: tables put together may each have a baseline of their own"
     name, untested = tidy.attrs.get('baseline'), tidy['ranker'][tidy['p'].isna()]
     return name if 'baseline' in tidy.attrs and (untested == name).all() else 'the baseline of each comparison'
+
+# %% ../nbs/02a_metrics.ipynb #1a95e88e
+def _with_interval(row): return f'{row.value:.3f}' + ('' if np.isnan(row.low) else f' ±{(row.high - row.low)/2:.3f}')
+def _p_value(row): return f'{row.p:.4f}'
+
+def _table_cells(rows, metrics, column, show):
+    "What `show` gives for each metric, '' where `column` has no number"
+    rows = rows.set_index('metric').reindex(metrics)
+    return ['' if np.isnan(getattr(r, column)) else show(r) for r in rows.itertuples()]
+
+# %% ../nbs/02a_metrics.ipynb #f019b79a
+def _table_lines(values, tested, metrics):
+    "(name, cells) of each line of values, and of each line of p-values"
+    lines, tests = [], []
+    for kind, part in values.groupby('queries', sort=False):
+        alike = part['n'].nunique() <= 1
+        lines.append((f'{kind} ({part["n"].iloc[0]:,} queries)' if alike else kind, []))
+        for (ranker, n), one in part.groupby(['ranker', 'n'], sort=False):
+            name = ranker if alike else f'{ranker} ({n:,} queries)'
+            p = tested[(tested['queries'] == kind) & (tested['ranker'] == ranker) & (tested['n'] == n)]
+            lines.append((f'  {name}', _table_cells(one, metrics, 'value', _with_interval)))
+            tests.append((f'{kind}: {name}', _table_cells(p, metrics, 'p', _p_value)))
+    return lines, tests
 
 # %% ../nbs/02a_metrics.ipynb #b08a2cd9
 def format_table(
@@ -388,28 +470,17 @@ def format_table(
     "Metrics in columns, rankers by kind of query in rows, p-values at the end."
     named = tidy['ranker'].astype(object).where(tidy['ranker'].notna(), 'mean') if 'ranker' in tidy else 'mean'
     tidy = tidy.assign(ranker=named, p=tidy['p'] if 'p' in tidy else np.nan)
-    metrics, lines, all_tests = tidy['metric'].unique(), [], []
-    values, tested = _once(tidy, ['value', 'low', 'high']), _once(tidy[tidy['p'].notna()], ['p'])
-    cell = lambda r: f'{r.value:.3f}' + ('' if np.isnan(r.low) else f' ±{(r.high - r.low)/2:.3f}')
-    row = lambda rows, show, column: ['' if np.isnan(getattr(r, column)) else show(r)
-                                      for r in rows.set_index('metric').reindex(metrics).itertuples()]
-    for kind, part in values.groupby('queries', sort=False):
-        count = '' if part['n'].nunique() > 1 else f' ({part["n"].iloc[0]:,} queries)'
-        lines.append((f'{kind}{count}', []))
-        for (ranker, n), one in part.groupby(['ranker', 'n'], sort=False):
-            name = ranker if count else f'{ranker} ({n:,} queries)'
-            p = tested[(tested['queries'] == kind) & (tested['ranker'] == ranker) & (tested['n'] == n)]
-            lines.append((f'  {name}', row(one, cell, 'value')))
-            all_tests.append((f'{kind}: {name}', row(p, lambda r: f'{r.p:.4f}', 'p')))
-    left = max(len(name) for name, _ in lines + all_tests)
-    tests = [(name, cells) for name, cells in all_tests if any(cells)]
+    metrics, tested = tidy['metric'].unique(), tidy[tidy['p'].notna()]
+    lines, tests = _table_lines(_once(tidy, ['value', 'low', 'high']), _once(tested, ['p']), metrics)
+    left = max(len(name) for name, _ in lines + tests)
+    tests = [(name, cells) for name, cells in tests if any(cells)]
     if tests: tests = [('', []), (f'p-value against {_against(tidy)}', []), *tests]
-    line = lambda name, cells: (name.ljust(left) + ''.join(f'  {c:<12}' for c in cells)).rstrip()
-    return '\n'.join(line(*row) for row in [('', metrics), *lines, *tests])
+    return '\n'.join((name.ljust(left) + ''.join(f'  {c:<12}' for c in cells)).rstrip()
+                     for name, cells in [('', metrics), *lines, *tests])
 
 # %% ../nbs/02a_metrics.ipynb #2b4aad2c
 def _plain(values, name):
-    "Numpy array of numbers from whatever holds them, without NaN."
+    "Numpy array of numbers from whatever holds them, without NaN"
     if torch.is_tensor(values):
         values = values.detach().cpu().float() if values.is_floating_point() else values.detach().cpu()
     values = np.asarray(values)
@@ -418,10 +489,9 @@ def _plain(values, name):
     if bad.any(): raise ValueError(f'{name} contain NaN, the first in row {bad.argmax()}')
     return values
 
-def _answers(scores, targets):
-    "Answers and targets, checked: class numbers `(n,)`, or booleans `(n, labels)` where the targets have columns."
-    _same_labels(scores=scores, targets=targets)
-    scores, targets = _plain(scores, 'scores'), _plain(targets, 'targets')
+# %% ../nbs/02a_metrics.ipynb #8fc9075b
+def _check_shapes(scores, targets):
+    "Refuse scores without two classes, and targets that are not one a row"
     if scores.ndim != 2 or scores.shape[1] < 2:
         raise ValueError(f'scores must be (n, classes) with two or more classes, not {scores.shape}')
     if not len(scores) or len(scores) != len(targets):
@@ -430,16 +500,37 @@ def _answers(scores, targets):
     if targets.ndim != 1 and targets.shape != scores.shape:
         raise ValueError('targets must be (n,) class numbers or (n, labels) of 0 and 1, '
                          f'here {scores.shape}, not {targets.shape}')
-    allowed = np.arange(scores.shape[1] if targets.ndim == 1 else 2)
+
+# %% ../nbs/02a_metrics.ipynb #9672532b
+def _check_targets(targets, n_classes):
+    "Refuse targets that are no class numbers, or neither 0 nor 1 where they have columns"
+    allowed = np.arange(n_classes if targets.ndim == 1 else 2)
     wrong = ~np.isin(targets, allowed).reshape(len(targets), -1)
-    if wrong.any():
-        first = targets.reshape(wrong.shape)[wrong][0]
-        raise ValueError(f'targets must be whole numbers from 0 to {allowed[-1]}, '
-                         f'but row {wrong.any(axis=1).argmax()} has {first:g}')
+    if not wrong.any(): return
+    first = targets.reshape(wrong.shape)[wrong][0]
+    raise ValueError(f'targets must be whole numbers from 0 to {allowed[-1]}, '
+                     f'but row {wrong.any(axis=1).argmax()} has {first:g}')
+
+# %% ../nbs/02a_metrics.ipynb #13be52fb
+def _answers(scores, targets):
+    "Answers and targets, checked: class numbers `(n,)`, or booleans `(n, labels)` where the targets have columns"
+    _same_labels(scores=scores, targets=targets)
+    scores, targets = _plain(scores, 'scores'), _plain(targets, 'targets')
+    _check_shapes(scores, targets)
+    _check_targets(targets, scores.shape[1])
     if targets.ndim == 1: return scores.argmax(axis=1), targets.astype(int)
     if scores.min() < 0 or scores.max() > 1:
         raise ValueError('scores of several labels must be probabilities from 0 to 1: take the sigmoid of logits first')
     return scores > .5, targets.astype(bool)
+
+# %% ../nbs/02a_metrics.ipynb #de3dd430
+def _means(answers, targets, each):
+    "The measures over all classes or labels; `each` has their F1"
+    if targets.ndim == 1:
+        matthews = matthews_corrcoef(targets, answers) if len({*targets, *answers}) > 1 else 0.
+        return {'accuracy': np.mean(answers == targets), 'macro F1': np.nanmean(each), 'Matthews': matthews}
+    return {'micro F1': f1_score(targets, answers, average='micro', zero_division=np.nan),
+            'macro F1': np.nanmean(each), 'exact match': np.mean((answers == targets).all(axis=1))}
 
 # %% ../nbs/02a_metrics.ipynb #bb8a4a6d
 def classification_metrics(
@@ -447,7 +538,7 @@ def classification_metrics(
     targets,       # (n,) class numbers, or (n, labels) of 0 and 1
     labels=None,   # names of the columns, to have the F1 of each as well
 ) -> pd.Series:    # accuracy, macro F1, Matthews; with several labels micro F1, macro F1, exact match; F1 of `labels`
-    """How good the answers of a classifier are; each of `labels` has its 'F1 NAME'.
+    """Accuracy, F1 and Matthews' correlation of a classifier; each of `labels` has its 'F1 NAME'.
 
     A class without any target or answer has no F1 (NaN) and is left out of the macro F1."""
     labels = None if labels is None else list(labels)
@@ -458,14 +549,8 @@ def classification_metrics(
         raise ValueError(f'labels has {len(labels)} names but scores have {columns} columns')
     if targets.ndim == 2 and not (targets.any() or answers.any()):
         raise ValueError('no text has a label, and none was answered: there is nothing to count')
-    f1 = lambda average: f1_score(targets, answers, labels=np.arange(columns), average=average, zero_division=np.nan)
-    each = f1(None)
-    if targets.ndim == 1:
-        matthews = matthews_corrcoef(targets, answers) if len({*targets, *answers}) > 1 else 0.
-        found = {'accuracy': np.mean(answers == targets), 'macro F1': np.nanmean(each), 'Matthews': matthews}
-    else:
-        found = {'micro F1': f1('micro'), 'macro F1': np.nanmean(each),
-                 'exact match': np.mean((answers == targets).all(axis=1))}
+    each = f1_score(targets, answers, labels=np.arange(columns), average=None, zero_division=np.nan)
+    found = _means(answers, targets, each)
     return pd.Series(found | dict(zip([f'F1 {name}' for name in labels or ()], each)), dtype=float)
 
 # %% ../nbs/02a_metrics.ipynb #f3c33f38
@@ -507,30 +592,39 @@ def spans(
         elif part != 'O': found.append((kind, i, i + 1))
     return found
 
-# %% ../nbs/02a_metrics.ipynb #c9bcccf5
+# %% ../nbs/02a_metrics.ipynb #3893d21f
 def _names(texts, argument):
-    "The set of (text, type, start, end)."
+    "The set of (text, type, start, end)"
     found = set()
     for i, tags in enumerate(texts):
         try: found |= {(i, *span) for span in spans(tags)}
         except ValueError as e: raise ValueError(f'{argument}, text {i}: {e}') from None
     return found
 
+# %% ../nbs/02a_metrics.ipynb #b341b95c
+def _check_tagged(true, predicted):
+    "Refuse texts or words that are not the same in both"
+    if len(true) != len(predicted):
+        raise ValueError(f'{len(true)} texts are tagged in true but {len(predicted)} in predicted')
+    for i, (a, b) in enumerate(zip(true, predicted)):
+        if len(a) != len(b): raise ValueError(f'text {i} has {len(a)} tags in true but {len(b)} in predicted')
+
+# %% ../nbs/02a_metrics.ipynb #d3a919b3
+def _shares(right, true, predicted):
+    "Measures of numbers of names; what has nothing to divide by is 0"
+    def share(a, b): return a / b if b else 0.
+    return dict(precision=share(right, predicted), recall=share(right, true), F1=share(2 * right, true + predicted),
+                support=true)
+
+# %% ../nbs/02a_metrics.ipynb #c9bcccf5
 def entity_f1(
     true,            # BIO tags of each text, a list of lists: `[['B-PER', 'O'], ...]`
     predicted,       # the tags that a model gives the same words
 ) -> pd.DataFrame:   # a row for each type, by name, and 'micro'; columns precision, recall, F1 and support (true names)
     "Precision, recall and F1 of whole names, type and both ends exact. What has nothing to divide by is 0."
-    if len(true) != len(predicted):
-        raise ValueError(f'{len(true)} texts are tagged in true but {len(predicted)} in predicted')
-    for i, (a, b) in enumerate(zip(true, predicted)):
-        if len(a) != len(b): raise ValueError(f'text {i} has {len(a)} tags in true but {len(b)} in predicted')
+    _check_tagged(true, predicted)
     true, predicted = _names(true, 'true'), _names(predicted, 'predicted')
     if not true: raise ValueError('true holds no name at all: there is nothing to find')
-    kinds = sorted({kind for _, kind, *_ in true | predicted})
-    share = lambda a, b: a / b if b else 0.
-    rows = {}
-    for row, some in [*((k, {k}) for k in kinds), ('micro', set(kinds))]:
-        right, t, p = (sum(name[1] in some for name in names) for names in (true & predicted, true, predicted))
-        rows[row] = dict(precision=share(right, p), recall=share(right, t), F1=share(2 * right, t + p), support=t)
-    return pd.DataFrame.from_dict(rows, orient='index')
+    counts = [Counter(kind for _, kind, *_ in names) for names in (true & predicted, true, predicted)]
+    rows = {kind: _shares(*(c[kind] for c in counts)) for kind in sorted(counts[1] | counts[2])}
+    return pd.DataFrame.from_dict(rows | {'micro': _shares(*(c.total() for c in counts))}, orient='index')

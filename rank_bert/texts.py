@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 # %% ../nbs/00e_texts.ipynb #d0e2008e
@@ -36,7 +38,7 @@ from .data import described_nodes, library_modules, plain_text
 # %% ../nbs/00e_texts.ipynb #a3dca957
 @dataclass(repr=False, eq=False)
 class TextData:
-    """Texts, or pairs of texts, and what is to be learnt about them.
+    """Texts, or pairs of texts, with their targets.
 
     Made by `text_data`, the readers and the built-in sets. The columns of `rows` are text, pair where texts come
     in pairs, target, group and split; for tags also words, their `(start, end)` in the text."""
@@ -56,63 +58,72 @@ class TextData:
         "The second text of each row; None where there is only one."
         return list(self.rows.pair) if 'pair' in self.rows else None
 
-    @property
-    def targets(self) -> np.ndarray|list:
-        """The targets in one array, a list for tags.
-
-        int64 `(rows,)` for a class, float32 `(rows, labels)` for several, float32 `(rows,)` for scores; a list of
-        ints for each row of tags."""
-        t = list(self.rows.target)
-        if self.kind == 'tags': return t
-        if self.kind != 'multilabel': return np.array(t, np.int64 if self.kind == 'class' else np.float32)
-        hot = np.zeros((len(t), len(self.labels)), np.float32)
-        for row, on in zip(hot, t): row[on] = 1
-        return hot
-
     def __len__(self): return len(self.rows)
     def __repr__(self): return _repr(self)
 
 # %% ../nbs/00e_texts.ipynb #302a57e7
+def _targets_repr(data):
+    "The targets of `data` in words"
+    targets, n = data.rows.target, f'{len(data.labels)} '
+    if data.kind == 'score': return f'scores {targets.min():.3g} to {targets.max():.3g}' if len(data) else 'scores'
+    if data.kind == 'tags': return f'{sum(map(len, targets)):,} words, {n}tags'
+    if data.kind == 'multilabel': return f'{n}labels, {sum(map(len, targets)) / max(len(data), 1):.2f} a row'
+    return f'{n}labels'
+
 def _repr(data):
-    n, t = data.rows.split.value_counts(), data.rows.target
+    "Name, numbers of rows and targets of `data`"
+    n = data.rows.split.value_counts()
     parts = ', '.join(f'{s} {n[s]:,}' for s in SPLITS if s in n)
-    what = f'{len(data.labels)} labels'
-    if data.kind == 'multilabel': what += f', {sum(map(len, t)) / max(len(t), 1):.2f} a row'
-    if data.kind == 'score': what = f'scores {t.min():.3g} to {t.max():.3g}' if len(t) else 'scores'
-    if data.kind == 'tags': what = f'{sum(map(len, t)):,} words, {len(data.labels)} tags'
-    return (f'{data.name or "TextData"}: {len(data):,} {"pairs" if "pair" in data.rows else "rows"}'
-            f'{" (" + parts + ")" if parts else ""}, {what}')
+    rows = f'{len(data):,} {"rows" if data.pairs is None else "pairs"}' + (f' ({parts})' if parts else '')
+    return f'{data.name or "TextData"}: {rows}, {_targets_repr(data)}'
+
+# %% ../nbs/00e_texts.ipynb #72926975
+@patch(as_prop=True)
+def targets(self: TextData) -> np.ndarray|list:
+    """The targets in one array; a list for tags.
+
+    int64 `(rows,)` for a class, float32 `(rows, labels)` for several, float32 `(rows,)` for scores; a list of
+    ints for each row of tags."""
+    found = list(self.rows.target)
+    if self.kind == 'tags': return found
+    if self.kind != 'multilabel': return np.array(found, np.int64 if self.kind == 'class' else np.float32)
+    hot = np.zeros((len(found), len(self.labels)), np.float32)
+    for row, on in zip(hot, found): row[on] = 1
+    return hot
 
 # %% ../nbs/00e_texts.ipynb #21b1e0c3
 def text_keys(texts):
-    "A name for each text that copies share, with other case or spaces too"
+    "A key for each text; copies with other case or spaces have the same"
     plain = [plain_text(t).encode('utf-8', 'surrogatepass') for t in texts]
     return [hashlib.md5(t, usedforsecurity=False).hexdigest()[:12] for t in plain]
 
-def _parts(*columns):
-    "Number of the part that each row is in: rows with an equal entry in any column, None aside, are in one part"
-    n, found = len(columns[0]), [(i, v) for column in columns for i, v in enumerate(column) if v is not None]
+def _connected(*columns):
+    "Number of the part of each row: rows with an equal entry in any column, None aside, are in one part"
+    n = len(columns[0])
+    found = [(row, v) for column in columns for row, v in enumerate(column) if v is not None]
     node = {v: n + i for i, v in enumerate(dict.fromkeys(v for _, v in found))}
-    ends = [i for i, _ in found], [node[v] for _, v in found]
+    ends = [row for row, _ in found], [node[v] for _, v in found]
     edges = sparse.coo_matrix((np.ones(len(found)), ends), shape=(n + len(node), n + len(node)))
     return connected_components(edges, directed=False)[1][:n]
 
+# %% ../nbs/00e_texts.ipynb #f41ca478
 def _groups(texts, given=None, shortest=0, pairs=None, most=math.inf):
-    "Group of each row: those that share a text or a given group are in one; not by texts of few words, if given"
+    """Group of each row: rows that share a text or a given group are in one.
+
+    With given groups, texts of fewer than `shortest` words join no rows; second texts of more than `most` rows
+    never do."""
     keys, seconds = text_keys(texts), text_keys(pairs or [])
-    if not len(keys) or given is None and not seconds: return keys
+    if not keys or given is None and not seconds: return keys
     first, times = keys, Counter(seconds)
-    if given is not None:
-        first = [k if len(t.split()) >= shortest else f'{k} {i}' for i, (k, t) in enumerate(zip(keys, texts))]
-    columns = [first, [s if times[s] <= most else None for s in seconds],
-               [('given', g) for g in given or ()]]
-    part = _parts(*filter(None, columns))
+    if given is not None: first = [k if len(t.split()) >= shortest else None for k, t in zip(keys, texts)]
+    second = [k if times[k] <= most else None for k in seconds]
+    part = _connected(*filter(None, [first, second, [('given', g) for g in given or ()]]))
     names = pd.Series(keys if given is None else given, dtype=object).groupby(part).agg(min)
     return [names[p] for p in part]
 
 # %% ../nbs/00e_texts.ipynb #6c7e1c66
-def _joins(texts, given, groups, shortest=0):
-    "Which text stands in the most of the given groups, where shared texts make half of them or fewer of them; else ''"
+def _joining_text(texts, given, groups, shortest=0):
+    "Which text is in most of the given groups, where shared texts leave half of them or fewer; else ''"
     before, after = len(set(given or [])), len(set(groups))
     if not given or 2 * after > before: return ''
     long = [len(t.split()) >= shortest for t in texts]
@@ -121,57 +132,70 @@ def _joins(texts, given, groups, shortest=0):
     return (f'of {before:,} groups {after:,} are left, for some of them have texts in common: '
             f'{times.idxmax()!r} stands in {times.max():,}')
 
-def _paired(texts, pairs, given, shortest=0):
-    "Groups of pairs, and a hint where the commonest second texts were left out, since most rows would be one group"
-    n, times = len(texts), Counter(map(plain_text, pairs))
-    def largest(groups): return max(Counter(groups).values())
-    whole = _groups(texts, given, shortest, pairs)
-    if 2 * largest(whole) <= n or n < 50 and len(set(whole)) > 2: return whole, []
-    if 2 * largest(_groups(texts, given, shortest)) > n: return whole, [] # whatever the second texts do
+# %% ../nbs/00e_texts.ipynb #3213d56d
+def _largest(groups): return max(Counter(groups).values())
+
+def _loosened_groups(texts, pairs, given, shortest):
+    "Groups that the commonest second texts do not join, and the most rows that a second text may join"
+    n = len(texts)
     for most in sorted({n // 10, n // 100, 10, 3, 0}, reverse=True):
         groups = _groups(texts, given, shortest, pairs, most)
-        if 2 * largest(groups) <= n: break
-    common, count = times.most_common(1)[0]
+        if 2 * _largest(groups) <= n: break
+    return groups, most
+
+# %% ../nbs/00e_texts.ipynb #ffeac544
+def _pair_groups(texts, pairs, given, shortest=0):
+    "Groups of pairs, and a hint where the commonest second texts were left out, since most rows would be one group"
+    n, whole = len(texts), _groups(texts, given, shortest, pairs)
+    if 2 * _largest(whole) <= n or n < 50 and len(set(whole)) > 2: return whole, []
+    if 2 * _largest(_groups(texts, given, shortest)) > n: return whole, []  # whatever the second texts do
+    groups, most = _loosened_groups(texts, pairs, given, shortest)
+    common, count = Counter(map(plain_text, pairs)).most_common(1)[0]
     return groups, [f'second texts of more than {most:,} rows do not keep their rows together, for with them '
-                    f'{largest(whole):,} of {n:,} rows would be one group: {common!r} stands in '
+                    f'{_largest(whole):,} of {n:,} rows would be one group: {common!r} stands in '
                     f'{count:,} rows, and may be in several splits']
 
 # %% ../nbs/00e_texts.ipynb #2b094648
-def _dealt(groups, joins=''):
+def _made_split(groups, joins=''):
     "A split by group in which no part is empty"
-    if len(set(groups)) < 3:
-        raise DataError(f'{len(set(groups))} different texts or groups are too few to split into train, valid and '
-                        'test: ' + (f'{joins}; remove such rows, or name' if joins else 'add rows, or')
-                        + ' a column split')
+    n = len(set(groups))
+    if n < 3:
+        remedy = f'{joins}; remove such rows, or name a column split' if joins else 'add rows, or a column split'
+        raise DataError(f'{n} different texts or groups are too few to split into train, valid and test: {remedy}')
     split = split_by_group(groups)
     if len(set(split)) == 3: return split
     test = min(set(groups), key=lambda g: hash_fold(g, 2**64))
     valid = held_out_groups([g for g in groups if g != test], 8)
     return ['test' if g == test else 'valid' if g in valid else 'train' for g in groups]
 
-def _carved(split, groups, joins=''):
-    "valid held out of train by the hash of the group"
+# %% ../nbs/00e_texts.ipynb #17a1e8f4
+def _with_valid(split, groups, joins=''):
+    "The split with valid held out of train, by the hash of the group"
     valid = held_out_groups([g for g, s in zip(groups, split) if s == 'train'], 8)
     if not valid:
+        remedy = f'{joins}; remove such rows' if joins else 'add rows'
         raise DataError('all rows of train are one text or group, so that no valid part can be held out of it: '
-                        f'{f"{joins}; remove such rows" if joins else "add rows"}, or name some valid')
+                        f'{remedy}, or name some valid')
     return ['valid' if s == 'train' and g in valid else s for g, s in zip(groups, split)]
 
+# %% ../nbs/00e_texts.ipynb #76f11e2e
 def _split(given, groups, joins=''):
-    "Split of each row, and hints on how it came about"
+    "Split of each row, and hints at how it was made"
     known = set(given or ['train'])
     if known == {'test'}: return given, ['all rows are test: to measure on, not to train on']
     if 'train' not in known:
         raise DataError(f'no row is in split train, only in {listed(sorted(known))}: name the rows to learn from')
     if known == {'train'}:
-        return _dealt(groups, joins), ['no splits were given: train, valid and test were made by group']
-    if 'valid' in known and 'test' in known: return given, []
+        return _made_split(groups, joins), ['no splits were given: train, valid and test were made by group']
+    if known == set(SPLITS): return given, []
     if 'test' in known:
-        return _carved(given, groups, joins), ['there was no validation part: one group in eight of train is valid']
+        return _with_valid(given, groups, joins), ['there was no validation part: one group in eight of train is valid']
     hint = 'there was no labelled test part: validation is test, and one group in eight of train is valid'
-    return _carved(['test' if s == 'valid' else s for s in given], groups, joins), [hint]
+    return _with_valid(['test' if s == 'valid' else s for s in given], groups, joins), [hint]
 
+# %% ../nbs/00e_texts.ipynb #41d38ff9
 def _split_names(values, index):
+    "Splits under the names used here"
     names = [v.lower() for v in clean_ids(values, 'rows', 'split', index)]
     unknown = sorted(set(names) - set(SPLIT_NAMES))
     if unknown: raise DataError(f'rows: unknown split {listed(unknown)}; known are {listed(SPLIT_NAMES, 9)}')
@@ -181,15 +205,30 @@ def _split_names(values, index):
 _needs = {'class': 'a name or a whole number', 'multilabel': 'a list of names or whole numbers',
           'score': 'a finite number'}
 
+def _is_list(v): return isinstance(v, (list, tuple, set, np.ndarray))
+def _is_float(v): return isinstance(v, (float, np.floating))
 def _is_number(v): return isinstance(v, (int, float, np.number)) and not isinstance(v, bool)
 
-def _fits(v, kind):
-    "Whether a label can be of the kind"
-    if kind == 'multilabel': return isinstance(v, (list, tuple, set, np.ndarray)) and all(_fits(o, 'class') for o in v)
-    if kind == 'score': return isinstance(v, (int, float, np.number)) and not isinstance(v, bool) and math.isfinite(v)
-    if isinstance(v, (float, np.floating)): return float(v).is_integer() and abs(v) < 2**53
+def _is_label(v):
+    "Whether `v` is a name or a whole number"
+    if _is_float(v): return float(v).is_integer() and abs(v) < 2**53
     return isinstance(v, str) and bool(v.strip()) or isinstance(v, (int, np.integer, np.bool_))
 
+# %% ../nbs/00e_texts.ipynb #0558341d
+def _fits(v, kind):
+    "Whether a label can be of the kind"
+    if kind == 'multilabel': return _is_list(v) and all(map(_is_label, v))
+    if kind == 'score': return _is_number(v) and math.isfinite(v)
+    return _is_label(v)
+
+# %% ../nbs/00e_texts.ipynb #8125de8d
+def _told_kind(values, labels):
+    "The kind of labels for which none was asked"
+    if _is_list(values[0]): return 'multilabel'
+    points = any(map(_is_float, values)) and all(map(_is_number, values))
+    return 'score' if points and labels is None else 'class'
+
+# %% ../nbs/00e_texts.ipynb #16944812
 def _kind(values, labels, kind, at):
     "The kind of all labels: the one asked for, or what they are"
     if kind not in (None, *_needs):
@@ -197,9 +236,7 @@ def _kind(values, labels, kind, at):
         raise DataError(f'unknown kind {kind!r}; choose one of {listed(_needs)}{more}')
     missing = [at(i) for i, v in enumerate(values) if is_blank(v)]
     if missing: raise DataError(f'rows: label is missing in {listed(missing)}; remove or fill these rows')
-    points = any(isinstance(v, (float, np.floating)) for v in values) and all(map(_is_number, values))
-    lists = isinstance(values[0], (list, tuple, set, np.ndarray))
-    kind = kind or ('multilabel' if lists else 'score' if points and labels is None else 'class')
+    kind = kind or _told_kind(values, labels)
     bad = [f'{at(i)}: {v!r}' for i, v in enumerate(values) if not _fits(v, kind)]
     if bad:
         raise DataError(f'rows: for kind {kind!r} a label is {_needs[kind]}, not so in {listed(bad)}; '
@@ -214,8 +251,8 @@ def _label(v, where=''):
     v = v.item() if isinstance(v, np.generic) else v
     return v.strip() if isinstance(v, str) else int(v) if isinstance(v, float) else v
 
-def _one_hot(lists, labels, at):
-    "Raise `DataError` where lists of labels are rows of zeros and ones, one a label"
+def _refuse_one_hot(lists, labels, at):
+    "Raise `DataError` where lists of labels are rows of zeros and ones, one for each label"
     n = len(lists[0])
     if n < 2 or n != len(labels or lists[0]): return
     def hot(v): return len(v) == n and not any(isinstance(o, str) or o not in (0, 1) for o in v)
@@ -234,96 +271,114 @@ def _check_labels(labels):
         raise DataError(f'labels must be different names, not {listed(bad) if bad else "an empty list"}')
     return labels
 
-def _unknown(v, labels, at):
+# %% ../nbs/00e_texts.ipynb #1bb8f05d
+def _unknown_label(v, labels, at):
     "The error for a label that is not among `labels`"
     if not isinstance(v, str):
         return DataError(f'rows: label {v} in {at} is outside 0 to {len(labels) - 1}: '
                          f'numbers index the labels {listed(labels, 9)}')
     near = get_close_matches(v, labels, n=1)
-    return DataError(f'rows: label {v!r} in {at} is not among the labels {listed(labels, 9)}.'
-                     + (f' Did you mean {near[0]!r}?' if near else ' Add it to labels, or remove the row'))
+    remedy = f' Did you mean {near[0]!r}?' if near else ' Add it to labels, or remove the row'
+    return DataError(f'rows: label {v!r} in {at} is not among the labels {listed(labels, 9)}.{remedy}')
 
 # %% ../nbs/00e_texts.ipynb #64225e3f
 def _true_or_false(label, labels, where):
-    "A label that is true or false by its name: as a number it would be 1 or 0, whatever the names are"
+    "The name of a label that is true or false; other labels as they are"
     if not isinstance(label, bool): return label
     found = [n for n in labels if n.lower() == str(label).lower()]
     if len(found) == 1: return found[0]
     raise DataError(f'rows: the label {label} in {where} is true or false, and the labels are {listed(labels, 9)}: '
                     'give labels as names')
 
+def _places_found(lists):
+    "Place of each label found: sorted, numbers by size"
+    called = {str: 'names', bool: 'true or false'}
+    kinds = sorted({called.get(type(o), 'numbers') for v in lists for o in v})
+    if len(kinds) > 1:
+        raise DataError(f'rows: some labels are {kinds[0]} and some are {kinds[1]}; '
+                        'pass labels, the names that the numbers index')
+    return {v: i for i, v in enumerate(sorted({o for v in lists for o in v}))}
+
+# %% ../nbs/00e_texts.ipynb #178ddd07
+def _indices(lists, labels, at):
+    "Label names, and the index of each label in the lists"
+    if labels is None:
+        place = _places_found(lists)
+        return [str(o) for o in place], [[place[o] for o in v] for v in lists]
+    labels = _check_labels(labels)
+    place = {n: i for i, n in enumerate(labels)} | {i: i for i in range(len(labels))}
+    lists = [[_true_or_false(o, labels, at(i)) for o in v] for i, v in enumerate(lists)]
+    unknown = [(o, i) for i, v in enumerate(lists) for o in v if o not in place]
+    if unknown: raise _unknown_label(unknown[0][0], labels, at(unknown[0][1]))
+    return labels, [[place[o] for o in v] for v in lists]
+
+# %% ../nbs/00e_texts.ipynb #00dfb147
 def _targets(values, labels, kind, at):
-    "Kind, names and target of each label; `at(i)` says where row `i` came from"
+    "Kind, label names and target of each label; `at(i)` is what a message calls row `i`"
     kind = _kind(values, labels, kind, at)
     if kind == 'score': return kind, [], [float(v) for v in values]
-    lists = [[_label(o, f' in {at(i)}') for o in (v if kind == 'multilabel' else [v])] for i, v in enumerate(values)]
-    if kind == 'multilabel': _one_hot(lists, labels, at)
-    if labels is None:
-        found = {o for v in lists for o in v}
-        called = {str: 'names', bool: 'true or false'}
-        kinds = sorted({called.get(type(o), 'numbers') for v in lists for o in v})
-        if len(kinds) > 1:
-            raise DataError(f'rows: some labels are {kinds[0]} and some are {kinds[1]}; '
-                            'pass labels, the names that the numbers index')
-        place = {v: i for i, v in enumerate(sorted(found))}
-        labels = [str(o) for o in place]
-    else:
-        labels = _check_labels(labels)
-        place = {n: i for i, n in enumerate(labels)} | {i: i for i in range(len(labels))}
-        lists = [[_true_or_false(o, labels, at(i)) for o in v] for i, v in enumerate(lists)]
-    for i, v in enumerate(lists):
-        for o in v:
-            if o not in place: raise _unknown(o, labels, at(i))
-    found = [[place[o] for o in v] for v in lists]
-    return kind, labels, [sorted(set(f)) for f in found] if kind == 'multilabel' else [f[0] for f in found]
+    several = kind == 'multilabel'
+    lists = [[_label(o, f' in {at(i)}') for o in (v if several else [v])] for i, v in enumerate(values)]
+    if several: _refuse_one_hot(lists, labels, at)
+    labels, found = _indices(lists, labels, at)
+    return kind, labels, [sorted(set(f)) if several else f[0] for f in found]
 
 # %% ../nbs/00e_texts.ipynb #88a331a8
 @dataclass
 class _Source:
     """What a reader found.
 
-    A frame whose index says where each row came from, the split of each row if known, and label names by column."""
+    A frame whose index names the place of each row, the split of each row if known, and label names by column."""
     frame: pd.DataFrame
     split: list|None = None
     names: dict = field(default_factory=dict)
     hints: list = field(default_factory=list)
     name: str = ''
 
+# %% ../nbs/00e_texts.ipynb #58c43056
 def _names_in(feature):
-    "Label names of a feature as `datasets` describes it, of a column of lists too"
+    "Label names of a feature as `datasets` describes it, of a column of lists too; None if it has none"
     while isinstance(feature, (dict, list)):
         if isinstance(feature, list): feature = feature[0]
         elif feature.get('_type') == 'ClassLabel': return list(feature['names'])
         else: feature = feature.get('feature')
 
+def _label_names(features):
+    "Label names by column"
+    return {c: names for c, feature in features.items() if (names := _names_in(feature))}
+
 # %% ../nbs/00e_texts.ipynb #24f7fade
 def _joined(parts, name=''):
-    "One source of (split, frame, label names) of several"
+    "One source of several (split, frame, label names)"
     names = {}
-    for s, f, found in parts:
+    for s, _, found in parts:
         for c, n in found.items():
             if names.setdefault(c, n) != n:
                 raise DataError(f'{name or "rows"}: in {s} the labels of column {c!r} have other names, or another '
                                 f'order: {listed(n)} against {listed(names[c])}')
-    split = [s for s, f, _ in parts for _ in range(len(f))]
-    return _Source(pd.concat([f for _, f, _ in parts]), split, names, name=name)
+    split = [s for s, frame, _ in parts for _ in range(len(frame))]
+    return _Source(pd.concat([frame for _, frame, _ in parts]), split, names, name=name)
 
+def _dataset_part(split, dataset):
+    "Split, frame and label names of a `datasets.Dataset`"
+    frame = dataset.to_pandas()
+    frame.index = pd.Index([f'{split} row {i}'.strip() for i in range(len(frame))], dtype=object)
+    return split, frame, _label_names(dataset.features.to_dict())
+
+# %% ../nbs/00e_texts.ipynb #cc79b36d
 def _of_datasets(parts, name=''):
     "A source of a dict of `datasets.Dataset`; splits with other names than ours are left out"
-    def one(s, d):
-        f = d.to_pandas()
-        f.index = pd.Index([f'{s} row {i}'.strip() for i in range(len(f))], dtype=object)
-        return s, f, {c: n for c, o in d.features.to_dict().items() if (n := _names_in(o))}
     known = {s: d for s, d in parts.items() if s in (*SPLIT_NAMES, '')}
     if not known:
         raise DataError(f'{name or "rows"}: no split is called train, validation or test; there are {listed(parts)}')
-    found = _joined([one(s, d) for s, d in known.items()], name)
+    found = _joined([_dataset_part(s, d) for s, d in known.items()], name)
     if '' in known: found.split = None
     found.hints += [f'split {s!r} was left out ({len(parts[s]):,} rows)' for s in parts if s not in known]
     return found
 
+# %% ../nbs/00e_texts.ipynb #3a44521d
 def _source(rows):
-    "What the caller gave as a source"
+    "A source of what the caller gave"
     if hasattr(rows, 'to_pandas') and hasattr(rows, 'features'): return _of_datasets({'': rows})
     if isinstance(rows, dict) and rows and all(hasattr(d, 'features') for d in rows.values()): return _of_datasets(rows)
     if not isinstance(rows, pd.DataFrame): rows = rows_frame(checked_dicts(rows, 'rows'))
@@ -332,12 +387,12 @@ def _source(rows):
 
 # %% ../nbs/00e_texts.ipynb #de6b1d2f
 def _withheld(values, names, split):
-    "For each label whether it is not published: -1, or in a whole split nothing else than -1 or no label"
-    minus = [_is_number(v) and v == -1 for v in values]
-    empty = [m or is_blank(v) for m, v in zip(minus, values)]
-    whole = set(split or []) - {s for s, e in zip(split or [], empty) if not e}
-    return np.array([m and names is not None or e and split is not None and split[i] in whole
-                     for i, (m, e) in enumerate(zip(minus, empty))], bool)
+    "For each label whether it is not published: -1 where names are known, -1 or blank in a split with nothing else"
+    minus = np.array([_is_number(v) and v == -1 for v in values], bool)
+    withheld = minus & (names is not None)
+    if split is None: return withheld
+    labelled = {s for s, v, m in zip(split, values, minus) if not m and not is_blank(v)}
+    return withheld | np.array([s not in labelled for s in split], bool)
 
 def _named(v, names):
     "A label, or a list of labels, with numbers replaced by the names they stand for"
@@ -346,161 +401,205 @@ def _named(v, names):
     return names[int(v)] if 0 <= v < len(names) else int(v)
 
 # %% ../nbs/00e_texts.ipynb #f0972c5f
-def _finish(columns, target, group, split, kind, labels, name, notes, hints):
-    "`TextData` with groups, splits and notes"
-    least, pairs, common = 8 if kind == 'tags' else 0, columns.get('pair'), []
-    if pairs is None: groups = _groups(columns['text'], group, least)
-    elif {'train', 'valid', 'test'} <= set(split or ()): groups = _groups(columns['text'], group, least, pairs)
-    else: groups, common = _paired(columns['text'], pairs, group, least)
-    joins = _joins(columns['text'], group, groups, least)
-    split, how = _split(split, groups, joins)
-    data = TextData(pd.DataFrame(columns | dict(target=target, group=groups, split=split)), kind, labels, name)
-    data.notes |= notes | _audit(data)
-    hints = [*hints, *how, *common, *[joins] * bool(joins), *_unseen(data), *_leaks(data)]
-    if hints: data.notes['hints'] = hints
-    return data
-
 def _audit(data):
-    "How many test rows are in train too, whatever the order of a pair, and how many groups are in several splits"
-    plain = [[plain_text(t) for t in ts] for ts in (data.texts, data.pairs) if ts is not None]
-    rows, split = [tuple(sorted(r)) for r in zip(*plain)], list(data.rows.split)
-    train = [r for r, s in zip(rows, split) if s == 'train']
-    test, whole, texts = [r for r, s in zip(rows, split) if s == 'test'], set(train), {t for r in train for t in r}
-    found = dict(test_texts_in_train=sum(r in whole for r in test))
-    if len(plain) > 1: found['test_pairs_with_a_text_in_train'] = sum(not texts.isdisjoint(r) for r in test)
+    "Counts of test rows that are in train too, in either order of a pair, and of groups in several splits"
+    plain = [map(plain_text, texts) for texts in (data.texts, data.pairs) if texts is not None]
+    rows, split = [tuple(sorted(r)) for r in zip(*plain)], data.rows.split
+    train, test = ([r for r, s in zip(rows, split) if s == part] for part in ('train', 'test'))
+    known, texts = set(train), {t for r in train for t in r}
+    found = dict(test_texts_in_train=sum(r in known for r in test))
+    if data.pairs is not None: found['test_pairs_with_a_text_in_train'] = sum(not texts.isdisjoint(r) for r in test)
     return found | dict(groups_across_splits=int((data.rows.groupby('group').split.nunique() > 1).sum()))
 
-def _leaks(data):
+def _leak_hint(data):
     "A hint at what given splits, or common second texts, have put on both sides"
     n, shared = data.notes['test_texts_in_train'], data.notes.get('test_pairs_with_a_text_in_train', 0)
-    said = [f'{n:,} are in train word for word'] * bool(n) + [f'{shared:,} have a text that is in train'] * (shared > n)
-    return [f"of {(data.rows.split == 'test').sum():,} test rows " + ', '.join(said)] * bool(said)
+    found = [f'{n:,} are in train word for word'] if n else []
+    if shared > n: found.append(f'{shared:,} have a text that is in train')
+    return [f"of {(data.rows.split == 'test').sum():,} test rows {', '.join(found)}"] if found else []
 
-def _unseen(data):
+# %% ../nbs/00e_texts.ipynb #45340f16
+def _unseen_hint(data):
     "A hint at labels that no row of train has"
-    if data.kind == 'score' or not (data.rows.split == 'train').any(): return []
-    t = data.rows.target[data.rows.split == 'train']
-    seen = set(t) if data.kind == 'class' else {o for v in t for o in v}
+    train = data.rows.target[data.rows.split == 'train']
+    if data.kind == 'score' or not len(train): return []
+    seen = set(train) if data.kind == 'class' else {o for v in train for o in v}
     missing = [n for i, n in enumerate(data.labels) if i not in seen]
     return [f'{len(missing)} of {len(data.labels)} labels have no row in train: {listed(missing)}'] if missing else []
 
-# %% ../nbs/00e_texts.ipynb #ca1f3018
-def _build(source, c, labels, kind, name, blanks=False):
-    "`TextData` of a source; `c` says which column is what; with `blanks`, rows without a text or label are left out"
-    df, names = source.frame, source.names.get(c['label']) if kind != 'score' else None
-    if not len(df): raise DataError('there are no rows')
-    if 'split' in c: split = _split_names(df[c['split']], df.index)
-    else: split = source.split and _split_names(source.split, df.index)
-    hidden = _withheld(list(df[c['label']]), names, split)
-    if hidden.all():
-        raise DataError(f'{name or "rows"}: every label is -1, which stands for a label that is not published')
-    if split: split = [s for s, h in zip(split, hidden) if not h]
-    df = df[~hidden]
-    if blanks:
-        full, left_out = filled_rows(df, [[c[o]] for o in ('text', 'pair', 'label') if o in c], name or 'rows')
-        kept = ~np.any([[is_blank(v) for v in df[c[o]]] for o in ('text', 'pair', 'label') if o in c], axis=0)
-        split, df, source.hints = split and [s for s, k in zip(split, kept) if k], full, source.hints + left_out
-    def text(o): return clean_strings(df[c[o]], 'rows', c[o], df.index)
-    columns = {o: text(o) for o in ('text', 'pair') if o in c}
-    values = [_named(v, names) for v in df[c['label']]] if names else list(df[c['label']])
-    asked = kind is not None
-    def at(i): return row_name(df.index.name, df.index[i])
-    kind, labels, target = _targets(values, names if labels is None else labels, kind, at)
-    group = clean_ids(df[c['group']], 'rows', 'group', df.index) if 'group' in c else None
-    notes = dict(rows_without_label=int(hidden.sum())) if hidden.any() else {}
-    hints = source.hints + (_whole(target) if kind == 'score' and not asked else [])
-    return _finish(columns, target, group, split, kind, labels, name, notes, hints)
-
-def _whole(scores):
+def _whole_hint(scores):
     "A hint at scores that look like labels"
     found = sorted(set(scores))
     if len(found) > 20 or not all(v.is_integer() for v in found): return []
     return [f'labels are read as scores, and all are one of {listed([int(v) for v in found])}: '
             "pass kind='class' if they are labels"]
 
-# %% ../nbs/00e_texts.ipynb #277dbc9d
-def _written(texts):
-    "'whole' or 'point' where each text is what its number is written as, and no two are one number; else ''"
-    if all(re.fullmatch(r'0|-?[1-9][0-9]{0,99}', t) for t in texts): return 'whole'
-    places = {len(t.partition('.')[2]) for t in texts}
-    def same(t):
-        return t in (repr(float(t)), f'{float(t):.0f}') or len(places) == 1 and t == f'{float(t):.{min(places)}f}'
-    return 'point' if all(map(same, texts)) and len(set(texts)) == len({float(t) for t in texts}) else ''
+# %% ../nbs/00e_texts.ipynb #0d899625
+def _finish(columns, target, group, split, kind, labels, name, notes, hints):
+    "`TextData` with groups, splits and notes"
+    texts, pairs, shortest = columns['text'], columns.get('pair'), 8 if kind == 'tags' else 0
+    complete = set(SPLITS) <= set(split or ())
+    if pairs is None or complete: groups, common = _groups(texts, group, shortest, pairs), []
+    else: groups, common = _pair_groups(texts, pairs, group, shortest)
+    joins = _joining_text(texts, group, groups, shortest)
+    split, how = _split(split, groups, joins)
+    data = TextData(pd.DataFrame(columns | dict(target=target, group=groups, split=split)), kind, labels, name)
+    data.notes |= notes | _audit(data)
+    hints = [*hints, *how, *common, *([joins] if joins else []), *_unseen_hint(data), *_leak_hint(data)]
+    if hints: data.notes['hints'] = hints
+    return data
 
+# %% ../nbs/00e_texts.ipynb #ca1f3018
+def _published(source, c, names, name):
+    "Frame and splits of the rows whose label is published, and the number of the others"
+    df, split = source.frame, source.split
+    if not len(df): raise DataError('there are no rows')
+    if 'split' in c: split = df[c['split']]
+    if split is not None: split = _split_names(split, df.index)
+    hidden = _withheld(list(df[c['label']]), names, split)
+    if hidden.all(): raise DataError(f'{name}: every label is -1, which stands for a label that is not published')
+    return df[~hidden], split and [s for s, h in zip(split, hidden) if not h], int(hidden.sum())
+
+def _filled(df, split, c, name):
+    "Frame and splits of the rows with texts and a label, and a hint at the others"
+    columns = [c[o] for o in ('text', 'pair', 'label') if o in c]
+    full, hints = filled_rows(df, [[o] for o in columns], name)
+    kept = ~np.any([[is_blank(v) for v in df[o]] for o in columns], axis=0)
+    return full, split and [s for s, k in zip(split, kept) if k], hints
+
+# %% ../nbs/00e_texts.ipynb #8687d19f
+def _build(source, c, labels, kind, name, blanks=False):
+    "`TextData` of a source; `c` is the column of each part; with `blanks`, rows without a text or label are left out"
+    names, hints = source.names.get(c['label']) if kind != 'score' else None, source.hints
+    df, split, n_hidden = _published(source, c, names, name or 'rows')
+    if blanks:
+        df, split, left_out = _filled(df, split, c, name or 'rows')
+        hints = hints + left_out
+    columns = {o: clean_strings(df[c[o]], 'rows', c[o], df.index) for o in ('text', 'pair') if o in c}
+    values = [_named(v, names) for v in df[c['label']]] if names else list(df[c['label']])
+    def at(i): return row_name(df.index.name, df.index[i])
+    found, labels, target = _targets(values, names if labels is None else labels, kind, at)
+    if found == 'score' and kind is None: hints = hints + _whole_hint(target)
+    group = clean_ids(df[c['group']], 'rows', 'group', df.index) if 'group' in c else None
+    notes = dict(rows_without_label=n_hidden) if n_hidden else {}
+    return _finish(columns, target, group, split, found, labels, name, notes, hints)
+
+# %% ../nbs/00e_texts.ipynb #277dbc9d
 _number = re.compile(r'[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?', re.I)
 _thousands = re.compile(r'[+-]?[1-9][0-9]{0,2},[0-9]{3}')
 
+def _usual_forms(number, places):
+    "How a number is usually written; `places` are the decimals of all numbers"
+    found = {repr(number), f'{number:.0f}'}
+    return found | {f'{number:.{n}f}' for n in places} if len(places) == 1 else found
+
+def _written(texts):
+    "'whole' or 'point' where each text is written as its number usually is, and no two are one number; else ''"
+    if all(re.fullmatch(r'0|-?[1-9][0-9]{0,99}', t) for t in texts): return 'whole'
+    numbers, places = [float(t) for t in texts], {len(t.partition('.')[2]) for t in texts}
+    usual = all(t in _usual_forms(n, places) for t, n in zip(texts, numbers))
+    return 'point' if usual and len(set(texts)) == len(set(numbers)) else ''
+
+# %% ../nbs/00e_texts.ipynb #5aa8b578
 def _points(texts):
     "Texts with points for decimal commas; as they are where some have points, or all commas may mark thousands"
     commas = [t for t in texts if ',' in t]
     if any('.' in t or t.count(',') > 1 for t in texts) or all(map(_thousands.fullmatch, commas)): return texts
     return [t.replace(',', '.') for t in texts]
 
+# %% ../nbs/00e_texts.ipynb #7f5deb83
+def _odd_hint(odd, texts):
+    "A hint at scores of which one is not written as a number, where at least half look like numbers"
+    like = sum(bool(re.fullmatch(r'[+-]?[0-9.,]*[0-9][0-9.,/]* ?%?', t)) for t in texts)
+    if 2 * like < len(texts): return ''
+    return f'stay names, since {odd!r} is not written as 1000 or 3.5 are: write it so, or remove it, if they are scores'
+
+# %% ../nbs/00e_texts.ipynb #aa12c897
 def _scores(values, asked=True):
     "Scores as numbers where all are numbers or written so, and what was decided; `asked`: they are known to be scores"
-    texts = [v.strip() for v in values if isinstance(v, str)]
-    points = _points(texts)
     if not values or not all(isinstance(v, str) or _is_number(v) and abs(v) < 2**53 for v in values): return values, ''
-    odd = [t for t, p in zip(texts, points) if not _number.fullmatch(p)]
-    if odd:
-        like = sum(bool(re.fullmatch(r'[+-]?[0-9.,]*[0-9][0-9.,/]* ?%?', t)) for t in texts)
-        return values, (2 * like >= len(texts)) * (f'stay names, since {odd[0]!r} is not written as 1000 or 3.5 are: '
-                                                   'write it so, or remove it, if they are scores')
-    rest = iter(points)
-    found = [float(next(rest) if isinstance(v, str) else v) for v in values]
+    texts = [v.strip() for v in values if isinstance(v, str)]
+    points = dict(zip(texts, _points(texts)))
+    odd = [t for t in texts if not _number.fullmatch(points[t])]
+    if odd: return values, _odd_hint(odd[0], texts)
+    found = [float(points[v.strip()] if isinstance(v, str) else v) for v in values]
     comma = next((t for t in texts if ',' in t), None)
-    if comma: return found, f"have commas, which were read as decimal points: {comma!r} is {comma.replace(',', '.')}"
-    whole = not asked and all(isinstance(v, (int, np.integer, str)) for v in values) and _written(texts) == 'whole'
-    return found, "are whole numbers and were read as scores: pass kind='class' if they are labels" * whole
+    if comma: return found, f'have commas, which were read as decimal points: {comma!r} is {points[comma]}'
+    if asked or any(map(_is_float, values)) or _written(texts) != 'whole': return found, ''
+    return found, "are whole numbers and were read as scores: pass kind='class' if they are labels"
 
 # %% ../nbs/00e_texts.ipynb #3c9d5e72
-def _cells(values, labels, kind):
-    "Labels of a file of text, and what was decided: numbers where all are written so, and none is in `labels`"
-    if kind == 'score': return _scores(values)
-    texts = [v.strip() if isinstance(v, str) else '' for v in values]
-    commas = all(re.fullmatch('-?[0-9]+(,[0-9]+)?', t) for t in texts) and any(',' in t for t in texts)
-    if commas and kind is None and labels is None:
-        return values, "look like numbers with a decimal comma, and stay names: pass kind='score' if they are scores"
-    if not texts or not all(map(_number.fullmatch, texts)): return values, ''
-    if any(t in (labels or []) for t in texts): return values, ''
-    how = _written(texts)
-    if how == 'whole': return [int(t) for t in texts], ''
-    scores = [float(t) for t in texts]
-    whole = how and all(v.is_integer() and abs(v) < 2**53 for v in scores)
-    if whole and (labels or kind): return [int(v) for v in scores], ''
-    if kind is not None or labels is not None: return values, ''
-    if how: return scores, "have a point and were read as scores: pass kind='class' if they are names"
-    odd = next((t for t in texts if t not in (repr(float(t)), f'{float(t):.0f}')), texts[0])
+def _decimal_commas(texts):
+    return all(re.fullmatch('-?[0-9]+(,[0-9]+)?', t) for t in texts) and any(',' in t for t in texts)
+
+def _usual_numbers(values, texts):
+    "Numbers where all texts are written as numbers usually are, and what was decided"
+    if how := _written(texts):
+        if how == 'whole': return [int(t) for t in texts], ''
+        return [float(t) for t in texts], "have a point and were read as scores: pass kind='class' if they are names"
+    odd = next((t for t in texts if t not in _usual_forms(float(t), ())), texts[0])
     return values, (f'stay names, since numbers are not written as {odd!r} beside the others: '
                     "pass kind='score' if they are scores")
 
-# %% ../nbs/00e_texts.ipynb #3c9d5e71
-def _kept(values, labels, kind):
+# %% ../nbs/00e_texts.ipynb #811a4c52
+def _whole_numbers(values, texts):
+    "Whole numbers where all texts are written as these, for a known kind or known labels"
+    how, numbers = _written(texts), [float(t) for t in texts]
+    if how == 'whole': return [int(t) for t in texts]
+    whole = how and all(v.is_integer() and abs(v) < 2**53 for v in numbers)
+    return [int(v) for v in numbers] if whole else values
+
+# %% ../nbs/00e_texts.ipynb #f53993e4
+def _file_labels(values, labels, kind):
+    "Labels of a file of text, and what was decided: numbers where all are written so, and none is in `labels`"
+    if kind == 'score': return _scores(values)
+    texts, free = [v.strip() if isinstance(v, str) else '' for v in values], kind is None and labels is None
+    if free and _decimal_commas(texts):
+        return values, "look like numbers with a decimal comma, and stay names: pass kind='score' if they are scores"
+    if not texts or not all(map(_number.fullmatch, texts)): return values, ''
+    if any(t in (labels or []) for t in texts): return values, ''
+    return _usual_numbers(values, texts) if free else (_whole_numbers(values, texts), '')
+
+# %% ../nbs/00e_texts.ipynb #da313f43
+def _text_hint(values, labels, kind):
     "A hint at texts in a frame that look like scores: what the frame holds as text stays text"
-    found, said = _cells(values, labels, kind)
+    found, decided = _file_labels(values, labels, kind)
     if not any(isinstance(v, str) and ('.' in v or ',' in v) for v in values): return ''  # codes such as 007
-    if not said or not isinstance(found[0], float): return said
-    if _whole(found): return ''
+    if not decided or not _is_float(found[0]): return decided
+    if _whole_hint(found): return ''
     return "look like numbers, and stay names as they are text: pass kind='score' if they are scores"
 
+# %% ../nbs/00e_texts.ipynb #3c9d5e71
+def _decided(found, labels, kind, path, scores):
+    "Labels as what they are, and what was decided; `scores`: the column is known to hold scores"
+    if scores: return _scores(found, kind is not None)
+    return _file_labels(found, labels, kind) if path else (found, _text_hint(found, labels, kind))
+
+# %% ../nbs/00e_texts.ipynb #3f42d996
 def _read_labels(source, column, labels, kind, label_sep=None, path=False):
     "Turn the labels of a source into what they are: numbers that a file holds as text, and lists"
     source.frame = frame = source.frame.copy()
     values, names, index = list(frame[column]), labels or source.names.get(column), frame.index
-    full = [i for i, v in enumerate(values) if not is_blank(v)]
-    if label_sep is not None: full = [i for i, v in enumerate(values) if not is_missing(v)] # a blank cell has no label
-    found, said = [float(values[i]) if isinstance(values[i], Decimal) else values[i] for i in full], ''
+    no_label = is_blank if label_sep is None else is_missing  # with label_sep, a blank cell is an empty list
+    full = [i for i, v in enumerate(values) if not no_label(v)]
+    found, decided = [float(v) if isinstance(v, Decimal) else v for v in (values[i] for i in full)], ''
     if label_sep is not None or path and kind in (None, 'multilabel'):
-        found = _lists(found, label_sep, lambda i: row_name(index.name, index[full[i]]))
+        found = _label_lists(found, label_sep, lambda i: row_name(index.name, index[full[i]]))
     typed = isinstance(frame[column].dtype, pd.CategoricalDtype)
-    if kind == 'score' or column == 'score' and kind is None and names is None and not typed:
-        found, said = _scores(found, kind is not None)
-    elif path: found, said = _cells(found, names, kind)
-    elif not typed: said = _kept(found, names, kind)
+    scores = kind == 'score' or column == 'score' and kind is None and names is None and not typed
+    if scores or path or not typed: found, decided = _decided(found, names, kind, path, scores)
     for i, v in zip(full, found): values[i] = v
     frame[column] = pd.Series(values, index, dtype=object)
-    spoken = isinstance(found[0], float) and kind is None and _whole(found) if said else True
-    if not spoken or 'commas' in said: source.hints.append(f'labels of column {column!r} {said}')
+    hinted = decided and kind is None and isinstance(found[0], float) and _whole_hint(found)  # `_build` hints at these
+    if decided and (not hinted or 'commas' in decided): source.hints.append(f'labels of column {column!r} {decided}')
+
+# %% ../nbs/00e_texts.ipynb #abd0ed60
+def _label_column(columns):
+    "The column of labels, which is called label or labels"
+    found = [c for c in ('label', 'labels') if c in columns]
+    if len(found) == 1: return found[0]
+    what = 'both a column label and labels' if found else 'neither a column label nor labels'
+    raise DataError(f'rows have {what}; they have {listed(columns, 20)}')
 
 # %% ../nbs/00e_texts.ipynb #42afe026
 def text_data(
@@ -514,23 +613,21 @@ def text_data(
     Each entry of a column labels is a list. A missing split is made by group, valid is carved out of train, and
     validation without test is test."""
     source = _source(rows)
-    df, _ = checked_table(source.frame, 'rows', [])
-    if 'text' not in df:
-        raise DataError(f"rows have no column 'text'; they have {listed(df.columns, 20)}: "
+    columns = checked_table(source.frame, 'rows', [])[0].columns
+    if 'text' not in columns:
+        raise DataError(f"rows have no column 'text'; they have {listed(columns, 20)}: "
                         "read_texts(rows, text=...) takes other names")
-    found = [c for c in ('label', 'labels') if c in df]
-    if len(found) != 1:
-        raise DataError(f'rows have {"both a column" if found else "neither a column"} label '
-                        f'{"and" if found else "nor"} labels; they have {listed(df.columns, 20)}')
-    others = {o: o for o in ('text', 'pair', 'group', 'split') if o in df}
-    _read_labels(source, found[0], labels, kind)
-    return _build(source, dict(label=found[0]) | others, labels, kind, name)
+    label = _label_column(columns)
+    _read_labels(source, label, labels, kind)
+    others = {o: o for o in ('text', 'pair', 'group', 'split') if o in columns}
+    return _build(source, dict(label=label) | others, labels, kind, name)
 
-# %% ../nbs/00e_texts.ipynb #fc72474d
+# %% ../nbs/00e_texts.ipynb #63a78f2b
 def _take(data, keep):
-    "The rows that `keep` says, with notes of their own"
+    "The rows where `keep` is true, with notes of their own"
     return replace(data, rows=data.rows[keep].reset_index(drop=True), notes=dict(data.notes))
 
+# %% ../nbs/00e_texts.ipynb #fc72474d
 @patch
 def part(self: TextData,
     split: str,  # 'train', 'valid' or 'test'
@@ -539,25 +636,50 @@ def part(self: TextData,
     if split not in SPLITS: raise DataError(f'unknown split {split!r}; choose one of {listed(SPLITS)}')
     return _take(self, self.rows.split == split)
 
+# %% ../nbs/00e_texts.ipynb #c9d8d7e0
+def _steps(scores):
+    "Names of five steps between the least and the greatest score, and the step of each"
+    edges = np.unique(np.linspace(scores.min(), scores.max(), 6)) if len(scores) else np.zeros(1)
+    names = [f'{a:.3g} to {b:.3g}' for a, b in zip(edges, edges[1:])] or [f'{edges[0]:.3g}']
+    return names, np.clip(np.searchsorted(edges, scores, side='right') - 1, 0, len(names) - 1)
+
 # %% ../nbs/00e_texts.ipynb #550a2a8f
 @patch
 def summary(self: TextData) -> pd.DataFrame:  # a row for each label, a column for each split
     "Counts of each label in each split."
-    split, t = np.array(self.rows.split, dtype=object), self.rows.target
-    if self.kind == 'score':
-        steps = np.unique(np.linspace(t.min(), t.max(), 6)) if len(t) else np.zeros(1)
-        names = [f'{a:.3g} to {b:.3g}' for a, b in zip(steps, steps[1:])] or [f'{steps[0]:.3g}']
-        t = np.clip(np.searchsorted(steps, t, side='right') - 1, 0, len(names) - 1)
-    else: names = self.labels
-    lists = [v if self.kind in ('multilabel', 'tags') else [v] for v in t]
-    def count(s): return np.bincount([o for v, p in zip(lists, split) if p == s for o in v], minlength=len(names))
+    names, targets = _steps(self.rows.target) if self.kind == 'score' else (self.labels, self.rows.target)
+    lists = [t if self.kind in ('multilabel', 'tags') else [t] for t in targets]
+    def count(split):
+        found = [o for v, s in zip(lists, self.rows.split) if s == split for o in v]
+        return np.bincount(found, minlength=len(names))
     return pd.DataFrame({s: count(s) for s in SPLITS}, index=pd.Index(names, name='label'))
+
+# %% ../nbs/00e_texts.ipynb #f12766ee
+def _pools(data, split, by_label, seed):
+    "What is drawn from, by name: the rows of a split in random order, all of them or those of each label"
+    order = np.random.default_rng(seed).permutation(np.flatnonzero(data.rows.split == split))
+    if not by_label: return {f'split {split!r}': order}
+    targets = np.array(data.rows.target)[order]
+    return {f'label {name!r}': order[targets == i] for i, name in enumerate(data.labels)}
+
+# %% ../nbs/00e_texts.ipynb #9d6b4b70
+def _drawn(data, split, pools, k):
+    "The data with only the first `k` rows of each pool in a split"
+    most = min(map(len, pools.values()))
+    for name, pool in pools.items():
+        if not 1 <= k <= len(pool):
+            raise DataError(f'{name} has {len(pool):,} rows in {split}, {k:,} cannot be drawn: ask for 1 to {most:,}')
+    keep = np.array(data.rows.split != split)
+    keep[np.concatenate([pool[:k] for pool in pools.values()])] = True
+    out = _take(data, keep)
+    out.notes |= _audit(out)
+    return out
 
 # %% ../nbs/00e_texts.ipynb #7e7c31ae
 @patch
 def sample(self: TextData,
     n: int|None = None,  # rows to keep
-    split: str = 'train',  # the split that is thinned out
+    split: str = 'train',  # the split to draw from
     per_label: int|None = None,  # or rows of each label to keep, for kind 'class'
     seed: int = 0,  # of the draw
 ) -> TextData:  # with fewer rows in that split
@@ -565,20 +687,8 @@ def sample(self: TextData,
     if (n is None) == (per_label is None): raise DataError('name one of n and per_label')
     if per_label is not None and self.kind != 'class':
         raise DataError(f"per_label draws rows of one label each, and this data is of kind {self.kind!r}: use n")
-    inside, k = np.flatnonzero(self.rows.split == split), n if per_label is None else per_label
-    order = np.random.default_rng(seed).permutation(inside)
-    labels = np.array(self.rows.target)[order] if per_label is not None else np.zeros(len(order), int)
-    pools = {o: order[labels == o] for o in (range(len(self.labels)) if per_label is not None else [0])}
-    for o, pool in pools.items():
-        whose = f'label {self.labels[o]!r} has' if per_label is not None else f'split {split!r} has'
-        if not 1 <= k <= len(pool):
-            raise DataError(f'{whose} {len(pool):,} rows in {split}, {k:,} cannot be drawn: '
-                            f'ask for 1 to {min(map(len, pools.values())):,}')
-    keep = np.array(self.rows.split != split)
-    keep[np.concatenate([p[:k] for p in pools.values()])] = True
-    out = _take(self, keep)
-    out.notes |= _audit(out)
-    return out
+    pools = _pools(self, split, per_label is not None, seed)
+    return _drawn(self, split, pools, n if per_label is None else per_label)
 
 # %% ../nbs/00e_texts.ipynb #7029dcc1
 _packages = ['asyncio', 'email', 'http', 'importlib', 'logging',
@@ -595,7 +705,8 @@ def _docstring(node):
     "The docstring of a function or class without its examples"
     return re.sub(r'(?m)^[ \t]*>>>.*(?:\n[ \t]*\S.*)*', '', ast.get_docstring(node) or '').strip()
 
-def _mixed(rows, max_rows):
+# %% ../nbs/00e_texts.ipynb #83e7b9dc
+def _mixed_rows(rows, max_rows):
     """The first of different texts in the order of the hash of their names.
 
     So fewer rows are a part of more, and come from everywhere."""
@@ -606,8 +717,10 @@ def _mixed(rows, max_rows):
     for r in order: seen.setdefault(plain_text(r['text']), r)
     return list(seen.values())[:max_rows]
 
+# %% ../nbs/00e_texts.ipynb #47d5f972
 @lru_cache
 def _package_rows():
+    "A row for each docstring of four words or more"
     rows = []
     for module, tree in _parsed(_packages):
         for name, node in described_nodes(tree, module):
@@ -621,7 +734,7 @@ def builtin_texts(
     max_rows: int|None = None,  # only so many; the fewer are part of the more
 ) -> TextData:  # of kind 'class', with 10 labels
     "Docstrings of ten packages of the standard library, and which package each is from."
-    rows = [{k: r[k] for k in ('text', 'label', 'group')} for r in _mixed(_package_rows(), max_rows)]
+    rows = [{k: r[k] for k in ('text', 'label', 'group')} for r in _mixed_rows(_package_rows(), max_rows)]
     return text_data(rows, _packages, name='python-packages')
 
 # %% ../nbs/00e_texts.ipynb #8ded6b56
@@ -648,9 +761,7 @@ def _features(path):
     "Label names by column that `datasets` wrote into a Parquet file"
     import pyarrow.parquet as pq
     about = (pq.read_schema(path).metadata or {}).get(b'huggingface')
-    try:
-        features = json.loads(about)['info']['features'] if about else {}
-        return {c: n for c, o in features.items() if (n := _names_in(o))}
+    try: return _label_names(json.loads(about)['info']['features']) if about else {}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
         raise DataError(f'{shown_path(path)}: the names of its labels are damaged; write the file again') from e
 
@@ -661,26 +772,30 @@ def _table_file(path):
     df.index = pd.Index([f'{shown_path(path)} {df.index.name or "row"} {i}' for i in df.index], dtype=object)
     return df, _features(path) if path.suffix == '.parquet' else {}
 
+# %% ../nbs/00e_texts.ipynb #9efef98f
+def _read_folder(folder, read, endings):
+    "A source of the files of a folder that are named as splits"
+    files = sorted(folder.iterdir())
+    parts = [(p, re.sub(r'-\d+-of-\d+$', '', p.name[:-len(e)]).lower())
+             for p in files for e in endings if p.name.endswith(e)]
+    named = sorted((f for f in parts if f[1] in SPLIT_NAMES), key=lambda f: SPLITS.index(SPLIT_NAMES[f[1]]))
+    if not named:
+        there = listed(sorted(p.name for p in files), 9) or 'nothing'
+        raise DataError(f'folder {folder.name} has no file train, validation or test ({listed(endings, 11)}); '
+                        f'it has {there}')
+    source = _joined([(s, *read(p)) for p, s in named], folder.name)
+    left = [p.name for p, s in parts if s not in SPLIT_NAMES and not p.name.endswith(('.json', '.json.gz'))]
+    source.hints += [f'{name} was left out, its name is no split' for name in left]  # .json files describe the data
+    return source
+
+# %% ../nbs/00e_texts.ipynb #d1d2fcba
 def _read_from(data, read, endings):
     "A source of a file, of the files of a folder that are named as splits, or of a set on the Hub"
     found = local_path(data)
     if found is None: return _load_hub(str(data))
-    if found.is_file():
-        frame, names = read(found)
-        return _Source(frame, None, names, name=found.name)
-    files = [(p, re.sub(r'-\d+-of-\d+$', '', p.name[:-len(e)]).lower())
-             for p in sorted(found.iterdir()) for e in endings if p.name.endswith(e)]
-    named = sorted((f for f in files if f[1] in SPLIT_NAMES), key=lambda f: SPLITS.index(SPLIT_NAMES[f[1]]))
-    parts = [(s, *read(p)) for p, s in named]
-    if not parts:
-        there = listed(sorted(p.name for p in found.iterdir()), 9) or 'nothing'
-        raise DataError(f'folder {found.name} has no file train, validation or test ({listed(endings, 11)}); '
-                        f'it has {there}')
-    source = _joined(parts, found.name)
-    described = '.json', '.json.gz' # which stand beside data to describe it
-    left = [p.name for p, s in files if s not in SPLIT_NAMES and not p.name.endswith(described)]
-    source.hints += [f'{name} was left out, its name is no split' for name in left]
-    return source
+    if not found.is_file(): return _read_folder(found, read, endings)
+    frame, names = read(found)
+    return _Source(frame, None, names, name=found.name)
 
 # %% ../nbs/00e_texts.ipynb #8e9cfb50
 def _load_hub(name):
@@ -696,6 +811,7 @@ _guesses = dict(text=['sentence1', 'premise', 'question1', 'text1', 'text', 'sen
                 label=['label', 'labels', 'score', 'intent', 'target', 'class'])
 _second = dict(sentence1='sentence2', premise='hypothesis', question1='question2', text1='text2', text='pair')
 
+# %% ../nbs/00e_texts.ipynb #aed01316
 def _text_columns(df, options, where):
     "Which column is what, asked for or under a usual name, and hints at others that could have been meant"
     c = {o: pick_column(df.columns, o, options, _guesses, where) for o in ('text', 'label')}
@@ -710,32 +826,37 @@ def _text_columns(df, options, where):
     return c, [h for o in ('text', 'label') for h in other_columns(df.columns, o, options, _guesses, c)]
 
 # %% ../nbs/00e_texts.ipynb #f05731d6
-def _list(text):
+def _parsed_list(text):
     "The list that a cell of text holds, in JSON or as Python writes it; None if it holds none"
     try: found = json.loads(text)
     except (ValueError, RecursionError):
         try: found = ast.literal_eval(text.strip())
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError): return None
-        if repr(found) != text.strip(): return None # numpy's "['a' 'b']" would be ['ab']
+        if repr(found) != text.strip(): return None  # numpy's "['a' 'b']" would be ['ab']
     return found if isinstance(found, list) and all(isinstance(o, (str, int)) for o in found) else None
 
-def _lists(values, label_sep, at):
+def _separated(values, label_sep, at):
+    "The labels of each cell, which `label_sep` stands between"
+    bad = [at(i) for i, v in enumerate(values) if not isinstance(v, str)]
+    if not label_sep: raise DataError('label_sep is empty: name the sign between the labels')
+    if bad: raise DataError(f'with label_sep, a label is a text, not so in {listed(bad)}')
+    return [[o.strip() for o in v.split(label_sep) if o.strip()] for v in values]
+
+# %% ../nbs/00e_texts.ipynb #b339f5e7
+def _label_lists(values, label_sep, at):
     "Several labels in a cell as lists, where all cells hold lists, or have `label_sep` between their labels"
-    if label_sep is not None:
-        bad = [at(i) for i, v in enumerate(values) if not isinstance(v, str)]
-        if not label_sep: raise DataError('label_sep is empty: name the sign between the labels')
-        if bad: raise DataError(f'with label_sep, a label is a text, not so in {listed(bad)}')
-        return [[o.strip() for o in v.split(label_sep) if o.strip()] for v in values]
+    if label_sep is not None: return _separated(values, label_sep, at)
     looks = re.compile(r'\s*\[\s*([\'"\d-].*)?\]\s*', re.S)
     if not values or not all(isinstance(v, str) and looks.fullmatch(v) for v in values): return values
-    found = [_list(v) for v in values]
+    found = [_parsed_list(v) for v in values]
     bad = [f'{at(i)}: {values[i]}' for i, v in enumerate(found) if v is None]
     if bad:
         raise DataError(f'labels look like lists, but cannot be read in {listed(bad)}: '
                         'write JSON lists, or pass label_sep')
     return found
 
-def _joined_labels(data):
+# %% ../nbs/00e_texts.ipynb #93e652bc
+def _joined_hint(data):
     "A hint at labels that look like several in one cell"
     names = set(data.labels) if data.kind == 'class' else ()
     for sep in ';|,':
@@ -744,7 +865,7 @@ def _joined_labels(data):
     return []
 
 # %% ../nbs/00e_texts.ipynb #445f9b37
-def _unused(source, group, split):
+def _unused_hints(source, group, split):
     "Hints at columns of a file that may be groups or splits, and were not named"
     hints, groups = [], [o for o in GROUP_COLUMNS if o in source.frame]
     if groups and group is None:
@@ -752,6 +873,34 @@ def _unused(source, group, split):
     if 'split' in source.frame and source.split is None and split is None:
         hints.append("column 'split' was not used: pass split='split' to use it")
     return hints
+
+def _short_name(data):
+    "The name of `KNOWN` that a name or folder stands for; None if there is none"
+    return next((k for k, v in KNOWN.items() if str(data) in (k, v['folder'])), None)
+
+# %% ../nbs/00e_texts.ipynb #0e67ec07
+def _known_set(short, options):
+    "Place of a known set, and the options with its columns"
+    about = KNOWN[short]
+    if options['text'] is None and options['pair'] is None: options |= {o: about.get(o) for o in ('text', 'pair')}
+    return local_path(about['folder']) or about['hub'], options | dict(label=options['label'] or about.get('label'))
+
+# %% ../nbs/00e_texts.ipynb #b684032b
+def _opened(data, read, endings):
+    "A source of a path, a name or rows; its name is what messages call it"
+    path = isinstance(data, (str, Path))
+    source = _read_from(data, read, endings) if path else _source(data)
+    if path and not source.name: source.name = str(data)
+    if not len(source.frame): raise DataError('there are no rows')
+    return source
+
+def _opened_texts(data, options, short):
+    "A source of texts, and which column is what"
+    source = _opened(data, _table_file, _endings)
+    c, hints = _text_columns(source.frame, options, source.name or 'rows')
+    if not isinstance(data, (str, Path)): c = {o: o for o in ('group', 'split') if o in source.frame} | c
+    if not short: source.hints += hints
+    return source, c
 
 # %% ../nbs/00e_texts.ipynb #65b275fb
 def read_texts(
@@ -770,24 +919,16 @@ def read_texts(
 
     The options name columns; those that are not named are looked for under their usual names."""
     options, path = dict(text=text, pair=pair, label=label, group=group, split=split), isinstance(data, (str, Path))
-    short = path and next((k for k, v in KNOWN.items() if str(data) in (k, v['folder'])), None)
-    if short:
-        about = KNOWN[short]
-        data = local_path(about['folder']) or about['hub']
-        if text is None and pair is None: options |= {o: about.get(o) for o in ('text', 'pair')}
-        options['label'] = label or about.get('label')
-    source = _read_from(data, _table_file, _endings) if path else _source(data)
-    where = source.name or (str(data) if path else 'rows')
-    if not len(source.frame): raise DataError('there are no rows')
-    c, hints = _text_columns(source.frame, options, where)
-    if not path: c = {o: o for o in ('group', 'split') if o in source.frame} | c
-    if labels is None and label is None and c['label'] not in source.names and short in _known_labels:
-        source.names |= {c['label']: _known_labels[short]}
-    source.hints += hints * (not short)
+    short = _short_name(data) if path else None
+    if short: data, options = _known_set(short, options)
+    source, c = _opened_texts(data, options, short)
+    if labels is None and label is None and short in _known_labels:
+        source.names.setdefault(c['label'], _known_labels[short])
     _read_labels(source, c['label'], labels, kind, label_sep, path)
-    if path: source.hints += _unused(source, group, split)
-    found = _build(source, c, labels, kind, name or short or (where if path else ''), blanks=True)
-    if label_sep is None and (more := _joined_labels(found)): found.notes['hints'] = found.notes.get('hints', []) + more
+    if path: source.hints += _unused_hints(source, group, split)
+    found = _build(source, c, labels, kind, name or short or source.name, blanks=True)
+    joined = _joined_hint(found) if label_sep is None else []
+    if joined: found.notes['hints'] = [*found.notes.get('hints', []), *joined]
     return warn_notes(found)
 
 # %% ../nbs/00e_texts.ipynb #07ce18ec
@@ -813,38 +954,50 @@ _tag_guesses = dict(tokens=['tokens', 'words'], tags=['ner_tags', 'tags', 'label
 _tag_endings = tuple(f'.{e}{z}' for e in ('conll', 'txt', 'iob', 'bio', 'tsv', 'parquet', 'jsonl') for z in ('', '.gz'))
 
 # %% ../nbs/00e_texts.ipynb #7ba1584f
-def _conll(path, tokens=None, tags=None):
-    """Sentences of a CoNLL file as a frame of tokens, tags, document and the line of each word.
+def _conll_words(path, word, tag, most):
+    """(sentence, document, token, tag, line) of each word of a CoNLL file.
 
-    `tokens` and `tags` are numbers of columns."""
-    rows, here, document, width, word, tag = [], [], 0, None, tokens or 0, -1 if tags is None else tags
-    most = 4 if tokens is None and tags is None else math.inf
-    def end():
-        columns = zip(('tokens', 'tags', 'lines'), map(list, zip(*here)))
-        if here: rows.append(dict(columns, document=f'document {document}'))
-        here.clear()
+    `word` and `tag` are numbers of columns, `most` is how many columns a line may have."""
+    sentence, document, width = 0, 0, None
     for n, line in numbered_lines(path, blank=True):
         line = line.strip('\r\n')
         cells = re.split(r'\t' if '\t' in line else ' +', line.strip(' '))
+        starts = cells[0] == '-DOCSTART-'
+        if starts or not line.strip():
+            sentence, document = sentence + 1, document + starts
+            continue
         fits = 2 <= len(cells) <= most and all(-len(cells) <= c < len(cells) for c in (word, tag))
-        comment = line.startswith('#') and not (fits and _tag.fullmatch(cells[tag]))
-        if not line.strip() or cells[0] == '-DOCSTART-': end()
-        document += cells[0] == '-DOCSTART-'
-        if comment or not line.strip() or cells[0] == '-DOCSTART-': continue
+        if line.startswith('#') and not (fits and _tag.fullmatch(cells[tag])): continue  # a comment
         if not fits or width not in (None, len(cells)):
             raise DataError(f'{shown_path(path)} line {n} has {len(cells)} columns'
                             f'{f", the others {width}" if width else ""}: {line[:60]!r}; a line is a token, up to two '
                             'other columns, and its tag, or tokens and tags are numbers of columns from 0')
         width = len(cells)
-        here.append((cells[word], cells[tag], n))
-    end()
-    if not rows: raise DataError(f'{shown_path(path)} holds no words')
-    def counts(words): return words == [str(i + 1) for i in range(len(words))]
-    if tokens is None and any(len(r['tokens']) > 1 for r in rows) and all(counts(r['tokens']) for r in rows):
+        yield sentence, document, cells[word], cells[tag], n
+
+# %% ../nbs/00e_texts.ipynb #f840f9c5
+def _refuse_counts(rows, path):
+    "Raise `DataError` where all tokens count the words of their sentence"
+    def counts(tokens): return tokens == [str(i + 1) for i in range(len(tokens))]
+    if any(len(r['tokens']) > 1 for r in rows) and all(counts(r['tokens']) for r in rows):
         raise DataError(f'{shown_path(path)}: the first column counts the words of each sentence; say which hold '
                         'words and tags, from 0, as in read_tags(..., tokens=1, tags=2)')
+
+# %% ../nbs/00e_texts.ipynb #b7eb4d89
+def _conll(path, tokens=None, tags=None):
+    """Sentences of a CoNLL file as a frame of tokens, tags, the line of each word, and document.
+
+    `tokens` and `tags` are numbers of columns."""
+    most, rows = 4 if tokens is None and tags is None else math.inf, []
+    words = _conll_words(path, tokens or 0, -1 if tags is None else tags, most)
+    for _, found in groupby(words, itemgetter(0)):
+        _, documents, *columns = map(list, zip(*found))
+        rows.append(dict(zip(('tokens', 'tags', 'lines'), columns), document=f'document {documents[0]}'))
+    if not rows: raise DataError(f'{shown_path(path)} holds no words')
+    if tokens is None: _refuse_counts(rows, path)
     return rows_frame(rows, pd.Index([f'{shown_path(path)} line {r["lines"][0]}' for r in rows], dtype=object)), {}
 
+# %% ../nbs/00e_texts.ipynb #3d9e32d8
 def _tag_file(path, tokens=None, tags=None):
     "Frame and label names of a file of tags"
     if re.search(r'\.(parquet|jsonl)(\.gz)?$', path.name): return _table_file(path)
@@ -857,27 +1010,49 @@ def _no_name(tag, names):
     pieces = '-100 marks pieces of words, and here each word has its tag'
     return f'is outside 0 to {len(names) - 1}: ' + (pieces if tag == -100 else 'numbers index the labels')
 
-def _tag_row(tokens, tags, names, at, word_at):
-    "Checked tokens and tag names of a row"
-    lists = [isinstance(o, (list, tuple, np.ndarray)) for o in (tokens, tags)]
-    if not all(lists):
-        raise DataError(f'{at}: {"tags" if lists[0] else "tokens"} are '
-                        f'{type(tags if lists[0] else tokens).__name__}, not a list')
+def _wrong_word(token, tag, names):
+    "What is wrong with a token and its tag; '' if nothing is"
+    if not isinstance(token, str) or not token.strip(): return f'the token is empty or not text: {token!r}'
+    if not isinstance(tag, str): return f'tag {tag!r} of {token!r} {_no_name(tag, names)}'
+    if _tag.fullmatch(tag): return ''
+    return (f'tag {tag!r} of {token!r} is not O, B-type or I-type, nor of BIOES or '
+            'BILOU; put B- before the first word of each name, I- before its others')
+
+# %% ../nbs/00e_texts.ipynb #c18e53ae
+def _check_lists(tokens, tags, at):
+    "Raise `DataError` unless tokens and tags are lists of one length"
+    for name, values in dict(tokens=tokens, tags=tags).items():
+        if not isinstance(values, (list, tuple, np.ndarray)):
+            raise DataError(f'{at}: {name} are {type(values).__name__}, not a list')
     if len(tokens) != len(tags): raise DataError(f'{at} has {len(tokens)} tokens and {len(tags)} tags')
     if not len(tokens): raise DataError(f'{at} has no tokens; remove the row')
-    out = []
-    for i, (token, tag) in enumerate(zip(tokens, tags)):
-        if not isinstance(token, str) or not token.strip():
-            raise DataError(f'{word_at(i)}: the token is empty or not text: {token!r}')
-        tag = _label(tag if names is None else _named(tag, names))
-        if not isinstance(tag, str):
-            raise DataError(f'{word_at(i)}: tag {tag!r} of {token!r} {_no_name(tag, names)}')
-        if not _tag.fullmatch(tag):
-            raise DataError(f'{word_at(i)}: tag {tag!r} of {token!r} is not O, B-type or I-type, nor of BIOES or '
-                            'BILOU; put B- before the first word of each name, I- before its others')
-        out.append(tag)
-    return [SURROGATES.sub('\ufffd', t) for t in tokens], out
 
+# %% ../nbs/00e_texts.ipynb #7ecdf1db
+def _as_bio(tag): return tag[:1].translate(_scheme) + tag[1:]
+def _is_conll(frame): return 'lines' in frame and 'document' in frame
+
+def _word_name(frame, row, word):
+    "What a message calls a word: its line in a CoNLL file, else its row and number"
+    at = row_name(frame.index.name, frame.index[row])
+    if not _is_conll(frame): return f'{at} word {word + 1}'
+    return f'{at.rpartition(" ")[0]} {frame["lines"].iloc[row][word]}'
+
+# %% ../nbs/00e_texts.ipynb #4677a5b6
+def _checked_rows(frame, c, names, labels):
+    "Tokens and tags of each row, checked; tags as in the data"
+    rows, known = [], {_as_bio(t) for t in labels or []}
+    for i, (tokens, tags) in enumerate(zip(frame[c['tokens']], frame[c['tags']])):
+        at = row_name(frame.index.name, frame.index[i])
+        _check_lists(tokens, tags, at)
+        tags = [_label(t if names is None else _named(t, names)) for t in tags]
+        for w, (token, tag) in enumerate(zip(tokens, tags)):
+            if wrong := _wrong_word(token, tag, names): raise DataError(f'{_word_name(frame, i, w)}: {wrong}')
+            if labels is not None and _as_bio(tag) not in known:
+                raise _unknown_label(tag, list(labels), _word_name(frame, i, w) if _is_conll(frame) else at)
+        rows.append(([SURROGATES.sub('\ufffd', t) for t in tokens], tags))
+    return rows
+
+# %% ../nbs/00e_texts.ipynb #6e785014
 def _spans(tokens):
     "`(start, end)` of each token in the text that joins them with spaces"
     ends = np.cumsum([len(t) + 1 for t in tokens]) - 1
@@ -887,44 +1062,49 @@ def _shows(token):
     "Whether a token has a character that is seen: no accent, mark, blank or sign of control alone"
     return any(unicodedata.category(c)[0] not in 'CMZ' and c != '\ufffd' for c in token)
 
-def _as_bio(tag): return tag[:1].translate(_scheme) + tag[1:]
-
-def _tag_order(tags): return sorted(tags, key=lambda t: (t != 'O', t[2:], t))
-
-# %% ../nbs/00e_texts.ipynb #6e785014
-def _checked_rows(frame, c, names, labels):
-    "Tokens and tags of each row, checked; tags as in the data"
-    index, rows, known = frame.index, [], {_as_bio(t) for t in labels or []}
-    lines = frame['lines'] if 'lines' in frame and 'document' in frame else None  # of a CoNLL file
-    for i, (tokens, tags) in enumerate(zip(frame[c['tokens']], frame[c['tags']])):
-        at = row_name(index.name, index[i])
-        def word_at(w): return at if lines is None else f'{at.rpartition(" ")[0]} {lines.iloc[i][w]}'
-        def word(w): return word_at(w) if lines is not None else f'{at} word {w + 1}'
-        tokens, tags = _tag_row(tokens, tags, names, at, word)
-        unknown = [w for w, t in enumerate(tags) if labels is not None and _as_bio(t) not in known]
-        if unknown: raise _unknown(tags[unknown[0]], list(labels), word_at(unknown[0]))
-        rows.append((tokens, tags))
-    return rows
-
-def _tag_data(frame, c, source, labels, name):
-    "`TextData` of tokens and tags; `c` says which column is what"
-    labels, names, index = None if labels is None else _check_labels(labels), source.names.get(c['tags']), frame.index
-    rows, hints = _checked_rows(frame, c, names or labels, labels), list(source.hints)
+def _visible(rows, index):
+    "Numbers of the rows with a character that is seen, and a hint at the others"
     kept = [i for i, (tokens, _) in enumerate(rows) if any(map(_shows, tokens))]
     if not kept: raise DataError('no row has a word with a character that is seen')
-    if len(kept) < len(rows):
-        bare = listed([row_name(index.name, index[i]) for i in sorted({*range(len(rows))} - {*kept})])
-        hints.append(f'{len(rows) - len(kept)} rows have no character that is seen, and were left out: {bare}')
-    rows = [rows[i] for i in kept]
+    if len(kept) == len(rows): return kept, []
+    bare = listed([row_name(index.name, index[i]) for i in sorted({*range(len(rows))} - {*kept})])
+    return kept, [f'{len(rows) - len(kept)} rows have no character that is seen, and were left out: {bare}']
+
+# %% ../nbs/00e_texts.ipynb #fc330c0d
+def _tag_order(tags): return sorted(tags, key=lambda t: (t != 'O', t[2:], t))
+
+def _ids(frame, c, option):
+    "Ids of the column for an option, None where there is none"
+    return clean_ids(frame[c[option]], 'rows', option, frame.index) if option in c else None
+
+# %% ../nbs/00e_texts.ipynb #7365a480
+def _tag_data(frame, c, source, labels, name):
+    "`TextData` of tokens and tags; `c` is the column of each part"
+    labels, names = None if labels is None else _check_labels(labels), source.names.get(c['tags'])
+    rows = _checked_rows(frame, c, names or labels, labels)
+    kept, hints = _visible(rows, frame.index)
+    split, group = _ids(frame, c, 'split') or source.split, _ids(frame, c, 'group')
+    split, group = (o and [o[i] for i in kept] for o in (split, group))
+    rows, split = [rows[i] for i in kept], split and _split_names(split, frame.index[kept])
     found = {t for _, tags in rows for t in tags}
     if any(t[0] in 'ESLU' for t in found):
         hints.append('tags were converted to B- and I- from a scheme with E, S, L or U')
     labels = list(dict.fromkeys(map(_as_bio, labels or names or _tag_order(found))))
-    split, group = (clean_ids(frame[c[o]], 'rows', o, index) if o in c else None for o in ('split', 'group'))
-    split, group = (o and [o[i] for i in kept] for o in (split or source.split, group))
     columns = dict(text=[' '.join(t) for t, _ in rows], words=[_spans(t) for t, _ in rows])
     target = [[labels.index(_as_bio(t)) for t in tags] for _, tags in rows]
-    return _finish(columns, target, group, split and _split_names(split, index[kept]), 'tags', labels, name, {}, hints)
+    return _finish(columns, target, group, split, 'tags', labels, name, {}, [*source.hints, *hints])
+
+# %% ../nbs/00e_texts.ipynb #92cbf7ae
+def _tag_columns(frame, options, path, where):
+    "Which column is what, asked for or under a usual name"
+    conll = _is_conll(frame)
+    if path and conll: options = options | {o: None for o in ('tokens', 'tags') if isinstance(options[o], int)}
+    c = {o: pick_column(frame.columns, o, options, _tag_guesses, where) for o in ('tokens', 'tags')}
+    for o in ('group', 'split'):
+        if options[o] is not None: c[o] = pick_column(frame.columns, o, options, {}, where)
+        elif not path and o in frame: c[o] = o
+    if options['group'] is None and conll and frame.document.nunique() > 1: c['group'] = 'document'
+    return c
 
 # %% ../nbs/00e_texts.ipynb #4e749f22
 def read_tags(
@@ -938,16 +1118,9 @@ def read_tags(
 ) -> TextData:  # of kind 'tags'
     "Read words with tags."
     options, path = dict(tokens=tokens, tags=tags, group=group, split=split), isinstance(data, (str, Path))
-    source = _read_from(data, lambda p: _tag_file(p, tokens, tags), _tag_endings) if path else _source(data)
-    frame, where = source.frame, source.name or (str(data) if path else 'rows')
-    if not len(frame): raise DataError('there are no rows')
-    conll = 'lines' in frame and 'document' in frame
-    if path and conll: options |= {o: None for o in ('tokens', 'tags') if isinstance(options[o], int)}
-    c = {o: pick_column(frame.columns, o, options, _tag_guesses, where) for o in ('tokens', 'tags')}
-    c |= {o: pick_column(frame.columns, o, options, {}, where) for o in ('group', 'split') if options[o] is not None}
-    c |= {o: o for o in ('group', 'split') if not path and o not in c and o in frame}
-    if group is None and conll and frame.document.nunique() > 1: c['group'] = 'document'
-    return warn_notes(_tag_data(frame, c, source, labels, name or (where if path else '')))
+    source = _opened(data, lambda file: _tag_file(file, tokens, tags), _tag_endings)
+    c = _tag_columns(source.frame, options, path, source.name or 'rows')
+    return warn_notes(_tag_data(source.frame, c, source, labels, name or source.name))
 
 # %% ../nbs/00e_texts.ipynb #1444eced
 _tag_names = ['O', 'B-EXC', 'B-PARAM', 'B-TYPE']
@@ -958,22 +1131,26 @@ _exceptions = {n for n, o in vars(builtins).items() if isinstance(o, type) and i
 _common_words = set('a an and are as at be by do for from if in is it no not of on or so that the this to up with '
                     'self cls'.split())
 
+# %% ../nbs/00e_texts.ipynb #b3f8f068
 def _parameters(node):
-    "Names of the parameters that a docstring may speak of"
+    "Names of the parameters that a docstring may name"
     if isinstance(node, ast.ClassDef):
         node = next((o for o in node.body if isinstance(o, ast.FunctionDef) and o.name == '__init__'), None)
     if node is None: return set()
     a = node.args
     return {o.arg for o in (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg) if o is not None} - _common_words
 
+def _is_exception(node):
+    "Whether a class is an exception, by its name or by a base that is built in"
+    bases = {b.id for b in node.bases if isinstance(b, ast.Name)}
+    return bool(re.search('(Error|Exception|Warning)$', node.name) or bases & _exceptions)
+
+# %% ../nbs/00e_texts.ipynb #ffa04714
 def _classes(tree):
-    "Names of a module's classes: exceptions, and others"
-    found = [n for _, n in described_nodes(tree, '') if isinstance(n, ast.ClassDef)]
-    def raised(n):
-        return (re.search('(Error|Exception|Warning)$', n.name)
-                or any(isinstance(b, ast.Name) and b.id in _exceptions for b in n.bases))
-    exc = {n.name for n in found if raised(n)}
-    return exc | _exceptions, {n.name for n in found} - exc | _types
+    "Names of exceptions and of other classes that are built in or of the module"
+    found = [node for _, node in described_nodes(tree, '') if isinstance(node, ast.ClassDef)]
+    exceptions = {node.name for node in found if _is_exception(node)}
+    return exceptions | _exceptions, {node.name for node in found} - exceptions | _types
 
 # %% ../nbs/00e_texts.ipynb #62c9edcc
 def _sentences_of(doc):
@@ -985,19 +1162,23 @@ def _sentences_of(doc):
                 some = words[i:i + 60]
                 if len(some) >= 4: yield s[some[0][0]:some[-1][1]], [(a - some[0][0], b - some[0][0]) for a, b in some]
 
+def _tagged(doc, tag):
+    "(sentence, words, targets) of a docstring in which a word has a tag; `tag` is the target of each such word"
+    if tag.keys().isdisjoint(re.findall(r'\w+', doc)): return []
+    found = [(t, ws, [tag.get(t[a:b], 0) for a, b in ws]) for t, ws in _sentences_of(doc)]
+    return found if any(any(targets) for *_, targets in found) else []
+
+# %% ../nbs/00e_texts.ipynb #c7be72c1
 @lru_cache
 def _tag_rows():
+    "A row for each sentence of the library's docstrings in which a word has a tag"
     rows = []
     for module, tree in _parsed():
-        exc, types = _classes(tree)
+        exceptions, types = _classes(tree)
         for name, node in described_nodes(tree, module):
-            doc = _docstring(node)
-            tag = dict.fromkeys(types, 3) | dict.fromkeys(exc, 1) | dict.fromkeys(_parameters(node), 2)
-            if tag.keys().isdisjoint(re.findall(r'\w+', doc)): continue
-            found = [(t, ws, [tag.get(t[a:b], 0) for a, b in ws]) for t, ws in _sentences_of(doc)]
-            if any(any(tags) for *_, tags in found):
-                rows += [dict(text=t, words=ws, target=tags, group=module, name=f'{name} {i}')
-                         for i, (t, ws, tags) in enumerate(found)]
+            tag = dict.fromkeys(types, 3) | dict.fromkeys(exceptions, 1) | dict.fromkeys(_parameters(node), 2)
+            rows += [dict(text=t, words=ws, target=targets, group=module, name=f'{name} {i}')
+                     for i, (t, ws, targets) in enumerate(_tagged(_docstring(node), tag))]
     return rows
 
 # %% ../nbs/00e_texts.ipynb #013f5e82
@@ -1007,7 +1188,7 @@ def builtin_tags(
     """Sentences of the standard library's docstrings, with parameters, types and exceptions tagged.
 
     The tags are by rules, from the code beside the docstrings."""
-    rows = _mixed(_tag_rows(), max_rows)
+    rows = _mixed_rows(_tag_rows(), max_rows)
     columns = dict(text=[SURROGATES.sub('\ufffd', r['text']) for r in rows], words=[list(r['words']) for r in rows])
     target, group = [list(r['target']) for r in rows], [r['group'] for r in rows]
     return _finish(columns, target, group, None, 'tags', list(_tag_names), 'python-tags', {}, [])
@@ -1025,6 +1206,7 @@ def piece_bounds(pieces):
     "`(start, end)` of each piece of an encoded text; SentencePiece's mark alone is no part of a word, and so is empty"
     return [(a, b if t.strip('\u2581') else a) for t, (a, b) in zip(pieces.tokens, pieces.offsets)]
 
+# %% ../nbs/00e_texts.ipynb #3555517c
 def check_words(texts, words):
     "Raise `ValueError` unless the words of each text are in it, and in order"
     if len(texts) != len(words):
@@ -1044,6 +1226,7 @@ def _body(encoder, ids, n_pieces, keep):
     first = 0 if keep == 'start' else n_pieces - kept
     return order.index('A'), first, first + kept
 
+# %% ../nbs/00e_texts.ipynb #dffc3a58
 def tokenize_words(encoder, texts, words, max_tokens, keep):
     "Ids, position of each word's first piece, and how many words were cut off"
     # one for one, so that places stay what they are
@@ -1069,6 +1252,15 @@ def word_pieces(
     check_words(texts, words)
     return tokenize_words(encoder, texts, words, max_tokens, keep)[:2]
 
+# %% ../nbs/00e_texts.ipynb #4942c0cf
+def _piece_tags(ids, places, targets):
+    "A tag for each id: that of the word that begins there, else -100"
+    tags = [[-100] * len(row) for row in ids]
+    for row, at, target in zip(tags, places, targets):
+        for p, t in reversed(list(zip(at, target))):  # of two words in one piece, the first
+            if p >= 0: row[p] = t
+    return tags
+
 # %% ../nbs/00e_texts.ipynb #c030c0f4
 def tokenize_rows(
     data: TextData,  # of any kind
@@ -1080,12 +1272,8 @@ def tokenize_rows(
     if data.kind != 'tags':
         pairs = {} if data.pairs is None else dict(pairs=data.pairs)
         return encoder.tokenize(data.texts, max_tokens, keep, **pairs), data.targets
-    ids, places, cut = tokenize_words(encoder, data.texts, list(data.rows.words), max_tokens, keep)
-    data.notes['words_cut'] = cut
-    tags = [[-100] * len(row) for row in ids]
-    for row, at, target in zip(tags, places, data.targets):
-        for p, t in reversed(list(zip(at, target))):  # of two words in one piece, the first
-            if p >= 0: row[p] = t
+    ids, places, data.notes['words_cut'] = tokenize_words(encoder, data.texts, list(data.rows.words), max_tokens, keep)
+    tags = _piece_tags(ids, places, data.targets)
     bare = [text[-40:] for text, row in zip(data.texts, tags) if max(row) < 0]
     if bare:
         raise DataError(f"{data.name or 'data'}: no word begins in the tokens that are kept of {listed(bare)}: raise "
