@@ -47,10 +47,10 @@ from .experiments import machine_card
 def data_hash(
     data: RankingData,  # or `TextData`: a data class with data frames
 ) -> str:  # 16 hexadecimal digits
-    "A digest of all rows of a data set, in their order, and of what else says what they mean, such as names of labels."
+    "Hash of all rows of a data set, in their order, and of what gives them meaning, such as names of labels."
     digest = hashlib.sha256()
     for name, value in vars(data).items():
-        if name in ('name', 'notes'): continue  # what is shown of them
+        if name in ('name', 'notes'): continue  # for display only
         if isinstance(value, pd.DataFrame):
             text = value.to_json(orient='split', default_handler=str, double_precision=15)
         else: text = repr(value)
@@ -58,187 +58,253 @@ def data_hash(
     return digest.hexdigest()[:16]
 
 # %% ../nbs/04a_sweeps.ipynb #9430c200
+_DOCUMENTED = ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef
+
 def _bare(tree: ast.Module) -> str:
     "Source without comments, docstrings and layout; changes the tree."
     for node in ast.walk(tree):
-        if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)): continue
-        first = node.body[0] if node.body else None
-        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
     return ast.unparse(tree)
 
+# %% ../nbs/04a_sweeps.ipynb #50e08af0
+_PACKAGE = Path(inspect.getfile(Encoder)).parent
+
 @lru_cache(64)
-def _module(path: Path, changed: int) -> tuple[str, frozenset[str]]:
-    "A hash of a module's bare source, and the modules beside it that it imports."
+def _read_module(path: Path, changed: int) -> tuple[str, frozenset[str]]:
+    "Hash of a module's bare source, and the modules of its package that it imports."
     tree, names = ast.parse(path.read_text(encoding='utf-8')), set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level == 1:
             names |= {node.module.split('.')[0]} if node.module else {a.name for a in node.names}
     return hashlib.sha256(_bare(tree).encode()).hexdigest(), frozenset(names)
 
+# %% ../nbs/04a_sweeps.ipynb #9737fc79
+def _reachable(names: Sequence[str]) -> dict[str, str]:
+    "Modules of this package that these import, directly or not, and these -> hash of the bare source."
+    found, todo = {}, list(names)
+    while todo:
+        name = todo.pop()
+        path = _PACKAGE/f'{name}.py'
+        if name in found or not path.exists(): continue
+        found[name], imported = _read_module(path, path.stat().st_mtime_ns)
+        todo += imported
+    return found
+
 # %% ../nbs/04a_sweeps.ipynb #4d6ea4e4
 @cache
 def _is_installed(module: str) -> bool:
-    "Whether a module is of Python, of this package or of an installed one, and so known by its name."
+    "Whether a module is of Python, of this package or of an installed one, so that its name identifies it."
     top = module.partition('.')[0]
-    if top in sys.stdlib_module_names or top == Encoder.__module__.partition('.')[0]: return True
+    if top in sys.stdlib_module_names or top == _PACKAGE.name: return True
     try: spec = find_spec(top)
     except (ValueError, ImportError): return False  # a notebook, or a script
     places = [spec.origin or '', *(spec.submodule_search_locations or [])] if spec else []
     return any('site-packages' in p or 'dist-packages' in p for p in places)
 
+# %% ../nbs/04a_sweeps.ipynb #7ac08845
 def _code_parts(code: CodeType) -> tuple:
-    "What code does, and how it is called: steps, names, constants that it uses, and its arguments."
+    "Bytecode, the names and constants that it uses, and how it is called."
     counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & 12  # *args, **kwargs
     args = code.co_varnames[:counts[0] + counts[2] + (counts[3] & 4 > 0) + (counts[3] & 8 > 0)]
     used = {i.arg for i in dis.get_instructions(code) if i.opcode in dis.hasconst}  # a docstring is not
     consts = [c for i, c in enumerate(code.co_consts) if i in used]
     return code.co_code, code.co_exceptiontable, code.co_names, code.co_freevars, counts, args, consts
 
+def _all_codes(code: CodeType) -> list[CodeType]:
+    "A code object and those of the functions within it."
+    return [code, *(inner for c in code.co_consts if isinstance(c, CodeType) for inner in _all_codes(c))]
+
+# %% ../nbs/04a_sweeps.ipynb #57efddb0
+def _named(f: FunctionType) -> dict:
+    "Global names that a function and those within it use -> their values; modules that they import as well."
+    found = {}
+    for i in (i for code in _all_codes(f.__code__) for i in dis.get_instructions(code)):
+        if i.opname in ('LOAD_GLOBAL', 'LOAD_NAME') and i.argval in f.__globals__:
+            found[i.argval] = f.__globals__[i.argval]
+        if i.opname == 'IMPORT_NAME' and not _is_installed(i.argval):
+            with suppress(ImportError): found[f'import {i.argval}'] = import_module(i.argval)
+    return found
+
+# %% ../nbs/04a_sweeps.ipynb #12633d61
 def _reached(f: FunctionType) -> list[tuple]:
-    "What a function looks up where it was written, functions within it too; of modules beside it, what it asks for."
-    found, asked, todo, modules = {}, set(), [f.__code__], []
+    "What a function names; in the place of a module that is not installed, what the function uses of it."
+    used = {name for code in _all_codes(f.__code__) for name in code.co_names}
+    found, todo, modules = {}, _named(f), []
     while todo:
-        code = todo.pop()
-        asked |= set(code.co_names)
-        todo += [c for c in code.co_consts if isinstance(c, CodeType)]
-        for i in dis.get_instructions(code):
-            if i.opname in ('LOAD_GLOBAL', 'LOAD_NAME') and i.argval in f.__globals__:
-                found[i.argval] = f.__globals__[i.argval]
-            if i.opname == 'IMPORT_NAME' and not _is_installed(i.argval):
-                with suppress(ImportError): found[f'import {i.argval}'] = import_module(i.argval)
-    def own(v): return isinstance(v, ModuleType) and not _is_installed(v.__name__)
-    while names := [n for n, v in found.items() if own(v)]:
-        module = found.pop(names[0])
-        if module in modules: continue
-        modules.append(module)
-        found |= {f'{names[0]}.{k}': v for k, v in vars(module).items() if k in asked}
+        name, value = todo.popitem()
+        if not isinstance(value, ModuleType) or _is_installed(value.__name__): found[name] = value
+        elif value not in modules:
+            modules.append(value)
+            todo |= {f'{name}.{k}': v for k, v in vars(value).items() if k in used}
     return sorted(found.items())
 
 # %% ../nbs/04a_sweeps.ipynb #5b21c7d0
 _SET_BY_PYTHON = {'__dict__', '__weakref__', '__module__', '__qualname__', '__doc__', '__annotations__',
                   '__slotnames__', '__firstlineno__', '__static_attributes__', '__annotate_func__',
-                  '__annotations_cache__', '__abstractmethods__', '_abc_impl'}  # of a class, whatever it does
+                  '__annotations_cache__', '__abstractmethods__', '_abc_impl'}  # attributes of every class
 
+def _closure(f: FunctionType) -> list[tuple]:
+    "Names and values that a function holds from the function around it."
+    cells = zip(f.__code__.co_freevars, f.__closure__ or ())
+    return [(name, c.cell_contents) for name, c in cells if c != CellType()]  # some are empty yet
+
+# %% ../nbs/04a_sweeps.ipynb #18cb025c
 def _function_parts(f: FunctionType) -> tuple:
     "What a function does and holds; of an installed one its name, and what it wraps."
-    cells = [(n, c.cell_contents) for n, c in zip(f.__code__.co_freevars, f.__closure__ or ()) if c != CellType()]
-    if not _is_installed(f.__globals__.get('__name__') or ''):
-        return f.__code__, f.__defaults__, f.__kwdefaults__, cells, vars(f), _reached(f)
-    wraps = not _is_installed(f.__module__ or '')  # made by an installed decorator
-    held = [c for c in cells if wraps or callable(c[1])]
-    name = f.__code__.co_qualname if wraps else f'{f.__module__}.{f.__qualname__}'
-    return f.__globals__.get('__name__'), name, held, (f.__defaults__, vars(f)) if wraps else vars(f).get('__wrapped__')
+    where = f.__globals__.get('__name__')
+    if not _is_installed(where or ''):
+        return f.__code__, f.__defaults__, f.__kwdefaults__, _closure(f), vars(f), _reached(f)
+    if not _is_installed(f.__module__ or ''):  # an installed decorator has wrapped one that is not installed
+        return where, f.__code__.co_qualname, _closure(f), (f.__defaults__, vars(f))
+    held = [(name, value) for name, value in _closure(f) if callable(value)]
+    return where, f'{f.__module__}.{f.__qualname__}', held, vars(f).get('__wrapped__')
 
+# %% ../nbs/04a_sweeps.ipynb #7859ba76
 def _class_parts(c: type) -> tuple|str:
     "Bases and attributes of a class; of an installed one its name."
     if not isinstance(c.__module__, str) or _is_installed(c.__module__): return f'{c.__module__}.{c.__qualname__}'
     return type(c), c.__bases__, sorted((n, v) for n, v in vars(c).items() if n not in _SET_BY_PYTHON)
 
 # %% ../nbs/04a_sweeps.ipynb #76ca06a2
-_MADE = {f"{Encoder.__module__.partition('.')[0]}.{name}" for name in (
-    'classifiers', 'embeddings', 'lexical', 'search', 'tagging')}  # what is trained, and can be saved
-_BY_STATE = {*sys.stdlib_module_names, 'fastcore', 'numpy', 'pandas', 'scipy', 'sklearn', 'torch'}
-
-def _array_parts(x: np.ndarray|torch.Tensor) -> tuple:
-    "Type, shape and a quick digest of all bytes."
-    about, holder = (str(x.dtype), tuple(x.shape)), nn.Module()
-    if isinstance(x, np.ma.MaskedArray): return *about, *_array_parts(np.asarray(x)), np.ma.getmaskarray(x)
-    if isinstance(x, torch.Tensor) and x.layout != torch.strided:
-        x = x.detach().to_sparse_coo().coalesce()
-        return *about, *_array_parts(x.indices()), *_array_parts(x.values())
-    if isinstance(x, np.ndarray):
-        if x.dtype.hasobject: return *about, x.ravel().tolist()
-        x = torch.from_numpy(np.require(np.asarray(x), None, 'CW').reshape(-1).view(np.uint8))
+def _bytes_digest(x: torch.Tensor) -> tuple:
+    "A quick hash of all bytes; nothing for a tensor that has none."
+    holder = nn.Module()
     try:
         holder.register_buffer('x', x.detach())
-        return *about, fingerprint(holder)
-    except (RuntimeError, TypeError): return about  # without bytes
+        return (fingerprint(holder),)
+    except (RuntimeError, TypeError): return ()
 
-def _object_parts(x) -> tuple:
-    "Class and state of an object; of other objects of installed packages the class."
-    top, wrapped = str(type(x).__module__).partition('.')[0], getattr(x, '__dict__', {}).get('__wrapped__')
-    if hasattr(type(x), 'save') and type(x).__module__ in _MADE:
-        return type(x), [(k, v) for k, v in vars(x).items() if k not in ('_watch', '_indexes', '_cut')]
-    if _is_installed(top) and top not in _BY_STATE and not is_dataclass(x): return type(x), wrapped
-    try: state = copyreg.dispatch_table.get(type(x), lambda x: x.__reduce_ex__(2))(x)  # as `pickle` asks for it
-    except Exception: state = getattr(x, '__dict__', None)
-    if isinstance(state, str): return type(x), getattr(x, '__module__', None), wrapped or state
+# %% ../nbs/04a_sweeps.ipynb #4384bf5c
+def _tensor_parts(x: torch.Tensor) -> tuple:
+    "Type, shape and bytes; of a sparse tensor its indices and values."
+    about = type(x), str(x.dtype), tuple(x.shape)
+    if x.layout == torch.strided: return *about, *_bytes_digest(x)
+    x = x.detach().to_sparse_coo().coalesce()
+    return *about, x.indices(), x.values()
+
+def _array_parts(x: np.ndarray) -> tuple:
+    "Type, shape and bytes; of a masked array its mask as well."
+    about = type(x), str(x.dtype), x.shape
+    if isinstance(x, np.ma.MaskedArray): return *about, np.asarray(x), np.ma.getmaskarray(x)
+    if x.dtype.hasobject: return *about, x.ravel().tolist()
+    flat = np.require(np.asarray(x), None, 'CW').reshape(-1)
+    return *about, *_bytes_digest(torch.from_numpy(flat.view(np.uint8)))
+
+# %% ../nbs/04a_sweeps.ipynb #a67edbcb
+_SET_BY_TORCH = {*vars(nn.Module())}
+
+def _network_parts(x: nn.Module) -> tuple:
+    "Weights, and classes and attributes of all layers."
+    layers = [(name, type(m), [(k, v) for k, v in vars(m).items() if k not in _SET_BY_TORCH])
+              for name, m in x.named_modules()]
+    return fingerprint(x), layers
+
+def _frame_parts(x: pd.DataFrame) -> tuple:
+    "Names, index, and type and values of each column."
+    return x.columns, x.index, [(str(c.dtype), c.to_numpy()) for _, c in x.items()]
+
+# %% ../nbs/04a_sweeps.ipynb #4ded47f9
+_TRAINED = {f'{_PACKAGE.name}.{name}' for name in ('classifiers', 'embeddings', 'lexical', 'search', 'tagging')}
+_BY_STATE = {*sys.stdlib_module_names, 'fastcore', 'numpy', 'pandas', 'scipy', 'sklearn', 'torch'}
+
+def _state(x) -> object:
+    "State of an object as `pickle` asks for it; the attributes of one that cannot be pickled."
+    try: state = copyreg.dispatch_table.get(type(x), lambda x: x.__reduce_ex__(2))(x)
+    except Exception: return getattr(x, '__dict__', None)
     if isinstance(getattr(x, '_stop_words_id', None), int):  # of scikit-learn, an address
         state = *state[:2], {k: v for k, v in state[2].items() if k != '_stop_words_id'}
-    if isinstance(state, tuple): state = [list(s) if i > 2 and s is not None else s for i, s in enumerate(state)]
-    return type(x), state
+    if not isinstance(state, tuple): return state
+    return [*state[:3], *(s if s is None else list(s) for s in state[3:])]  # from the fourth on, iterators
+
+# %% ../nbs/04a_sweeps.ipynb #ef95223a
+def _object_parts(x) -> tuple:
+    "Class and state of an object; of other objects of installed packages the class."
+    kind, wrapped = type(x), getattr(x, '__dict__', {}).get('__wrapped__')
+    if kind.__module__ in _TRAINED and hasattr(kind, 'save'):
+        return kind, [(k, v) for k, v in vars(x).items() if k not in ('_watch', '_indexes', '_cut')]
+    top = str(kind.__module__).partition('.')[0]
+    if _is_installed(top) and top not in _BY_STATE and not is_dataclass(x): return kind, wrapped
+    state = _state(x)
+    if isinstance(state, str): return kind, getattr(x, '__module__', None), wrapped or state  # a name
+    return kind, state
 
 # %% ../nbs/04a_sweeps.ipynb #8e0d43fa
-_OF_MODULES = {*vars(nn.Module())}
+def _is_global_state(x) -> bool: return x is np.random.mtrand._rand  # of numpy: changes with every draw
 
-def _data_parts(x) -> object:
-    "What data, models and other objects are known by."
-    if isinstance(x, (dict, MappingProxyType)) and type(x) in (dict, MappingProxyType): return [*x.items()]
-    if isinstance(x, (np.ndarray, torch.Tensor)): return type(x), *_array_parts(x)
-    if isinstance(x, pd.api.extensions.ExtensionArray): return str(x.dtype), x.to_numpy(dtype=object)
-    if x is np.random.mtrand._rand: return 'the random state of numpy'
-    if isinstance(x, np.generic): return np.asarray(x)
-    if isinstance(x, pd.DataFrame): return x.columns, x.index, [(str(c.dtype), c.to_numpy()) for _, c in x.items()]
-    if isinstance(x, pd.Series): return 'series', x.to_frame()
-    if isinstance(x, pd.Index): return [*x.names], str(x.dtype), x.to_numpy()
-    if isinstance(x, Encoder): return type(x), encoder_key(x)
-    if isinstance(x, (RankingData, TextData)): return type(x), data_hash(x)
-    if isinstance(x, nn.Module):
-        return fingerprint(x), [(n, type(m), [(k, v) for k, v in vars(m).items() if k not in _OF_MODULES])
-                                for n, m in x.named_modules()]
-    return _object_parts(x)
-
-def _parts(x) -> object:
-    "What says of a thing what it is, in simpler things; the same in each process."
-    if isinstance(x, CodeType): return _code_parts(x)
-    if isinstance(x, FunctionType): return _function_parts(x)
-    if isinstance(x, type): return _class_parts(x)
-    if isinstance(x, ModuleType): return x.__name__
-    if isinstance(x, MethodType): return x.__func__, x.__self__
-    if isinstance(x, (staticmethod, classmethod)): return type(x), x.__func__
-    if isinstance(x, property): return x.fget, x.fset, x.fdel
-    return _data_parts(x)
+_PARTS = {
+    object: _object_parts,
+    CodeType: _code_parts,
+    FunctionType: _function_parts,
+    MethodType: lambda x: (x.__func__, x.__self__),
+    staticmethod: lambda x: (type(x), x.__func__),
+    classmethod: lambda x: (type(x), x.__func__),
+    property: lambda x: (x.fget, x.fset, x.fdel),
+    type: _class_parts,
+    ModuleType: lambda x: x.__name__,
+    dict: lambda x: [*x.items()] if type(x) is dict else _object_parts(x),
+    MappingProxyType: lambda x: [*x.items()],
+    torch.Tensor: _tensor_parts,
+    np.ndarray: _array_parts,
+    np.generic: np.asarray,
+    np.random.RandomState: lambda x: 'global' if _is_global_state(x) else _object_parts(x),
+    pd.DataFrame: _frame_parts,
+    pd.Series: lambda x: ('series', x.to_frame()),
+    pd.Index: lambda x: ([*x.names], str(x.dtype), x.to_numpy()),
+    pd.api.extensions.ExtensionArray: lambda x: (str(x.dtype), x.to_numpy(dtype=object)),
+    nn.Module: _network_parts,
+    Encoder: lambda x: (type(x), encoder_key(x)),
+    RankingData: lambda x: (type(x), data_hash(x)),
+    TextData: lambda x: (type(x), data_hash(x)),
+}  # class -> simpler things that identify its objects, the same in each process
 
 # %% ../nbs/04a_sweeps.ipynb #c41f9a27
-_PLAIN = {str, int, float, complex, bool, bytes, type(None), type(...)}
+_CONSTANTS = {str, int, float, complex, bool, bytes, type(None), type(...)}
 
-def _described(x, known: dict, depth: int = 0) -> str:
-    "A digest of a thing and of all that it is made of; `known` holds what was met already."
-    if type(x) in _PLAIN: return repr(x)
-    if id(x) in known: return known[id(x)][1]
-    known[id(x)] = x, f'<{depth}>'  # what is met within itself
-    if depth > 300: text = type(x).__name__
-    elif type(x) in (list, tuple) and {*map(type, x)} <= _PLAIN: text = repr(x)
-    elif type(x) is dict and {*map(type, x), *map(type, x.values())} <= _PLAIN: text = repr(x)
-    elif isinstance(x, (list, tuple, set, frozenset)) and type(x).__module__ == 'builtins':
-        parts = [_described(v, known, depth + 1) for v in x]
-        text = repr((type(x).__name__, sorted(parts) if isinstance(x, (set, frozenset)) else parts))
-    else: text = f'{type(x).__name__}: {_described(_parts(x), known, depth + 1)}'
-    known[id(x)] = x, hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()
+def _is_plain(x) -> bool:
+    "Whether `repr` tells all of a list, tuple or dict: it holds constants only."
+    if type(x) is dict: return {*map(type, x), *map(type, x.values())} <= _CONSTANTS
+    return type(x) in (list, tuple) and {*map(type, x)} <= _CONSTANTS
+
+def _text(x, known: dict, depth: int) -> str:
+    "What identifies a thing, as a text; its parts by their hashes."
+    if depth > 300: return type(x).__name__
+    if _is_plain(x): return repr(x)
+    if type(x) in (list, tuple, set, frozenset):
+        parts = [_digest(v, known, depth + 1) for v in x]
+        return repr((type(x).__name__, sorted(parts) if isinstance(x, (set, frozenset)) else parts))
+    parts = next(_PARTS[kind] for kind in type(x).__mro__ if kind in _PARTS)
+    return f'{type(x).__name__}: {_digest(parts(x), known, depth + 1)}'
+
+# %% ../nbs/04a_sweeps.ipynb #1bb9cb85
+def _digest(x, known: dict, depth: int = 0) -> str:
+    "Hash of a thing and all its parts; `known` holds what was met already."
+    if type(x) in _CONSTANTS: return repr(x)
+    if id(x) not in known:
+        known[id(x)] = x, f'<{depth}>'  # for a thing that contains itself
+        text = _text(x, known, depth).encode(errors='surrogatepass')
+        known[id(x)] = x, hashlib.sha256(text).hexdigest()
     return known[id(x)][1]
 
+# %% ../nbs/04a_sweeps.ipynb #a4ecbe1a
+def _home(run: Callable) -> str:
+    "The module of this package that a run belongs to, or ''."
+    while isinstance(run, partial): run = run.func
+    package, _, name = (getattr(run, '__module__', None) or type(run).__module__).partition('.')
+    return name if package == _PACKAGE.name else ''
+
 def run_hash(
-    run: Callable,  # what a sweep calls for each cell
+    run: Callable,  # what a sweep calls for each run
 ) -> str:  # 16 hexadecimal digits
-    "A digest of what a run can go through: modules of this package, and code and data of a notebook or a script."
-    first = run
-    while isinstance(first, partial): first = first.func
-    package = Path(inspect.getfile(get_encoder)).parent
-    own, _, name = (getattr(first, '__module__', None) or type(first).__module__).partition('.')
-    inside = own == package.name and bool(name)
-    todo, seen = [name] if inside else sorted(p.stem for p in package.glob('*.py')), {}
-    while todo:
-        path = package/f'{(name := todo.pop())}.py'
-        if name in seen or not path.exists(): continue
-        seen[name], near = _module(path, path.stat().st_mtime_ns)
-        todo += near
-    beside = '' if inside and isinstance(run, FunctionType) else _described(run, {})
-    return hashlib.sha256(repr((sorted(seen.items()), beside)).encode()).hexdigest()[:16]
+    "Hash of the code that a run can reach: modules of this package, and code and data of a notebook or a script."
+    home = _home(run)
+    modules = _reachable([home] if home else sorted(p.stem for p in _PACKAGE.glob('*.py')))
+    beside = '' if home and isinstance(run, FunctionType) else _digest(run, {})
+    return hashlib.sha256(repr((sorted(modules.items()), beside)).encode()).hexdigest()[:16]
 
 # %% ../nbs/04a_sweeps.ipynb #d93f0563
 def _try_writing(folder: Path) -> None:
-    "Make a folder for cells and try to write to it, before any work; what a killed process left a day ago goes."
+    "Create the folder of a sweep and try to write to it; files that a killed process left a day ago are removed."
     try:
         folder.mkdir(parents=True, exist_ok=True)
         check_file(folder/'cell.json')
@@ -250,31 +316,45 @@ def _try_writing(folder: Path) -> None:
             if time.time() - left.stat().st_mtime > 86400: left.unlink()
 
 # %% ../nbs/04a_sweeps.ipynb #ad1f6429
-def _cell_file(folder: Path, name: str, cell: dict, about: dict, code: str) -> Path:
-    "Where a cell is kept."
-    try: text = json.dumps([name, cell, about, code], sort_keys=True)
+def _run_file(folder: Path, note: dict) -> Path:
+    "Where a run is kept."
+    try: text = json.dumps([note[k] for k in ('name', 'cell', 'about', 'code')], sort_keys=True)
     except TypeError as e:
-        raise TypeError(f"the values of a cell must be plain ones, as JSON has them; {cell} has another: {e}") from e
+        raise TypeError(f"the settings of a run must be plain JSON values; {note['cell']} has another: {e}") from e
     return folder/f'{hashlib.sha256(text.encode()).hexdigest()[:16]}.json'
 
-def _read_cell(path: Path) -> dict|None:
-    "What was kept; `None` when nothing was, or, with a warning, when the file is damaged."
+def _run_files(folder: Path, name: str, notes: list[dict]) -> list[Path]:
+    "Where the runs of a sweep are kept; raises `ValueError` where two are the same."
+    files = [_run_file(folder, note) for note in notes]
+    if not files: raise ValueError(f"the sweep {name!r} has no runs: pass the settings of at least one")
+    if len(set(files)) < len(files):
+        twice = next(note['cell'] for f, note in zip(files, notes) if files.count(f) > 1)
+        raise ValueError(f"the sweep {name!r} has the same run twice: {twice}; pass each once")
+    return files
+
+# %% ../nbs/04a_sweeps.ipynb #e04b61ca
+def _parse_run(text: str) -> dict:
+    "What was kept of a run; raises where anything is missing or of another type."
+    found = json.loads(text)
+    cell, result, seconds, machine = (found[k] for k in ('cell', 'result', 'seconds', 'machine'))
+    if not (isinstance(cell, dict) and isinstance(machine, dict)): raise TypeError('settings of a run are missing')
+    frame = dict(result).get('per_query')
+    if frame is not None:
+        queries = pd.Index(frame['queries'], name='query')
+        result['per_query'] = pd.DataFrame(frame['values'], queries, frame['metrics'])
+    return found | dict(seconds=float(seconds))
+
+def _read_run(path: Path) -> dict|None:
+    "What was kept of a run; `None` when nothing was, or, with a warning, when the file is damaged."
     if not path.exists(): return None
-    try:
-        found = json.loads(path.read_text(encoding='utf-8'))
-        cell, result, seconds, machine = (found[k] for k in ('cell', 'result', 'seconds', 'machine'))
-        if not (isinstance(cell, dict) and isinstance(machine, dict)): raise TypeError('values of a cell are missing')
-        frame = dict(result).get('per_query')
-        if frame is not None:
-            queries = pd.Index(frame['queries'], name='query')
-            result['per_query'] = pd.DataFrame(frame['values'], queries, frame['metrics'])
-        return found | dict(seconds=float(seconds))
+    try: return _parse_run(path.read_text(encoding='utf-8'))
     except (ValueError, TypeError, KeyError, RecursionError) as e:
-        warnings.warn(f"the kept run {path} is damaged ({type(e).__name__}: {e}) and is made again", stacklevel=3)
+        warnings.warn(f"the kept run {path} is damaged ({type(e).__name__}: {e}) and is run again", stacklevel=3)
         return None
 
-def _write_cell(path: Path, found: dict) -> None:
-    "Write a cell whole or not at all."
+# %% ../nbs/04a_sweeps.ipynb #7cbb8c8e
+def _write_run(path: Path, found: dict) -> None:
+    "Write a run whole or not at all."
     frame, result = found['result'].get('per_query'), dict(found['result'])
     if frame is not None:
         values = frame.round(6).astype(object).values.tolist()  # whole numbers stay whole
@@ -282,93 +362,125 @@ def _write_cell(path: Path, found: dict) -> None:
     def plain(v): return v.item() if hasattr(v, 'item') else float(v)
     with new_file(path) as new: new.write_text(json.dumps(found | dict(result=result), default=plain), encoding='utf-8')
 
+# %% ../nbs/04a_sweeps.ipynb #14ca5ac9
 def _check_result(name: str, cell: dict, result: dict) -> None:
     "Raise where the table would have one column for two things."
     if both := next((k for k in result if k in cell or k == 'seconds'), None):
-        whose = "the time of a run" if both == 'seconds' else "a value of the cell"
+        whose = "the time of a run" if both == 'seconds' else "a setting of the run"
         raise ValueError(f"the sweep {name!r}: run gave {both!r}, which is {whose} already; give it another name")
+
+# %% ../nbs/04a_sweeps.ipynb #3e7d2c16
+def _run_and_keep(path: Path, run: Callable, note: dict) -> dict:
+    "Run and keep the result, unless another process has kept one meanwhile; returns what was kept."
+    start = time.perf_counter()
+    result = run(**note['cell'])
+    seconds = time.perf_counter() - start
+    _check_result(note['name'], note['cell'], result)
+    found = note | dict(result=result, seconds=seconds)
+    if _read_run(path) is None: _write_run(path, found)
+    gc.collect()  # Learners hold themselves in cycles, and their tensors with them
+    return _read_run(path) or found
 
 # %% ../nbs/04a_sweeps.ipynb #825ff974
 def _summary_writer() -> type:
+    "The writer of TensorBoard; raises `ImportError` with the remedy."
     try: from torch.utils.tensorboard import SummaryWriter
     except ImportError as e:
         raise ImportError("logging to TensorBoard needs the package tensorboard: "
                           'pip install "rank_bert[tensorboard]"') from e
     return SummaryWriter
 
-def _tensorboard(folder: str|Path, path: Path, cell: dict, result: dict) -> None:
-    "The numbers of a cell as a run of TensorBoard, once."
+def _log_run(folder: str|Path, path: Path, cell: dict, result: dict) -> None:
+    "Log the numbers of a run to TensorBoard, once."
     place = Path(folder)/path.stem
     if place.exists(): return
     numbers = {k: float(v) for k, v in result.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
     values = {k: v if isinstance(v, (int, float, bool, str)) else str(v) for k, v in cell.items()}
     with _summary_writer()(str(place)) as log: log.add_hparams(values, numbers, run_name='.')
 
-# %% ../nbs/04a_sweeps.ipynb #3e7d2c16
-def _made(path: Path, run: Callable, about: dict) -> dict:
-    "Run a cell and keep it, unless a process beside this one has meanwhile; what was kept."
-    start, result = time.perf_counter(), run(**about['cell'])
-    seconds = time.perf_counter() - start
-    _check_result(about['name'], about['cell'], result)
-    one = about | dict(result=result, seconds=seconds)
-    if _read_cell(path) is None: _write_cell(path, one)
-    gc.collect()  # Learners hold themselves in cycles, and their tensors with them
-    return _read_cell(path) or one
-
-# %% ../nbs/04a_sweeps.ipynb #be459644
-_USED = {}  # folder, name and code of each sweep of this process -> dates and processors of its cells
-_LEFT = {}  # hash of a run as its own sweep left it, such as with a longer log -> the hash it had before
-
-def run_sweep(
-    name: str,  # of the question; with values, `about` and code it says which cell is which
-    cells: Sequence[dict],  # the values of each cell: numbers, strings, lists, `None`
-    run: Callable,  # `run(**cell) -> dict` of numbers, and `per_query`, a data frame, when there is one
-    about: dict|None = None,  # what else results rest on, such as hashes of data and encoder
-    folder: str|Path|None = None,  # where cells are kept; beside the feature store by default
-    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
-    tensorboard: str|Path|None = None,  # folder to log each cell to; nowhere by default
-) -> pd.DataFrame:  # a row a cell: its values, what `run` gave, seconds; `attrs`: folder, code, cells run now, machines
-    "Run the cells that are not there yet, one after the other, and give the table of all."
-    folder, about, code = Path(folder) if folder else default_store().parent/'sweeps'/name, about or {}, run_hash(run)
-    code = _LEFT.get(code, code)
-    files = [_cell_file(folder, name, cell, about, code) for cell in cells]
-    if not files: raise ValueError(f"the sweep {name!r} has no cells")
-    if len(set(files)) < len(files):
-        twice = next(c for f, c in zip(files, cells) if files.count(f) > 1)
-        raise ValueError(f"the sweep {name!r} has the same cell twice: {twice}")
+# %% ../nbs/04a_sweeps.ipynb #8244c63a
+def _check_places(folder: Path, files: list[Path], tensorboard: str|Path|None) -> None:
+    "Raise before the first run where results or logs cannot be written."
     if tensorboard: _summary_writer()
     if not all(path.exists() for path in files): _try_writing(folder)
-    machine, found, fresh = machine_card()['machine'].to_dict(), [], 0
-    bar = progress_bar(len(cells), name, progress, 'cells')
-    try:
-        for path, cell in zip(files, cells):
-            one = _read_cell(path)
-            if one is None:
-                fresh += 1
-                one = _made(path, run, dict(name=name, cell=cell, about=about, code=code, machine=machine))
-            if tensorboard: _tensorboard(tensorboard, path, cell, one['result'])
-            found.append(one)
-            bar.update()
-    finally:
-        bar.close()
-        if fresh: _LEFT[run_hash(run)] = code
-    return _sweep_frame(found, name, folder, code, fresh)
 
 # %% ../nbs/04a_sweeps.ipynb #1604d474
+_USED = {}  # folder, name and code of each sweep of this process -> dates and processors of its runs
+
 def _sweep_frame(found: list[dict], name: str, folder: Path, code: str, fresh: int) -> pd.DataFrame:
     "The table of a sweep, and a note of what it is made of."
     tidy = pd.DataFrame([one['cell'] | one['result'] | dict(seconds=one['seconds']) for one in found])
     machines = pd.DataFrame([one['machine'] for one in found]).drop_duplicates().to_dict('records')
     tidy.attrs |= dict(name=name, folder=str(folder), code=code, fresh=fresh, machines=machines)
     used = _USED.setdefault((str(folder), name, code), dict(cells=0, fresh=0, dates=set(), processors=set()))
-    used['cells'], used['fresh'] = used['cells'] + len(found), used['fresh'] + fresh
-    for m in machines: used['dates'].add(str(m.get('date'))), used['processors'].add(str(m.get('cpu')))
+    used['cells'] += len(found)
+    used['fresh'] += fresh
+    used['dates'] |= {str(m.get('date')) for m in machines}
+    used['processors'] |= {str(m.get('cpu')) for m in machines}
     return tidy
 
+# %% ../nbs/04a_sweeps.ipynb #d8a6b15f
 def sweeps_used() -> list[dict]:  # sweep, code, cells, fresh (run by this process), dates, processors
-    "What the sweeps that this process has read or run are made of."
+    "The sweeps that this process has read or run."
     def plain(used): return {k: sorted(v) if isinstance(v, set) else v for k, v in used.items()}
     return [dict(sweep=name, code=code, **plain(used)) for (_, name, code), used in _USED.items()]
+
+# %% ../nbs/04a_sweeps.ipynb #be459644
+_LEFT = {}  # hash of a run as its own sweep left it, such as with a longer list -> the hash it had before
+
+def run_sweep(
+    name: str,  # of the question; part of what identifies a run
+    cells: Sequence[dict],  # the settings of each run: numbers, strings, lists, `None`
+    run: Callable,  # `run(**settings) -> dict` of numbers, and `per_query`, a data frame, when there is one
+    about: dict|None = None,  # what else results rest on, such as hashes of data and encoder
+    folder: str|Path|None = None,  # where runs are kept; beside the feature store by default
+    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+    tensorboard: str|Path|None = None,  # folder to log each run to; nowhere by default
+) -> pd.DataFrame:  # a row a run: settings, what `run` gave, seconds; `attrs`: folder, code, fresh runs, machines
+    "Run what is not kept yet, one run after the other, and return the table of all."
+    folder = Path(folder) if folder else default_store().parent/'sweeps'/name
+    code = _LEFT.get(before := run_hash(run), before)
+    shared = dict(name=name, about=about or {}, code=code, machine=machine_card()['machine'].to_dict())
+    notes = [shared | dict(cell=cell) for cell in cells]
+    files = _run_files(folder, name, notes)
+    _check_places(folder, files, tensorboard)
+    found, fresh, bar = [], 0, progress_bar(len(cells), name, progress, 'runs')
+    try:
+        for path, note in zip(files, notes):
+            kept = _read_run(path)
+            fresh += kept is None
+            found.append(kept or _run_and_keep(path, run, note))
+            if tensorboard: _log_run(tensorboard, path, note['cell'], found[-1]['result'])
+            bar.update()
+    finally:
+        bar.close()
+        if fresh: _LEFT[run_hash(run)] = code
+    return _sweep_frame(found, name, folder, code, fresh)
+
+# %% ../nbs/04a_sweeps.ipynb #a6754a30
+def _settings(tidy: pd.DataFrame, by: Sequence[str]) -> dict[tuple, list[pd.DataFrame]]:
+    "Values of the columns `by` -> `per_query` of each seed."
+    if 'per_query' not in tidy: raise ValueError("the table has no per_query: pass the table of a ranking sweep, whole")
+    missing = [c for c in by if c not in tidy]
+    if missing: raise ValueError(f"the table has no column {missing[0]!r}; it has {', '.join(map(str, tidy.columns))}")
+    return {key: list(part.per_query) for key, part in tidy.groupby(list(by), sort=False, dropna=False)}
+
+def _is_same(a: Sequence, b: Sequence) -> bool:
+    "Whether two settings are the same; missing values are."
+    return len(a) == len(b) and all(x == y or (pd.isna(x) and pd.isna(y)) for x, y in zip(a, b))
+
+# %% ../nbs/04a_sweeps.ipynb #0ddefcb2
+def _position(keys: list[tuple], setting: Sequence|None) -> int:
+    "Where a setting stands; the first by default."
+    if setting is None: return 0
+    found = [i for i, key in enumerate(keys) if _is_same(key, setting)]
+    if not found: raise ValueError(f"no setting is {tuple(setting)}; the first is {keys[0]}")
+    return found[0]
+
+def _spread(seeds: list[pd.Series], types: np.ndarray, kind: str) -> float:
+    "Standard deviation over seeds of the mean over queries of one type, or of 'all'."
+    if len(seeds) < 2: return np.nan
+    return np.std([s[(types[s.index] == kind) | (kind == 'all')].mean() for s in seeds], ddof=1)
 
 # %% ../nbs/04a_sweeps.ipynb #aa23aa9a
 def sweep_table(
@@ -380,33 +492,25 @@ def sweep_table(
     split: str = 'test',  # whose queries
 ) -> pd.DataFrame:  # tidy: the columns of `by`, queries, value, low, high, spread (over seeds), seeds, gain, p
     "Settings of a sweep by type of query: mean over seeds, interval over groups, paired test against one of them."
-    if 'per_query' not in tidy: raise ValueError("the table has no per_query: pass the table of a ranking sweep, whole")
-    missing = [c for c in by if c not in tidy]
-    if missing: raise ValueError(f"the table has no column {missing[0]!r}; it has {', '.join(map(str, tidy.columns))}")
-    queries = data.part(split).queries
-    parts = tidy.groupby(list(by), sort=False, dropna=False)
-    keys, frames = zip(*((key, list(part.per_query)) for key, part in parts))
-    base = 0 if baseline is None else next((i for i, k in enumerate(keys) if _same(k, baseline)), None)
-    if base is None: raise ValueError(f"no setting is {tuple(baseline)}; the first is {keys[0]}")
-    metric = metric or frames[0][0].columns[0]
+    settings, queries = _settings(tidy, by), data.part(split).queries
+    keys, frames = list(settings), list(settings.values())
+    base, metric = _position(keys, baseline), metric or frames[0][0].columns[0]
     means = {i: (sum(f[[metric]] for f in fs)/len(fs)).rename_axis('query') for i, fs in enumerate(frames)}
     table = compare(means, queries.type.tolist(), queries.group.tolist(), baseline=base)
-    types = queries.type.to_numpy()
-    def spread(row):
-        of = [f[metric] if row.queries == 'all' else f[metric][types[f.index] == row.queries]
-              for f in frames[row.ranker]]
-        return np.std([o.mean() for o in of], ddof=1) if len(of) > 1 else np.nan
     before = table[table.ranker == base].set_index('queries').value
-    rest = table.assign(spread=[spread(r) for r in table.itertuples()], seeds=[len(frames[i]) for i in table.ranker],
+    seeds, types = [[f[metric] for f in fs] for fs in frames], queries.type.to_numpy()
+    rest = table.assign(spread=[_spread(seeds[i], types, kind) for i, kind in zip(table.ranker, table.queries)],
+                        seeds=[len(seeds[i]) for i in table.ranker],
                         gain=table.value - table.queries.map(before))
-    settings = pd.DataFrame([keys[i] for i in table.ranker], columns=list(by))
     columns = ['queries', 'value', 'low', 'high', 'spread', 'seeds', 'gain', 'p', 'n']
-    return settings.join(rest[columns]).rename_axis(metric, axis=1)
-
-def _same(a, b) -> bool: return all(x == y or (pd.isna(x) and pd.isna(y)) for x, y in zip(a, b)) and len(a) == len(b)
+    named = pd.DataFrame([keys[i] for i in table.ranker], columns=list(by))
+    return named.join(rest[columns]).rename_axis(metric, axis=1)
 
 # %% ../nbs/04a_sweeps.ipynb #5b0e7c1b
-def resplit(features: RankingFeatures, split: Sequence[str]) -> RankingFeatures:
+def resplit(
+    features: RankingFeatures,  # from `ranking_features`
+    split: Sequence[str],  # of each query
+) -> RankingFeatures:
     "The same vectors with other splits."
     return replace(features, data=replace(features.data, queries=features.data.queries.assign(split=split)))
 
@@ -417,14 +521,14 @@ def few_labels(
     seed: int = 0,  # of the draw
 ) -> RankingFeatures:  # the same vectors; only these queries are in 'train' (seven eighths) and 'valid'
     "Features of which only `n` queries have labels, drawn query by query."
-    train, valid = features.rows('train'), features.rows('valid')
     if n is None: return features
-    both = len(train) + len(valid)
+    train, valid = features.rows('train'), features.rows('valid')
+    both, held = len(train) + len(valid), max(1, n//8)
     if not 2 <= n <= both:
         raise ValueError(f"n is {n}; of the {both:,} queries of 'train' and 'valid', 2 to all can keep their labels")
-    rng, split, held = np.random.default_rng(seed), features.data.queries.split.to_numpy(object).copy(), max(1, n//8)
     if held > len(valid) or n - held > len(train):
         raise ValueError(f"n is {n}: an eighth of them is for 'valid', which has {len(valid):,} queries, "
                          f"and the others for 'train', which has {len(train):,}; use None for all")
+    rng, split = np.random.default_rng(seed), features.data.queries.split.to_numpy(object).copy()
     for rows, k in ((train, n - held), (valid, held)): split[rng.permutation(rows)[k:]] = 'not labelled'
     return resplit(features, split)
