@@ -13,9 +13,11 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from itertools import permutations, product
 from pathlib import Path
+from typing import NamedTuple
 
 # %% ../nbs/04b_studies.ipynb #5b0e7c17
 import numpy as np
@@ -37,7 +39,7 @@ from .heads import DualHead, get_head
 from .light import student
 from .lowrank import add_lora, factorise, plan_ranks, rank_measures, rankme, truncate
 from .losses import ranking_loss
-from .metrics import bootstrap_interval, correctness, evaluate, spearman
+from .metrics import bootstrap_interval, correctness, evaluate
 from .callbacks import KeepBest
 from .rank import set_rank
 from .ranking import (IndexRefresh, RankingFeatures, RankingModel, check_trainable, ranking_features,
@@ -56,62 +58,102 @@ LOW_RANK = {
     'soft': dict(method='soft'),
 }  # method -> arguments of `set_rank`; 'lora' besides, which holds the update to a low rank and not the weights
 
-def _again(data: TextData, encoder: Encoder, head: nn.Module|None, seed: int, how: dict) -> Learner:
-    "A Learner of all weights, on copies of an encoder and, when there is one, of a head."
-    return task_learner(data, deepcopy(encoder), 'none', deepcopy(head), seed=seed, **how)
+# %% ../nbs/04b_studies.ipynb #c48e600a
+@dataclass(frozen=True)
+class _Recipe:
+    "How encoders are trained, cut and measured."
+    layers: str|Sequence[str]  # which linear layers
+    epochs: int  # of fine-tuning
+    retrain: int  # epochs after the cut
+    lr: float  # highest learning rate of both
+    split: str  # what is measured
+    arguments: dict  # of `task_learner`
 
-def _ms_of(encoder: Encoder) -> float: return ms_per_text(encoder, ["word "*62]*32, 64, 5)
+    def about(self) -> dict:
+        "The same as plain values."
+        plain = {k: str(v) if isinstance(v, torch.dtype) else v for k, v in self.arguments.items()}
+        return {k: v for k, v in vars(self).items() if k != 'arguments'} | plain
 
+# %% ../nbs/04b_studies.ipynb #380076df
 def _train(learn: Learner, epochs: int, lr: float) -> Learner:
     with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr)
     return learn
 
+# %% ../nbs/04b_studies.ipynb #a9af755d
 def _right(learn: Learner, split: str) -> np.ndarray:
-    "Which texts of a split are answered rightly."
+    "Which texts of a split are answered rightly: 1 or 0."
     m = learn.model
     texts = TaskBatches(learn.data.part(split), m.encoder, dtype=m.dtype, **learn.settings)
     with learn.no_bar(), learn.no_logging():
         return np.asarray(correctness(*learn.get_preds(dl=task_dl(texts, 64, device=learn.dls.device))), float)
 
-# %% ../nbs/04b_studies.ipynb #32b8a2d6
-def _plain(arguments: dict) -> dict:
-    return {k: str(v) if isinstance(v, torch.dtype) else v for k, v in arguments.items()}
+def _ms_of(encoder: Encoder) -> float: return ms_per_text(encoder, ["word "*62]*32, 64, 5)
 
-def _held_run(learn: Learner, method: str, fraction: float, retrain: int, lr: float, split: str, layers) -> dict:
+# %% ../nbs/04b_studies.ipynb #64d1f02d
+class _Tuned(NamedTuple):
+    "A fine-tuned encoder, with which texts it answers rightly and its milliseconds for a text."
+    encoder: Encoder
+    head: nn.Module
+    right: np.ndarray
+    ms: float
+
+# %% ../nbs/04b_studies.ipynb #1b01016a
+def _tune(data: TextData, encoder: Encoder, seed: int, recipe: _Recipe) -> _Tuned:
+    "Fine-tune a copy of an encoder and measure it."
+    learn = task_learner(data, deepcopy(encoder), 'none', seed=seed, **recipe.arguments)
+    model = _train(learn, recipe.epochs, recipe.lr).model
+    return _Tuned(model.encoder, model.heads['task'], _right(learn, recipe.split), _ms_of(model.encoder))
+
+# %% ../nbs/04b_studies.ipynb #92716836
+def _unknown(n: int) -> np.ndarray: return np.full(n, np.nan)
+
+def _cut_run(data: TextData, base: _Tuned, method: str, fraction: float, seed: int, recipe: _Recipe) -> dict:
     "Hold a fine-tuned model to a budget, measure, train it again, measure."
-    plan = set_rank(learn, layers, fraction=fraction, **LOW_RANK[method])
-    at_once = _right(learn, split) if method != 'soft' else np.full(len(learn.data.part(split)), np.nan)
-    _train(learn, retrain, lr)
+    learn = task_learner(data, deepcopy(base.encoder), 'none', deepcopy(base.head), seed=seed, **recipe.arguments)
+    plan = set_rank(learn, recipe.layers, fraction=fraction, **LOW_RANK[method])
+    at_once = _right(learn, recipe.split) if method != 'soft' else _unknown(len(base.right))
+    _train(learn, recipe.retrain, recipe.lr)
     if method == 'soft': truncate(learn.model, plan)  # what the penalty has not reached
     return dict(weights=int(plan.parameters.sum()), full_weights=int(plan.full_parameters.sum()),
-                rank=float(plan['rank'].mean()), at_once=at_once, again=_right(learn, split))
+                rank=float(plan['rank'].mean()), at_once=at_once, again=_right(learn, recipe.split),
+                ms=_ms_of(learn.model.encoder))
 
-def _lora_run(data: TextData, encoder: Encoder, fraction: float, seed: int, epochs: int, lr: float, split: str,
-              layers, how: dict) -> dict:
+# %% ../nbs/04b_studies.ipynb #8eecf19c
+def _lora_run(data: TextData, encoder: Encoder, base: _Tuned, fraction: float, seed: int, recipe: _Recipe) -> dict:
     "Fine-tune an encoder by updates of the rank that weights of that budget would have."
-    plan = plan_ranks(encoder, layers, fraction=fraction)
+    plan = plan_ranks(encoder, recipe.layers, fraction=fraction)
     rank = max(1, round(plan['rank'][plan['rank'] < plan.full].mean()))
-    targets = sorted({n.rpartition('.')[2] if layers == '*' else n for n in plan.layer})
+    targets = sorted({n.rpartition('.')[2] if recipe.layers == '*' else n for n in plan.layer})
     changed = add_lora(deepcopy(encoder), rank, 2*rank, targets=targets)
-    learn = task_learner(data, changed, 'none', seed=seed, **how)
-    _train(learn, epochs, 5*lr)
-    nothing = np.full(len(data.part(split)), np.nan)
+    learn = task_learner(data, changed, 'none', seed=seed, **recipe.arguments)
+    _train(learn, recipe.epochs, 5*recipe.lr)
     full = int(plan.full_parameters.sum())
-    return dict(weights=full, full_weights=full, rank=float(rank), at_once=nothing, again=_right(learn, split))
+    return dict(weights=full, full_weights=full, rank=float(rank), at_once=_unknown(len(base.right)),
+                again=_right(learn, recipe.split), ms=base.ms)
 
-def _cost(data: TextData, split: str, whole: np.ndarray, found: dict, **times) -> dict:
-    "The result of a run: means over texts, what else was found, and of each text the answers and its group."
-    answers = pd.DataFrame(dict(whole=whole, at_once=found.pop('at_once'), again=found.pop('again')))
-    groups = pd.factorize(data.part(split).rows.group)[0]
-    return dict(answers.mean()) | found | times | dict(per_query=answers.assign(group=groups))
+# %% ../nbs/04b_studies.ipynb #6f5ee2ae
+def _low_rank_result(measured: TextData, base: _Tuned, found: dict) -> dict:
+    "The result of a run: means over texts, what else was found, and the answers and group of each text."
+    answers = pd.DataFrame(dict(whole=base.right, at_once=found['at_once'], again=found['again']))
+    rest = {k: v for k, v in found.items() if k not in answers}
+    groups = pd.factorize(measured.rows.group)[0]
+    return dict(answers.mean()) | rest | dict(full_ms=base.ms, per_query=answers.assign(group=groups))
 
-def _check_low_rank(tasks: dict[str, TextData], methods: Sequence[str]) -> None:
-    "Raise for a method that is not known, and for texts without one label each."
+# %% ../nbs/04b_studies.ipynb #ba23f213
+def _check_low_rank(tasks: dict[str, TextData], encoders: dict[str, Encoder], methods: Sequence[str],
+                    fractions: Sequence[float], layers: str|Sequence[str]) -> None:
+    "Raise for a method that is not known, texts without one label each, and an impossible budget."
     unknown = [m for m in methods if m not in (*LOW_RANK, 'lora')]
     if unknown: raise ValueError(f"unknown method {unknown[0]!r}; the methods are {', '.join(LOW_RANK)}, lora")
     for name, data in tasks.items():
         if data.kind != 'class':
-            raise DataError(f"{name} is of kind {data.kind!r}; this sweep is about one label for each text")
+            raise DataError(f"{name} is of kind {data.kind!r}; this sweep needs texts with one label each")
+    for encoder, f in product(encoders.values(), fractions): plan_ranks(encoder, layers, fraction=f)
+
+# %% ../nbs/04b_studies.ipynb #75b693ec
+def _grid(**values) -> list[dict]:
+    "Every combination of values, the last changing first."
+    return [dict(zip(values, one)) for one in product(*values.values())]
 
 # %% ../nbs/04b_studies.ipynb #a7fe7261
 def low_rank_cost(
@@ -125,34 +167,37 @@ def low_rank_cost(
     retrain: int = 1,  # epochs after the cut
     lr: float = 1e-4,  # highest learning rate of both; five times as much for LoRA
     split: str = 'test',  # what is measured
-    folder: str|Path|None = None,  # where cells are kept; beside the feature store by default
+    folder: str|Path|None = None,  # where runs are kept; beside the feature store by default
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
-    tensorboard: str|Path|None = None,  # folder to log each cell to; nowhere by default
+    tensorboard: str|Path|None = None,  # folder to log each run to; nowhere by default
     **kwargs,  # arguments of `task_learner`, e.g. `max_tokens`, `bs`, `pooling`, `dtype`
 ) -> pd.DataFrame:  # a row a run: values, whole, at_once, again, weights, full_weights, rank, ms, full_ms, per_query
     "Accuracy, size and time of fine-tuned encoders held to fewer parameters, at once and after training again."
-    _check_low_rank(tasks, methods)
     encoders = encoders or {'minilm': get_encoder('minilm')}
-    for encoder, f in product(encoders.values(), fractions):
-        plan_ranks(encoder, layers, fraction=f)  # an impossible budget is found out before the work
-    about = dict(data={n: data_hash(d) for n, d in tasks.items()}, layers=layers, epochs=epochs, retrain=retrain,
-                 encoders={n: encoder_key(e) for n, e in encoders.items()}, lr=lr, split=split, **_plain(kwargs))
-    @lru_cache(1)
-    def tuned(task, encoder, seed):
-        learn = _train(_again(tasks[task], encoders[encoder], None, seed, kwargs), epochs, lr)
-        return learn.model.encoder, learn.model.heads['task'], _right(learn, split), _ms_of(learn.model.encoder)
+    _check_low_rank(tasks, encoders, methods, fractions, layers)
+    recipe = _Recipe(layers, epochs, retrain, lr, split, kwargs)
+    about = recipe.about() | dict(data={n: data_hash(d) for n, d in tasks.items()},
+                                  encoders={n: encoder_key(e) for n, e in encoders.items()})
+    tuned = lru_cache(1)(lambda task, encoder, seed: _tune(tasks[task], encoders[encoder], seed, recipe))
     def run(task, encoder, method, fraction, seed):
-        base, head, whole, full_ms = tuned(task, encoder, seed)
-        if method == 'lora':
-            found = _lora_run(tasks[task], encoders[encoder], fraction, seed, epochs, lr, split, layers, kwargs)
-            ms = full_ms
-        else:
-            learn = _again(tasks[task], base, head, seed, kwargs)
-            found, ms = _held_run(learn, method, fraction, retrain, lr, split, layers), _ms_of(learn.model.encoder)
-        return _cost(tasks[task], split, whole, found, ms=ms, full_ms=full_ms)
-    cells = [dict(task=t, encoder=e, seed=s, method=m, fraction=f)
-             for t, e, s, m, f in product(tasks, encoders, range(seeds), methods, fractions)]
+        data, base = tasks[task], tuned(task, encoder, seed)
+        if method == 'lora': found = _lora_run(data, encoders[encoder], base, fraction, seed, recipe)
+        else: found = _cut_run(data, base, method, fraction, seed, recipe)
+        return _low_rank_result(data.part(split), base, found)
+    cells = _grid(task=tasks, encoder=encoders, seed=range(seeds), method=methods, fraction=fractions)
     return run_sweep('low-rank', cells, run, about, folder, progress, tensorboard)
+
+# %% ../nbs/04b_studies.ipynb #34d8773e
+def _low_rank_row(part: pd.DataFrame) -> dict:
+    "One setting of a low-rank sweep, over its seeds."
+    tasks = part.task.nunique()
+    if tasks > 1: raise ValueError(f"a setting holds {tasks} tasks, which have other texts: name 'task' in by")
+    answers = sum(p[['whole', 'at_once', 'again']].astype(float) for p in part.per_query)/len(part)
+    lost = answers.whole - answers.again
+    low, high = bootstrap_interval(lost.to_numpy(), part.per_query.iloc[0]['group'])
+    return dict(answers.mean(skipna=False)) | dict(
+        lost=lost.mean(), low=low, high=high, spread=(part.whole - part.again).std(),
+        share=(part.weights/part.full_weights).mean(), faster=(part.full_ms/part.ms).median())
 
 # %% ../nbs/04b_studies.ipynb #a0e04b0b
 def low_rank_table(
@@ -167,18 +212,21 @@ def low_rank_table(
     if 'per_query' not in tidy: raise ValueError("the table has no per_query: pass the table of low_rank_cost, whole")
     if any('group' not in p for p in tidy.per_query):
         raise ValueError("per_query has no group: run low_rank_cost again")
-    rows = []
-    for key, part in tidy.groupby(list(by), sort=False):
-        tasks = part.task.nunique()
-        if tasks > 1: raise ValueError(f"a setting holds {tasks} tasks, whose texts are others: name 'task' in by")
-        def mean(name): return sum(p[name].to_numpy(float) for p in part.per_query)/len(part)
-        whole, at_once, again = map(mean, ('whole', 'at_once', 'again'))
-        low, high = bootstrap_interval(whole - again, part.per_query.iloc[0]['group'])
-        rows.append(dict(zip(by, key)) | dict(
-            whole=whole.mean(), at_once=at_once.mean(), again=again.mean(), lost=(whole - again).mean(),
-            low=low, high=high, spread=(part.whole - part.again).std(),
-            share=(part.weights/part.full_weights).mean(), faster=(part.full_ms/part.ms).median()))
-    return pd.DataFrame(rows)
+    parts = tidy.groupby(list(by), sort=False)
+    return pd.DataFrame([dict(zip(by, key)) | _low_rank_row(part) for key, part in parts])
+
+# %% ../nbs/04b_studies.ipynb #51ed8d58
+def _cost_panel(ax, table: pd.DataFrame, x: str) -> None:
+    "Accuracies of one task: at once hollow and dotted, after training again filled."
+    ax.axhline(table.whole.mean(), color='gray', lw=1)
+    for i, (method, part) in enumerate(table.groupby('method', sort=False)):
+        part, look = part.sort_values(x), dict(color=f'C{i}', marker='osD^vP'[i % 6], ms=5, clip_on=False)
+        ax.plot(part[x], part.again, label=method, mew=0, **look)
+        if part.at_once.notna().any(): ax.plot(part[x], part.at_once, linestyle=':', mfc='none', **look)
+    ax.set(title=table.task.iloc[0], xlabel='share of the weights of linear layers' if x == 'share' else x,
+           ylabel='accuracy')
+    ax.locator_params(nbins=4)
+    ax.spines[['top', 'right']].set_visible(False)
 
 # %% ../nbs/04b_studies.ipynb #a5fd09c9
 def low_rank_plot(
@@ -189,77 +237,67 @@ def low_rank_plot(
 
     At once it is hollow and dotted, after training again filled; the whole model is a line.
     """
-    import matplotlib.pyplot as plt
+    import matplotlib.pyplot as plt  # a picture is not always wanted, and the import takes a while
     tasks = table.task.unique()
     fig, axes = plt.subplots(1, len(tasks), figsize=(max(5, 3.2*len(tasks)), 3.2), squeeze=False, layout='constrained')
-    for ax, task in zip(axes[0], tasks):
-        of = table[table.task == task]
-        ax.axhline(of.whole.mean(), color='gray', lw=1)
-        for i, (method, part) in enumerate(of.groupby('method', sort=False)):
-            part, look = part.sort_values(x), dict(color=f'C{i}', marker='osD^vP'[i % 6], ms=5, clip_on=False)
-            ax.plot(part[x], part.again, label=method, mew=0, **look)
-            if part.at_once.notna().any(): ax.plot(part[x], part.at_once, linestyle=':', mfc='none', **look)
-        ax.set(title=task, xlabel='share of the weights of linear layers' if x == 'share' else x, ylabel='accuracy')
-        ax.locator_params(nbins=4)
-        ax.spines[['top', 'right']].set_visible(False)
+    for ax, task in zip(axes[0], tasks): _cost_panel(ax, table[table.task == task], x)
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc='outside lower center', ncols=6, frameon=False)
-    plt.close(fig)  # what is returned is shown once, not twice
+    plt.close(fig)  # so that a notebook shows it once
     return fig
 
 # %% ../nbs/04b_studies.ipynb #d3baa8d3
 SWEPT = ('accuracy@1', 'accuracy@3', 'MRR', 'nDCG@10')  # what each query is measured by
 
-def _measured(features: RankingFeatures, model: RankingModel, split: str) -> dict:
-    "Means over queries, by type, and the values of each query."
-    with torch.inference_mode():
-        return _scored(features, model.eval().cosine(features.queries[features.rows(split)]), split)
-
 def _scored(features: RankingFeatures, scores: torch.Tensor, split: str) -> dict:
-    "The same of scores `(queries of the split, documents)`."
+    "Means over queries, by type, and the values of each query, of scores `(queries of the split, documents)`."
     rows, queries = features.rows(split), features.data.part(split).queries
     frame = evaluate(scores, features.data.qrels()[rows], list(features.data.documents.doc_id), SWEPT)
     inside = np.flatnonzero((features.data.queries.split == split).to_numpy())
     frame.index = pd.Index(np.searchsorted(inside, rows[frame.index]), name='query')  # rows as `part` has them
     frame.attrs['queries'] = len(queries)
     types = queries.type.to_numpy()[frame.index]
-    kinds = pd.unique(types)
-    by_type = {f'{m}, {t}': frame[m][types == t].mean() for t in kinds for m in SWEPT[:1] if len(kinds) > 1}
+    kinds, metric = pd.unique(types), SWEPT[0]
+    by_type = {f'{metric}, {t}': frame[metric][types == t].mean() for t in kinds} if len(kinds) > 1 else {}
     return dict(frame.mean()) | by_type | dict(per_query=frame)
 
-def _steps(learn: Learner, steps: int) -> int: return -(-steps//max(1, len(learn.dls.train)))
+# %% ../nbs/04b_studies.ipynb #2c763101
+def _measured(features: RankingFeatures, model: RankingModel, split: str) -> dict:
+    "The same of a ranker."
+    with torch.inference_mode():
+        return _scored(features, model.eval().cosine(features.queries[features.rows(split)]), split)
 
+# %% ../nbs/04b_studies.ipynb #46fe78b1
 def _fit(learn: Learner, steps: int, lr: float, cbs: Sequence = ()) -> None:
     "About so many steps, of which the epoch with the best validation MRR stays."
-    with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(_steps(learn, steps), lr, cbs=[KeepBest('mrr'), *cbs])
+    epochs = -(-steps//max(1, len(learn.dls.train)))
+    with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr, cbs=[KeepBest('mrr'), *cbs])
+
+# %% ../nbs/04b_studies.ipynb #ac1cf03d
+def _prepared(data: RankingData, backbone: Encoder|str, store: FeatureStore|None, features: dict|None,
+              **settings) -> tuple[Callable, dict]:
+    "Features of a pooling, computed when first asked for, and what the runs rest on; raises for data to measure only."
+    check_trainable(data)
+    encoder, how = get_encoder(backbone), features or {}
+    about = dict(data=data_hash(data), encoder=encoder_key(encoder), features=how, **settings)
+    return cache(lambda **pooling: ranking_features(
+        data, encoder, lexical=False, store=store or FeatureStore(), **how, **pooling)), about
 
 # %% ../nbs/04b_studies.ipynb #62ca72f9
 ALONE = {'plain cosine': ('identity', True), 'plain head': ('plain', False),
          'residual head': ('residual', True)}  # rankers without pre-training: head, shared
 
-def _vector_ranks(features: RankingFeatures, model: RankingModel, split: str) -> dict:
-    "RankMe, and centred measures, of the unit vectors that a ranker compares."
-    with torch.inference_mode():
-        queries = F.normalize(model.head.query(features.queries[features.rows(split)]), dim=1)
-        sides = dict(queries=queries, documents=model.index())
-    found = {}
-    for side, x in sides.items():
-        centred = rank_measures(x, centre=True)
-        found |= {f'RankMe of {side}': float(rankme(x)), f'centred RankMe of {side}': float(centred['rankme']),
-                  f'effective rank of {side}': float(centred['effective_rank']),
-                  f'participation ratio of {side}': float(centred['participation_ratio'])}
-    return found
-
-def _ablation_cells(poolings, batches, sides, joins, labelled, pairs, seeds) -> list[dict]:
+def _ablation_runs(poolings, batches, sides, joins, labelled, pairs, seeds) -> list[dict]:
     "Every setting once, those that share a pre-training together; what does not depend on a value has `None` there."
+    if pairs not in ('all', 'labelled'): raise ValueError(f"pairs is {pairs!r}; it can be 'all' or 'labelled'")
     some = [n for n in labelled if n != 0]
     alone = [(p, None, None, None, way, n) for p in poolings for way in ALONE
              for n in ([0] if way == 'plain cosine' else some)]
     joined = [('zero-shot', 0)]*(0 in labelled and pairs == 'all') + list(product(joins, some))
     pre = [(p, b, s, pairs, way, n) for p, b, s in product(poolings, batches, sides) for way, n in joined]
     names = 'pooling', 'batches', 'side', 'pairs', 'way', 'labelled'
-    cells = [dict(zip(names, values), seed=seed) for values in [(None, None, None, None, 'BM25', 0), *alone, *pre]
-             for seed in range(1 if values[4] in ('BM25', 'plain cosine') else seeds)]
-    return sorted(cells, key=lambda c: [str(c[k]) for k in ('pooling', 'batches', 'side', 'seed')])
+    runs = [dict(zip(names, values), seed=seed) for values in [(None, None, None, None, 'BM25', 0), *alone, *pre]
+            for seed in range(1 if values[4] in ('BM25', 'plain cosine') else seeds)]
+    return sorted(runs, key=lambda c: [str(c[k]) for k in ('pooling', 'batches', 'side', 'seed')])
 
 # %% ../nbs/04b_studies.ipynb #c1b9acc7
 def _pretrained(features: RankingFeatures, batches: str, side: str, labelled: int|None, seed: int,
@@ -269,14 +307,15 @@ def _pretrained(features: RankingFeatures, batches: str, side: str, labelled: in
     # 'valid' stays whole: nothing is chosen by it here
     split = split.mask((split == 'train') & (few != 'train'), 'not labelled')
     with warnings.catch_warnings():
-        warnings.simplefilter('ignore', UserWarning)  # batches of one answer are what is asked about
+        warnings.simplefilter('ignore', UserWarning)  # batches of one answer are part of the question
         learn = barlow_learner(resplit(features, split), side, batches=batches, seed=seed)
     with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr)
     return learn.model.head.cpu().eval()
 
+# %% ../nbs/04b_studies.ipynb #7b0b21e0
 def _ablation_model(features: RankingFeatures, pre: Callable, batches, side, pairs, way, labelled, seed,
                     steps: int, lr: float, bs: int) -> RankingModel:
-    "The ranker of one cell. On a frozen head stand plain ones for queries and for documents, as in the write-up."
+    "The ranker of one run. On a frozen head stand plain ones for queries and for documents, as in the write-up."
     def untrained(head): return RankingModel(head, features.passages, features.owner)
     if way == 'plain cosine': return untrained(get_head('identity', features.passages.shape[1]))
     if way == 'zero-shot': return untrained(pre(batches, side, None, seed))
@@ -290,17 +329,49 @@ def _ablation_model(features: RankingFeatures, pre: Callable, batches, side, pai
     _fit(learn, steps, lr)
     return learn.model.cpu()
 
-def _bm25_measured(data: RankingData, features: RankingFeatures, split: str) -> dict:
-    "What BM25 finds of the same queries."
+# %% ../nbs/04b_studies.ipynb #7d6e15c4
+def _ranks_of(x: torch.Tensor, side: str) -> dict:
+    "RankMe, and centred measures, of the vectors of one side."
+    centred = rank_measures(x, centre=True)
+    return {f'RankMe of {side}': float(rankme(x)), f'centred RankMe of {side}': float(centred['rankme']),
+            f'effective rank of {side}': float(centred['effective_rank']),
+            f'participation ratio of {side}': float(centred['participation_ratio'])}
+
+# %% ../nbs/04b_studies.ipynb #18f96039
+def _vector_ranks(features: RankingFeatures, model: RankingModel, split: str) -> dict:
+    "Ranks of the unit vectors that a ranker compares."
+    with torch.inference_mode():
+        queries = F.normalize(model.head.query(features.queries[features.rows(split)]), dim=1)
+        documents = model.index()
+    return _ranks_of(queries, 'queries') | _ranks_of(documents, 'documents')
+
+# %% ../nbs/04b_studies.ipynb #6a1bab01
+def _bm25_measured(features: RankingFeatures, split: str) -> dict:
+    "What BM25 finds for the same queries."
+    data = features.data
     asked = list(data.queries.text.iloc[features.rows(split)])
     return _scored(features, torch.from_numpy(BM25.build(data.texts).scores(asked)), split)
+
+# %% ../nbs/04b_studies.ipynb #f2e05a5e
+def _ablation_run(features: RankingFeatures, pre: Callable, split: str, training: dict, way: str, **cell) -> dict:
+    "Train and measure the ranker of one run; BM25 has nothing to train, and no vectors."
+    if way == 'BM25': return _bm25_measured(features, split)
+    model = _ablation_model(features, pre, way=way, **cell, **training).eval()
+    return _measured(features, model, split) | _vector_ranks(features, model, split)
+
+# %% ../nbs/04b_studies.ipynb #a07b7487
+def _check_batches(features: RankingFeatures, batches: Sequence[str]) -> None:
+    "Raise `DataError` for data that have no such batches."
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', UserWarning)
+        for b in batches: AnswerBatches(features, 'train', b)
 
 # %% ../nbs/04b_studies.ipynb #19ce7f9c
 def barlow_ablation(
     data: RankingData,  # with queries of two types
     backbone: Encoder|str = 'minilm',  # the frozen backbone, or its name
     poolings: Sequence[str] = ('cls', 'mean'),  # how a text becomes a vector
-    batches: Sequence[str] = ('one_answer', 'distinct'),  # what a pre-training batch is made of
+    batches: Sequence[str] = ('one_answer', 'distinct'),  # what a pre-training batch consists of
     sides: Sequence[str] = ('barlow',),  # heads that are pre-trained
     joins: Sequence[str] = JOINS,  # how a pre-trained head is joined
     labelled: Sequence[int|None] = (0, 300, 1000, None),  # queries with labels; 0: not trained to rank, `None`: all
@@ -317,23 +388,14 @@ def barlow_ablation(
     **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
 ) -> pd.DataFrame:  # a row a run: its values (pooling to labelled), seed, metrics, ranks of vectors, per_query, seconds
     "Rankers with and without Barlow Twins, by batches, pooling, labels and way of joining; BM25 and plain cosine too."
-    check_trainable(data)
-    if pairs not in ('all', 'labelled'): raise ValueError(f"pairs is {pairs!r}; it can be 'all' or 'labelled'")
-    backbone = backbone if isinstance(backbone, Encoder) else get_encoder(backbone)
-    how = dict(passages='truncate') | (features or {})
-    about = dict(data=data_hash(data), encoder=encoder_key(backbone), epochs=epochs, pre_lr=pre_lr, steps=steps,
-                 lr=lr, bs=bs, split=split, features=how)
-    made = cache(lambda pooling: ranking_features(
-        data, backbone, pooling=pooling, lexical=False, store=store or FeatureStore(), **how))
-    pre = lru_cache(max(4, len(labelled)))(lambda pooling, *of: _pretrained(made(pooling), *of, epochs, pre_lr))
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore', UserWarning)
-        for b in batches: AnswerBatches(made(poolings[0]), 'train', b)  # raises for data that have no such batches
+    cells = _ablation_runs(poolings, batches, sides, joins, labelled, pairs, seeds)
+    training = dict(steps=steps, lr=lr, bs=bs)
+    made, about = _prepared(data, backbone, store, dict(passages='truncate') | (features or {}), split=split,
+                            epochs=epochs, pre_lr=pre_lr, **training)
+    _check_batches(made(pooling=poolings[0]), batches)
+    pre = lru_cache(16)(lambda pooling, *of: _pretrained(made(pooling=pooling), *of, epochs, pre_lr))
     def run(pooling, **cell):
-        if cell['way'] == 'BM25': return _bm25_measured(data, made(poolings[0]), split)
-        model = _ablation_model(made(pooling), partial(pre, pooling), **cell, steps=steps, lr=lr, bs=bs).eval()
-        return _measured(made(pooling), model, split) | _vector_ranks(made(pooling), model, split)
-    cells = _ablation_cells(poolings, batches, sides, joins, labelled, pairs, seeds)
+        return _ablation_run(made(pooling=pooling or poolings[0]), partial(pre, pooling), split, training, **cell)
     return run_sweep('barlow', cells, run, about, **kwargs)
 
 # %% ../nbs/04b_studies.ipynb #b33e47b6
@@ -348,8 +410,7 @@ def backbone_ranks(
 ) -> pd.DataFrame:  # a row an encoder and pooling: encoder, pooling, metrics, ranks of vectors, per_query, seconds
     "Plain cosine with several encoders and poolings, and the ranks of their vectors."
     if not encoders: raise ValueError("no encoders to compare: pass a dict such as {'minilm': get_encoder('minilm')}")
-    how = dict(passages='truncate') | (features or {})
-    part = data.part(split)  # nothing is trained: other queries need no vectors
+    part, how = data.part(split), dict(passages='truncate') | (features or {})  # other queries need no vectors
     about = dict(data=data_hash(part), encoders={name: encoder_key(e) for name, e in encoders.items()},
                  split=split, features=how)
     def run(encoder, pooling):
@@ -357,20 +418,16 @@ def backbone_ranks(
                                 store=store or FeatureStore(), **how)
         model = RankingModel(get_head('identity', made.passages.shape[1]), made.passages, made.owner).eval()
         return _measured(made, model, split) | _vector_ranks(made, model, split)
-    cells = [dict(encoder=n, pooling=p) for n, p in product(encoders, poolings)]
-    return run_sweep('backbones', cells, run, about, **kwargs)
+    return run_sweep('backbones', _grid(encoder=encoders, pooling=poolings), run, about, **kwargs)
 
 # %% ../nbs/04b_studies.ipynb #d50090e5
-def _family(way: str) -> str:
-    "Which rankers one of this way is like."
-    if way == 'plain cosine': return 'encoders'
-    if way in ALONE: return 'trained without'
-    if way == 'zero-shot': return 'pre-trained only'
-    return 'beside' if way in ('concat', 'gate') else 'on top'
+_FAMILIES = {'plain cosine': 'encoders', 'plain head': 'trained without', 'residual head': 'trained without',
+             'zero-shot': 'pre-trained only', 'concat': 'beside', 'gate': 'beside'}  # way -> family, else 'on top'
 
 def rank_points(
     ablation: pd.DataFrame,  # from `barlow_ablation`
     backbones: pd.DataFrame|None = None,  # from `backbone_ranks`
+    name: str = 'minilm',  # of the backbone of the ablation, whose plain cosine is in both
 ) -> pd.DataFrame:  # columns family, setting, settings' values, and means over seeds of metrics and ranks
     "One row a setting, with its family."
     keys = ['pooling', 'batches', 'side', 'pairs', 'way', 'labelled']
@@ -381,12 +438,34 @@ def rank_points(
     shown = ablation.labelled.map(lambda n: 'all' if pd.isna(n) else f'{n:.0f}')
     points = ablation.fillna(dict(batches='none', side='none', pairs='none')).assign(labelled=shown)
     points = points.groupby(keys, sort=False)[numbers].mean().reset_index()
-    points.insert(0, 'family', points.way.map(_family))
+    points.insert(0, 'family', points.way.map(lambda way: _FAMILIES.get(way, 'on top')))
     if backbones is None: return points
     columns = [c for c in backbones if c in ('encoder', 'pooling', *numbers)]
     more = backbones[columns].rename(columns=dict(encoder='way')).assign(family='encoders')
-    there = (more.way == 'minilm') & more.pooling.isin(points.pooling[points.way == 'plain cosine'])
+    there = (more.way == name) & more.pooling.isin(points.pooling[points.way == 'plain cosine'])
     return pd.concat([points, more[~there]], ignore_index=True)
+
+# %% ../nbs/04b_studies.ipynb #077e5100
+def _spearman_rows(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    "Spearman's correlation of each row; NaN where all values of a row are equal."
+    a, b = (stats.rankdata(v, axis=1) - (v.shape[1] + 1)/2 for v in (x, y))
+    with np.errstate(invalid='ignore'): return (a*b).sum(1)/np.sqrt((a**2).sum(1)*(b**2).sum(1))
+
+def _rho_interval(x: np.ndarray, y: np.ndarray, n: int, seed: int) -> tuple[float, float]:
+    "A 95% bootstrap interval of the correlation of ten points and more."
+    if len(x) < 10: return np.nan, np.nan
+    picks = np.random.default_rng(seed).integers(0, len(x), (n, len(x)))
+    found = _spearman_rows(x[picks], y[picks])
+    return tuple(np.nanquantile(found, [.025, .975])) if np.isfinite(found).any() else (np.nan, np.nan)
+
+# %% ../nbs/04b_studies.ipynb #75b01a9d
+def _order_p(x: np.ndarray, y: np.ndarray, rho: float, n: int, seed: int) -> float:
+    "The share of orders of `y`, all of them up to seven points, with as strong a correlation."
+    if not np.isfinite(rho): return np.nan
+    x, y, rng = stats.rankdata(x), stats.rankdata(y), np.random.default_rng(seed)
+    orders = np.array(list(permutations(y))) if len(y) < 8 else np.array([y, *(rng.permutation(y) for _ in range(n))])
+    found = (orders - y.mean()) @ (x - x.mean())/(len(x)*x.std()*y.std())
+    return float((np.abs(found) >= abs(rho) - 1e-9).mean())
 
 # %% ../nbs/04b_studies.ipynb #9c86a4e9
 def rank_correlation(
@@ -401,28 +480,14 @@ def rank_correlation(
     missing = [c for c in (*measures, gain, *([family] if family else [])) if c not in table]
     if missing: raise ValueError(f"the table has no column {missing[0]!r}; it has {', '.join(map(str, table.columns))}")
     if len(table) < 4: raise ValueError(f"{len(table)} settings: a correlation needs at least 4")
-    rows = []
-    for name, part in [('all', table), *(table.groupby(family, sort=False) if family else [])]:
-        rng = np.random.default_rng(seed)
-        picks = rng.integers(0, len(part), (n, len(part)))
-        for measure in measures:
-            x, y = part[measure].to_numpy(float), part[gain].to_numpy(float)
-            def of(p):
-                ordered = len(part) >= 4 and np.ptp(x[p]) > 0 and np.ptp(y[p]) > 0  # equal values have no order
-                return spearman(x[p], y[p]) if ordered else np.nan
-            found = [f for f in map(of, picks) if np.isfinite(f)] if len(part) >= 10 else []
-            low, high = np.quantile(found, [.025, .975]) if found else (np.nan, np.nan)
-            row = dict(family=name, measure=measure, settings=len(part), spearman=(rho := of(slice(None))))
-            rows.append(row | dict(low=low, high=high, p=_order_p(x, y, rho, n, seed)))
-    return pd.DataFrame(rows)
-
-def _order_p(x: np.ndarray, y: np.ndarray, rho: float, n: int, seed: int) -> float:
-    "The share of orders of `y`, all of them up to seven points, with as strong a correlation."
-    if not np.isfinite(rho): return np.nan
-    x, y, rng = stats.rankdata(x), stats.rankdata(y), np.random.default_rng(seed)
-    orders = np.array(list(permutations(y))) if len(y) < 8 else np.array([y, *(rng.permutation(y) for _ in range(n))])
-    found = (orders - y.mean()) @ (x - x.mean())/(len(x)*x.std()*y.std())
-    return float((np.abs(found) >= abs(rho) - 1e-9).mean())
+    def row(name, part, measure):
+        x, y = part[measure].to_numpy(float), part[gain].to_numpy(float)
+        rho = _spearman_rows(x[None], y[None])[0] if len(x) >= 4 else np.nan
+        low, high = _rho_interval(x, y, n, seed)
+        return dict(family=name, measure=measure, settings=len(part), spearman=rho, low=low, high=high,
+                    p=_order_p(x, y, rho, n, seed))
+    parts = [('all', table), *(table.groupby(family, sort=False) if family else [])]
+    return pd.DataFrame([row(name, part, measure) for name, part in parts for measure in measures])
 
 # %% ../nbs/04b_studies.ipynb #b5fa47d0
 def rank_plot(
@@ -459,16 +524,26 @@ def in_batch_scores(
 # %% ../nbs/04b_studies.ipynb #0053aa97
 LOSSES = {
     'whole index': ranking_loss,
-    'in batch': lambda s, r: in_batch_scores(s, r, masked=False),
+    'in batch': partial(in_batch_scores, masked=False),
     'in batch, masked': in_batch_scores,
     'ordinary training': ranking_loss,
 }  # name -> loss of scores and relevance
+
+# %% ../nbs/04b_studies.ipynb #593242b0
+def _staleness_run(features: RankingFeatures, head: str, loss: str, share: float, seed: int, steps: int, lr: float,
+                   bs: int, split: str) -> dict:
+    "Train and measure a ranker of which a share of the index is recomputed in each step."
+    learn = ranking_learner(features, head=head, shared=head != 'plain', bs=bs, seed=seed)
+    learn.loss_func, refresh = LOSSES[loss], IndexRefresh(share)
+    _fit(learn, steps, lr, [] if loss == 'ordinary training' else [refresh])
+    stale = float(np.mean(refresh.staleness)) if share < 1 else 0.
+    return dict(staleness=stale) | _measured(features, learn.model.cpu(), split)
 
 # %% ../nbs/04b_studies.ipynb #0584aa36
 def index_staleness(
     data: RankingData,  # documents, queries, relevance
     backbone: Encoder|str = 'minilm',  # the frozen backbone, or its name
-    shares: Sequence[float] = (1, .5, .2, .05, .01, 0),  # of the index made anew in each step
+    shares: Sequence[float] = (1, .5, .2, .05, .01, 0),  # of the index recomputed in each step
     heads: Sequence[str] = ('residual', 'plain'),  # names of heads; 'plain' has one each for queries and documents
     seeds: int = 5,  # from 0
     steps: int = 600,  # of training
@@ -479,20 +554,9 @@ def index_staleness(
     features: dict|None = None,  # arguments of `ranking_features`
     **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
 ) -> pd.DataFrame:  # a row a run: head, loss, share, seed, staleness, metrics, accuracy by type, per_query, seconds
-    "What it costs a ranker when its index is made anew only in part, or when it has only its batch."
-    check_trainable(data)
-    backbone = backbone if isinstance(backbone, Encoder) else get_encoder(backbone)
-    about = dict(data=data_hash(data), encoder=encoder_key(backbone), steps=steps, lr=lr, bs=bs, split=split,
-                 features=features or {})
-    made = cache(lambda: ranking_features(
-        data, backbone, lexical=False, store=store or FeatureStore(), **features or {}))
-    def run(head, loss, share, seed):
-        learn = ranking_learner(made(), head=head, shared=head != 'plain', bs=bs, seed=seed)
-        refresh = IndexRefresh(share)
-        learn.loss_func = LOSSES[loss]
-        _fit(learn, steps, lr, [] if loss == 'ordinary training' else [refresh])
-        stale = float(np.mean(refresh.staleness)) if share < 1 else 0.
-        return dict(staleness=stale) | _measured(made(), learn.model.cpu(), split)
+    "What it costs a ranker when its index is recomputed only in part, or when it has only its batch."
+    made, about = _prepared(data, backbone, store, features, steps=steps, lr=lr, bs=bs, split=split)
+    def run(**cell): return _staleness_run(made(), **cell, steps=steps, lr=lr, bs=bs, split=split)
     settings = [('whole index', s) for s in shares] + [(loss, 1) for loss in list(LOSSES)[1:]]
     cells = [dict(head=h, loss=l, share=s, seed=seed) for h, (l, s), seed in product(heads, settings, range(seeds))]
     return run_sweep('staleness', cells, run, about, **kwargs)
@@ -505,31 +569,75 @@ EXPERIMENTS = {
     'staleness': 'how stale may an index be?',
 }  # name -> question
 
-# %% ../nbs/04b_studies.ipynb #c2d2fd5f
+# %% ../nbs/04b_studies.ipynb #1c0c17b9
+_SMALL_BARLOW = dict(poolings=('mean',), labelled=(0, 100), seeds=2, epochs=5, steps=60)
 _SIZES = {
-    False: dict(barlow=dict(poolings=('mean',), labelled=(0, 100), seeds=2, epochs=5, steps=60),
-                staleness=dict(shares=(1, .1, 0), seeds=2, steps=60),
+    False: dict(barlow=_SMALL_BARLOW, ranks=_SMALL_BARLOW, staleness=dict(shares=(1, .1, 0), seeds=2, steps=60),
                 **{'low-rank': dict(fractions=(.75, .5), seeds=1, epochs=1, max_tokens=32)}),
-    True: dict(barlow={}, staleness={}, **{'low-rank': dict(epochs=3, max_tokens=96, bs=32)}),
+    True: dict(barlow={}, ranks={}, staleness={}, **{'low-rank': dict(epochs=3, max_tokens=96, bs=32)}),
 }  # full or not -> arguments of each
 
+# %% ../nbs/04b_studies.ipynb #c2d2fd5f
 def light_encoders(
     encoder: Encoder,  # a BERT or RoBERTa
 ) -> dict[str, Encoder]:  # name -> encoder
-    "An encoder and what is left of it: its first layers, and its layers at lower ranks."
+    "An encoder and smaller ones made of it: its first layers, and its layers at lower ranks."
     n = len(encoder.layers)
     first = {f'first {k} layers': student(encoder, list(range(k))) for k in range(1, n)}
     lower = {f'{f:.0%} of the weights': factorise(deepcopy(encoder), plan_ranks(encoder, fraction=f))
              for f in (.75, .5, .25)}
     return {encoder.name: encoder} | first | lower
 
+# %% ../nbs/04b_studies.ipynb #6310f03d
+def _has_data(full: bool) -> bool: return full and 'RANK_BERT_DATA' in os.environ
+
 def _tasks(full: bool) -> dict[str, TextData]:
     "GLUE where it can be read and is asked for, else built-in texts."
-    if not full or 'RANK_BERT_DATA' not in os.environ: return {'built-in': builtin_texts(None if full else 300)}
+    if not _has_data(full): return {'built-in': builtin_texts(None if full else 300)}
     sst2 = read_texts('sst2')
     return {'SST-2': sst2.sample(4000).sample(500, 'valid'), 'MRPC': read_texts('mrpc'), 'RTE': read_texts('rte')}
 
+# %% ../nbs/04b_studies.ipynb #1f99c84c
+def _to_rank(full: bool) -> RankingData:
+    "doc2dial where it can be read and is asked for, else the built-in corpus."
+    return read_ranking('doc2dial', group='dial_id') if _has_data(full) else builtin_corpus(None if full else 300)
+
+# %% ../nbs/04b_studies.ipynb #73ba0ad2
+def _low_rank_answer(data: None, encoder: Encoder, full: bool, **kwargs) -> tuple[pd.DataFrame, pd.DataFrame]:
+    if data is not None: raise ValueError("low-rank is about labels of texts, and takes no data to rank")
+    tidy = low_rank_cost(_tasks(full), {encoder.name: encoder}, **kwargs)
+    return tidy, low_rank_table(tidy)
+
+# %% ../nbs/04b_studies.ipynb #2168cfa5
+def _staleness_answer(data: RankingData|None, encoder: Encoder, full: bool, **kwargs) -> tuple:
+    data = data or _to_rank(full)
+    tidy = index_staleness(data, encoder, **kwargs)
+    return tidy, sweep_table(tidy, ['head', 'loss', 'share'], data, metric='nDCG@10')
+
+# %% ../nbs/04b_studies.ipynb #5e9d4432
+def _barlow_runs(data: RankingData|None, encoder: Encoder, full: bool, **kwargs) -> tuple[RankingData, pd.DataFrame]:
+    "The data, and the runs on it; each answer of the built-in corpus has one question and one conversation."
+    if data is None and not _has_data(full): kwargs['batches'] = ('distinct',)
+    data = data or _to_rank(full)
+    return data, barlow_ablation(data, encoder, **kwargs)
+
+# %% ../nbs/04b_studies.ipynb #bf26000a
+def _barlow_answer(*args, **kwargs) -> tuple[pd.DataFrame, pd.DataFrame]:
+    data, tidy = _barlow_runs(*args, **kwargs)
+    return tidy, sweep_table(tidy, ['pooling', 'batches', 'side', 'pairs', 'way', 'labelled'], data)
+
+# %% ../nbs/04b_studies.ipynb #e3742208
+def _ranks_answer(data: RankingData|None, encoder: Encoder, full: bool, folder=None, progress=None, tensorboard=None,
+                  **kwargs) -> tuple[pd.DataFrame, pd.DataFrame]:
+    where = dict(folder=folder, progress=progress, tensorboard=tensorboard)
+    data, tidy = _barlow_runs(data, encoder, full, **kwargs, **where)
+    points = rank_points(tidy, backbone_ranks(data, light_encoders(encoder), **where), encoder.name)
+    return points, rank_correlation(points, [c for c in points if ' of ' in c])
+
 # %% ../nbs/04b_studies.ipynb #ef338b30
+_ANSWERS = {'barlow': _barlow_answer, 'ranks': _ranks_answer, 'low-rank': _low_rank_answer,
+            'staleness': _staleness_answer}
+
 def experiment(
     name: str,  # one of `EXPERIMENTS`
     full: bool = False,  # in its full size
@@ -538,25 +646,8 @@ def experiment(
     seeds: int|None = None,  # as many as the size has by default
     **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
 ) -> tuple[pd.DataFrame, pd.DataFrame]:  # every run, and the table that answers
-    "Run one of the experiments, or what is not yet there of it."
+    "Run one of the experiments, or what is not kept of it yet."
     if name not in EXPERIMENTS:
         raise ValueError(f"unknown experiment {name!r}; the experiments are {', '.join(EXPERIMENTS)}")
-    size = dict(_SIZES[full]['barlow' if name == 'ranks' else name]) | ({} if seeds is None else dict(seeds=seeds))
-    backbone = backbone if isinstance(backbone, Encoder) else get_encoder(backbone)
-    if name == 'low-rank':
-        if data is not None: raise ValueError("low-rank is about labels of texts, and takes no data to rank")
-        tidy = low_rank_cost(_tasks(full), {backbone.name: backbone}, **size, **kwargs)
-        return tidy, low_rank_table(tidy)
-    if data is None and full and 'RANK_BERT_DATA' in os.environ: data = read_ranking('doc2dial', group='dial_id')
-    elif data is None:
-        data = builtin_corpus(None if full else 300)
-        if name in ('barlow', 'ranks'):
-            size['batches'] = ('distinct',)  # its answers have one question and one conversation
-    if name == 'staleness':
-        tidy = index_staleness(data, backbone, **size, **kwargs)
-        return tidy, sweep_table(tidy, ['head', 'loss', 'share'], data, metric='nDCG@10')
-    tidy = barlow_ablation(data, backbone, **size, **kwargs)
-    if name == 'barlow':
-        return tidy, sweep_table(tidy, ['pooling', 'batches', 'side', 'pairs', 'way', 'labelled'], data)
-    points = rank_points(tidy, backbone_ranks(data, light_encoders(backbone), **kwargs))
-    return points, rank_correlation(points, [c for c in points if ' of ' in c])
+    size = _SIZES[full][name] | ({} if seeds is None else dict(seeds=seeds))
+    return _ANSWERS[name](data, get_encoder(backbone), full, **size, **kwargs)
