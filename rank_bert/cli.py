@@ -32,6 +32,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=N
                   help='Train small heads on frozen BERTs, and rank documents with them.',
                   epilog='Exit codes: 0 done, 1 an error said on stderr, 2 wrong usage, 130 Ctrl-C, 143 SIGTERM.')
 
+# %% ../nbs/04c_cli.ipynb #2e2f6a7e
 def _home(value: str|Path|None):
     "A path with `~` expanded: a shell leaves it as it is in `--out=~/x`."
     return value if value is None else type(value)(os.path.expanduser(value))
@@ -60,6 +61,8 @@ Group = Annotated[str|None, _option(
     'Column by which to split: queries of one dialogue, document or user stay together.', 'Columns')]
 SplitColumn = Annotated[str|None, _option(
     'Column that says train, valid or test; by default a fifth of the groups is held out.', 'Columns')]
+
+# %% ../nbs/04c_cli.ipynb #f030a073
 Folder = Annotated[Path, typer.Argument(callback=_home, help='Folder of a saved ranker.')]
 Out = Annotated[Path, typer.Option(callback=_home, help='Folder to save the ranker to.')]
 Json = Annotated[bool, typer.Option('--json', help='Print JSON instead of text.')]
@@ -67,16 +70,14 @@ Mode = Annotated[str|None, _option('hybrid, dense, cosine or bm25; the best that
 Backbone = Annotated[str, _option('Variant, folder or Hub id of the frozen encoder.', default=True, callback=_home)]
 Seed = Annotated[int, _option('Seed of the head and the batches.', default=True, min=0, max=2**32 - 1)]
 Rate = Annotated[float|None, _option('Highest learning rate.', min=1e-9, callback=_finite)]
-
-def _version(asked: bool) -> None:
-    if asked: typer.echo(f'rank_bert {__version__}')
-    if asked: raise typer.Exit()
-
-@app.callback()
-def _options(
-    version: Annotated[bool, typer.Option('--version', callback=_version, is_eager=True,
-                                          help='Show the version and exit.')] = False,
-): pass
+Freeze = Annotated[str, _option(
+    'backbone, lora, none, or how many layers from the start are frozen; -2: all but the last two.', default=True)]
+Pooling = Annotated[str, typer.Option(help='cls, mean, max or pooler.')]
+Keep = Annotated[str, typer.Option(help='Part of a longer text that stays: start or end.')]
+Epochs = Annotated[int|None, _option('Epochs of training; by default as many as make enough steps.', min=1)]
+Shared = Annotated[bool|None, typer.Option(
+    '--shared/--separate', show_default=False,
+    help='One head for queries and documents, or one each; validation decides by default.')]
 
 # %% ../nbs/04c_cli.ipynb #b61d9f07
 Text = Annotated[str|None, _option('Column that holds the text.', 'Columns')]
@@ -89,6 +90,18 @@ Labels = Annotated[list[str]|None, _option(
 LabelSep = Annotated[str|None, _option('What stands between the labels of a row that has several, such as ; or ,.')]
 Kind = Annotated[str|None, _option('class, multilabel or score; told from the first label by default.')]
 
+# %% ../nbs/04c_cli.ipynb #8357f8ec
+def _version(asked: bool) -> None:
+    if not asked: return
+    typer.echo(f'rank_bert {__version__}')
+    raise typer.Exit()
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option('--version', callback=_version, is_eager=True,
+                                          help='Show the version and exit.')] = False,
+): pass
+
 # %% ../nbs/04c_cli.ipynb #9e9764de
 def _plain(text: str) -> str:
     "Text fit for a terminal, line by line: no document or label can move the cursor or clear the screen."
@@ -99,6 +112,7 @@ def _say(text: str = '') -> None:
     "Progress goes to stderr, so that stdout is only results."
     typer.echo(_plain(text), err=True)
 
+# %% ../nbs/04c_cli.ipynb #ad83eb89
 def _print(text: str) -> None:
     "Write a result to stdout; raises `ValueError` when nobody reads it or there is no room."
     try: typer.echo(text)
@@ -110,6 +124,7 @@ def _show(text: str = '') -> None:
     "Print a result for people."
     _print(_plain(text))
 
+# %% ../nbs/04c_cli.ipynb #4ac8322f
 _UNSEEN = re.compile('[\x7f-\x9f\u2028-\u202e\u2066-\u2069]')  # control characters that JSON does not escape by itself
 
 def _print_json(table) -> None:
@@ -137,6 +152,7 @@ def _depth(freeze: str) -> str|int:
     "'backbone' and 'none' as they are, a number as a number."
     return int(freeze) if freeze.removeprefix('-').isdigit() else freeze
 
+# %% ../nbs/04c_cli.ipynb #f806f63c
 def _found(read: Callable, data: str, **columns):
     "Read data quietly: what a user should know is said as hints."
     from rank_bert.tables import DataWarning
@@ -147,6 +163,17 @@ def _found(read: Callable, data: str, **columns):
 def _hints(data) -> None:
     for hint in data.notes.get('hints', ()): _say(f'  hint: {_as_options(hint)}')
 
+# %% ../nbs/04c_cli.ipynb #4cc65ec4
+def _describe(data) -> None:
+    kinds, splits = data.queries.type.value_counts(), data.queries.split.value_counts()
+    _say(f"{data.name}: {len(data.documents):,} documents, " + ', '.join(f'{n:,} {k}s' for k, n in kinds.items())
+         + ' (' + ', '.join(f'{splits.get(s, 0):,} {s}' for s in ('train', 'valid', 'test')) + ')')
+    notes = dict(queries_without_documents='queries without a right document: not used',
+                 documents_never_asked='documents that no query asks for: ranked all the same')
+    for note, words in notes.items():
+        if data.notes.get(note): _say(f'  {data.notes[note]:,} {words}')
+
+# %% ../nbs/04c_cli.ipynb #1089f815
 def _read(data: str, columns: dict):
     "Read data and say what was found, hints and leaks between its splits included."
     from rank_bert.data import audit_splits, read_ranking
@@ -157,16 +184,12 @@ def _read(data: str, columns: dict):
     if len(audit): _say(f"  audit: {audit.attrs['summary']}")
     return found
 
-def _describe(data) -> None:
-    kinds, splits = data.queries.type.value_counts(), data.queries.split.value_counts()
-    _say(f"{data.name}: {len(data.documents):,} documents, " + ', '.join(f'{n:,} {k}s' for k, n in kinds.items())
-         + ' (' + ', '.join(f'{splits.get(s, 0):,} {s}' for s in ('train', 'valid', 'test')) + ')')
-    notes = dict(queries_without_documents='queries without a right document: not used',
-                 documents_never_asked='documents that no query asks for: ranked all the same')
-    for note, words in notes.items():
-        if data.notes.get(note): _say(f'  {data.notes[note]:,} {words}')
-
 # %% ../nbs/04c_cli.ipynb #2f9a6c58
+def _check_out(out: Path, file: str) -> Path:
+    "The folder to save to, checked before the work."
+    from rank_bert.core import check_folder
+    return check_folder(out, file)
+
 def _check_place(folder: Path) -> None:
     "Raise `OSError` before the work where nothing can be written to a folder."
     from rank_bert.core import check_file
@@ -183,14 +206,14 @@ def _write(path: Path, write: Callable, kept: str) -> None:
 
 # %% ../nbs/04c_cli.ipynb #9c4b7d20
 def _which(best: int, epochs: int, value: str) -> str:
-    "Which weights are kept after a training; `best` is -1 for those before it."
+    "Which weights a training has kept; `best` is -1 for those before it."
     if not epochs: return f'there was nothing to train ({value})'
     if best < 0: return f'no epoch of {epochs} was better than the start ({value}), which is kept'
     return f'epoch {best + 1} of {epochs} was best on the validation part ({value}) and is kept'
 
 # %% ../nbs/04c_cli.ipynb #91633fc4
 def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
-    "Train a ranker, say how it went, and save it, with the columns that its data was read by."
+    "Train a ranker, print how it went, and save it, with the columns that its data was read by."
     from rank_bert.search import train_ranker
     ranker = train_ranker(data, backbone, store=_store(), **kwargs)
     about = ranker.about
@@ -201,6 +224,7 @@ def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
     _say(f'saved to {out}')
     return ranker
 
+# %% ../nbs/04c_cli.ipynb #b864b230
 def _table(ranker, data, split: str = 'test', as_json: bool = False) -> None:
     "Print the table of a ranker on a split."
     from rank_bert.experiments import ranking_table
@@ -209,6 +233,7 @@ def _table(ranker, data, split: str = 'test', as_json: bool = False) -> None:
     if as_json: _print_json(table)
     else: _show(format_table(table))
 
+# %% ../nbs/04c_cli.ipynb #7349f3a3
 def _excerpt(text: str, n: int = 100) -> str:
     "The start of a text on one line, cut after a word."
     from rank_bert.core import printable
@@ -216,6 +241,66 @@ def _excerpt(text: str, n: int = 100) -> str:
     text = ' '.join(printable(text).split())
     return text if len(text) <= n else keep_start(text, n - 1) + '…'
 
+# %% ../nbs/04c_cli.ipynb #6d15e0b9
+_ENDED = {130: 'interrupted', 143: 'ended by SIGTERM', 129: 'the terminal was closed'}  # exit code -> what happened
+_WRAPPED = re.compile(r'^Exception occured in `\w+` when calling event `\w+`:\s*')  # what fastai puts before an error
+
+def _sentence(e: Exception) -> str:
+    "An error as a sentence of at most 1,000 characters."
+    if isinstance(e, MemoryError) or 'allocate memory' in str(e) or type(e).__name__ == 'OutOfMemoryError':
+        text = 'there is not enough memory for this: use fewer or shorter texts, or a smaller --bs'
+    elif isinstance(e, RecursionError): text = 'what was read is nested too deeply'
+    elif isinstance(e, OSError) and e.strerror:
+        text = f'{os.fsdecode(e.filename)}: {e.strerror}' if isinstance(e.filename, (str, bytes)) else e.strerror
+    elif isinstance(e, (ValueError, OSError, ImportError, TypeError)):
+        text = _as_options(_WRAPPED.sub('', str(e))) or type(e).__name__
+    else: text = f'{type(e).__name__}: {e}. This should not happen; RANK_BERT_DEBUG=1 shows where'
+    return text if len(text) <= 1000 else text[:999] + '…'
+
+# %% ../nbs/04c_cli.ipynb #5ba9188f
+@contextmanager
+def _signals() -> Iterator[None]:
+    "In this block SIGTERM, and a terminal that closes, end the command as Ctrl-C does: nothing is left half-written."
+    def end(number, frame):
+        signal.signal(number, signal.SIG_IGN)  # once: what is being tidied up is not disturbed
+        raise SystemExit(128 + number)
+    here = threading.current_thread() is threading.main_thread()  # only there may handlers be set
+    numbers = [getattr(signal, n) for n in ('SIGTERM', 'SIGHUP') if here and hasattr(signal, n)]
+    before = {n: signal.signal(n, end) for n in numbers if signal.getsignal(n) == signal.SIG_DFL}  # not under nohup
+    try: yield
+    finally:
+        for n, handler in before.items(): signal.signal(n, handler)
+
+# %% ../nbs/04c_cli.ipynb #037f8c7d
+def _code() -> int:
+    "Run the command; its exit code."
+    try: return app(standalone_mode=False) or 0
+    except (KeyboardInterrupt, typer.Abort): return 130
+    except SystemExit as e: return e.code
+    except Exception as e:
+        if hasattr(e, 'show'): e.show()
+        if hasattr(e, 'exit_code'): return e.exit_code
+        if os.environ.get('RANK_BERT_DEBUG'): raise
+        _say(f'error: {_sentence(e)}')
+        return 1
+
+# %% ../nbs/04c_cli.ipynb #31653f8b
+def main() -> None:
+    "The entry point of the `rank_bert` command."
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, 'reconfigure'): stream.reconfigure(errors='backslashreplace')  # where all is ASCII
+    with warnings.catch_warnings(), _signals():
+        warnings.simplefilter('ignore', FutureWarning)  # of libraries, to their developers
+        warnings.showwarning = lambda message, *rest, **more: _say(f'warning: {message}')
+        code = _code()
+    if code in _ENDED: _say(f'\n{_ENDED[code]}. What was encoded is kept: the same command goes on from there.')
+    sys.exit(code)
+
+# %% ../nbs/04c_cli.ipynb #65f727ca
+SAMPLES = ('How can I split a path into a folder and a file name?', 'wait until a thread has finished its work',
+           'I open the archive and loop over its members, then I want to extract only one of them to another folder')
+
+# %% ../nbs/04c_cli.ipynb #d0fc02c9
 def _answers(ranker, query: str, k: int, mode: str|None = None) -> None:
     "Print a query and the documents found for it, each by its id, its title or, when it came with neither, its text."
     found = ranker.search(query, k, mode)
@@ -228,21 +313,17 @@ def _answers(ranker, query: str, k: int, mode: str|None = None) -> None:
         _show(f'  {row.rank}. {row.score:7.2f}  ' + ('\n' + ' '*14).join(lines))
 
 # %% ../nbs/04c_cli.ipynb #355dd390
-SAMPLES = ('How can I split a path into a folder and a file name?', 'wait until a thread has finished its work',
-           'I open the archive and loop over its members, then I want to extract only one of them to another folder')
-
 @app.command()
 def demo(
     out: Out = Path('rank_bert-demo'),
     backbone: Backbone = 'minilm',
     max_documents: Annotated[int|None, _option('Use only so many documents.', min=1)] = None,
-    epochs: Annotated[int|None, _option('Epochs of training; by default as many as make enough steps.', min=1)] = None,
+    epochs: Epochs = None,
     seed: Seed = 0,
 ):
     "Rank the docstrings of Python's standard library: encode, train, measure, save, ask."
     from rank_bert.data import builtin_corpus
-    from rank_bert.core import check_folder
-    out = check_folder(out, 'ranker.json')
+    out = _check_out(out, 'ranker.json')
     data = builtin_corpus(max_documents)
     _describe(data)
     ranker = _train(data, out, backbone, epochs=epochs, seed=seed)
@@ -258,18 +339,15 @@ def train(
     data: Data,
     out: Out,
     backbone: Backbone = 'minilm',
-    freeze: Annotated[str, _option(
-        'backbone, lora, none, or how many layers from the start are frozen; -2: all but the last two.',
-        default=True)] = 'backbone',
+    freeze: Freeze = 'backbone',
     passages: Annotated[str, _option('How documents are cut: truncate, select or windows.', default=True)] = 'windows',
     size: Annotated[int|None, _option('Words in a passage.', min=1)] = None,
-    pooling: Annotated[str, typer.Option(help='cls, mean, max or pooler.')] = 'mean',
+    pooling: Pooling = 'mean',
     max_tokens: Annotated[int, typer.Option(min=3, help='Longest passage and query in tokens.')] = 256,
     head: Annotated[str, typer.Option(help='residual, plain, barlow or identity.')] = 'residual',
-    shared: Annotated[bool|None, typer.Option('--shared/--separate', show_default=False, help=
-        'One head for queries and documents, or one each; validation decides by default.')] = None,
+    shared: Shared = None,
     lexical: Annotated[bool, typer.Option('--bm25/--no-bm25', help='Add BM25.')] = True,
-    epochs: Annotated[int|None, _option('Epochs of training; by default as many as make enough steps.', min=1)] = None,
+    epochs: Epochs = None,
     lr: Rate = None,
     bs: Annotated[int|None, _option('Queries a batch; by default 128, and 32 where layers are trained.', min=1)] = None,
     seed: Seed = 0,
@@ -278,16 +356,26 @@ def train(
     split_column: SplitColumn = None,
 ):
     "Train a ranker on your documents and queries, and measure it on held-out ones."
-    from rank_bert.core import check_folder
-    out = check_folder(out, 'ranker.json')
+    out = _check_out(out, 'ranker.json')
     columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
                    query_type=query_type, grade=grade, group=group, split=split_column)
     found = _read(data, columns)
     ranker = _train(found, out, backbone, columns, freeze=_depth(freeze), passages=passages, size=size,
-                    pooling=pooling,
-                    max_tokens=max_tokens, head=head, shared=shared, lexical=lexical,
+                    pooling=pooling, max_tokens=max_tokens, head=head, shared=shared, lexical=lexical,
                     epochs=epochs, lr=lr, bs=bs, seed=seed)
     if (found.queries.split == 'test').any(): _table(ranker, found)
+
+# %% ../nbs/04c_cli.ipynb #f28b2f0e
+def _as_trained(ranker, columns: dict, split: str) -> dict:
+    "Columns to read data by: those that are given, else those of the training; a hint where its split would be another."
+    known = ranker.about.get('columns') or {}
+    kept = {k: known[k] for k in columns if isinstance(known.get(k), str)}
+    for k in ('group', 'split'):
+        if not columns[k] or columns[k] == kept.get(k): continue
+        used = f'{_flag(k)} {kept[k]}' if k in kept else f'no {_flag(k)}'
+        _say(f'  hint: the ranker was trained with {used}: split by {columns[k]!r}, '
+             f'queries of {split} may be among those that it was trained on')
+    return kept | {k: v for k, v in columns.items() if v is not None or k not in kept}
 
 # %% ../nbs/04c_cli.ipynb #5a64a038
 @app.command()
@@ -305,15 +393,7 @@ def evaluate(
     ranker = load_ranker(folder)
     columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
                    query_type=query_type, grade=grade, group=group, split=split_column)
-    known = ranker.about.get('columns') or {}  # as trained, so that the split is the same
-    kept = {k: known[k] for k in columns if isinstance(known.get(k), str)}
-    other = [k for k in ('group', 'split') if columns[k] and columns[k] != kept.get(k)]
-    columns = kept | {k: v for k, v in columns.items() if v is not None or k not in kept}
-    found = _read(data, columns)
-    for k in other:
-        used = f'{_flag(k)} {kept[k]}' if k in kept else f'no {_flag(k)}'
-        _say(f'  hint: the ranker was trained with {used}: split by {columns[k]!r}, '
-             f'queries of {split} may be among those that it was trained on')
+    found = _read(data, _as_trained(ranker, columns, split))
     _table(ranker, found, split, as_json)
 
 # %% ../nbs/04c_cli.ipynb #db88c80e
@@ -332,6 +412,17 @@ def search(
     if as_json: _print_json(ranker.search(query, k, mode))
     else: _answers(ranker, query, k, mode)
 
+# %% ../nbs/04c_cli.ipynb #27083aa0
+def _train_classifier(data, out: Path, backbone: str, freeze: str, epochs: int|None, lr: float|None, **kwargs):
+    "Train a classifier, print how it went, and save it."
+    from rank_bert.classifiers import train_classifier
+    model = train_classifier(data, backbone, _depth(freeze), epochs, lr, **kwargs, store=_store())
+    fit = model.about
+    _say(_which(fit['best_epoch'], fit['epochs'], f"{fit['monitor'].replace('_', ' ')} {fit['best']:.3f}"))
+    model.save(out)
+    _say(f'saved to {out}')
+    return model
+
 # %% ../nbs/04c_cli.ipynb #f06ac6a1
 @app.command()
 def classify(
@@ -340,13 +431,11 @@ def classify(
         'or a data set of the Hub.')],
     out: Annotated[Path, typer.Option(callback=_home, help='Folder to save the classifier to.')],
     backbone: Backbone = 'minilm',
-    freeze: Annotated[str, _option(
-        'backbone, lora, none, or how many layers from the start are frozen; -2: all but the last two.',
-        default=True)] = 'backbone',
-    pooling: Annotated[str, typer.Option(help='cls, mean, max or pooler.')] = 'mean',
+    freeze: Freeze = 'backbone',
+    pooling: Pooling = 'mean',
     max_tokens: Annotated[int, typer.Option(min=3, help='Longest text in tokens.')] = 128,
-    keep: Annotated[str, typer.Option(help='Part of a longer text that stays: start or end.')] = 'start',
-    epochs: Annotated[int|None, _option('Epochs of training; by default as many as make enough steps.', min=1)] = None,
+    keep: Keep = 'start',
+    epochs: Epochs = None,
     lr: Rate = None,
     bs: Annotated[int, typer.Option(min=1, help='Texts a batch.')] = 32,
     seed: Seed = 0,
@@ -354,20 +443,15 @@ def classify(
     labels: Labels = None, label_sep: LabelSep = None, kind: Kind = None,
 ):
     "Train a classifier on your texts and labels, and measure it on held-out ones."
-    from rank_bert.classifiers import evaluate_classifier, train_classifier
-    from rank_bert.core import check_folder
+    from rank_bert.classifiers import evaluate_classifier
     from rank_bert.texts import read_texts
-    out = check_folder(out, 'classifier.json')
+    out = _check_out(out, 'classifier.json')
     found = _found(read_texts, data, text=text, pair=pair, label=label, group=group, split=split_column,
                    labels=labels or None, label_sep=label_sep, kind=kind)
     _say(repr(found))
     _hints(found)
-    model = train_classifier(found, backbone, _depth(freeze), epochs, lr, pooling=pooling, max_tokens=max_tokens,
-                             keep=keep, bs=bs, seed=seed, store=_store())
-    fit = model.about
-    _say(_which(fit['best_epoch'], fit['epochs'], f"{fit['monitor'].replace('_', ' ')} {fit['best']:.3f}"))
-    model.save(out)
-    _say(f'saved to {out}')
+    model = _train_classifier(found, out, backbone, freeze, epochs, lr, pooling=pooling, max_tokens=max_tokens,
+                              keep=keep, bs=bs, seed=seed)
     if len(found.part('test')):
         _show(evaluate_classifier(model, found, store=_store()).to_string(float_format='{:.3f}'.format))
 
@@ -382,6 +466,16 @@ def _lines(path: Path, tabs: bool = False) -> list[str]:
     raise ValueError(f'{str(path)!r} is a table ({ending}): pass a text file with one text a line, '
                      'such as its column of texts alone')
 
+# %% ../nbs/04c_cli.ipynb #e1f36822
+def _read_pairs(file: Path) -> list[tuple[str, str]]:
+    "Pairs of texts, one a line with a tab between them."
+    rows = [tuple(line.split('\t')) for line in _lines(file, tabs=True)]
+    for n, row in enumerate(rows, 1):
+        if len(row) != 2:
+            raise ValueError(f'{file} line {n} holds {len(row)} texts: this classifier was trained on pairs, '
+                             'two texts a line with a tab between them')
+    return rows
+
 def _asked(texts: list[str]|None, pairs: list[str]|None, file: Path|None, paired: bool) -> list:
     "What `predict` was given, as a classifier of pairs or of single texts takes it."
     from rank_bert.core import as_texts
@@ -389,16 +483,10 @@ def _asked(texts: list[str]|None, pairs: list[str]|None, file: Path|None, paired
         raise ValueError('leave out --pair: a file of pairs has both texts on a line, with a tab between them')
     if pairs and not paired: raise ValueError('leave out --pair: this classifier was trained on single texts')
     if not paired: return _lines(file) if file else as_texts(texts)
-    if file is None:
-        if len(pairs or ()) == len(texts): return list(zip(as_texts(texts), as_texts(pairs)))
-        raise ValueError(f'this classifier was trained on pairs: {len(texts)} texts need --pair as often, '
-                         f'not {len(pairs or ())} times')
-    rows = [tuple(line.split('\t')) for line in _lines(file, tabs=True)]
-    for n, row in enumerate(rows, 1):
-        if len(row) != 2:
-            raise ValueError(f'{file} line {n} holds {len(row)} texts: this classifier was trained on pairs, '
-                             'two texts a line with a tab between them')
-    return rows
+    if file: return _read_pairs(file)
+    if len(pairs or ()) == len(texts): return list(zip(as_texts(texts), as_texts(pairs)))
+    raise ValueError(f'this classifier was trained on pairs: {len(texts)} texts need --pair as often, '
+                     f'not {len(pairs or ())} times')
 
 # %% ../nbs/04c_cli.ipynb #e4a90b3c
 @app.command()
@@ -422,15 +510,26 @@ def predict(
     columns = [c for c in found if c != 'text'] + ['text']
     _show(found[columns].to_string(index=False, max_colwidth=80, float_format='{:.3f}'.format))
 
+# %% ../nbs/04c_cli.ipynb #a286e8eb
+def _write_vectors(vectors, path: Path) -> None:
+    "Write a safetensors file piece by piece: one of the size of memory has no room for a copy."
+    import json
+    content = memoryview(vectors.contiguous().numpy()).cast('B')
+    about = dict(dtype='F32', shape=list(vectors.shape), data_offsets=[0, len(content)])
+    header = json.dumps(dict(vectors=about)).encode()
+    header += b' '*(-len(header) % 8)
+    with open(path, 'wb') as f:
+        for part in (len(header).to_bytes(8, 'little'), header, content): f.write(part)
+
 # %% ../nbs/04c_cli.ipynb #257f9f76
 @app.command()
 def encode(
     texts: Annotated[Path, typer.Argument(callback=_home, help='File with one text a line, UTF-8.')],
     out: Annotated[Path, typer.Option(callback=_home, help='Safetensors file to write; its tensor is called vectors.')],
     backbone: Backbone = 'minilm',
-    pooling: Annotated[str, typer.Option(help='cls, mean, max or pooler.')] = 'mean',
+    pooling: Pooling = 'mean',
     max_tokens: Annotated[int, typer.Option(min=3, help='Longest text in tokens.')] = 256,
-    keep: Annotated[str, typer.Option(help='Part of a longer text that stays: start or end.')] = 'start',
+    keep: Keep = 'start',
 ):
     "Write the vectors of texts, through the feature store."
     from rank_bert.core import check_file
@@ -443,16 +542,6 @@ def encode(
     vectors = _store().encode(lines, encoder, pooling=pooling, max_tokens=max_tokens, keep=keep).tensor()
     _write(path, lambda new: _write_vectors(vectors, new), 'The vectors are kept in the store')
     _say(f'{len(lines):,} vectors of {vectors.shape[1]} dimensions in {out}')
-
-def _write_vectors(vectors, path: Path) -> None:
-    "Write a safetensors file piece by piece: one of the size of memory has no room for a copy."
-    import json
-    content = memoryview(vectors.contiguous().numpy()).cast('B')
-    about = dict(dtype='F32', shape=list(vectors.shape), data_offsets=[0, len(content)])
-    header = json.dumps(dict(vectors=about)).encode()
-    header += b' '*(-len(header) % 8)
-    with open(path, 'wb') as f:
-        for part in (len(header).to_bytes(8, 'little'), header, content): f.write(part)
 
 # %% ../nbs/04c_cli.ipynb #5a1c0b7f
 @app.command()
@@ -505,56 +594,3 @@ def experiment(
         _write(path, lambda new: table_of_runs.to_csv(new, index=False), 'The runs are kept')
     _show(table.to_string(index=False, float_format='{:.3f}'.format))
     if path: _say(f'{len(runs)} runs in {out}')
-
-# %% ../nbs/04c_cli.ipynb #6d15e0b9
-_ENDED = {130: 'interrupted', 143: 'ended by SIGTERM', 129: 'the terminal was closed'}  # exit code -> what happened
-_WRAPPED = re.compile(r'^Exception occured in `\w+` when calling event `\w+`:\s*')  # what fastai puts before an error
-
-def _sentence(e: Exception) -> str:
-    "What an error says to people, in a sentence of at most 1,000 characters."
-    if isinstance(e, MemoryError) or 'allocate memory' in str(e) or type(e).__name__ == 'OutOfMemoryError':
-        text = 'there is not enough memory for this: use fewer or shorter texts, or a smaller --bs'
-    elif isinstance(e, RecursionError): text = 'what was read is nested too deeply'
-    elif isinstance(e, OSError) and e.strerror:
-        text = f'{os.fsdecode(e.filename)}: {e.strerror}' if isinstance(e.filename, (str, bytes)) else e.strerror
-    elif isinstance(e, (ValueError, OSError, ImportError, TypeError)):
-        text = _as_options(_WRAPPED.sub('', str(e))) or type(e).__name__
-    else: text = f'{type(e).__name__}: {e}. This should not happen; RANK_BERT_DEBUG=1 shows where'
-    return text if len(text) <= 1000 else text[:999] + '…'
-
-@contextmanager
-def _signals() -> Iterator[None]:
-    "In this block SIGTERM, and a terminal that closes, end the command as Ctrl-C does: nothing is left half-written."
-    def end(number, frame):
-        signal.signal(number, signal.SIG_IGN)  # once: what is being put in order is not disturbed
-        raise SystemExit(128 + number)
-    here = threading.current_thread() is threading.main_thread()  # only there may handlers be set
-    numbers = [getattr(signal, n) for n in ('SIGTERM', 'SIGHUP') if here and hasattr(signal, n)]
-    before = {n: signal.signal(n, end) for n in numbers if signal.getsignal(n) == signal.SIG_DFL}  # not under nohup
-    try: yield
-    finally:
-        for n, handler in before.items(): signal.signal(n, handler)
-
-# %% ../nbs/04c_cli.ipynb #037f8c7d
-def _code() -> int:
-    "Run the command; its exit code."
-    try: return app(standalone_mode=False) or 0
-    except (KeyboardInterrupt, typer.Abort): return 130
-    except SystemExit as e: return e.code
-    except Exception as e:
-        if hasattr(e, 'show'): e.show()
-        if hasattr(e, 'exit_code'): return e.exit_code
-        if os.environ.get('RANK_BERT_DEBUG'): raise
-        _say(f'error: {_sentence(e)}')
-        return 1
-
-def main() -> None:
-    "The entry point of the `rank_bert` command."
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, 'reconfigure'): stream.reconfigure(errors='backslashreplace')  # where all is ASCII
-    with warnings.catch_warnings(), _signals():
-        warnings.simplefilter('ignore', FutureWarning)  # of libraries, to their developers
-        warnings.showwarning = lambda message, *rest, **more: _say(f'warning: {message}')
-        code = _code()
-    if code in _ENDED: _say(f'\n{_ENDED[code]}. What was encoded is kept: the same command goes on from there.')
-    sys.exit(code)
