@@ -145,6 +145,7 @@ def _as_options(text: str) -> str:
 
 # %% ../nbs/04c_cli.ipynb #7be0f3a1
 def _store():
+    "The user's feature store."
     from rank_bert.features import FeatureStore
     return FeatureStore()
 
@@ -161,10 +162,12 @@ def _found(read: Callable, data: str, **columns):
         return read(data, **columns)
 
 def _hints(data) -> None:
+    "Print the hints of the readers."
     for hint in data.notes.get('hints', ()): _say(f'  hint: {_as_options(hint)}')
 
 # %% ../nbs/04c_cli.ipynb #4cc65ec4
 def _describe(data) -> None:
+    "Print how many documents and queries there are, and which are not used."
     kinds, splits = data.queries.type.value_counts(), data.queries.split.value_counts()
     _say(f"{data.name}: {len(data.documents):,} documents, " + ', '.join(f'{n:,} {k}s' for k, n in kinds.items())
          + ' (' + ', '.join(f'{splits.get(s, 0):,} {s}' for s in ('train', 'valid', 'test')) + ')')
@@ -175,7 +178,7 @@ def _describe(data) -> None:
 
 # %% ../nbs/04c_cli.ipynb #1089f815
 def _read(data: str, columns: dict):
-    "Read data and say what was found, hints and leaks between its splits included."
+    "Read data and print what was found, hints and leaks between its splits included."
     from rank_bert.data import audit_splits, read_ranking
     found = _found(read_ranking, data, **columns)
     _describe(found)
@@ -366,16 +369,18 @@ def train(
     if (found.queries.split == 'test').any(): _table(ranker, found)
 
 # %% ../nbs/04c_cli.ipynb #f28b2f0e
-def _as_trained(ranker, columns: dict, split: str) -> dict:
-    "Columns to read data by: those that are given, else those of the training; a hint where its split would be another."
+def _kept_columns(ranker, columns: dict) -> dict:
+    "The columns by which the data of the training was read."
     known = ranker.about.get('columns') or {}
-    kept = {k: known[k] for k in columns if isinstance(known.get(k), str)}
+    return {k: known[k] for k in columns if isinstance(known.get(k), str)}
+
+def _hint_other_split(kept: dict, columns: dict, split: str) -> None:
+    "A hint where data are split in another way than in training."
     for k in ('group', 'split'):
         if not columns[k] or columns[k] == kept.get(k): continue
         used = f'{_flag(k)} {kept[k]}' if k in kept else f'no {_flag(k)}'
         _say(f'  hint: the ranker was trained with {used}: split by {columns[k]!r}, '
              f'queries of {split} may be among those that it was trained on')
-    return kept | {k: v for k, v in columns.items() if v is not None or k not in kept}
 
 # %% ../nbs/04c_cli.ipynb #5a64a038
 @app.command()
@@ -393,7 +398,9 @@ def evaluate(
     ranker = load_ranker(folder)
     columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
                    query_type=query_type, grade=grade, group=group, split=split_column)
-    found = _read(data, _as_trained(ranker, columns, split))
+    kept = _kept_columns(ranker, columns)
+    found = _read(data, columns | {k: v for k, v in kept.items() if columns[k] is None})
+    _hint_other_split(kept, columns, split)
     _table(ranker, found, split, as_json)
 
 # %% ../nbs/04c_cli.ipynb #db88c80e

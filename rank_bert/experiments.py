@@ -151,6 +151,7 @@ FREEZING = {
     'LoRA': dict(freeze='none', epochs=2, lr=1e-3, lora=dict(r=8, alpha=16)),
 }  # setting -> arguments of `task_learner`, epochs, learning rate, and those of `add_lora` where it is used
 
+# %% ../nbs/04_experiments.ipynb #38916112
 def _named_settings(settings) -> dict[str, dict]:
     "Settings by their names; raises `ValueError` for an unknown one that does not say what is frozen."
     names = [settings] if isinstance(settings, str) else settings or FREEZING
@@ -173,6 +174,7 @@ def _freezing_recipes(settings, epochs: int|None) -> dict[str, dict]:
                              "pass at least one epoch, and a rate above 0")
     return recipes
 
+# %% ../nbs/04_experiments.ipynb #73e50514
 def _freezing_learner(data: TextData, encoder: Encoder, seed: int, store: FeatureStore,
                       lora: dict|None = None, **kwargs) -> Learner:
     "A Learner of one setting; `lora` changes the encoder."
@@ -203,12 +205,14 @@ def _encode_frozen(learn: Learner, store: FeatureStore) -> dict:
     for learn.dl in learn.dls.loaders: learn.frozen_prefix.before_validate()
     return dict(encoded=store.computed - before, encode_seconds=time.perf_counter() - start)
 
+# %% ../nbs/04_experiments.ipynb #e5aa4a95
 def _answers(learn: Learner, data: TextData, split: str, store: FeatureStore) -> tuple[torch.Tensor, torch.Tensor]:
     "Scores and targets of a split."
     test = TaskBatches(data.part(split), learn.model.encoder, dtype=learn.model.dtype, store=store,
                        label=f'{split} texts', **learn.settings)
     return learn.get_preds(dl=task_dl(test, 64, device=learn.dls.device))
 
+# %% ../nbs/04_experiments.ipynb #13de1aa0
 def _freezing_run(data: TextData, encoder: Encoder, seed: int, split: str, store: FeatureStore,
                   epochs: int, lr: float, **kwargs) -> tuple:
     "One training: its row, which texts were answered rightly, and the metric after each epoch."
@@ -282,6 +286,7 @@ def _time_axis(ax) -> None:
     ax.locator_params(axis='y', nbins=4)
     ax.spines[['top', 'right']].set_visible(False)
 
+# %% ../nbs/04_experiments.ipynb #806476a9
 def _time_panels(left, right, name: str, part: pd.DataFrame, curves: list[dict], look: dict) -> None:
     "One setting: its runs and their mean on the left, the way there on the right."
     encoding = part.encode_seconds.sum()
@@ -332,6 +337,7 @@ def _weights_mb(backbone: Encoder|str) -> float:
     files = find_weights(backbone)
     return sum(p.stat().st_size for p in list(files.glob('*.safetensors')) or [files/'pytorch_model.bin'])/1e6
 
+# %% ../nbs/04_experiments.ipynb #5cf6ca2d
 def _filled(texts: list[str], tokens: int, n: int) -> list[str]:
     "`n` texts of the words of `texts`, each of at least so many words."
     if not any(t.split() for t in texts):
@@ -339,6 +345,7 @@ def _filled(texts: list[str], tokens: int, n: int) -> list[str]:
     words = cycle(' '.join(texts).split())
     return [' '.join(islice(words, tokens)) for _ in range(n)]
 
+# %% ../nbs/04_experiments.ipynb #7fe2e769
 def ms_per_text(encoder: Encoder, texts: list[str], tokens: int, repeats: int, **how) -> float:
     "Median time of `encode` for one of `texts`, which are one batch."
     seconds = []
@@ -361,6 +368,7 @@ def _named(backbones) -> dict[str, Encoder|str]:
                          f"not {[getattr(b, 'name', b) for b in backbones]}")
     return named
 
+# %% ../nbs/04_experiments.ipynb #78e2e705
 def _size_and_speed(backbone: Encoder|str, encoder: Encoder, texts: list[str], tokens: int, repeats: int,
                     dtype: torch.dtype|None) -> dict:
     "What one encoder needs and how fast it is."
@@ -405,6 +413,7 @@ def _intervals(ax, table: pd.DataFrame, cost: str) -> None:
     for i, (x, y, low, high) in enumerate(zip(table[cost], table.accuracy, table.low, table.high)):
         ax.errorbar(x, y, [[max(0, y - low)], [max(0, high - y)]], color=f'C{i}', lw=1, capsize=3 + 2*i, zorder=1)
 
+# %% ../nbs/04_experiments.ipynb #69fc9ff2
 def _discs(ax, table: pd.DataFrame, cost: str, front: np.ndarray) -> None:
     "Discs of the size on disk with their names; the front is filled and joined."
     best, colors = table[front].sort_values(cost), [f'C{i}' for i in range(len(table))]
@@ -414,6 +423,7 @@ def _discs(ax, table: pd.DataFrame, cost: str, front: np.ndarray) -> None:
     for name, row in table.iterrows():
         ax.annotate(name, (row[cost], row.accuracy), (8, 6), textcoords='offset points', fontsize='small')
 
+# %% ../nbs/04_experiments.ipynb #240f2d38
 def _cost_name(cost: str, about: dict) -> str:
     "The label of an axis of costs."
     if cost not in ('ms_1', 'ms_32'): return cost
@@ -448,6 +458,7 @@ def _processor() -> str:
     named = (line.split(':')[1].strip() for line in lines if line.startswith('model name'))
     return next(named, platform.processor() or platform.machine())
 
+# %% ../nbs/04_experiments.ipynb #8e4a34b3
 def _bf16() -> str:
     "What multiplies matrices in bfloat16."
     found = dict(AMX=torch.cpu._is_amx_tile_supported()) | {'AVX512-BF16': torch.cpu._is_avx512_bf16_supported()}
