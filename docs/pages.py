@@ -22,7 +22,7 @@ GROUPS = {  # of the reference, by what one does
     "Encoders": "models features layers light pretraining",
     "Train": "heads losses callbacks learners barlow",
     "Ranks of matrices": "lowrank rank",
-    "Compare": "experiments sweeps",
+    "Compare": "experiments sweeps studies",
     "Inside": "core testing all",
 }
 FIRST = {"rank_your_own_documents"}  # of the tutorials

@@ -13,7 +13,7 @@ import os
 import platform
 import time
 from copy import deepcopy
-from itertools import cycle, islice
+from itertools import cycle, islice, product
 from importlib.metadata import version
 from pathlib import Path
 
@@ -61,6 +61,21 @@ def ranking_table(
     rows = {name: found[mode] for mode, name in names.items() if mode in found}
     return compare(rows, queries.type.tolist(), queries.group.tolist(), baseline=names['cosine'])
 
+# %% ../nbs/04_experiments.ipynb #28b9a332
+def _ranking_panel(ax, rows: pd.DataFrame, rankers: list[str], baseline: str|None) -> None:
+    "Values and intervals of one kind of query, a line a ranker."
+    rows, y = rows.set_index('ranker').loc[rankers], range(len(rankers))
+    colors = [f'C{i}' for i in y]
+    ax.hlines(y, rows.low, rows.high, colors)
+    ax.scatter(rows.value, y, c=colors)
+    for i, value in enumerate(rows.value):
+        ax.annotate(f'{value:.2f}', (value, i), (0, 5), textcoords='offset points', ha='center', fontsize='small')
+    if baseline in rows.index: ax.axvline(rows.value[baseline], color='gray', linestyle=':', zorder=0)
+    ax.set(title=f'{rows.queries.iloc[0]}\n{rows.n.iloc[0]:,} queries', xlabel=rows.metric.iloc[0],
+           yticks=y, yticklabels=rankers, ylim=(len(rankers) - .5, -.7))
+    ax.tick_params(left=False)
+    ax.spines[['top', 'right', 'left']].set_visible(False)
+
 # %% ../nbs/04_experiments.ipynb #fd18cf01
 def ranking_plot(
     table: pd.DataFrame,  # from `ranking_table` or `compare`
@@ -70,24 +85,20 @@ def ranking_plot(
     import matplotlib.pyplot as plt  # a picture is not always wanted, and the import takes a while
     rows = table[table.metric == metric]
     if rows.empty: raise ValueError(f"the table has no metric {metric!r}; it has {', '.join(table.metric.unique())}")
-    kinds, rankers = rows.queries.unique(), rows.ranker.unique()
+    kinds, rankers = rows.queries.unique(), list(rows.ranker.unique())
     fig, axes = plt.subplots(1, len(kinds), figsize=(max(6, 2*len(kinds)), 1.2 + .4*len(rankers)),
                              sharex=True, sharey=True, squeeze=False, layout='constrained')
-    y, colors = range(len(rankers)), [f'C{i}' for i in range(len(rankers))]
     for ax, kind in zip(axes[0], kinds):
-        part = rows[rows.queries == kind].set_index('ranker').loc[rankers]
-        ax.hlines(y, part.low, part.high, colors)
-        ax.scatter(part.value, y, c=colors)
-        for i, value in enumerate(part.value):
-            ax.annotate(f'{value:.2f}', (value, i), (0, 5), textcoords='offset points', ha='center', fontsize='small')
-        if table.attrs.get('baseline') in part.index:
-            ax.axvline(part.value[table.attrs['baseline']], color='gray', linestyle=':', zorder=0)
-        ax.set(title=f'{kind}\n{part.n.iloc[0]:,} queries', xlabel=metric,
-               yticks=y, yticklabels=rankers, ylim=(len(rankers) - .5, -.7))
-        ax.tick_params(left=False)
-        ax.spines[['top', 'right', 'left']].set_visible(False)
-    plt.close(fig)  # what is returned is shown once, not twice
+        _ranking_panel(ax, rows[rows.queries == kind], rankers, table.attrs.get('baseline'))
+    plt.close(fig)  # so that a notebook shows it once
     return fig
+
+# %% ../nbs/04_experiments.ipynb #442cd36b
+def _means_by_type(frame: pd.DataFrame, types: pd.Series) -> dict[str, pd.Series]:
+    "Means of the columns over all queries, and by type where there are several."
+    of = types.iloc[frame.index].to_numpy()
+    kinds = sorted(set(of))
+    return {'all': frame.mean()} | ({t: frame[of == t].mean() for t in kinds} if len(kinds) > 1 else {})
 
 # %% ../nbs/04_experiments.ipynb #a1508280
 def compare_settings(
@@ -101,37 +112,34 @@ def compare_settings(
     store: FeatureStore|None = None,  # where vectors are kept; the default store by default
 ) -> pd.DataFrame:  # tidy: setting, mode, seed, queries, metric, value
     "Metrics of rankers trained with different settings and seeds, by query type."
-    backbone, store = get_encoder(backbone), store or FeatureStore()
-    types = data.part(split).queries.type
+    backbone, store, types = get_encoder(backbone), store or FeatureStore(), data.part(split).queries.type
     rows = []
-    for name, kwargs in settings.items():
-        for seed in range(seeds):
-            ranker = train_ranker(data, **dict(backbone=backbone) | kwargs, seed=seed, store=store)
-            for mode, frame in ranker.per_query(data, split, modes, metrics, store).items():
-                of = types.iloc[frame.index].to_numpy()
-                means = {'all': frame.mean(), **{t: frame[of == t].mean() for t in sorted(set(of)) if len(set(of)) > 1}}
-                rows += [dict(setting=name, mode=mode, seed=seed, queries=q, metric=m, value=v)
-                         for q, mean in means.items() for m, v in mean.items()]
+    for (name, kwargs), seed in product(settings.items(), range(seeds)):
+        ranker = train_ranker(data, **dict(backbone=backbone) | kwargs, seed=seed, store=store)
+        for mode, frame in ranker.per_query(data, split, modes, metrics, store).items():
+            rows += [dict(setting=name, mode=mode, seed=seed, queries=queries, metric=metric, value=value)
+                     for queries, means in _means_by_type(frame, types).items() for metric, value in means.items()]
     return pd.DataFrame(rows)
 
+# %% ../nbs/04_experiments.ipynb #a785f268
 def seed_table(
     tidy: pd.DataFrame,  # from `compare_settings`
 ) -> pd.DataFrame:  # rows setting and mode, columns queries and metric; 'mean ±spread' over seeds
     "Mean and standard deviation over seeds, one row a setting."
     g = tidy.groupby(['setting', 'mode', 'queries', 'metric'], sort=False).value
-    cells = g.mean().map('{:.3f}'.format) + g.std().fillna(0).map(' ±{:.3f}'.format)
-    return cells.unstack(['queries', 'metric'])
+    values = g.mean().map('{:.3f}'.format) + g.std().fillna(0).map(' ±{:.3f}'.format)
+    return values.unstack(['queries', 'metric'])
 
 # %% ../nbs/04_experiments.ipynb #7060eaa0
 class EpochClock(Callback):
-    "Notes seconds since the beginning of `fit`, and the first metric, after every epoch."
+    "Records seconds since the beginning of `fit`, and the first metric, after every epoch."
     order = Recorder.order + 1  # the recorder has the epoch's metrics by then
     def before_fit(self):
         "Start the clock."
         self.begun, self.seconds, self.values = time.perf_counter(), [], []
 
     def after_epoch(self):
-        "Note time and metric."
+        "Record time and metric."
         self.seconds.append(time.perf_counter() - self.begun)
         self.values.append(float(self.recorder.values[-1][2]))
 
@@ -143,49 +151,38 @@ FREEZING = {
     'LoRA': dict(freeze='none', epochs=2, lr=1e-3, lora=dict(r=8, alpha=16)),
 }  # setting -> arguments of `task_learner`, epochs, learning rate, and those of `add_lora` where it is used
 
-def _freezing_recipes(settings, epochs: int|None) -> dict[str, dict]:
-    "Arguments of each setting, checked."
-    if isinstance(settings, dict): given = settings
-    else: given = dict.fromkeys([settings] if isinstance(settings, str) else settings or FREEZING, {})
+# %% ../nbs/04_experiments.ipynb #38916112
+def _named_settings(settings) -> dict[str, dict]:
+    "Settings by their names; raises `ValueError` for an unknown one that does not say what is frozen."
+    names = [settings] if isinstance(settings, str) else settings or FREEZING
+    given = settings if isinstance(settings, dict) else dict.fromkeys(names, {})
     unknown = [name for name, how in given.items() if name not in FREEZING and 'freeze' not in how]
     if unknown:
         raise ValueError(f"unknown setting {unknown[0]!r}; the settings are {', '.join(FREEZING)}. "
                          "One of your own is a dict with at least 'freeze'")
+    return given
+
+# %% ../nbs/04_experiments.ipynb #3492db42
+def _freezing_recipes(settings, epochs: int|None) -> dict[str, dict]:
+    "All arguments of each setting, checked."
     fixed = {} if epochs is None else dict(epochs=epochs)
-    recipes = {name: dict(epochs=2, lr=1e-4) | FREEZING.get(name, {}) | how | fixed for name, how in given.items()}
+    recipes = {name: dict(epochs=2, lr=1e-4) | FREEZING.get(name, {}) | how | fixed
+               for name, how in _named_settings(settings).items()}
     for name, how in recipes.items():
         if how['epochs'] < 1 or not how['lr'] > 0:
             raise ValueError(f"{name!r} has epochs={how['epochs']} and lr={how['lr']}; "
-                             "there has to be an epoch, and a rate above 0")
+                             "pass at least one epoch, and a rate above 0")
     return recipes
 
-# %% ../nbs/04_experiments.ipynb #a3c92e38
+# %% ../nbs/04_experiments.ipynb #73e50514
 def _freezing_learner(data: TextData, encoder: Encoder, seed: int, store: FeatureStore,
                       lora: dict|None = None, **kwargs) -> Learner:
+    "A Learner of one setting; `lora` changes the encoder."
     set_seed(seed)
     if lora is not None: add_lora(encoder, **lora)
     return task_learner(data, encoder, seed=seed, store=store, **kwargs)
 
-def _freezing_run(data: TextData, encoder: Encoder, seed: int, split: str, store: FeatureStore,
-                  epochs: int, lr: float, **kwargs) -> tuple:
-    "One training: its row, which texts were answered rightly, and the metric after each epoch."
-    learn = _freezing_learner(data, encoder, seed, store, **kwargs)
-    best, clock, before, start = KeepBest(), EpochClock(), store.computed, time.perf_counter()
-    for learn.dl in learn.dls.loaders: learn.frozen_prefix.before_validate()
-    row = dict(trained=count_parameters(learn.model), epochs=epochs,
-               encoded=store.computed - before, encode_seconds=time.perf_counter() - start)
-    start = time.perf_counter()
-    with learn.no_bar(), learn.no_logging():
-        learn.fit_one_cycle(epochs, lr, cbs=[best, clock])
-        row |= dict(train_seconds=time.perf_counter() - start, best_epoch=best.best_epoch + 1)
-        test = TaskBatches(data.part(split), encoder, dtype=learn.model.dtype, store=store, label=f'{split} texts',
-                           **learn.settings)
-        scores, targets = learn.get_preds(dl=task_dl(test, 64, device=learn.dls.device))
-    right = correctness(scores, targets)
-    f1 = classification_metrics(scores, targets)['macro F1']
-    return dict(accuracy=right.mean()) | {'macro F1': f1} | row, right, clock
-
-# %% ../nbs/04_experiments.ipynb #ce3f0d20
+# %% ../nbs/04_experiments.ipynb #57d91456
 def _checked_recipes(data: TextData, encoder: Encoder, settings, seeds: int, store: FeatureStore,
                      epochs: int|None = None, split: str = 'test', **kwargs) -> dict[str, dict]:
     """The recipes of `compare_freezing`, each tried as far as the first batch.
@@ -201,6 +198,34 @@ def _checked_recipes(data: TextData, encoder: Encoder, settings, seeds: int, sto
         _freezing_learner(data, deepcopy(encoder), 0, store, **arguments)
     return recipes
 
+# %% ../nbs/04_experiments.ipynb #a3c92e38
+def _encode_frozen(learn: Learner, store: FeatureStore) -> dict:
+    "Pass train and validation texts through the frozen layers; how many were encoded, and the seconds."
+    before, start = store.computed, time.perf_counter()
+    for learn.dl in learn.dls.loaders: learn.frozen_prefix.before_validate()
+    return dict(encoded=store.computed - before, encode_seconds=time.perf_counter() - start)
+
+# %% ../nbs/04_experiments.ipynb #e5aa4a95
+def _answers(learn: Learner, data: TextData, split: str, store: FeatureStore) -> tuple[torch.Tensor, torch.Tensor]:
+    "Scores and targets of a split."
+    test = TaskBatches(data.part(split), learn.model.encoder, dtype=learn.model.dtype, store=store,
+                       label=f'{split} texts', **learn.settings)
+    return learn.get_preds(dl=task_dl(test, 64, device=learn.dls.device))
+
+# %% ../nbs/04_experiments.ipynb #13de1aa0
+def _freezing_run(data: TextData, encoder: Encoder, seed: int, split: str, store: FeatureStore,
+                  epochs: int, lr: float, **kwargs) -> tuple:
+    "One training: its row, which texts were answered rightly, and the metric after each epoch."
+    learn, best, clock = _freezing_learner(data, encoder, seed, store, **kwargs), KeepBest(), EpochClock()
+    row = dict(trained=count_parameters(learn.model), epochs=epochs) | _encode_frozen(learn, store)
+    start = time.perf_counter()
+    with learn.no_bar(), learn.no_logging():
+        learn.fit_one_cycle(epochs, lr, cbs=[best, clock])
+        row |= dict(train_seconds=time.perf_counter() - start, best_epoch=best.best_epoch + 1)
+        scores, targets = _answers(learn, data, split, store)
+    right, f1 = correctness(scores, targets), classification_metrics(scores, targets)['macro F1']
+    return {'accuracy': right.mean(), 'macro F1': f1} | row, right, clock
+
 # %% ../nbs/04_experiments.ipynb #a2c8ed7f
 def compare_freezing(
     data: TextData,  # of kind 'class' or 'multilabel', with all three splits
@@ -212,19 +237,18 @@ def compare_freezing(
     store: FeatureStore|None = None,  # where frozen features are kept; the default store by default
     **kwargs,  # arguments of `task_learner` for all settings, e.g. `max_tokens`, `keep`, `pooling`, `bs`, `dtype`
 ) -> pd.DataFrame:  # a row for each setting and seed; `attrs` has what the table and the plot need
-    """What each way of freezing gives and costs, by seed; arguments of `settings` go over those of `FREEZING`.
+    """What each way of freezing gives and costs, by seed; arguments of `settings` override those of `FREEZING`.
 
     Columns: setting, seed, accuracy (of several labels all at once), macro F1, trained, epochs, encoded,
     encode_seconds, train_seconds, best_epoch."""
-    encoder, store = backbone if isinstance(backbone, Encoder) else get_encoder(backbone), store or FeatureStore()
+    encoder, store = get_encoder(backbone), store or FeatureStore()
     recipes = _checked_recipes(data, encoder, settings, seeds, store, epochs, split, **kwargs)
-    rows, right, curves = [], {}, []
-    for name, how in recipes.items():
-        for seed in range(seeds):
-            row, answers, clock = _freezing_run(data, deepcopy(encoder), seed, split, store, **kwargs | how)
-            rows.append(dict(setting=name, seed=seed, **row))
-            right[name] = right.get(name, 0) + answers/seeds
-            curves.append(dict(setting=name, seed=seed, seconds=clock.seconds, accuracy=clock.values))
+    rows, right, curves = [], dict.fromkeys(recipes, 0), []
+    for (name, how), seed in product(recipes.items(), range(seeds)):
+        row, answers, clock = _freezing_run(data, deepcopy(encoder), seed, split, store, **kwargs | how)
+        rows.append(dict(setting=name, seed=seed, **row))
+        right[name] += answers/seeds
+        curves.append(dict(setting=name, seed=seed, seconds=clock.seconds, accuracy=clock.values))
     tidy = pd.DataFrame(rows)
     tidy.attrs |= dict(right={name: list(r) for name, r in right.items()},
                        groups=data.part(split).rows.group.tolist(), curves=curves, split=split)
@@ -238,20 +262,40 @@ def freezing_table(
 
     The encode_seconds are of all seeds together, the train_seconds of one."""
     right = {name: np.array(r) for name, r in tidy.attrs.get('right', {}).items()}
-    lost = [name for name in tidy.setting.unique() if name not in right]
-    if lost:
+    if lost := [name for name in tidy.setting.unique() if name not in right]:
         raise ValueError(f"the answers for {lost[0]!r} are missing: pass the table that compare_freezing gave, "
                          "attrs included")
-    found, groups = {}, tidy.attrs.get('groups')
+    groups = tidy.attrs.get('groups')
     first = next(name for name in right if name in set(tidy.setting))  # the baseline, however rows are ordered
-    for name, part in tidy.groupby('setting', sort=False):
+    def row(name, part):
         low, high = bootstrap_interval(right[name], groups)
         p = np.nan if name == first else paired_test(right[name], right[first], groups)
-        found[name] = {'accuracy': part.accuracy.mean(), 'low': low, 'high': high,
-                       'spread': part.accuracy.std(), 'p': p, 'macro F1': part['macro F1'].mean(),
-                       'trained': int(part.trained.iloc[0]),
-                       'encode_seconds': part.encode_seconds.sum(), 'train_seconds': part.train_seconds.mean()}
-    return pd.DataFrame.from_records(list(found.values()), index=pd.Index(found, name='setting'))
+        return dict(setting=name, accuracy=part.accuracy.mean(), low=low, high=high, spread=part.accuracy.std(),
+                    p=p) | {'macro F1': part['macro F1'].mean()} | dict(
+                    trained=int(part.trained.iloc[0]), encode_seconds=part.encode_seconds.sum(),
+                    train_seconds=part.train_seconds.mean())
+    rows = [row(name, part) for name, part in tidy.groupby('setting', sort=False)]
+    return pd.DataFrame.from_records(rows, index='setting')
+
+# %% ../nbs/04_experiments.ipynb #42ecc5f9
+def _time_axis(ax) -> None:
+    "Seconds on a log scale with plain numbers."
+    from matplotlib.ticker import LogLocator, ScalarFormatter
+    ax.xaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter=ScalarFormatter())
+    ax.minorticks_off()
+    ax.locator_params(axis='y', nbins=4)
+    ax.spines[['top', 'right']].set_visible(False)
+
+# %% ../nbs/04_experiments.ipynb #806476a9
+def _time_panels(left, right, name: str, part: pd.DataFrame, curves: list[dict], look: dict) -> None:
+    "One setting: its runs and their mean on the left, the way there on the right."
+    encoding = part.encode_seconds.sum()
+    seconds = encoding + part.train_seconds
+    left.scatter(seconds, part.accuracy, s=16, alpha=.6, **look)
+    left.scatter(seconds.mean(), part.accuracy.mean(), s=90, label=name, **look)
+    if not curves: return
+    x, y = (np.mean([c[k] for c in curves], 0) for k in ('seconds', 'accuracy'))
+    right.plot(encoding + x, y, ms=4, lw=1, markevery=max(1, len(x)//5), **look)
 
 # %% ../nbs/04_experiments.ipynb #66f07a28
 def freezing_plot(
@@ -259,27 +303,16 @@ def freezing_plot(
 ) -> 'Figure':  # of matplotlib, with two panels
     "Accuracy against seconds on a log scale: runs and means at the end, and the validation split after each epoch."
     import matplotlib.pyplot as plt
-    from matplotlib.ticker import LogLocator, ScalarFormatter
     fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.4), sharex=True, layout='constrained')
     for i, (name, part) in enumerate(tidy.groupby('setting', sort=False)):
-        look, encoding = dict(color=f'C{i}', marker='osD^vPX*'[i % 8]), part.encode_seconds.sum()
-        seconds = encoding + part.train_seconds
-        left.scatter(seconds, part.accuracy, s=16, alpha=.6, **look)
-        left.scatter(seconds.mean(), part.accuracy.mean(), s=90, label=name, **look)
         curves = [c for c in tidy.attrs.get('curves', []) if c['setting'] == name]
-        if curves:
-            xy = (plus + np.mean([c[k] for c in curves], 0) for plus, k in ((encoding, 'seconds'), (0, 'accuracy')))
-            right.plot(*xy, ms=4, lw=1, markevery=max(1, len(curves[0]['seconds'])//5), **look)
+        _time_panels(left, right, name, part, curves, dict(color=f'C{i}', marker='osD^vPX*'[i % 8]))
     left.set(xscale='log', xlabel='seconds, encoding and training', ylabel='accuracy',
              title=f"{tidy.attrs.get('split', 'test')}, best epoch")
     right.set(xlabel='seconds until the end of the epoch', title='validation, after each epoch')
-    for ax in (left, right):
-        ax.xaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter=ScalarFormatter())
-        ax.minorticks_off()
-        ax.locator_params(axis='y', nbins=4)
-        ax.spines[['top', 'right']].set_visible(False)
+    for ax in (left, right): _time_axis(ax)
     fig.legend(loc='outside lower center', ncols=4, frameon=False)
-    plt.close(fig)  # what is returned is shown once, not twice
+    plt.close(fig)  # so that a notebook shows it once
     return fig
 
 # %% ../nbs/04_experiments.ipynb #aef1e67e
@@ -304,11 +337,15 @@ def _weights_mb(backbone: Encoder|str) -> float:
     files = find_weights(backbone)
     return sum(p.stat().st_size for p in list(files.glob('*.safetensors')) or [files/'pytorch_model.bin'])/1e6
 
+# %% ../nbs/04_experiments.ipynb #5cf6ca2d
 def _filled(texts: list[str], tokens: int, n: int) -> list[str]:
     "`n` texts of the words of `texts`, each of at least so many words."
+    if not any(t.split() for t in texts):
+        raise ValueError("texts has no word that could be timed: pass some texts, or leave it out")
     words = cycle(' '.join(texts).split())
     return [' '.join(islice(words, tokens)) for _ in range(n)]
 
+# %% ../nbs/04_experiments.ipynb #7fe2e769
 def ms_per_text(encoder: Encoder, texts: list[str], tokens: int, repeats: int, **how) -> float:
     "Median time of `encode` for one of `texts`, which are one batch."
     seconds = []
@@ -331,6 +368,15 @@ def _named(backbones) -> dict[str, Encoder|str]:
                          f"not {[getattr(b, 'name', b) for b in backbones]}")
     return named
 
+# %% ../nbs/04_experiments.ipynb #78e2e705
+def _size_and_speed(backbone: Encoder|str, encoder: Encoder, texts: list[str], tokens: int, repeats: int,
+                    dtype: torch.dtype|None) -> dict:
+    "What one encoder needs and how fast it is."
+    return dict(MB=_weights_mb(backbone), parameters=count_parameters(encoder, trainable=False),
+                layers=len(encoder.layers), dim=encoder.dim,
+                ms_1=ms_per_text(encoder, texts[:1], tokens, repeats, dtype=dtype),
+                ms_32=ms_per_text(encoder, texts, tokens, repeats, dtype=dtype))
+
 # %% ../nbs/04_experiments.ipynb #11e7ed73
 def compare_backbones(
     backbones: list[Encoder|str]|dict[str, Encoder|str],  # names, folders or encoders, with names of your own in a dict
@@ -346,28 +392,43 @@ def compare_backbones(
     """Size, speed and accuracy of encoders, one row each.
 
     ms_1 and ms_32 are milliseconds a text; `attrs` has tokens and threads."""
-    named = _named(backbones)
-    encoders = {name: b if isinstance(b, Encoder) else get_encoder(b) for name, b in named.items()}
-    texts = (data or builtin_texts(300)).texts if texts is None else as_texts(texts)
-    if not any(t.split() for t in texts):
-        raise ValueError("texts has no word that could be timed: pass some texts, or leave it out")
+    named, how = _named(backbones), dict(store=store, dtype=dtype, **kwargs)
+    encoders, rows = {name: get_encoder(b) for name, b in named.items()}, {}
+    texts = _filled((data or builtin_texts(300)).texts if texts is None else as_texts(texts), tokens, 32)
     if repeats < 1: raise ValueError(f"repeats is {repeats}; the median is of at least one timed call")
     if data is not None:
-        for encoder in encoders.values():
-            _checked_recipes(data, encoder, ['frozen head'], seeds, store, dtype=dtype, **kwargs)
-    texts, rows = _filled(texts, tokens, 32), {}
+        for encoder in encoders.values(): _checked_recipes(data, encoder, ['frozen head'], seeds, **how)
     for name, encoder in encoders.items():
-        rows[name] = dict(
-            MB=_weights_mb(named[name]), parameters=count_parameters(encoder, trainable=False),
-            layers=len(encoder.layers), dim=encoder.dim,
-            ms_1=ms_per_text(encoder, texts[:1], tokens, repeats, dtype=dtype),
-            ms_32=ms_per_text(encoder, texts, tokens, repeats, dtype=dtype))
-        if data is not None:
-            tidy = compare_freezing(data, encoder, ['frozen head'], seeds, store=store, dtype=dtype, **kwargs)
-            rows[name] |= freezing_table(tidy).iloc[0][['accuracy', 'low', 'high', 'spread']]
+        rows[name] = _size_and_speed(named[name], encoder, texts, tokens, repeats, dtype)
+        if data is None: continue
+        found = freezing_table(compare_freezing(data, encoder, ['frozen head'], seeds, **how))
+        rows[name] |= found.iloc[0][['accuracy', 'low', 'high', 'spread']]
     table = pd.DataFrame.from_records(list(rows.values()), index=pd.Index(rows, name='backbone'))
     table.attrs |= dict(tokens=tokens, threads=torch.get_num_threads())
     return table
+
+# %% ../nbs/04_experiments.ipynb #0e56481a
+def _intervals(ax, table: pd.DataFrame, cost: str) -> None:
+    "Accuracies with their intervals; caps of several widths, since some lie on one line."
+    for i, (x, y, low, high) in enumerate(zip(table[cost], table.accuracy, table.low, table.high)):
+        ax.errorbar(x, y, [[max(0, y - low)], [max(0, high - y)]], color=f'C{i}', lw=1, capsize=3 + 2*i, zorder=1)
+
+# %% ../nbs/04_experiments.ipynb #69fc9ff2
+def _discs(ax, table: pd.DataFrame, cost: str, front: np.ndarray) -> None:
+    "Discs of the size on disk with their names; the front is filled and joined."
+    best, colors = table[front].sort_values(cost), [f'C{i}' for i in range(len(table))]
+    ax.step(best[cost], best.accuracy, where='post', color='gray', linestyle='--', zorder=0)
+    ax.scatter(table[cost], table.accuracy, 400*table.MB/table.MB.max(),
+               c=[color if f else 'none' for color, f in zip(colors, front)], edgecolors=colors, zorder=2)
+    for name, row in table.iterrows():
+        ax.annotate(name, (row[cost], row.accuracy), (8, 6), textcoords='offset points', fontsize='small')
+
+# %% ../nbs/04_experiments.ipynb #240f2d38
+def _cost_name(cost: str, about: dict) -> str:
+    "The label of an axis of costs."
+    if cost not in ('ms_1', 'ms_32'): return cost
+    return (f"ms a text of {about.get('tokens', '?')} tokens, {cost.removeprefix('ms_')} at a time, "
+            f"threads: {about.get('threads', '?')}")
 
 # %% ../nbs/04_experiments.ipynb #6cdb26aa
 def backbones_plot(
@@ -379,41 +440,37 @@ def backbones_plot(
     from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
     if 'accuracy' not in table: raise ValueError("the table has no accuracy: pass data to compare_backbones")
     fig, ax = plt.subplots(figsize=(6, 3.4), layout='constrained')
-    front = pareto(table, cost, 'accuracy')
-    best, area = table[front].sort_values(cost), 400*table.MB/table.MB.max()
-    # each with caps of its own width, since some lie on one line
-    for i, (x, y, low, high) in enumerate(zip(table[cost], table.accuracy, table.low, table.high)):
-        ax.errorbar(x, y, [[max(0, y - low)], [max(0, high - y)]], color=f'C{i}', lw=1, capsize=3 + 2*i, zorder=1)
-    ax.step(best[cost], best.accuracy, where='post', color='gray', linestyle='--', zorder=0)
-    ax.scatter(table[cost], table.accuracy, area, c=[f'C{i}' if f else 'none' for i, f in enumerate(front)],
-               edgecolors=[f'C{i}' for i in range(len(table))], zorder=2)
-    for name, row in table.iterrows():
-        ax.annotate(name, (row[cost], row.accuracy), (8, 6), textcoords='offset points', fontsize='small')
-    about = {f'ms_{n}': f"ms a text of {table.attrs.get('tokens', '?')} tokens, {n} at a time, "
-                        f"threads: {table.attrs.get('threads', '?')}" for n in (1, 32)}
-    ax.set(xscale='log', xlabel=about.get(cost, cost), ylabel='accuracy of a frozen head')
+    _intervals(ax, table, cost)
+    _discs(ax, table, cost, pareto(table, cost, 'accuracy'))
+    ax.set(xscale='log', xlabel=_cost_name(cost, table.attrs), ylabel='accuracy of a frozen head')
     ax.set_title('area: size on disk; filled and joined: Pareto front', fontsize='small', loc='left')
-    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    ax.xaxis.set_major_formatter(ScalarFormatter())
-    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter=ScalarFormatter(),
+                 minor_locator=NullLocator())
     ax.margins(.2)
     ax.spines[['top', 'right']].set_visible(False)
-    plt.close(fig)  # what is returned is shown once, not twice
+    plt.close(fig)  # so that a notebook shows it once
     return fig
 
 # %% ../nbs/04_experiments.ipynb #b0d04588
+def _processor() -> str:
+    "The name of the processor."
+    lines = open('/proc/cpuinfo').read().splitlines() if os.path.exists('/proc/cpuinfo') else []
+    named = (line.split(':')[1].strip() for line in lines if line.startswith('model name'))
+    return next(named, platform.processor() or platform.machine())
+
+# %% ../nbs/04_experiments.ipynb #8e4a34b3
+def _bf16() -> str:
+    "What multiplies matrices in bfloat16."
+    found = dict(AMX=torch.cpu._is_amx_tile_supported()) | {'AVX512-BF16': torch.cpu._is_avx512_bf16_supported()}
+    return ', '.join(name for name, has in found.items() if has) or 'emulated'
+
+# %% ../nbs/04_experiments.ipynb #feeafb10
 def machine_card(
-    **more,  # anything else worth saying, e.g. `run='full'`
+    **more,  # anything else to report, e.g. `run='full'`
 ) -> pd.DataFrame:  # one column
     "Date, processor, threads, precision and versions of this run."
-    lines = open('/proc/cpuinfo').read().splitlines() if os.path.exists('/proc/cpuinfo') else []
-    cpu = next((l.split(':')[1].strip() for l in lines if l.startswith('model name')),
-               platform.processor() or platform.machine())
-    matrix = [n for n, has in (('AMX', torch.cpu._is_amx_tile_supported()),
-                               ('AVX512-BF16', torch.cpu._is_avx512_bf16_supported())) if has]
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else 'none'
-    found = dict(date=time.strftime('%Y-%m-%d'), cpu=cpu, threads=torch.get_num_threads(),
-                 bf16=', '.join(matrix) or 'emulated', gpu=gpu, precision=str(best_dtype(best_device()))[6:],
-                 python=platform.python_version(), torch=torch.__version__, transformers=version('transformers'),
-                 rank_bert=__version__)
+    found = dict(date=time.strftime('%Y-%m-%d'), cpu=_processor(), threads=torch.get_num_threads(), bf16=_bf16(),
+                 gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else 'none',
+                 precision=str(best_dtype(best_device()))[6:], python=platform.python_version(),
+                 torch=torch.__version__, transformers=version('transformers'), rank_bert=__version__)
     return pd.Series(found | more, name='machine').to_frame()

@@ -1605,7 +1605,7 @@ def warm() -> None:
     "Import everything, and run nothing: what is forked from here starts at once."
     import importlib, torch
     torch.set_num_threads(1)
-    for name in ("cli", "classifiers", "experiments", "features", "search", "sweeps", "tagging", "testing", "texts"): importlib.import_module(f"rank_bert.{name}")
+    for name in ("cli", "classifiers", "experiments", "features", "search", "studies", "sweeps", "tagging", "testing", "texts"): importlib.import_module(f"rank_bert.{name}")
     import bm25s, pyarrow.parquet, transformers  # noqa: F401
 
 def main() -> int:
