@@ -184,8 +184,8 @@ def low_rank_cost(
         if method == 'lora': found = _lora_run(data, encoders[encoder], base, fraction, seed, recipe)
         else: found = _cut_run(data, base, method, fraction, seed, recipe)
         return _low_rank_result(data.part(split), base, found)
-    cells = _grid(task=tasks, encoder=encoders, seed=range(seeds), method=methods, fraction=fractions)
-    return run_sweep('low-rank', cells, run, about, folder, progress, tensorboard)
+    settings = _grid(task=tasks, encoder=encoders, seed=range(seeds), method=methods, fraction=fractions)
+    return run_sweep('low-rank', settings, run, about, folder, progress, tensorboard)
 
 # %% ../nbs/04b_studies.ipynb #34d8773e
 def _low_rank_row(part: pd.DataFrame) -> dict:
@@ -388,7 +388,7 @@ def barlow_ablation(
     **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
 ) -> pd.DataFrame:  # a row a run: its values (pooling to labelled), seed, metrics, ranks of vectors, per_query, seconds
     "Rankers with and without Barlow Twins, by batches, pooling, labels and way of joining; BM25 and plain cosine too."
-    cells = _ablation_runs(poolings, batches, sides, joins, labelled, pairs, seeds)
+    settings = _ablation_runs(poolings, batches, sides, joins, labelled, pairs, seeds)
     training = dict(steps=steps, lr=lr, bs=bs)
     made, about = _prepared(data, backbone, store, dict(passages='truncate') | (features or {}), split=split,
                             epochs=epochs, pre_lr=pre_lr, **training)
@@ -396,7 +396,7 @@ def barlow_ablation(
     pre = lru_cache(16)(lambda pooling, *of: _pretrained(made(pooling=pooling), *of, epochs, pre_lr))
     def run(pooling, **cell):
         return _ablation_run(made(pooling=pooling or poolings[0]), partial(pre, pooling), split, training, **cell)
-    return run_sweep('barlow', cells, run, about, **kwargs)
+    return run_sweep('barlow', settings, run, about, **kwargs)
 
 # %% ../nbs/04b_studies.ipynb #b33e47b6
 def backbone_ranks(
@@ -558,8 +558,8 @@ def index_staleness(
     made, about = _prepared(data, backbone, store, features, steps=steps, lr=lr, bs=bs, split=split)
     def run(**cell): return _staleness_run(made(), **cell, steps=steps, lr=lr, bs=bs, split=split)
     settings = [('whole index', s) for s in shares] + [(loss, 1) for loss in list(LOSSES)[1:]]
-    cells = [dict(head=h, loss=l, share=s, seed=seed) for h, (l, s), seed in product(heads, settings, range(seeds))]
-    return run_sweep('staleness', cells, run, about, **kwargs)
+    runs = [dict(head=h, loss=l, share=s, seed=seed) for h, (l, s), seed in product(heads, settings, range(seeds))]
+    return run_sweep('staleness', runs, run, about, **kwargs)
 
 # %% ../nbs/04b_studies.ipynb #40bebd1f
 EXPERIMENTS = {

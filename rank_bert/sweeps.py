@@ -430,7 +430,7 @@ _LEFT = {}  # hash of a run as its own sweep left it, such as with a longer list
 
 def run_sweep(
     name: str,  # of the question; part of what identifies a run
-    cells: Sequence[dict],  # the settings of each run: numbers, strings, lists, `None`
+    settings: Sequence[dict],  # the settings of each run: numbers, strings, lists, `None`
     run: Callable,  # `run(**settings) -> dict` of numbers, and `per_query`, a data frame, when there is one
     about: dict|None = None,  # what else results rest on, such as hashes of data and encoder
     folder: str|Path|None = None,  # where runs are kept; beside the feature store by default
@@ -441,10 +441,10 @@ def run_sweep(
     folder = Path(folder) if folder else default_store().parent/'sweeps'/name
     code = _LEFT.get(before := run_hash(run), before)
     shared = dict(name=name, about=about or {}, code=code, machine=machine_card()['machine'].to_dict())
-    notes = [shared | dict(cell=cell) for cell in cells]
+    notes = [shared | dict(cell=cell) for cell in settings]
     files = _run_files(folder, name, notes)
     _check_places(folder, files, tensorboard)
-    found, fresh, bar = [], 0, progress_bar(len(cells), name, progress, 'runs')
+    found, fresh, bar = [], 0, progress_bar(len(settings), name, progress, 'runs')
     try:
         for path, note in zip(files, notes):
             kept = _read_run(path)
