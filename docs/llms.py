@@ -11,10 +11,11 @@ def write(pages: list[Page], site: Path) -> None:
     copies = {p: f"{p.name}.html.md" for p in pages}
     lines = [f"# {pages[0].title}", f"> {pages[0].description}"]
     for caption, found in captioned(pages):
-        if found: lines += [f"## {caption}", "\n".join(f"- [{p.title}]({SITE}{copies[p]}): {p.description}" for p in found)]
+        entries = [f"- [{p.title}]({SITE}{copies[p]}): {p.description}" for p in found]
+        if found: lines += [f"## {caption}", "\n".join(entries)]
     (site/"llms.txt").write_text("\n\n".join(lines) + "\n", encoding="utf-8")
     for page in pages:
         text = "\n\n".join(readme.blocks(ROOT/page.path, {"hide", "default_exp"})) + "\n"
         for other in pages: text = text.replace(f"]({other.path.as_posix()})", f"]({SITE}{copies[other]})")
-        for name in {copies[page], (Path(page.folder)/f"{page.stem}.html.md").as_posix()}:  # the second: nbdev's, in the module
+        for name in {copies[page], f"{page.folder}/{page.stem}.html.md".lstrip("/")}:  # the second is nbdev's
             (site/name).write_text(text, encoding="utf-8")

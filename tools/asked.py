@@ -8,13 +8,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 INSTALL = re.compile(r"^\s*! ?\[ -e /content \] && pip install (.+)$", re.M)
-TESTING = frozenset({"nbdev", "ipykernel", "nbclient", "pip", "setuptools"})  # what runs the notebooks; Colab has its own
+TESTING = frozenset({"nbdev", "ipykernel", "nbclient", "pip", "setuptools"})  # what runs notebooks; Colab has its own
 
 
 def split(line: str) -> frozenset[str]:
-    "The requirements in the arguments of a `pip install`, one for each extra: what `a[b,c]` asks for holds what `a[b]` does."
+    "The requirements in the arguments of a `pip install`, one for each extra: `a[b,c]` is `a[b]` and `a[c]`."
     asked = [Requirement(o) for o in shlex.split(line, comments=True) if not o.startswith("-")]
-    return frozenset(f"{o.name}[{extra}]" if extra else f"{o.name}{o.specifier}" for o in asked for extra in o.extras or [""])
+    return frozenset(f"{o.name}{extra}{o.specifier}" for o in asked for extra in [f"[{e}]" for e in o.extras] or [""])
 
 
 def asked_by_notebook(notebook: Path) -> frozenset[str]:

@@ -220,7 +220,7 @@ def skipped():
 
 
 def colab():
-    "Each notebook opens in Colab: the badge that leads there, one install cell, hidden and alone unrun; no use of nbdev."
+    "Each notebook opens in Colab: a badge that leads there, one install cell, hidden and alone unrun; no use of nbdev."
     source = "https://colab.research.google.com/github/{user}/{repo}/blob/{branch}".format_map(settings())
     for path in paths():
         found, link = notebook(path).cells, f"{source}/{path.as_posix()}"
@@ -241,7 +241,7 @@ def colab():
 def errors():
     "No stored output is an error or a warning."
     for where, out in outputs():
-        if out.get("name") == "stderr": yield f"{where} stores {''.join(out['text'])[:60]!r} on stderr: remove its cause"
+        if out.get("name") == "stderr": yield f"{where} stores {''.join(out['text'])[:60]!r} on stderr: mend its cause"
         if out["output_type"] == "error": yield f"{where} stores {out['ename']}: repair the cell and run it again"
 
 
@@ -415,13 +415,13 @@ def workflows():
     import yaml
     for path in sorted(Path(".github/workflows").iterdir()):
         text = path.read_text(encoding="utf-8")
-        if text.count("uses: ") != len(PINNED.findall(text)): yield f"{path}: beside each pin stands its version, # v1.2.3"
+        if text.count("uses: ") != len(PINNED.findall(text)): yield f"{path}: write beside each pin ` # v1.2.3`"
         for name, job in yaml.safe_load(text)["jobs"].items():
             if "timeout-minutes" not in job: yield f"{path}: job {name} has no `timeout-minutes`"
             for run in (step["run"] for step in job.get("steps", []) if "run" in step):
                 found = COMMAND.fullmatch(run)
                 if not found or found["script"] and not Path(found["script"]).is_file():
-                    yield f"{path}: job {name}: `{run}` is not one command: `pip install`, or a script in this repository"
+                    yield f"{path}: job {name}: `{run}` is not one command, a script of ours or `pip install`"
 
 
 def light():
@@ -430,7 +430,7 @@ def light():
         env, said = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}, Path(command[0]).name + " " + command[1]
         done = subprocess.run([sys.executable, *command], capture_output=True, text=True, env=env)
         times = re.findall(r"^import time:\s+(\d+) \|\s+\d+ \|\s+(\w+)", done.stderr, re.M)
-        if done.returncode: yield f"`{said}` failed:\n" + re.sub("^import time:.*\n", "", done.stderr, flags=re.M)[-1500:]
+        if done.returncode: yield f"`{said}` failed:\n" + re.sub("import time:.*\n", "", done.stderr)[-1500:]
         elif heavy := HEAVY & {name for _, name in times}:
             yield f"`{said}` loads {' and '.join(sorted(heavy))}: import inside the function that needs it"
         else: print(f"   light: `{said}` imports {len(times)} modules in {sum(int(t) for t, _ in times)/1e6:.2f} s")

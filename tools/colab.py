@@ -1,7 +1,7 @@
 """Run notebooks as Colab would: `python tools/colab.py [PATH ...]`, against the built wheel and the newest libraries.
 
-uv makes an environment of what a notebook's own hidden install cell asks for, and no more; the notebook runs alone in it, in a
-folder of its own. README's example and the `rank_bert` command are tried too. The last line is `N passed, N failed`.
+uv makes an environment of what a notebook's own hidden install cell asks for, and no more; the notebook runs alone in
+it, in a folder of its own. README's example and the command are tried too. The last line is `N passed, N failed`.
 """
 import argparse, json, os, re, subprocess, sys, tempfile, time
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -31,8 +31,9 @@ class Colab:
         "Run a command where `wanted` is installed: (did it work, what it printed, seconds)."
         start, here = time.time(), [o + " @ " + self.wheel if o.startswith("rank_bert") else o for o in wanted]
         uv = [sys.executable, "-m", "uv", "run", "-q", "--no-project", "--isolated", "--python", sys.executable]
-        done = subprocess.run([*uv, *(f"--with={o}" for o in here), *command], cwd=folder, env=self.env | env, text=True,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace")
+        streams = dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        done = subprocess.run([*uv, *(f"--with={o}" for o in here), *command], cwd=folder, env=self.env | env,
+                              text=True, errors="replace", **streams)
         return done.returncode == 0, ANSI.sub("", done.stdout).strip(), time.time() - start
 
     def report(self, what: str, passed: bool, printed: str, seconds: float) -> None:
@@ -44,17 +45,19 @@ class Colab:
         "Run the cells of a notebook that the tests run, and see that the rank_bert it used is the installed one."
         ran, nb = {c.id for c in cells_to_run(path)}, json.loads(path.read_text(encoding="utf-8"))
         last = dict(cell_type="code", id="where", metadata={}, source=WHERE)
-        nb["cells"] = [c | dict(outputs=[], execution_count=None) for c in [*nb["cells"], last] if c["id"] in {"where"} | ran]
+        cells = [c for c in nb["cells"] if c["id"] in ran]
+        nb["cells"] = [c | dict(outputs=[], execution_count=None) for c in [*cells, last]]
         folder = Path(tempfile.mkdtemp(dir=self.work))
         (folder/path.name).write_text(json.dumps(nb), encoding="utf-8")
-        return self.run([*sorted(asked_by_notebook(path)), *KERNEL], ["jupyter", "execute", "--timeout=1200", path.name], folder)
+        execute = ["jupyter", "execute", "--timeout=1200", path.name]
+        return self.run([*sorted(asked_by_notebook(path)), *KERNEL], execute, folder)
 
     def run_readme(self) -> None:
         "What a reader of README does first: install, its example, and the command."
         readme = (ROOT/"README.md").read_text(encoding="utf-8")
         asks = re.search(r'^pip install ("?rank_bert\[.+)$', readme, re.M)
         blocks = re.findall(r"^```python\n(.*?)^```", readme, re.M | re.S)
-        if not asks or not blocks: raise SystemExit('README.md has no line `pip install "rank_bert[...]"`, or no example')
+        if not asks or not blocks: sys.exit('README.md has no line `pip install "rank_bert[...]"`, or no example')
         (self.work/"example.py").write_text("\n".join([*blocks, WHERE]), encoding="utf-8")
         demo = "rank_bert demo --max-documents 200 --epochs 2 --out ranker"
         for command in ("python example.py", "rank_bert --help", demo):
@@ -76,7 +79,7 @@ def main() -> int:
     p.add_argument("-j", "--jobs", type=int, default=2, help="notebooks at a time (2)")
     args = p.parse_args()
     paths = notebooks(args.paths)
-    with tempfile.TemporaryDirectory(prefix="rank_bert-", ignore_cleanup_errors=True) as work, ThreadPoolExecutor(args.jobs) as pool:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work, ThreadPoolExecutor(args.jobs) as pool:
         colab = Colab(Path(work).resolve())
         if args.paths == [ROOT/"nbs"]: colab.run_readme()
         jobs = {pool.submit(colab.run_notebook, path): path for path in (smallest(paths) if args.some else paths)}

@@ -1,6 +1,6 @@
 """How the notebooks are paced: `python tools/figures.py` prints what redesigns are measured by, beside the aim.
 
-Cells of the numbered notebooks: exported code, visible demonstrations, prose. Lines are counted as they stand, words as read."""
+Cells of the numbered notebooks: exported code, visible demonstrations, prose. Lines and words are counted as found."""
 import os
 from statistics import mean, median
 
@@ -24,16 +24,17 @@ def main() -> None:
     shown, folded = [c for _, c in demonstrations()], [c for c in code if c.has_directive("code-fold")]
     wide = [len(line) > 120 for c in exported for line in c.source.splitlines()]
     asserts = [len(ASSERTION.findall(c.source)) for c in shown]
+    prose = [words(c) for _, c in cells("markdown", numbered)]
     rows = [("export cell, lines: median / p90 / max", quantiles([n - 1 for n in lines(exported)]), "10 / 20 / 30"),
             ("exported lines over 120 characters", f"{100*mean(wide):.1f} %", "0"),
             ("visible demonstration, lines: median / p90 / max", quantiles(lines(shown)), "5 / 10"),
             ("proof, folded on its page, lines", quantiles(lines(folded)), ""),
             ("assertions in a demonstration: mean / max", f"{mean(asserts):.1f} / {max(asserts)}", "2 / 6"),
-            ("prose cell, words: median / p90 / max", quantiles([words(c) for _, c in cells("markdown", numbered)]), "30 / - / 120"),
+            ("prose cell, words: median / p90 / max", quantiles(prose), "30 / - / 120"),
             ("public names", sum(len(public(p)) for p in modules()), "200"),
             ("public signatures", len(list(signatures())), ""),
             ("underscore names imported across modules", len(list(private())), "0")]
-    for name, found, aim in [(f"{len(numbered())} notebooks", "here", "aim"), *rows]: print(f"{name:<50}{found:<16}{aim}")
+    for row in [(f"{len(numbered())} notebooks", "here", "aim"), *rows]: print("{:<50}{:<16}{}".format(*row))
 
 
 if __name__ == "__main__": main()

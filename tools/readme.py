@@ -1,7 +1,7 @@
 """Write README.md from nbs/index.ipynb, without Quarto: `python tools/readme.py`.
 
-Markdown cells are taken as they are, their relative links moved from nbs/ to the top folder. Code cells are fenced and so are
-their text outputs; a picture is told by its `fig-alt`. Cells of the build (`hide`, `export`, `include: false`) are left out.
+Markdown cells are taken as they are, their relative links moved from nbs/ to the top folder. Code cells are fenced and
+so are their text outputs; a picture is told by its `fig-alt`. Cells of the build (`hide`, `export`) are left out.
 """
 import posixpath, re
 from html.parser import HTMLParser
@@ -51,9 +51,10 @@ class Table(HTMLParser):
         if self.inside: self.rows[-1][-1] += data
 
     def markdown(self) -> str:
-        "The same table in Markdown; cells that span rows leave the cells below them out, which fills up on the left."
+        "The same table in Markdown; cells that span rows leave out the cells below them, so rows fill up on the left."
         width = max(map(len, self.rows))
-        cells = [[""] * (width - len(row)) + [" ".join(c.split()).replace("|", r"\|") for c in row] for row in self.rows]
+        cells = [[" ".join(c.split()).replace("|", r"\|") for c in row] for row in self.rows]
+        cells = [[""] * (width - len(row)) + row for row in cells]
         return "\n".join("| " + " | ".join(row) + " |" for row in [cells[0], ["---"] * width, *cells[1:]])
 
 

@@ -1,4 +1,4 @@
-"""Wheel and sdist, and the release page: `python tools/release.py build` writes dist/, `announce TAG` needs it, and `gh`.
+"""Wheel, sdist and release page: `python tools/release.py build` writes dist/, `announce TAG` needs it, and `gh`.
 
 What must hold before: `python tools/check.py metadata wheel`, which asks about the tag too where GitHub runs for one.
 """
@@ -6,7 +6,7 @@ import configparser, os, re, shutil, subprocess, sys, tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-UNWANTED = shutil.ignore_patterns(".git", ".venv*", "*.egg-info", "__pycache__", "build", "dist", "_*docs", "node_modules")
+UNWANTED = shutil.ignore_patterns(".git", ".venv*", "*.egg-info", "__pycache__", "build", "dist", "_docs", "node_*")
 
 
 def settings() -> configparser.SectionProxy:
@@ -17,12 +17,13 @@ def settings() -> configparser.SectionProxy:
 
 
 def build(folder: Path) -> list[Path]:
-    "The files that `python -m build` wrote to `folder`, wheel first, built from a copy so that nothing is left in the tree."
+    "The files that `python -m build` wrote to `folder`, wheel first; built from a copy, so that the tree stays clean."
     with tempfile.TemporaryDirectory() as temporary:
         tree = shutil.copytree(ROOT, Path(temporary, "tree"), ignore=UNWANTED)
-        # `build` makes the wheel from the sdist: the sdist builds again; a release uses the tools that are there, pinned
+        # `build` makes the wheel from the sdist: the sdist builds again; a release uses the pinned tools that are there
         here = ["--no-isolation"] if os.environ.get("RANK_BERT_BUILD_HERE") else []
-        done = subprocess.run([sys.executable, "-m", "build", *here, "-o", folder, tree], capture_output=True, text=True)
+        command = [sys.executable, "-m", "build", *here, "-o", folder, tree]
+        done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode: raise RuntimeError("`python -m build` failed:\n" + (done.stdout + done.stderr)[-2000:])
     return [next(Path(folder).glob(pattern)) for pattern in ("*.whl", "*.tar.gz")]
 

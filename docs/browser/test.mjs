@@ -10,7 +10,8 @@ const here = fileURLToPath(new URL('.', import.meta.url))
 const repository = join(here, '../..')
 const site = process.argv[2] ?? join(repository, '_docs')
 const read = (...path) => readFileSync(join(...path), 'utf8')
-const files = (folder, end) => readdirSync(folder, { recursive: true }).filter(o => o.endsWith(end) && !/(^|\/)[._]/.test(o))
+const files = (folder, end) => readdirSync(join(repository, folder), { recursive: true })
+  .filter(o => o.endsWith(end) && !/(^|\/)[._]/.test(o))
 const axe = read(here, 'node_modules/axe-core/axe.min.js')
 const browsers = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome', '/usr/bin/chromium-browser']
 const flags = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
@@ -21,7 +22,7 @@ const colab = source.replace('github.com', 'colab.research.google.com/github')
 
 const executablePath = browsers.find(o => o && existsSync(o))
 if (!executablePath || !existsSync(join(site, 'index.html'))) {
-  console.error(executablePath ? `${site} holds no site: python docs/build.py` : 'no Chromium found: name it in CHROMIUM')
+  console.error(executablePath ? `${site} holds no site: python docs/build.py` : 'no Chromium: name it in CHROMIUM')
   process.exit(2)
 }
 const pages = read(site, 'sitemap.xml').match(/(?<=rank_bert\/)[^<]*\.html/g)
@@ -46,7 +47,9 @@ async function open (path, { colorScheme = 'light', width = 1280, height = 900, 
     if (m.type() === 'error' && !(expect === 404 && /404/.test(m.text()))) page.wrong.push(`console: ${m.text()}`)
   })
   page.on('pageerror', e => page.wrong.push(`error: ${e.message}`))
-  page.on('response', r => { if (r.status() >= 400 && r.status() !== expect) page.wrong.push(`${r.status()} for ${r.url()}`) })
+  page.on('response', r => {
+    if (r.status() >= 400 && r.status() !== expect) page.wrong.push(`${r.status()} for ${r.url()}`)
+  })
   await context.route('**/*', route => {
     const url = route.request().url()
     if (!url.startsWith(root)) page.wrong.push(`request to ${url}`)
@@ -80,10 +83,11 @@ function read_page () {
     links: all('a[href]', o => o.href),
     colab: all('a.colab', o => o.href),
     sources: all('dt[id] a[href*="#L"]', o => [o.closest('dt').id, o.href]),
-    mute: all('img:not([alt]), svg:not([aria-label], [aria-hidden=true], mjx-container *)', o => o.outerHTML.slice(0, 80)),
+    mute: all('img:not([alt]), .cell_output svg:not([aria-label], button *)', o => o.outerHTML.slice(0, 80)),
     meta: Object.fromEntries(all('meta[content]', o => [o.getAttribute('property') ?? o.name, o.content])),
     wide: document.documentElement.scrollWidth - window.innerWidth,
-    raw: /.{0,40}(:::|\{(py:|doc|ref|raw)|^#\| |\]\([\w./#-]+\)|\$\$|^```|WARNING|<span|<\/\w+>).{0,40}/m.exec(prose.textContent)?.[0]
+    raw: /.{0,40}(:::|\{(py:|doc|ref|raw)|^#\| |\]\([\w./#-]+\)|\$\$|^```|WARNING|<span|<\/\w+>).{0,40}/m
+      .exec(prose.textContent)?.[0]
   }
 }
 
@@ -93,6 +97,14 @@ function defines ([symbol, link]) {
   const lines = read(repository, path).split('\n').slice(from - 1, to)
   const name = symbol.split('.').at(-1)
   return lines.some(line => new RegExp(`^\\s*(def|class) ${name}\\b|^[\\w, ]*\\b${name}\\b[\\w, ]*(:.*)?=`).test(line))
+}
+
+// The names that the modules offer
+function public_names () {
+  return files('rank_bert', '.py').flatMap(file => {
+    const names = read(repository, 'rank_bert', file).match(/^__all__ = \[([^\]]*)\]/m)?.[1].match(/\w+/g) ?? []
+    return names.map(name => `rank_bert.${file.slice(0, -3)}.${name}`)
+  })
 }
 
 const background = page => page.evaluate(() => getComputedStyle(document.body).backgroundColor)
@@ -138,33 +150,30 @@ const tests = {
       assert.equal(o.raw, undefined, `${path} shows markup`)
       assert.deepEqual(o.mute, [], `${path} has pictures without a description`)
       if (!pages.includes(path)) continue
-      for (const key of ['og:title', 'og:description', 'og:image', 'description']) assert.ok(o.meta[key], `${path}: no ${key}`)
-      assert.ok(local(o.meta['og:image']), `${path}: no picture for previews`)
+      const lacks = ['og:title', 'og:description', 'og:image', 'description'].filter(key => !o.meta[key])
+      assert.deepEqual(lacks, [], `${path} lacks what previews show`)
+      assert.ok(local(o.meta['og:image']), `${path} has no picture for previews`)
     }
     const wrong = []
     for (const [path, o] of Object.entries(found)) {
       for (const link of o.links) {
         const [url, anchor] = link.split('#')
         const target = found[url.slice(root.length) || 'index.html']
-        if (link.startsWith(source) && !existsSync(join(repository, url.slice(source.length)))) wrong.push(`${path}: ${link}`)
-        if (!link.startsWith(root)) continue
-        if (!local(url) || (anchor && target && !target.ids.includes(decodeURIComponent(anchor)))) wrong.push(`${path}: ${link}`)
+        const there = link.startsWith(source)
+          ? existsSync(join(repository, url.slice(source.length)))
+          : !link.startsWith(root) || (local(url) && (!anchor || !target || target.ids.includes(decodeURI(anchor))))
+        if (!there) wrong.push(`${path} links to ${link}, which is not there`)
       }
-      for (const o2 of o.sources) if (!defines(o2)) wrong.push(`${path}: ${o2.join(' is not defined at ')}`)
+      wrong.push(...o.sources.filter(pair => !defines(pair)).map(pair => pair.join(' is not defined at ')))
     }
-    const home = found['index.html'].links.map(o => o.split('#')[0])
-    for (const path of pages) if (!home.includes(root + path)) wrong.push(`the home page does not name ${path}`)
+    const named = new Set(found['index.html'].links.map(o => o.split('#')[0]))
+    wrong.push(...pages.filter(o => !named.has(root + o)).map(o => `the home page does not name ${o}`))
     const ids = new Set(Object.values(found).flatMap(o => o.ids))
-    for (const file of files(join(repository, 'rank_bert'), '.py')) {
-      const names = read(repository, 'rank_bert', file).match(/^__all__ = (\[[^\]]*\])/m)?.[1].match(/\w+/g) ?? []
-      for (const name of names) {
-        const id = `rank_bert.${file.slice(0, -3)}.${name}`
-        if (!ids.has(id)) wrong.push(`no entry for ${id}`)
-      }
-    }
-    for (const url of read(site, 'llms.txt').match(/(?<=\]\()[^)]+/g)) if (!local(url)) wrong.push(`llms.txt: ${url}`)
+    wrong.push(...public_names().filter(o => !ids.has(o)).map(o => `${o} has no entry`))
+    const copies = read(site, 'llms.txt').match(/(?<=\]\()[^)]+/g)
+    wrong.push(...copies.filter(o => !local(o)).map(o => `llms.txt names ${o}, which is not there`))
     assert.deepEqual(wrong, [])
-    const notebooks = files(join(repository, 'nbs'), '.ipynb').map(o => `${colab}nbs/${o}`)
+    const notebooks = files('nbs', '.ipynb').map(o => `${colab}nbs/${o}`)
     assert.deepEqual(Object.values(found).flatMap(o => o.colab).sort(), notebooks.sort())
   },
 
