@@ -369,15 +369,18 @@ def names():
 def metadata():
     "Version, name and description are said once, or the same everywhere; before a release, the tag and the date too."
     read = lambda file: Path(file).read_text(encoding="utf-8")
-    cfg, project = settings(), tomllib.loads(read("pyproject.toml"))["project"]
+    cfg, toml = settings(), tomllib.loads(read("pyproject.toml"))
+    project, nbdev = toml["project"], toml["tool"]["nbdev"]
     version, (heading, notes) = cfg["version"], section(cfg["version"])
     same = {"rank_bert/__init__.py": f'\n__version__ = "{version}"\n', "CITATION.cff": f"\nversion: {version}\n"}
     for file, line in same.items():
         if line not in "\n" + read(file): yield f"{file} does not say version {version} of settings.ini"
     if not notes: yield f"CHANGELOG.md has no text under `## {version}`"
-    if project["name"] != cfg["lib_name"]: yield "pyproject.toml and settings.ini name the package differently"
-    if project["requires-python"] != f">={cfg['min_python']}":
-        yield f"pyproject.toml does not ask for Python >={cfg['min_python']} of settings.ini"
+    urls = {"Repository": cfg["git_url"], "Documentation": cfg["doc_host"] + cfg["doc_baseurl"]}
+    pairs = [(project["name"], cfg["lib_name"]), (project["requires-python"], f">={cfg['min_python']}"),
+             (project["urls"], urls), *((nbdev[key], cfg[key]) for key in ("nbs_path", "lib_path"))]
+    for here, there in pairs:
+        if here != there: yield f"pyproject.toml says {here}, and settings.ini {there}"
     first = notebook(Path("nbs/index.ipynb")).cells[0].source
     if first.split() != f"# {cfg['lib_name']} > {cfg['description']}".split():
         yield "nbs/index.ipynb: its first cell must be `# name` and `> description` of settings.ini"

@@ -1,4 +1,4 @@
-"""Wheel, sdist and release page: `python tools/release.py build` writes dist/, `announce TAG` needs it, and `gh`.
+"""Wheel, sdist and release page: `python tools/release.py build` writes dist/, `announce` needs it, `gh` and a tag.
 
 What must hold before: `python tools/check.py metadata wheel`, which asks about the tag too where GitHub runs for one.
 """
@@ -46,5 +46,5 @@ def announce(tag: str) -> int:
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["build"]: print(*(p.name for p in build(ROOT/"dist")))
-        case ["announce", tag]: sys.exit(announce(tag))
+        case ["announce"]: sys.exit(announce(os.environ["GITHUB_REF_NAME"]))
         case _: sys.exit(__doc__.splitlines()[0])
