@@ -21,7 +21,7 @@ def build(folder: Path) -> list[Path]:
     with tempfile.TemporaryDirectory() as temporary:
         tree = shutil.copytree(ROOT, Path(temporary, "tree"), ignore=UNWANTED)
         # `build` makes the wheel from the sdist: the sdist builds again; a release uses the pinned tools that are there
-        here = ["--no-isolation"] if os.environ.get("RANK_BERT_BUILD_HERE") else []
+        here = ["--no-isolation"] if os.environ.get("RANK_BERT_BUILD_HERE") else ["--installer=uv"]
         command = [sys.executable, "-m", "build", *here, "-o", folder, tree]
         done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode: raise RuntimeError("`python -m build` failed:\n" + (done.stdout + done.stderr)[-2000:])

@@ -57,6 +57,7 @@ async function open (path, { colorScheme = 'light', width = 1280, height = 900, 
     return route.fulfill({ status: file ? 200 : 404, path: file ?? join(site, '404.html') })
   })
   const response = await page.goto(root + path, { waitUntil: 'networkidle' })
+  await page.waitForLoadState()  // a slow machine may still be reading a page whose network is idle
   assert.equal(response.status(), expect)
   return page
 }
