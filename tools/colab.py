@@ -1,16 +1,18 @@
 """Run notebooks as Colab would: `python tools/colab.py [PATH ...]`, against the built wheel and the newest libraries.
 
-uv makes an environment of what a notebook's own hidden install cell asks for, and no more; the notebook runs alone in
+uv makes an environment hold what a notebook's own hidden install cell asks for, and no more; the notebook runs alone in
 it, in a folder of its own. README's example and the command are tried too. The last line is `N passed, N failed`.
 """
 import argparse, json, os, re, subprocess, sys, tempfile, time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from queue import SimpleQueue
 
 from asked import asked_by_notebook, split
 from release import build
 from test import DEFAULTS, ROOT, cells_to_run, name, notebooks
 
+UV = [sys.executable, "-m", "uv"]
 KERNEL = ["ipykernel", "nbclient"]  # what runs the notebooks; Colab has its own
 NOT_COLABS = re.compile(r"PYTHON(PATH|HOME)|VIRTUAL_ENV|RANK_BERT_|JUPYTER_|HF_|MPL")  # what the user's shell may hold
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -19,21 +21,30 @@ TAIL = 25  # lines of what a failure said
 
 
 class Colab:
-    "Commands in fresh environments that hold the wheel, and how they ended."
+    "Commands in environments of what is asked for, the wheel among it, and how they ended."
 
-    def __init__(self, work: Path):
-        self.work, self.wheel, self.results = work, build(work/"dist")[0].as_uri(), []
+    def __init__(self, work: Path, jobs: int):
+        self.work, self.wheel, self.results, self.free = work, build(work/"dist")[0].as_uri(), [], SimpleQueue()
+        for i in range(jobs):  # beside the checkout, where uv's cache is likely to be linked, not copied
+            self.free.put(venv := ROOT/f".venv-colab-{i}")
+            subprocess.run([*UV, "venv", "-q", "--clear", "--python", sys.executable, venv], check=True)
         folders = {o: str(work/o) for o in ("RANK_BERT_HOME", "HF_HOME", "IPYTHONDIR")}
         kept = {k: v for k, v in os.environ.items() if not NOT_COLABS.match(k)}
         self.env = {**DEFAULTS, **kept, **folders, "HF_HUB_OFFLINE": "1", "IN_TEST": "1"}
 
     def run(self, wanted: list[str], command: list[str], folder: Path, **env: str) -> tuple[bool, str, float]:
-        "Run a command where `wanted` is installed: (did it work, what it printed, seconds)."
-        start, here = time.time(), [o + " @ " + self.wheel if o.startswith("rank_bert") else o for o in wanted]
-        uv = [sys.executable, "-m", "uv", "run", "-q", "--no-project", "--isolated", "--python", sys.executable]
-        streams = dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        done = subprocess.run([*uv, *(f"--with={o}" for o in here), *command], cwd=folder, env=self.env | env,
-                              text=True, errors="replace", **streams)
+        "Run a command where `wanted` and no more is installed: (did it work, what it printed, seconds)."
+        start, venv = time.time(), self.free.get()
+        asked = "\n".join(f"{o} @ {self.wheel}" if o.startswith("rank_bert") else o for o in wanted)
+        env = {**self.env, **env, "PATH": f"{venv/'bin'}{os.pathsep}{os.environ['PATH']}", "VIRTUAL_ENV": str(venv)}
+        compile, sync = ([*UV, "pip", o, "-q", "-", "--python", venv/"bin"/"python"] for o in ("compile", "sync"))
+        try:
+            for step in (compile, sync, [venv/"bin"/command[0], *command[1:]]):
+                done = subprocess.run(step, cwd=folder, env=env, input=asked, text=True, errors="replace",
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                if done.returncode: break
+                asked = done.stdout  # what was chosen
+        finally: self.free.put(venv)
         return done.returncode == 0, ANSI.sub("", done.stdout).strip(), time.time() - start
 
     def report(self, what: str, passed: bool, printed: str, seconds: float) -> None:
@@ -80,7 +91,7 @@ def main() -> int:
     args = p.parse_args()
     paths = notebooks(args.paths)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work, ThreadPoolExecutor(args.jobs) as pool:
-        colab = Colab(Path(work).resolve())
+        colab = Colab(Path(work).resolve(), args.jobs)
         if args.paths == [ROOT/"nbs"]: colab.run_readme()
         jobs = {pool.submit(colab.run_notebook, path): path for path in (smallest(paths) if args.some else paths)}
         for job in as_completed(jobs): colab.report(name(jobs[job]), *job.result())
