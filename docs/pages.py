@@ -196,9 +196,10 @@ def code(cell, page: Page, names: Names) -> list[dict]:
         found = [symbols.document(cell.source, page.module, lambda text: names.link(text, page.module), page.aliases)]
         if not found[0]: return []
     else: shown["outputs"] = outputs(cell, f"{page.path} cell {cell.id}")
-    if found or "code-fold" in said: shown["metadata"]["tags"] = ["hide-input"]
-    if not found and "code-fold" in said:
-        shown["metadata"]["mystnb"] = dict(code_prompt_show="Proof", code_prompt_hide="Hide the proof")
+    if found: shown["metadata"]["tags"] = ["hide-input"]
+    elif "code-fold" in said:  # with its outputs, which say little without the code
+        prompts = dict(code_prompt_show="Proof", code_prompt_hide="Hide the proof")
+        shown["metadata"] = dict(tags=["hide-cell"], mystnb=prompts)
     return [*map(markdown, found), shown]
 
 
