@@ -1,8 +1,8 @@
-"""Build the site from the notebooks: `python docs/build.py`, and `--serve` to look at it.
+"""Build the site from the notebooks into _docs/: `python docs/build.py`; `python -m http.server -d _docs` serves it.
 
 Nothing is executed and nothing is fetched: pages show the outputs that the notebooks store. Warnings are errors.
 """
-import argparse, functools, http.server, re, shutil, sys, tempfile
+import re, shutil, sys, tempfile
 from pathlib import Path
 
 from sphinx.cmd.build import build_main
@@ -11,32 +11,40 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import llms, pages
 
 
+def signature(found: re.Match) -> str:
+    "The lines of a long signature as spans: a list without terms is no list."
+    return '<span class="sig-params">' + re.sub(r"<(/?)dd>", r"<\1span>", found[1]) + "</span>"
+
+
 # What Sphinx and its theme write that a screen reader stumbles over
 MENDS = [
-    (r'(<button class="btn search-button-field[^>]*?) aria-label="Search"', r"\1"),         # it hid the words on the button
+    (r'(<button class="btn search-button-field[^>]*?) aria-label="Search"', r"\1"),  # it hid the words on the button
     (r'<summary aria-label="Toggle hidden content">', "<summary>"),
     (r'<div id="pst-primary-sidebar"', '<div id="pst-primary-sidebar" role="navigation" aria-label="Site"'),
-    (r"<dl>\n((?:<dd>.*?</dd>\n)+)</dl>(?=\n\n<span class=\"sig-paren\">)", lambda m: re.sub(r"<(/?)dd>", r"<\1span>", f'<span class="sig-params">{m[1]}</span>')),
+    (r"<dl>\n((?:<dd>.*?</dd>\n)+)</dl>(?=\n\n<span class=\"sig-paren\">)", signature),
 ]
 
 
 def mend(folder: Path) -> None:
     "Repair the HTML of every page; a repair that finds nothing on any page is out of date."
-    files = {p: p.read_text(encoding="utf-8") for p in folder.rglob("*.html")}
-    for wrong, right in MENDS:
-        done = {p: re.subn(wrong, right, text) for p, text in files.items()}
-        if not any(n for _, n in done.values()): raise SystemExit(f"docs/build.py: nothing to mend at {wrong!r}: remove it")
-        files = {p: text for p, (text, _) in done.items()}
-    for p, text in files.items(): p.write_text(text, encoding="utf-8")
+    found = set()
+    for path in folder.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        for wrong, right in MENDS:
+            text, times = re.subn(wrong, right, text)
+            if times: found.add(wrong)
+        path.write_text(text, encoding="utf-8")
+    for wrong, _ in MENDS:
+        if wrong not in found: raise SystemExit(f"docs/build.py: nothing to mend at {wrong!r}: remove it")
 
 
-def build(out: Path) -> int:
+def main(out: Path) -> int:
     "Build into `out`, which is replaced only when the build succeeds; returns Sphinx's exit code."
     with tempfile.TemporaryDirectory(prefix="site-") as folder:
         source, made = Path(folder, "pages"), Path(folder, "html")
         source.mkdir()
-        found = pages.write(source)
-        code = build_main(["-q", "-W", "--keep-going", "-b", "html", "-c", str(pages.ROOT/"docs"), "-d", f"{folder}/doctrees", str(source), str(made)])
+        found, here = pages.write(source), str(pages.ROOT/"docs")
+        code = build_main(["-qW", "--keep-going", "-c", here, "-d", f"{folder}/doctrees", str(source), str(made)])
         if code: return code
         mend(made)
         llms.write(found, made)
@@ -47,24 +55,4 @@ def build(out: Path) -> int:
     return 0
 
 
-def serve(folder: Path, port: int) -> None:
-    "Serve the site on this machine alone until interrupted."
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
-        print(f"http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)", flush=True)
-        try: server.serve_forever()
-        except KeyboardInterrupt: print()
-
-
-def main() -> int:
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--out", type=Path, default=pages.ROOT/"_docs", help="folder for the site (_docs)")
-    p.add_argument("--serve", action="store_true", help="then serve it locally")
-    p.add_argument("--port", type=int, default=8000, help="where to serve it (8000)")
-    args = p.parse_args()
-    code = build(args.out)
-    if not code and args.serve: serve(args.out, args.port)
-    return code
-
-
-if __name__ == "__main__": sys.exit(main())
+if __name__ == "__main__": sys.exit(main(pages.ROOT/"_docs"))

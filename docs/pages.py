@@ -1,6 +1,6 @@
-"""From the notebooks in nbs/ to the pages that Sphinx renders: MyST notebooks with their stored outputs, nothing executed."""
+"From the notebooks in nbs/ to the pages that Sphinx renders: MyST notebooks with stored outputs, nothing executed."
 import copy, html, json, posixpath, re, shutil, sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -31,21 +31,25 @@ RENAMED = {"search": "ranker"}  # Sphinx keeps search.html for itself
 HIDDEN = {"hide", "default_exp"}
 
 
-@dataclass
+@dataclass(eq=False)
 class Page:
     "A notebook and the page it becomes."
     path: Path                # nbs/02_losses.ipynb
     title: str                # losses
     description: str          # what stands behind `>` under the title
-    module: str = ""          # rank_bert.losses
-    cells: list = field(default_factory=list)
-    metadata: dict = field(default_factory=dict)
+    module: str               # rank_bert.losses, or nothing
+    cells: list
+    metadata: dict
+
+    @cached_property
+    def exported(self) -> list[str]:
+        "The sources of its exported cells."
+        return [c.source for c in self.cells if c.cell_type == "code" and c.directives.keys() & EXPORTS]
 
     @cached_property
     def aliases(self) -> dict:
         "Annotated types that the notebook names."
-        exported = [c.source for c in self.cells if c.cell_type == "code" and c.directives.keys() & EXPORTS]
-        return {k: v for source in exported for k, v in symbols.aliases(source).items()}
+        return {k: v for source in self.exported for k, v in symbols.aliases(source).items()}
 
     @property
     def folder(self) -> str: return self.path.parent.relative_to("nbs").as_posix().removeprefix(".")
@@ -70,14 +74,12 @@ def load(path: Path) -> Page:
 
 def pages() -> list[Page]:
     "All notebooks: the home page, then section by section in the order of their names."
-    paths = [p.relative_to(ROOT) for p in sorted((ROOT/"nbs").rglob("*.ipynb")) if not any(part[0] in "._" for part in p.relative_to(ROOT).parts)]
-    found = [load(p) for p in paths]
-    if unknown := {p.folder for p in found} - SECTIONS.keys(): raise SystemExit(f"nbs/{unknown.pop()}/: no section of the site has this name")
-    return sorted(found, key=lambda p: (p.name != "index", list(SECTIONS).index(p.folder), p.stem not in FIRST, p.path.name))
-
-
-def section(all_pages: list[Page], folder: str) -> list[Page]:
-    return [p for p in all_pages if p.folder == folder and p.name != "index"]
+    paths = [p.relative_to(ROOT) for p in sorted((ROOT/"nbs").rglob("*.ipynb"))]
+    found = [load(p) for p in paths if not any(part[0] in "._" for part in p.parts)]
+    if unknown := {p.folder for p in found} - SECTIONS.keys():
+        raise SystemExit(f"nbs/{unknown.pop()}/: no section of the site has this name")
+    order = list(SECTIONS)
+    return sorted(found, key=lambda p: (p.name != "index", order.index(p.folder), p.stem not in FIRST, p.path.name))
 
 
 # Names in backticks become links
@@ -87,8 +89,7 @@ class Names:
 
     def __init__(self, all_pages: list[Page]):
         self.modules = {p.module: p.name for p in all_pages if p.module}
-        self.full = {p.module: [n for c in p.cells if c.cell_type == "code" and c.directives.keys() & EXPORTS for n in symbols.names(c.source)]
-                     for p in all_pages if p.module}
+        self.full = {p.module: [name for o in p.exported for name in symbols.defined(o)] for p in all_pages if p.module}
 
     def find(self, name: str, here: str = "") -> str:
         "`module.name` of a name, or ''."
@@ -129,20 +130,22 @@ def relink(markdown: str, page: Page, names: dict[Path, str]) -> str:
 
 def header(page: Page) -> list[dict]:
     "Title, description, and the way to the notebook itself."
-    ran = page.metadata.get("rank_bert")
-    lines = [f"# {page.title}", f"{{.lead}}\n{page.description}"]
-    colab = f'<a class="colab" href="{COLAB}{page.path.as_posix()}"><img src="{posixpath.relpath("_static/colab.svg", page.folder or ".")}" alt="" width="18" height="18">Open in Colab</a>'
-    links = [colab, f'<a href="{REPO}/blob/main/{page.path.as_posix()}">Notebook on GitHub</a>']
+    path, logo = page.path.as_posix(), posixpath.relpath("_static/colab.svg", page.folder or ".")
+    image = f'<img src="{logo}" alt="" width="18" height="18">'
+    links = [f'<a class="colab" href="{COLAB}{path}">{image}Open in Colab</a>',
+             f'<a href="{REPO}/blob/main/{path}">Notebook on GitHub</a>']
     if page.module: links.append(f"<code>{page.module}</code>")
-    lines.append(f'```{{raw}} html\n<p class="page-links">{" ".join(links)}</p>\n```')
-    if ran: lines.append(stamp(ran))
+    lines = [f"# {page.title}", f"{{.lead}}\n{page.description}",
+             f'```{{raw}} html\n<p class="page-links">{" ".join(links)}</p>\n```']
+    if ran := page.metadata.get("rank_bert"): lines.append(stamp(ran))
     return [markdown("\n\n".join(lines))]
 
 
 def stamp(ran: dict) -> str:
     "When and on what a page of figures was run."
     said = ", ".join(f"{k} {v}" for k, v in ran.items() if k not in ("date", "code", "machine", "full"))
-    return f':::{{admonition}} As it was run\n:class: note stamp\n{ran["date"]}, on {ran.get("machine", "an unnamed machine")}; {said}. Figures vary with the machine.\n:::'
+    run = f"{ran['date']}, on {ran.get('machine', 'an unnamed machine')}; {said}. Figures vary with the machine."
+    return f":::{{admonition}} As it was run\n:class: note stamp\n{run}\n:::"
 
 
 def markdown(source: str) -> dict:
@@ -157,10 +160,8 @@ def levels(source: str) -> str:
 def picture(svg: str, alt: str, where: str) -> str:
     "An SVG that takes part in the page: named for screen readers, its black in the colour of the text."
     if not alt: raise SystemExit(f"{where} shows a picture without `#| fig-alt:`")
-    body = svg[svg.index("<svg"):]
-    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.S)
-    body = re.sub(r'(<g id="patch_1">\s*<path [^>]*?)style="fill: #ffffff[^"]*"', r'\1style="fill: none"', body, count=1)
-    body = re.sub(r'(<g id="patch_2">\s*<path [^>]*?)style="fill: #ffffff[^"]*"', r'\1style="fill: none"', body)
+    body = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg"):], flags=re.S)
+    body = re.sub(r'(<g id="patch_[12]">\s*<path [^>]*?)style="fill: #ffffff[^"]*"', r'\1style="fill: none"', body)
     body = body.replace("#000000", "currentColor").replace("#ffffff", "var(--pst-color-background)")
     body = re.sub(r"<svg ", f'<svg role="img" aria-label="{html.escape(alt)}" ', body, count=1)
     return f'<figure class="plot">{body}</figure>'
@@ -173,9 +174,9 @@ def outputs(cell, where: str) -> list[dict]:
         data = out.get("data", {})
         if "image/svg+xml" in data:
             out["data"] = {"text/html": picture("".join(data["image/svg+xml"]), alt, where)}
-        elif "image/png" in data: raise SystemExit(f"{where} stores a PNG: `%config InlineBackend.figure_formats = ['svg']`")
-        elif "text/html" in data:
-            out["data"] = {"text/html": frame("".join(data["text/html"]))}
+        elif "image/png" in data:
+            raise SystemExit(f"{where} stores a PNG: `%config InlineBackend.figure_formats = ['svg']`")
+        elif "text/html" in data: out["data"] = {"text/html": frame("".join(data["text/html"]))}
     return found
 
 
@@ -188,15 +189,18 @@ def frame(table: str) -> str:
 
 def code(cell, page: Page, names: Names) -> list[dict]:
     "What a page shows of a code cell: documentation and folded source of an export, else source and outputs."
-    said = cell.directives
-    if said.keys() & HIDDEN or said.get("eval") == "false" or said.get("include") == "false": return []
-    where, source = f"{page.path} cell {cell.id}", visible(cell.source)
+    said, source, found = cell.directives, visible(cell.source), []
+    if said.keys() & HIDDEN or "false" in (said.get("eval"), said.get("include")) or not source: return []
+    shown = dict(cell_type="code", execution_count=None, metadata={}, source=source, outputs=[])
     if said.keys() & EXPORTS:
-        found = symbols.document(cell.source, page.module, lambda text: names.link(text, page.module), page.aliases)
-        folded = dict(cell_type="code", execution_count=None, metadata=dict(tags=["hide-input"]), source=source, outputs=[])
-        return [markdown(found), folded] if found else []
-    shown = dict(tags=["hide-input"], mystnb=dict(code_prompt_show="Proof", code_prompt_hide="Hide the proof")) if "code-fold" in said else {}
-    return [dict(cell_type="code", execution_count=None, metadata=shown, source=source, outputs=outputs(cell, where))] if source else []
+        found = [symbols.document(cell.source, page.module, lambda text: names.link(text, page.module), page.aliases)]
+        if not found[0]: return []
+    else: shown["outputs"] = outputs(cell, f"{page.path} cell {cell.id}")
+    if found: shown["metadata"]["tags"] = ["hide-input"]
+    elif "code-fold" in said:  # with its outputs, which say little without the code
+        prompts = dict(code_prompt_show="Proof", code_prompt_hide="Hide the proof")
+        shown["metadata"] = dict(tags=["hide-cell"], mystnb=prompts)
+    return [*map(markdown, found), shown]
 
 
 def convert(page: Page, names: Names, where: dict[Path, str]) -> dict:
@@ -206,7 +210,8 @@ def convert(page: Page, names: Names, where: dict[Path, str]) -> dict:
     for cell in page.cells:
         source = rest if cell is page.cells[0] else cell.source
         if cell.cell_type == "code": cells += code(cell, page, names)
-        elif source and "colab-badge.svg" not in source: cells.append(markdown(names.link(relink(levels(source), page, where), page.module)))
+        elif source and "colab-badge.svg" not in source:
+            cells.append(markdown(names.link(relink(levels(source), page, where), page.module)))
     for i, c in enumerate(cells): c["id"] = f"cell-{i}"
     spec = dict(name="python3", display_name="python3", language="python")
     return dict(cells=cells, metadata=dict(kernelspec=spec), nbformat=4, nbformat_minor=5)
@@ -214,12 +219,13 @@ def convert(page: Page, names: Names, where: dict[Path, str]) -> dict:
 
 def captioned(all_pages: list[Page]) -> list[tuple[str, list[Page]]]:
     "The sections of the sidebar: tutorials, the reference by groups, benchmarks, experiments."
-    modules = {p.stem: p for p in section(all_pages, "")}
-    if modules.keys() ^ (named := set(" ".join(GROUPS.values()).split())):
-        raise SystemExit(f"GROUPS of docs/pages.py and the notebooks differ: {', '.join(sorted(modules.keys() ^ named))}")
+    sections = {o: [p for p in all_pages if p.folder == o and p.name != "index"] for o in SECTIONS}
+    modules = {p.stem: p for p in sections[""]}
+    if odd := modules.keys() ^ set(" ".join(GROUPS.values()).split()):
+        raise SystemExit(f"GROUPS of docs/pages.py and the notebooks differ: {', '.join(sorted(odd))}")
     reference = [(caption, [modules[name] for name in names.split()]) for caption, names in GROUPS.items()]
-    others = {folder: (caption, section(all_pages, folder)) for folder, caption in SECTIONS.items() if folder}
-    return [others.pop("tutorials"), *reference, *others.values()]
+    tutorials, *others = [(caption, sections[folder]) for folder, caption in SECTIONS.items() if folder]
+    return [tutorials, *reference, *others]
 
 
 def contents(all_pages: list[Page]) -> str:

@@ -1,6 +1,6 @@
 """The public symbols that a cell exports, as MyST directives, read from the text of the cell alone.
 
-Nothing is imported or run: signatures, defaults and the comments beside parameters stand in the source as the author wrote them.
+Nothing is imported or run: signatures, defaults and the comments beside parameters are those of the source.
 """
 import ast, io, re, tokenize
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 Def = ast.FunctionDef | ast.AsyncFunctionDef
 CONSTANT = re.compile(r"[A-Z][A-Z0-9_]+")
+Known = dict[str, ast.AST]  # names for annotated types
 
 
 @dataclass
@@ -18,67 +19,81 @@ class Parameter:
     meaning: str = ""
 
 
+@dataclass
+class Cell:
+    "What documenting a cell takes besides its code."
+    module: str
+    said: dict[int, str]          # comments by line
+    link: Callable[[str], str]    # makes references of names in Markdown
+    known: Known
+
+
 # Reading
 
 def comments(source: str) -> dict[int, str]:
     "Line number -> the comment that ends the line."
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    return {t.start[0]: t.string.lstrip("# ").strip() for t in tokens if t.type == tokenize.COMMENT and t.line.strip()[0] != "#"}
+    ends = (t for t in tokens if t.type == tokenize.COMMENT and t.line.strip()[0] != "#")
+    return {t.start[0]: t.string.lstrip("# ").strip() for t in ends}
 
 
 def text(node: ast.AST | None) -> str:
     return ast.unparse(node) if node else ""
 
 
-def annotation(node: ast.AST | None) -> str:
-    "A type as text; one that is quoted in the source without its quotes."
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else text(node)
+def assigned(node: ast.AST) -> list[str]:
+    "The names that a statement assigns to."
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
 
 
-def aliases(source: str) -> dict[str, ast.AST]:
+def aliases(source: str) -> Known:
     "Names that a cell gives to annotated types."
-    return {n.targets[0].id: n.value for n in ast.parse(source).body
-            if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and annotated(n.value)[1]}
+    return {name: n.value for n in ast.parse(source).body for name in assigned(n) if annotated(n.value)[1]}
 
 
-def flags(name: str, node: ast.AST | None, known: dict[str, ast.AST]) -> str:
+def flags(name: str, node: ast.AST | None, known: Known) -> str:
     "How a parameter of a command is written in a terminal."
-    node = known.get(text(node), node)
-    made = next((o for o in ast.walk(node or ast.Pass()) if isinstance(o, ast.Call) and text(o.func) in ("typer.Option", "typer.Argument")), None)
-    given = [o.value for o in made.args if isinstance(o, ast.Constant) and isinstance(o.value, str)] if made else []
-    if made and text(made.func) == "typer.Argument": return name.upper()
-    return ", ".join(given) or "--" + name.replace("_", "-")
+    calls = [o for o in ast.walk(known.get(text(node), node) or ast.Pass()) if isinstance(o, ast.Call)]
+    if any(text(o.func) == "typer.Argument" for o in calls): return name.upper()
+    values = [a.value for o in calls if text(o.func) == "typer.Option" for a in o.args if isinstance(a, ast.Constant)]
+    return ", ".join(o for o in values if isinstance(o, str)) or "--" + name.replace("_", "-")
 
 
-def annotated(node: ast.AST | None, known: dict[str, ast.AST] = {}) -> tuple[str, str]:
-    "Type and help text of an annotation; only `Annotated`, or a known name for one, has the latter."
+def annotated(node: ast.AST | None, known: Known = {}) -> tuple[str, str]:
+    "Type, without quotes, and help text of an annotation; only `Annotated`, or a known name for one, has the latter."
     node = known.get(text(node), node)
-    if not (isinstance(node, ast.Subscript) and text(node.value) == "Annotated"): return annotation(node), ""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str): return node.value, ""
+    if not (isinstance(node, ast.Subscript) and text(node.value) == "Annotated"): return text(node), ""
     kind, *more = node.slice.elts
-    said = [k.value.value for o in more if isinstance(o, ast.Call) for k in o.keywords if k.arg == "help" and isinstance(k.value, ast.Constant)]
-    return text(kind), " ".join(said)
+    helps = [k.value for o in more if isinstance(o, ast.Call) for k in o.keywords if k.arg == "help"]
+    return text(kind), " ".join(o.value for o in helps if isinstance(o, ast.Constant))
 
 
-def parameters(node: Def, said: dict[int, str], known: dict[str, ast.AST] = {}) -> list[Parameter]:
+def parameters(node: Def, cell: Cell) -> list[Parameter]:
     "The parameters of a function; a comment belongs to the parameter that is alone on its line."
     a = node.args
     plain = a.posonlyargs + a.args
-    defaults = [None] * (len(plain) - len(a.defaults)) + a.defaults
-    found = [("", *pair) for pair in zip(plain, defaults)]
-    if a.vararg: found.append(("*", a.vararg, None))
+    found = [("", *pair) for pair in zip(plain, [None] * (len(plain) - len(a.defaults)) + a.defaults)]
+    found += [("*", a.vararg, None)] if a.vararg else []
     found += [("", *pair) for pair in zip(a.kwonlyargs, a.kw_defaults)]
-    if a.kwarg: found.append(("**", a.kwarg, None))
+    found += [("**", a.kwarg, None)] if a.kwarg else []
     ends = [(default or arg).end_lineno for _, arg, default in found]
-    return [Parameter(star + arg.arg, kind, text(default), (said.get(end, "") if ends.count(end) == 1 else "") or help)
-            for (star, arg, default), end in zip(found, ends) if arg.arg not in ("self", "cls") for kind, help in [annotated(arg.annotation, known)]]
+    rows = []
+    for (star, arg, default), end in zip(found, ends):
+        if arg.arg in ("self", "cls"): continue
+        kind, help = annotated(arg.annotation, cell.known)
+        comment = cell.said.get(end, "") if ends.count(end) == 1 else ""
+        rows.append(Parameter(star + arg.arg, kind, text(default), comment or help))
+    return rows
 
 
-def fields(node: ast.ClassDef, said: dict[int, str]) -> list[Parameter]:
+def fields(node: ast.ClassDef, cell: Cell) -> list[Parameter]:
     "The parameters of a dataclass."
     def default(value):
-        factory = isinstance(value, ast.Call) and text(value.func) == "field" and {k.arg: k.value for k in value.keywords}
-        return f"{text(factory['default_factory'])}()" if factory and "default_factory" in factory else text(value)
-    return [Parameter(n.target.id, text(n.annotation), default(n.value), said.get(n.end_lineno, ""))
+        made = isinstance(value, ast.Call) and [k.value for k in value.keywords if k.arg == "default_factory"]
+        return f"{text(made[0])}()" if made else text(value)
+    return [Parameter(n.target.id, text(n.annotation), default(n.value), cell.said.get(n.end_lineno, ""))
             for n in node.body if isinstance(n, ast.AnnAssign)]
 
 
@@ -86,9 +101,9 @@ def decorators(node: Def | ast.ClassDef) -> set[str]:
     return {text(d.func if isinstance(d, ast.Call) else d) for d in node.decorator_list}
 
 
-def owner(node: Def) -> str:
+def owner(node: ast.AST) -> str:
     "The class that `@patch` adds a function to, or ''."
-    return text(node.args.args[0].annotation) if "patch" in decorators(node) else ""
+    return text(node.args.args[0].annotation) if isinstance(node, Def) and "patch" in decorators(node) else ""
 
 
 def is_property(node: Def) -> bool:
@@ -97,41 +112,47 @@ def is_property(node: Def) -> bool:
 
 
 def public(node: ast.AST) -> bool:
-    "Whether a definition is for users: named without an underscore, and a method only if it says something."
-    return isinstance(node, Def | ast.ClassDef) and (node.name[0] != "_" or node.name == "__call__" and bool(ast.get_docstring(node)))
+    "Whether a definition is for users: named without an underscore, or a call that says something."
+    if not isinstance(node, Def | ast.ClassDef): return False
+    return node.name[0] != "_" or node.name == "__call__" and bool(ast.get_docstring(node))
 
 
-def names(source: str) -> list[str]:
-    "Public names that a cell defines, methods as `Class.method`, constants in capitals."
-    found = []
+def methods(node: ast.AST) -> list[Def]:
+    "The methods of a class that its entry shows."
+    body = node.body if isinstance(node, ast.ClassDef) else []
+    return [n for n in body if isinstance(n, Def) and public(n) and ast.get_docstring(n)]
+
+
+def defined(source: str) -> dict[str, ast.AST]:
+    "Public names that a source defines, methods as `Class.method`, constants in capitals -> their definitions."
+    found = {}
     for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign):
-            found += [n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name) and CONSTANT.fullmatch(n.id)]
-        elif public(node):
-            prefix = f"{owner(node)}." if isinstance(node, Def) and owner(node) else ""
-            found.append(prefix + node.name)
-            if isinstance(node, ast.ClassDef):
-                found += [f"{node.name}.{n.name}" for n in node.body if public(n) and ast.get_docstring(n)]
+        found |= {name: node for name in assigned(node) if CONSTANT.fullmatch(name)}
+        if public(node): found[f"{owner(node)}.{node.name}".lstrip(".")] = node
+        if public(node): found |= {f"{node.name}.{n.name}": n for n in methods(node)}
     return found
+
+
+def lines(source: str) -> dict[str, tuple[int, int]]:
+    "Public name -> first and last line, decorators included."
+    return {name: (min([n.lineno, *(d.lineno for d in getattr(n, "decorator_list", []))]), n.end_lineno)
+            for name, n in defined(source).items()}
 
 
 # Writing
 
-def entry(value: str, ticks: str = "") -> str:
-    "The content of a cell of a table."
-    value = re.sub(r"\s+", " ", value).replace("|", r"\|")
-    return f"{ticks}{value}{ticks}" if value else ""
-
-
 def table(rows: list[Parameter], first: str = "Parameter") -> str:
     "Name, type, default and meaning of each parameter; a column that would be empty is left out."
-    columns = [(first, "name", "``"), ("Type", "type", "`"), ("Default", "default", "`"), ("Meaning", "meaning", "")]  # two ticks: no link
+    columns = [(first, "name", "``"), ("Type", "type", "`"), ("Default", "default", "`"), ("Meaning", "meaning", "")]
     columns = [c for c in columns if any(getattr(r, c[1]) for r in rows)]
-    lines = [[c[0] for c in columns], ["---"] * len(columns)] + [[entry(getattr(r, key), ticks) for _, key, ticks in columns] for r in rows]
+    lines = [[c[0] for c in columns], ["---"] * len(columns)]
+    for row in rows:
+        values = [(re.sub(r"\s+", " ", getattr(row, key)).replace("|", r"\|"), ticks) for _, key, ticks in columns]
+        lines.append([f"{ticks}{value}{ticks}" if value else "" for value, ticks in values])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def arguments(node: Def, known: dict[str, ast.AST] = {}) -> str:
+def arguments(node: Def, known: Known) -> str:
     "The argument list as Python writes it, without `self`."
     shown = ast.parse(f"def f({text(node.args)}): pass").body[0].args
     for group in (shown.posonlyargs, shown.args):
@@ -144,17 +165,8 @@ def arguments(node: Def, known: dict[str, ast.AST] = {}) -> str:
 def returns(node: Def, said: dict[int, str]) -> str:
     "A line on what comes back, if the author says anything of it."
     meaning = said.get(node.returns.end_lineno, "") if node.returns else ""
-    if not meaning and (not node.returns or text(node.returns) == "None"): return ""
-    return f"**Returns** `{annotation(node.returns)}`" + (f": {meaning}" if meaning else "")
-
-
-@dataclass
-class Cell:
-    "What documenting a cell takes besides its code."
-    module: str
-    said: dict[int, str]          # comments by line
-    link: Callable[[str], str]    # makes references of names in Markdown
-    known: dict[str, ast.AST]     # names for annotated types
+    if not meaning and text(node.returns) in ("", "None"): return ""
+    return f"**Returns** `{annotated(node.returns)[0]}`" + (f": {meaning}" if meaning else "")
 
 
 def directive(kind: str, signature: str, cell: Cell, body: list[str], options: tuple = ()) -> str:
@@ -164,47 +176,49 @@ def directive(kind: str, signature: str, cell: Cell, body: list[str], options: t
     return "\n".join([f"{fence}{{py:{kind}}} {signature}", f":module: {cell.module}", *options, "", content, fence])
 
 
-def function(node: Def, cell: Cell, of: str = "") -> str:
+def function(node: Def, cell: Cell, of: str) -> str:
     "Directive for a function, method or property."
-    name, rows = f"{of}.{node.name}" if of else node.name, parameters(node, cell.said, cell.known)
-    doc, back = ast.get_docstring(node) or "", returns(node, cell.said)
-    if of and is_property(node): return directive("property", name, cell, [doc, back], (f":type: {annotation(node.returns)}",) if node.returns else ())
-    marks = tuple(f":{m}:" for m in ("classmethod", "staticmethod") if m in decorators(node))
-    signature = f"{name}({arguments(node, cell.known)})" + (f" -> {annotation(node.returns)}" if node.returns else "")
-    command = any(d.startswith("app.") for d in decorators(node))
+    name, rows, marks = f"{of}.{node.name}".lstrip("."), parameters(node, cell), decorators(node)
+    doc, back, kind = ast.get_docstring(node) or "", returns(node, cell.said), annotated(node.returns)[0]
+    if of and is_property(node): return directive("property", name, cell, [doc, back], kind and (f":type: {kind}",))
+    signature = f"{name}({arguments(node, cell.known)})" + (f" -> {kind}" if kind else "")
+    command = any(d.startswith("app.") for d in marks)
     if command:
         types = {a.arg: a.annotation for a in node.args.args}
         for row in rows: row.name = flags(row.name, types[row.name], cell.known)
-    told = table(rows, "In a terminal" if command else "Parameter") if any(r.meaning or r.type for r in rows) else ""
-    return directive("method" if of else "function", signature, cell, [doc, told, back], marks)
+    told = any(r.meaning or r.type for r in rows) and table(rows, "In a terminal" if command else "Parameter")
+    options = tuple(f":{m}:" for m in ("classmethod", "staticmethod") if m in marks)
+    return directive("method" if of else "function", signature, cell, [doc, told, back], options)
 
 
 def class_(node: ast.ClassDef, cell: Cell) -> str:
     "Directive for a class: its signature is that of `__init__` or of the dataclass, its methods are nested."
     made = next((n for n in node.body if isinstance(n, Def) and n.name == "__init__"), None)
-    rows, signature = parameters(made, cell.said) if made else [], f"({arguments(made)})" if made else ""
+    rows, signature = parameters(made, cell) if made else [], f"({arguments(made, {})})" if made else ""
     if "dataclass" in decorators(node):
-        rows = fields(node, cell.said)
-        signature = "(" + ", ".join(r.name + (f": {r.type}" if r.type else "") + (f" = {r.default}" if r.default else "") for r in rows) + ")"
-    methods = [function(n, cell, node.name) for n in node.body if isinstance(n, Def) and public(n) and ast.get_docstring(n)]
+        rows = fields(node, cell)
+        said = (r.name + (r.type and f": {r.type}") + (r.default and f" = {r.default}") for r in rows)
+        signature = f"({', '.join(said)})"
+    inner = [function(n, cell, node.name) for n in methods(node)]
     kind = "exception" if any(text(b).endswith(("Error", "Exception")) for b in node.bases) else "class"
-    bases = "Bases: " + ", ".join(f"`{text(b)}`" for b in node.bases) if node.bases else ""
-    return directive(kind, node.name + signature, cell, [bases, ast.get_docstring(node) or "", table(rows) if rows else "", *methods])
+    bases = node.bases and "Bases: " + ", ".join(f"`{text(b)}`" for b in node.bases)
+    body = [bases, ast.get_docstring(node) or "", rows and table(rows), *inner]
+    return directive(kind, node.name + signature, cell, body)
 
 
 def constants(node: ast.Assign, cell: Cell) -> list[str]:
     "Directives for names in capitals: their values as the source gives them, unless long."
     value = text(node.value)
     options = (f":value: {value}",) if len(value) < 100 and not isinstance(node.targets[0], ast.Tuple) else ()
-    found = [n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
-    return [directive("data", name, cell, [cell.said.get(node.end_lineno, "")], options) for name in found if CONSTANT.fullmatch(name)]
+    names = [name for name in assigned(node) if CONSTANT.fullmatch(name)]
+    return [directive("data", name, cell, [cell.said.get(node.end_lineno, "")], options) for name in names]
 
 
-def document(source: str, module: str, link: Callable[[str], str] = str, known: dict[str, ast.AST] = {}) -> str:
+def document(source: str, module: str, link: Callable[[str], str], known: Known) -> str:
     "MyST for every public symbol of an exported cell, in the order of the source."
     cell, found = Cell(module, comments(source), link, known), []
     for node in ast.parse(source).body:
         if isinstance(node, ast.Assign): found += constants(node, cell)
         elif isinstance(node, ast.ClassDef) and public(node): found.append(class_(node, cell))
-        elif isinstance(node, Def) and public(node): found.append(function(node, cell, owner(node)))
+        elif public(node): found.append(function(node, cell, owner(node)))
     return "\n\n".join(found)

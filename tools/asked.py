@@ -8,18 +8,19 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 INSTALL = re.compile(r"^\s*! ?\[ -e /content \] && pip install (.+)$", re.M)
-TESTING = frozenset({"nbdev", "ipykernel", "nbclient", "pip", "setuptools"})  # what runs the notebooks; Colab has its own
+TESTING = frozenset({"nbdev", "ipykernel", "nbclient", "pip", "setuptools"})  # what runs notebooks; Colab has its own
 
 
 def split(line: str) -> frozenset[str]:
-    "The requirements in the arguments of a `pip install`, one for each extra: what `a[b,c]` asks for holds what `a[b]` does."
-    found = [re.fullmatch(r"([^\[]+)(?:\[(.+)\])?", o).groups() for o in shlex.split(line, comments=True) if not o.startswith("-")]
-    return frozenset(f"{name}[{o.strip()}]" if o else name for name, extras in found for o in (extras or "").split(","))
+    "The requirements in the arguments of a `pip install`, one for each extra: `a[b,c]` is `a[b]` and `a[c]`."
+    asked = [Requirement(o) for o in shlex.split(line, comments=True) if not o.startswith("-")]
+    return frozenset(f"{o.name}{extra}{o.specifier}" for o in asked for extra in [f"[{e}]" for e in o.extras] or [""])
 
 
 def asked_by_notebook(notebook: Path) -> frozenset[str]:
     "What a notebook's own install cell asks for."
-    found = [split(m[1]) for c in json.loads(notebook.read_text(encoding="utf-8"))["cells"] for m in INSTALL.finditer("".join(c["source"]))]
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    found = [split(m[1]) for c in cells for m in INSTALL.finditer("".join(c["source"]))]
     if len(found) != 1: raise SystemExit(f"{notebook.name} has {len(found)} install cells for Colab, not one")
     return found[0]
 
@@ -49,12 +50,13 @@ class Only(PathFinder):
 
     @classmethod
     def find_distributions(cls, *args, **kwargs):
-        return (found for found in super().find_distributions(*args, **kwargs) if canonicalize_name(found.name) not in cls.absent)
+        return (o for o in super().find_distributions(*args, **kwargs) if canonicalize_name(o.name) not in cls.absent)
 
 
 def see_only(wanted: frozenset[str]) -> None:
-    "Hide from this process what neither `wanted` nor the tests bring, so that what a notebook forgets to ask for is missing here too."
-    there, owners = brought(wanted | TESTING), {m: {canonicalize_name(o) for o in found} for m, found in packages_distributions().items()}
+    "Hide what neither `wanted` nor the tests bring: what a notebook forgets to ask for is missing here too."
+    there = brought(wanted | TESTING)
+    owners = {m: {canonicalize_name(o) for o in found} for m, found in packages_distributions().items()}
     Only.hidden = frozenset(m for m, found in owners.items() if not found & there)
     Only.absent = frozenset(set().union(*owners.values()) - there)
     sys.meta_path[:] = [Only if finder is PathFinder else finder for finder in sys.meta_path]

@@ -1,50 +1,36 @@
-"""Write README.md from nbs/index.ipynb, without Quarto: `python tools/readme.py`, or `--check` to see what would change.
+"""Write README.md from nbs/index.ipynb, without Quarto: `python tools/readme.py`.
 
-Markdown cells are taken as they are, their relative links moved from nbs/ to the top folder. Code cells are fenced and so are
-their text outputs; a picture is told by its `fig-alt`. Cells of the build (`hide`, `export`, `default_exp`, `include: false`) are left out.
+Markdown cells are taken as they are, their relative links moved from nbs/ to the top folder. Code cells are fenced and
+so are their text outputs; a picture is told by its `fig-alt`. Cells of the build (`hide`, `export`) are left out.
 """
-import difflib, posixpath, re, sys
+import posixpath, re
 from html.parser import HTMLParser
 from pathlib import Path
+
 from fastcore.nbio import read_nb
 
 ROOT = Path(__file__).resolve().parent.parent
-INDEX, README = ROOT/"nbs"/"index.ipynb", ROOT/"README.md"
 NOTICE = "<!-- Generated from nbs/index.ipynb by tools/readme.py. Edit the notebook, not this file. -->"
 LEFT_OUT = {"hide", "export", "exporti", "exports", "exportd", "default_exp"}
-_link = re.compile(r"(!?\[[^\]]*\]\()([^)\s]+)(?=[)\s])")
+LINK = re.compile(r"(!?\[[^\]]*\]\()(?![a-z][a-z0-9+.-]*:|[#/])([^)\s]+)(?=[)\s])", re.I)  # a relative one
 
 
-def from_top(markdown: str, folder: str = "nbs") -> str:
+def from_top(markdown: str, folder: str) -> str:
     "The same text with relative link targets counted from the top folder; fenced code is left alone."
-    def move(m):
-        target = m[2]
-        outside = re.match(r"[a-z][a-z0-9+.-]*:|[#/]", target, re.I)
-        return m[1] + (target if outside else posixpath.normpath(posixpath.join(folder, target)))
     parts = re.split(r"(^```.*?^```)", markdown, flags=re.M | re.S)
-    return "".join(p if p.startswith("```") else _link.sub(move, p) for p in parts)
+    parts[::2] = [LINK.sub(lambda m: m[1] + posixpath.normpath(posixpath.join(folder, m[2])), o) for o in parts[::2]]
+    return "".join(parts)
 
 
 def visible(source: str) -> str:
     "Code as a reader should see it: no `#|` lines, no housekeeping magics."
-    return re.sub(r"^\s*(#\s*\|.*|%(config|matplotlib|load_ext|autoreload).*)\n?", "", source, flags=re.M).strip("\n")
+    housekeeping = r"^\s*(#\s*\||%(config|matplotlib|load_ext|autoreload)).*\n?"
+    return re.sub(housekeeping, "", source, flags=re.M).strip("\n")
 
 
-def code(source: str) -> str:
-    "Fenced code."
-    body = visible(source)
-    return f"```python\n{body}\n```" if body.strip() else ""
-
-
-def output(out: dict, alt: str) -> str:
-    "One stored output as Markdown: markdown as it is, text fenced, a picture by its description."
-    if out["output_type"] == "error": raise SystemExit("an output is an error: run the notebook again with `python tools/test.py --save`")
-    if out["output_type"] == "stream": return fenced(out["text"]) if out["name"] == "stdout" else ""
-    data = out["data"]
-    if any(kind.startswith("image/") for kind in data): return f"*Figure: {alt}*" if alt else ""
-    if "text/markdown" in data: return "".join(data["text/markdown"]).rstrip()
-    if "<table" in (html := "".join(data.get("text/html", ""))): return Table(html).markdown()
-    return fenced(data.get("text/plain", ""))
+def fenced(text: str | list[str], language: str = "text") -> str:
+    text = "".join(text).rstrip("\n")
+    return f"```{language}\n{text}\n```" if text.strip() else ""
 
 
 class Table(HTMLParser):
@@ -55,27 +41,31 @@ class Table(HTMLParser):
         self.feed(html)
 
     def handle_starttag(self, tag, attrs):
+        self.inside = tag in ("th", "td")
         if tag == "tr": self.rows.append([])
-        if tag not in ("th", "td"): return
-        self.inside = True
-        self.rows[-1] += [""] * int(dict(attrs).get("colspan", 1))
+        if self.inside: self.rows[-1] += [""] * int(dict(attrs).get("colspan", 1))
 
-    def handle_endtag(self, tag):
-        if tag in ("th", "td"): self.inside = False
+    def handle_endtag(self, tag): self.inside = False
 
     def handle_data(self, data):
         if self.inside: self.rows[-1][-1] += data
 
     def markdown(self) -> str:
-        "The same table in Markdown; cells that span rows leave the cells below them out, which fills up on the left."
+        "The same table in Markdown; cells that span rows leave out the cells below them, so rows fill up on the left."
         width = max(map(len, self.rows))
-        lines = [[""] * (width - len(row)) + [" ".join(c.split()).replace("|", r"\|") for c in row] for row in self.rows]
-        return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], ["---"] * width, *lines[1:]])
+        cells = [[" ".join(c.split()).replace("|", r"\|") for c in row] for row in self.rows]
+        cells = [[""] * (width - len(row)) + row for row in cells]
+        return "\n".join("| " + " | ".join(row) + " |" for row in [cells[0], ["---"] * width, *cells[1:]])
 
 
-def fenced(text: str | list[str]) -> str:
-    text = "".join(text).rstrip("\n")
-    return f"```text\n{text}\n```" if text else ""
+def output(out: dict, alt: str) -> str:
+    "One stored output as Markdown: markdown as it is, text fenced, a picture by its description."
+    if out["output_type"] == "stream": return fenced(out["text"]) if out["name"] == "stdout" else ""
+    data = out["data"]
+    if any(kind.startswith("image/") for kind in data): return f"*Figure: {alt}*" if alt else ""
+    if "text/markdown" in data: return "".join(data["text/markdown"]).rstrip()
+    if "<table" in (html := "".join(data.get("text/html", ""))): return Table(html).markdown()
+    return fenced(data.get("text/plain", ""))
 
 
 def code_cell(cell, left_out: set[str]) -> list[str]:
@@ -83,10 +73,9 @@ def code_cell(cell, left_out: set[str]) -> list[str]:
     said = cell.directives
     off = {name for name in ("echo", "output", "include") if said.get(name) == "false"}
     if said.keys() & left_out or "include" in off: return []
-    shown = [] if "echo" in off else [code(cell.source)]
+    shown = [] if "echo" in off else [fenced(visible(cell.source), "python")]
     alt = (said.get("fig-alt") or "").strip("\"'")
-    if "output" not in off: shown += [output(o, alt) for o in cell.outputs]
-    return shown
+    return shown if "output" in off else shown + [output(o, alt) for o in cell.outputs]
 
 
 def blocks(path: Path, left_out: set[str] = LEFT_OUT) -> list[str]:
@@ -98,22 +87,9 @@ def blocks(path: Path, left_out: set[str] = LEFT_OUT) -> list[str]:
     return [b for b in found if b]
 
 
-def readme() -> str:
-    "The text README.md should have."
-    title, *rest = blocks(INDEX)
-    return "\n\n".join([title, NOTICE, *rest]) + "\n"
+def write() -> None:
+    title, *rest = blocks(ROOT/"nbs"/"index.ipynb")
+    (ROOT/"README.md").write_text("\n\n".join([title, NOTICE, *rest]) + "\n", encoding="utf-8")
 
 
-def difference() -> str:
-    "A unified diff from README.md to what it should be; empty when they agree."
-    old = README.read_text(encoding="utf-8") if README.exists() else ""
-    return "".join(difflib.unified_diff(old.splitlines(True), readme().splitlines(True), "README.md", "nbs/index.ipynb"))
-
-
-if __name__ == "__main__":
-    if sys.argv[1:] == ["--check"]:
-        diff = difference()
-        print(diff or "README.md is up to date", end="" if diff else "\n")
-        sys.exit(bool(diff))
-    if sys.argv[1:]: sys.exit("usage: python tools/readme.py [--check]")
-    README.write_text(readme(), encoding="utf-8")
+if __name__ == "__main__": write()

@@ -1,58 +1,50 @@
-"""Steps of a release: `python tools/release.py check|build|announce [TAG]`; without TAG, the one that GitHub Actions runs for.
+"""Wheel, sdist and release page: `python tools/release.py build` writes dist/, `announce` needs it, `gh` and a tag.
 
-`check` says whether everything agrees with the tag, `build` writes dist/, `announce` makes the release page with the section of
-CHANGELOG.md (it needs `gh`, and dist/). All three check first; the last line of the checks is `N passed, N failed`.
+What must hold before: `python tools/check.py metadata wheel`, which asks about the tag too where GitHub runs for one.
 """
-import os, re, subprocess, sys
+import configparser, os, re, shutil, subprocess, sys, tempfile
 from pathlib import Path
 
-from packages import build, settings
-
 ROOT = Path(__file__).resolve().parent.parent
+UNWANTED = shutil.ignore_patterns(".git", ".venv*", "*.egg-info", "__pycache__", "build", "dist", "_docs", "node_*")
 
 
-def read(file: str) -> str: return (ROOT/file).read_text(encoding="utf-8")
+def settings() -> configparser.SectionProxy:
+    "The package's metadata, which settings.ini holds."
+    parser = configparser.ConfigParser(delimiters=["="], interpolation=None)
+    parser.read(ROOT/"settings.ini", encoding="utf-8")
+    return parser["DEFAULT"]
 
 
-def version() -> str: return settings()["version"]
+def build(folder: Path) -> list[Path]:
+    "The files that `python -m build` wrote to `folder`, wheel first; built from a copy, so that the tree stays clean."
+    with tempfile.TemporaryDirectory() as temporary:
+        tree = shutil.copytree(ROOT, Path(temporary, "tree"), ignore=UNWANTED)
+        # `build` makes the wheel from the sdist: the sdist builds again; a release uses the pinned tools that are there
+        here = ["--no-isolation"] if os.environ.get("RANK_BERT_BUILD_HERE") else ["--installer=uv"]
+        command = [sys.executable, "-m", "build", *here, "-o", folder, tree]
+        done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode: raise RuntimeError("`python -m build` failed:\n" + (done.stdout + done.stderr)[-2000:])
+    return [next(Path(folder).glob(pattern)) for pattern in ("*.whl", "*.tar.gz")]
 
 
-def section() -> tuple[str, str]:
-    "What follows the version in its heading in CHANGELOG.md, and the text below; two empty strings when there is none."
-    found = re.search(rf"^## {re.escape(version())}\b(?![.\w])(.*)\n((?:(?!## ).*\n?)*)", read("CHANGELOG.md"), re.M)
+def section(version: str) -> tuple[str, str]:
+    "What follows a version in its heading in CHANGELOG.md, and the text below; two empty strings when there is none."
+    text = (ROOT/"CHANGELOG.md").read_text(encoding="utf-8")
+    found = re.search(rf"^## {re.escape(version)}\b(?![.\w])(.*)\n((?:(?!## ).*\n?)*)", text, re.M)
     return (found[1].strip(), found[2].strip()) if found else ("", "")
 
 
-def checks(tag: str) -> dict[str, bool]:
-    "What must hold, with the remedy, and whether it does."
-    heading, notes = section()
-    return {f"the tag {tag!r} is v{version()}, after settings.ini: delete the tag, or change the version": tag == f"v{version()}",
-            f"CHANGELOG.md has text under `## {version()}`": bool(notes),
-            "CHANGELOG.md does not say `unreleased` there: write the date": "unreleased" not in heading.lower(),
-            f"CITATION.cff says `version: {version()}`": re.search(r"^version: (.+)$", read("CITATION.cff"), re.M)[1] == version()}
-
-
-def agrees(tag: str) -> bool:
-    results = checks(tag)
-    for what, holds in results.items(): print(f"{'ok' if holds else 'FAIL'} {what}")
-    print(f"{sum(results.values())} passed, {len(results) - sum(results.values())} failed", flush=True)
-    return all(results.values())
-
-
 def announce(tag: str) -> int:
-    "Make the release page on GitHub."
+    "Make the release page on GitHub, with the section of CHANGELOG.md."
     files = sorted(str(p) for p in (ROOT/"dist").glob("*"))
     if not files: sys.exit("dist/ is empty: `python tools/release.py build`")
     command = ["gh", "release", "create", tag, "--verify-tag", "--title", tag, "--notes-file", "-", *files]
-    return subprocess.run(command, input=section()[1], text=True, cwd=ROOT).returncode
+    return subprocess.run(command, input=section(tag.removeprefix("v"))[1], text=True, cwd=ROOT).returncode
 
 
-def main(arguments: list[str]) -> int:
-    step, tag = (*arguments, os.environ.get("GITHUB_REF_NAME", ""))[:2] if arguments else ("", "")
-    if step not in ("check", "build", "announce") or not tag or len(arguments) > 2: sys.exit(__doc__.splitlines()[0])
-    if not agrees(tag): return 1
-    if step == "build": print(*(p.name for p in build(ROOT/"dist")))
-    return announce(tag) if step == "announce" else 0
-
-
-if __name__ == "__main__": sys.exit(main(sys.argv[1:]))
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["build"]: print(*(p.name for p in build(ROOT/"dist")))
+        case ["announce"]: sys.exit(announce(os.environ["GITHUB_REF_NAME"]))
+        case _: sys.exit(__doc__.splitlines()[0])

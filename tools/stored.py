@@ -1,14 +1,14 @@
 """What the notebooks store: whether outputs are still what the cells give, and which run of a benchmark they are of.
 
-Outputs are compared as a reader sees them: tables and pictures by their text, without blanks, stderr, dates and made-up ids. Words and
-whole numbers must be the same. Numbers with a point may differ by `NEAR`, since processors round differently, and training on rounded
-numbers ends a little elsewhere. A cell marked `#| varies` is not compared.
+Outputs are compared as a reader sees them: tables and pictures by their text, without blanks, stderr, dates and made-up
+ids. Words and whole numbers must be the same. Numbers with a point may differ by `NEAR`, since processors round
+differently, and training on rounded numbers ends a little elsewhere. A cell marked `#| varies` is not compared.
 """
 import hashlib, html, math, os, re, sys
 from itertools import chain, zip_longest
 from pathlib import Path
 
-NEAR = dict(rel_tol=.03, abs_tol=.02)  # room: AVX2 in float32 against AVX-512 in bfloat16 moved no lesson by more than 0.01
+NEAR = dict(rel_tol=.03, abs_tol=.02)  # room: AVX2 in float32 against AVX-512 in bfloat16 moved no lesson by 0.01
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?!\w|\.\d)", re.I)
 STAMPED = ("benchmarks", "experiments")  # folders of nbs/ whose figures belong to the day and the machine of their run
 
@@ -26,8 +26,9 @@ def table_text(source: str) -> str:
 
 
 def svg_text(source: str) -> str:
-    "An SVG without date and ids, and its coordinates in thousands of points, so that `NEAR` is a small part of its width."
-    source = re.sub(r"<\?.*?\?>|<!.*?>|<metadata>.*?</metadata>|\b(?:id|xlink:href|clip-path)=\"[^\"]*\"", "", source, flags=re.S)
+    "An SVG without date and ids, its coordinates in thousands of points: `NEAR` is a small part of its width."
+    made_up = r"<\?.*?\?>|<!.*?>|<metadata>.*?</metadata>|\b(?:id|xlink:href|clip-path)=\"[^\"]*\""
+    source = re.sub(made_up, "", source, flags=re.S)
     return re.sub(r"<[^>]*>", lambda tag: NUMBER.sub(lambda n: f"{number(n[0])/1000:.4f}", tag[0]), source)
 
 
@@ -40,13 +41,14 @@ def slim(nb) -> None:
 
 
 READERS = {"image/svg+xml": svg_text, "image/png": lambda _: "a picture", "image/jpeg": lambda _: "a picture",
-           "text/html": table_text, "text/markdown": str, "text/latex": str, "text/plain": str}  # the first that an output has
+           "text/html": table_text, "text/markdown": str, "text/latex": str, "text/plain": str}  # an output's first
 
 
 def lines(out: dict) -> list[str]:
     "What an output says, line by line, its blanks evened out."
-    if out["output_type"] == "stream": kind, text = "text/plain", "" if out["name"] == "stderr" else out["text"]
-    else: kind, text = next(((k, out["data"][k]) for k in READERS if k in out.get("data", {})), ("text/plain", str(out)))
+    data = out.get("data", {})
+    if out["output_type"] == "stream": data = {"text/plain": "" if out["name"] == "stderr" else out["text"]}
+    kind, text = next(((k, data[k]) for k in READERS if k in data), ("text/plain", str(out)))
     return [" ".join(line.split()) for line in READERS[kind]("".join(text)).splitlines() if line.strip()]
 
 
@@ -90,5 +92,6 @@ def stamp(nb) -> dict:
     sweeps = getattr(sys.modules.get("rank_bert.sweeps"), "sweeps_used", list)()
     card = machine_card().machine
     machine = f"{card.cpu}, {card.threads} threads, bf16 {card.bf16}, GPU {card.gpu}, {card.precision}"
-    return dict(card[["date", "python", "torch", "transformers", "rank_bert"]], machine=machine,
-                full=os.environ.get("RANK_BERT_BENCHMARK") == "full", code=code_hash(nb), **{"sweeps": sweeps} if sweeps else {})
+    full = os.environ.get("RANK_BERT_BENCHMARK") == "full"
+    return dict(card[["date", "python", "torch", "transformers", "rank_bert"]], machine=machine, full=full,
+                code=code_hash(nb), **{"sweeps": sweeps} if sweeps else {})

@@ -1,12 +1,11 @@
 """Run the notebooks as tests, each in a process of its own: `python tools/test.py [PATH ...]`.
 
-A notebook passes when every cell ran without an error and at least one did run. The processes are forked from one that has imported
-what all of them need. At the end stand the cells that took longest. The last line is `N passed, N failed`.
+A notebook passes when every cell ran without an error and at least one did run. The processes are forked from one that
+has imported what all of them need. At the end stand the slowest cells. The last line is `N passed, N failed`.
 """
 import argparse, os, platform, re, signal, sys, tempfile, time, tomllib, traceback, warnings
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import IO
@@ -18,9 +17,10 @@ import asked, stored
 
 DEFAULTS = {"HF_HUB_OFFLINE": "1",    # no test may need the network
             "OMP_NUM_THREADS": "1",   # the same sums on every machine
-            "SOURCE_DATE_EPOCH": "315619200", "MATPLOTLIBRC": str(ROOT/"tools"/"matplotlibrc"),  # the same pictures each time
-            "PYTHONWARNINGS": "ignore::FutureWarning"}  # of libraries to their developers; they name paths of the machine
-SHARED = ("torch", "torch._dynamo", "scipy.stats", "sklearn.model_selection", "pandas", "matplotlib.pyplot")  # set no options, and do not look for packages of extras
+            "SOURCE_DATE_EPOCH": "315619200", "MATPLOTLIBRC": f"{TOOLS}/matplotlibrc",  # the same pictures each time
+            "PYTHONWARNINGS": "ignore::FutureWarning"}  # libraries tell their developers, and name paths of the machine
+# What is imported before the forks: it sets no options, and does not look for packages of extras, as transformers does
+SHARED = ("torch", "torch._dynamo", "scipy.stats", "sklearn.model_selection", "pandas", "matplotlib.pyplot")
 SLOW = re.compile(r"^\S+\.ipynb:(\S+): ([\d.]+)s$", re.M)  # as nbdev says it
 NO_CELL = "no code cell ran: drop `skip_exec`, `eval: false` or the slow flag from at least one"
 
@@ -56,17 +56,24 @@ def name(notebook: Path) -> str:
 
 def other_python() -> str:
     "Why this Python gives other outputs than the stored ones, or '': the built-in corpus is its own documentation."
-    expected = tomllib.loads((ROOT/"pyproject.toml").read_text(encoding="utf-8"))["tool"]["rank_bert"]["outputs_python"]
-    here = ".".join(platform.python_version_tuple()[:2])
+    settings = tomllib.loads((ROOT/"pyproject.toml").read_text(encoding="utf-8"))["tool"]["rank_bert"]
+    expected, here = settings["outputs_python"], ".".join(platform.python_version_tuple()[:2])
     return "" if here == expected else f"outputs not compared: stored by Python {expected}, this is {here}"
 
 
 # In the notebook's own process
 
-def cells_to_run(notebook: Path, skip: list[str], force: list[str]) -> int:
-    "How many cells hold code that will run: directives and comments alone are none."
+def skipped_flags() -> list[str]:
+    from nbdev.config import get_config
+    return get_config(ROOT).tst_flags.split()
+
+
+def cells_to_run(notebook: Path, force: list[str] = ()) -> list:
+    "The cells that the tests run, as nbdev judges them, but those of directives and comments alone."
     from nbdev.test import nb_test_cells
-    return sum(bool(re.sub(r"^\s*#.*$", "", c.source, flags=re.M).strip()) for c in nb_test_cells(notebook, skip, force))
+    cells = nb_test_cells(notebook, skipped_flags(), list(force))
+    found = [c for c in cells if re.sub(r"^\s*#.*$", "", c.source, flags=re.M).strip()]
+    return found or sys.exit(f"{name(notebook)}: {NO_CELL}")
 
 
 def store(notebook: Path) -> None:
@@ -81,7 +88,7 @@ def store(notebook: Path) -> None:
 
 
 def quiet() -> None:
-    "Hints about data are in its notes; as warnings they would store places of this machine. Lessons record those that they are about."
+    "Hints about data are in its notes; as warnings they would store places of this machine. Lessons record theirs."
     from rank_bert.data import DataWarning
     warnings.simplefilter("ignore", DataWarning)
 
@@ -90,22 +97,22 @@ def run_here(notebook: Path, force: list[str], save: bool, fresh: bool) -> str:
     "Run `notebook` in this process; say what happened, ending with the number of cells, or raise SystemExit."
     asked.see_only(asked.asked_by_notebook(notebook))
     from fastcore.nbio import read_nb
-    from nbdev.config import get_config
     from nbdev.test import test_nb
     quiet()
-    skip, fresh = get_config(ROOT).tst_flags.split(), fresh and not stored.stamped(notebook)
-    cells = cells_to_run(notebook, skip, force)
-    if not cells: raise SystemExit(NO_CELL)
+    cells, fresh = len(cells_to_run(notebook, force)), fresh and not stored.stamped(notebook)
     target = notebook.with_name(f".fresh-{notebook.name}") if fresh else notebook  # beside it: the same working folder
     try:
         if fresh: target.write_bytes(notebook.read_bytes())
-        passed, _ = test_nb(target, skip_flags=skip, force_flags=force, basepath=ROOT, save=save or fresh, cell_timeout=3600, cell_timing_min=1)
+        passed, _ = test_nb(target, skip_flags=skipped_flags(), force_flags=force, basepath=ROOT, save=save or fresh,
+                            cell_timeout=3600, cell_timing_min=1)
         if not passed: raise SystemExit("an error, shown above")
         if save or fresh: store(target)
         changed = stored.changes(read_nb(notebook), read_nb(target)) if fresh else []
     finally:
         if fresh: target.unlink(missing_ok=True)
-    if changed: raise SystemExit("\n".join(changed) + f"\noutputs changed: look, then `python tools/test.py --save {name(notebook)}`")
+    if changed:
+        remedy = f"outputs changed: look, then `python tools/test.py --save {name(notebook)}`"
+        raise SystemExit("\n".join([*changed, remedy]))
     return f"{cells} cell{'s' * (cells != 1)}"
 
 
@@ -117,23 +124,21 @@ class Run:
     notebook: Path
     out: IO = field(default_factory=tempfile.TemporaryFile)  # what it prints
     start: float = field(default_factory=time.time)
-    status: int = 0  # how the process ended
+    passed: bool = False
+    printed: str = ""
+    times: str = ""  # seconds by the clock, and of the processor
 
-    @cached_property
-    def printed(self) -> str:
-        "All that it wrote, once it has ended."
+    def end(self, status: int, used) -> "Run":
+        "Note how the process ended, and read all that it wrote."
+        code, cpu = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+        self.times = f"{time.time() - self.start:.0f} s, {cpu:.0f} s CPU"
         self.out.seek(0)
-        said = self.out.read().decode(errors="replace")
-        if self.status < 0: said += f"\nkilled by signal {-self.status}"
-        elif not self.status and not self.counted(said): said += "\na cell ended the process"
-        return said.strip()
-
-    @property
-    def passed(self) -> bool:
-        return not self.status and self.counted(self.printed)
-
-    def counted(self, said: str) -> bool:
-        return bool(re.search(r"^\d+ cells?$", said.strip().splitlines()[-1] if said.strip() else ""))
+        self.printed = self.out.read().decode(errors="replace").strip()
+        if code < 0: self.printed += f"\nkilled by signal {-code}"
+        elif not code:
+            self.passed = bool(re.search(r"^\d+ cells?\Z", self.printed, re.M))
+            if not self.passed: self.printed += "\na cell ended the process"
+        return self
 
 
 def become(run: Run, args: argparse.Namespace) -> None:
@@ -156,10 +161,10 @@ def become(run: Run, args: argparse.Namespace) -> None:
 
 def report(run: Run) -> list[tuple[float, str]]:
     "Say how a notebook went; seconds and names of its slower cells."
-    seconds, printed = time.time() - run.start, run.printed
-    if run.passed: print(f"passed {name(run.notebook)} ({printed.splitlines()[-1]}, {seconds:.0f} s)", flush=True)
-    else: print(f"failed {name(run.notebook)} ({seconds:.0f} s)\n" + "\n".join(f"    {o}" for o in printed.splitlines()), flush=True)
-    return [(float(s), f"{name(run.notebook)} {cell}") for cell, s in SLOW.findall(printed)]
+    lines = run.printed.splitlines()
+    if run.passed: print(f"passed {name(run.notebook)} ({lines[-1]}, {run.times})", flush=True)
+    else: print("\n    ".join([f"failed {name(run.notebook)} ({run.times})", *lines]), flush=True)
+    return [(float(s), f"{name(run.notebook)} {cell}") for cell, s in SLOW.findall(run.printed)]
 
 
 def in_turns(waiting: list[Path], args: argparse.Namespace, running: dict[int, Run]):
@@ -169,10 +174,8 @@ def in_turns(waiting: list[Path], args: argparse.Namespace, running: dict[int, R
             run = Run(waiting.pop(0))
             if not (pid := os.fork()): become(run, args)
             running[pid] = run
-        pid, status = os.wait()
-        run = running.pop(pid)
-        run.status = os.waitstatus_to_exitcode(status)
-        yield run
+        pid, status, used = os.wait4(-1, 0)
+        yield running.pop(pid).end(status, used)
 
 
 def run_all(args: argparse.Namespace) -> int:
@@ -184,12 +187,11 @@ def run_all(args: argparse.Namespace) -> int:
         args.fresh = False
     home = tempfile.TemporaryDirectory(prefix="rank_bert-")  # tests neither read nor fill the user's feature store
     os.environ.update({**DEFAULTS, "RANK_BERT_HOME": home.name} | os.environ)
-    warnings.filterwarnings("ignore", category=FutureWarning)  # PYTHONWARNINGS is for the processes that notebooks start
-    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)  # jemalloc's thread, which knows of forks
-    found = notebooks(args.paths)
+    warnings.filterwarnings("ignore", category=FutureWarning)  # PYTHONWARNINGS is for processes that notebooks start
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)  # jemalloc copes
     for module in SHARED: import_module(module)
     try:
-        for run in in_turns(found, args, running):
+        for run in in_turns(notebooks(args.paths), args, running):
             results.append(run.passed)
             slow += report(run)
     except KeyboardInterrupt:

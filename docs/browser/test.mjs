@@ -1,53 +1,63 @@
 // Drives a browser through the built site: `npm ci` here once, then `node docs/browser/test.mjs [FOLDER]`.
 // CHROMIUM names the browser where it is not found. The last line is `N passed, N failed`.
-import { createServer } from 'node:http'
-import { existsSync, readFileSync, statSync } from 'node:fs'
-import { extname, join, normalize } from 'node:path'
+import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import assert from 'node:assert/strict'
 import { chromium } from 'playwright-core'
 
 const here = fileURLToPath(new URL('.', import.meta.url))
-const site = process.argv[2] ?? join(here, '../../_docs')
-const axe = readFileSync(join(here, 'node_modules/axe-core/axe.min.js'), 'utf8')
+const repository = join(here, '../..')
+const site = process.argv[2] ?? join(repository, '_docs')
+const read = (...path) => readFileSync(join(...path), 'utf8')
+const files = (folder, end) => readdirSync(join(repository, folder), { recursive: true })
+  .filter(o => o.endsWith(end) && !/(^|\/)[._]/.test(o))
+const axe = read(here, 'node_modules/axe-core/axe.min.js')
 const browsers = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome', '/usr/bin/chromium-browser']
 const flags = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync']
-const types = { '.html': 'text/html', '.css': 'text/css', '.js': 'text/javascript', '.svg': 'image/svg+xml', '.png': 'image/png',
-  '.json': 'application/json', '.xml': 'text/xml', '.txt': 'text/plain', '.woff2': 'font/woff2' }
-const base = '/rank_bert/'  // where the site lives on its host, so that absolute links are tried too
-
-// GitHub Pages in small: files of the folder, 404.html for the rest
-const server = createServer((request, response) => {
-  const path = decodeURIComponent(new URL(request.url, 'http://x').pathname)
-  let file = path.startsWith(base) ? join(site, normalize(path.slice(base.length)) || '.') : null
-  if (file && existsSync(file) && statSync(file).isDirectory()) file = join(file, 'index.html')
-  const found = file && existsSync(file)
-  response.writeHead(found ? 200 : 404, { 'content-type': found ? types[extname(file)] ?? 'application/octet-stream' : 'text/html' })
-  response.end(readFileSync(found ? file : join(site, '404.html')))
-})
+const root = 'https://rank-bert.github.io/rank_bert/'  // never asked: what is under it comes from the folder
+const source = 'https://github.com/rank-bert/rank_bert/blob/main/'
+const colab = source.replace('github.com', 'colab.research.google.com/github')
 
 const executablePath = browsers.find(o => o && existsSync(o))
 if (!executablePath || !existsSync(join(site, 'index.html'))) {
-  console.error(executablePath ? `${site} holds no site: python docs/build.py` : 'no Chromium found: install it, or name it in CHROMIUM')
+  console.error(executablePath ? `${site} holds no site: python docs/build.py` : 'no Chromium: name it in CHROMIUM')
   process.exit(2)
 }
-await new Promise(done => server.listen(0, '127.0.0.1', done))
-const root = `http://127.0.0.1:${server.address().port}${base}`
-const pages = readFileSync(join(site, 'sitemap.xml'), 'utf8').match(/(?<=rank_bert\/)[^<]*\.html/g)
-const main = ['index.html', 'losses.html', 'ranker.html', ...['tutorials/', 'benchmarks/', 'experiments/'].map(o => pages.find(p => p.startsWith(o))).filter(Boolean)]
+const pages = read(site, 'sitemap.xml').match(/(?<=rank_bert\/)[^<]*\.html/g)
+const first = ['tutorials/', 'benchmarks/', 'experiments/'].map(o => pages.find(p => p.startsWith(o))).filter(Boolean)
+const main = ['index.html', 'losses.html', 'ranker.html', ...first]
 const browser = await chromium.launch({ executablePath, args: flags })
+
+// A page's file, or none; a folder's is its index.html
+function local (url) {
+  if (!url.startsWith(root)) return null
+  const path = decodeURIComponent(new URL(url).pathname.slice(new URL(root).pathname.length))
+  const file = join(site, path)
+  return !existsSync(file) ? null : statSync(file).isDirectory() ? join(file, 'index.html') : file
+}
 
 // A fresh profile each; whatever goes wrong on a page, or leaves the machine, fails the test that opened it
 async function open (path, { colorScheme = 'light', width = 1280, height = 900, expect = 200 } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme })
   const page = await context.newPage()
   page.wrong = []
-  page.on('console', m => { if (m.type() === 'error' && !(expect === 404 && /404/.test(m.text()))) page.wrong.push(`console: ${m.text()}`) })
+  page.on('console', m => {
+    if (m.type() === 'error' && !(expect === 404 && /404/.test(m.text()))) page.wrong.push(`console: ${m.text()}`)
+  })
   page.on('pageerror', e => page.wrong.push(`error: ${e.message}`))
-  page.on('request', r => { if (!r.url().startsWith(root) && !r.url().startsWith('data:')) page.wrong.push(`request to ${r.url()}`) })
-  page.on('response', r => { if (r.status() >= 400 && r.status() !== expect) page.wrong.push(`${r.status()} for ${r.url()}`) })
+  page.on('response', r => {
+    if (r.status() >= 400 && r.status() !== expect) page.wrong.push(`${r.status()} for ${r.url()}`)
+  })
+  await context.route('**/*', route => {
+    const url = route.request().url()
+    if (!url.startsWith(root)) page.wrong.push(`request to ${url}`)
+    const file = local(url)
+    return route.fulfill({ status: file ? 200 : 404, path: file ?? join(site, '404.html') })
+  })
   const response = await page.goto(root + path, { waitUntil: 'networkidle' })
+  await page.waitForLoadState()  // a slow machine may still be reading a page whose network is idle
   assert.equal(response.status(), expect)
   return page
 }
@@ -60,7 +70,42 @@ async function close (page) {
 async function accessible (page) {
   await page.evaluate(axe)
   const { violations } = await page.evaluate(() => axe.run(document, { resultTypes: ['violations'] }))
-  return violations.map(v => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map(n => n.html.slice(0, 150)).join(' | ')} (${v.nodes.length})`)
+  const where = v => v.nodes.slice(0, 3).map(n => n.html.slice(0, 150)).join(' | ')
+  return violations.map(v => `${v.id}: ${v.help}: ${where(v)} (${v.nodes.length})`)
+}
+
+// What a page holds; runs in the browser
+function read_page () {
+  const all = (query, get) => [...document.querySelectorAll(query)].map(get)
+  const markup = /.*(:::|\{(py:|doc|ref|raw)|^#\| |\]\([\w./#-]+\)|\$\$|^```|WARNING|<span|<\/\w+>).*/gm
+  const prose = document.body.cloneNode(true)
+  for (const o of prose.querySelectorAll('code, pre, kbd, samp, script, style, noscript, mjx-container')) o.remove()
+  return {
+    ids: all('[id], a[name]', o => o.id || o.name),
+    links: all('a[href]', o => o.href),
+    colab: all('a.colab', o => o.href),
+    sources: all('dt[id] a[href*="#L"]', o => [o.closest('dt').id, o.href]),
+    mute: all('img:not([alt]), .cell_output svg:not([aria-label], button *)', o => o.outerHTML.slice(0, 80)),
+    meta: Object.fromEntries(all('meta[content]', o => [o.getAttribute('property') ?? o.name, o.content])),
+    wide: document.documentElement.scrollWidth - window.innerWidth,
+    raw: prose.textContent.match(markup) ?? []
+  }
+}
+
+// Whether a link to lines of a file leads to the definition of a symbol
+function defines ([symbol, link]) {
+  const [, path, from, to] = link.slice(source.length).match(/^(.+)#L(\d+)-L(\d+)$/)
+  const lines = read(repository, path).split('\n').slice(from - 1, to)
+  const name = symbol.split('.').at(-1)
+  return lines.some(line => new RegExp(`^\\s*(def|class) ${name}\\b|^[\\w, ]*\\b${name}\\b[\\w, ]*(:.*)?=`).test(line))
+}
+
+// The names that the modules offer
+function public_names () {
+  return files('rank_bert', '.py').flatMap(file => {
+    const names = read(repository, 'rank_bert', file).match(/^__all__ = \[([^\]]*)\]/m)?.[1].match(/\w+/g) ?? []
+    return names.map(name => `rank_bert.${file.slice(0, -3)}.${name}`)
+  })
 }
 
 const background = page => page.evaluate(() => getComputedStyle(document.body).backgroundColor)
@@ -96,16 +141,39 @@ const tests = {
     await close(page)
   },
 
-  async 'every page opens without an error, has its Colab link, and fits a screen of 400 pixels' () {
-    for (const path of pages) {
+  async 'every page opens without an error, fits a screen of 400 pixels, and all it links to is there' () {
+    const found = {}
+    const wrong = []
+    for (const path of [...pages, 'genindex.html', 'search.html']) {
       const page = await open(path, { width: 400, height: 800 })
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
-      assert.ok(wide <= 0, `${path} is ${wide} pixels too wide`)
-      if (!/^(changelog|contributing)/.test(path)) {
-        assert.match(await page.locator('a.colab').getAttribute('href'), /^https:\/\/colab\.research\.google\.com\/github\/.+\.ipynb$/)
-      }
-      await close(page)
+      const o = found[path] = await page.evaluate(read_page)
+      await page.context().close()
+      wrong.push(...[...page.wrong, ...o.raw, ...o.mute.map(o => `no description of ${o}`)].map(o => `${path}: ${o}`))
+      if (!pages.includes(path)) continue
+      if (o.wide > 0) wrong.push(`${path} is ${o.wide} pixels too wide`)
+      const lacks = ['og:title', 'og:description', 'og:image', 'description'].filter(key => !o.meta[key])
+      if (lacks.length || !local(o.meta['og:image'])) wrong.push(`${path} lacks what previews show: ${lacks}`)
     }
+    for (const [path, o] of Object.entries(found)) {
+      for (const link of o.links) {
+        const [url, anchor] = link.split('#')
+        const target = found[url.slice(root.length) || 'index.html']
+        const there = link.startsWith(source)
+          ? existsSync(join(repository, url.slice(source.length)))
+          : !link.startsWith(root) || (local(url) && (!anchor || !target || target.ids.includes(decodeURI(anchor))))
+        if (!there) wrong.push(`${path} links to ${link}, which is not there`)
+      }
+      wrong.push(...o.sources.filter(pair => !defines(pair)).map(pair => pair.join(' is not defined at ')))
+    }
+    const named = new Set(found['index.html'].links.map(o => o.split('#')[0]))
+    wrong.push(...pages.filter(o => !named.has(root + o)).map(o => `the home page does not name ${o}`))
+    const ids = new Set(Object.values(found).flatMap(o => o.ids))
+    wrong.push(...public_names().filter(o => !ids.has(o)).map(o => `${o} has no entry`))
+    const copies = read(site, 'llms.txt').match(/(?<=\]\()[^)]+/g)
+    wrong.push(...copies.filter(o => !local(o)).map(o => `llms.txt names ${o}, which is not there`))
+    assert.deepEqual(wrong, [])
+    const notebooks = files('nbs', '.ipynb').map(o => `${colab}nbs/${o}`)
+    assert.deepEqual(Object.values(found).flatMap(o => o.colab).sort(), notebooks.sort())
   },
 
   async 'the menu of a small screen leads to another page' () {
@@ -186,6 +254,5 @@ for (const [name, test] of Object.entries(tests)) {
   }
 }
 await browser.close()
-server.close()
 console.log(`${passed} passed, ${failed} failed`)
 process.exit(failed ? 1 : 0)
