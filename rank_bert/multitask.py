@@ -117,20 +117,20 @@ def batch(self: RankingBatches,
     targets = np.concatenate([queries[:, None], documents[:, None], grades], 1, dtype=np.float32)
     return *self._inputs(queries.tolist(), documents.tolist()), torch.from_numpy(targets)
 
-# %% ../nbs/03e_multitask.ipynb #2217204c
+# %% ../nbs/03e_multitask.ipynb #a49c7d5f
 @patch
 def _inputs(self: RankingBatches, queries: list[int], documents: list[int]) -> tuple[torch.Tensor, ...]:
     "Queries, then documents: (vectors,), (ids, mask) or (ids, mask, states)."
     q, d = self.queries.inputs(queries), self.documents.inputs(documents)
     if len(q) == 1: return torch.cat([q[0], d[0]]),
     ids = [self.queries.rows[0][r] for r in queries] + [self.documents.rows[0][r] for r in documents]
-    states = _stacked(q[2], d[2], self.encoder.family.summary_last) if len(q) == 3 else ()
-    return *self.encoder.pad(ids), *states
+    batch = self.encoder.pad(ids)
+    return batch if len(q) == 2 else (*batch, _stacked(q[2], d[2], self.encoder.family.summary_last))
 
-def _stacked(queries: torch.Tensor, documents: torch.Tensor, left: bool) -> tuple[torch.Tensor]:
+def _stacked(queries: torch.Tensor, documents: torch.Tensor, left: bool) -> torch.Tensor:
     "States of queries over those of documents, padded to the same length."
     n = max(queries.shape[1], documents.shape[1])
-    return torch.cat([_padded(queries, n, left), _padded(documents, n, left)]),
+    return torch.cat([_padded(queries, n, left), _padded(documents, n, left)])
 
 def _padded(states: torch.Tensor, n: int, left: bool) -> torch.Tensor:
     "States `(texts, tokens, dim)` with zeros up to `n` tokens."
@@ -279,12 +279,13 @@ def batch(self: TaskMix,
     task, rows = item
     return task, *self.parts[task].batch(rows)
 
-# %% ../nbs/03e_multitask.ipynb #5f40b3eb
+# %% ../nbs/03e_multitask.ipynb #633e192f
 def _check_weight(task: str, weight) -> None:
-    "Raise `ValueError` for what is no number above 0."
-    if isinstance(weight, (int, float, np.number)) and not isinstance(weight, bool) and 0 < weight < math.inf: return
-    raise ValueError(f"the weight of {task!r} is {weight!r}; it must be a number above 0. To keep a task from "
-                     "counting, leave it out, or name it in frozen_heads")
+    "Raise `ValueError` for what is no finite number above 0."
+    number = isinstance(weight, (int, float, np.number)) and not isinstance(weight, bool)
+    if not number or not 0 < weight < math.inf:
+        raise ValueError(f"the weight of {task!r} is {weight!r}; it must be a finite number above 0. To keep a task "
+                         "from counting, leave it out, or name it in frozen_heads")
 
 # %% ../nbs/03e_multitask.ipynb #f10427fc
 class TaskWeights(nn.Module):
@@ -682,13 +683,13 @@ def evaluate(self: MultitaskLearner,
     if not tasks: raise DataError(f"no task has rows in {split!r}")
     return pd.concat([self._evaluated(task, split, store) for task in tasks], ignore_index=True)
 
-# %% ../nbs/03e_multitask.ipynb #09204913
+# %% ../nbs/03e_multitask.ipynb #86c13e90
 @patch
 def _evaluated(self: MultitaskLearner, task: str, split: str, store: FeatureStore|None) -> pd.DataFrame:
     "The table of one task."
-    one, how = self.part(task, store), dict(store=store)
-    if isinstance(one, Tagger): how = {}
-    if isinstance(one, Ranker): how |= dict(modes=('dense',))
+    one = self.part(task, store)
+    how = {} if isinstance(one, Tagger) else dict(store=store)
+    if isinstance(one, Ranker): how['modes'] = 'dense',
     table = one.evaluate(self.data[task], split, **how).drop(columns='mode', errors='ignore')
     table.insert(0, 'task', task)
     return table
@@ -715,13 +716,14 @@ class GradNorm(Callback):
         self._measure()
         if (self.train_iter + 1) % self.every == 0 and len(self.norms) > 1: self._set_weights()
 
-# %% ../nbs/03e_multitask.ipynb #5e65644d
+# %% ../nbs/03e_multitask.ipynb #08d97205
 def _shared(model: TaskModel, what: str) -> list[nn.Parameter]:
     "Parameters of the last layer that is trained; raises `ValueError` where there is none."
     for group in model.encoder.groups()[::-1]:
         if found := [p for p in group if p.requires_grad]: return found
     raise _encoder_frozen(what)
 
+# %% ../nbs/03e_multitask.ipynb #72513e19
 @patch
 def _measure(self: GradNorm):
     "Update the running means of a task: gradient norm and loss, both without its weight."
