@@ -68,11 +68,10 @@ class SentenceEncoder(WithHead):
         head = '' if isinstance(self.head, nn.Identity) else f', {type(self.head).__name__}'
         return f"SentenceEncoder({self.encoder.name!r}, {self.settings['pooling']}{head}, dim={self.dim})"
 
-# %% ../nbs/03f_embeddings.ipynb #d1b1d510
+# %% ../nbs/03f_embeddings.ipynb #5b81f50c
 def _check_arguments(encoder: Encoder, pooling: str, dim: int|None, max_tokens: int, keep: str) -> None:
     "Raise `ValueError` for a pooling, a length or a number of features that the encoder cannot give."
-    for name, n in dict(dim=dim, max_tokens=max_tokens).items():
-        if name == 'dim' and n is None: continue
+    for name, n in dict(dim=1 if dim is None else dim, max_tokens=max_tokens).items():
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
             raise ValueError(f"{name} is {n!r}; it must be a whole number")
     if pooling not in encoder.poolings:
@@ -125,7 +124,7 @@ def _rows(self: SentenceEncoder, texts, columns) -> list[str]:
         raise ValueError("columns are for a table, and texts is none: pass a DataFrame, or leave columns out")
     return as_texts([texts] if isinstance(texts, str) else texts)
 
-# %% ../nbs/03f_embeddings.ipynb #574d7640
+# %% ../nbs/03f_embeddings.ipynb #10138102
 @patch
 def _pooled(self: SentenceEncoder, texts: list[str], store: FeatureStore|None, **kwargs) -> torch.Tensor:
     "Vectors of texts as the head takes them."
@@ -135,8 +134,9 @@ def _pooled(self: SentenceEncoder, texts: list[str], store: FeatureStore|None, *
 
 def _check_finite(vectors: torch.Tensor, texts: list[str]) -> None:
     "Raise `ValueError` for the first text whose vector holds NaN or infinity."
-    for i in (~vectors.isfinite().all(1)).nonzero()[:1, 0].tolist():
-        raise ValueError(f"the head gives NaN or infinity for {texts[i][:60]!r}: its training has failed; "
+    failed = [t for t, finite in zip(texts, vectors.isfinite().all(1)) if not finite]
+    if failed:
+        raise ValueError(f"the head gives NaN or infinity for {failed[0][:60]!r}: its training has failed; "
                          "train again with a smaller learning rate")
 
 # %% ../nbs/03f_embeddings.ipynb #86198f10
@@ -377,7 +377,7 @@ def embedding_learner(
     learn.data = data
     return learn
 
-# %% ../nbs/03f_embeddings.ipynb #ee7d79a3
+# %% ../nbs/03f_embeddings.ipynb #e5ff24e8
 def _head_name(head: str|None, freeze: str|int) -> str:
     "The name of the head; raises `ValueError` for one that is unknown, or leaves nothing to train."
     name = head or ('residual' if freeze == 'backbone' else 'identity')
@@ -387,6 +387,7 @@ def _head_name(head: str|None, freeze: str|int) -> str:
                          "name another head, or freeze fewer layers")
     return name
 
+# %% ../nbs/03f_embeddings.ipynb #63549065
 def _new_head(name: str, dim: int, head_kwargs: dict) -> nn.Module:
     "A head that knows its name and arguments, which is what `SentenceEncoder.save` writes."
     head = HEADS[name](dim, **head_kwargs)
@@ -432,7 +433,7 @@ def _objective_data(data: TextData, objective: str, score_range, at_least: float
                          "learnt from: leave at_least out")
     return _scored(data, name, score_range)
 
-# %% ../nbs/03f_embeddings.ipynb #9bae298f
+# %% ../nbs/03f_embeddings.ipynb #6d32179b
 def _check_objective(objective: str, bs: int) -> None:
     "Raise `ValueError` for an unknown objective, and for batches too small for it."
     if objective not in OBJECTIVES:
@@ -441,6 +442,7 @@ def _check_objective(objective: str, bs: int) -> None:
     if isinstance(bs, bool) or not isinstance(bs, (int, np.integer)) or bs < least:
         raise ValueError(f"bs is {bs!r}; it must be a whole number from {least} on{why}")
 
+# %% ../nbs/03f_embeddings.ipynb #ca82da3a
 def _numbered(data: TextData, name: str, at_least: float|None) -> TextData:
     "The pairs that belong together, with their `pair_ids`."
     rows = data.rows
@@ -465,6 +467,7 @@ def _scored(data: TextData, name: str, score_range) -> TextData:
                         "put pairs of several scores there")
     return replace(data, rows=data.rows.assign(target=(scores - low)/(high - low)))
 
+# %% ../nbs/03f_embeddings.ipynb #364ec094
 def _check_range(scores: pd.Series, low: float, high: float, name: str, given: bool) -> None:
     "Raise `DataError` for a range without extent, and for scores beyond one that is `given`."
     remedy = 'name the lowest and the highest possible'
@@ -491,18 +494,19 @@ def evaluate_sts(
     cosines, gold = np.stack([_sts_cosines(e, part, kwargs) for e in encoders.values()]), part.targets.astype(float)
     value, draws = _correlations(cosines, gold), _resampled(cosines, gold, n, seed)
     table = pd.DataFrame(product(encoders, ['all'], _METRICS), columns=['encoder', 'part', 'metric'])
-    table = table.assign(**_interval('value', value, draws, level), n=len(gold))
+    table = table.assign(**_interval(['value', 'low', 'high'], value, draws, level), n=len(gold))
     if baseline is None: return table
-    at = [list(encoders).index(baseline)]
-    return table.assign(**_interval('difference', value - value[:, at], draws - draws[:, at], level))
+    at, names = [list(encoders).index(baseline)], ['difference', 'difference_low', 'difference_high']
+    return table.assign(**_interval(names, value - value[:, at], draws - draws[:, at], level))
 
-# %% ../nbs/03f_embeddings.ipynb #97d2f575
+# %% ../nbs/03f_embeddings.ipynb #f92c94b4
 def _named(encoders) -> dict:
     "Encoders by name; one alone is named by its repr."
     if isinstance(encoders, SentenceEncoder): return {repr(encoders): encoders}
     if isinstance(encoders, dict): return encoders
     raise TypeError(f"encoders is {type(encoders).__name__}; pass a SentenceEncoder, or a dict of names and encoders")
 
+# %% ../nbs/03f_embeddings.ipynb #c868e6bd
 def _scored_part(data: TextData, split: str) -> TextData:
     "The pairs of a split; raises `DataError` where there are none, or no scores."
     part, name = data.part(split), data.name or 'data'
@@ -512,21 +516,20 @@ def _scored_part(data: TextData, split: str) -> TextData:
         raise DataError(f"{name} is not made of pairs with scores: it needs a column pair and kind='score'")
     return part
 
-# %% ../nbs/03f_embeddings.ipynb #eabf9a4f
+# %% ../nbs/03f_embeddings.ipynb #d5812d17
 def _sts_cosines(encoder, part: TextData, kwargs: dict) -> np.ndarray:
     "Cosines of pairs by an encoder, or as given `(pairs,)`; raises where they have no correlation with scores."
-    given = not isinstance(encoder, SentenceEncoder)
-    found = np.asarray(encoder) if given else _cosines(pair_vectors(encoder, part, **kwargs)).numpy()
+    if isinstance(encoder, SentenceEncoder): encoder = _cosines(pair_vectors(encoder, part, **kwargs)).numpy()
+    found = np.asarray(encoder)
     spearman(found, part.targets)
     return found.astype(float)
 
-def _interval(name: str, value: np.ndarray, draws: np.ndarray, level: float) -> dict[str, np.ndarray]:
-    "Columns of a value and the ends of its interval: by encoder, then by metric."
+def _interval(names: Sequence[str], value: np.ndarray, draws: np.ndarray, level: float) -> dict[str, np.ndarray]:
+    "Columns of a value and the ends of its interval, by encoder and then by metric."
     low, high = np.quantile(draws, [(1 - level)/2, (1 + level)/2], axis=2)
-    prefix = '' if name == 'value' else f'{name}_'
-    return {name: value.T.ravel(), f'{prefix}low': low.T.ravel(), f'{prefix}high': high.T.ravel()}
+    return {name: a.T.ravel() for name, a in zip(names, (value, low, high))}
 
-# %% ../nbs/03f_embeddings.ipynb #df9ae088
+# %% ../nbs/03f_embeddings.ipynb #c2e9991c
 _METRICS = 'Spearman', 'Pearson'
 
 def _pearson(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -538,14 +541,15 @@ def _correlations(x: np.ndarray, gold: np.ndarray) -> np.ndarray:
     "The metrics over the last axis, stacked in front."
     return np.stack([_pearson(stats.rankdata(x, axis=-1), stats.rankdata(gold, axis=-1)), _pearson(x, gold)])
 
+# %% ../nbs/03f_embeddings.ipynb #df9ae088
 def _resampled(cosines: np.ndarray, gold: np.ndarray, n: int, seed: int) -> np.ndarray:
     "The metrics of each encoder on draws of pairs, the same draws for all `(2, encoders, n)`."
-    rng, m, found = np.random.default_rng(seed), len(gold), []
+    rng, m = np.random.default_rng(seed), len(gold)
     step = max(1, 2**20//m)  # draws at a time: bounds the memory
-    for i in range(0, n, step):
-        picks = rng.integers(0, m, (min(step, n - i), m))
-        found.append(_correlations(cosines[:, picks], gold[picks]))
-    return np.concatenate(found, 2)
+    def draw(k):
+        picks = rng.integers(0, m, (k, m))
+        return _correlations(cosines[:, picks], gold[picks])
+    return np.concatenate([draw(min(step, n - i)) for i in range(0, n, step)], 2)
 
 # %% ../nbs/03f_embeddings.ipynb #7f6cf78a
 _FIELDS = dict(head='object?', settings=dict(
@@ -590,6 +594,7 @@ def _load_sentence_encoder(folder: Path, encoder: Encoder|None) -> SentenceEncod
     try: return SentenceEncoder(encoder, head=head, **about['settings'])
     except (TypeError, ValueError) as e: raise ValueError(f"{path} is damaged: {e!s:.200}; {remedy}") from e
 
+# %% ../nbs/03f_embeddings.ipynb #97dbf1a2
 def _saved_head(config: dict, dim: int, folder: Path, remedy: str) -> nn.Module:
     "The head of a saved folder."
     def make():
