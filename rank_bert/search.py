@@ -34,6 +34,8 @@ from .tables import DataError, DataWarning, hash_fold
 from .data import RankingData, cut_documents
 from .features import EncoderWatch, FeatureStore, best_device, check_settings_hash, encode, encoder_hash
 from .features import progress_bar
+
+# %% ../nbs/03b_search.ipynb #a16ea105
 from .heads import get_head
 from .lexical import BM25, load_bm25
 from .metrics import METRICS, evaluate, rank_documents, summarise
@@ -42,18 +44,15 @@ from .learners import fit_task, frozen_groups
 from .ranking import Fusion, RankingFeatures, RankingLearner, RankingModel, check_trainable, ranking_features
 from .ranking import mrr, ranking_learner, fit_fusion_parts, fusion_sample
 
-# %% ../nbs/03b_search.ipynb #9fabf05e
-MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score, the best first
-
 # %% ../nbs/03b_search.ipynb #a87daff3
 class Ranker:
-    "Ranks documents for texts; made by `train_ranker` or `load_ranker`."
+    "Ranks documents for texts; made by `train_ranker`, `RankingLearner.ranker` or `load_ranker`."
     def __init__(self,
         encoder: Encoder,  # the frozen encoder
         model: RankingModel,  # trained head and vectors of the passages
         documents: pd.DataFrame,  # doc_id, title, text; one row a document
-        bm25: BM25|None,  # the same documents by their words
-        fusion: Fusion|None,  # how the two are added
+        bm25: BM25|None,  # of the same documents
+        fusion: Fusion|None,  # how cosine and BM25 are added
         settings: dict,  # how texts became vectors: arguments of `ranking_features`
         about: dict,  # what it was trained on and how; goes into the saved folder
     ):
@@ -61,43 +60,84 @@ class Ranker:
         self.bm25, self.fusion, self.settings, self.about = bm25, fusion, settings, about
         self.device = best_device()  # where queries are encoded
         self._indexes, self._cut = {}, None
-        self._watch = EncoderWatch(
-            encoder, 'the passages of this ranker were encoded, so queries and passages no longer go together',
-            'train the ranker again with train_ranker, or load it and its encoder again with load_ranker')
+        made = 'the passages of this ranker were encoded, so queries and passages no longer go together'
+        remedy = 'train the ranker again with train_ranker, or load it and its encoder again with load_ranker'
+        self._watch = EncoderWatch(encoder, made, remedy)
 
     def __repr__(self) -> str:
         return f'Ranker({len(self.documents)} documents, {len(self.model.passages)} passages, {self.encoder.name!r})'
 
-    @property
-    def modes(self) -> tuple[str, ...]:
-        "The modes there are, the best first."
-        return MODES if self.bm25 is not None else ('dense', 'cosine')
+# %% ../nbs/03b_search.ipynb #9fabf05e
+MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score, the best first
 
-    def _mode(self, mode: str|None) -> str:
-        "`mode` when there is such a one, the best there is when it is `None`."
-        if mode is None: return self.modes[0]
-        if mode in self.modes: return mode
-        why = ' (it was trained without BM25)' if mode in MODES else ''
-        raise ValueError(f"unknown mode {mode!r}{why}; the modes are {', '.join(self.modes)}")
+# %% ../nbs/03b_search.ipynb #b66ff23a
+@patch(as_prop=True)
+def modes(self: Ranker) -> tuple[str, ...]:
+    "The modes that this ranker has, the best first."
+    return MODES if self.bm25 is not None else ('dense', 'cosine')
+
+@patch
+def _mode(self: Ranker, mode: str|None) -> str:
+    "A mode that this ranker has; the best for `None`."
+    if mode is None: return self.modes[0]
+    if mode in self.modes: return mode
+    why = ' (it was trained without BM25)' if mode in MODES else ''
+    raise ValueError(f"unknown mode {mode!r}{why}; the modes are {', '.join(self.modes)}")
 
 # %% ../nbs/03b_search.ipynb #9cd2caf0
 @patch
-def _index(self: Ranker, mode: str) -> tuple[RankingModel, torch.Tensor]:
-    "The model that scores in a mode, and its index of passages, made anew when the head has changed."
-    m = self.model.eval()
-    made = None if mode == 'cosine' else weights_hash(m.head)
-    if mode not in self._indexes or self._indexes[mode][0] != made:
-        if mode == 'cosine':
-            m = RankingModel(get_head('identity', m.passages.shape[1]), m.passages, m.owner, m.temperature).eval()
-        with torch.inference_mode(): self._indexes[mode] = made, m, m.index()
-    return self._indexes[mode][1:]
+def _bare(self: Ranker) -> RankingModel:
+    "The model without its head: cosines of the encoder's vectors."
+    m = self.model
+    return RankingModel(get_head('identity', m.passages.shape[1]), m.passages, m.owner, m.temperature).eval()
 
+# %% ../nbs/03b_search.ipynb #7461199a
 @patch
-def _vectors(self: Ranker, texts: list[str]) -> torch.Tensor:
-    "Queries through the encoder, as in training."
+def _index(self: Ranker, mode: str) -> tuple[RankingModel, torch.Tensor]:
+    "The model that scores in a mode, and its index of passages, recomputed when the head has changed."
+    trained, bare = self.model.eval(), mode == 'cosine'
+    made = None if bare else weights_hash(trained.head)
+    if bare not in self._indexes or self._indexes[bare][0] != made:
+        model = self._bare() if bare else trained
+        with torch.inference_mode(): self._indexes[bare] = made, model, model.index()
+    return self._indexes[bare][1:]
+
+# %% ../nbs/03b_search.ipynb #94594f4a
+@patch
+def _encoded(self: Ranker, texts: list[str]) -> torch.Tensor:
+    "Vectors of queries, encoded as in training `(queries, dim)`."
     self._watch.check(self.encoder, whole=len(texts) > 1)
     how = {k: self.settings[k] for k in ('pooling', 'max_tokens')}
     return encode(texts, self.encoder, **how, keep='end', device=self.device, progress=False)
+
+# %% ../nbs/03b_search.ipynb #99a344b5
+@patch
+def _given(self: Ranker, texts: list[str], vectors: torch.Tensor) -> torch.Tensor:
+    "Vectors of queries that were encoded before; raises `ValueError` when their shape is another."
+    self._watch.check(self.encoder, whole=False)
+    wanted = len(texts), self.model.passages.shape[1]
+    if tuple(vectors.shape) == wanted: return vectors
+    raise ValueError(f"vectors has shape {tuple(vectors.shape)}; {len(texts)} queries need {wanted}")
+
+# %% ../nbs/03b_search.ipynb #ecff2a0e
+@patch
+def _cosines(self: Ranker, vectors: torch.Tensor, mode: str) -> torch.Tensor:
+    "Cosine of every query with every document `(queries, documents)`."
+    model, index = self._index(mode)
+    with torch.inference_mode(): return model.cosine(vectors.to(index.device), index).cpu()
+
+# %% ../nbs/03b_search.ipynb #d4e373a9
+def _check_not_blank(texts: list[str]) -> None:
+    "Raise `ValueError` for a query without a word."
+    blank = [i for i, t in enumerate(texts) if not t.strip()]
+    if blank: raise ValueError(f"query {blank[0]} is empty: write at least one word")
+
+# %% ../nbs/03b_search.ipynb #d2fb33c6
+def _finite(scores: torch.Tensor, mode: str) -> torch.Tensor:
+    "The scores, when all of them are finite."
+    if scores.isfinite().all(): return scores
+    raise ValueError(f"scores of the mode {mode!r} are not numbers: the head, the vectors or the weight of BM25 hold "
+                     "NaN or infinity. Train the ranker again")
 
 # %% ../nbs/03b_search.ipynb #3c692d97
 @patch
@@ -106,51 +146,126 @@ def scores(self: Ranker,
     mode: str|None = None,  # one of `MODES`; 'hybrid' by default
     vectors: torch.Tensor|None = None,  # the queries' vectors from the encoder, when they are already there
 ) -> torch.Tensor:  # `(queries, documents)`
-    "Score of every document for each query; raises `ValueError` when the encoder has changed, or a score is no number."
+    "Score of every document for each query; raises `ValueError` for a changed encoder, NaN and infinity."
     mode, texts = self._mode(mode), as_texts(texts)
-    blank = [i for i, t in enumerate(texts) if not t.strip()]
-    if blank: raise ValueError(f"query {blank[0]} is empty: write at least one word")
-    words = None if mode in ('dense', 'cosine') else self.bm25.scores(texts)
-    if mode == 'bm25': return _finite(torch.from_numpy(words), mode)
-    if vectors is None: vectors = self._vectors(texts)
-    else: self._watch.check(self.encoder, whole=False)
-    wanted = len(texts), self.model.passages.shape[1]
-    if tuple(vectors.shape) != wanted:
-        raise ValueError(f"vectors has shape {tuple(vectors.shape)}; {len(texts)} queries need {wanted}")
-    model, index = self._index('dense' if mode == 'hybrid' else mode)
-    with torch.inference_mode(): cosine = model.cosine(vectors.to(index.device), index).cpu()
-    return _finite(cosine if words is None else self.fusion(cosine, words), mode)
+    _check_not_blank(texts)
+    if mode == 'bm25': return _finite(torch.from_numpy(self.bm25.scores(texts)), mode)
+    vectors = self._encoded(texts) if vectors is None else self._given(texts, vectors)
+    found = self._cosines(vectors, mode)
+    if mode == 'hybrid': found = self.fusion(found, self.bm25.scores(texts))
+    return _finite(found, mode)
 
-def _finite(scores: torch.Tensor, mode: str) -> torch.Tensor:
-    "The scores, when all of them are numbers."
-    if scores.isfinite().all(): return scores
-    raise ValueError(f"scores of the mode {mode!r} are not numbers: the head, the vectors or the weight of BM25 hold "
-                     "NaN or infinity. Train the ranker again")
+# %% ../nbs/03b_search.ipynb #f1b57a01
+@patch
+def _first(self: Ranker, scores: torch.Tensor, k: int) -> list[int]:
+    "Rows of the `k` best documents; equal scores in the order of `evaluate`."
+    top = scores.topk(min(k + 1, len(scores)))
+    if not (top.values.diff() == 0).any(): return top.indices[:k].tolist()
+    return rank_documents(scores[None], list(self.documents.doc_id), k)[0].tolist()
+
+# %% ../nbs/03b_search.ipynb #88d51508
+def _cutting(settings: dict) -> dict:
+    "How documents became passages: arguments of `cut_documents`."
+    return {k: settings.get(k) for k in ('passages', 'size', 'stride')}
+
+# %% ../nbs/03b_search.ipynb #50f1f9fa
+@patch
+def _selected(self: Ranker) -> list[str]:
+    "The best sentences of each document; they depend on all documents, so they are computed once."
+    if self._cut is None: self._cut, _ = cut_documents(list(self.documents.text), **_cutting(self.settings))
+    return self._cut
+
+# %% ../nbs/03b_search.ipynb #a4186a02
+@patch
+def _parts(self: Ranker, rows: list[int]) -> list[list[str]]:
+    "The passages of some documents as they were encoded, without titles; a document without text shows its title."
+    documents = self.documents.iloc[rows]
+    if self.settings['passages'] == 'select': parts = [[self._selected()[r]] for r in rows]
+    else:
+        cut, owner = cut_documents(list(documents.text), **_cutting(self.settings))
+        parts = [[cut[j] for j in np.flatnonzero(owner == i)] for i in range(len(rows))]
+    return [[p or title for p in part] for part, title in zip(parts, documents.title)]
+
+# %% ../nbs/03b_search.ipynb #bf17d14c
+def _by_words(query: str, passages: list[str]) -> np.ndarray:
+    "BM25 of a query with passages; zeros where they hold no word."
+    try: return BM25.build(passages).scores([query])[0]
+    except ValueError: return np.zeros(len(passages))
+
+# %% ../nbs/03b_search.ipynb #f0098816
+@patch
+def _by_vector(self: Ranker, vector: torch.Tensor, rows: list[int], mode: str) -> np.ndarray:
+    "Cosine of a query with the passages of some documents."
+    model, index = self._index(mode)
+    keep = torch.cat([torch.nonzero(self.model.owner == r).flatten() for r in rows])
+    with torch.inference_mode():
+        query = F.normalize(model.head.query(vector.to(index.device)), dim=1)
+        return (query @ index[keep].T)[0].cpu().numpy()
+
+# %% ../nbs/03b_search.ipynb #0519e06c
+@patch
+def _nearest(self: Ranker, query: str, rows: list[int], mode: str, vector: torch.Tensor|None) -> list[str]:
+    "The passage of each document that is nearest to the query."
+    parts = self._parts(rows)
+    if all(len(p) == 1 for p in parts): return [p[0] for p in parts]
+    flat = [p for part in parts for p in part]
+    near = _by_words(query, flat) if mode == 'bm25' else self._by_vector(vector, rows, mode)
+    near = np.split(near, np.cumsum([len(p) for p in parts])[:-1])
+    return [part[int(n.argmax())] for part, n in zip(parts, near)]
+
+# %% ../nbs/03b_search.ipynb #5936b9c9
+@patch
+def search(self: Ranker,
+    query: str,  # a question or a whole conversation
+    k: int = 5,  # how many documents
+    mode: str|None = None,  # one of `MODES`; 'hybrid' by default
+) -> pd.DataFrame:  # columns rank, doc_id, title, score, passage
+    "The `k` best documents for a query, best first."
+    if not isinstance(query, str): raise TypeError(f'query is {type(query).__name__}: search takes one text')
+    if k < 1: raise ValueError(f"k is {k}; ask for at least 1 document")
+    mode, (query,) = self._mode(mode), as_texts([query])
+    vector = None if mode == 'bm25' or not query.strip() else self._encoded([query])
+    scores = self.scores([query], mode, vector)[0]
+    top = self._first(scores, k)
+    if mode == 'bm25': top = [i for i in top if scores[i] > 0]  # no shared word is no answer
+    found = self.documents.iloc[top].reset_index(drop=True)
+    return pd.DataFrame(dict(rank=range(1, len(top) + 1), doc_id=found.doc_id, title=found.title,
+                             score=scores[top].tolist(), passage=self._nearest(query, top, mode, vector)))
 
 # %% ../nbs/03b_search.ipynb #74639257
 class _Tick(Callback):
-    "Moves a progress bar on by one after every epoch."
+    "Advances a progress bar after every epoch."
     def __init__(self, bar): self.bar = bar
     def after_epoch(self): self.bar.update()
 
-def _fit_one(features: RankingFeatures, shared: bool, epochs: int, patience: int|None, lr: float, bar, **kwargs):
-    "Train one head, or measure it when it has nothing to train."
-    learn, best = ranking_learner(features, shared=shared, **kwargs), KeepBest('mrr', patience)
-    if not any(p.requires_grad for p in learn.model.parameters()):
-        model = learn.model.eval().cpu()
-        return model, dict(shared=shared, best_epoch=-1, valid_mrr=_valid_mrr(features, model), curve=[])
-    with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr, cbs=[best, _Tick(bar)])
-    curve = [dict(zip(learn.recorder.metric_names[1:-1], map(float, v))) for v in learn.recorder.values]
-    about = dict(shared=shared, best_epoch=best.best_epoch, valid_mrr=float(best.best), curve=curve)
-    return learn.model.eval().cpu(), about
+def _curve(learn) -> list[dict]:
+    "Losses and metrics of every epoch of a Learner."
+    return [dict(zip(learn.recorder.metric_names[1:-1], map(float, v))) for v in learn.recorder.values]
 
+def _batches(rows: np.ndarray, bs: int = 64) -> list[np.ndarray]:
+    "Rows in batches, so that memory stays bounded."
+    return np.split(rows, range(bs, len(rows), bs))
+
+# %% ../nbs/03b_search.ipynb #a3875124
 def _valid_mrr(features: RankingFeatures, model: RankingModel) -> float:
-    "MRR of the validation queries, scored some at a time."
+    "MRR of the validation queries."
     rows, qrels = features.rows('valid'), features.data.qrels()
     with torch.inference_mode():
         parts = [(model.cosine(features.queries[some]), torch.from_numpy(qrels[some].toarray()))
-                 for some in np.split(rows, range(64, len(rows), 64))]
+                 for some in _batches(rows)]
         return sum(float(mrr(*part))*len(part[0]) for part in parts)/len(rows)
+
+# %% ../nbs/03b_search.ipynb #20d55bfd
+def _fit_one(
+    features: RankingFeatures, shared: bool, epochs: int, patience: int|None, lr: float, bar, **kwargs,
+) -> tuple[RankingModel, dict]:
+    "Train one head, or measure it when it has nothing to train."
+    learn, best = ranking_learner(features, shared=shared, **kwargs), KeepBest('mrr', patience)
+    if any(p.requires_grad for p in learn.model.parameters()):
+        with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr, cbs=[best, _Tick(bar)])
+        found = dict(best_epoch=best.best_epoch, valid_mrr=float(best.best), curve=_curve(learn))
+    else: found = dict(best_epoch=-1, valid_mrr=_valid_mrr(features, learn.model.eval().cpu()), curve=[])
+    return learn.model.eval().cpu(), dict(shared=shared) | found
 
 # %% ../nbs/03b_search.ipynb #a552b25b
 STEPS = 200  # optimizer steps of a training that is not given epochs, or eight epochs where those are more
@@ -177,19 +292,25 @@ def fit_ranking(
 # %% ../nbs/03b_search.ipynb #a596bee4
 WEIGHED = 2000  # validation queries at most that the weight of BM25 is fitted on
 
+# %% ../nbs/03b_search.ipynb #58d7522d
+def _weighed(features: RankingFeatures) -> np.ndarray:
+    "Rows of the validation queries that the weight of BM25 is fitted on; a fixed sample of many."
+    rows, ids = features.rows('valid'), features.data.queries.query_id
+    def order(row): return hash_fold(ids.iloc[row], 2**64, 'fusion')
+    return rows if len(rows) <= WEIGHED else np.sort(sorted(rows, key=order)[:WEIGHED])
+
+# %% ../nbs/03b_search.ipynb #5edde187
 def _fusion(features: RankingFeatures, model: RankingModel) -> Fusion:
-    "The fusion that is best on the validation queries, scored some at a time."
-    queries, rows, qrels = features.data.queries, features.rows('valid'), features.data.qrels()
-    def order(row): return hash_fold(queries.query_id.iloc[row], 2**64, 'fusion')
-    if len(rows) > WEIGHED: rows = np.sort(sorted(rows, key=order)[:WEIGHED])
-    with torch.inference_mode(): index, parts = model.index(), []
-    for some in np.split(rows, range(64, len(rows), 64)):
+    "The fusion that is best on the validation queries."
+    texts, qrels, parts = features.data.queries.text, features.data.qrels(), []
+    with torch.inference_mode(): index = model.index()
+    for some in _batches(_weighed(features)):
         with torch.inference_mode(): cosine = model.cosine(features.queries[some], index)
-        words = features.bm25.scores(list(queries.text.iloc[some]))
+        words = features.bm25.scores(list(texts.iloc[some]))
         parts.append(fusion_sample(cosine.clone(), words, torch.from_numpy(qrels[some].toarray())))
     return fit_fusion_parts(parts)
 
-# %% ../nbs/03b_search.ipynb #843712f8
+# %% ../nbs/03b_search.ipynb #e40487ed
 def _ranker(features: RankingFeatures, encoder: Encoder, model: RankingModel, about: dict) -> Ranker:
     "A ranker of a trained head, with BM25 weighed on the validation queries."
     data = features.data
@@ -198,36 +319,37 @@ def _ranker(features: RankingFeatures, encoder: Encoder, model: RankingModel, ab
     fusion = None if features.bm25 is None else _fusion(features, model)
     return Ranker(encoder, model, data.documents, features.bm25, fusion, features.settings, about)
 
-@patch
-def ranker(self: RankingLearner,
-    lexical: bool = True,  # add BM25 (extra `search`)
-    progress: bool|None = None,  # show bars; by default in a terminal or a notebook
+# %% ../nbs/03b_search.ipynb #8b1abf66
+def _train_head(
+    features: RankingFeatures, encoder: Encoder, epochs: int|None, lr: float|None, bs: int|None, own: dict,
 ) -> Ranker:
-    "What has been learnt: every passage is encoded as the encoder is now, and BM25 is weighed on the 'valid' queries."
-    encoder, m = self.model.encoder, self.model
-    if encoder is None:
-        raise ValueError("this Learner knows vectors, and not the encoder that gave them: make it of the data, with "
-                         "ranking_learner(data, backbone)")
-    store = FeatureStore() if self.store is None else self.store
-    features = ranking_features(self.data, encoder, lexical=lexical, store=store, progress=progress, **self.settings)
-    model = RankingModel(deepcopy(m.head).cpu(), features.passages, features.owner, m.temperature).eval()
-    layers = len(encoder.layers) + 1 > self.frozen_prefix.groups  # some were trained
-    about = dict(encoder='trained' if layers else 'frozen') | getattr(self, 'fitted', {})
-    return _ranker(features, encoder, model, about)
+    "A ranker of a frozen encoder."
+    lr, bs = 1e-3 if lr is None else lr, bs or 128
+    model, fit = fit_ranking(features, epochs, lr, bs=bs, **own)
+    return _ranker(features, encoder, model, dict(seed=own['seed'], epochs=len(fit['curve']), lr=lr, bs=bs, **fit))
 
+# %% ../nbs/03b_search.ipynb #843712f8
 def _fit_layers(
     features: RankingFeatures, encoder: Encoder, freeze, own: dict, asked: dict, bs: int|None, store: FeatureStore,
 ) -> RankingLearner:
-    "A head, then layers; keep the epoch with the best validation MRR, or what was there before (epoch -1)."
+    "Train a head, then layers; keep the epoch with the best validation MRR, or the state before (epoch -1)."
     (model, head), seed = fit_ranking(features, **own), own['seed']
     learn = ranking_learner(features.data, encoder, freeze, model.head, bs=bs, seed=seed, store=store,
                             **features.settings)
     fit = fit_task(learn, **asked, probe=False, progress=own['progress'])
-    curve = [dict(zip(learn.recorder.metric_names[1:-1], map(float, v))) for v in learn.recorder.values]
+    curve = _curve(learn)
     learn.fitted = dict(shared=head['shared'], seed=seed, epochs=len(curve), lr=fit['lr'], bs=learn.dls.train.bs,
                         best_epoch=fit['best_epoch'], valid_mrr=fit['best'], curve=curve)
     if freeze == 'lora': fold_adapters(learn.model.encoder)
     return learn
+
+# %% ../nbs/03b_search.ipynb #34c1bb49
+def _trainable(data: RankingData, backbone: Encoder|str|Path, head: str) -> Encoder:
+    "The encoder; data that cannot be trained on and an unknown head are refused before the work."
+    encoder = get_encoder(backbone)
+    check_trainable(data)
+    get_head(head, encoder.dim)
+    return encoder
 
 # %% ../nbs/03b_search.ipynb #843712f9
 def train_ranker(
@@ -249,22 +371,33 @@ def train_ranker(
     store: FeatureStore|None = None,  # where vectors are kept; the default store by default
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
 ) -> Ranker:
-    """A ranker trained on the 'train' queries of `data`; every choice is made on its 'valid' queries.
-
-    Where layers are trained, the head is trained first, on the encoder as it is."""
-    encoder = get_encoder(backbone)
-    check_trainable(data)
-    get_head(head, encoder.dim)  # an unknown name is found out before the work
-    store, frozen = FeatureStore() if store is None else store, frozen_groups(encoder, freeze) > len(encoder.layers)
+    "A ranker trained on the 'train' queries, the head first and then layers; 'valid' queries decide every choice."
+    encoder, store = _trainable(data, backbone, head), FeatureStore() if store is None else store
+    frozen = frozen_groups(encoder, freeze) > len(encoder.layers)
     features = ranking_features(data, encoder, passages, size, stride, pooling, max_tokens, lexical and frozen, store,
                                 progress)
     own = dict(head=head, shared=shared, seed=seed, progress=progress)
-    if frozen:
-        lr, bs = 1e-3 if lr is None else lr, bs or 128
-        model, fit = fit_ranking(features, epochs, lr, bs=bs, **own)
-        return _ranker(features, encoder, model, dict(seed=seed, epochs=len(fit['curve']), lr=lr, bs=bs, **fit))
+    if frozen: return _train_head(features, encoder, epochs, lr, bs, own)
     if encoder is backbone: encoder = deepcopy(encoder)
     return _fit_layers(features, encoder, freeze, own, dict(epochs=epochs, lr=lr), bs, store).ranker(lexical, progress)
+
+# %% ../nbs/03b_search.ipynb #a873a2cc
+@patch
+def ranker(self: RankingLearner,
+    lexical: bool = True,  # add BM25 (extra `search`)
+    progress: bool|None = None,  # show bars; by default in a terminal or a notebook
+) -> Ranker:
+    "A ranker of the encoder and head as they are now; BM25 is weighed on the 'valid' queries."
+    encoder, m = self.model.encoder, self.model
+    if encoder is None:
+        raise ValueError("this Learner was made of vectors and has no encoder: make it of the data, with "
+                         "ranking_learner(data, backbone)")
+    store = FeatureStore() if self.store is None else self.store
+    features = ranking_features(self.data, encoder, lexical=lexical, store=store, progress=progress, **self.settings)
+    model = RankingModel(deepcopy(m.head).cpu(), features.passages, features.owner, m.temperature).eval()
+    trained = self.frozen_prefix.groups <= len(encoder.layers)  # some layers
+    about = dict(encoder='trained' if trained else 'frozen') | getattr(self, 'fitted', {})
+    return _ranker(features, encoder, model, about)
 
 # %% ../nbs/03b_search.ipynb #22f66553
 @patch
@@ -277,116 +410,84 @@ def to(self: Ranker,
     self.model.to(self.device)
     return self
 
-# %% ../nbs/03b_search.ipynb #f1b57a01
-@patch
-def _first(self: Ranker, scores: torch.Tensor, k: int) -> list[int]:
-    "Rows of the `k` best documents; equal scores in the order that `evaluate` takes them in."
-    top = scores.topk(min(k + 1, len(scores)))
-    if not (top.values.diff() == 0).any(): return top.indices[:k].tolist()
-    return rank_documents(scores[None], list(self.documents.doc_id), k)[0].tolist()
-
-# %% ../nbs/03b_search.ipynb #5936b9c9
-@patch
-def search(self: Ranker,
-    query: str,  # a question or a whole conversation
-    k: int = 5,  # how many documents
-    mode: str|None = None,  # one of `MODES`; 'hybrid' by default
-) -> pd.DataFrame:  # columns rank, doc_id, title, score, passage
-    "The `k` best documents for a query, best first."
-    if not isinstance(query, str): raise TypeError(f'query is {type(query).__name__}: search takes one text')
-    if k < 1: raise ValueError(f"k is {k}; ask for at least 1 document")
-    mode, (query,) = self._mode(mode), as_texts([query])
-    vector = None if mode == 'bm25' or not query.strip() else self._vectors([query])
-    scores = self.scores([query], mode, vector)[0]
-    top = self._first(scores, k)
-    if mode == 'bm25': top = [i for i in top if scores[i] > 0]  # no shared word is no answer
-    found = self.documents.iloc[top].reset_index(drop=True)
-    shown = self._passages(query, top, mode, vector)
-    table = dict(rank=range(1, len(top) + 1), doc_id=found.doc_id, title=found.title, score=scores[top].tolist())
-    return pd.DataFrame(table | dict(passage=shown))
-
-# %% ../nbs/03b_search.ipynb #bf17d14c
-@patch
-def _passages(self: Ranker, query: str, rows: list[int], mode: str, vector: torch.Tensor|None) -> list[str]:
-    "The passage of each document that is nearest to the query, by the head or, in the mode 'bm25', by words."
-    parts = self._parts(rows)
-    if all(len(p) == 1 for p in parts): return [p[0] for p in parts]
-    flat = [p for part in parts for p in part]
-    if mode == 'bm25':
-        try: near = BM25.build(flat).scores([query])[0]
-        except ValueError: near = np.zeros(len(flat))
-    else:
-        keep = torch.cat([torch.nonzero(self.model.owner == r).flatten() for r in rows])
-        model, index = self._index('cosine' if mode == 'cosine' else 'dense')
-        vector = vector.to(index.device)
-        with torch.inference_mode(): near = F.normalize(model.head.query(vector), dim=1) @ index[keep].T
-        near = near[0].cpu().numpy()
-    ends = np.cumsum([len(p) for p in parts])
-    return [part[int(near[end - len(part):end].argmax())] for part, end in zip(parts, ends)]
-
-@patch
-def _parts(self: Ranker, rows: list[int]) -> list[list[str]]:
-    "The passages of some documents as they were encoded, without titles; a document without text shows its title."
-    how = {k: self.settings.get(k) for k in ('size', 'stride')}
-    titles, texts = list(self.documents.title), list(self.documents.text)
-    if self.settings['passages'] == 'select':  # which sentences are best depends on all documents
-        if self._cut is None: self._cut = cut_documents(texts, 'select', **how)[0]
-        return [[self._cut[r] or titles[r]] for r in rows]
-    parts, owner = cut_documents([texts[r] for r in rows], self.settings['passages'], **how)
-    return [[parts[j] or titles[r] for j in np.flatnonzero(owner == i)] for i, r in enumerate(rows)]
-
 # %% ../nbs/03b_search.ipynb #e792b70a
-def _as_known(title: str, text: str) -> str:
-    "The text of a document, or its title when it has none, with single spaces."
-    return ' '.join((text or title).split())
+def _keys(documents: pd.DataFrame):
+    "What each document is found by, the most exact first: id, text and title, or less of them."
+    for doc_id, title, text in zip(documents.doc_id, documents.title, documents.text):
+        text = ' '.join((text or title).split())
+        yield (doc_id, text, title), (None, text, title), (doc_id, text, None), (None, text, None)
 
 def _same_documents(data: RankingData, documents: pd.DataFrame) -> np.ndarray:
     "Row in `documents` of each document of `data`: by id and text, or else by text; -1 where there is none."
-    known = [_as_known(*d) for d in zip(documents.title, documents.text)]
-    rows, places = {d: i for i, d in enumerate(documents.doc_id)}, {}
-    for i, (text, title) in enumerate(zip(known, documents.title)): places.setdefault(text, {}).setdefault(title, i)
-    def row(doc_id, title, text):
-        here, text = rows.get(doc_id, -1), _as_known(title, text)
-        found = places.get(text, {})
-        if here >= 0 and known[here] == text and (documents.title.iloc[here] == title or title not in found):
-            return here
-        return found.get(title, next(iter(found.values()), -1))
-    d = data.documents
-    return np.array([row(*one) for one in zip(d.doc_id, d.title, d.text)], dtype=np.int64)
+    rows = {}
+    for row, keys in enumerate(_keys(documents)):
+        for key in keys: rows.setdefault(key, row)
+    return np.array([next((rows[k] for k in keys if k in rows), -1) for keys in _keys(data.documents)], dtype=np.int64)
 
+# %% ../nbs/03b_search.ipynb #d6e384b9
+def _check_found(lost: list[str], documents: pd.DataFrame) -> None:
+    "Raise `DataError` when right documents are not among those of the ranker."
+    if not lost: return
+    other = len({*lost} & {*documents.doc_id})
+    why = f"; {other} of them have the id of a document with another text" if other else ''
+    raise DataError(f"{len(lost)} right documents are not among those of the ranker ({', '.join(lost[:3])}){why}: "
+                    "train it on the documents that these queries ask for")
+
+def _warn_of_ids(moved: list[str]) -> None:
+    "Warn of right documents that have another id in the ranker."
+    if moved: warnings.warn(f"{len(moved)} right documents have ids that are those of other texts in the ranker "
+                            f"({', '.join(moved[:3])}): they are matched by their text", DataWarning, stacklevel=4)
+
+# %% ../nbs/03b_search.ipynb #da4a1d78
 def _qrels(data: RankingData, documents: pd.DataFrame) -> sparse.csr_matrix:
     "Relevance of `data` over the documents of a ranker `(queries, documents)`."
-    r, rows = data.relevance, _same_documents(data, documents)
+    r, ids = data.relevance, documents.doc_id.to_numpy()
+    at = _same_documents(data, documents)[pd.Index(data.documents.doc_id).get_indexer(r.doc_id)]
+    _check_found(list(r.doc_id[at < 0].unique()), documents)
+    _warn_of_ids(list(r.doc_id[(ids[at] != r.doc_id.to_numpy()) & r.doc_id.isin(ids)].unique()))
     queries = pd.Series(range(len(data.queries)), index=data.queries.query_id)
-    at = rows[pd.Index(data.documents.doc_id).get_indexer(r.doc_id)]
-    theirs = set(documents.doc_id)
-    lost = list(r.doc_id[at < 0].unique())
-    if lost:
-        other = [d for d in lost if d in theirs]
-        why = f"; {len(other)} of them have the id of a document with another text" if other else ''
-        raise DataError(f"{len(lost)} right documents are not among those of the ranker ({', '.join(lost[:3])}){why}: "
-                        "train it on the documents that these queries ask for")
-    moved = list(r.doc_id[(documents.doc_id.to_numpy()[at] != r.doc_id.to_numpy()) & r.doc_id.isin(theirs)].unique())
-    if moved: warnings.warn(f"{len(moved)} right documents have ids that are those of other texts in the ranker "
-                            f"({', '.join(moved[:3])}): they are matched by their text", DataWarning, stacklevel=3)
     found = pd.DataFrame(dict(query=queries[r.query_id].to_numpy(), document=at, grade=r.grade.to_numpy(np.float32)))
     found = found.groupby(['query', 'document'], as_index=False).grade.max()  # one document may have had two ids
     return sparse.csr_matrix((found.grade, (found['query'], found.document)), shape=(len(queries), len(documents)))
 
 # %% ../nbs/03b_search.ipynb #f1b57a02
+@patch
+def _query_vectors(self: Ranker, data: RankingData, store: FeatureStore|None) -> torch.Tensor:
+    "Vectors of all queries, from the encoder or a store."
+    self._watch.check(self.encoder)
+    make, how = encode if store is None else store.encode, {k: self.settings[k] for k in ('pooling', 'max_tokens')}
+    return make(list(data.queries.text), self.encoder, **how, keep='end', device=self.device, label='queries')
+
 def _not_found(scores: torch.Tensor, qrels: sparse.csr_matrix, rows: pd.Index) -> np.ndarray:  # bool `(rows,)`
     "Queries that share no word with any of their right documents, whose rank would be that of a tie at 0."
     found = qrels[rows].multiply(scores[list(rows)].numpy() > 0)
     return np.asarray((found > 0).sum(1)).ravel() == 0
 
-# %% ../nbs/03b_search.ipynb #090a1d88
+# %% ../nbs/03b_search.ipynb #fc84a6b7
 @patch
-def _query_vectors(self: Ranker, data: RankingData, store: FeatureStore|None) -> torch.Tensor:
-    "All queries through the encoder, or from a store."
-    self._watch.check(self.encoder)
-    make, how = encode if store is None else store.encode, {k: self.settings[k] for k in ('pooling', 'max_tokens')}
-    return make(list(data.queries.text), self.encoder, **how, keep='end', device=self.device, label='queries')
+def _measured(self: Ranker, texts: list[str], qrels, mode: str, metrics: tuple[str, ...], vectors) -> pd.DataFrame:
+    "Metrics of some queries in a mode."
+    scores = self.scores(texts, mode, vectors)
+    frame = evaluate(scores, qrels, self.documents.doc_id.tolist(), metrics)
+    if mode == 'bm25': frame[_not_found(scores, qrels, frame.index)] = 0.  # `search` does not show it either
+    return frame
 
+# %% ../nbs/03b_search.ipynb #0d9daa6c
+@patch
+def _per_query(self: Ranker, queries: pd.DataFrame, qrels, mode: str, metrics, vectors, bs: int) -> pd.DataFrame:
+    "Metrics of all queries in a mode, some at a time."
+    texts, frames = list(queries.text), []
+    for start in range(0, len(texts), bs):
+        rows = slice(start, start + bs)
+        if not qrels[rows].nnz: continue
+        given = None if vectors is None else vectors[rows]
+        frame = self._measured(texts[rows], qrels[rows], mode, metrics, given)
+        frames.append(frame.set_index(frame.index + start))
+    table = pd.concat(frames)
+    table.attrs.update(queries=len(texts), left_out=len(texts) - len(table))
+    return table
+
+# %% ../nbs/03b_search.ipynb #090a1d88
 @patch
 def per_query(self: Ranker,
     data: RankingData,  # queries and their right documents, which must be among the ranker's
@@ -402,19 +503,9 @@ def per_query(self: Ranker,
     if not qrels.nnz:
         there = data.queries.split.value_counts().to_dict()
         raise DataError(f"the split {split!r} has no query with a right document; the queries are {there}")
-    found = {self._mode(mode): [] for mode in modes or self.modes}
-    vectors = None if {*found} == {'bm25'} else self._query_vectors(part, store)
-    for start in range(0, len(part.queries), bs):
-        rows = slice(start, start + bs)
-        if not qrels[rows].nnz: continue
-        for mode, frames in found.items():
-            scores = self.scores(list(part.queries.text[rows]), mode, None if vectors is None else vectors[rows])
-            frame = evaluate(scores, qrels[rows], self.documents.doc_id.tolist(), metrics)
-            if mode == 'bm25': frame[_not_found(scores, qrels[rows], frame.index)] = 0.  # as `search` has it
-            frames.append(frame.set_index(frame.index + start))
-    tables = {mode: pd.concat(frames) for mode, frames in found.items()}
-    for table in tables.values(): table.attrs.update(queries=len(part.queries), left_out=len(part.queries) - len(table))
-    return tables
+    names = [self._mode(mode) for mode in modes or self.modes]
+    vectors = None if {*names} == {'bm25'} else self._query_vectors(part, store)
+    return {name: self._per_query(part.queries, qrels, name, metrics, vectors, bs) for name in names}
 
 # %% ../nbs/03b_search.ipynb #95406f04
 @patch
@@ -433,40 +524,24 @@ def evaluate(self: Ranker,
         tables.append(table)
     return pd.concat(tables, ignore_index=True)
 
-# %% ../nbs/03b_search.ipynb #94f2e251
-@patch
-def save(self: Ranker,
-    folder: str|Path,  # made, or replaced when it holds a ranker and nothing else
-) -> None:
-    "Write the ranker as safetensors and JSON, whole or not at all."
-    self._watch.check(self.encoder)
-    about = self._about()
-    with new_folder(folder, 'ranker.json') as new:
-        write_tensors(new/'head.safetensors', self.model.state_dict())
-        index = dict(passages=self.model.passages.cpu(), owner=self.model.owner.cpu())
-        write_tensors(new/'index.safetensors', index)
-        _write_documents(self.documents, new/'documents.jsonl')
-        if self.bm25 is not None: self.bm25.save(new)
-        seal_folder(new, 'ranker.json', dict(backbone=write_backbone(self.encoder, new)) | about)
-
 # %% ../nbs/03b_search.ipynb #03531b30
 def _is_named(encoder: Encoder) -> bool:
-    "Whether the encoder's name leads to these weights, settings and tokenizer, wherever it is asked: a path does not."
+    "Whether the name leads to these weights, settings and tokenizer on every machine; a path does not."
     if Path(encoder.name).is_dir(): return False
     try:
         there = get_encoder(encoder.name)
-        same = encoder_hash(there) == encoder_hash(encoder)
-        return same and check_settings_hash(there) == check_settings_hash(encoder)
+        return all(hashed(there) == hashed(encoder) for hashed in (encoder_hash, check_settings_hash))
     except (ModelNotFoundError, ValueError): return False
 
+# %% ../nbs/03b_search.ipynb #dc6cb5a8
 def write_backbone(encoder: Encoder, folder: Path, inside: bool|None = None) -> dict:
     "How the encoder of a saved folder is found: by its name, or, when that does not lead to it, `inside` the folder."
     if inside is None: inside = not _is_named(encoder)
     if not inside: return dict(name=encoder.name, inside=False, sha256=encoder_hash(encoder))
     save_encoder(encoder, folder/'encoder')
-    name = Path(encoder.name).name if Path(encoder.name).is_dir() else encoder.name  # no path of this machine
     saved = get_encoder(folder/'encoder')
     _check_saved(encoder, saved)
+    name = Path(encoder.name).name if Path(encoder.name).is_dir() else encoder.name  # no path of this machine
     return dict(name=name, inside=True, sha256=encoder_hash(saved))  # as it will be read
 
 # %% ../nbs/03b_search.ipynb #2c82c6ce
@@ -483,49 +558,9 @@ def _check_saved(encoder: Encoder, saved: Encoder) -> None:
         raise ValueError(f"{encoder.name!r} gives other vectors when loaded again: something was set on single "
                          "modules, such as eps or scaling. Set it in the configuration, which is what files hold")
 
-def read_backbone(folder: Path, backbone: dict, encoder: Encoder|None, remedy: str = 'save it again') -> Encoder:
-    "The encoder of a saved folder, from the folder or by its name; raises `ValueError` for another one."
-    if encoder is None and backbone.get('inside'):
-        try: encoder = get_encoder(folder/'encoder')
-        except MemoryError: raise
-        except Exception as e: raise ValueError(f"{folder/'encoder'} cannot be read ({e!s:.300}); {remedy}") from e
-        encoder.name = backbone['name']
-    elif encoder is None:
-        name = backbone['name']
-        if name[:1] in '/.~' or '\\' in name or name.count('/') > 1:  # an absolute path, or one of this folder
-            raise ValueError(f"{folder} names its encoder by a path, {name!r:.80}: {remedy}")
-        encoder = get_encoder(name)
-    if encoder_hash(encoder) == backbone['sha256']: return encoder
-    raise ValueError(f"the backbone {encoder.name!r} is not the one that {str(folder)!r} was trained on: "
-                     "its weights or its tokenizer have another hash")
-
-# %% ../nbs/03b_search.ipynb #369d67f7
-_KINDS = {torch.float32: 'F32', torch.int64: 'I64', torch.bool: 'BOOL'}
-
-def check_settings(encoder: Encoder, settings: dict, where: Path, remedy: str) -> None:
-    "Raise `ValueError` for a pooling or a length that the encoder has not."
-    try: encoder.tokenize([], settings['max_tokens'], settings.get('keep') or 'end')
-    except ValueError as e: raise ValueError(f"{where} is damaged: {e}; {remedy}") from e
-    if settings.get('pooling') in (None, *encoder.poolings): return
-    raise ValueError(f"{where} is damaged: {encoder.name!r} has no pooling {settings['pooling']!r:.40}; {remedy}")
-
-def head_arguments(saved: dict) -> dict:
-    "What a saved head was made with; `how` was the name of `join` in the first release."
-    return {'join' if name == 'how' else name: value for name, value in saved.items()}
-
-def read_head(make: Callable[[], torch.nn.Module], path: Path, remedy: str) -> torch.nn.Module:
-    "The module that `make` gives, with the weights of a file; raises `ValueError` when one does not fit the other."
-    try:
-        with torch.device('meta'): head = make()
-    except (TypeError, ValueError, KeyError, RuntimeError, AttributeError, OverflowError) as e:
-        raise ValueError(f"{path.parent} says of its head what cannot be ({e!s:.200}); {remedy}") from e
-    expected = {k: (_KINDS[v.dtype], *v.shape) for k, v in head.state_dict().items()}
-    head.load_state_dict(read_tensors(path, expected, remedy=remedy), assign=True)
-    return head
-
 # %% ../nbs/03b_search.ipynb #ec68b2f0
 def _cell(value):
-    "A value of a table as JSON has it: missing ones as `None`."
+    "A value of a table as JSON: missing ones as `None`."
     return None if pd.api.types.is_scalar(value) and pd.isna(value) else jsonable(value)
 
 def _write_documents(documents: pd.DataFrame, path: Path) -> None:
@@ -535,101 +570,214 @@ def _write_documents(documents: pd.DataFrame, path: Path) -> None:
         for row in documents.itertuples(index=False, name=None):
             out.write(to_json({n: _cell(v) for n, v in zip(names, row)}) + '\n')
 
-def _read_documents(path: Path, remedy: str) -> pd.DataFrame:
-    "What `_write_documents` wrote; raises `ValueError` that names the line."
-    rows, seen = [], set()
-    for n, line in enumerate(path.read_bytes().removesuffix(b'\n').split(b'\n'), 1):
-        where = f'{path} line {n}'
-        try: row = json.loads(line)
-        except (ValueError, RecursionError) as e: raise ValueError(f"{where} is damaged ({e}); {remedy}") from None
-        check_fields(row, dict(doc_id='text', title='text', text='text'), where, remedy)
-        if row['doc_id'] in seen:
-            raise ValueError(f"{where} is damaged: the id {row['doc_id']!r:.60} stands there before; {remedy}")
-        seen.add(row['doc_id'])
-        rows.append({as_texts([k])[0]: as_texts([v])[0] if isinstance(v, str) else v for k, v in row.items()})
-    return pd.DataFrame(rows)
-
 # %% ../nbs/03b_search.ipynb #a3bcba19
 _PASSAGES = 'windows', 'truncate', 'select', None
 _SETTINGS = dict(passages=_PASSAGES, documents=_PASSAGES, size='count?', stride='count?', pooling='text',
                  max_tokens='count')
 _FIELDS = dict(head='object', temperature='positive', fusion='object?', settings=_SETTINGS,
                about=dict(notes='object?', columns='object?'))  # of ranker.json
-_FILES = {'head.safetensors': True, 'index.safetensors': True, 'documents.jsonl': True, 'bm25.safetensors': False,
-          'bm25.json': False}
 
+# %% ../nbs/03b_search.ipynb #9499dc25
 @patch
 def _about(self: Ranker) -> dict:
-    "What ranker.json says of it; raises `ValueError` for numbers that no ranker can have."
+    "What ranker.json holds; raises `ValueError` for numbers that no ranker can have."
     config = getattr(self.model.head, 'config', None)
     if config is None: raise ValueError("only a head made by get_head can be saved: its name is what is written")
     about = jsonable(dict(head=config, temperature=self.model.temperature, fusion=self.fusion and asdict(self.fusion),
-                       settings=self.settings, about=self.about))
+                          settings=self.settings, about=self.about))
     check_fields(about, _FIELDS, 'the ranker', 'train it again')
     if about['fusion']: check_fields(about['fusion'], dict(weight='number'), 'the fusion', 'train the ranker again')
     return about
 
+# %% ../nbs/03b_search.ipynb #94f2e251
+@patch
+def save(self: Ranker,
+    folder: str|Path,  # made, or replaced when it holds a ranker and nothing else
+) -> None:
+    "Write the ranker as safetensors and JSON, whole or not at all."
+    self._watch.check(self.encoder)
+    about = self._about()
+    with new_folder(folder, 'ranker.json') as new:
+        write_tensors(new/'head.safetensors', self.model.state_dict())
+        index = dict(passages=self.model.passages.cpu(), owner=self.model.owner.cpu())
+        write_tensors(new/'index.safetensors', index)
+        _write_documents(self.documents, new/'documents.jsonl')
+        if self.bm25 is not None: self.bm25.save(new)
+        seal_folder(new, 'ranker.json', dict(backbone=write_backbone(self.encoder, new)) | about)
+
+# %% ../nbs/03b_search.ipynb #184ce300
+def _read_inside(folder: Path, name: str, remedy: str) -> Encoder:
+    "The encoder that was written into a saved folder."
+    try: encoder = get_encoder(folder/'encoder')
+    except MemoryError: raise
+    except Exception as e: raise ValueError(f"{folder/'encoder'} cannot be read ({e!s:.300}); {remedy}") from e
+    encoder.name = name
+    return encoder
+
+# %% ../nbs/03b_search.ipynb #fb1f142d
+def _read_named(folder: Path, name: str, remedy: str) -> Encoder:
+    "The encoder that a saved folder names."
+    if name[:1] in '/.~' or '\\' in name or name.count('/') > 1:  # an absolute path, or one of this folder
+        raise ValueError(f"{folder} names its encoder by a path, {name!r:.80}: {remedy}")
+    return get_encoder(name)
+
+# %% ../nbs/03b_search.ipynb #1ae6f737
+def read_backbone(folder: Path, backbone: dict, encoder: Encoder|None, remedy: str = 'save it again') -> Encoder:
+    "The encoder of a saved folder, from the folder or by its name; raises `ValueError` for another one."
+    if encoder is None:
+        read = _read_inside if backbone.get('inside') else _read_named
+        encoder = read(folder, backbone['name'], remedy)
+    if encoder_hash(encoder) == backbone['sha256']: return encoder
+    raise ValueError(f"the backbone {encoder.name!r} is not the one that {str(folder)!r} was trained on: "
+                     "its weights or its tokenizer have another hash")
+
+# %% ../nbs/03b_search.ipynb #369d67f7
+def check_settings(encoder: Encoder, settings: dict, where: Path, remedy: str) -> None:
+    "Raise `ValueError` for a pooling or a length that the encoder does not have."
+    try: encoder.tokenize([], settings['max_tokens'], settings.get('keep') or 'end')
+    except ValueError as e: raise ValueError(f"{where} is damaged: {e}; {remedy}") from e
+    if settings.get('pooling') in (None, *encoder.poolings): return
+    raise ValueError(f"{where} is damaged: {encoder.name!r} has no pooling {settings['pooling']!r:.40}; {remedy}")
+
+# %% ../nbs/03b_search.ipynb #3453bb3c
+_KINDS = {torch.float32: 'F32', torch.int64: 'I64', torch.bool: 'BOOL'}
+
+# %% ../nbs/03b_search.ipynb #5c27dfd9
+def head_arguments(saved: dict) -> dict:
+    "What a saved head was made with; `how` was the name of `join` in the first release."
+    return {'join' if name == 'how' else name: value for name, value in saved.items()}
+
+# %% ../nbs/03b_search.ipynb #8ae5e732
+def read_head(make: Callable[[], torch.nn.Module], path: Path, remedy: str) -> torch.nn.Module:
+    "The module that `make` gives, with the weights of a file; raises `ValueError` when one does not fit the other."
+    try:
+        with torch.device('meta'): head = make()
+    except (TypeError, ValueError, KeyError, RuntimeError, AttributeError, OverflowError) as e:
+        raise ValueError(f"{path.parent} describes a head that cannot be made ({e!s:.200}); {remedy}") from e
+    expected = {k: (_KINDS[v.dtype], *v.shape) for k, v in head.state_dict().items()}
+    head.load_state_dict(read_tensors(path, expected, remedy=remedy), assign=True)
+    return head
+
+# %% ../nbs/03b_search.ipynb #3156fe15
+_REMEDY = 'train the ranker again'
+_FILES = {'head.safetensors': True, 'index.safetensors': True, 'documents.jsonl': True, 'bm25.safetensors': False,
+          'bm25.json': False}  # name -> whether every ranker has it
+
+# %% ../nbs/03b_search.ipynb #28b45f72
+def _read_document(line: bytes, where: str) -> dict:
+    "One document; raises `ValueError` that names the line."
+    try: row = json.loads(line)
+    except (ValueError, RecursionError) as e: raise ValueError(f"{where} is damaged ({e}); {_REMEDY}") from None
+    check_fields(row, dict(doc_id='text', title='text', text='text'), where, _REMEDY)
+    def whole(value): return as_texts([value])[0] if isinstance(value, str) else value  # no half surrogate pairs
+    return {whole(k): whole(v) for k, v in row.items()}
+
+# %% ../nbs/03b_search.ipynb #ea04e095
+def _read_documents(path: Path) -> pd.DataFrame:
+    "What `_write_documents` wrote."
+    lines = path.read_bytes().removesuffix(b'\n').split(b'\n')
+    documents = pd.DataFrame([_read_document(line, f'{path} line {n}') for n, line in enumerate(lines, 1)])
+    twice = documents.doc_id.duplicated().to_numpy()
+    if not twice.any(): return documents
+    n = int(twice.argmax())
+    raise ValueError(f"{path} line {n + 1} is damaged: the id {documents.doc_id[n]!r:.60} appears before; {_REMEDY}")
+
+# %% ../nbs/03b_search.ipynb #8c316725
+def _read_index(path: Path, dim: int, documents: int) -> dict[str, torch.Tensor]:
+    "Vectors of the passages, and the document of each: all documents, in order."
+    form = dict(passages=('F32 F16 BF16', 'passages', dim), owner=('I64', 'passages'))
+    index = read_tensors(path, form, remedy=_REMEDY)
+    if index['owner'].unique_consecutive().equal(torch.arange(documents)): return index
+    raise ValueError(f"{path} is damaged: its passages are not those of {documents} documents, in order; {_REMEDY}")
+
+# %% ../nbs/03b_search.ipynb #6c7b2cc7
+def _read_fusion(path: Path, saved: dict) -> Fusion:
+    "The weight of BM25."
+    check_fields(saved, dict(weight='number', standard='flag?'), f'{path}, fusion,', _REMEDY)
+    try: return Fusion(**saved)
+    except TypeError as e:
+        raise ValueError(f"{path} is damaged: its fusion takes weight and standard ({e}); {_REMEDY}") from e
+
+# %% ../nbs/03b_search.ipynb #8c57015f
+def _read_lexical(folder: Path, about: dict, documents: int) -> tuple[BM25|None, Fusion|None]:
+    "BM25 and its weight, or neither."
+    path, fusion = folder/'ranker.json', about.get('fusion')
+    if ('bm25.json' in about['files']) != bool(fusion):
+        raise ValueError(f"{path} is damaged: BM25 and its weight go together, and one is missing; {_REMEDY}")
+    if not fusion: return None, None
+    return load_bm25(folder, documents, _REMEDY), _read_fusion(path, fusion)
+
+# %% ../nbs/03b_search.ipynb #47cae534
+def _read_settings(path: Path, settings: dict, encoder: Encoder) -> dict:
+    "How texts became vectors; raises `ValueError` for what this encoder cannot do."
+    check_settings(encoder, settings, path, _REMEDY)
+    if 'documents' in settings: settings['passages'] = settings.pop('documents')  # its name in the first release
+    try: cut_documents(['a text'], **_cutting(settings))
+    except ValueError as e: raise ValueError(f"{path} is damaged: {e}; {_REMEDY}") from e
+    return settings
+
+# %% ../nbs/03b_search.ipynb #9b84cd96
+def _read_model(folder: Path, about: dict, dim: int, documents: int) -> RankingModel:
+    "The head and the vectors of the passages."
+    index = _read_index(folder/'index.safetensors', dim, documents)
+    def make():
+        config = head_arguments(about['head'])
+        head = get_head(config.pop('name'), dim, **config)
+        return RankingModel(head, index['passages'], index['owner'], about['temperature'])
+    return read_head(make, folder/'head.safetensors', _REMEDY)
+
 # %% ../nbs/03b_search.ipynb #5d1a7c30
-def _check_index(ranker: Ranker, folder: Path) -> Ranker:
-    "The ranker, if its encoder gives some passages the vectors that are in the index."
-    how, model, n = ranker.settings, ranker.model, len(ranker.documents)
-    rows = sorted({0, n//2, n - 1})
-    asked = list(range(n)) if how['passages'] == 'select' else rows  # whose sentences depend on all documents
-    some = RankingData(ranker.documents.iloc[asked].reset_index(drop=True), pd.DataFrame(), pd.DataFrame())
-    parts, owner = cut_documents(some, how['passages'], size=how.get('size'), stride=how.get('stride'))
-    ours = [np.flatnonzero(owner == asked.index(r)) for r in rows]
-    held = [(model.owner == r).nonzero().flatten() for r in rows]
+def _cut_again(ranker: Ranker, rows: list[int]) -> list[list[str]]:
+    "The passages of some documents, with titles, cut as in training."
+    how, documents = _cutting(ranker.settings), ranker.documents
+    asked = list(range(len(documents))) if how['passages'] == 'select' else rows  # whose sentences depend on all
+    some = RankingData(documents.iloc[asked].reset_index(drop=True), pd.DataFrame(), pd.DataFrame())
+    parts, owner = cut_documents(some, **how)
+    return [[parts[j] for j in np.flatnonzero(owner == asked.index(r))] for r in rows]
+
+# %% ../nbs/03b_search.ipynb #d728715c
+def _encode_again(ranker: Ranker, passages: list[str]) -> torch.Tensor:
+    "Vectors of passages, encoded as in training."
+    how = {k: ranker.settings[k] for k in ('pooling', 'max_tokens')}
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', DataWarning)  # of texts that are cut: known since the training
-        now = encode([parts[i[-1]] for i in ours], ranker.encoder, how['pooling'], max_tokens=how['max_tokens'],
-                     keep='start', dtype=torch.float32, progress=False)
-    there = model.passages[[int(i[-1]) for i in held]].float()
-    off = (now - there).norm(dim=1) >= .1*there.norm(dim=1)  # bfloat16 is off by some hundredths
-    if list(map(len, ours)) == list(map(len, held)) and not off.any(): return ranker
+        return encode(passages, ranker.encoder, **how, keep='start', dtype=torch.float32, progress=False)
+
+# %% ../nbs/03b_search.ipynb #237f42bb
+def _has_own_index(ranker: Ranker) -> bool:
+    "Whether the encoder gives the last passages of three documents the vectors that are in the index."
+    n, model = len(ranker.documents), ranker.model
+    rows = sorted({0, n//2, n - 1})
+    ours = _cut_again(ranker, rows)
+    held = [(model.owner == r).nonzero().flatten() for r in rows]
+    if [len(o) for o in ours] != [len(h) for h in held]: return False
+    now, there = _encode_again(ranker, [o[-1] for o in ours]), model.passages[[int(h[-1]) for h in held]].float()
+    return not ((now - there).norm(dim=1) >= .1*there.norm(dim=1)).any()  # bfloat16 is off by some hundredths
+
+# %% ../nbs/03b_search.ipynb #b5619a32
+def _check_index(ranker: Ranker, folder: Path) -> Ranker:
+    "The ranker, if its encoder gives some passages the vectors that are in the index."
+    if _has_own_index(ranker): return ranker
     raise ValueError(f"the encoder {ranker.encoder.name!r} does not give the vectors that are in {str(folder)!r}: "
                      "its settings, or the library that runs it, are others. Train the ranker again")
 
-# %% ../nbs/03b_search.ipynb #8c316725
-def _read_index(path: Path, dim: int, documents: int, remedy: str) -> dict[str, torch.Tensor]:
-    "Vectors of the passages, and the document of each: all documents, in order."
-    form = dict(passages=('F32 F16 BF16', 'passages', dim), owner=('I64', 'passages'))
-    index = read_tensors(path, form, remedy=remedy)
-    owner = index['owner']
-    steps = torch.diff(owner, prepend=torch.tensor([-1]), append=torch.tensor([documents]))
-    if len(owner) == 0 or steps.min() < 0 or steps.max() > 1 or steps[0] != 1 or steps[-1] != 1:
-        raise ValueError(f"{path} is damaged: its passages are not those of {documents} documents, in order; {remedy}")
-    return index
-
+# %% ../nbs/03b_search.ipynb #d2972b02
 def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
-    remedy = 'train the ranker again'
+    "The ranker of a folder, once all of its files are known to fit together."
     about, path = read_folder(folder, 'ranker.json', 'ranker', 'train', _FIELDS, _FILES), folder/'ranker.json'
-    documents = _read_documents(folder/'documents.jsonl', remedy)
-    bm25 = load_bm25(folder, len(documents), remedy) if 'bm25.json' in about['files'] else None
-    if (bm25 is None) == bool(about.get('fusion')):
-        raise ValueError(f"{path} is damaged: BM25 and its weight go together, and one is missing; {remedy}")
-    encoder = read_backbone(folder, about['backbone'], encoder, remedy)
-    check_settings(encoder, about['settings'], path, remedy)
-    index = _read_index(folder/'index.safetensors', encoder.dim, len(documents), remedy)
-    how = about['settings']
-    if 'documents' in how: how['passages'] = how.pop('documents')  # its name in the first release
-    try: cut_documents(['a text'], how.get('passages'), size=how.get('size'), stride=how.get('stride'))
-    except ValueError as e: raise ValueError(f"{path} is damaged: {e}; {remedy}") from e
-    def make():
-        config = head_arguments(about['head'])
-        head = get_head(config.pop('name'), encoder.dim, **config)
-        return RankingModel(head, index['passages'], index['owner'], about['temperature'])
-    model = read_head(make, folder/'head.safetensors', remedy)
-    try: fusion = Fusion(**about['fusion']) if bm25 is not None else None
-    except TypeError as e: raise ValueError(f"{path} is damaged: its fusion is not one ({e}); {remedy}") from e
-    if fusion: check_fields(about['fusion'], dict(weight='number', standard='flag?'), f'{path}, fusion,', remedy)
-    return _check_index(Ranker(encoder, model, documents, bm25, fusion, about['settings'], about['about']), folder)
+    documents = _read_documents(folder/'documents.jsonl')
+    bm25, fusion = _read_lexical(folder, about, len(documents))
+    encoder = read_backbone(folder, about['backbone'], encoder, _REMEDY)
+    settings = _read_settings(path, about['settings'], encoder)
+    model = _read_model(folder, about, encoder.dim, len(documents))
+    return _check_index(Ranker(encoder, model, documents, bm25, fusion, settings, about['about']), folder)
 
 # %% ../nbs/03b_search.ipynb #fe9359ee
 def load_ranker(
     folder: str|Path,  # where `Ranker.save` wrote it
     encoder: Encoder|None = None,  # the backbone, when it is already loaded or its folder has moved
 ) -> Ranker:
-    "The ranker saved in a folder; raises an error that says what is missing, damaged, newer or different."
+    "The ranker saved in a folder; raises an error that names what is missing, damaged, newer or different."
     folder = recover_folder(folder, 'ranker.json')
     if not folder.exists():
         text = f"there is no folder {str(folder)!r}"
