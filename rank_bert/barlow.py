@@ -83,7 +83,7 @@ def _with_both(frame: pd.DataFrame, least: int = 1) -> pd.DataFrame:
 # %% ../nbs/03h_barlow.ipynb #7418848c
 def answer_pairs(
     features: RankingFeatures,  # from `ranking_features`
-    split: str = 'train',  # whose queries
+    split: str = 'train',  # split whose queries are used
     pairs: str = 'queries',  # 'queries' or 'documents'
     types: tuple[str, str]|None = None,  # the two types of queries; those of the data by default
 ) -> pd.DataFrame:  # a row for each answer (index: doc_id), row numbers of each side; counts in `.attrs['counts']`
@@ -140,12 +140,12 @@ _FORGETS = ("batches of one answer: normalising over such a batch subtracts what
 
 # %% ../nbs/03h_barlow.ipynb #24c5a36e
 class AnswerBatches:
-    "Batches of pairs of vectors with the same answer, drawn anew in every epoch."
+    "Batches of pairs of vectors with the same answer, drawn again in every epoch."
     def __init__(self,
         features: RankingFeatures,  # from `ranking_features`
-        split: str = 'train',  # whose queries
+        split: str = 'train',  # split whose queries are used
         batches: str = 'distinct',  # 'distinct' or 'one_answer'
-        bs: int = 128,  # answers in a batch of distinct answers, about
+        bs: int = 128,  # approximate number of answers in a batch of distinct answers
         pairs: str = 'queries',  # 'queries' or 'documents'
         types: tuple[str, str]|None = None,  # the two types of queries; those of the data by default
         draws: int = 16,  # times that each answer is drawn in an epoch of distinct answers
@@ -211,7 +211,7 @@ def __getitem__(self: AnswerBatches,
 def sides(self: AnswerBatches,
     n: int,  # texts of each side, at most
 ) -> dict[str, torch.Tensor]:  # vectors `(texts, dim)` of either side, each text once
-    "Texts of both sides at even distances."
+    "Vectors of evenly spaced texts of both sides."
     found = {}
     for name, vectors in zip(self.pairs, (self.first, self.second)):
         rows = np.unique(np.concatenate(list(self.pairs[name])).astype(int))
@@ -248,10 +248,10 @@ def _answered(features: RankingFeatures, split: str) -> np.ndarray:
 def zero_shot(
     features: RankingFeatures,  # from `ranking_features`
     head: DualHead,  # from `get_head`, pre-trained or not
-    split: str = 'test',  # whose queries
+    split: str = 'test',  # split whose queries are used
     metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
 ) -> pd.DataFrame:  # a row for each query (index 'query': its row in the data), a column for each metric
-    "Metrics of each query when cosines behind a head rank the documents."
+    "Metrics of each query when documents are ranked by the cosine of the vectors after a head."
     data, rows = features.data, _answered(features, split)
     frame = evaluate(_scores(features, head, rows), data.qrels()[rows], data.documents.doc_id.tolist(), metrics)
     frame.attrs['queries'] = len(data.queries)  # whose rows the index counts
@@ -259,7 +259,7 @@ def zero_shot(
 
 # %% ../nbs/03h_barlow.ipynb #c113c34c
 class PairedHead(nn.Module):
-    "Both sides of pairs through one head."
+    "Apply one head to both sides of pairs."
     def __init__(self,
         head: DualHead,  # one for queries and documents
     ):
@@ -337,7 +337,7 @@ def barlow_learner(
     batches: str = 'distinct',  # what a training batch is made of: 'distinct' or 'one_answer'
     bs: int = 128,  # answers in a batch of distinct answers, about
     loss: str = 'barlow',  # 'barlow' or 'vicreg'
-    weight: float|None = None,  # of the term that keeps features apart; 0.02 for 'barlow' and 1 for 'vicreg' by default
+    weight: float|None = None,  # of the off-diagonal term; 0.02 for 'barlow' and 1 for 'vicreg' by default
     pairs: str = 'queries',  # 'queries' or 'documents'
     types: tuple[str, str]|None = None,  # the two types of queries; those of the data by default
     draws: int = 16,  # times that each answer is drawn in an epoch of distinct answers
@@ -534,7 +534,7 @@ def centroids(
     features: RankingFeatures,  # from `ranking_features`
     head: DualHead,  # any head
     split: str = 'test',  # whose queries
-    reduce: str = 'after',  # to two dimensions 'after' averaging, or 'before'
+    reduce: str = 'after',  # when to reduce to two dimensions: 'after' or 'before' averaging
     types: tuple[str, str]|None = None,  # the two types of queries; those of the data by default
 ) -> pd.DataFrame:  # two rows for each answer with both types: doc_id, type, x, y
     "Means of the questions and of the conversations of each answer, in the two principal directions."

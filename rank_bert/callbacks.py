@@ -1,4 +1,4 @@
-"""Frozen means frozen: what a Learner must hold still, and the epoch worth keeping
+"""Callbacks that keep frozen modules unchanged, and restore the best epoch
 
 Docs: https://rank-bert.github.io/rank_bert/callbacks.html.md"""
 
@@ -40,9 +40,9 @@ def find_module(
 
 # %% ../nbs/02b_callbacks.ipynb #94fec2cb
 class Frozen(Callback):
-    """Holds modules exactly as they are during `fit`.
+    """Keep modules exactly as they are during `fit`.
 
-    No gradients, not in the optimizer, no dropout, no running statistics."""
+    They get no gradients and no dropout, are not in the optimizer, and update no running statistics."""
     order = TrainEvalCallback.order + 1  # after fastai has put the whole model in training mode
 
     def __init__(self,
@@ -106,7 +106,7 @@ def _take(self: Frozen, parameters: set) -> None:
 # %% ../nbs/02b_callbacks.ipynb #5890db2e
 @patch
 def _give_back(self: Frozen) -> None:
-    "Each parameter to its group again, in the order of the model: another `Frozen` may hold others of the same group"
+    "Put the parameters back into their groups in model order: another `Frozen` may hold others of a group"
     self.lost.detach()
     _unfreeze(self.trained)
     opt, place = self.held_in, {p: i for i, p in enumerate(self.model.parameters())}
@@ -135,7 +135,7 @@ class FrozenHead(Frozen):
 # %% ../nbs/02b_callbacks.ipynb #4dc1e6m2
 def give_back(
     parameters,  # parameters of a model
-    learn: Learner|None = None,  # what its own callbacks hold stays held
+    learn: Learner|None = None,  # a Learner whose own callbacks keep their parameters frozen
 ) -> None:
     "Unfreeze those of the parameters that a `Frozen` of an interrupted fit still holds."
     parameters = set(parameters)
@@ -143,16 +143,16 @@ def give_back(
         if (learn is None or callback.learn is not learn) and parameters & set(callback.trained): callback._give_back()
 
 def held_parameters() -> set:
-    "All parameters that some `Frozen` holds."
+    "All parameters that a `Frozen` callback keeps frozen at the moment."
     return {p for callback in _holding for p in callback.trained}
 
 # %% ../nbs/02b_callbacks.ipynb #8ae676ea
 class KeepBest(TrackerCallback):
-    "Ends `fit` with the best weights, those before the first epoch included; stops when `patience` epochs bring none."
+    "Restore the best weights after `fit`, also untrained ones; stop after `patience` epochs without improvement."
     def __init__(self,
         monitor: str = 'valid_loss',  # name of the recorded value; lower is better for losses, higher for metrics
         patience: int|None = None,  # epochs without improvement before stopping; never by default
-        later: bool = False,  # of a share such as accuracy: keep the last epoch within a standard error of the best
+        later: bool = False,  # for shares such as accuracy: keep the last epoch within a standard error of the best
     ):
         super().__init__(monitor=monitor)
         self.patience, self.later, self.state = patience, later, None
@@ -229,7 +229,7 @@ def _judge(self: KeepBest, value: float) -> None:
 # %% ../nbs/02b_callbacks.ipynb #33fbe0af
 @patch
 def _measured(self: KeepBest) -> float:
-    "What is watched, on the validation split and with the weights as they are; NaN where that is not measured there"
+    "The watched value of the current weights on the validation split; NaN if it is not recorded there"
     log, random = self.recorder.log, get_random_states()
     self.recorder.log = log[:0]
     self.learn._do_epoch_validate()
@@ -241,7 +241,7 @@ def _measured(self: KeepBest) -> float:
 # %% ../nbs/02b_callbacks.ipynb #b9badb56
 @patch
 def _value(self: KeepBest, values: list) -> float:
-    "What is watched among recorded values; NaN where it is not there, and where the validation loss is no number"
+    "The watched value among recorded ones; NaN if it is missing or the validation loss is not finite"
     names = [n for n in self.recorder.metric_names if n != 'time']
     found = dict(zip(reversed(names), reversed(values)))  # of the untrained weights there are the last ones only
     value = found.get(self.monitor)
@@ -260,7 +260,7 @@ def epochs_for(
     rows: int,  # training rows
     bs: int,  # rows a batch
     steps: int,  # optimizer steps that a training should take at least
-    least: int = 1,  # epochs at least, for data that have more batches than that
+    least: int = 1,  # minimum number of epochs, for large data
 ) -> int:
     "Epochs of a training that is counted in optimizer steps."
     for name, value in dict(rows=rows, bs=bs, steps=steps, least=least).items():

@@ -1,4 +1,4 @@
-"""From labelled texts to a classifier in a folder: train, ask, measure, save, load
+"""Text classification: train, predict, evaluate, save and load a classifier
 
 Docs: https://rank-bert.github.io/rank_bert/classifiers.html.md"""
 
@@ -40,8 +40,8 @@ class Classifier(WithHead):
         head: nn.Module,  # `(batch, dim)` to `(batch, labels)`
         labels: list[str],  # names in the order of the head's outputs; [] for scores
         kind: str,  # 'class', 'multilabel' or 'score'
-        settings: dict,  # pooling, max_tokens, keep; mixed: bfloat16 where the processor has it; pairs: of texts
-        head_kwargs: dict|None = None,  # arguments of a head made by name; `None` for one's own, which cannot be saved
+        settings: dict,  # pooling, max_tokens, keep; mixed: bfloat16 if the hardware has it; pairs: inputs are pairs
+        head_kwargs: dict|None = None,  # arguments of the built-in head; `None` for a custom one, which cannot be saved
         about: dict|None = None,  # what it was trained on; goes into the saved folder
     ):
         self._join(encoder, head, 'this classifier was made')
@@ -52,7 +52,7 @@ class Classifier(WithHead):
 
 # %% ../nbs/03c_classifiers.ipynb #12cce831
 def _refused(texts) -> str|None:
-    "Why an argument is no sequence of texts."
+    "The reason why an argument is not a sequence of texts, or `None`."
     if isinstance(texts, (str, bytes)): return "pass a list of texts"
     if isinstance(texts, (pd.DataFrame, dict)): return "pass the texts in it, such as df['text']"
     if isinstance(texts, (set, frozenset)): return "it has no order; pass a list"
@@ -86,7 +86,7 @@ def outputs(self: Classifier,
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
 ) -> torch.Tensor:  # probabilities `(texts, labels)`, or scores `(texts,)`
-    "Probability of each label for each text, or the score; raises `ValueError` for empty texts, NaN and a tagger."
+    "Probability of each label for each text, or the score; raises `ValueError` for an empty text, NaN or a tagger."
     texts, pairs = _columns(texts, self._paired())
     vectors = self._vectors(texts, pairs, store, progress)
     with torch.inference_mode(): out = self.head.eval()(vectors.to(self.encoder.device)).float().cpu()
@@ -103,7 +103,7 @@ def _paired(self: Classifier) -> bool:
 
 @patch
 def _vectors(self: Classifier, texts, pairs, store: FeatureStore|None, progress: bool|None) -> torch.Tensor:
-    "Texts, or pairs of them, through the encoder as in training `(texts, dim)`."
+    "Vectors of texts, or of pairs of texts, encoded as in training `(texts, dim)`."
     self._check_encoder(whole=len(texts) > 1)
     device = self.encoder.device
     how = {k: self.settings[k] for k in ('pooling', 'max_tokens', 'keep')}
@@ -115,15 +115,15 @@ def _check_finite(out: torch.Tensor, texts: list[str]) -> None:
     bad = (~out.isfinite()).nonzero()[:1, 0].tolist()
     if bad:
         raise ValueError(f"the head gives NaN or infinity for text {bad[0]}: {texts[bad[0]][:60]!r}. "
-                         "Its training has failed; train again with a smaller learning rate")
+                         "The training has diverged; train again with a smaller learning rate")
 
 # %% ../nbs/03c_classifiers.ipynb #11874747
 @patch
 def predict(self: Classifier,
-    texts: str|tuple[str, str]|list,  # texts, tuples of two for pairs; or one alone
-    all_labels: bool = False,  # a column for each label with its probability (NAME_ where NAME is taken)
+    texts: str|tuple[str, str]|list,  # texts, or tuples of two for pairs; or a single one
+    all_labels: bool = False,  # add a column with the probability of each label (NAME_ where NAME is already a column)
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
-    threshold: float|None = None,  # of several labels those above it are given; that of `settings`, or .5, by default
+    threshold: float|None = None,  # for multilabel: labels above it are predicted; by default that of `settings`, or .5
 ) -> pd.DataFrame:  # a row for each text: text, pair; label and probability, or labels and probabilities, or score
     "The label of each text."
     threshold, index = self._threshold(threshold), texts.index if isinstance(texts, pd.Series) else None
@@ -137,7 +137,7 @@ def predict(self: Classifier,
 # %% ../nbs/03c_classifiers.ipynb #2690dc0f
 @patch
 def _threshold(self: Classifier, threshold: float|None) -> float:
-    "The threshold given, or that of the settings; raises `ValueError` for what is no probability."
+    "The threshold given, or that of the settings; raises `ValueError` outside 0 to 1."
     if threshold is None: threshold = self.settings.get('threshold', .5)
     if not 0 <= threshold <= 1: raise ValueError(f"threshold is {threshold!r}; it is a probability, from 0 to 1")
     return float(threshold)
@@ -155,7 +155,7 @@ def _answers(self: Classifier, frame: pd.DataFrame, out: torch.Tensor, threshold
 
 # %% ../nbs/03c_classifiers.ipynb #a3a5f055
 def _apart(labels: list[str], columns: list[str]) -> list[str]:
-    "Names of columns for labels, with an underscore behind those that are columns already."
+    "Column names for labels; an underscore is added to names that are columns already."
     names = {n: n for n in labels}
     for n in labels:
         while names[n] in columns or names[n] != n and names[n] in names: names[n] += '_'
@@ -177,13 +177,13 @@ class ClassifierLearner(Learner):
         **kwargs,  # not used
     ):
         "Raise `NotImplementedError`: it would pickle the data and code."
-        raise NotImplementedError("export would pickle the data as well: save what was learnt with "
+        raise NotImplementedError("export would pickle the data as well: save the classifier with "
                                   "learn.classifier().save(folder), and open it with load_classifier")
 
 # %% ../nbs/03c_classifiers.ipynb #8658ae91
 @patch
 def predict(self: ClassifierLearner,
-    texts: str|tuple[str, str]|list,  # texts, tuples of two for pairs; or one alone
+    texts: str|tuple[str, str]|list,  # texts, or tuples of two for pairs; or a single one
     all_labels: bool = False,  # a column for each label with its probability
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
 ) -> pd.DataFrame:  # as `Classifier.predict`
@@ -192,7 +192,7 @@ def predict(self: ClassifierLearner,
 
 @patch
 def evaluate(self: ClassifierLearner,
-    split: str = 'test',  # of its own data; other data are measured by `classifier().evaluate(data)`
+    split: str = 'test',  # split of its own data; for other data use `classifier().evaluate(data)`
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
 ) -> pd.DataFrame:  # as `Classifier.evaluate`
     "Metrics of a split, with intervals."
@@ -229,10 +229,10 @@ def _check_labels(data: TextData) -> None:
 # %% ../nbs/03c_classifiers.ipynb #c2d1b924
 def train_classifier(
     data: TextData,  # with rows in 'train' and 'valid'
-    backbone: Encoder|str = 'minilm',  # an encoder, of which a copy is trained, or its name
+    backbone: Encoder|str = 'minilm',  # an encoder (a copy of it is trained), or its name
     freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
-    epochs: int|None = None,  # by default as many as 600 optimizer steps take for a head, 300 for layers
-    lr: float|None = None,  # highest learning rate; by what is frozen by default
+    epochs: int|None = None,  # by default from 600 optimizer steps for a head, 300 for layers
+    lr: float|None = None,  # highest learning rate; by default depends on what is frozen
     patience: int|None = None,  # epochs without improvement before stopping; half of `epochs` by default
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     **kwargs,  # arguments of `classifier_learner`, e.g. `pooling`, `max_tokens`, `bs`, `seed`, `store`
@@ -271,9 +271,9 @@ def _checked_part(model: Classifier, data: TextData, split: str) -> TextData:
 
 # %% ../nbs/03c_classifiers.ipynb #d482d2f7
 def _shares(out: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """For each row and label whether it was predicted rightly, was predicted, was right `(rows, 3*labels + 1)`.
+    """For each row and label: true positive, predicted, actual, as 0 or 1 `(rows, 3*labels + 1)`.
 
-    The last column is whether the row is right as a whole."""
+    The last column is 1 if all labels of the row are correct."""
     if targets.ndim > 1: said, true = out > .5, targets > .5
     else: said, true = (np.arange(out.shape[1]) == np.asarray(answers)[:, None] for answers in (out.argmax(1), targets))
     return np.concatenate([said*true, said, true, (said == true).all(1, keepdims=True)], axis=1).astype(float)
@@ -293,7 +293,7 @@ def _measures(shares: np.ndarray, several: bool) -> np.ndarray:
 
 # %% ../nbs/03c_classifiers.ipynb #6928f9b8
 def _correlations(out: np.ndarray, targets: np.ndarray, groups: np.ndarray, n: int, seed: int) -> np.ndarray:
-    "Spearman's correlation in `n` draws of whole groups."
+    "Spearman's correlation in `n` bootstrap samples of whole groups."
     rng, codes = np.random.default_rng(seed), pd.factorize(groups)[0]
     rows = np.split(np.argsort(codes, kind='stable'), np.cumsum(np.bincount(codes))[:-1])
     draws = (np.concatenate([rows[i] for i in rng.integers(0, len(rows), len(rows))]) for _ in range(n))
@@ -302,7 +302,7 @@ def _correlations(out: np.ndarray, targets: np.ndarray, groups: np.ndarray, n: i
 
 # %% ../nbs/03c_classifiers.ipynb #6583fc8a
 def _drawn(kind, out: np.ndarray, targets: np.ndarray, groups, n: int, seed: int) -> tuple[pd.Series, np.ndarray]:
-    "The metrics of a kind of labels, and their values in `n` draws of whole groups `(n, metrics)`."
+    "The metrics of a kind of labels, and their values in `n` bootstrap samples of groups `(n, metrics)`."
     if kind == 'score':
         return pd.Series({'Spearman': spearman(out, targets)}), _correlations(out, targets, groups, n, seed)
     draws = _measures(draw_means(*group_sums(_shares(out, targets), groups), n, seed), kind == 'multilabel')
@@ -312,15 +312,15 @@ def _drawn(kind, out: np.ndarray, targets: np.ndarray, groups, n: int, seed: int
 @patch
 def evaluate(self: Classifier,
     data: TextData,  # with the labels of the classifier, in any order
-    split: str = 'test',  # whose rows
+    split: str = 'test',  # split to evaluate
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
-    n: int = 1000,  # draws for the intervals
-    seed: int = 0,  # of the draws
-    threshold: float|None = None,  # of several labels, as `Classifier.predict` takes it
+    n: int = 1000,  # bootstrap samples for the intervals
+    seed: int = 0,  # of the bootstrap samples
+    threshold: float|None = None,  # for multilabel, as in `Classifier.predict`
 ) -> pd.DataFrame:  # part ('all'), metric, value, low and high of its 95 % interval, n (rows)
     """Accuracy, macro F1 and Matthews' correlation, with intervals.
 
-    Of several labels micro F1, macro F1 and exact match; of scores Spearman's correlation."""
+    For multilabel: micro F1, macro F1 and exact match. For scores: Spearman's correlation."""
     _check_data(data)
     part, targets = _matched(self, data, split)
     out = self.outputs(part.texts if part.pairs is None else list(zip(part.texts, part.pairs)), store).numpy()
@@ -341,12 +341,12 @@ _WANTED = dict(pooling='text', keep=('start', 'end'), mixed='flag', pairs='flag'
 # %% ../nbs/03c_classifiers.ipynb #ad783041
 @patch
 def save(self: Classifier,
-    folder: str|Path,  # made, or replaced when it holds a classifier and nothing else
+    folder: str|Path,  # created, or replaced if it contains only a classifier
     backbone: bool|None = None,  # write the encoder as well; by default when its name does not identify it
 ) -> None:
-    "Write the classifier, whole or not at all."
+    "Save the classifier to a folder, atomically."
     if self.head_kwargs is None:
-        raise ValueError("a head of one's own cannot be saved: only arguments of the built-in one are written. "
+        raise ValueError("a head of one's own cannot be saved: only the arguments of a built-in head are written. "
                          "Leave out `head`, or keep it with torch.save")
     self._check_encoder()
     about = jsonable(dict(kind=self.kind, labels=self.labels, head=self.head_kwargs, settings=self.settings,
@@ -385,6 +385,6 @@ def load_classifier(
     folder: str|Path,  # where `Classifier.save` wrote it
     encoder: Encoder|None = None,  # the backbone, when it is already loaded or its folder has moved
 ) -> Classifier:
-    "The classifier saved in a folder; raises an error that names what is missing, damaged, newer or different."
+    "The classifier saved in a folder; the error names a file that is missing, damaged or of a newer version."
     folder = recover_folder(folder, 'classifier.json')
     return read_steadily(folder, 'classifier.json', lambda: _load_classifier(folder, encoder))

@@ -30,7 +30,7 @@ from . import __version__
 # %% ../nbs/04c_cli.ipynb #a8ec5949
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
                   help='Train small heads on frozen BERTs, and rank documents with them.',
-                  epilog='Exit codes: 0 done, 1 an error said on stderr, 2 wrong usage, 130 Ctrl-C, 143 SIGTERM.')
+                  epilog='Exit codes: 0 done, 1 an error printed on stderr, 2 wrong usage, 130 Ctrl-C, 143 SIGTERM.')
 
 # %% ../nbs/04c_cli.ipynb #2e2f6a7e
 def _home(value: str|Path|None):
@@ -56,11 +56,11 @@ QueryId = Annotated[str|None, _option('Column that holds the id of a query.', 'C
 QueryText = Annotated[str|None, _option('Column that holds the text of a query.', 'Columns')]
 QueryType = Annotated[str|None, _option('Column that holds its type, such as question or conversation.', 'Columns')]
 Grade = Annotated[str|None, _option(
-    'Column that says how right a document is, 0 for not at all; an empty name counts each row as right.', 'Columns')]
+    'Column with the relevance grade, 0 for irrelevant; an empty name makes each row relevant.', 'Columns')]
 Group = Annotated[str|None, _option(
     'Column by which to split: queries of one dialogue, document or user stay together.', 'Columns')]
 SplitColumn = Annotated[str|None, _option(
-    'Column that says train, valid or test; by default a fifth of the groups is held out.', 'Columns')]
+    'Column with train, valid or test; by default a fifth of the groups is held out.', 'Columns')]
 
 # %% ../nbs/04c_cli.ipynb #f030a073
 Folder = Annotated[Path, typer.Argument(callback=_home, help='Folder of a saved ranker.')]
@@ -74,7 +74,7 @@ Freeze = Annotated[str, _option(
     'backbone, lora, none, or how many layers from the start are frozen; -2: all but the last two.', default=True)]
 Pooling = Annotated[str, typer.Option(help='cls, mean, max or pooler.')]
 Keep = Annotated[str, typer.Option(help='Part of a longer text that stays: start or end.')]
-Epochs = Annotated[int|None, _option('Epochs of training; by default as many as make enough steps.', min=1)]
+Epochs = Annotated[int|None, _option('Epochs of training; by default enough for a minimum number of steps.', min=1)]
 Shared = Annotated[bool|None, typer.Option(
     '--shared/--separate', show_default=False,
     help='One head for queries and documents, or one each; validation decides by default.')]
@@ -86,8 +86,8 @@ Label = Annotated[str|None, _option('Column that holds the label, the labels or 
 RowGroup = Annotated[str|None, _option(
     'Column by which to split: rows of one user, document or dialogue stay together.', 'Columns')]
 Labels = Annotated[list[str]|None, _option(
-    'A name, in the order of the numbers of the file; as often as there are labels.')]
-LabelSep = Annotated[str|None, _option('What stands between the labels of a row that has several, such as ; or ,.')]
+    'Name of a label; repeat it for each label, in the order of the numbers in the file.')]
+LabelSep = Annotated[str|None, _option('Separator between several labels of a row, such as ; or ,.')]
 Kind = Annotated[str|None, _option('class, multilabel or score; told from the first label by default.')]
 
 # %% ../nbs/04c_cli.ipynb #8357f8ec
@@ -155,7 +155,7 @@ def _depth(freeze: str) -> str|int:
 
 # %% ../nbs/04c_cli.ipynb #f806f63c
 def _found(read: Callable, data: str, **columns):
-    "Read data quietly: what a user should know is said as hints."
+    "Read data without warnings; `_hints` prints what a user should know."
     from rank_bert.tables import DataWarning
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', DataWarning)
@@ -172,7 +172,7 @@ def _describe(data) -> None:
     _say(f"{data.name}: {len(data.documents):,} documents, " + ', '.join(f'{n:,} {k}s' for k, n in kinds.items())
          + ' (' + ', '.join(f'{splits.get(s, 0):,} {s}' for s in ('train', 'valid', 'test')) + ')')
     notes = dict(queries_without_documents='queries without a right document: not used',
-                 documents_never_asked='documents that no query asks for: ranked all the same')
+                 documents_never_asked='documents without a query: ranked as well')
     for note, words in notes.items():
         if data.notes.get(note): _say(f'  {data.notes[note]:,} {words}')
 
@@ -209,14 +209,14 @@ def _write(path: Path, write: Callable, kept: str) -> None:
 
 # %% ../nbs/04c_cli.ipynb #9c4b7d20
 def _which(best: int, epochs: int, value: str) -> str:
-    "Which weights a training has kept; `best` is -1 for those before it."
+    "Which weights a training has kept, as a sentence; `best` is -1 for the untrained weights."
     if not epochs: return f'there was nothing to train ({value})'
     if best < 0: return f'no epoch of {epochs} was better than the start ({value}), which is kept'
     return f'epoch {best + 1} of {epochs} was best on the validation part ({value}) and is kept'
 
 # %% ../nbs/04c_cli.ipynb #91633fc4
 def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
-    "Train a ranker, print how it went, and save it, with the columns that its data was read by."
+    "Train a ranker, print how it went, and save it, and the columns of its data."
     from rank_bert.search import train_ranker
     ranker = train_ranker(data, backbone, store=_store(), **kwargs)
     about = ranker.about
@@ -265,7 +265,7 @@ def _sentence(e: Exception) -> str:
 def _signals() -> Iterator[None]:
     "In this block SIGTERM, and a terminal that closes, end the command as Ctrl-C does: nothing is left half-written."
     def end(number, frame):
-        signal.signal(number, signal.SIG_IGN)  # once: what is being tidied up is not disturbed
+        signal.signal(number, signal.SIG_IGN)  # further signals do not interrupt the clean-up
         raise SystemExit(128 + number)
     here = threading.current_thread() is threading.main_thread()  # only there may handlers be set
     numbers = [getattr(signal, n) for n in ('SIGTERM', 'SIGHUP') if here and hasattr(signal, n)]
@@ -296,7 +296,7 @@ def main() -> None:
         warnings.simplefilter('ignore', FutureWarning)  # of libraries, to their developers
         warnings.showwarning = lambda message, *rest, **more: _say(f'warning: {message}')
         code = _code()
-    if code in _ENDED: _say(f'\n{_ENDED[code]}. What was encoded is kept: the same command goes on from there.')
+    if code in _ENDED: _say(f'\n{_ENDED[code]}. What was encoded is kept: the same command continues from there.')
     sys.exit(code)
 
 # %% ../nbs/04c_cli.ipynb #65f727ca
@@ -305,7 +305,7 @@ SAMPLES = ('How can I split a path into a folder and a file name?', 'wait until 
 
 # %% ../nbs/04c_cli.ipynb #d0fc02c9
 def _answers(ranker, query: str, k: int, mode: str|None = None) -> None:
-    "Print a query and the documents found for it, each by its id, its title or, when it came with neither, its text."
+    "Print a query and the documents found for it, each with its id and title, if it has them, and its passage."
     found = ranker.search(query, k, mode)
     made_up = (ranker.about.get('notes') or {}).get('ids_from_text')
     _show('\n' + _excerpt(query, 1000))
@@ -320,7 +320,7 @@ def _answers(ranker, query: str, k: int, mode: str|None = None) -> None:
 def demo(
     out: Out = Path('rank_bert-demo'),
     backbone: Backbone = 'minilm',
-    max_documents: Annotated[int|None, _option('Use only so many documents.', min=1)] = None,
+    max_documents: Annotated[int|None, _option('Use at most this many documents.', min=1)] = None,
     epochs: Epochs = None,
     seed: Seed = 0,
 ):
@@ -330,7 +330,7 @@ def demo(
     data = builtin_corpus(max_documents)
     _describe(data)
     ranker = _train(data, out, backbone, epochs=epochs, seed=seed)
-    _say('held-out queries, whose documents no training query asked for, against all documents:\n')
+    _say('results on test queries, whose documents are in no training query, among all documents:\n')
     _table(ranker, data)
     for sample in SAMPLES: _answers(ranker, sample, 3)
     command = 'rank_bert' if shutil.which('rank_bert') else os.path.relpath(sys.argv[0])
@@ -352,7 +352,7 @@ def train(
     lexical: Annotated[bool, typer.Option('--bm25/--no-bm25', help='Add BM25.')] = True,
     epochs: Epochs = None,
     lr: Rate = None,
-    bs: Annotated[int|None, _option('Queries a batch; by default 128, and 32 where layers are trained.', min=1)] = None,
+    bs: Annotated[int|None, _option('Queries in a batch; default 128, or 32 if layers are trained.', min=1)] = None,
     seed: Seed = 0,
     doc_id: DocId = None, doc_text: DocText = None, title: Title = None, query_id: QueryId = None,
     query_text: QueryText = None, query_type: QueryType = None, grade: Grade = None, group: Group = None,
@@ -379,8 +379,8 @@ def _hint_other_split(kept: dict, columns: dict, split: str) -> None:
     for k in ('group', 'split'):
         if not columns[k] or columns[k] == kept.get(k): continue
         used = f'{_flag(k)} {kept[k]}' if k in kept else f'no {_flag(k)}'
-        _say(f'  hint: the ranker was trained with {used}: split by {columns[k]!r}, '
-             f'queries of {split} may be among those that it was trained on')
+        _say(f'  hint: the ranker was trained with {used}: with a split by {columns[k]!r}, '
+             f'queries of {split} may have been used for training')
 
 # %% ../nbs/04c_cli.ipynb #5a64a038
 @app.command()
@@ -466,7 +466,7 @@ def classify(
 _TABLES = ('.csv', '.tsv', '.json', '.jsonl', '.parquet', '.xlsx', '.xls')
 
 def _lines(path: Path, tabs: bool = False) -> list[str]:
-    "The lines of a text file; a table is refused, whose header and other columns would pass for text."
+    "The lines of a text file; a table is refused, since its header and other columns would be read as text."
     from rank_bert.tables import read_lines
     ending = next((e for e in _TABLES if e in path.suffixes and not (tabs and e == '.tsv')), '')
     if not ending: return read_lines(path)
@@ -492,21 +492,21 @@ def _asked(texts: list[str]|None, pairs: list[str]|None, file: Path|None, paired
     if not paired: return _lines(file) if file else as_texts(texts)
     if file: return _read_pairs(file)
     if len(pairs or ()) == len(texts): return list(zip(as_texts(texts), as_texts(pairs)))
-    raise ValueError(f'this classifier was trained on pairs: {len(texts)} texts need --pair as often, '
+    raise ValueError(f'this classifier was trained on pairs: pass --pair once for each of the {len(texts)} texts, '
                      f'not {len(pairs or ())} times')
 
 # %% ../nbs/04c_cli.ipynb #e4a90b3c
 @app.command()
 def predict(
     folder: Annotated[Path, typer.Argument(callback=_home, help='Folder of a saved classifier.')],
-    texts: Annotated[list[str]|None, typer.Argument(help='Texts; of pairs the first ones.', show_default=False)] = None,
+    texts: Annotated[list[str]|None, typer.Argument(help='Texts, or first texts of pairs.', show_default=False)] = None,
     pairs: Annotated[list[str]|None, typer.Option(
-        '--pair', show_default=False, help='Second text of a pair, as often as there are first ones.')] = None,
+        '--pair', show_default=False, help='Second text of a pair; repeat it for each first text.')] = None,
     file: Annotated[Path|None, _option(
-        'File with one text a line, UTF-8, instead; of pairs, two with a tab between them.', callback=_home)] = None,
+        'UTF-8 file with one text on each line, or a pair separated by a tab.', callback=_home)] = None,
     as_json: Json = False,
 ):
-    "Say what a saved classifier makes of texts: label and probability, or a score."
+    "Predict with a saved classifier: a label and its probability, or a score, for each text."
     from rank_bert.classifiers import load_classifier
     from rank_bert.core import printable
     if bool(texts) == (file is not None): raise ValueError('give texts, or a file with --file')
@@ -554,7 +554,7 @@ def encode(
 @app.command()
 def store(
     clean: Annotated[float|None, _option(
-        'Remove what was not used for the longest time until this many GB (10^9 bytes) are left; 0 empties the store.',
+        'Remove the least recently used spaces until at most this many GB (10^9 bytes) are left; 0 removes all.',
         min=0, callback=_finite)] = None,
     as_json: Json = False,
 ):
@@ -586,7 +586,7 @@ def experiment(
         'Folder where finished runs are kept; the cache by default.', callback=_home)] = None,
     tensorboard: Annotated[Path|None, _option('Folder to log the runs to for TensorBoard.', callback=_home)] = None,
 ):
-    "Answer one of the project's questions with runs, and print the table."
+    "Run one of the experiments, and print its table."
     from rank_bert.core import check_file
     from rank_bert.studies import EXPERIMENTS, experiment as run
     if name not in EXPERIMENTS:

@@ -1,4 +1,4 @@
-"""Texts taken in one way, text made fit for a terminal, files and folders that appear whole
+"""Checked lists of texts, text that is safe to print, and files and folders that are written atomically
 
 Docs: https://rank-bert.github.io/rank_bert/core.html.md"""
 
@@ -38,7 +38,7 @@ from . import __version__
 _SURROGATES = re.compile('[\ud800-\udfff]')
 
 def _check_listing(texts: Any, name: str) -> None:
-    "Raise `TypeError` for what is not many texts in an order."
+    "Raise `TypeError` unless `texts` is an ordered collection of texts."
     kind = type(texts).__name__
     if isinstance(texts, (str, bytes)): raise TypeError(f"{name} is one {kind}: pass a list of texts")
     if isinstance(texts, Mapping) or hasattr(texts, 'columns') or getattr(texts, 'column_names', None):
@@ -50,7 +50,7 @@ def _check_listing(texts: Any, name: str) -> None:
 def as_texts(
     texts: Iterable[str],  # list, tuple, Series, array, column of `datasets`, generator
     name: str = 'texts',  # the argument, for the message
-) -> list[str]:  # one entry a text; half a surrogate pair, which no file can hold, becomes U+FFFD
+) -> list[str]:  # one string for each text; an unpaired surrogate, which UTF-8 cannot encode, becomes U+FFFD
     "The texts as a list, in order; raises `TypeError` for a single text, a table, a set, or an entry that is not text."
     _check_listing(texts, name)
     listed = list(texts)
@@ -59,24 +59,24 @@ def as_texts(
     return [_SURROGATES.sub('\ufffd', str(t)) for t in listed]
 
 # %% ../nbs/00_core.ipynb #1ab10e15
-_JOINERS = '\u200c\u200d'  # they hold emoji and Persian words together
+_JOINERS = '\u200c\u200d'  # they join the parts of emoji and of Persian words
 
 def printable(
     text: str,  # any text
 ) -> str:  # on one line
-    "The text without control characters: blanks become spaces, anything else that cannot be printed U+FFFD."
+    "The text without control characters: white space becomes spaces, other unprintable characters become U+FFFD."
     return ''.join(c if c.isprintable() or c in _JOINERS else ' ' if c.isspace() else '\ufffd' for c in str(text))
 
 # %% ../nbs/00_core.ipynb #3f8b619f
 _ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _WHY = {errno.EROFS: 'the file system is read-only', errno.EACCES: 'there is no permission',
         errno.EPERM: 'there is no permission', errno.ENAMETOOLONG: 'the name is too long',
-        errno.ENOTDIR: 'a file stands where a folder belongs',
-        errno.EEXIST: 'a file stands where a folder belongs', errno.EBUSY: 'it is in use, perhaps as a mount point',
-        errno.ENOENT: 'its folder is not there', errno.EINVAL: 'the name cannot be a name here'}
+        errno.ENOTDIR: 'a file is there instead of a folder',
+        errno.EEXIST: 'a file is there instead of a folder', errno.EBUSY: 'it is in use, perhaps as a mount point',
+        errno.ENOENT: 'its parent folder does not exist', errno.EINVAL: 'the name is not valid on this file system'}
 
 def _error(code: int, text: str) -> OSError:
-    "The `OSError` of a code, such as `FileNotFoundError`, that prints as the sentence alone."
+    "The `OSError` of an error code, such as `FileNotFoundError`, whose message is `text` alone."
     error = type(OSError(code, text))(text)
     error.errno = code
     return error
@@ -85,31 +85,31 @@ def _error(code: int, text: str) -> OSError:
 @contextmanager
 def _plainly(
     place: Path,  # what is being written
-    *ours: Path,  # other paths that belong to the writing of it
+    *ours: Path,  # other paths that are used while it is written
 ) -> Iterator[None]:
-    "Say in a sentence why `place` could not be written; errors of other files pass."
+    "Replace an error about `place` by one plain sentence; errors about other files are raised unchanged."
     try: yield
     except OSError as e:
         named = None if e.filename is None else Path(os.fsdecode(e.filename))
         if named is not None and not any(named.is_relative_to(p) for p in (place, *ours)): raise
         if e.errno in _ROOM:
-            text = f"no room to write {str(place)!r}; free some, or name another place. Nothing was left behind"
+            text = f"no room to write {str(place)!r}; free some disk space. No partial file remains"
             raise _error(e.errno, text) from e
         if e.errno not in _WHY or named is None: raise
-        raise _error(e.errno, f"cannot write {str(place)!r}: {_WHY[e.errno]}. Name another place") from e
+        raise _error(e.errno, f"cannot write {str(place)!r}: {_WHY[e.errno]}. Choose another path") from e
 
 # %% ../nbs/00_core.ipynb #c4e680dd
 def _real(
-    path: str|Path,  # as it was given
+    path: str|Path,  # a path as the user gave it
 ) -> Path:  # without links, `..` and `~`
-    "The place that a path means; raises an `OSError` for a link that leads nowhere."
+    "The resolved path; raises an `OSError` for a broken symbolic link."
     if '\0' in str(path): raise ValueError(f"{str(path)!r} has a NUL character, which no path can have")
     if _SURROGATES.search(str(path)): raise ValueError(f"the path {str(path)!r} is not UTF-8; name another place")
     try: given = Path(path).expanduser()
-    except RuntimeError as e: raise _error(errno.ENOENT, f"{str(path)!r} names a home folder that there is not") from e
+    except RuntimeError as e: raise _error(errno.ENOENT, f"{str(path)!r} is in a home folder that is missing") from e
     if os.path.islink(given) and not os.path.exists(given):
-        text = f"{str(path)!r} is a link to {os.readlink(given)!r}, which is not there"
-        raise _error(errno.ENOENT, f'{text}; remove the link, or name another place')
+        text = f"{str(path)!r} is a link to {os.readlink(given)!r}, which does not exist"
+        raise _error(errno.ENOENT, f'{text}; remove the link, or choose another path')
     try: return given.resolve()
     except RuntimeError as e: raise _error(errno.ELOOP, f"{str(path)!r} is a link that leads back to itself") from e
 
@@ -125,12 +125,12 @@ def _stem(place: Path) -> str:
 
 # %% ../nbs/00_core.ipynb #076b4ae2
 def _beside(place: Path, what: str) -> Path:
-    "A hidden name beside `place` that nobody else has; `what` is 'new', 'old' or 'tmp'."
+    "A unique hidden path beside `place`; `what` is 'new', 'old' or 'tmp'."
     return place.with_name(f'.{_stem(place)}-{_HOST}-{os.getpid()}-{uuid.uuid4().hex[:8]}.{what}')
 
 # %% ../nbs/00_core.ipynb #33f29231
 def _is_dead(path: Path, host: str|None, pid: str|None) -> bool:
-    "Whether the writer of a hidden name has ended; of one that cannot be asked, whether a day has passed."
+    "Whether the process that wrote a hidden path has ended; if unknown, whether the path is older than a day."
     try:
         if host != _HOST or os.name == 'nt': return time.time() - os.lstat(path).st_mtime > _DAY
         if int(pid) != os.getpid(): os.kill(int(pid), 0)
@@ -140,7 +140,7 @@ def _is_dead(path: Path, host: str|None, pid: str|None) -> bool:
 
 # %% ../nbs/00_core.ipynb #6fc61d9e
 def _leftovers(place: Path) -> list[Path]:
-    "What dead writers of `place` have left beside it."
+    "Hidden paths beside `place` whose processes have ended."
     name = re.compile(rf'\.{re.escape(_stem(place))}-(?:([0-9a-f]{{6}})-(\d+)-)?[0-9a-f]{{8}}\.(?:new|old|tmp)')
     try: found = [(name.fullmatch(p), place.parent/p) for p in os.listdir(place.parent)]
     except OSError: return []
@@ -154,7 +154,7 @@ def _remove_once(path: Path) -> None:
         with suppress(OSError): path.unlink()
 
 def _remove(path: Path) -> None:
-    "Remove a file or a folder whole, also when Ctrl-C comes in between."
+    "Remove a file or a whole folder, even when Ctrl-C interrupts the removal."
     try: _remove_once(path)
     except KeyboardInterrupt:
         _remove_once(path)
@@ -172,7 +172,7 @@ def _writing(path: Path) -> Iterator[Path]:
 
 # %% ../nbs/00_core.ipynb #4c2da33a
 def _sync(path: Path) -> None:
-    "Have the system put a file, or the names in a folder, on the disk."
+    "Flush a file, or the entries of a folder, to the disk."
     if path.is_dir() and os.name == 'nt': return
     fd = os.open(path, os.O_RDONLY if os.name != 'nt' else os.O_RDWR)
     try: os.fsync(fd)
@@ -182,7 +182,7 @@ def _sync(path: Path) -> None:
 
 # %% ../nbs/00_core.ipynb #1dab361b
 def _try(place: Path) -> None:
-    "Make and remove a folder or file of that name, in the folder that is to hold it."
+    "Create and remove folders and a file with these names, in the nearest parent folder that exists."
     parent = next(p for p in place.parents if os.path.lexists(p))
     if not os.path.isdir(parent):
         raise _error(errno.ENOTDIR, f"cannot write {str(place)!r}: {str(parent)!r} is a file, not a folder")
@@ -193,10 +193,10 @@ def _try(place: Path) -> None:
 
 # %% ../nbs/00_core.ipynb #6d1c4aea
 def check_file(
-    path: str|Path,  # of a file that will be written
+    path: str|Path,  # path of the file that will be written
     sources: Iterable[str|Path] = (),  # files that it must not replace, such as the one that is read
-) -> Path:  # the real place
-    "Find out before the work whether a file can be written; raises an `OSError` that says why not."
+) -> Path:  # the resolved path
+    "Check before the work that a file can be written; raises an `OSError` that gives the reason."
     place, name = _real(path), repr(str(path))
     there = os.path.lexists(place)
     if os.path.isdir(place): raise _error(errno.EISDIR, f"{name} is a folder; name a file in it")
@@ -214,9 +214,9 @@ def check_file(
 # %% ../nbs/00_core.ipynb #2a2b7d48
 @contextmanager
 def new_file(
-    path: str|Path,  # where the file should be in the end; made, or replaced
+    path: str|Path,  # final path of the file, which is created or replaced
 ) -> Iterator[Path]:  # where to write it
-    "A file that appears whole or not at all, also when it replaces an older one."
+    "Write a file atomically: it is complete or not there at all, also when it replaces an older one."
     place = check_file(path)
     for left in _leftovers(place): _remove(left)
     with _writing(_beside(place, 'tmp')) as new, _plainly(place, new):
@@ -226,10 +226,10 @@ def new_file(
         _sync(place.parent)
 
 # %% ../nbs/00_core.ipynb #ea31ccbd
-_SYSTEM_FILES = {'.DS_Store', 'Thumbs.db', 'desktop.ini'}  # made by file managers, unasked
+_SYSTEM_FILES = {'.DS_Store', 'Thumbs.db', 'desktop.ini'}  # file managers create them
 
 def _files(folder: Path) -> list[str]:
-    "Names of all files of a folder, and of folders that are empty, relative to it."
+    "Paths of all files and empty folders of a folder, relative to it."
     found = []
     for root, folders, files in os.walk(folder):
         at = Path(root).relative_to(folder)
@@ -245,22 +245,22 @@ def _check_own(place: Path, mark: str) -> None:
         raise _error(errno.EEXIST, f"{str(place)!r} exists and holds something else; name a new folder")
     try: listed = set(json.loads((place/mark).read_text(encoding='utf-8'))['files'])
     except (ValueError, KeyError, TypeError, RecursionError) as e:
-        text = f"{str(place/mark)!r} does not say which files are its own"
+        text = f"{str(place/mark)!r} does not list its files"
         raise _error(errno.EEXIST, f'{text}; remove the folder, or name a new one') from e
     foreign = [f for f in _files(place) if f not in listed and f != mark and Path(f).name not in _SYSTEM_FILES]
     if foreign:
-        text = f"{str(place)!r} also holds {foreign[0]!r}, which replacing it would delete"
+        text = f"{str(place)!r} also holds {foreign[0]!r}, which would be deleted if the folder is replaced"
         raise _error(errno.EEXIST, f'{text}; move it away, or name a new folder')
 
 # %% ../nbs/00_core.ipynb #3b6192da
 def _mounts() -> list[str]:
-    "Mount points in the system's list, bind mounts among them; a blank stands there as an octal number."
+    "Mount points of the system, bind mounts included; the system writes a space as an octal number."
     with suppress(OSError), open('/proc/self/mountinfo', encoding='utf-8', errors='surrogateescape') as f:
         return [re.sub(r'\\([0-7]{3})', lambda m: chr(int(m[1], 8)), line.split()[4]) for line in f]
     return []
 
 def _is_here(place: Path) -> bool:
-    "Whether the current folder is `place` or in it."
+    "Whether the current folder is `place` or inside it."
     with suppress(FileNotFoundError): return Path.cwd().is_relative_to(place)
     return False
 
@@ -269,15 +269,15 @@ def _fixed(place: Path) -> str:
     "Why a folder cannot be replaced, or ''."
     if os.path.ismount(place) or os.fspath(place) in _mounts():
         return 'is a mount point, which cannot be replaced; name a folder in it'
-    if _is_here(place): return 'is the folder that you are in; name another, or call from elsewhere'
+    if _is_here(place): return 'is the folder that you are in; choose another one, or change the current folder first'
     return '' if os.access(place, os.W_OK) else 'is read-only; name another folder'
 
 # %% ../nbs/00_core.ipynb #fef24df1
 def check_folder(
-    folder: str|Path,  # where a folder is about to be made
+    folder: str|Path,  # path of the folder that will be created
     mark: str,  # the JSON file that every such folder holds, and that lists its other files
-) -> Path:  # the real place
-    "Find out before the work whether a folder can be made or replaced; raises an `OSError` that says why not."
+) -> Path:  # the resolved path
+    "Check before the work that a folder can be created or replaced; raises an `OSError` that gives the reason."
     place = _real(folder)
     if os.path.isdir(place):
         if why := _fixed(place): raise _error(errno.EBUSY, f'{str(folder)!r} {why}')
@@ -303,7 +303,7 @@ def _exchange(a: Path, b: Path) -> bool:
 
 # %% ../nbs/00_core.ipynb #6c5cbde1
 def _aside(new: Path, place: Path) -> None:
-    "Replace `place` by `new` in two steps; whatever stops it, one of them is there afterwards."
+    "Replace `place` by `new` in two steps; after an error `place` still holds one of the two."
     old = _beside(place, 'old')
     try:
         os.rename(place, old)
@@ -316,7 +316,7 @@ def _aside(new: Path, place: Path) -> None:
 
 # %% ../nbs/00_core.ipynb #5a2451e7
 def _put(new: Path, place: Path, mark: str) -> None:
-    "Move `new` to `place`; what stood there is under the name of `new` afterwards, if anywhere."
+    "Move `new` to `place`; an older folder is then at the path `new`, or removed."
     for _ in range(100):
         try:
             if not os.path.lexists(place): return os.rename(new, place)
@@ -325,7 +325,7 @@ def _put(new: Path, place: Path, mark: str) -> None:
             return None
         except OSError as e:
             if e.errno not in (errno.ENOENT, errno.ENOTEMPTY) or not os.path.lexists(new): raise
-    raise _error(errno.EBUSY, f"others keep writing {str(place)!r}; name another folder")
+    raise _error(errno.EBUSY, f"other processes keep writing {str(place)!r}; choose another folder")
 
 # %% ../nbs/00_core.ipynb #6501d31a
 def _set_aside(place: Path, mark: str) -> list[Path]:
@@ -337,8 +337,8 @@ def _set_aside(place: Path, mark: str) -> list[Path]:
 def recover_folder(
     folder: str|Path,  # a saved folder, which may be missing
     mark: str,  # its JSON file
-) -> Path:  # the same, with `~` expanded
-    "Put back a folder that a killed writer had set aside, and wait a moment for a living one."
+) -> Path:  # the same path, with `~` expanded
+    "Restore a folder that a killed process had renamed, or wait up to 2 seconds for a running one."
     place = _real(folder)
     for _ in range(100):
         if os.path.lexists(place) or not os.path.isdir(place.parent): break
@@ -353,10 +353,10 @@ def recover_folder(
 # %% ../nbs/00_core.ipynb #c1d45b39
 @contextmanager
 def new_folder(
-    folder: str|Path,  # where the folder should be in the end; made, with those above it, or replaced
+    folder: str|Path,  # final path of the folder, which is created with its parents, or replaced
     mark: str,  # the JSON file that every such folder holds, and that lists its other files
 ) -> Iterator[Path]:  # an empty folder to write to
-    "A folder that appears whole or not at all, also when it replaces an older one."
+    "Write a folder atomically: it is complete or not there at all, also when it replaces an older one."
     recover_folder(folder, mark)
     place = check_folder(folder, mark)
     for left in _leftovers(place): _remove(left)
@@ -373,12 +373,12 @@ def new_folder(
             with suppress(OSError): empty.rmdir()
 
 # %% ../nbs/00_core.ipynb #8b7440d4
-FORMAT = 2  # of saved folders; a newer one is refused, and 1 is still read
+FORMAT = 2  # version of the format of saved folders; newer ones are refused, and 1 can still be read
 
 def jsonable(
-    value: Any,  # of dicts, lists, text, numbers, and what can be written as text
-) -> Any:  # of what JSON knows
-    "A value as JSON can hold it: scalars of numpy as numbers, NaN and infinity as `None`, other things as text."
+    value: Any,  # nested dicts, lists, texts and numbers; anything else is converted to text
+) -> Any:  # the same in types of JSON
+    "Convert a value for JSON: NumPy scalars become numbers, NaN and infinity `None`, other objects text."
     if isinstance(value, Mapping): return {str(k): jsonable(v) for k, v in value.items()}
     if isinstance(value, np.ndarray): return jsonable(value.tolist())
     if isinstance(value, (list, tuple)): return [jsonable(v) for v in value]
@@ -390,9 +390,9 @@ def jsonable(
 # %% ../nbs/00_core.ipynb #36653073
 def to_json(
     value: Any,  # of dicts, lists, text and numbers
-    indent: int|None = None,  # of nested lines
-) -> str:  # UTF-8 can hold it
-    "JSON with its characters as they are, but half a surrogate pair, which no file can hold, as its escape."
+    indent: int|None = None,  # spaces by which nested lines are indented
+) -> str:  # can be encoded as UTF-8
+    "JSON without escapes, except for unpaired surrogates, which UTF-8 cannot encode."
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     return _SURROGATES.sub(lambda m: f'\\u{ord(m[0]):04x}', text)
 
@@ -402,17 +402,17 @@ def _digest(path: Path) -> str:
     with open(path, 'rb') as f: return hashlib.file_digest(f, 'sha256').hexdigest()
 
 def _seal(about: dict) -> str:
-    "SHA-256 of what a mark says, whatever its layout."
+    "SHA-256 of the content of a mark, independent of its layout."
     rest = {k: v for k, v in about.items() if k != 'sha256'}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(',', ':')).encode()).hexdigest()
 
 # %% ../nbs/00_core.ipynb #e5033e80
 def seal_folder(
-    folder: Path,  # that `new_folder` gave, with all other files in it
+    folder: Path,  # folder from `new_folder`, which already has all other files
     mark: str,  # the JSON file to write
-    about: dict,  # what it says
+    about: dict,  # content of the mark
 ) -> None:
-    "Write the mark: what it says, the format, and the SHA-256 of each file and of the mark itself."
+    "Write the mark: its content, the format, and the SHA-256 of each file and of the mark itself."
     files = {name: _digest(folder/name) for name in _files(folder)}
     about = dict(format=FORMAT, rank_bert=__version__) | jsonable(about) | dict(files=files)
     (folder/mark).write_text(to_json(about | dict(sha256=_seal(about)), indent=1) + '\n', encoding='utf-8')
@@ -431,7 +431,7 @@ RULES = {
     'object': lambda v: isinstance(v, dict),
     'texts': lambda v: isinstance(v, list) and all(isinstance(t, str) for t in v),
     'digest': lambda v: isinstance(v, str) and re.fullmatch('[0-9a-f]{64}', v) is not None,
-}  # word -> whether a value of JSON is one
+}  # name of a rule -> check of a JSON value
 _WORDS = dict(flag='true or false', number='a finite number', positive='a positive number',
               count='a whole number from 0', object='an object', texts='a list of texts',
               digest='64 hexadecimal digits')
@@ -441,11 +441,11 @@ def check_fields(
     found: Any,  # a value of JSON
     fields: dict,  # name -> a word of `RULES`, a tuple of allowed values, or a dict of the fields of an object
     where: str|Path,  # the file, for the message
-    remedy: str = 'save it again',  # what to do
+    remedy: str = 'save it again',  # last part of the message
 ) -> None:
-    "Raise `ValueError` when a value has not the fields, each of its kind; more fields than these are no error."
+    "Raise `ValueError` when a field is missing or has the wrong type; additional fields are allowed."
     if not isinstance(found, dict):
-        raise ValueError(f"{where} is damaged: {found!r:.40} stands where an object belongs; {remedy}")
+        raise ValueError(f"{where} is damaged: {found!r:.40} is not a JSON object; {remedy}")
     for name, rule in fields.items():
         value, optional = found.get(name), None in rule if isinstance(rule, tuple) else str(rule).endswith('?')
         if optional and value is None: continue
@@ -455,12 +455,12 @@ def check_fields(
 
 # %% ../nbs/00_core.ipynb #51e16007
 def _fits(value: Any, rule: str|tuple) -> bool:
-    "Whether a value is of the kind that a word names, or one of a tuple, `True` not being 1."
+    "Whether a value follows a rule, or is one of a tuple; `True` is not equal to 1 here."
     if isinstance(rule, tuple): return any(type(value) is type(r) and value == r for r in rule)
     return RULES[rule.rstrip('?')](value)
 
 def _in_words(rule: str|tuple) -> str:
-    "What a rule asks for."
+    "A rule in words, for a message."
     if isinstance(rule, tuple): return 'one of ' + ', '.join(map(repr, rule))
     word = rule.rstrip('?')
     return _WORDS.get(word, word)
@@ -469,10 +469,10 @@ def _unfit(where, name, value, words, remedy) -> ValueError:
     return ValueError(f"{where} is damaged: {name} is {value!r:.40}, not {words}; {remedy}")
 
 # %% ../nbs/00_core.ipynb #4b208bb6
-def _no_constant(name: str): raise ValueError(f'{name} is no number')
+def _no_constant(name: str): raise ValueError(f'{name} is not allowed in JSON')
 
 def read_json(
-    path: str|Path,  # a file of UTF-8
+    path: str|Path,  # a JSON file in UTF-8
     remedy: str = 'save it again',  # what to do about one that is damaged
 ) -> Any:
     "What a JSON file says; raises `ValueError` for what is no JSON, for NaN, and for one nested too deeply."
@@ -495,7 +495,7 @@ def _listed_file(folder: Path, name: str, what: str, verb: str) -> Path:
 _PART = r'encoder/[A-Za-z0-9_][A-Za-z0-9_.-]*\.(?:json|txt|model|jinja|safetensors|bpe|vocab)'  # files of an encoder
 
 def _check_files(folder: Path, mark: str, files: Any, names: dict[str, bool], what: str, verb: str) -> None:
-    "Check the files that a mark lists: their names, that each that is needed is there, and their SHA-256."
+    "Check the files that a mark lists: their names, their SHA-256, and that none is missing."
     remedy = f'{verb} the {what} again'
     fields = {n: 'digest' if needed else 'digest?' for n, needed in names.items()}
     check_fields(files, fields, f'{folder/mark}, files,', remedy)
@@ -526,7 +526,7 @@ def _check_saved(folder: Path, mark: str, what: str, verb: str) -> None:
 
 # %% ../nbs/00_core.ipynb #33d25449
 def _check_seal(about: dict, path: Path, remedy: str) -> None:
-    "Raise `ValueError` for a mark of a newer format, or whose checksum is not its own."
+    "Raise `ValueError` for a mark of a newer format, or with a wrong checksum."
     check_fields(about, dict(format='count', files='object'), path, remedy)
     if about['format'] > FORMAT:
         text = f"in a newer format ({about['format']}, this one reads {FORMAT}): pip install -U rank_bert"
@@ -536,18 +536,18 @@ def _check_seal(about: dict, path: Path, remedy: str) -> None:
         raise ValueError(f"{path} is damaged: its SHA-256 is not the one it was saved with; {remedy}")
 
 # %% ../nbs/00_core.ipynb #c5dcb66b
-_BACKBONE = dict(name='text', inside='flag?', sha256='digest')  # of a mark: how its encoder is found again
-_INSIDE = {'encoder/config.json': True, 'encoder/model.safetensors': True}  # files of an encoder in the folder
+_BACKBONE = dict(name='text', inside='flag?', sha256='digest')  # fields of a mark that identify its encoder
+_INSIDE = {'encoder/config.json': True, 'encoder/model.safetensors': True}  # files of a saved encoder
 
 def read_folder(
     folder: str|Path,  # where it was saved
     mark: str,  # its JSON file
-    what: str,  # what such a folder holds, for messages: 'ranker'
-    verb: str,  # how one comes by another: 'train' or 'save'
-    fields: dict,  # what its mark says, as `check_fields` takes it
+    what: str,  # what was saved, for messages: e.g. 'ranker'
+    verb: str,  # how to get another one, for messages: 'train' or 'save'
+    fields: dict,  # fields of its mark, as in `check_fields`
     files: dict[str, bool],  # names of its other files, and whether it must have them
-) -> dict:  # what the mark says
-    "What a saved folder says; raises an error that says which field or file is missing, damaged or newer."
+) -> dict:  # content of the mark
+    "Read and check the mark of a folder; the error names the field or file that is missing, damaged or newer."
     folder = recover_folder(folder, mark)
     _check_saved(folder, mark, what, verb)
     path, remedy = folder/mark, f'{verb} the {what} again'
@@ -563,8 +563,8 @@ def read_steadily(
     folder: str|Path,  # a saved folder
     mark: str,  # its JSON file
     load: Callable[[], Any],  # reads the folder
-) -> Any:  # what `load` gave
-    "Read a folder, and again if it was replaced meanwhile."
+) -> Any:  # the result of `load`
+    "Read a folder; read it again if it was replaced during the reading."
     path = Path(folder).expanduser()/mark
     def state(): return path.read_bytes() if path.is_file() else None
     for _ in range(9):
@@ -582,7 +582,7 @@ def _is_finite(tensor) -> bool:
     return not tensor.is_floating_point() or bool(tensor.isfinite().all())
 
 def write_tensors(
-    path: Path,  # a new file, in what `new_folder` or `new_file` gave
+    path: Path,  # a new file, in a folder or at a path from `new_folder` or `new_file`
     tensors: dict,  # name -> tensor of torch, or array of numpy
 ) -> None:
     "Write a safetensors file; raises `ValueError` for NaN or infinity."
@@ -591,13 +591,13 @@ def write_tensors(
     bad = [k for k, t in tensors.items() if not _is_finite(t)]
     if bad:
         text = f"{bad[0]!r} holds NaN or infinity and is not saved"
-        raise ValueError(f"{text}: the training has failed, try a smaller learning rate")
-    save = importlib.import_module(f'safetensors.{kind}').save  # `save_file` loses the number of an error
+        raise ValueError(f"{text}: the training has diverged, try a smaller learning rate")
+    save = importlib.import_module(f'safetensors.{kind}').save  # `save_file` loses the code of an `OSError`
     Path(path).write_bytes(save(tensors))
 
 # %% ../nbs/00_core.ipynb #21981d27
 def _is_as(part, kinds: str, shape: list[int|str], sizes: dict[str, int]) -> bool:
-    "Whether a tensor has the type and sizes; `sizes` holds what letters have meant so far."
+    "Whether a tensor has the type and sizes; `sizes` maps each letter to its size so far."
     size = part.get_shape()
     if part.get_dtype() not in kinds.split() or len(size) != len(shape): return False
     return all((sizes.setdefault(s, n) if isinstance(s, str) else s) == n for s, n in zip(shape, size))
@@ -619,7 +619,7 @@ def read_tensors(
     path: str|Path,  # a safetensors file
     expected: dict[str, tuple],  # name -> type ('F32', or several: 'F32 F16'), then sizes: numbers or letters
     framework: str = 'pt',  # 'pt' for torch, 'np' for numpy
-    remedy: str = 'save it again',  # what to do about a file that is not as it should be
+    remedy: str = 'save it again',  # last part of the message about a damaged file
 ) -> dict:  # name -> tensor
     "The tensors of a file; raises `ValueError` when names, types, sizes or numbers are not as they should be."
     try:
@@ -629,6 +629,6 @@ def read_tensors(
         for name, t in tensors.items():
             if not _is_finite(t): raise ValueError(f"{name!r} holds NaN or infinity")
     except (SafetensorError, MemoryError, OverflowError, ValueError) as e:
-        why = str(e) or 'it declares more than there is'
+        why = str(e) or 'its header declares more data than the file has'
         raise ValueError(f"{path} is damaged: {why}; {remedy}") from e
     return tensors

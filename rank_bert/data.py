@@ -30,9 +30,9 @@ from .tables import text_ids, warn_notes
 @dataclass(repr=False, eq=False)
 class RankingData:
     "Documents, queries, and which document is right for which query; made by `ranking_data`."
-    documents: pd.DataFrame  # doc_id, title (may be ''), text; one row a document
-    queries: pd.DataFrame  # query_id, text, type, group, split ('train', 'valid' or 'test'); one row a query
-    relevance: pd.DataFrame  # query_id, doc_id, grade (above 0); one row a right document of a query
+    documents: pd.DataFrame  # doc_id, title (may be ''), text; one row for each document
+    queries: pd.DataFrame  # query_id, text, type, group, split ('train', 'valid' or 'test'); one row for each query
+    relevance: pd.DataFrame  # query_id, doc_id, grade (above 0); one row for each pair of a query and a right document
     name: str = ''  # name to show
     notes: dict = field(default_factory=dict)  # what was found in the data: counts, and hints for the reader
 
@@ -65,7 +65,7 @@ def _extras(df, used): return {c: df[c] for c in df.columns if c not in used}
 
 # %% ../nbs/00a_data.ipynb #9550c404
 def _documents(rows):
-    "The table of documents; one with a title and no text is a document"
+    "The table of documents; a document may have a title and no text"
     d, index, ids = _with_ids(rows, 'documents', 'doc_id')
     titles = clean_strings(d.title, 'documents', 'title', index, ids, empty=True) if 'title' in d else [''] * len(d)
     blank = [bool(t.strip()) and (is_missing(x) or x == '') for t, x in zip(titles, d.text)]
@@ -86,7 +86,7 @@ def _queries(rows):
 
 # %% ../nbs/00a_data.ipynb #8f65e6b4
 def _given_split(split, groups):
-    "Given splits under the names train, valid and test; where there is no valid, some groups of train are"
+    "The given splits, renamed to train, valid and test; without a valid split, some groups of train become it"
     split = [s.strip().lower() for s in split]
     unknown = sorted(set(split) - set(SPLIT_NAMES))
     if unknown: raise DataError(f'queries: unknown split {listed(unknown)}; known are {listed(SPLIT_NAMES, 9)}')
@@ -129,9 +129,9 @@ def _counts(documents, queries, relevance):
 
 # %% ../nbs/00a_data.ipynb #6b2e9c12
 def _same_texts(texts):
-    "For each row whose text another has too, blanks apart: the number of its text"
+    "A number for each text that occurs in several rows, ignoring whitespace; row -> number"
     starts = [' '.join(t.split(None, 8)[:8]) for t in texts]
-    times = Counter(starts)  # few texts begin as another does, and only those are read whole
+    times = Counter(starts)  # only texts that begin like another one are compared in full
     whole = {i: ' '.join(t.split()) for i, (t, s) in enumerate(zip(texts, starts)) if times[s] > 1}
     whole = pd.Series(whole, dtype=object)
     whole = whole[whole.duplicated(keep=False)]
@@ -157,7 +157,7 @@ def ranking_data(
     relevance,  # frame or list of dicts: query_id, doc_id, and grade if graded
     name: str = '',  # name to show
 ) -> RankingData:  # checked data
-    "Check three tables and put them together; a missing split is made by group, a missing group is the query itself."
+    "Check and combine three tables; missing splits are made by group, and without groups each query is its own group."
     documents, queries = _documents(documents), _queries(queries)
     relevance, dropped = _relevance(relevance, documents, queries)
     data = RankingData(documents, queries, relevance, name, dropped | _counts(documents, queries, relevance))
@@ -297,7 +297,7 @@ def _entries(module, path):
     source = path.read_bytes()
     try: tree = ast.parse(source)
     except SyntaxError: return  # a template or an old encoding: no code of this Python
-    # splitlines would also cut at form feeds, and the numbers be off
+    # splitlines would also cut at form feeds, and line numbers would be wrong
     lines = source.decode('utf-8', 'replace').split('\n')
     for name, node in described_nodes(tree, module):
         question, body = _question_and_body(ast.get_docstring(node) or '')
@@ -357,7 +357,7 @@ def _hints(columns, options):
     scores = [c for c in _VERDICTS if c in columns]
     if scores and options['grade'] is None:
         hints.append(f'column {scores[0]!r} was not used, each row counts as right: '
-                     f'pass grade={scores[0]!r} if it says how right')
+                     f'pass grade={scores[0]!r} if it holds grades')
     return hints
 
 # %% ../nbs/00a_data.ipynb #2fe29d0a
@@ -368,7 +368,7 @@ def _yes_or_no(values):
 
 # %% ../nbs/00a_data.ipynb #e4f1c132
 def _grades(df, options):
-    "The column that grades the rows, its values, and hints: the one asked for, `grade`, or one of zeros and ones"
+    "Column of grades, its values, and hints; it is the one named, else `grade`, else one of zeros and ones"
     asked = 'grade' if options['grade'] is None and 'grade' in df else options['grade']
     if asked is not None: return (asked, list(df[asked]), []) if asked else (None, None, [])
     there = [k for k in _VERDICTS if k in df]
@@ -376,8 +376,8 @@ def _grades(df, options):
         found = _yes_or_no(df[k])
         if found and 0. not in found: return None, None, []  # each row is right, and the column says so
         if found:
-            said = f'of {len(found):,} rows {found.count(1.):,} are right and {found.count(0.):,} are not'
-            return k, found, [f"by column {k!r} {said}: pass grade='' if each row is right"]
+            said = f'{found.count(1.):,} of {len(found):,} rows are right and {found.count(0.):,} are not'
+            return k, found, [f"according to column {k!r} {said}: pass grade='' to count every row as right"]
         found = pd.to_numeric(df[k], errors='coerce').astype(float)
         if k == 'relevance' and np.isfinite(found).all():
             return k, list(found), [f"column {k!r} grades the rows: pass grade='' if each row is right"]
@@ -546,7 +546,7 @@ def _read_beir(folder, corpus, options):
 
 # %% ../nbs/00a_data.ipynb #ee182b1b
 def _pair_columns(df, where, options):
-    "Which column of a table of pairs is what, and hints at others that could have been"
+    "The role of each column of a table of pairs, and hints about other columns that could have had it"
     c = {'query_text': pick_column(df.columns, 'query_text', options, _PAIR_KEYS, where)}
     left = [o for o in df.columns if o != c['query_text']]
     c['doc_text'] = pick_column(left, 'doc_text', options, _PAIR_KEYS, where, taken=c['query_text'])
@@ -623,7 +623,7 @@ def read_ranking(
     group: str | None = None,  # queries that must stay together, such as the turns of a dialogue
     split: str | None = None,  # a given split; without it the split is made by group
     answer: str | None = None,  # text of the answer, kept as a column of the queries
-    grade: str | None = None,  # how right a document is; else a column grade, 1, or one of zeros and ones; '' for none
+    grade: str | None = None,  # column of grades; default: `grade`, a 0/1 column, or all 1; '' for none
 ) -> RankingData:  # checked by `ranking_data`; hints are in its notes, and given as `DataWarning`
     "Read documents, queries and relevance; columns that are not named are looked for under their usual names."
     options = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
@@ -683,7 +683,7 @@ def _seen_before(test, seen, threshold):
 # %% ../nbs/00a_data.ipynb #bcb00a49
 def audit_splits(
     data: RankingData,  # data with a test part
-    threshold: float = 0.8,  # Jaccard similarity of three-word runs from which two queries are nearly the same
+    threshold: float = 0.8,  # least Jaccard similarity of word trigrams at which two queries count as nearly the same
 ) -> pd.DataFrame:  # a row for each such query, and the query it is nearest to; counts and a summary in .attrs
     """Test queries that train or valid has already seen, worst first.
 
@@ -698,7 +698,7 @@ def audit_splits(
     exact, near = (int((found.kind == kind).sum()) for kind in ('exact', 'near'))
     crossing = len(set(test.group) & set(seen.group))
     said = (f'{exact:,} of {len(test):,} test queries are in train or valid word for word, '
-            f'{near:,} more nearly so; {crossing:,} groups cross')
+            f'{near:,} more almost word for word; {crossing:,} groups are on both sides')
     found.attrs = dict(test_queries=len(test), exact=exact, near=near, groups_crossing=crossing, summary=said)
     return found
 
@@ -821,8 +821,8 @@ def cut_documents(
 # %% ../nbs/00a_data.ipynb #9d0f7f59
 def length_batches(
     lengths: list,  # length of each text, in tokens or characters
-    batch_tokens: int = 4096,  # most of number of texts times longest length in a batch
-) -> list[np.ndarray]:  # indices of each batch, longest first; a longer text is alone
+    batch_tokens: int = 4096,  # upper limit of number of texts times longest length in a batch
+) -> list[np.ndarray]:  # indices of each batch, longest first; a text above the limit is alone
     "Cut texts into batches of similar length, each of at most so many tokens."
     lengths = np.asarray(lengths)
     if batch_tokens < 1: raise ValueError(f'batch_tokens must be at least 1, got {batch_tokens}')

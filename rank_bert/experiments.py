@@ -1,4 +1,4 @@
-"""The questions of the project, each one call, each a tidy table
+"""Functions that compare rankers, ways of freezing and encoders, each as a tidy table
 
 Docs: https://rank-bert.github.io/rank_bert/experiments.html.md"""
 
@@ -50,11 +50,11 @@ def ranking_table(
     data: RankingData,  # queries and their right documents
     split: str = 'test',  # whose queries
     metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
-    store: FeatureStore|None = None,  # where query vectors are kept; nowhere by default
+    store: FeatureStore|None = None,  # store for the query vectors; they are not stored by default
 ) -> pd.DataFrame:  # tidy: ranker, queries, metric, value, low, high, n, p
-    """Metrics of all modes of a ranker by query type, with 95% intervals, and p-values against the cosine alone.
+    """Metrics of all modes of a ranker by query type, with 95% intervals, and p-values against plain cosine.
 
-    That is the cosine of the encoder as it came, or, where its layers were trained, of the trained one."""
+    Plain cosine is that of the original encoder or, if its layers were trained, of the trained one."""
     found = ranker.per_query(data, split, metrics=metrics, store=store)
     queries = data.part(split).queries
     names = ROWS | (dict(cosine='trained encoder') if ranker.about.get('encoder') == 'trained' else {})
@@ -104,7 +104,7 @@ def _means_by_type(frame: pd.DataFrame, types: pd.Series) -> dict[str, pd.Series
 def compare_settings(
     data: RankingData,  # documents, queries, relevance
     settings: dict[str, dict],  # name -> arguments of `train_ranker`
-    backbone: Encoder|str = 'minilm',  # of settings that name none
+    backbone: Encoder|str = 'minilm',  # encoder of the settings that do not name one
     seeds: int = 3,  # seeds from 0
     modes: tuple[str, ...] = ('hybrid',),  # modes to report
     metrics: tuple[str, ...] = ('accuracy@1', 'accuracy@3'),  # names, as `rank_bert.metrics.evaluate` takes them
@@ -185,9 +185,9 @@ def _freezing_learner(data: TextData, encoder: Encoder, seed: int, store: Featur
 # %% ../nbs/04_experiments.ipynb #57d91456
 def _checked_recipes(data: TextData, encoder: Encoder, settings, seeds: int, store: FeatureStore,
                      epochs: int|None = None, split: str = 'test', **kwargs) -> dict[str, dict]:
-    """The recipes of `compare_freezing`, each tried as far as the first batch.
+    """The recipes of `compare_freezing`, each prepared up to the first batch.
 
-    What cannot be made fails before an hour of others."""
+    So a setting that cannot work fails before the others are trained."""
     recipes, of = _freezing_recipes(settings, epochs), data.name or 'data'
     if seeds < 1: raise ValueError(f"seeds is {seeds}; at least one is needed")
     if data.kind not in ('class', 'multilabel'):
@@ -237,9 +237,9 @@ def compare_freezing(
     store: FeatureStore|None = None,  # where frozen features are kept; the default store by default
     **kwargs,  # arguments of `task_learner` for all settings, e.g. `max_tokens`, `keep`, `pooling`, `bs`, `dtype`
 ) -> pd.DataFrame:  # a row for each setting and seed; `attrs` has what the table and the plot need
-    """What each way of freezing gives and costs, by seed; arguments of `settings` override those of `FREEZING`.
+    """Accuracy and cost of each way of freezing, by seed; arguments of `settings` override those of `FREEZING`.
 
-    Columns: setting, seed, accuracy (of several labels all at once), macro F1, trained, epochs, encoded,
+    Columns: setting, seed, accuracy (for multilabel: all labels right), macro F1, trained, epochs, encoded,
     encode_seconds, train_seconds, best_epoch."""
     encoder, store = get_encoder(backbone), store or FeatureStore()
     recipes = _checked_recipes(data, encoder, settings, seeds, store, epochs, split, **kwargs)
@@ -258,7 +258,7 @@ def compare_freezing(
 def freezing_table(
     tidy: pd.DataFrame,  # from `compare_freezing`, whole: its `attrs` are needed
 ) -> pd.DataFrame:  # by setting: accuracy, low, high, spread, p, macro F1, trained, encode_seconds, train_seconds
-    """Mean over seeds with its interval and its spread, one row a setting; texts of one group are drawn together.
+    """Mean over seeds with its interval and its spread, one row for each setting; the bootstrap draws whole groups.
 
     The encode_seconds are of all seeds together, the train_seconds of one."""
     right = {name: np.array(r) for name, r in tidy.attrs.get('right', {}).items()}
@@ -321,7 +321,7 @@ def pareto(
     cost: str,  # column of which less is better
     gain: str,  # column of which more is better
 ) -> np.ndarray:  # bool `(rows,)`; a row where either is missing is not on the front
-    "Which rows no other row beats: none costs at most as much, gains at least as much, and is better in one of them."
+    "Which rows are on the Pareto front: no other row is at least as good in both columns and better in one."
     x, y = (table[c].to_numpy(float) for c in (cost, gain))
     known = np.flatnonzero(~np.isnan(x) & ~np.isnan(y))
     order, front, most, at = known[np.lexsort((-y[known], x[known]))], np.zeros(len(table), bool), -np.inf, np.nan
@@ -382,7 +382,7 @@ def compare_backbones(
     backbones: list[Encoder|str]|dict[str, Encoder|str],  # names, folders or encoders, with names of your own in a dict
     data: TextData|None = None,  # your task; without it there is no accuracy
     seeds: int = 3,  # seeds of the heads, from 0
-    texts: list[str]|None = None,  # whose words are timed; those of `data`, or the built-in ones
+    texts: list[str]|None = None,  # source of the timed words; those of `data` by default, or the built-in ones
     tokens: int = 64,  # length of the timed texts
     repeats: int = 10,  # timed calls of which the median is taken
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
@@ -460,7 +460,7 @@ def _processor() -> str:
 
 # %% ../nbs/04_experiments.ipynb #8e4a34b3
 def _bf16() -> str:
-    "What multiplies matrices in bfloat16."
+    "The CPU instructions for matrix products in bfloat16."
     found = dict(AMX=torch.cpu._is_amx_tile_supported()) | {'AVX512-BF16': torch.cpu._is_avx512_bf16_supported()}
     return ', '.join(name for name, has in found.items() if has) or 'emulated'
 

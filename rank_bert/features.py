@@ -1,4 +1,4 @@
-"""Every text through the frozen encoder once: fast batches, and a store that remembers
+"""Vectors of texts from a frozen encoder: computed in fast batches, cached on disk
 
 Docs: https://rank-bert.github.io/rank_bert/features.html.md"""
 
@@ -44,15 +44,15 @@ from .data import length_batches
 
 # %% ../nbs/00b_features.ipynb #95321fe0
 def best_device() -> torch.device:
-    "The first of CUDA, Apple's MPS and the CPU that is there."
+    "The best available device: CUDA, Apple's MPS or the CPU."
     if torch.cuda.is_available(): return torch.device('cuda')
     return torch.device('mps' if torch.backends.mps.is_available() else 'cpu')
 
 # %% ../nbs/00b_features.ipynb #bb9cc29a
 def best_dtype(
     device: torch.device|str = 'cpu',  # where the encoder will run
-) -> torch.dtype:  # `torch.bfloat16` where the hardware multiplies it, else `torch.float32`
-    "The fastest precision that keeps vectors intact on `device`: AMX or AVX512-BF16 on CPUs, GPUs from Ampere on."
+) -> torch.dtype:  # `torch.bfloat16` if the hardware has matrix units for it, else `torch.float32`
+    "Fastest sufficient precision on `device`: bfloat16 on CPUs with AMX or AVX512-BF16 and GPUs since Ampere."
     kind = torch.device(device).type
     if kind == 'cuda': return torch.bfloat16 if torch.cuda.get_device_capability()[0] >= 8 else torch.float32
     native = kind == 'cpu' and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
@@ -85,7 +85,7 @@ class _Lines:
 def progress_bar(
     total: int,  # steps in all
     label: str,  # what is being done
-    progress: bool|None = None,  # show it; by default except in tests
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
     unit: str = 'texts',  # what a step is
 ):  # with `update(n)` and `close()`; a context manager
     "Progress on stderr: a bar that is removed at the end, or, where stderr is no terminal, a line every ten seconds."
@@ -98,9 +98,9 @@ def progress_bar(
 def weights_state(
     parameters: Iterable[nn.Parameter],  # of any module
 ) -> tuple:  # equal as long as no byte changes
-    """State of weights, from every byte of them.
+    """Hash of all bytes of some weights.
 
-    `.data` and fastai's own optimizers leave torch's counters as they are."""
+    Changes through `.data` and by fastai's optimizers do not change torch's version counters."""
     return (hash_tensors((str(i), p) for i, p in enumerate(parameters)),)
 
 # %% ../nbs/00b_features.ipynb #5f0ad27c
@@ -118,7 +118,7 @@ _NO_SETTING = set(vars(nn.Module())) | {'gradient_checkpointing', '_gradient_che
                                         'warnings_issued', '_is_hf_initialized'}  # attributes that change no output
 
 def _settings(module: nn.Module) -> dict:
-    "What one module is set to, with its unsaved buffers."
+    "Settings of one module, and its non-persistent buffers."
     kept = {k: _as_json(v) for k, v in vars(module).items()
             if k not in _NO_SETTING and not isinstance(v, (PretrainedConfig, nn.Module))}
     buffers = {n: module._buffers.get(n) for n in module._non_persistent_buffers_set}
@@ -126,14 +126,14 @@ def _settings(module: nn.Module) -> dict:
 
 # %% ../nbs/00b_features.ipynb #423f94b3
 def _settings_of(module: nn.Module, leave: set = frozenset()) -> list:
-    "Name, class and settings of each part of a module: what decides its outputs beside its weights."
+    "Name, class and settings of each part of a module: what determines its outputs besides its weights."
     return [[name, type(m).__qualname__, {} if m is module else _settings(m)]
             for name, m in module.named_modules() if m not in leave]
 
 # %% ../nbs/00b_features.ipynb #23e763e8
 class _OwnLayers:
     "A plan of any encoder: its own layers, in one precision."
-    fused = False  # a fused plan holds weights in its precision, and settings, of its own
+    fused = False  # a fused plan has its own weights, in its precision, and its own settings
     def __init__(self, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool):
         self.encoder = deepcopy(encoder).to(device) if copied else proxy(encoder)
         self.dtype, self.device = dtype, device
@@ -145,10 +145,10 @@ class _OwnLayers:
 
 # %% ../nbs/00b_features.ipynb #b2d17e68
 _FUSED = []  # (function that tells whether an encoder fits, class of its plan)
-_plans = WeakKeyDictionary()  # encoder -> what its plan was made of, plan
+_plans = WeakKeyDictionary()  # encoder -> what its plan depends on, plan
 
 def _plan_state(kind: type, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool) -> tuple:
-    "What a plan is made of."
+    "What a plan depends on; when it changes, a new plan is made."
     parameters = list(encoder.model.parameters())
     state = kind, dtype, device, [(p.data_ptr(), p.dtype) for p in parameters]
     if copied: state += weights_state(parameters)
@@ -157,7 +157,7 @@ def _plan_state(kind: type, encoder: Encoder, dtype: torch.dtype, device: torch.
 
 # %% ../nbs/00b_features.ipynb #50c1fb18
 def _plan(encoder: Encoder, dtype: torch.dtype, device: torch.device) -> Callable:
-    "The fastest plan for an encoder, made again only when what it was made of has changed."
+    "The fastest plan for an encoder, made again only when the encoder has changed."
     kind = next((plan for fits, plan in _FUSED if fits(encoder)), _OwnLayers)
     copied = any(p.device != device or kind.fused and p.dtype != dtype for p in encoder.model.parameters())
     state, known = _plan_state(kind, encoder, dtype, device, copied), _plans.get(encoder)
@@ -202,7 +202,7 @@ class _Encoding:
 # %% ../nbs/00b_features.ipynb #f680f044
 @patch
 def _pooled(self: _Encoding, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    "One vector a text `(texts, dim)`; a model's own pooler runs where its weights are."
+    "One vector for each text `(texts, dim)`; a model's own pooler runs on the device of its weights."
     mask = mask.to(self.device)
     if self.pooling == 'pooler':
         states, mask = states.to(self.encoder.device, torch.float32), mask.to(self.encoder.device)
@@ -211,7 +211,7 @@ def _pooled(self: _Encoding, states: torch.Tensor, mask: torch.Tensor) -> torch.
 # %% ../nbs/00b_features.ipynb #67ed1091
 @patch
 def _check_finite(self: _Encoding, vectors: torch.Tensor, texts: list[str]) -> None:
-    "Raise `ValueError` that shows the first text whose vector is not finite."
+    "Raise `ValueError` if a vector is not finite; the message shows its text."
     bad = (~vectors.isfinite().all(1)).nonzero().flatten()
     if len(bad):
         raise ValueError(f"{self.encoder.name!r} gives a vector with NaN or infinity for {texts[bad[0]][:60]!r}. "
@@ -269,7 +269,7 @@ def encode(
 
 # %% ../nbs/00b_features.ipynb #c3d96f0e
 def _product(put: Callable, *layers: nn.Module) -> tuple[tuple, ...]:
-    "Weights and biases of linear layers side by side; a low-rank layer has two products, one after the other."
+    "Weights and biases of linear layers, concatenated; a low-rank layer gives two products in sequence."
     first = layers[0]
     if isinstance(first, LowRankLinear): return (put(first.down), None), (put(first.up), put(first.bias))
     if len(layers) == 1: return (put(first.weight), put(first.bias)),
@@ -281,7 +281,7 @@ def _norm(put: Callable, norm: nn.LayerNorm) -> tuple:
 
 # %% ../nbs/00b_features.ipynb #ce6ff2e5
 def _through(x: torch.Tensor, products: tuple[tuple, ...]) -> torch.Tensor:
-    "The output of `_product` for an input."
+    "Apply the linear maps of `_product` to an input."
     for weight, bias in products: x = F.linear(x, weight, bias)
     return x
 
@@ -315,12 +315,12 @@ def _attention(self: _FusedLayer, x: torch.Tensor, bias: torch.Tensor|None) -> t
 
 # %% ../nbs/00b_features.ipynb #30cfdad3
 class _FusedBert:
-    "A plan of a BERT: weights in one precision; where they are copied, query, key and value in one product."
+    "The plan for a BERT: weights in one precision; if copied, query, key and value in one product."
     fused = True
     def __init__(self, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool):
-        def put(t): return t.detach().to(device, dtype)  # the weight itself where it is there in that precision
+        def put(t): return t.detach().to(device, dtype)  # the weight itself if device and precision are right
         e = encoder.model.embeddings
-        words = e.word_embeddings  # two factors stay two: their product would not follow the weights
+        words = e.word_embeddings  # keep two factors: a stored product would be out of date after a change of one
         self.words, self.wider = ((put(words.tokens.weight), put(words.up.weight))
                                   if isinstance(words, FactorisedEmbedding) else (put(words.weight), None))
         self.positions, self.types = (put(m.weight) for m in (e.position_embeddings, e.token_type_embeddings))
@@ -335,7 +335,7 @@ class _FusedBert:
 # %% ../nbs/00b_features.ipynb #deadcc7a
 @patch
 def _embedded(self: _FusedBert, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    "What the first layer takes `(batch, tokens, dim)`."
+    "The input of the first layer `(batch, tokens, dim)`."
     x = F.embedding(ids.to(self.device), self.words)
     if self.wider is not None: x = F.linear(x, self.wider)
     x = x + (self.positions[:ids.shape[1]] + self.types[0])
@@ -346,7 +346,7 @@ def _embedded(self: _FusedBert, ids: torch.Tensor, mask: torch.Tensor) -> torch.
 # %% ../nbs/00b_features.ipynb #4d579dea
 @patch
 def _bias(self: _FusedBert, mask: torch.Tensor) -> torch.Tensor|None:
-    "What attention adds: minus infinity at padding; `None` where there is none."
+    "The attention bias: minus infinity at padding; `None` without padding."
     if mask.all(): return None
     bias = torch.zeros(mask.shape, dtype=self.words.dtype).masked_fill_(mask == 0, float('-inf'))
     return bias[:, None, None].to(self.device)  # (batch, heads, queries, keys)
@@ -370,7 +370,7 @@ def _is_plain_bert(encoder: Encoder) -> bool:
     if encoder.model.config.model_type != 'bert': return False
     parts = [m for part in (encoder.model.embeddings, *encoder.layers) for m in part.modules()]
     if any(m._forward_pre_hooks or m._forward_hooks or 'forward' in vars(m) for m in parts): return False
-    # an adapter stands in the place of its layer, and `weight` of it is not all
+    # an adapter replaces its layer, and its `weight` lacks the adapter's own matrices
     return all(type(m) in kinds for m, kinds in _expected(encoder).items())
 
 _FUSED.append((_is_plain_bert, _FusedBert))
@@ -380,7 +380,7 @@ _NO_EFFECT = {'_name_or_path', 'transformers_version', 'architectures', 'dtype',
               'num_labels', 'problem_type', 'initializer_range'}  # fields of a configuration that change no output
 
 def _hooks(encoder: Encoder) -> list[str]:
-    "Names of functions that hook into an encoder; that of gradient checkpointing changes no output."
+    "Names of the forward hooks of an encoder, without that of gradient checkpointing, which changes no output."
     found = [hook for m in encoder.modules() for hooks in (m._forward_pre_hooks, m._forward_hooks)
              for hook in hooks.values()]
     names = [getattr(hook, '__qualname__', type(hook).__qualname__) for hook in found]
@@ -391,7 +391,7 @@ def settings_hash(
     encoder: Encoder,  # any encoder
     layer: int|None = None,  # up to this layer; all by default
 ) -> str:  # 64 hexadecimal digits
-    """SHA-256 over what decides an encoder's outputs beside weights and tokenizer.
+    """SHA-256 of what determines an encoder's outputs besides weights and tokenizer.
 
     That is the configuration, classes, and settings such as heads, adapters and activations."""
     layers, config = encoder.layers, encoder.model.config
@@ -407,7 +407,7 @@ def check_settings_hash(encoder: Encoder, layer: int|None = None) -> str:
     "`settings_hash`; raises `ValueError` where something hooks into the layers."
     if hooks := _hooks(encoder):
         raise ValueError(f"{encoder.name!r} has forward hooks ({hooks[0]}), something hooks into the layers: "
-                         "its outputs cannot be stored. Use encode, which keeps nothing")
+                         "its outputs cannot be cached. Use encode, which stores nothing")
     return settings_hash(encoder, layer)
 
 # %% ../nbs/00b_features.ipynb #ebd83c17
@@ -420,7 +420,7 @@ def encoder_hash(
 def encoder_key(
     encoder: Encoder,  # any encoder
 ) -> str:  # 64 hexadecimal digits
-    "SHA-256 over all that decides an encoder's outputs: weights, tokenizer, settings, and names of hooks."
+    "SHA-256 of all that determines an encoder's outputs: weights, tokenizer, settings, and names of hooks."
     parts = encoder_hash(encoder), settings_hash(encoder), *_hooks(encoder)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -469,7 +469,7 @@ def _write(content: bytes|np.ndarray, path: Path) -> None:
 
 # %% ../nbs/00b_features.ipynb #6d081539
 def _publish(content: bytes|np.ndarray, space: Path, kind: str = 'npy') -> None:
-    "Write bytes, or an array of keys and vectors, to `space` under the hash of what is written, whole or not at all."
+    "Write bytes, or an array of keys and vectors, atomically to `space`; the file name is the hash of its content."
     temporary = space/f'{os.getpid()}-{uuid.uuid4().hex}.tmp'
     try:
         _write(content, temporary)
@@ -478,21 +478,21 @@ def _publish(content: bytes|np.ndarray, space: Path, kind: str = 'npy') -> None:
         if e.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG): raise
         size = getattr(content, 'nbytes', len(content))
         raise StoreError(e.errno, f"no room for {size/1e6:.0f} MB of features in the store {space.parent}; "
-                                  "free some, or name another folder with RANK_BERT_HOME. "
+                                  "free some space, or name another folder with RANK_BERT_HOME. "
                                   "What was stored before is kept") from e
     finally: temporary.unlink(missing_ok=True)
 
 # %% ../nbs/00b_features.ipynb #84d7a7e6
 def _bytes_of(path: Path) -> np.ndarray:
-    """The bytes of a file, memory-mapped without an open file.
+    """The bytes of a file, memory-mapped; the file is closed afterwards.
 
-    numpy's own maps hold one each, and 256 are all that some systems allow."""
+    numpy's memory maps keep files open, and some systems allow only 256 open files."""
     size = path.stat().st_size
     return torch.from_file(str(path), size=size, dtype=torch.uint8).numpy() if size else np.empty(0, np.uint8)
 
 @lru_cache(maxsize=2**14)
 def _is_whole(path: Path, changed: int, size: int) -> bool:
-    "Whether a file has the bytes it was named by; read once for each time that it changed."
+    "Whether the hash of a file is its name; the file is read again only when it has changed."
     return _digest(path) == path.stem
 
 # %% ../nbs/00b_features.ipynb #92fe97a2
@@ -506,7 +506,7 @@ def _remove_damaged(path: Path) -> None:
 
 # %% ../nbs/00b_features.ipynb #b477b5d5
 def _opened(path: Path, read: Callable) -> np.ndarray|dict|None:
-    "What `read` makes of the bytes of a file; `None` where the file is gone or damaged."
+    "The bytes of a file, parsed by `read`; `None` if the file is missing or damaged."
     try:
         about = path.stat()
         if _is_whole(path, about.st_mtime_ns, about.st_size): return read(_bytes_of(path))
@@ -545,7 +545,7 @@ def _places(index: tuple[np.ndarray, np.ndarray], keys: np.ndarray) -> np.ndarra
 # %% ../nbs/00b_features.ipynb #cd4cc632
 @lru_cache(maxsize=2)
 def _file_index(files: tuple, read: Callable) -> tuple[np.ndarray, np.ndarray]:
-    "The index of files `(path, time of change, size)`, kept: a call for one text must not read a whole store."
+    "The index of files `(path, time of change, size)`, cached: a call for one text need not read all files."
     return _index([np.array(read(_bytes_of(path))['key']) for path, _, _ in files])
 
 def _open_files(space: Path, kind: str, read: Callable) -> tuple[list, tuple]:
@@ -554,7 +554,7 @@ def _open_files(space: Path, kind: str, read: Callable) -> tuple[list, tuple]:
     try:
         files = tuple((p, p.stat().st_mtime_ns, p.stat().st_size) for p, _ in shards)
         return [s for _, s in shards], _file_index(files, read)
-    except FileNotFoundError:  # removed meanwhile; what is mapped stays
+    except FileNotFoundError:  # a file was removed by another process; memory maps stay valid
         return [s for _, s in shards], _index([s['key'] for _, s in shards])
 
 # %% ../nbs/00b_features.ipynb #78f0e1e0
@@ -618,8 +618,8 @@ class FeatureStore:
 # %% ../nbs/00b_features.ipynb #9d901d6c
 @patch
 def space(self: FeatureStore,
-    about: dict,  # all that decides a vector, the text apart
-    name: str = '',  # of the encoder, for people
+    about: dict,  # all that determines a vector, except the text
+    name: str = '',  # name of the encoder, for display only
 ) -> Path:  # named by the hash of `about`
     "The folder for features that are computed in one way, created with a description of it."
     folder = self.folder/hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:24]
@@ -641,7 +641,7 @@ def _used_space(self: FeatureStore, about: dict, name: str) -> Path:
     space = self.space(about, name)
     _remove_leftovers(space)
     try: os.utime(space/'space.json')
-    except PermissionError: return space  # somebody else's store: read it
+    except PermissionError: return space  # the store of another user, which is read-only
     return space
 
 # %% ../nbs/00b_features.ipynb #e85dc3a4
@@ -662,7 +662,7 @@ def _keep(self: FeatureStore, content: bytes|np.ndarray, about: dict, name: str,
 
 # %% ../nbs/00b_features.ipynb #c6bf595d
 def _places_beside(places: np.ndarray, shards: int, held: list, keys: np.ndarray) -> np.ndarray:
-    "Places, with those that only what is held in memory has: after the shards of the store."
+    "Places of all keys; keys that are only in memory get shard numbers after those of the store."
     inside = _places(_index([s['key'] for s in held]), keys)
     inside[inside[:, 0] >= 0, 0] += shards
     return np.where(places < 0, inside, places)
@@ -682,7 +682,7 @@ def _fill(
         gone = places[:, 0] < 0
         if not gone.any(): return shards + held, places
         with progress_bar(int(gone[distinct].sum()), label, progress) as bar:
-            for rows in cut(distinct):  # of all texts, not of those that are missing: a second run has the same batches
+            for rows in cut(distinct):  # cut all texts, not only missing ones: a second run has the same batches
                 if gone[rows].any(): held += make(rows[gone[rows]], bar)
     raise StoreError(f"what is written to the feature store {self.folder} is gone at once: another process removes it. "
                      "Name another folder with RANK_BERT_HOME")
@@ -692,7 +692,7 @@ def _fill(
 def _block(
     self: FeatureStore, texts: list[str], pairs: list[str]|None, keys: np.ndarray, about: dict, run: _Encoding, bar,
 ) -> list[np.ndarray]:
-    "Encode one block and publish what is finished, also when it is interrupted; returns what the store does not take."
+    "Encode one block and store finished rows, also on an interrupt; returns rows that could not be stored."
     rows = np.zeros(len(texts), dtype=[('key', '<u8', (2,)), ('row', '<f4', (run.encoder.dim,))])
     done, taken = np.zeros(len(texts), dtype=bool), True
     try:
@@ -705,7 +705,7 @@ def _block(
 
 # %% ../nbs/00b_features.ipynb #4e69dcfa
 def _about_vectors(run: _Encoding, paired: bool) -> dict:
-    "All that decides a vector, the text apart."
+    "All that determines a vector, except the text."
     encoder = run.encoder
     about = dict(version=3, encoder=_known_hash(encoder), shape=check_settings_hash(encoder), pooling=run.pooling,
                  layer=run.layer, max_tokens=run.max_tokens, keep=run.keep, dtype=str(run.dtype), dim=encoder.dim)
@@ -727,7 +727,7 @@ def encode(self: FeatureStore,
     label: str = 'encoding',  # what the bar is called
     pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
 ) -> Features:  # memory-mapped `(texts, dim)`
-    "As `encode`, but only for texts that the store does not have yet; they are in it afterwards, also after Ctrl-C."
+    "Vectors of texts; only texts that are not in the store are encoded, and finished ones are kept after Ctrl-C."
     run = _Encoding(encoder, pooling, layer, dtype, device, batch_tokens, max_tokens, keep)
     texts, pairs = as_pairs(texts, pairs)
     about, keys = _about_vectors(run, pairs is not None), _keys(_as_bytes(texts, pairs))
@@ -750,14 +750,14 @@ def _prefix_hash(encoder: Encoder, layer: int) -> str:
 
 # %% ../nbs/00b_features.ipynb #7cd3c54a
 def _about_states(run: _Encoding) -> dict:
-    "All that decides token states, the ids apart."
+    "All that determines token states, except the ids."
     encoder, layer = run.encoder, run.layer
     return dict(version=3, prefix=_prefix_hash(encoder, layer), shape=check_settings_hash(encoder, layer), layer=layer,
                 dtype=str(run.dtype), dim=encoder.dim)
 
 # %% ../nbs/00b_features.ipynb #5b3438ef
 def _read_states(data: np.ndarray) -> dict[str, np.ndarray]:
-    "The arrays in the bytes of a file of states."
+    "The arrays in the bytes of a safetensors file of states."
     size = int(data[:8].view('<u8')[0])
     header = json.loads(data[8:8 + size].tobytes())
     types = dict(U64='<u8', I64='<i8', BF16='<u2', F32='<f4')
@@ -798,10 +798,10 @@ def __getitem__(self: States, rows: Sequence[int]) -> torch.Tensor:
     return out
 
 # %% ../nbs/00b_features.ipynb #ca33528d
-STATES_BYTES = 100_000_000  # states that are computed before they are written to one file
+STATES_BYTES = 100_000_000  # size of the states that are written to one file
 
 def _cut_by_size(rows: np.ndarray, sizes: list[int], most: int) -> list[np.ndarray]:
-    "Runs of rows of about `most` in total size, at least one row each."
+    "Split rows into consecutive parts with a total size of about `most`, at least one row each."
     ends = np.cumsum(sizes)
     return np.split(rows, np.flatnonzero(np.diff(ends//most)) + 1) if len(rows) else []
 
@@ -824,7 +824,7 @@ def _state_batches(self: _Encoding, ids: list[list[int]], bar) -> Iterator[tuple
 def _states_block(
     self: FeatureStore, ids: list[list[int]], keys: np.ndarray, about: dict, run: _Encoding, bar,
 ) -> list[dict]:
-    "Compute the states of some texts and publish them as one file; returns what the store does not take."
+    "Compute the states of some texts and write them to one file; returns them if they could not be stored."
     lengths, encoder = [len(i) for i in ids], run.encoder
     states = torch.empty(sum(lengths), encoder.dim, dtype=run.dtype)
     parts = states.split(lengths)
@@ -841,7 +841,7 @@ def _states_block(
 def states(self: FeatureStore,
     ids: Iterable[Sequence[int]],  # token ids of each text, from `Encoder.tokenize`
     encoder: Encoder,  # from `get_encoder`
-    layer: int,  # layers that the states have passed
+    layer: int,  # states after this many layers
     dtype: torch.dtype|None = None,  # precision of layers and states; `best_dtype` by default
     device: torch.device|str|None = None,  # `best_device` by default
     batch_tokens: int|None = None,  # tokens a batch, padding counted
@@ -885,7 +885,7 @@ def _row(space: Path) -> dict:
 def spaces(
     self: FeatureStore,
 ) -> pd.DataFrame:  # columns space, kind, encoder, layer, pooling, max_tokens, dtype, files, mb, used
-    "What the store holds, a row a space, the least recently used first."
+    "The spaces of the store, one row for each, the least recently used first."
     rows = []
     for path in self.folder.glob('[!.]*/space.json'):
         try: rows.append(_row(path.parent))
@@ -920,7 +920,7 @@ def _set_aside(self: FeatureStore, space: str) -> None:
 LOOK = 10.  # seconds after which all weights are read again, for single texts too
 
 def _glance(encoder: Encoder) -> list:
-    "What mostly changes when an encoder does, at little cost: of weights the place, version and first entry; settings."
+    "A quick, incomplete check value: settings, and address, version and first entry of each weight."
     weights = [(p.data_ptr(), p._version, p.detach().flatten()[0].item()) for p in encoder.model.parameters()]
     settings = [v for m in encoder.model.modules() for k, v in vars(m).items()
                 if isinstance(v, (int, float, str)) and k != 'training']
@@ -928,13 +928,13 @@ def _glance(encoder: Encoder) -> list:
 
 # %% ../nbs/00b_features.ipynb #fc6a7693
 def _encoder_state(encoder: Encoder) -> dict[str, str|list[str]]:
-    "All that decides an encoder's outputs, under the names that an error calls them by."
+    "All that determines an encoder's outputs, with the names used in the error message."
     return {'weights or tokenizer': _known_hash(encoder), 'settings': settings_hash(encoder),
             'forward hooks': _hooks(encoder)}
 
 # %% ../nbs/00b_features.ipynb #646d3ddc
 class EncoderWatch:
-    "The state of an encoder when something was made with it."
+    "Hashes of an encoder at one time, to detect later changes."
     def __init__(self,
         encoder: Encoder,  # any encoder
         made: str,  # what was made with it, as in the error: 'this classifier was made'
@@ -947,7 +947,7 @@ class EncoderWatch:
 @patch
 def check(self: EncoderWatch,
     encoder: Encoder,  # the same one, later
-    whole: bool = True,  # read all weights; else what was read ten seconds ago may do
+    whole: bool = True,  # read all weights; else a full check in the last ten seconds is enough
 ) -> None:
     "Raise `ValueError` when weights, tokenizer or settings are no longer what they were."
     now, (before, at) = _glance(encoder), self.looked
@@ -961,7 +961,7 @@ def check(self: EncoderWatch,
 
 # %% ../nbs/00b_features.ipynb #b60c1e06
 class WithHead:
-    "An encoder and the head that was trained on it; the base of what predicts."
+    "An encoder with a head; base class of all predictors."
     def _join(self, encoder: Encoder, head: nn.Module, made: str|None) -> None:
         "Keep both, and watch the encoder where something was `made` with it."
         self.encoder, self.head = encoder, head

@@ -1,4 +1,4 @@
-"""The small trainable parts: what stands on a frozen encoder and learns a task
+"""Small trainable modules on top of a frozen encoder, one for each kind of task
 
 Docs: https://rank-bert.github.io/rank_bert/heads.html.md"""
 
@@ -20,9 +20,9 @@ from .models import count_parameters
 class RankingHead(nn.Module):
     "Two linear layers with batch norm, ReLU and dropout: the plain head of the write-up that this project began from."
     def __init__(self,
-        dim: int,  # width of the vectors that come in
+        dim: int,  # number of input features
         hidden: int|None = None,  # width between the layers; `dim` by default
-        out: int|None = None,  # width of the vectors that go out; `dim` by default
+        out: int|None = None,  # number of output features; `dim` by default
         dropout: float = 0.11,  # share of hidden features dropped in training
     ):
         super().__init__()
@@ -35,13 +35,13 @@ class RankingHead(nn.Module):
     ) -> torch.Tensor:  # vectors `(batch, out)`
         "The vectors after both layers; raises `ValueError` for a training batch of one."
         if self.training and len(x) == 1:
-            raise ValueError("a batch of one has no spread for batch norm to divide by: use a larger batch size, "
+            raise ValueError("a batch of one has no variance for batch norm to divide by: use a larger batch size, "
                              "drop the last batch, or call .eval()")
         return self.layers(x)
 
 # %% ../nbs/01_heads.ipynb #ba928948
 class BarlowHead(RankingHead):
-    "The head that Barlow Twins trains: made like `RankingHead`, with a name of its own so that it can be frozen by it."
+    "The head that Barlow Twins trains: the same layers as `RankingHead`, under a name of its own."
 
 # %% ../nbs/01_heads.ipynb #68163d8a
 class ResidualHead(nn.Module):
@@ -98,9 +98,9 @@ def _width(head: nn.Module, dim: int) -> int:
 
 # %% ../nbs/01_heads.ipynb #7d762382
 class StackedHead(nn.Module):
-    "A head over the output of a side head, and over nothing else."
+    "A head whose only input is the output of a side head."
     def __init__(self,
-        dim: int,  # width of the vectors that come in
+        dim: int,  # number of input features
         side: str = 'barlow',  # name of the side head, in `HEADS`
         head: str = 'plain',  # name of the head on top
         side_kwargs: dict|None = None,  # arguments of the side head
@@ -114,7 +114,7 @@ class StackedHead(nn.Module):
     def forward(self,
         x: torch.Tensor,  # vectors `(batch, dim)`
     ) -> torch.Tensor:  # vectors `(batch, width of the head on top)`
-        "One head after the other."
+        "Apply the side head, then the head on top."
         return self.head(self.side(x))
 
 # %% ../nbs/01_heads.ipynb #ceae4d39
@@ -135,7 +135,7 @@ class BesideHead(nn.Module):
         side: str = 'residual',  # name of the side head, in `HEADS`
         join: str = 'concat',  # 'concat' or 'gate'
         head: str = 'residual',  # name of the head over both
-        weight: float = 1.,  # of the side head's output in 'concat' at the start; it is learned
+        weight: float = 1.,  # initial weight of the side head's output in 'concat'; it is trained
         side_kwargs: dict|None = None,  # arguments of the side head
         **kwargs,  # arguments of the head over both, e.g. `dropout`
     ):
@@ -192,7 +192,7 @@ class ScoreHead(nn.Module):
     def __init__(self,
         dim: int,  # width of the vectors that come in
         dropout: float = 0.,  # share of incoming features dropped in training
-        start: float = 0.,  # what an untrained head gives for a vector of zeros
+        start: float = 0.,  # initial bias: the output for a vector of zeros
     ):
         super().__init__()
         self.dropout, self.linear = nn.Dropout(dropout), nn.Linear(dim, 1)

@@ -1,4 +1,4 @@
-"""Linear layers and embeddings of low rank, and what sets an encoder apart from its configuration
+"""Low-rank linear layers and embeddings, and a record of how an encoder differs from its configuration
 
 Docs: https://rank-bert.github.io/rank_bert/layers.html.md"""
 
@@ -35,9 +35,9 @@ def _uniform(*shape: int, to: float, **where) -> nn.Parameter:
 class LowRankLinear(nn.Module):
     "A linear layer whose weight is the product of two thin matrices: `up (down x) + bias`."
     def __init__(self,
-        in_features: int,  # width of what comes in
-        out_features: int,  # width of what goes out
-        rank: int,  # width between the two
+        in_features: int,  # number of input features
+        out_features: int,  # number of output features
+        rank: int,  # number of features between the two matrices
         bias: bool = True,  # add a learned vector
         device: torch.device|str|None = None,  # where the parameters are
         dtype: torch.dtype|None = None,  # their precision
@@ -53,18 +53,18 @@ class LowRankLinear(nn.Module):
     def forward(self,
         x: torch.Tensor,  # `(..., in_features)`
     ) -> torch.Tensor:  # `(..., out_features)`
-        "`x` through both matrices."
+        "Apply both matrices and the bias to `x`."
         return F.linear(F.linear(x, self.down), self.up, self.bias)
 
 # %% ../nbs/00_layers.ipynb #54594efe
 @patch(as_prop=True)
 def rank(self: LowRankLinear) -> int:
-    "Width between the two."
+    "Number of features between the two matrices."
     return self.down.shape[0]
 
 @patch(as_prop=True)
 def weight(self: LowRankLinear) -> torch.Tensor:  # `(out_features, in_features)`
-    "The product of the two."
+    "The product of the two matrices."
     return self.up @ self.down
 
 @patch
@@ -90,9 +90,9 @@ def merged(self: LowRankLinear) -> nn.Linear:  # with the same outputs up to rou
 class FactorisedEmbedding(nn.Module):
     "An embedding matrix of `vocab` words as a product of two, `(vocab, rank)` and `(rank, dim)`."
     def __init__(self,
-        vocab: int,  # words
-        dim: int,  # width of what comes out
-        rank: int,  # width between the two
+        vocab: int,  # number of words (tokens)
+        dim: int,  # number of output features
+        rank: int,  # number of features between the two matrices
         pad_id: int|None = None,  # id of the padding token, whose row gets no gradient
     ):
         super().__init__()
@@ -113,9 +113,9 @@ class FactorisedEmbedding(nn.Module):
 # %% ../nbs/00_layers.ipynb #12955af5
 def swap_modules(
     model: nn.Module,  # is changed
-    new: dict[nn.Module, nn.Module],  # module of the model -> what takes its place
+    new: dict[nn.Module, nn.Module],  # module of the model -> its replacement
 ) -> None:
-    "Put modules in the place of others, wherever these are; raises `ValueError` when the model is one of them."
+    "Replace modules of a model wherever they are used; raises `ValueError` for the model itself."
     if model in new:
         raise ValueError("the model is itself the layer that is to be replaced: put it into another module, "
                          "or use the new layer as it is")
@@ -127,10 +127,10 @@ def swap_modules(
 def fold_adapters(
     model: nn.Module,  # is changed
 ) -> nn.Module:  # the same one, without adapters
-    "Add what adapters of `peft` add to linear layers into the layers' own weights, in place."
+    "Merge the adapters of `peft` into the weights of their linear layers, in place."
     adapted = [m for m in model.modules() if hasattr(m, 'base_layer') and hasattr(m, 'merge')]
     swap_modules(model, {m.base_layer: m.base_layer.merged() for m in adapted
-                         if isinstance(m.base_layer, LowRankLinear)})  # a sum of products has no such form
+                         if isinstance(m.base_layer, LowRankLinear)})  # their sum has a higher rank
     for m in adapted: m.merge(safe_merge=True)
     swap_modules(model, {m: m.get_base_layer() for m in adapted})
     return model
@@ -151,10 +151,10 @@ def _described(m: nn.Module) -> dict|None:
 
 # %% ../nbs/00_layers.ipynb #6599db8b
 def _check_known(new: nn.Module, old: nn.Module|None, path: str) -> None:
-    "Raise for a module that the configuration does not have there, and that is no layer that can be described."
+    "Raise `ValueError` for a module that the configuration does not have there and that cannot be recorded."
     if old is None or (_described(new) is None and type(new) is not type(old)):
-        raise ValueError(f"{path!r} is a {type(new).__name__}, which no configuration knows and no folder "
-                         "can hold: put an ordinary layer in its place first")
+        raise ValueError(f"{path!r} is a {type(new).__name__}, which no configuration knows, so it "
+                         "cannot be saved: replace it by an ordinary layer first")
 
 # %% ../nbs/00_layers.ipynb #f98f3324
 def _children(new: nn.Module, old: nn.Module, path: str) -> list[tuple[str, nn.Module, nn.Module|None]]:
@@ -164,15 +164,15 @@ def _children(new: nn.Module, old: nn.Module, path: str) -> list[tuple[str, nn.M
         inner, a, b = f'{path}.{name}'.lstrip('.'), new._modules.get(name), old._modules.get(name)
         if a is not None: found.append((inner, a, b))
         elif b is not None:
-            raise ValueError(f"{inner!r} is not there, and its configuration says that it is: "
-                             "set the configuration to what the model has")
+            raise ValueError(f"{inner!r} is missing, although its configuration has it: "
+                             "correct the configuration")
     return found
 
 # %% ../nbs/00_layers.ipynb #493622b8
 def changes_of(
     model: nn.Module,  # any model of `transformers`
-    plain: nn.Module,  # one that is as its configuration says; its weights do not matter
-) -> dict[str, dict]:  # layers, shared, sizes, each by path; what is not there has not changed
+    plain: nn.Module,  # an unchanged model of the same configuration; its weights are not used
+) -> dict[str, dict]:  # changed layers, shared modules and sizes, each by path; empty parts are left out
     "What sets a model apart from a plain one, as plain JSON; raises `ValueError` for what cannot be written down."
     layers, shared, sizes, seen, todo = {}, {}, {}, {}, [('', model, plain)]
     while todo:
@@ -201,12 +201,12 @@ _FIELDS = dict(Linear={'in_features', 'out_features', 'bias'},
 def _damaged(text: str) -> ValueError: return ValueError(f"{text}: the folder is damaged, save it again")
 
 def _unknown(change) -> ValueError:
-    return ValueError(f"a change by {change!r:.40} is not known to this version of rank_bert: "
+    return ValueError(f"a change of kind {change!r:.40} is not known to this version of rank_bert: "
                       "a newer one has written it")
 
 # %% ../nbs/00_layers.ipynb #86f0d544
 def _at(model: nn.Module, path) -> nn.Module:
-    "The module at a path of changes; raises `ValueError` where there is none."
+    "The module at a path in the changes; raises `ValueError` where there is none."
     try: found = model.get_submodule(path) if isinstance(path, str) and path else None
     except AttributeError: found = None
     if found is None: raise _damaged(f"changes name {path!r:.80}, which is no part of the model")
@@ -214,7 +214,7 @@ def _at(model: nn.Module, path) -> nn.Module:
 
 # %% ../nbs/00_layers.ipynb #146ca07a
 def _is_layer(what: Mapping) -> bool:
-    "Whether a described layer has exactly the arguments of its kind, each in its range."
+    "Whether the record of a layer has exactly the arguments of its type, each in its range."
     if what.keys() != {'kind', *_FIELDS[what['kind']]}: return False
     sizes = [v for k, v in what.items() if k not in ('kind', 'bias', 'pad_id')]
     if not all(type(v) is int and 1 <= v < 2**31 for v in sizes): return False
@@ -224,15 +224,15 @@ def _is_layer(what: Mapping) -> bool:
 
 # %% ../nbs/00_layers.ipynb #6d101a6c
 def _check_layer(model: nn.Module, path: str, what) -> None:
-    "Raise for a layer that cannot be made, or that has no place there."
+    "Raise `ValueError` for a layer that cannot be created or does not fit there."
     kind = what.get('kind') if isinstance(what, Mapping) else what
     if not isinstance(what, Mapping) or kind not in list(LAYERS): raise _unknown(kind)
     if not _is_layer(what) or not isinstance(_at(model, path), _STANDS[kind]):
-        raise _damaged(f"changes give {path!r} the layer {dict(what)!r:.200}, which is not one")
+        raise _damaged(f"changes give {path!r} the layer {dict(what)!r:.200}, which does not fit there")
 
 # %% ../nbs/00_layers.ipynb #361eaade
 def _check_shared(model: nn.Module, path: str, home) -> None:
-    "Raise for a module that would stand for one of another kind, or inside itself."
+    "Raise `ValueError` where a shared module would replace another type, or contain itself."
     inside = isinstance(home, str) and f'{path}.'.startswith(f'{home}.') or f'{home}.'.startswith(f'{path}.')
     if type(_at(model, path)) is not type(_at(model, home)) or inside:
         raise _damaged(f"changes put {home!r:.80} in the place of {path!r:.80}, where it does not belong")
@@ -249,7 +249,7 @@ def _check_sizes(model: nn.Module, path: str, sizes) -> None:
 _CHECKS = dict(layers=_check_layer, shared=_check_shared, sizes=_check_sizes)
 
 def _check_changes(model: nn.Module, changes) -> None:
-    "Raise `ValueError` for changes that `changes_of` would not have written."
+    "Raise `ValueError` for changes that `changes_of` cannot have written."
     if not isinstance(changes, Mapping): raise _damaged(f"changes are {type(changes).__name__}, not an object")
     odd = (sorted(changes.keys() - _CHECKS.keys())
            + [k for k, v in changes.items() if not isinstance(v, Mapping)])
@@ -259,12 +259,12 @@ def _check_changes(model: nn.Module, changes) -> None:
 
 # %% ../nbs/00_layers.ipynb #8c461f8e
 def _check_heads(module: nn.Module, path: str) -> None:
-    "Raise where an attention's numbers do not fit its layers."
+    "Raise `ValueError` where the sizes of an attention do not fit its layers."
     query, size = getattr(module, 'query', None), getattr(module, 'attention_head_size', None)
     if query is None or size is None: return
     if not query.out_features == module.all_head_size == module.num_attention_heads*size:
         raise _damaged(f"sizes of {path!r} are {module.num_attention_heads} heads of {size} "
-                       f"and {module.all_head_size} in all, and its layer gives {query.out_features}")
+                       f"and {module.all_head_size} in all, but its layer gives {query.out_features}")
 
 # %% ../nbs/00_layers.ipynb #4e17c0ab
 def apply_changes(

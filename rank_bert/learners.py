@@ -1,4 +1,4 @@
-"""One model, one data path and one Learner for every task on texts: what is frozen is computed once
+"""One model, one data pipeline and one Learner for all text tasks; the outputs of frozen layers are computed once
 
 Docs: https://rank-bert.github.io/rank_bert/learners.html.md"""
 
@@ -52,7 +52,7 @@ from .callbacks import Frozen, KeepBest, epochs_for, give_back, held_parameters
 
 # %% ../nbs/03_learners.ipynb #3a7c696e
 class TaskModel(nn.Module):
-    "An encoder and its heads, from ids, from stored states or from stored vectors to the output of one head."
+    "An encoder with heads; maps token ids, stored states or stored vectors to the output of one head."
     def __init__(self,
         encoder: Encoder|None,  # from `get_encoder`; `None` where there are vectors alone
         heads: dict[str, nn.Module],  # name of a task -> its head
@@ -65,14 +65,14 @@ class TaskModel(nn.Module):
             raise ValueError(f"{encoder.name!r} has no pooling {pooling!r}; use one of {', '.join(encoder.poolings)}")
         self.encoder, self.heads, self.per_token = encoder, nn.ModuleDict(heads), tuple(per_token)
         self.pooling, self.dtype = pooling, dtype
-        self.task = next(iter(heads), None)  # the head that answers
-        self.start = None  # the layers that stored states have passed
+        self.task = next(iter(heads), None)  # the head whose output `forward` returns
+        self.start = None  # number of layers already applied to stored states
 
     def forward(self,
         x: torch.Tensor,  # token ids `(batch, tokens)`, or vectors `(batch, dim)` when there is no mask
         mask: torch.Tensor|None = None,  # 1 for a token, 0 for padding `(batch, tokens)`
         states: torch.Tensor|None = None,  # stored states `(batch, tokens, dim)` after `start` layers
-    ) -> torch.Tensor:  # `(batch, outputs)`, or `(batch, tokens, outputs)` of a task per token
+    ) -> torch.Tensor:  # `(batch, outputs)`, or `(batch, tokens, outputs)` for a token-level task
         "The output of the head of `task`."
         return self.heads[self.task](self.features(x, mask, states))
 
@@ -95,15 +95,15 @@ def trunk(self: TaskModel,
 @patch
 def features(self: TaskModel,
     x: torch.Tensor,  # as in `TaskModel.forward`
-    mask: torch.Tensor|None = None,  # as there; `None` with vectors
-    states: torch.Tensor|None = None,  # as there
+    mask: torch.Tensor|None = None,  # as in `TaskModel.forward`; `None` with vectors
+    states: torch.Tensor|None = None,  # as in `TaskModel.forward`
 ) -> torch.Tensor:  # float32 `(batch, dim)`, or `(batch, tokens, dim)` for a task per token
     "The input of the head of `task`."
     return x if mask is None else self.trunk(x, mask, states).float()
 
 # %% ../nbs/03_learners.ipynb #feb81e6a
 def _parts(model: TaskModel) -> dict[str, list[nn.Parameter]]:
-    "Parameters of the embeddings, each layer, each head and what else there is."
+    "Parameters of the embeddings, of each layer, of each head and of all other modules."
     groups = [] if model.encoder is None else model.encoder.groups()
     parts = {('embeddings' if not i else f'layer {i}'): group for i, group in enumerate(groups)}
     parts |= {f'head {name}': list(head.parameters()) for name, head in model.heads.items()}
@@ -122,7 +122,7 @@ def summary(self: TaskModel) -> pd.DataFrame:  # a row for the embeddings, each 
 def task_groups(
     model: nn.Module,  # a model with an `encoder`, which may be `None`
 ) -> list[list[nn.Parameter]]:  # embeddings, layer 1, ..., last layer, all else
-    "The parameters that training may change, by depth."
+    "The parameters that the optimizer may update, in groups by depth."
     if model.encoder is None: return [list(model.parameters())]
     inside = set(model.encoder.parameters())
     adapters = {p for name, p in model.encoder.named_parameters() if 'lora_' in name}
@@ -132,8 +132,8 @@ def task_groups(
 # %% ../nbs/03_learners.ipynb #7c247e21
 def frozen_layers(
     encoder: Encoder,  # any encoder
-) -> int|None:  # layers from the start that get no gradients, or `None` when the embeddings do
-    "How far from the start an encoder is frozen."
+) -> int|None:  # number of frozen layers from the start; `None` when the embeddings are trained
+    "Number of frozen layers from the start of an encoder."
     # a weight that layers share is in the group of the last of them only
     first, *rest = encoder.groups()
     parts = [first, *([*group, *layer.parameters()] for group, layer in zip(rest, encoder.layers))]
@@ -142,7 +142,7 @@ def frozen_layers(
 
 # %% ../nbs/03_learners.ipynb #de5c743b
 class TaskBatches:
-    "Batches of some rows, from ids, from stored states or from stored vectors on."
+    "Batches of the rows of a split, as token ids, stored states or stored vectors."
     def __init__(self,
         data: TextData,  # rows of one split
         encoder: Encoder,  # from `get_encoder`
@@ -151,14 +151,14 @@ class TaskBatches:
         keep: str = 'start',  # which part of a longer text stays
         dtype: torch.dtype = torch.float32,  # precision of what is stored
         store: FeatureStore|None = None,  # where it is stored; the default store by default
-        label: str = 'texts',  # what progress bars say
+        label: str = 'texts',  # label of progress bars
     ):
         self.data, self.encoder, self.dtype = data, encoder, dtype
         self.pooling, self.max_tokens, self.keep = pooling, max_tokens, keep
         self.store, self.label = store or FeatureStore(), label
         self.start = self.stored = self._state = None  # batches begin at ids
         self.given = []  # row numbers of the last batch, for metrics such as `EntityF1`
-        self._kept = {}  # row -> which of its words have a token
+        self._kept = {}  # row -> whether each of its words has a token
 
     @cached_property
     def rows(self) -> tuple[list[list[int]], list]:
@@ -190,12 +190,12 @@ def vocab(self: TaskBatches) -> list[list[str]]:
 @patch
 def new_empty(self: TaskBatches):
     "Raises `TypeError`: fastai calls it when a Learner is exported."
-    raise TypeError("a Learner on texts is not exported: save what it has learnt, with `save` of its classifier, "
-                    "tagger or sentence encoder, or with save_encoder")
+    raise TypeError("a Learner on texts is not exported: save its classifier, tagger or sentence encoder "
+                    "with `save`, or its encoder with save_encoder")
 
 # %% ../nbs/03_learners.ipynb #5d00367f
 def _passed(encoder: Encoder, start: int|str|None) -> list[nn.Parameter]:
-    "Parameters of the layers that a text has passed where batches begin."
+    "Parameters of the layers that have computed the stored input of a batch."
     if start is None: return []
     if start == 'vectors': return [p for group in encoder.groups() for p in group]
     passed = [p for group in encoder.groups()[:start + 1] for p in group]
@@ -216,9 +216,9 @@ def _from_store(self: TaskBatches, start: int|str):
 def begin(self: TaskBatches,
     start: int|str|None,  # layers that stored states have passed, 'vectors', or `None` for ids
 ) -> None:
-    """Begin batches there; the store computes what it lacks.
+    """Set what batches contain; compute what is not in the store.
 
-    Does nothing when neither place nor weights have changed."""
+    Does nothing when neither `start` nor the weights have changed."""
     state = start, weights_state(_passed(self.encoder, start))
     if state == self._state: return
     self.start = self.stored = self._state = None  # ids, if this is interrupted
@@ -257,8 +257,8 @@ def _kept_words(self: TaskBatches, row: int) -> list[bool]:
 @patch
 def batch(self: TaskBatches,
     rows,  # row numbers
-) -> tuple[torch.Tensor, ...]:  # what `inputs` gives, and targets
-    "Some rows as tensors."
+) -> tuple[torch.Tensor, ...]:  # the output of `inputs`, and the targets
+    "A batch of some rows as tensors."
     self.given = list(rows)
     return *self.inputs(self.given), self._targets(self.given)
 
@@ -269,7 +269,7 @@ def by_length(
     bs: int,  # rows a batch
     rng: random.Random|None = None,  # shuffles batches of like length; without it all rows are sorted, longest first
 ) -> list[int]:  # the same rows; batches are slices of `bs`
-    "An order in which texts of a batch have about the same length, so that little is padding."
+    "An order of rows in which the texts of a batch have about the same length, which reduces padding."
     def sort(rows): return sorted(rows, key=lambda r: -lengths(r))
     if rng is None: return sort(rows)
     rows = [r for i in range(0, len(rows), 50*bs) for r in sort(rows[i:i + 50*bs])]
@@ -305,7 +305,7 @@ def task_dl(
 ) -> DataLoader:
     "A fastai `DataLoader` over the batches of a split."
     rng = None if seed is None else random.Random(seed)
-    # partials, and no lambdas: a copy of the loader then has its own batches
+    # partial and not lambda, so that a copy of the loader has its own batches
     return DataLoader(batches, bs=bs, num_workers=0, get_idxs=partial(_order, batches, bs, rng),
                       create_batch=partial(_batch, batches), device=torch.device(device or best_device()), **kwargs)
 
@@ -318,19 +318,19 @@ def unlabelled(
 
 # %% ../nbs/03_learners.ipynb #cceab3c7
 class AdamW(Optimizer):
-    "AdamW with torch's fused step, which decays matrices only and skips what has no gradient."
+    "AdamW with torch's fused step, with weight decay for matrices only; skips parameters without a gradient."
     def __init__(self,
         params,  # parameters, or lists of them for the groups of `freeze_to` and of discriminative learning rates
         lr: float = 1e-3,  # learning rate
         mom: float = 0.9,  # decay of the mean of gradients
         sqr_mom: float = 0.999,  # decay of the mean of squared gradients
-        eps: float = 1e-8,  # added to the root of the latter
+        eps: float = 1e-8,  # added to the square root of that mean, for numerical stability
         wd: float = 0.01,  # weight decay
     ):
         super().__init__(params, [], lr=lr, mom=mom, sqr_mom=sqr_mom, eps=eps, wd=wd)
 
     def zero_grad(self):
-        "Set all gradients to `None`, so that a parameter without a new one is not stepped."
+        "Set all gradients to `None`, so that parameters without a new gradient are not updated."
         for group in self.param_lists:
             for p in group: p.grad = None
 
@@ -353,7 +353,7 @@ def _step(self: AdamW, params: list[nn.Parameter], h: dict, wd: float) -> None:
         adamw(params, [p.grad for p in params], [s['grad_avg'] for s in states], [s['sqr_avg'] for s in states], [],
               [s['step'] for s in states], fused=True, amsgrad=False, beta1=h['mom'], beta2=h['sqr_mom'], lr=h['lr'],
               weight_decay=wd, eps=h['eps'], maximize=False)
-    # the fused step does not, and copies computed from the weights would not be recognised as old
+    # the fused step does not count a change; without it stale copies of the weights would not be noticed
     torch.autograd.graph.increment_version(params)
 
 # %% ../nbs/03_learners.ipynb #f17e11d8
@@ -361,7 +361,7 @@ def _step(self: AdamW, params: list[nn.Parameter], h: dict, wd: float) -> None:
 def step(self: AdamW,
     closure=None,  # fastai's signature; not used
 ) -> None:
-    "One step of each group, its matrices with weight decay and its vectors without."
+    "Update each group: matrices with weight decay, 1-D parameters without."
     for group, hyper in zip(self.param_lists, self.hypers):
         live = [(p, p.ndim > 1 and self.state[p].get('do_wd', True)) for p in group if p.grad is not None]
         self._step([p for p, decayed in live if decayed], hyper, hyper['wd'])
@@ -372,7 +372,7 @@ def step(self: AdamW,
 def load_state_dict(self: AdamW,
     sd: dict,  # from `state_dict`
 ) -> None:
-    "Take over a saved state; parameters that were added later begin without one."
+    "Load a saved optimizer state; parameters that were added later start with an empty state."
     Optimizer.load_state_dict(self, sd)
     self.state = defaultdict(dict, self.state)
 
@@ -381,14 +381,14 @@ def flags_of(encoder: Encoder) -> dict[nn.Parameter, bool]: return {p: p.require
 
 # %% ../nbs/03_learners.ipynb #9f6863e3
 class Freezing:
-    "Which parameters of an encoder the library left trained. A flag that differs was set by hand."
+    "The `requires_grad` flags as the library last set them. A flag that differs now was set by the user."
     def __init__(self, encoder: Encoder):
         now = flags_of(encoder)
-        left, hand = getattr(encoder, '_left', ([], []))  # a copy of an encoder brings them along
+        left, hand = getattr(encoder, '_left', ([], []))  # a copy of an encoder has them too
         if len(left) == len(now):
             self.left = dict(zip(now, left))
             self.hand = {p: flag for p, flag in zip(now, hand) if flag is not None}
-        else:  # no Learner was here; what is frozen was frozen by hand
+        else:  # no Learner has used this encoder yet; the user froze what is frozen
             self.left, self.hand = now, {p: flag for p, flag in now.items() if not flag}
         self.prefixes = weakref.WeakSet()  # the `FrozenPrefix` of each Learner on the encoder
 
@@ -404,7 +404,7 @@ def note(self: Freezing, encoder: Encoder) -> None:
 # %% ../nbs/03_learners.ipynb #62d5848c
 @patch
 def keep(self: Freezing, encoder: Encoder) -> None:
-    "Take the flags as they are for the library's."
+    "Record the current flags as set by the library."
     held = held_parameters()
     self.left = {p: self.left.get(p, flag) if p in held else flag for p, flag in flags_of(encoder).items()}
     encoder._left = [*self.left.values()], [self.hand.get(p) for p in self.left]
@@ -420,7 +420,7 @@ def freezing_of(encoder: Encoder) -> Freezing:
 # %% ../nbs/03_learners.ipynb #e945981e
 @contextmanager
 def set_by_library(parameters: set) -> Iterator[list[Freezing]]:
-    "Flags that are set in this block are the library's, those that were set before it are not."
+    "Attribute flags that are set in this block to the library, and earlier changes to the user."
     known = [(e, f) for e, f in list(_freezings.items()) if not parameters.isdisjoint(e.parameters())]
     for encoder, freezing in known: freezing.note(encoder)
     try: yield [f for _, f in known]
@@ -435,7 +435,7 @@ def freeze_to(self: AdamW,
     "Freeze these groups and unfreeze the others, whatever was set by hand before."
     parameters = {p for group in self.param_lists for p in group}
     with set_by_library(parameters) as known: Optimizer.freeze_to(self, n)
-    self.asked = True  # a new optimizer was not, and `FrozenPrefix` freezes as the one before
+    self.asked = True  # not set on a new optimizer: `FrozenPrefix` then freezes as with the one before
     for freezing in known:
         freezing.hand = {p: flag for p, flag in freezing.hand.items() if p not in parameters}
         for prefix in freezing.prefixes:
@@ -455,10 +455,10 @@ def _train_mode(encoder: Encoder) -> None:
 # %% ../nbs/03_learners.ipynb #d3c41cae
 class FrozenPrefix(Callback):
     "Begins batches where the frozen layers of the encoder end, and checks that what is frozen does not change."
-    order = Frozen.order + 1  # batches begin where all that is frozen ends
+    order = Frozen.order + 1  # runs after all callbacks that freeze
 
     def __init__(self):
-        self.groups, self.least = 0, 0  # groups from the start that are frozen, and that are at least, for a while
+        self.groups, self.least = 0, 0  # number of frozen groups; smallest number of frozen groups for the time being
         self.hand, self.before = {}, {}  # flags set by hand; fingerprints of what is frozen
 
     def before_fit(self):
@@ -466,7 +466,7 @@ class FrozenPrefix(Callback):
         self.before = {}
 
     def before_train(self):
-        "Freeze as this Learner does, begin batches where the frozen layers end, take fingerprints of these."
+        "Apply the freezing of this Learner, set what batches contain, take fingerprints of the frozen weights."
         self.settle()
         if not self.before: self.opt.zero_grad()  # gradients of a step that was interrupted
         self._name_biases()
@@ -481,10 +481,10 @@ class FrozenPrefix(Callback):
 # %% ../nbs/03_learners.ipynb #d3c41cm1
 @patch
 def before_validate(self: FrozenPrefix) -> None:
-    "Begin batches where the frozen layers end; raises `TypeError` for what is no loader of texts."
+    "Set batches to the output of the last frozen layer; raises `TypeError` for a loader without texts."
     if not hasattr(self.dl, 'dataset'):
         raise TypeError("show_results shows items of fastai's own loaders; use predict(texts) of the Learner, "
-                        "which gives a table")
+                        "which returns a table")
     encoder, pooled = self.model.encoder, self.model.task not in self.model.per_token
     frozen = frozen_layers(encoder)
     self.dl.dataset.begin('vectors' if pooled and frozen == len(encoder.layers) else frozen or None)
@@ -493,7 +493,7 @@ def before_validate(self: FrozenPrefix) -> None:
 # %% ../nbs/03_learners.ipynb #647af790
 @patch
 def _name_biases(self: FrozenPrefix) -> None:
-    "Tell the optimizer which matrices are biases: they have no weight decay."
+    "Turn weight decay off for biases that are matrices, as in XLNet."
     trained = {p for group in self.opt.param_lists for p in group}
     for name, p in self.model.named_parameters():
         if not name.endswith('bias') or p not in trained: continue
@@ -502,7 +502,7 @@ def _name_biases(self: FrozenPrefix) -> None:
 # %% ../nbs/03_learners.ipynb #1fee2fd8
 @patch
 def _take_fingerprints(self: FrozenPrefix) -> None:
-    "Remember what is frozen now, and check what is no longer: until here it was held."
+    "Store fingerprints of frozen weights; check those that have just been unfrozen."
     still = {n: p for n, p in self.model.encoder.named_parameters() if not p.requires_grad}
     still |= dict(self.model.encoder.named_buffers())
     self._check(self.before.keys() - still.keys())
@@ -515,9 +515,9 @@ def _check(self: FrozenPrefix, names) -> None:
     now = dict(self.model.encoder.named_parameters()) | dict(self.model.encoder.named_buffers())
     changed = sorted(n for n in names if n in now and _fingerprint(now[n]) != self.before[n])
     if changed:
-        raise RuntimeError(f"frozen, but changed during fit: {', '.join(changed[:3])}. Something outside the "
-                           "optimizer writes to it, or an optimizer steps what has no gradient any more, as "
-                           "fastai's own do: use AdamW of rank_bert.learners")
+        raise RuntimeError(f"frozen, but changed during fit: {', '.join(changed[:3])}. Either code outside the "
+                           "optimizer writes to it, or the optimizer updates parameters without a gradient, as "
+                           "fastai's own optimizers do: use AdamW of rank_bert.learners")
 
 # %% ../nbs/03_learners.ipynb #c1a7e0b1
 @patch
@@ -529,13 +529,13 @@ def freeze(self: FrozenPrefix,
     heads = {p: p.requires_grad for p in set(self.model.parameters()) - set(encoder.parameters())}
     freezing_of(encoder).prefixes.add(self)
     with set_by_library(set(encoder.parameters())): self.learn.freeze_to(groups)
-    for p, trained in heads.items(): p.requires_grad_(trained)  # a head that was passed may have frozen parts
+    for p, trained in heads.items(): p.requires_grad_(trained)  # a head passed by the user may have frozen parts
     self.groups, self.hand = self.opt.frozen_idx, {}
 
 # %% ../nbs/03_learners.ipynb #c1a7e0b2
 @patch
 def settle(self: FrozenPrefix) -> int:  # groups from the start that are frozen
-    "Freeze as this Learner does, whatever others on its encoder do; flags set by hand hold for all of them."
+    "Apply the freezing of this Learner, independent of others with its encoder; flags of the user apply to all."
     encoder, freezing = self.model.encoder, freezing_of(self.model.encoder)
     give_back(encoder.parameters(), self.learn)
     freezing.prefixes.add(self)
@@ -551,14 +551,14 @@ def settle(self: FrozenPrefix) -> int:  # groups from the start that are frozen
 # %% ../nbs/03_learners.ipynb #9cc88668
 @patch
 def _held_groups(self: FrozenPrefix) -> int:
-    "Groups from the start that are frozen: as the optimizer was asked, or, where it is new, the one before it."
+    "Number of frozen groups: from the optimizer, or, if it is new, from the one before it."
     if getattr(self.opt, 'asked', self.opt.frozen_idx): self.groups = self.opt.frozen_idx
     else: self.opt.frozen_idx = self.groups
     return max(self.groups, self.least)
 
 @patch
 def _trained(self: FrozenPrefix, first: int) -> dict[nn.Parameter, bool]:
-    "Whether each parameter is trained: by its group and by hand."
+    "Whether each parameter is trained, from its group and from flags of the user."
     trained = {p: i >= first or self.opt.state.get(p, {}).get('force_train', False)
                for i, group in enumerate(self.opt.param_lists) for p in group}
     return trained | {p: flag for p, flag in self.hand.items() if p in trained}
@@ -566,7 +566,7 @@ def _trained(self: FrozenPrefix, first: int) -> dict[nn.Parameter, bool]:
 # %% ../nbs/03_learners.ipynb #c1a7e0b3
 @patch
 def join(self: FrozenPrefix) -> None:
-    "Train what was not frozen by hand, whatever another Learner left frozen."
+    "Train all that the user did not freeze, even if another Learner has frozen it."
     encoder, freezing = self.model.encoder, freezing_of(self.model.encoder)
     give_back(encoder.parameters())
     freezing.note(encoder)
@@ -579,7 +579,7 @@ def join(self: FrozenPrefix) -> None:
 def freezing_kept(
     encoder: Encoder,  # any encoder
 ) -> Iterator[None]:
-    "In this block Learners freeze an encoder as they do; afterwards its flags are what they were."
+    "Restore the `requires_grad` flags of an encoder after this block."
     freezing_of(encoder).note(encoder)
     before = flags_of(encoder)
     try: yield
@@ -590,16 +590,16 @@ def freezing_kept(
 # %% ../nbs/03_learners.ipynb #b71a7c8c
 def tag_accuracy(
     logits: torch.Tensor,  # `(batch, tokens, tags)`
-    tags: torch.Tensor,  # -100 where a piece carries none `(batch, tokens)`
+    tags: torch.Tensor,  # -100 for a piece without a tag `(batch, tokens)`
 ) -> torch.Tensor:
-    "Share of words with the right tag; most words carry the tag O, so a model that finds nothing scores high."
+    "Share of words with the correct tag; most tags are O, so a model that finds no entity scores high."
     real = tags != -100
     return (logits.argmax(-1) == tags)[real].float().mean()
 
 # %% ../nbs/03_learners.ipynb #a54adb5e
 @dataclass(frozen=True)
 class Kind:
-    "What a kind of target needs."
+    "Head, loss and metrics for one kind of target."
     head: Callable  # `(dim, number of labels, **arguments) -> head`
     loss: Callable  # `(output, targets) -> scalar`
     metrics: Callable  # `() -> metrics` of fastai, new for each Learner
@@ -625,7 +625,7 @@ def frozen_groups(
     encoder: Encoder,  # any encoder
     freeze: str|int,  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
 ) -> int:  # groups from the start that are frozen, as fastai's `freeze_to` takes it
-    "What `freeze` means for an encoder; raises `ValueError` when it cannot be."
+    "Number of groups that `freeze` freezes in an encoder; raises `ValueError` for an invalid value."
     n = len(encoder.layers)
     if isinstance(freeze, str) and freeze in ('backbone', 'lora', 'none'): return n + 1 if freeze == 'backbone' else 0
     if isinstance(freeze, (bool, np.bool_)) or not isinstance(freeze, (int, np.integer)) or not -n <= freeze <= n:
@@ -642,7 +642,7 @@ def frozen_groups(
 def prepared(
     backbone: Encoder|str|Path,  # an encoder, or its name
     freeze: str|int,  # as in `frozen_groups`
-    seed: int|None = 0,  # of the new matrices; `None` leaves it to chance
+    seed: int|None = 0,  # of the new matrices; `None` draws at random
 ) -> tuple[Encoder, int]:  # the encoder to be trained, and how many of its groups are frozen
     "An encoder ready for training: with new LoRA matrices in query and value of each layer where `freeze` is 'lora'."
     encoder = get_encoder(backbone)
@@ -683,7 +683,7 @@ def encoder_learner(
 
 # %% ../nbs/03_learners.ipynb #b492feb0
 def _check_data(data: TextData, bs: int) -> None:
-    "Raise for data that nothing can be learned from."
+    "Raise an error for data that cannot be trained on."
     if not isinstance(data, TextData):
         raise TypeError(f"data is {type(data).__name__}: read it with read_texts or read_tags, or make it with "
                         "text_data, of rank_bert.texts")
@@ -691,7 +691,7 @@ def _check_data(data: TextData, bs: int) -> None:
     empty = [split for split in ('train', 'valid') if not len(data.part(split))]
     if empty:
         raise DataError(f"{data.name or 'data'}: no rows in {' and '.join(empty)}; "
-                        "a task needs rows to learn from and rows to be judged by")
+                        "a task needs rows to learn from and rows to validate on")
 
 # %% ../nbs/03_learners.ipynb #793aa382
 def _words_cut(part: TaskBatches) -> int:
@@ -700,13 +700,13 @@ def _words_cut(part: TaskBatches) -> int:
     return part.data.notes.get('words_cut', 0)
 
 def _warn_of_cut(parts: list[TaskBatches]) -> None:
-    "Say how many words `max_tokens` cuts off."
+    "Warn of words that `max_tokens` cuts off."
     cut = sum(_words_cut(part) for part in parts)
     if not cut: return
     n = sum(len(tags) for part in parts for tags in part.data.targets)
     hint = (f"{parts[0].data.name or 'data'}: {cut:,} of {n:,} words of train and valid lie beyond "
-            f"max_tokens={parts[0].max_tokens}; nothing is learnt from them, and in validation their names count as "
-            "missed. Raise max_tokens, or divide the texts")
+            f"max_tokens={parts[0].max_tokens}; they are not trained on, and in validation their entities count as "
+            "missed. Raise max_tokens, or split the texts")
     warnings.warn(hint, DataWarning, stacklevel=2)
 
 # %% ../nbs/03_learners.ipynb #8c14b8ca
@@ -737,7 +737,7 @@ def task_learner(
     data: TextData,  # with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name; it is trained in place
     freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
-    head: nn.Module|None = None,  # `(batch, dim)` to outputs; the one of the kind of `data` by default
+    head: nn.Module|None = None,  # maps `(batch, dim)` to outputs; by default that of the kind of `data`
     pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
     max_tokens: int = 256,  # longest text in tokens, special tokens counted
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
@@ -765,11 +765,11 @@ def task_learner(
     return learn
 
 # %% ../nbs/03_learners.ipynb #3b02c01d
-# optimizer steps at least, and highest learning rate, of a head and of layers
+# smallest number of optimizer steps and highest learning rate, for a head and for layers
 HEAD_STEPS, LAYER_STEPS = (600, 3e-3), (300, 2e-4)
 LORA_RATE = 1e-3  # of the small matrices of LoRA
 HEAD_EPOCHS = 10  # of a head at least: on stored vectors, an epoch takes a moment
-ROUND = 25  # batches at least between two validations: a validation costs as much as some of them
+ROUND = 25  # smallest number of batches between two validations, because a validation takes time too
 
 # %% ../nbs/03_learners.ipynb #ab2cd197
 def _settled(learn: Learner) -> int:
@@ -788,7 +788,7 @@ def _usual(learn: Learner, frozen: int) -> tuple[int, int, float]:
 # %% ../nbs/03_learners.ipynb #b2809f40
 @contextmanager
 def _passes(dl: DataLoader, n: int) -> Iterator[None]:
-    "In this block an epoch is `n` passes through the rows, and without a batch of one where that cannot be trained."
+    "In this block an epoch has `n` passes through the rows, and no batch of one row if the model cannot train on it."
     rows, order, dropped = dl.n, dl.get_idxs, dl.drop_last
     try:
         if n > 1: dl.n, dl.get_idxs = rows*n, lambda: [i for _ in range(n) for i in order()]
@@ -839,7 +839,7 @@ def _probe(learn: Learner, epochs: int, monitor: str, bar, passes: int) -> None:
 # %% ../nbs/03_learners.ipynb #b2809f41
 def fit_task(
     learn: Learner,  # from `task_learner`, or from a maker of Learners that is built on it
-    epochs: int|None = None,  # as many as the usual number of steps takes by default
+    epochs: int|None = None,  # by default from the usual number of steps
     lr: float|None = None,  # highest learning rate of the one-cycle schedule; by what is frozen by default
     monitor: str|None = None,  # value that decides what is best: 'accuracy' or 'mrr' where shown, else 'valid_loss'
     patience: int|None = None,  # epochs without improvement before stopping; half of `epochs` by default, at least 3
@@ -849,7 +849,7 @@ def fit_task(
 ) -> dict:  # epochs, lr, monitor, best_epoch, best and untrained value
     """Train with defaults for small and large data; raises `ValueError` where no epoch gave a finite value.
 
-    `best_epoch` is -1 where no epoch was better than what was there before."""
+    `best_epoch` is -1 if no epoch was better than the weights before training."""
     if learn.opt is None: learn.create_opt()
     frozen, n = _settled(learn), len(learn.dls.train)
     steps, least, rate = _usual(learn, frozen)

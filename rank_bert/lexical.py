@@ -1,4 +1,4 @@
-"""BM25 over the same documents: the baseline every ranker must face, and the half that it should not have to learn
+"""BM25 over the same documents: a baseline for every ranker, and one part of the hybrid score
 
 Docs: https://rank-bert.github.io/rank_bert/lexical.html.md"""
 
@@ -38,12 +38,12 @@ def cut_words(
 ENGLISH = frozenset(  # words that `bm25s` leaves out
     'a an and are as at be but by for if in into is it no not of on or such that the their then there these '
     'they this to was will with'.split())
-_BITS = frozenset('istdm0123456789')  # I, what an apostrophe leaves, and numbers of lists
+_BITS = frozenset('istdm0123456789')  # I, single letters after an apostrophe, and single digits
 _SURE = frozenset('the of and'.split())  # the commonest, and words of hardly any other language
 
 def is_english(
     texts: list[str],  # any number of texts; the first thousand are looked at
-) -> bool:  # whether English stop words are theirs
+) -> bool:  # whether to leave out English stop words
     "Whether at least a tenth of the words are common English ones, and *the*, *of* or *and* is among them."
     counts = Counter(w for t in as_texts(texts)[:1000] for w in cut_words(t[:2000]))
     return any(counts[w] for w in _SURE) and 10*sum(counts[w] for w in ENGLISH) >= counts.total()
@@ -56,7 +56,7 @@ class BM25:
         words: dict[str, int],  # row of each word
         stopwords: str|list[str]|None = 'english',  # words left out: a list, the English ones, or none
         ngrams: int = 2,  # 1 for words, 2 for words and pairs of neighbours
-        version: int = 2,  # of the way to cut words: 2 is `cut_words`, 1 that of the first release
+        version: int = 2,  # of the word splitting: 2 is `cut_words`, 1 that of the first release
     ):
         self.matrix, self.words, self.stopwords, self.ngrams, self.version = matrix, words, stopwords, ngrams, version
 
@@ -70,7 +70,7 @@ def _bm25s():
     return bm25s
 
 def _joined(words: list[str], most: int) -> list[str]:
-    "The words, and up to `most` neighbours joined."
+    "The words and their n-grams of up to `most` words."
     return [' '.join(words[i:i + n]) for n in range(1, most + 1) for i in range(len(words) - n + 1)]
 
 # %% ../nbs/00d_lexical.ipynb #390a65db
@@ -89,7 +89,7 @@ def _tokens(self: BM25, texts: list[str]) -> list[list[str]]:
 
 # %% ../nbs/00d_lexical.ipynb #c7bea255
 def _checked_stopwords(stopwords, documents: list[str]) -> str|list[str]|None:
-    "The list that `stopwords` means; raises `ValueError` for a name that there is not."
+    "The stop words to use; raises `ValueError` for an unknown name."
     if isinstance(stopwords, str) and stopwords not in ('auto', 'english'):
         raise ValueError(f"stopwords is {stopwords!r}; it is 'auto', 'english', None, or a list of words")
     if stopwords == 'auto': return 'english' if is_english(documents) else None
@@ -114,10 +114,10 @@ MOST_NGRAMS = 5  # neighbours that are joined
 @patch(cls_method=True)
 def build(cls: BM25,
     documents: list[str],  # text of each document
-    stopwords: str|list[str]|None = 'auto',  # left out: 'english', a list, `None`; 'auto': English of English texts
+    stopwords: str|list[str]|None = 'auto',  # 'english', a list, or `None`; 'auto': 'english' for English documents
     ngrams: int = 2,  # 1 for words, 2 for words and pairs of neighbours, at most `MOST_NGRAMS`
-    k1: float = 1.5,  # how soon a repeated word stops counting
-    b: float = 0.75,  # how much a long document is discounted
+    k1: float = 1.5,  # term frequency saturation: the larger, the more a repeated word counts
+    b: float = 0.75,  # length normalisation: 0 for none, 1 for full
 ) -> BM25:
     "The index of `documents`, its words in alphabetical order; raises `ValueError` when they hold no word at all."
     if not 1 <= ngrams <= MOST_NGRAMS:
@@ -146,7 +146,7 @@ def scores(self: BM25,
 def standardise(
     scores: np.ndarray,  # `(queries, documents)`
 ) -> np.ndarray:  # the same shape; each row with mean 0 and variance 1, or all 0 when it is constant
-    "Each query's scores in units of their own spread over the documents."
+    "Standardise the scores of each query: subtract their mean and divide by their standard deviation."
     centred = scores - scores.mean(1, keepdims=True)
     return centred / np.maximum(scores.std(1, keepdims=True), 1e-6)
 
@@ -170,18 +170,18 @@ _NAMES = tuple(  # of lists that `bm25s` has
 def _wrong_words(about: dict) -> str:
     "What is wrong with the fields of bm25.json, or ''."
     version, stopwords, rows = about['version'], about.get('stopwords'), list(about['words'].values())
-    if version not in (1, 2): return f"its words are cut in the way {version}, which is none"
+    if version not in (1, 2): return f"its version is {version}, not 1 or 2"
     if not 1 <= about['ngrams'] <= MOST_NGRAMS: return f"ngrams is {about['ngrams']}, not 1 to {MOST_NGRAMS}"
     listed = isinstance(stopwords, list) and all(isinstance(w, str) for w in stopwords)
     if not listed and stopwords not in (None, *(_NAMES if version == 1 else ('english',))):
         return f"stopwords is {stopwords!r:.40}, which is no list of words"
     if not all(type(i) is int and i >= 0 for i in rows) or len(set(rows)) != len(rows):
-        return "two words have one row, or one has none"
+        return "two words have the same row, or a word has no valid row"
     return ''
 
 # %% ../nbs/00d_lexical.ipynb #8f22f935
 def _read_words(path: Path, remedy: str) -> dict:
-    "What bm25.json says, once each field is as it should be."
+    "The content of bm25.json; raises `ValueError` for a wrong field."
     about = read_json(path, remedy)
     check_fields(about, dict(words='object', ngrams='count', version='count?'), path, remedy)
     about.setdefault('version', 1)

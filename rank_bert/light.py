@@ -1,4 +1,4 @@
-"""Smaller encoders out of trained ones: factorised embeddings, shared layers, students, and heads pruned for real
+"""Smaller encoders from trained ones: factorised embeddings, shared layers, students, and pruned attention heads
 
 Docs: https://rank-bert.github.io/rank_bert/light.html.md"""
 
@@ -26,10 +26,10 @@ from .lowrank import evaluating
 from .models import Encoder
 
 # %% ../nbs/01b_light.ipynb #14501849
-_LACKS = dict(albert="a table of full width and layers of their own: it is made light already",
+_LACKS = dict(albert="an embedding matrix of full width and separate layers: it is made light already",
               distilbert="layers with `attention.self` and `intermediate`",
               modernbert="separate linear layers for query, key and value",
-              xlnet="linear layers in its attention")  # family -> what it is not
+              xlnet="linear layers in its attention")  # family -> what it lacks
 
 def _check_kind(encoder: Encoder) -> None:
     kind = encoder.model.config.model_type
@@ -47,16 +47,16 @@ def _layers(encoder: Encoder) -> nn.ModuleList: return encoder.model.encoder.lay
 
 def _attention(layer: nn.Module) -> nn.Module: return layer.attention.self
 
-def _mixer(layer: nn.Module) -> nn.Linear: return layer.attention.output.dense  # takes the heads side by side
+def _mixer(layer: nn.Module) -> nn.Linear: return layer.attention.output.dense  # takes concatenated heads
 
 def _heads(encoder: Encoder) -> list[int]: return [_attention(l).num_attention_heads for l in _layers(encoder)]
 
 # %% ../nbs/01b_light.ipynb #fcbbb528
 def factorise_embeddings(
     encoder: Encoder,  # a BERT or RoBERTa; stays as it is
-    rank: int,  # width of the new table, at most the encoder's
-    init: str = 'svd',  # 'svd' for the nearest table of that rank, 'random' to train from scratch
-    seed: int = 0,  # of a random table
+    rank: int,  # rank of the new embedding matrix, at most the width of the encoder
+    init: str = 'svd',  # 'svd' for the best approximation of that rank, 'random' to train from scratch
+    seed: int = 0,  # seed of a random matrix
 ) -> Encoder:  # a copy with the embedding matrix in two factors
     "An encoder whose embedding matrix is a `FactorisedEmbedding`."
     if init not in ('svd', 'random'): raise ValueError(f"init is 'svd' or 'random', not {init!r}")
@@ -106,7 +106,7 @@ _SHARED = dict(all=('attention', 'intermediate', 'output'), attention=('attentio
                ffn=('intermediate', 'output'))  # what -> parts of a layer
 
 def _check_mean(encoder: Encoder, layers: list[list[nn.Module]]) -> None:
-    "Raise `ValueError` where the mean of parameters is not the mean of layers."
+    "Raise `ValueError` where layers cannot be averaged by averaging their parameters."
     shapes = [[p.shape for part in parts for p in part.parameters()] for parts in layers]
     if any(s != shapes[0] for s in shapes):
         raise ValueError(f"the layers of {encoder.name!r} differ in size, so they have no mean: use start='first'")
@@ -170,8 +170,8 @@ def _check_own(encoder: Encoder) -> None:
     "Raise `ValueError` where a head cannot be addressed by its layer."
     _check_kind(encoder)
     if len({id(_mixer(l)) for l in _layers(encoder)}) < len(_layers(encoder)):
-        raise ValueError(f"layers of {encoder.name!r} share their attention, so a head is not one layer's: "
-                         "prune first, and share_layers after")
+        raise ValueError(f"layers of {encoder.name!r} share their attention, so a head does not belong to one layer: "
+                         "prune first, then share_layers")
 
 # %% ../nbs/01b_light.ipynb #7aef21fe
 def _factor_hook(factors: torch.Tensor, size: int) -> Callable:
@@ -214,7 +214,7 @@ def prune_heads(
 
 # %% ../nbs/01b_light.ipynb #a36ef740
 def _cut(linear: nn.Module, dim: int, at: torch.Tensor) -> nn.Module:
-    "Some rows (dim 0) or columns (dim 1) of a linear layer, in place; a thin one stays thin where that is smaller."
+    "Some rows (dim 0) or columns (dim 1) of a linear layer, in place; a low-rank layer stays so if that is smaller."
     sizes = [linear.out_features, linear.in_features]
     sizes[dim] = len(at)
     if isinstance(linear, LowRankLinear) and linear.rank*sum(sizes) >= sizes[0]*sizes[1]: linear = linear.merged()
@@ -262,15 +262,15 @@ def _check_heads(encoder: Encoder, heads: dict[int, Sequence[int]]) -> dict[int,
 def head_importance(
     encoder: Encoder,  # a BERT or RoBERTa; stays as it is
     texts: Sequence[str],  # what to measure on
-    loss: Callable|None = None,  # `(vectors, targets of batch) -> ` mean over texts; how far vectors move by default
+    loss: Callable|None = None,  # `(vectors, targets of batch) -> ` mean over texts; by default how much vectors change
     targets: torch.Tensor|Sequence|None = None,  # what the loss compares with, a row for each text
     method: str = 'gradient',  # 'gradient' or 'ablation'
     pooling: str|None = 'mean',  # how a text's vector is made; `None` gives the loss `(states, mask)` instead
-    normalise: bool = False,  # divide by the length of a layer's importances, so that layers compete as equals
+    normalise: bool = False,  # divide by the L2 norm of the importances in a layer
     max_tokens: int = 256,  # longest text in tokens
     bs: int = 32,  # texts at a time
 ) -> pd.DataFrame:  # columns layer, head, importance
-    "What each head is worth to a loss, by its gradient or by leaving the head out."
+    "The importance of each head for a loss, by gradient or by ablation."
     tokens = encoder.tokenize(texts, max_tokens)
     _check_importance(encoder, texts, loss, targets, method, pooling, bs)
     with evaluating(encoder):

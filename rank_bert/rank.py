@@ -1,4 +1,4 @@
-"""The rank of every matrix of a model in training: measured, held, penalised, and changed on a schedule
+"""Measure the rank of a model's weight matrices during training; keep it fixed, penalise it, or change it on a schedule
 
 Docs: https://rank-bert.github.io/rank_bert/rank.html.md"""
 
@@ -43,7 +43,7 @@ from .lowrank import measures_of, numerical_rank, plan_ranks, planned_layers, sp
 def _has_lora(layer: nn.Module) -> bool: return hasattr(layer, 'base_layer') and hasattr(layer, 'lora_A')
 
 def _home(path: str, lora: Sequence[str]) -> str:
-    "Path of the layer with LoRA that a linear layer is part of, or its own."
+    "Path of the LoRA layer that contains a linear layer, or the path of the linear layer itself."
     return next((p for p in lora if path.startswith(p + '.')), path)
 
 # %% ../nbs/02c_rank.ipynb #bda53064
@@ -81,19 +81,19 @@ def _dense_difference(a: torch.Tensor|None, b: torch.Tensor|None) -> torch.Tenso
 def _pairs_difference(more: list, less: list) -> list:
     "Pairs whose products add up to the difference of two sums of products."
     if [u.shape for u, _ in more] != [u.shape for u, _ in less]: return more + [(-v, e) for v, e in less]
-    # u d - v e = (u - v) d + v (d - e), where nothing cancels
+    # u d - v e = (u - v) d + v (d - e): this form has no cancellation error
     return [pair for (u, d), (v, e) in zip(more, less) for pair in ((u - v, d), (v, d - e))]
 
 # %% ../nbs/02c_rank.ipynb #6721e577
 def _difference(now: tuple, start: tuple) -> tuple[torch.Tensor|None, list]|None:
-    "One weight less another, as `_parts` gives them; `None` where they are equal."
+    "One weight minus another, both as `_parts` returns them; `None` if they are equal."
     dense = _dense_difference(now[0], start[0])
     pairs = [(u, d) for u, d in _pairs_difference(now[1], start[1]) if u.any() and d.any()]
     return None if dense is None and not pairs else (dense, pairs)
 
 # %% ../nbs/02c_rank.ipynb #c40ef411
 def _lapack_eigenvalues(x: torch.Tensor, tall: bool) -> np.ndarray:
-    "Ascending eigenvalues of the smaller Gram matrix, by the parts of LAPACK that need half of it and no vectors."
+    "Ascending eigenvalues of the smaller Gram matrix, by LAPACK routines that read one triangle and no eigenvectors."
     gram = ssyrk(1., x.contiguous().numpy().T, trans=not tall)
     _, diagonal, beside, *_ = ssytrd(gram, lwork=34*len(gram), overwrite_a=1)
     values, _ = ssterf(diagonal, beside, overwrite_d=1, overwrite_e=1)
@@ -120,7 +120,7 @@ def _pair_values(pairs: list, shape: tuple[int, int]) -> torch.Tensor:
 
 # %% ../nbs/02c_rank.ipynb #90e764f3
 def _dense_values(x: torch.Tensor, exact: bool) -> torch.Tensor:
-    "Singular values of a matrix, in float64 where they are asked for exactly, or where rounding would show."
+    "Singular values of a matrix, in float64 if `exact` or if float32 rounding errors would be visible."
     squares = _squared_values(x)
     if not squares.sum().isfinite(): raise FloatingPointError("NaN or infinity")
     rounding = (squares < 5e-7*squares[0]).sum()*5e-4*squares[0].sqrt()  # error of the smallest values
@@ -155,7 +155,7 @@ def _spread(items: Sequence, n: int) -> list:
 
 # %% ../nbs/02c_rank.ipynb #9177f987
 def _row_batches(dl: DataLoader, rows: int, bs: int|None) -> list:
-    "Training rows at even distances, a list for each batch; batches of several tasks as they are."
+    "Evenly spaced training rows, a list for each batch; for several tasks, evenly spaced whole batches."
     data = dl.dataset
     if not isinstance(dl, DataLoader) or dl.bs is None and not hasattr(data, 'every'):
         raise ValueError(f"training batches come from {type(dl).__module__}.{type(dl).__name__}, from which rows "
@@ -166,7 +166,7 @@ def _row_batches(dl: DataLoader, rows: int, bs: int|None) -> list:
 
 # %% ../nbs/02c_rank.ipynb #84bf247f
 def _inputs_and_targets(learn: Learner, batch: tuple) -> tuple[tuple, tuple]:
-    "The two sides of a batch; the task that leads a batch of several tasks is set on the model."
+    "Inputs and targets of a batch; if a batch begins with the name of its task, the model is set to it."
     n = getattr(learn.dls, 'n_inp', 1 if len(batch) == 1 else len(batch) - 1)
     x, y = batch[:n], batch[n:]
     if isinstance(x[0], str): learn.model.task, *x = x
@@ -174,7 +174,7 @@ def _inputs_and_targets(learn: Learner, batch: tuple) -> tuple[tuple, tuple]:
 
 # %% ../nbs/02c_rank.ipynb #6a7a4cbf
 def _some_batches(
-    learn: Learner, rows: int, bs: int|None = None, from_ids: bool = True,  # or from the stored features
+    learn: Learner, rows: int, bs: int|None = None, from_ids: bool = True,  # False: from stored features
 ) -> Iterator[tuple[tuple, tuple]]:
     "Inputs and targets of training rows at even distances, without touching the order of training."
     dl, task = learn.dls.train, getattr(learn.model, 'task', None)
@@ -193,7 +193,7 @@ class _Sums:
     def add(self,
         x: torch.Tensor,  # `(vectors, dim)`
     ) -> None:
-        "Count vectors in."
+        "Add vectors to the sums."
         x = x.detach().cpu().double()
         self.n, self.sum, self.products = self.n + len(x), self.sum + x.sum(0), self.products + x.mT @ x
 
@@ -204,12 +204,12 @@ class _Sums:
         if not self.products.isfinite().all(): raise FloatingPointError("NaN or infinity")
         products = self.products - torch.outer(self.sum, self.sum)/self.n if centre else self.products
         s = torch.linalg.eigvalsh(products).clamp(min=0).sqrt().flip(0)[:self.n]
-        noise = 1e-7*self.products.diagonal().sum().sqrt()  # rounding, and what is left of a mean that all have
+        noise = 1e-7*self.products.diagonal().sum().sqrt()  # rounding errors, also of subtracting the mean
         return s.where(s > noise, 0.)
 
 # %% ../nbs/02c_rank.ipynb #4f285589
 def _gives_vectors(head: nn.Module) -> bool:
-    "Whether a head gives vectors that are compared by cosine, and not answers."
+    "Whether a head returns vectors to be compared by cosine, rather than predictions."
     return isinstance(head, (*(h for h in HEADS.values() if isinstance(h, type)), nn.Identity))
 
 # %% ../nbs/02c_rank.ipynb #0a322503
@@ -229,14 +229,14 @@ def _heads(model: nn.Module, encoder: Encoder) -> dict[str, nn.Module]:
 # %% ../nbs/02c_rank.ipynb #b0a95f2b
 @contextmanager
 def _noting_depths(encoder: Encoder, pooling: str, note: Callable) -> Iterator[None]:
-    "In this block states are noted, pooled, after the embeddings and after each layer that is computed."
+    "In this block, pooled hidden states after the embeddings and after each computed layer are recorded."
     embed, run, n = encoder.embed, encoder.run, len(encoder.layers)
     def noted(depth, states, attend):
         note('states', f'layer {depth}' if depth else 'embeddings', encoder.pool(states, attend, pooling))
         return states
     def noted_embed(ids, attend): return noted(0, embed(ids, attend), attend)
     def noted_run(states, attend, ids=None, start=0, stop=None):
-        if start: noted(start, states, attend)  # as they are stored
+        if start: noted(start, states, attend)  # the stored states that computation starts from
         for i in range(start, n if stop is None else stop):
             states = noted(i + 1, run(states, attend, ids, i, i + 1), attend)
         return states
@@ -247,7 +247,7 @@ def _noting_depths(encoder: Encoder, pooling: str, note: Callable) -> Iterator[N
 # %% ../nbs/02c_rank.ipynb #b1663f75
 @contextmanager
 def _noting_heads(model: nn.Module, encoder: Encoder, note: Callable) -> Iterator[None]:
-    "In this block the vectors at heads are noted: what a head takes, or gives where it is vectors."
+    "In this block, inputs of heads are recorded, or their unit outputs if a head returns vectors."
     def hook(name, gives):
         return lambda _, args, out: note('vectors', name, F.normalize(out, dim=-1) if gives else args[0])
     heads = _heads(model, encoder)
@@ -309,7 +309,7 @@ def _pair_sides(learn: Learner, n: int) -> Iterator[tuple[str, torch.Tensor]]:
 
 # %% ../nbs/02c_rank.ipynb #fe84f020
 def _head_vectors(learn: Learner, head: DualHead, n: int) -> Iterator[tuple]:
-    "Unit vectors behind a head on stored features: of queries and documents, or of both sides of pairs."
+    "Unit output vectors of a head on stored features: of queries and documents, or of both sides of pairs."
     passages = getattr(learn.model, 'passages', None)
     if passages is None:
         home = next((p.device for p in head.parameters()), torch.device('cpu'))
@@ -322,7 +322,7 @@ def _head_vectors(learn: Learner, head: DualHead, n: int) -> Iterator[tuple]:
 # %% ../nbs/02c_rank.ipynb #62b3ac6b
 class RankMonitor(Callback):
     "Measures ranks of weights, updates, states and vectors, before training and after each epoch."
-    order = 55  # after what has the first batch begin where frozen layers end, and before `HoldRank`
+    order = 55  # after the callback that starts the first batch behind the frozen layers, and before `HoldRank`
 
     def __init__(self,
         layers: str|Sequence[str] = '*',  # shell patterns of paths in the model, as in `find_linears`
@@ -340,12 +340,12 @@ class RankMonitor(Callback):
 
 # %% ../nbs/02c_rank.ipynb #b9064c04
 def _check_every(every: int, unit: str) -> None:
-    if every < 1: raise ValueError(f"every is {every}; it is a number of {unit}, 1 or more")
+    if every < 1: raise ValueError(f"every is {every}; it must be a number of {unit}, 1 or more")
 
 def _check_looks(every: int, probe: Sequence[str]|None, measures: Sequence[str]) -> None:
     _check_every(every, 'epochs')
     if isinstance(measures, str) or not measures or any(m not in MEASURES for m in measures):
-        raise ValueError(f"measures is {measures!r}; it is a list of some of {', '.join(MEASURES)}")
+        raise ValueError(f"measures is {measures!r}; it must be a list of some of {', '.join(MEASURES)}")
     if hasattr(probe, '__len__') and not len(probe): raise ValueError("probe is a list of texts, with one at least")
 
 # %% ../nbs/02c_rank.ipynb #3e9b9394
@@ -365,7 +365,7 @@ def reset(self: RankMonitor) -> None:
 # %% ../nbs/02c_rank.ipynb #59c46a61
 @patch
 def before_epoch(self: RankMonitor):
-    "Measure weights at the start, before a callback cuts them; validation alone comes here as well."
+    "Measure the initial weights, before a callback truncates them; this also runs for validation alone."
     if self.looked is not None or self.opt is None or hasattr(self.learn, 'lr_finder'): return
     self.origin, self.first = {}, {}
     self.begun = list(self._weights())
@@ -373,7 +373,7 @@ def before_epoch(self: RankMonitor):
 # %% ../nbs/02c_rank.ipynb #0d80ae9b
 @patch
 def before_train(self: RankMonitor):
-    "Measure the start; not in a search for a learning rate, whose steps are undone."
+    "Measure before the first step; not in a learning-rate search, because its steps are undone."
     self.live = not hasattr(self.learn, 'lr_finder')
     if not self.live or self.looked is not None: return
     self._note([*self.begun, *self._representations()])
@@ -382,7 +382,7 @@ def before_train(self: RankMonitor):
 # %% ../nbs/02c_rank.ipynb #9ab6e0c3
 @patch
 def after_epoch(self: RankMonitor):
-    "Measure, every so many epochs; validation alone is no epoch."
+    "Measure after each `every` epochs; validation alone does not count as an epoch."
     self.live, self.done = False, self.done + self.live
     if self.looked not in (None, self.done) and self.done % self.every == 0: self._look()
 
@@ -411,7 +411,7 @@ def _failed(what: str, when: str) -> ValueError:
 # %% ../nbs/02c_rank.ipynb #b90c2607
 @patch
 def _weights(self: RankMonitor) -> Iterator[tuple]:
-    "Layer, what, measures and shape of each matrix and of its update; a weight that has not changed is kept."
+    "Layer, what, measures and shape of each matrix and of its update; an unchanged weight is not measured again."
     for name, layer in _matrices(self.model, self.patterns).items():
         now = dense, pairs = _parts(layer)
         if name not in self.origin:
@@ -538,7 +538,7 @@ def _draw(ax, values: list[np.ndarray], most: int) -> None:
 
 # %% ../nbs/02c_rank.ipynb #6ed9fb86
 class _StepCallback(Callback):
-    "Acts after every so many optimizer steps and at the end of each epoch; a skipped step is none."
+    "Acts after each `every` optimizer steps and at the end of each epoch; skipped steps do not count."
     def __init__(self,
         every: int,  # steps
     ):
@@ -562,7 +562,7 @@ class _StepCallback(Callback):
         "Act before the epoch is validated."
         self._act()
 
-    def _step(self) -> None: "What each step adds to."
+    def _step(self) -> None: "Called after each step."
 
 # %% ../nbs/02c_rank.ipynb #c40b2da3
 class HoldRank(_StepCallback):
@@ -571,7 +571,7 @@ class HoldRank(_StepCallback):
 
     def __init__(self,
         ranks: int|dict[str, int],  # one rank for all, or path -> rank, such as `dict(zip(plan.layer, plan['rank']))`
-        layers: str|Sequence[str] = '*',  # shell patterns of paths, where `ranks` is one
+        layers: str|Sequence[str] = '*',  # shell patterns of paths, used if `ranks` is one number
         every: int = 10,  # optimizer steps from one projection to the next
     ):
         super().__init__(every)
@@ -617,18 +617,18 @@ def _check_thin(name: str, layer: LowRankLinear, rank: int) -> None:
 # %% ../nbs/02c_rank.ipynb #b10bb0d9
 def _check_frozen(name: str, layer: nn.Linear, rank: int) -> None:
     if numerical_rank(layer.weight, gram=True) > rank:
-        raise ValueError(f"{name!r} is frozen, and its rank is above {rank}: it would have to change in training. "
+        raise ValueError(f"{name!r} is frozen, and its rank is above {rank}: holding the rank would change it. "
                          "Call set_rank before, or name only layers that are trained")
 
 # %% ../nbs/02c_rank.ipynb #ceec15bc
 @patch
 def _find(self: HoldRank) -> dict[str, tuple]:
-    "Weight and rank by path, without those whose rank stays by itself; raises `ValueError` for what cannot be held."
+    "Weight and rank by path, of layers to project; raises `ValueError` where the rank cannot be held."
     held = {}
     for name, layer, rank in _ranked(self.model, self.ranks, self.patterns):
         check_rank(rank, (layer.out_features, layer.in_features), name)
         if _has_lora(layer):
-            raise ValueError(f"{name!r} has LoRA matrices beside it, and the sum is no weight that could be projected: "
+            raise ValueError(f"{name!r} has LoRA matrices beside it, so no single weight can be projected: "
                              "merge them, or name other layers")
         if isinstance(layer, LowRankLinear): _check_thin(name, layer, rank)
         elif rank == min(layer.weight.shape): continue
@@ -642,11 +642,11 @@ class RankPenalty(_StepCallback):
     order = TrainEvalCallback.order - 1
 
     def __init__(self,
-        strength: float = 10.,  # times the learning rate: what a step takes from a singular value, or half of the share
-        ranks: int|dict[str, int] = 0,  # leading directions of each matrix that are free, or path -> how many
-        layers: str|Sequence[str] = '*',  # shell patterns of paths, where `ranks` is one number
-        kind: str = 'nuclear',  # 'nuclear': all lose the same; 'spectral': all lose the same share
-        every: int = 10,  # optimizer steps that are applied at once
+        strength: float = 10.,  # lambda: a step subtracts lr*lambda from singular values, or divides by 1 + 2*lr*lambda
+        ranks: int|dict[str, int] = 0,  # leading directions that are not penalised, in each matrix or by path
+        layers: str|Sequence[str] = '*',  # shell patterns of paths, used if `ranks` is one number
+        kind: str = 'nuclear',  # 'nuclear': all shrink by the same amount; 'spectral': all by the same factor
+        every: int = 10,  # optimizer steps for which the penalty is applied at once
     ):
         super().__init__(every)
         if not strength >= 0: raise ValueError(f"strength is {strength}; below 0 it would reward rank")
@@ -670,7 +670,7 @@ def _directions(layer: nn.Module) -> tuple[torch.Tensor, torch.Tensor, torch.Ten
     x = torch.linalg.eigh(wide @ wide.mT).eigenvectors.flip(1)[:, :count]
     y = wide.mT @ x
     s = y.norm(dim=0)
-    y = y/s.where(s > 1e-6*s[0], torch.inf)  # what is zero has no direction
+    y = y/s.where(s > 1e-6*s[0], torch.inf)  # a singular value of zero gets a zero vector
     return tuple(t.to(layer.weight.device) for t in ((x, s, y) if w is wide else (y, s, x)))
 
 # %% ../nbs/02c_rank.ipynb #aff8a762
@@ -681,7 +681,7 @@ def _kept(s: torch.Tensor, rank: int, by: float, kind: str) -> torch.Tensor:
     return keep
 
 def _scale_thin(layer: LowRankLinear, u: torch.Tensor, keep: torch.Tensor, v: torch.Tensor) -> None:
-    "Scale singular values half on either side, in place: the basis stays, and with it the optimizer state."
+    "Scale singular values in place, by the root of each factor on either side; basis and optimizer state stay."
     less = 1 - keep.sqrt()
     layer.up -= (u*less @ (u.mT @ layer.up.float())).to(layer.up)
     layer.down -= ((layer.down.float() @ v)*less @ v.mT).to(layer.down)
@@ -728,7 +728,7 @@ def _find(self: RankPenalty) -> dict[str, tuple]:
     for name, layer, rank in _ranked(self.model, self.ranks, self.patterns):
         full = min(layer.out_features, layer.in_features)
         if not 0 <= rank <= full:
-            raise ValueError(f"rank is {rank}; of the directions of {name} 0 to {full} can be free")
+            raise ValueError(f"rank is {rank}; for {name}, 0 to {full} directions can be left unpenalised")
         if not _has_lora(layer) and _trained_part(layer) in trained: found[name] = layer, rank
     if not found:
         raise ValueError("all layers that match are frozen, so there is nothing to shrink: "
@@ -743,7 +743,7 @@ def _dense_carry(old: nn.Linear, new: LowRankLinear) -> dict:
             new.down: ([old.weight], lambda g, squares: (up**2 if squares else up).mT @ g)}
 
 def _extended(x: torch.Tensor, n: int, dim: int, squares: bool) -> torch.Tensor:
-    "Running means with those of new directions: zero, or of squares the mean of the others."
+    "Running means, with new directions added: as zero, or for squares as the mean of the others."
     mean = x.mean(dim, keepdim=True).nan_to_num()
     return torch.cat([x, (mean if squares else 0*mean).repeat_interleave(n - x.shape[dim], dim)], dim)
 
@@ -756,7 +756,7 @@ def _thin_carry(old: LowRankLinear, new: LowRankLinear, a: torch.Tensor, b: torc
 
 # %% ../nbs/02c_rank.ipynb #9719706a
 def _whole_mean(up: torch.Tensor, down: torch.Tensor, gu: torch.Tensor, gd: torch.Tensor) -> torch.Tensor:
-    "The gradient of a weight as far as those of its factors show it."
+    "The part of the gradient of a weight that the gradients of its factors determine."
     left, right = torch.linalg.pinv(up, rtol=1e-6), torch.linalg.pinv(down, rtol=1e-6)
     along = gu @ right.mT
     return left.mT @ gd + along - up @ (left @ along)
@@ -779,7 +779,7 @@ def _lowered(up: torch.Tensor, down: torch.Tensor, rank: int) -> tuple:
     "The nearest product of at most a rank, and `a`, `b` with `up' = up a` and `down' = b down`."
     (qu, ru), (qd, rd) = torch.linalg.qr(up), torch.linalg.qr(down.mT)
     x, s, y = torch.linalg.svd(ru @ rd.mT)
-    k = min(rank, int((s > 1e-6*s[0]).sum()))  # directions at zero are new ones
+    k = min(rank, int((s > 1e-6*s[0]).sum()))  # those at zero are dropped, and drawn again
     x, root, y = x[:, :k], s[:k].sqrt(), y[:k].mT
     return qu @ x*root, (qd @ y*root).mT, rd.mT @ y/root, (ru.mT @ x/root).mT
 
@@ -820,13 +820,13 @@ def _refactored(old: LowRankLinear, rank: int, given: dict) -> tuple[LowRankLine
 
 # %% ../nbs/02c_rank.ipynb #b35459b7
 def _reshaped(old: nn.Module, rank: int, given: dict) -> tuple[nn.Module, dict]:
-    "A layer of a rank, whole at full rank, and the maps of the running means; itself where nothing changes."
+    "The layer at a rank (ordinary at full rank) and the maps of the running means; the same if nothing changes."
     thin, full = isinstance(old, LowRankLinear), rank == min(old.out_features, old.in_features)
     if full and not thin or thin and not full and old.rank == rank and not given: return old, {}
     if full: carry = _whole_carry(old, new := old.merged())
     elif not thin: carry = _dense_carry(old, new := low_rank_linear(old, rank, **given))
     else: new, carry = _refactored(old, rank, given) if given else _resized(old, rank)
-    if old.bias is not None: new.bias = old.bias  # the very parameter
+    if old.bias is not None: new.bias = old.bias  # the same parameter object
     return new, carry
 
 # %% ../nbs/02c_rank.ipynb #9447d080
@@ -908,7 +908,7 @@ def _check_epochs(ranks: dict|Callable) -> None:
                          "such as {0: 8, 3: 16}, or a function of the epoch")
 
 def _names(model: nn.Module, layers: str|Sequence[str]) -> list[str]:
-    "Paths of the layers that can change their form: beside LoRA it is the one below."
+    "Paths of the layers that can change their form: for a layer with LoRA it is the base layer."
     return [f'{n}.base_layer' if _has_lora(m) else n for n, m in _matrices(model, layers).items()]
 
 # %% ../nbs/02c_rank.ipynb #d6d68bfb
@@ -943,7 +943,7 @@ def set_rank(
     rank: int|None = None,  # budget: this rank for each layer
     fraction: float|None = None,  # budget: share of the layers' weights
     parameters: int|None = None,  # budget: number of their weights
-    ms: float|None = None,  # budget: milliseconds of their products; only factorised layers get faster
+    ms: float|None = None,  # budget: milliseconds their matrix products may take; only factorised layers get faster
     init: str = 'svd',  # 'svd', 'fisher' or 'activation', as in `factorise`
     allocate: str = 'uniform',  # 'uniform', 'energy' or 'fisher', as in `plan_ranks`
     every: int = 10,  # optimizer steps from one projection, or application of the penalty, to the next
@@ -952,7 +952,7 @@ def set_rank(
     batches: int = 8,  # training batches to measure on
     bs: int = 4,  # rows of each loss for the Fisher information
 ) -> pd.DataFrame:  # the plan: columns layer, out, in, full, rank, parameters, full_parameters
-    "Set the rank of layers: factorised, held by projection, or by a penalty; `release` undoes it."
+    "Set the rank of layers: by two factors, by projection in training, or by a penalty; `release` undoes it."
     _check_method(learn, method, init)
     model, opt = _model_and_opt(learn)
     names = _names(model, layers)
@@ -999,7 +999,7 @@ def _losses(learn: Learner, rows: int, bs: int) -> Iterator[torch.Tensor]:
 
 # %% ../nbs/02c_rank.ipynb #551aa1a2
 def _passes(learn: Learner, names: list[str], rows: int) -> Iterator[torch.Tensor|None]:
-    "The encoder on some rows, each text of a pair alone; the whole model where layers outside are asked for."
+    "Run the encoder on some rows, one text of a pair at a time; the whole model if `names` has layers outside it."
     encoder, paths = _encoder(learn.model), {m: n for n, m in learn.model.named_modules()}
     inside = encoder is not None and all(n.startswith(paths[encoder]) for n in names)
     for x, _ in _some_batches(learn, rows):

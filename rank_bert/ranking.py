@@ -1,4 +1,4 @@
-"""A fastai Learner for ranking: every document in every step, nothing frozen computed twice
+"""A fastai Learner for ranking: each step scores queries against all documents; outputs of frozen layers are cached
 
 Docs: https://rank-bert.github.io/rank_bert/ranking.html.md"""
 
@@ -41,18 +41,18 @@ from .learners import prepared, task_dl, task_groups, unlabelled
 
 # %% ../nbs/03a_ranking.ipynb #53dfbaca
 def _rows(data: RankingData, split: str) -> np.ndarray:
-    "Rows of the queries of a split that have a right document."
+    "Row numbers of the queries of a split with at least one relevant document."
     return np.flatnonzero((data.queries.split == split).to_numpy() & (data.qrels().getnnz(axis=1) > 0))
 
 # %% ../nbs/03a_ranking.ipynb #b1df7991
 @dataclass
 class RankingFeatures:
-    "A ranking task after the frozen encoder: what a head is trained on."
+    "A ranking task as vectors of a frozen encoder: the training data of a head."
     queries: torch.Tensor  # vector of each query `(queries, dim)`
     passages: torch.Tensor  # vector of each passage `(passages, dim)`
     owner: torch.Tensor  # document of each passage `(passages,)`
-    bm25: BM25|None  # the same documents by their words
-    data: RankingData  # what it was made from
+    bm25: BM25|None  # BM25 index of the same documents
+    data: RankingData  # the documents, queries and relevance
     settings: dict  # how texts became vectors: the arguments of `ranking_features`
 
     def __repr__(self) -> str:
@@ -62,23 +62,23 @@ class RankingFeatures:
     def rows(self,
         split: str,  # 'train', 'valid' or 'test'
     ) -> np.ndarray:
-        "Rows of the queries of a split that have a right document."
+        "Row numbers of the queries of a split with at least one relevant document."
         return _rows(self.data, split)
 
 # %% ../nbs/03a_ranking.ipynb #9c90cb9a
 def ranking_features(
     data: RankingData,  # documents, queries, relevance
     backbone: Encoder|str|Path = 'minilm',  # an encoder, or its name
-    passages: str = 'windows',  # how long documents become passages: 'truncate', 'select' or 'windows'
+    passages: str = 'windows',  # how to split long documents into passages: 'truncate', 'select' or 'windows'
     size: int|None = None,  # words in a passage; the default of `passages`
-    stride: int|None = None,  # words from window to window; half of `size`
+    stride: int|None = None,  # words between the starts of two windows; half of `size` by default
     pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
     max_tokens: int = 256,  # longest passage and query in tokens
     lexical: bool = True,  # build BM25 as well (extra `search`)
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
 ) -> RankingFeatures:
-    "Encode a ranking task once; texts that `store` already has are not encoded again."
+    "Encode queries and passages of a ranking task; texts that are in `store` are not encoded again."
     encoder = get_encoder(backbone)
     def vectors(texts, **how):
         how |= dict(pooling=pooling, max_tokens=max_tokens, progress=progress)
@@ -92,13 +92,13 @@ def ranking_features(
 
 # %% ../nbs/03a_ranking.ipynb #1af61391
 class RankingModel(TaskModel):
-    "Scores of queries with every document `(queries, documents)`: an encoder, or vectors that it gave, and a head."
+    "Scores of queries with all documents `(queries, documents)`, from an encoder or its vectors, and a head."
     def __init__(self,
         head: DualHead,  # heads for queries and documents
-        passages: torch.Tensor|TaskBatches,  # vector of each passage `(passages, dim)`, or the texts of all
+        passages: torch.Tensor|TaskBatches,  # vector of each passage `(passages, dim)`, or the passages as texts
         owner: torch.Tensor,  # document of each passage `(passages,)`
         temperature: float = 0.05,  # cosines are divided by it
-        encoder: Encoder|None = None,  # of texts
+        encoder: Encoder|None = None,  # needed if passages are texts
         pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
         dtype: torch.dtype = torch.float32,  # precision of the encoder's layers
     ):
@@ -120,9 +120,9 @@ class RankingModel(TaskModel):
 # %% ../nbs/03a_ranking.ipynb #1af61392
 @patch
 def vectors(self: RankingModel,
-    rows: torch.Tensor|None = None,  # of which passages; all by default
+    rows: torch.Tensor|None = None,  # row numbers of passages; all by default
 ) -> torch.Tensor:  # `(passages, dim)`
-    "Passages as the encoder gives them now."
+    "Vectors of passages with the current weights of the encoder."
     if self.texts is None: return self.passages if rows is None else self.passages[rows]
     if self.texts.start == 'vectors': return self.texts.stored.to(self.owner.device)[... if rows is None else rows]
     rows = torch.arange(len(self.texts)) if rows is None else rows.cpu()
@@ -132,9 +132,9 @@ def vectors(self: RankingModel,
 # %% ../nbs/03a_ranking.ipynb #edc2b9a0
 @patch
 def index(self: RankingModel,
-    rows: torch.Tensor|None = None,  # of which passages; all by default
+    rows: torch.Tensor|None = None,  # row numbers of passages; all by default
 ) -> torch.Tensor:  # `(passages, dim)`, of length one
-    "Passages after encoder and head as they are now."
+    "Normalised passage vectors with the current weights of encoder and head."
     return F.normalize(self.head.document(self.vectors(rows)), dim=1)
 
 # %% ../nbs/03a_ranking.ipynb #d8bde828
@@ -151,7 +151,7 @@ def cosine(self: RankingModel,
 def check_trainable(
     data: RankingData,  # documents, queries, relevance
 ) -> None:
-    "Refuse data with one document, or a split 'train' or 'valid' without a right one: `DataError` with what is needed."
+    "Raise `DataError` for data with one document, or without a usable query in 'train' or 'valid'."
     if not isinstance(data, RankingData):
         raise TypeError(f"data is {type(data).__name__}: read it first, with read_ranking of rank_bert.data")
     if len(data.documents) < 2: raise DataError("there is one document: ranking chooses between several. Add documents")
@@ -166,23 +166,23 @@ def check_trainable(
 # %% ../nbs/03a_ranking.ipynb #041bab1e
 @dataclass
 class _Vectors:
-    "Vectors in place of `TaskBatches`."
+    "Stored vectors with the interface of `TaskBatches`."
     stored: torch.Tensor
     start: str = 'vectors'
 
-    def begin(self, start) -> None: "There is nowhere else to begin."
+    def begin(self, start) -> None: "Nothing to do: batches always contain vectors."
     def inputs(self, rows: list[int]) -> tuple[torch.Tensor]: return self.stored[rows],
 
 # %% ../nbs/03a_ranking.ipynb #041bab1d
 class QueryBatches:
-    "Batches of the queries of a split that have a right document."
+    "Batches of the queries of a split with a relevant document."
     no_single = True  # batch norm cannot train on a batch of one
 
     def __init__(self,
         data: RankingData,  # documents, queries, relevance
         split: str,  # 'train', 'valid' or 'test'
         queries: TaskBatches|torch.Tensor,  # all queries of `data`, as texts or as vectors
-        passages: TaskBatches|None = None,  # what they are scored against, where it is texts
+        passages: TaskBatches|None = None,  # passages that queries are scored against, if they are texts
     ):
         self.rows = _rows(data, split)
         self.relevance, self.passages = data.qrels()[self.rows], passages
@@ -201,17 +201,17 @@ def new_empty(self: QueryBatches):
 # %% ../nbs/03a_ranking.ipynb #816906f8
 @patch
 def begin(self: QueryBatches,
-    start: int|str|None,  # layers that stored states have passed, 'vectors', or `None` for ids
+    start: int|str|None,  # layers already applied to stored states, 'vectors', or `None` for ids
 ) -> None:
-    "Begin batches of queries and passages there."
+    "Set the contents of batches of queries and passages."
     self.queries.begin(start)
     if self.passages is not None: self.passages.begin(start)
 
 # %% ../nbs/03a_ranking.ipynb #3072642a
 @patch
 def batch(self: QueryBatches,
-    rows: list[int],  # numbers of some queries among these
-) -> tuple[torch.Tensor, ...]:  # what the model takes of the queries, and grades `(queries, documents)`
+    rows: list[int],  # indexes of queries in this object
+) -> tuple[torch.Tensor, ...]:  # inputs of the model, and grades `(queries, documents)`
     "Some queries as tensors."
     right = torch.from_numpy(self.relevance[rows].toarray()).float()
     return *self.queries.inputs(self.rows[rows].tolist()), right
@@ -229,13 +229,13 @@ def order(self: QueryBatches,
         rows = rng.sample(rows, len(rows))
     if self.queries.start == 'vectors': return rows
     rows = by_length(rows, lambda r: len(self.queries.rows[0][self.rows[r]]), bs, rng)
-    if rng is not None and len(rows) % bs == 1:  # the last one is dropped, and it is not always the same
+    if rng is not None and len(rows) % bs == 1:  # the last query is dropped; a different one in each epoch
         rows.append(rows.pop(rng.randrange(len(rows))))
     return rows
 
 # %% ../nbs/03a_ranking.ipynb #4c159c39
 def _first_rank(scores: torch.Tensor, relevance: torch.Tensor) -> torch.Tensor:
-    "Rank, from 1, of the best right document of each query; ties count against it."
+    "Rank, from 1, of the first relevant document of each query; ties count as worse ranks."
     best = scores.masked_fill(relevance <= 0, float('-inf')).amax(1, keepdim=True)
     return 1 + ((scores >= best) & (relevance <= 0)).sum(1)
 
@@ -244,7 +244,7 @@ def mrr(
     scores: torch.Tensor,  # `(queries, documents)`
     relevance: torch.Tensor,  # grades `(queries, documents)`
 ) -> torch.Tensor:
-    "Mean reciprocal rank of the first right document."
+    "Mean reciprocal rank of the first relevant document."
     return _first_rank(scores, relevance).float().reciprocal().mean()
 
 # %% ../nbs/03a_ranking.ipynb #e3933dc1
@@ -252,7 +252,7 @@ def top1(
     scores: torch.Tensor,  # `(queries, documents)`
     relevance: torch.Tensor,  # grades `(queries, documents)`
 ) -> torch.Tensor:
-    "Share of queries whose first document is a right one."
+    "Share of queries whose first document is relevant."
     return (_first_rank(scores, relevance) == 1).float().mean()
 
 # %% ../nbs/03a_ranking.ipynb #e2040101
@@ -269,7 +269,7 @@ def _loaders(train: QueryBatches, valid: QueryBatches, bs: int, seed: int|None, 
 
 # %% ../nbs/03a_ranking.ipynb #100bbdb3
 _NOTHING = ("nothing to train: the head has no parameters, and the encoder is frozen. Choose another head, or freeze "
-            "less; fit_ranking measures such a head as it is")
+            "less; fit_ranking evaluates such a head without training")
 
 def _groups(model: RankingModel) -> list[list[nn.Parameter]]:
     "`task_groups`; raises `ValueError` when nothing can be trained."
@@ -278,7 +278,7 @@ def _groups(model: RankingModel) -> list[list[nn.Parameter]]:
 
 # %% ../nbs/03a_ranking.ipynb #d456462e
 def _assemble(head, shared: bool, dim: int, make: Callable, loaders: Callable, groups: int, about: dict, kwargs: dict):
-    "The Learner: the seed is set before the head is drawn."
+    "The Learner; the seed is set before the head is initialised."
     seed, device = about['seed'], torch.device(about['device'] or best_device())
     if seed is not None: set_seed(seed)
     if isinstance(head, str): head = get_head(head, dim, shared)
@@ -288,10 +288,10 @@ def _assemble(head, shared: bool, dim: int, make: Callable, loaders: Callable, g
 
 # %% ../nbs/03a_ranking.ipynb #de340937
 def _vector_learner(features: RankingFeatures, freeze, refresh, head, shared, bs, about, kwargs) -> RankingLearner:
-    "A Learner on stored vectors: their encoder is not known."
+    "A Learner on stored vectors, without an encoder."
     if freeze != 'backbone' or refresh is not None:
-        raise ValueError(f"freeze is {freeze!r} and refresh {refresh!r}, but features are vectors, and no layer is "
-                         "left to train: pass the data and a backbone")
+        raise ValueError(f"freeze is {freeze!r} and refresh {refresh!r}, but features are vectors, and have no layers "
+                         "to train: pass the data and a backbone")
     check_trainable(features.data)
     train, valid = (QueryBatches(features.data, split, features.queries) for split in ('train', 'valid'))
     def make(head): return RankingModel(head, features.passages, features.owner, about['temperature'])
@@ -311,10 +311,10 @@ def _texts(data: RankingData, encoder: Encoder, settings: dict, **how) -> tuple:
 # %% ../nbs/03a_ranking.ipynb #fccb3494
 def _text_learner(data: RankingData, backbone, freeze, head, shared, settings, bs, refresh, about,
                   kwargs) -> RankingLearner:
-    "A Learner on texts, or on what the store has of them."
+    "A Learner on texts, or on their stored states or vectors."
     check_trainable(data)
     encoder, groups = prepared(backbone, freeze, about['seed'])
-    encoder.tokenize([], settings['max_tokens'])  # raises for a length that cannot be
+    encoder.tokenize([], settings['max_tokens'])  # raises for an invalid length
     dtype = layers_dtype(about['dtype'], torch.device(about['device'] or best_device()))
     whole = groups > len(encoder.layers)
     if whole and head == 'identity': raise ValueError(_NOTHING)
@@ -333,22 +333,22 @@ def ranking_learner(
     backbone: Encoder|str|Path = 'minilm',  # an encoder, which is trained in place, or its name; not with features
     freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
     head: str|DualHead = 'residual',  # name of a head, or a `DualHead`
-    shared: bool = True,  # one head for queries and documents, or one each
-    passages: str = 'windows',  # of data: how long documents become passages: 'truncate', 'select' or 'windows'
+    shared: bool = True,  # one head for queries and documents; False: one head for each
+    passages: str = 'windows',  # of data: how long documents are split into passages: 'truncate', 'select' or 'windows'
     size: int|None = None,  # of data: words in a passage; the default of `passages`
-    stride: int|None = None,  # of data: words from window to window; half of `size`
+    stride: int|None = None,  # of data: words between the starts of two windows; half of `size`
     pooling: str = 'mean',  # of data: 'cls', 'mean', 'max' or 'pooler'
     max_tokens: int = 256,  # of data: longest passage and query in tokens
     bs: int|None = None,  # queries a batch; by default 128, and 32 where layers are trained
     refresh: float|None = None,  # of data: share of the index recomputed in a step; see `IndexRefresh`
     temperature: float = 0.05,  # cosines are divided by it
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
-    seed: int|None = 0,  # seed of the head and of the order of batches; `None` leaves it to chance
+    seed: int|None = 0,  # seed of the head and of the order of batches; `None` draws at random
     store: FeatureStore|None = None,  # where frozen features are kept; the default store by default
     device: torch.device|str|None = None,  # `best_device` by default
     **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `path`, `cbs`
 ) -> RankingLearner:
-    "A fastai `Learner` that trains a ranking head over the whole index, and layers of the encoder if asked."
+    "A fastai `Learner` for a ranking head, scored against all documents, and optionally encoder layers."
     settings = dict(passages=passages, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens)
     about = dict(temperature=temperature, dtype=dtype, seed=seed, store=store, device=device)
     if bs is not None and bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one query")
@@ -370,16 +370,16 @@ class Fusion:
         return cosine + self.weight*torch.from_numpy(standardise(bm25) if self.standard else bm25)
 
 # %% ../nbs/03a_ranking.ipynb #3be7c9f6
-STAND_INS = 4096  # documents of each query that a weight is fitted on; of more than that, the rest is a sample
+STAND_INS = 4096  # largest number of documents for each query in the fit; with more documents a sample is used
 
 @dataclass
 class _Scored:
-    "What a weight of BM25 is fitted on: scores of queries with documents that stand for all `(queries, kept)`."
+    "Data for fitting the weight of BM25: scores of queries with sampled documents `(queries, kept)`."
     cosine: torch.Tensor
     words: torch.Tensor  # BM25, as it is
     standard: torch.Tensor  # the same, standardised over all documents of each query
     relevance: torch.Tensor
-    stands_for: torch.Tensor  # logarithm of the number of documents that each stands for
+    stands_for: torch.Tensor  # logarithm of the importance weight of each document
 
 # %% ../nbs/03a_ranking.ipynb #0b865463
 def fusion_sample(cosine: torch.Tensor, words: np.ndarray, relevance: torch.Tensor, most: int = STAND_INS) -> _Scored:
@@ -402,7 +402,7 @@ def _found(self: _Scored) -> torch.Tensor:  # bool `(queries,)`
     return ((self.words != 0) & (self.relevance > 0)).any(1)
 
 def _deviation(x: torch.Tensor, counts: torch.Tensor) -> float:
-    "Standard deviation of numbers that count so many times each."
+    "Weighted standard deviation."
     mean = (x*counts).sum()/counts.sum()
     return float((((x - mean).square()*counts).sum()/counts.sum()).sqrt())
 
@@ -424,7 +424,7 @@ def _cost(self: _Scored, logs: np.ndarray, bm25: torch.Tensor, units: torch.Tens
     logs = torch.tensor(logs, dtype=torch.float32, requires_grad=True)
     total = (logs[1] - logs[0] - found.log())**2/(2*n*found)
     total.backward()
-    for rows in torch.arange(n).split(256):  # queries at once
+    for rows in torch.arange(n).split(256):  # number of queries at a time
         a, b = logs.exp()*units
         fused = a*self.cosine[rows] + b*bm25[rows] + self.stands_for[rows]
         part = ranking_loss(fused, self.relevance[rows])*(len(rows)/n)
@@ -436,14 +436,14 @@ def _cost(self: _Scored, logs: np.ndarray, bm25: torch.Tensor, units: torch.Tens
 def _weigh(scored: _Scored, standard: bool) -> tuple[float, float]:
     "Lowest cost of a weighted sum, and the weight of BM25 when that of the cosine is 1."
     bm25, units = scored.standard if standard else scored.words, scored._units(standard)
-    # bounds, because a perfect ranking has no end
+    # bounds, because a perfect ranking has its optimum at infinity
     best = minimize(scored._cost, np.zeros(2), (bm25, units), jac=True, method='L-BFGS-B', bounds=[(-12, 12)]*2)
     a, b = (torch.tensor(best.x).exp()*units).tolist()
     return float(best.fun), b/a
 
 # %% ../nbs/03a_ranking.ipynb #c43db7dd
 def fit_fusion_parts(parts: list[_Scored]) -> Fusion:
-    "`fit_fusion` on queries that came some at a time."
+    "`fit_fusion` on queries that were scored in several parts."
     scored = _Scored(*(torch.cat([getattr(p, f.name) for p in parts]) for f in fields(_Scored)))
     if not (scored.cosine.isfinite().all() and scored.words.isfinite().all()):
         raise ValueError("cosines or BM25 hold NaN or infinity. Train with a smaller learning rate")
@@ -463,11 +463,11 @@ def fit_fusion(
 
 # %% ../nbs/03a_ranking.ipynb #a9870bfb
 class IndexRefresh(Callback):
-    "Scores against an index of which a share is recomputed in each step, in a random order."
+    "Scores queries against an index; each step recomputes a share of it, in random order."
     order = FrozenPrefix.order + 1  # after batches begin where the frozen layers end
 
     def __init__(self,
-        share: float|None = None,  # of passages, 0 to 1; all of vectors, or as many as queries where layers are trained
+        share: float|None = None,  # of passages, 0 to 1; default: all for vectors, one per query if layers are trained
         seed: int = 0,  # seed of the order
     ):
         if share is not None and not 0 <= share <= 1:
@@ -477,7 +477,7 @@ class IndexRefresh(Callback):
     def before_fit(self):
         "Forget the index of an earlier fit; raise `ValueError` where another callback refreshes it too."
         if sum(isinstance(cb, IndexRefresh) for cb in self.learn.cbs) > 1:
-            raise ValueError('there are two IndexRefresh: pass refresh to ranking_learner, which adds one')
+            raise ValueError('there are two IndexRefresh callbacks: pass refresh to ranking_learner, which adds one')
         self.stale, self.moved = None, False
 
     def before_train(self):
@@ -517,7 +517,7 @@ def before_batch(self: IndexRefresh) -> None:
 
 @patch
 def before_validate(self: IndexRefresh) -> None:
-    "Validate with an exact index, and measure how far that of the training is from it."
+    "Validate with an exact index, and measure the staleness of the training index."
     self.exact = None if self._whole else self._all()
     if self.moved: self.staleness.append(float(1 - (self.stale*self.exact).sum(1).mean()))
     if self.moved and self._deep: self.stale = self.exact
@@ -537,7 +537,7 @@ def after_fit(self: IndexRefresh) -> None:
 # %% ../nbs/03a_ranking.ipynb #bae78431
 @patch
 def _turn(self: IndexRefresh) -> torch.Tensor:
-    "The passages whose turn it is."
+    "Row numbers of the passages that this step recomputes."
     n = len(self.stale)
     k = min(self.dls.train.bs, n) if self.share is None else max(1, round(self.share*n)) if self.share else 0
     if len(self.queue) < k: self.queue = torch.cat([self.queue, torch.randperm(n, generator=self.generator)])
@@ -555,7 +555,7 @@ def _made(self: IndexRefresh, index: torch.Tensor, rows: torch.Tensor) -> torch.
 # %% ../nbs/03a_ranking.ipynb #a060a7d5
 @patch
 def _nearest(self: IndexRefresh, queries: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    "Of each right document of some queries the passage that is nearest to the query."
+    "For each relevant document of some queries, the passage that is nearest to the query."
     with torch.no_grad(), evaluation_mode(self.model.head):
         cosine = F.normalize(self.model.head.query(queries), dim=1) @ self.stale.T
         q, d = right.nonzero(as_tuple=True)
@@ -567,8 +567,8 @@ def _nearest(self: IndexRefresh, queries: torch.Tensor, right: torch.Tensor) -> 
 def _indexed(self: IndexRefresh, given: tuple) -> tuple:
     """Inputs of a batch with the index that they are scored against.
 
-    Where layers of the encoder are trained, a step learns from the passage of each right document that is nearest to
-    its query; without them, from the share."""
+    If encoder layers are trained, gradients flow through the passage of each relevant document that is nearest to
+    its query; otherwise through the recomputed share of the index."""
     if self._whole: return given
     if not self.training: index = self.exact
     elif not self._deep:

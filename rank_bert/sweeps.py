@@ -1,4 +1,4 @@
-"""A question with many runs: each run is done once and kept, and all of them are one table
+"""Answer a question with many trainings: each run is done once, its result is saved, and all results form one table
 
 Docs: https://rank-bert.github.io/rank_bert/sweeps.html.md"""
 
@@ -81,7 +81,7 @@ def _read_module(path: Path, changed: int) -> tuple[str, frozenset[str]]:
 
 # %% ../nbs/04a_sweeps.ipynb #9737fc79
 def _reachable(names: Sequence[str]) -> dict[str, str]:
-    "Modules of this package that these import, directly or not, and these -> hash of the bare source."
+    "These modules and all of this package that they import, also indirectly -> hash of the bare source."
     found, todo = {}, list(names)
     while todo:
         name = todo.pop()
@@ -107,7 +107,7 @@ def _code_parts(code: CodeType) -> tuple:
     "Bytecode, the names and constants that it uses, and how it is called."
     counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & 12  # *args, **kwargs
     args = code.co_varnames[:counts[0] + counts[2] + (counts[3] & 4 > 0) + (counts[3] & 8 > 0)]
-    used = {i.arg for i in dis.get_instructions(code) if i.opcode in dis.hasconst}  # a docstring is not
+    used = {i.arg for i in dis.get_instructions(code) if i.opcode in dis.hasconst}  # a docstring is not used
     consts = [c for i, c in enumerate(code.co_consts) if i in used]
     return code.co_code, code.co_exceptiontable, code.co_names, code.co_freevars, counts, args, consts
 
@@ -128,7 +128,7 @@ def _named(f: FunctionType) -> dict:
 
 # %% ../nbs/04a_sweeps.ipynb #12633d61
 def _reached(f: FunctionType) -> list[tuple]:
-    "What a function names; in the place of a module that is not installed, what the function uses of it."
+    "Global values a function uses; a module that is not installed is replaced by the parts that are used."
     used = {name for code in _all_codes(f.__code__) for name in code.co_names}
     found, todo, modules = {}, _named(f), []
     while todo:
@@ -151,7 +151,7 @@ def _closure(f: FunctionType) -> list[tuple]:
 
 # %% ../nbs/04a_sweeps.ipynb #18cb025c
 def _function_parts(f: FunctionType) -> tuple:
-    "What a function does and holds; of an installed one its name, and what it wraps."
+    "Code and values of a function; for an installed function its name, and what it wraps."
     where = f.__globals__.get('__name__')
     if not _is_installed(where or ''):
         return f.__code__, f.__defaults__, f.__kwdefaults__, _closure(f), vars(f), _reached(f)
@@ -212,10 +212,10 @@ def _state(x) -> object:
     "State of an object as `pickle` asks for it; the attributes of one that cannot be pickled."
     try: state = copyreg.dispatch_table.get(type(x), lambda x: x.__reduce_ex__(2))(x)
     except Exception: return getattr(x, '__dict__', None)
-    if isinstance(getattr(x, '_stop_words_id', None), int):  # of scikit-learn, an address
+    if isinstance(getattr(x, '_stop_words_id', None), int):  # a memory address, set by scikit-learn
         state = *state[:2], {k: v for k, v in state[2].items() if k != '_stop_words_id'}
     if not isinstance(state, tuple): return state
-    return [*state[:3], *(s if s is None else list(s) for s in state[3:])]  # from the fourth on, iterators
+    return [*state[:3], *(s if s is None else list(s) for s in state[3:])]  # entries from the fourth on are iterators
 
 # %% ../nbs/04a_sweeps.ipynb #ef95223a
 def _object_parts(x) -> tuple:
@@ -378,7 +378,7 @@ def _run_and_keep(path: Path, run: Callable, note: dict) -> dict:
     _check_result(note['name'], note['cell'], result)
     found = note | dict(result=result, seconds=seconds)
     if _read_run(path) is None: _write_run(path, found)
-    gc.collect()  # Learners hold themselves in cycles, and their tensors with them
+    gc.collect()  # Learners have reference cycles, which keep their tensors in memory
     return _read_run(path) or found
 
 # %% ../nbs/04a_sweeps.ipynb #825ff974
@@ -426,18 +426,18 @@ def sweeps_used() -> list[dict]:  # sweep, code, cells, fresh (run by this proce
     return [dict(sweep=name, code=code, **plain(used)) for (_, name, code), used in _USED.items()]
 
 # %% ../nbs/04a_sweeps.ipynb #be459644
-_LEFT = {}  # hash of a run as its own sweep left it, such as with a longer list -> the hash it had before
+_LEFT = {}  # hash of a run after its sweep, which may have changed it (a longer list) -> its hash before
 
 def run_sweep(
     name: str,  # of the question; part of what identifies a run
     settings: Sequence[dict],  # the settings of each run: numbers, strings, lists, `None`
     run: Callable,  # `run(**settings) -> dict` of numbers, and `per_query`, a data frame, when there is one
-    about: dict|None = None,  # what else results rest on, such as hashes of data and encoder
+    about: dict|None = None,  # what else the results depend on, such as hashes of data and encoder
     folder: str|Path|None = None,  # where runs are kept; beside the feature store by default
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     tensorboard: str|Path|None = None,  # folder to log each run to; nowhere by default
-) -> pd.DataFrame:  # a row a run: settings, what `run` gave, seconds; `attrs`: folder, code, fresh runs, machines
-    "Run what is not kept yet, one run after the other, and return the table of all."
+) -> pd.DataFrame:  # per run: settings, what `run` gave, seconds; `attrs`: folder, code, fresh runs, machines
+    "Do the runs without a saved result, one after the other, and return the table of all runs."
     folder = Path(folder) if folder else default_store().parent/'sweeps'/name
     code = _LEFT.get(before := run_hash(run), before)
     shared = dict(name=name, about=about or {}, code=code, machine=machine_card()['machine'].to_dict())
@@ -525,7 +525,7 @@ def few_labels(
     train, valid = features.rows('train'), features.rows('valid')
     both, held = len(train) + len(valid), max(1, n//8)
     if not 2 <= n <= both:
-        raise ValueError(f"n is {n}; of the {both:,} queries of 'train' and 'valid', 2 to all can keep their labels")
+        raise ValueError(f"n is {n}; it must be from 2 to {both:,}, the number of queries of 'train' and 'valid'")
     if held > len(valid) or n - held > len(train):
         raise ValueError(f"n is {n}: an eighth of them is for 'valid', which has {len(valid):,} queries, "
                          f"and the others for 'train', which has {len(train):,}; use None for all")

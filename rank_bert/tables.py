@@ -1,4 +1,4 @@
-"""Rows from files, ids as text, and splits by group: what rankings and labelled texts share
+"""Reading tables, ids as text, and splits by group, for rankings and for labelled texts
 
 Docs: https://rank-bert.github.io/rank_bert/tables.html.md"""
 
@@ -19,7 +19,7 @@ class DataError(ValueError):
     "Bad input data: the message says which file, line, row or column, and the remedy."
 
 class DataWarning(UserWarning):
-    "What a reader of data should know: what was left out, guessed, or may leak; silenced by `warnings.simplefilter`."
+    "A warning about data: rows left out, columns guessed, possible leaks; `warnings.simplefilter` silences it."
 
 # %% ../nbs/00_tables.ipynb #0039227b
 def listed(items, n=5):
@@ -28,7 +28,7 @@ def listed(items, n=5):
     return ', '.join(repr(o) for o in items[:n]) + (f' and {len(items)-n:,} more' if len(items) > n else '')
 
 def row_name(index_name, label):
-    "What a message calls a row: its line in a file where the reader knows it, else its number"
+    "The name of a row in messages: its line in the file if known, else its number"
     return label if isinstance(label, str) else f'{index_name or "row"} {label}'
 
 # %% ../nbs/00_tables.ipynb #e553df91
@@ -36,7 +36,7 @@ _COUNTED = dict(
     queries_without_documents='{:,} queries have no right document: they are neither trained on nor measured')
 
 def warn_notes(data):
-    "Give the notes of `data` as warnings that point at the line of the reader's caller; returns `data`"
+    "Issue the notes of `data` as warnings that point to the line of the caller; returns `data`"
     counts = [words.format(n) for k, words in _COUNTED.items() if (n := data.notes.get(k))]
     for said in (*data.notes.get('hints', ()), *counts):
         warnings.warn(f'{data.name or "data"}: {said}', DataWarning, stacklevel=3)
@@ -52,12 +52,12 @@ def is_blank(v): return is_missing(v) or isinstance(v, str) and not v.strip()
 
 # %% ../nbs/00_tables.ipynb #5ae2433e
 def clean_id(v, where, column):
-    "An id as text: 7 and 7.0 are '7', and '007' stays what it is"
+    "An id as text: 7 and 7.0 become '7', and '007' is unchanged"
     if isinstance(v, str) and v.strip(): return SURROGATES.sub('\ufffd', v)
     number = isinstance(v, (float, np.floating)) and not is_missing(v)
     if number and abs(v) >= 2**53:
         raise DataError(f'{where} has the {column} {v!r}, '
-                        'a float too large for its last digits: pass ids as text or whole numbers')
+                        'a float too large to be exact: pass ids as text or whole numbers')
     if is_blank(v) or isinstance(v, (list, dict, set, tuple, bytes, np.ndarray)) or not str(v).strip():
         raise DataError(f'{where} has no usable {column}: {v!r}')
     return str(int(v)) if number and float(v).is_integer() else str(v)
@@ -68,7 +68,7 @@ def clean_ids(values, what, column, index):
 
 # %% ../nbs/00_tables.ipynb #dd6a14ba
 def check_unique(ids, what, column, index):
-    "Raise `DataError` that names the rows which share an id"
+    "Raise a `DataError` that lists the rows with the same id"
     if len(set(ids)) == len(ids): return
     rows = pd.Series(list(index), index=ids)
     twice = rows[rows.index.duplicated(keep=False)].groupby(level=0, sort=False).agg(list)
@@ -77,7 +77,7 @@ def check_unique(ids, what, column, index):
 
 # %% ../nbs/00_tables.ipynb #e6259507
 def clean_strings(values, what, column, index, ids=None, empty=False):
-    "Text that can be encoded as UTF-8; only with `empty` may it be blank or missing"
+    "Texts that can be encoded as UTF-8; they may be blank or missing only with `empty`"
     values = ['' if empty and is_missing(v) else v for v in values]
     bad = [i for i, v in enumerate(values) if not isinstance(v, str) or not (empty or v.strip())]
     at = listed([row_name(index.name, index[i]) + (f' ({ids[i]})' if ids else '') for i in bad])
@@ -86,7 +86,7 @@ def clean_strings(values, what, column, index, ids=None, empty=False):
 
 # %% ../nbs/00_tables.ipynb #32794cb6
 def rows_frame(rows, index=None):
-    "List of dicts as a frame of plain objects: pandas' own text type refuses half a surrogate pair"
+    "List of dicts as a frame of plain objects: the text type of pandas refuses unpaired surrogates"
     rows = list(rows)
     return columns_frame({c: [r.get(c) for r in rows] for c in dict.fromkeys(c for r in rows for c in r)}, index)
 
@@ -105,13 +105,13 @@ def checked_dicts(rows, what):
 
 # %% ../nbs/00_tables.ipynb #9b695b44
 def check_columns(names, where):
-    "Raise `DataError` where two columns have one name, since only one of them would be read"
+    "Raise `DataError` where two columns have the same name, since only one of them would be read"
     twice = [n for n, k in Counter(names).items() if k > 1 and str(n).strip()]
     if twice: raise DataError(f'{where}: {listed(twice)} names several columns: rename or remove all but one')
 
 # %% ../nbs/00_tables.ipynb #a415fffe
 def checked_table(rows, what, columns):
-    "`rows` as a fresh frame that has `columns`, and the index that says where each row came from"
+    "`rows` as a new frame that has `columns`, and the old index, by which messages name rows"
     df = rows if isinstance(rows, pd.DataFrame) else rows_frame(checked_dicts(rows, what))
     check_columns(df.columns, what)
     if not len(df) and what != 'relevance': raise DataError(f'there are no {what}')
@@ -122,9 +122,9 @@ def checked_table(rows, what, columns):
 
 # %% ../nbs/00_tables.ipynb #01741e7a
 def hash_fold(
-    value: str,  # name to place, such as a group's
+    value: str,  # name to hash, such as that of a group
     folds: int = 5,  # number of folds
-    salt: str = '',  # put before the name; another salt gives an independent placement
+    salt: str = '',  # put before the name; another salt gives independent folds
 ) -> int:  # fold, 0 to folds - 1
     "Fold of a name by its MD5 hash: the same on every machine and in every version."
     if folds < 1: raise ValueError(f'folds must be at least 1, got {folds}')
@@ -142,10 +142,10 @@ def held_out_groups(groups, folds):
 # %% ../nbs/00_tables.ipynb #cfbb8234
 def split_by_group(
     groups: list,  # group of each query, text or whole number
-    folds: int = 5,  # one part in `folds` is test
-    valid_folds: int = 8,  # one part in `valid_folds` of the others is valid
+    folds: int = 5,  # one group in `folds` is test
+    valid_folds: int = 8,  # one of the other groups in `valid_folds` is valid
 ) -> list[str]:  # 'train', 'valid' or 'test' for each query
-    "Split queries so that every group lies in one part."
+    "Split queries so that each group is in one split only."
     if isinstance(groups, str): raise TypeError('groups is one str: pass a list with the group of each query')
     groups = list(groups)
     groups = clean_ids(groups, 'groups', 'group', pd.RangeIndex(len(groups)))
@@ -163,7 +163,7 @@ SPLIT_NAMES = dict(train='train', training='train', valid='valid', val='valid', 
 def shown_path(path): return f'{path.parent.name}/{path.name}'
 
 # %% ../nbs/00_tables.ipynb #c2b3e993
-_UNPACKED_MOST, _UNPACKED_TIMES = 20_000_000, 100  # bytes, and times its size: a file above both is refused
+_UNPACKED_MOST, _UNPACKED_TIMES = 20_000_000, 100  # limits: bytes, and multiples of the file size
 
 class _Unpacked(io.RawIOBase):
     "The bytes of a .gz file, bounded"
@@ -177,7 +177,7 @@ class _Unpacked(io.RawIOBase):
         self.count += n
         if self.count > max(_UNPACKED_MOST, _UNPACKED_TIMES * self.size):
             raise DataError(f'{shown_path(self.path)} unpacks to more than {_UNPACKED_TIMES} times its {self.size:,} '
-                            'bytes: unpack it yourself if that is meant')
+                            'bytes: if this is intended, unpack it yourself')
         return n
 
     def close(self):
@@ -226,7 +226,7 @@ def _object(pairs):
     "A JSON object as a dict"
     row = dict(pairs)
     if len(row) < len(pairs):
-        raise ValueError(listed(k for k, n in Counter(k for k, _ in pairs).items() if n > 1) + ' stands in it twice')
+        raise ValueError(listed(k for k, n in Counter(k for k, _ in pairs).items() if n > 1) + ' occurs in it twice')
     return row
 
 # %% ../nbs/00_tables.ipynb #2b91d6e1
@@ -254,24 +254,24 @@ def numbered_objects(path):
 _SEPARATORS = {',': 'commas', ';': 'semicolons', '\t': 'tabs', '|': 'bars'}
 
 def _header(text, sep):
-    "The names of a table of text, with this separator"
+    "The column names of a text table, split at this separator"
     try: return next(csv.reader(io.StringIO(text), delimiter=sep))
     except csv.Error: return text.splitlines()[0].split(sep)
 
 # %% ../nbs/00_tables.ipynb #6499ec30
 def _separator(text, usual):
-    "The separator of the names of a table: the usual one, or where that finds one name the one that finds most"
+    "The separator in the header: the usual one, or, if that finds only one name, the one that finds most names"
     found = {s: len(_header(text, s)) for s in _SEPARATORS}
     return usual if found[usual] > 1 else max(found, key=found.get)
 
 # %% ../nbs/00_tables.ipynb #3895b3d8
 def _stated(text, where):
-    "The separator that Excel names in a line of its own, or None, and the text after that line"
+    "The separator that a line such as `sep=;` of Excel names, or None, and the text after that line"
     stated = re.match(r'"?sep=([^\w\n])"?\1*\r?\n', text, re.I)
     if not stated: return None, text
     if stated[1] not in _SEPARATORS:
-        raise DataError(f'{where} says that {stated[1]!r} stands between the fields: '
-                        f'write {" or ".join(_SEPARATORS.values())} there')
+        raise DataError(f'{where} names {stated[1]!r} as the separator of the fields: '
+                        f'use {" or ".join(_SEPARATORS.values())} there')
     return stated[1], text[stated.end():]
 
 # %% ../nbs/00_tables.ipynb #d8ff1e31
@@ -295,7 +295,7 @@ def _first_lines(df, header):
 
 # %% ../nbs/00_tables.ipynb #e72d84b3
 def _read_csv(path, usual):
-    "A frame of text columns; its index is the line where each row begins"
+    "Read a CSV file as a frame of text columns; its index is the line where each row begins"
     text = ''.join(t for _, t in numbered_lines(path, blank=True))  # texts in quotes may hold blank lines
     if not text.strip(): raise DataError(f'{shown_path(path)} is empty')
     header = 1 + text[:len(text) - len(text.lstrip('\r\n'))].count('\n')
@@ -335,12 +335,12 @@ _READERS = dict(parquet=_read_parquet, json=_read_json, jsonl=_read_jsonl,
                 csv=lambda path: _read_csv(path, ','), tsv=lambda path: _read_csv(path, '\t'))
 
 def read_table(path):
-    "A frame of a table, with text as text; where it has lines, they are its index"
+    "Read a table file as a frame; text stays text, and the index holds line numbers where the file has lines"
     kind = path.name.removesuffix('.gz').rpartition('.')[2].lower()
     if kind not in _READERS: raise DataError(f'{shown_path(path)} is no .parquet, .csv, .tsv, .json or .jsonl file')
     try: return _READERS[kind](path)
     except DataError: raise
-    except MemoryError as e: raise DataError(f'{shown_path(path)} needs more memory than there is: cut it') from e
+    except MemoryError as e: raise DataError(f'{shown_path(path)} needs more memory than there is: split it') from e
     except Exception as e:  # Arrow's errors share no other class
         said = ' '.join(str(e).replace(f"'{path}'", 'it').split())
         raise DataError(f'{shown_path(path)} cannot be read as {kind}, it may be damaged or cut off: '
@@ -350,7 +350,7 @@ def read_table(path):
 GROUP_COLUMNS = ['dial_id', 'dialog_id', 'dialogue_id', 'conversation_id', 'session_id', 'thread_id', 'group']
 
 def pick_column(columns, option, options, guesses, where, optional=False, taken=''):
-    "The column for `option`: the one asked for, or the first known name"
+    "The column for `option`: the one that the caller names, or the first with a usual name"
     asked, columns = options.get(option), list(columns)
     if asked is not None and asked in columns: return asked
     if asked is None:
@@ -358,20 +358,20 @@ def pick_column(columns, option, options, guesses, where, optional=False, taken=
         if found or optional: return found[0] if found else None
     what = f'no column {asked!r}'
     if asked is None: what = f'no column for {option} (tried {listed(guesses[option], 9)})'
-    there = (listed(columns, 20) or 'no other') + (f', and {taken!r}, which is taken for the query' if taken else '')
+    there = (listed(columns, 20) or 'no other') + (f', and {taken!r}, which is used for the query' if taken else '')
     raise DataError(f'{where} has {what}; it has {there}: name the right one with the option {option}')
 
 # %% ../nbs/00_tables.ipynb #f5cc8ab2
 def other_columns(columns, option, options, guesses, used):
-    "A hint at other columns that could have been meant"
+    "A hint about other columns that may be the intended ones"
     found = [k for k in guesses[option] if k in columns and k not in used.values()]
     if not found or options[option] is not None: return []
-    taken = f'column {used[option]!r} was taken for {option}, and not {listed(found)}'
+    taken = f'column {used[option]!r} is used for {option}, and not {listed(found)}'
     return [f'{taken}: name another with the option {option}']
 
 # %% ../nbs/00_tables.ipynb #d259ac7b
 def filled_rows(df, columns, where):
-    "The rows that have something in each of these lists of columns, or in one of them, and a hint at the others"
+    "The rows with a value in at least one column of each list, and a hint about the rows left out"
     blank = np.array([np.all([[is_blank(v) for v in df[c]] for c in some], axis=0) for some in columns]).any(axis=0)
     if not blank.any(): return df, []
     at, names = listed(row_name(df.index.name, i) for i in df.index[blank]), listed(some[0] for some in columns)
@@ -381,7 +381,7 @@ def filled_rows(df, columns, where):
 
 # %% ../nbs/00_tables.ipynb #1741f078
 def text_ids(letter, values, digits=16):
-    "An id for each tuple of texts, made of their words alone: the same in any order, in any file"
+    "An id for each tuple of texts, computed from their words only, not from their order or file"
     keys = [tuple(' '.join(unicodedata.normalize('NFC', t).split()) for t in v) for v in values]
     ids = {k: letter + hashlib.sha256(json.dumps(k).encode()).hexdigest()[:digits] for k in dict.fromkeys(keys)}
     taken = {}
@@ -392,7 +392,7 @@ def text_ids(letter, values, digits=16):
 
 # %% ../nbs/00_tables.ipynb #05d690b7
 def local_path(path):
-    "The file or folder that is meant, here or in the folder of RANK_BERT_DATA; None if there is none"
+    "The file or folder at a path, in the current folder or in RANK_BERT_DATA; None if there is none"
     if not isinstance(path, (str, Path)):
         raise DataError(f'data is a {type(path).__name__}: pass a path or a name; tables go to ranking_data')
     root = os.environ.get('RANK_BERT_DATA')
@@ -401,7 +401,7 @@ def local_path(path):
 
 # %% ../nbs/00_tables.ipynb #481a54f8
 def looked_for(name):
-    "Where a name was looked for; raises `DataError` where it cannot be one of the Hub's"
+    "Where a name was looked for; raises `DataError` for a name that the Hub cannot have"
     root = ' or in RANK_BERT_DATA'
     if not os.environ.get('RANK_BERT_DATA'): root = ' (RANK_BERT_DATA, a folder to look in, is not set)'
     looked = f'no file or folder {name!r} here{root}'
@@ -412,7 +412,7 @@ def looked_for(name):
 
 # %% ../nbs/00_tables.ipynb #485ea631
 def _within(seconds, do, late):
-    "The result of `do` in a thread, which is abandoned after that time: then `late` is the error"
+    "The result of `do` in a thread; after `seconds` the thread is abandoned and `DataError(late)` is raised"
     found = []
     def work():
         try: found.append((do(), None))
@@ -427,9 +427,9 @@ def _within(seconds, do, late):
 
 # %% ../nbs/00_tables.ipynb #521ab63c
 def _reach_hub(name, looked):
-    "One request without retries, so that no network, or a Hub that refuses, is known at once"
+    "Send one request without retries, to find out at once whether the Hub can be reached"
     from huggingface_hub import HfApi
-    cached = 'a cached copy is used with HF_HUB_OFFLINE=1'
+    cached = 'set HF_HUB_OFFLINE=1 to use a cached copy'
     late = f'{looked}, and the Hub did not answer within a minute; {cached}'
     try: _within(60, lambda: HfApi().dataset_info(name, timeout=10), late)
     except DataError: raise
@@ -447,10 +447,10 @@ def hub_splits(looked, *name, near=''):
     from datasets import config, load_dataset
     offline = os.environ.get('HF_HUB_OFFLINE', '').upper() in ('1', 'ON', 'YES', 'TRUE')
     if offline and not config.HF_HUB_OFFLINE:
-        raise DataError(f'{looked}, and HF_HUB_OFFLINE forbids to look on the Hub')
+        raise DataError(f'{looked}, and HF_HUB_OFFLINE forbids access to the Hub')
     if not offline: _reach_hub(name[0], looked)
     limit = float(os.environ.get('RANK_BERT_HUB_SECONDS', 900))
-    late = (f'the data set {name[0]} did not arrive within {limit:.0f} seconds: run it again, since what has arrived '
+    late = (f'the data set {name[0]} did not download within {limit:.0f} seconds: run it again, since what has arrived '
             'is kept, or set RANK_BERT_HUB_SECONDS to more')
     try: return _within(limit, lambda: load_dataset(*name), late)
     except DataError: raise

@@ -1,4 +1,4 @@
-"""Names in texts, with their places in the text: train a tagger, ask it, measure it by whole names
+"""Find names (named entities) and their positions in texts: train a tagger, use it, and evaluate it by whole names
 
 Docs: https://rank-bert.github.io/rank_bert/tagging.html.md"""
 
@@ -75,9 +75,9 @@ def accumulate(self: EntityF1,
 
 # %% ../nbs/03d_tagging.ipynb #03c442c9
 def word_windows(
-    sizes: list[int],  # pieces of each word
-    room: int,  # most pieces in a window, special tokens not counted
-    overlap: int|None = None,  # most pieces that a window shares with the one before; a quarter of `room` by default
+    sizes: list[int],  # number of word pieces (tokens) of each word
+    room: int,  # maximum of pieces in a window, without special tokens
+    overlap: int|None = None,  # maximum shared with the window before; a quarter of `room` by default
 ) -> list[tuple[int, int]]:  # first word, and word after the last, of each window
     "Windows of whole words that cover all of a text; a word longer than a window is alone in one."
     sizes, overlap, found, first = [min(s, room) for s in sizes], room//4 if overlap is None else overlap, [], 0
@@ -97,7 +97,7 @@ def _owners(sizes: list[int], windows: list[tuple[int, int]]) -> list[int]:
     for w, (a, b) in enumerate(windows):
         for i in range(a, b):
             margin = min(ends[i] - ends[a] if a else np.inf, ends[b] - ends[i + 1] if b < n else np.inf)
-            best[i] = max(best[i], (margin, -w))  # the earlier of equals
+            best[i] = max(best[i], (margin, -w))  # if equal, the earlier window
     return [-w for _, w in best]
 
 # %% ../nbs/03d_tagging.ipynb #f1bbf950
@@ -122,15 +122,15 @@ class Tagger(WithHead):
 
 # %% ../nbs/03d_tagging.ipynb #5e63bfc2
 def _first_pieces(ws: list, bounds: list, n: int, room: int) -> tuple[list[int], list[int]]:
-    "The first piece of each word, -1 where it has none of its own; and where its pieces begin, with marks before it."
+    "The first piece of each word, -1 if it has none of its own; and the start of its pieces and of marks before it."
     first = first_pieces(ws, bounds)
-    # of two words in one piece, the first
+    # a piece that two words share belongs to the first
     first = [p if not i or p != first[i - 1] else -1 for i, p in enumerate(first)]
     starts = [n]*(len(ws) + 1)
     for i in reversed(range(len(ws))):
         starts[i] = first[i] if first[i] >= 0 else starts[i + 1]
         while 0 < starts[i] < n and bounds[starts[i] - 1][0] == bounds[starts[i] - 1][1]: starts[i] -= 1
-    starts[0] = 0 if n <= room else max(0, starts[0] - room//4)  # with what stands before the first word
+    starts[0] = 0 if n <= room else max(0, starts[0] - room//4)  # includes pieces before the first word
     return first, starts
 
 # %% ../nbs/03d_tagging.ipynb #4f511627
@@ -144,7 +144,7 @@ def _cut_words(encoder: Encoder, texts: list[str], words: list,
     found, before = [], order.index('A')
     cut = encoder._pieces.encode_batch([SURROGATES.sub('\ufffd', x) for x in texts], add_special_tokens=False)
     for t, (pieces, ws) in enumerate(zip(cut, words)):
-        every = pieces.ids  # asked for once: each time is a copy
+        every = pieces.ids  # read once, since each access makes a copy
         first, starts = _first_pieces(ws, piece_bounds(pieces), len(every), room)
         sizes = np.diff(starts).tolist()
         windows = word_windows(sizes, room)
@@ -168,7 +168,7 @@ def _words_of(text: str, settings: dict) -> list[tuple[int, int]]:
 
 # %% ../nbs/03d_tagging.ipynb #65f5f128
 def _rule(texts: list[str], words: list) -> dict:
-    "The way of cutting that gives more texts the words they came with, as settings of a tagger."
+    "The way of splitting that reproduces the given words of more texts, as settings of a tagger."
     found = {text[a:b] for text, ws in zip(texts, words) for a, b in ws
              if b - a > 1 and text[b - 1] == '.' and text[b - 2].isalpha()}
     whole = dict(words='whole', abbreviations=sorted(found, key=lambda w: (len(w), w))[:2000])
@@ -284,7 +284,7 @@ def tag_intervals(
     level: float = .95,  # of the interval
     seed: int = 0,  # of the draws
 ) -> np.ndarray:  # low and high of precision, recall and F1 `(2, 3)`, NaN for one group alone
-    "Bootstrap intervals of the F1 of names, whose sums are drawn and then divided."
+    "Bootstrap intervals of precision, recall and F1 of names: sums over drawn texts, then divided."
     sums, _ = group_sums(_counts(true, predicted, types), groups)
     if len(sums) < 2: return np.full((2, 3), np.nan)
     right, there, found = sums.T + 1e-12*np.array([[0], [1], [1]])

@@ -44,9 +44,9 @@ class TextData:
     in pairs, target, group and split; for tags also words, their `(start, end)` in the text."""
     rows: pd.DataFrame  # a row for each text or pair
     kind: str  # 'class' one label, 'multilabel' several, 'score' a number, 'tags' a label for each word
-    labels: list[str]  # names in the order of the targets; [] for scores
+    labels: list[str]  # label names, which targets index; [] for scores
     name: str = ''  # name to show
-    notes: dict = field(default_factory=dict)  # what was found: counts, and hints for the reader
+    notes: dict = field(default_factory=dict)  # counts and hints found while reading
 
     @property
     def texts(self) -> list[str]:
@@ -93,12 +93,12 @@ def targets(self: TextData) -> np.ndarray|list:
 
 # %% ../nbs/00e_texts.ipynb #21b1e0c3
 def text_keys(texts):
-    "A key for each text; copies with other case or spaces have the same"
+    "A key for each text; copies that differ in case or spaces have the same key"
     plain = [plain_text(t).encode('utf-8', 'surrogatepass') for t in texts]
     return [hashlib.md5(t, usedforsecurity=False).hexdigest()[:12] for t in plain]
 
 def _connected(*columns):
-    "Number of the part of each row: rows with an equal entry in any column, None aside, are in one part"
+    "Connected component of each row: rows with an equal entry in any column, except None, are connected"
     n = len(columns[0])
     found = [(row, v) for column in columns for row, v in enumerate(column) if v is not None]
     node = {v: n + i for i, v in enumerate(dict.fromkeys(v for _, v in found))}
@@ -108,10 +108,10 @@ def _connected(*columns):
 
 # %% ../nbs/00e_texts.ipynb #f41ca478
 def _groups(texts, given=None, shortest=0, pairs=None, most=math.inf):
-    """Group of each row: rows that share a text or a given group are in one.
+    """Group of each row: rows with the same text or the same given group are in one group.
 
-    With given groups, texts of fewer than `shortest` words join no rows; second texts of more than `most` rows
-    never do."""
+    With given groups, texts of fewer than `shortest` words do not join rows. Second texts of more than `most`
+    rows never join rows."""
     keys, seconds = text_keys(texts), text_keys(pairs or [])
     if not keys or given is None and not seconds: return keys
     first, times = keys, Counter(seconds)
@@ -123,20 +123,20 @@ def _groups(texts, given=None, shortest=0, pairs=None, most=math.inf):
 
 # %% ../nbs/00e_texts.ipynb #6c7e1c66
 def _joining_text(texts, given, groups, shortest=0):
-    "Which text is in most of the given groups, where shared texts leave half of them or fewer; else ''"
+    "A hint at the text in most groups, if shared texts leave half of the given groups or fewer; else ''"
     before, after = len(set(given or [])), len(set(groups))
     if not given or 2 * after > before: return ''
     long = [len(t.split()) >= shortest for t in texts]
     if not any(long): return ''
     times = pd.DataFrame(dict(text=[plain_text(t) for t in texts], group=given))[long].groupby('text').group.nunique()
-    return (f'of {before:,} groups {after:,} are left, for some of them have texts in common: '
-            f'{times.idxmax()!r} stands in {times.max():,}')
+    return (f'of {before:,} groups {after:,} are left, because some groups have texts in common: '
+            f'{times.idxmax()!r} is in {times.max():,} groups')
 
 # %% ../nbs/00e_texts.ipynb #3213d56d
 def _largest(groups): return max(Counter(groups).values())
 
 def _loosened_groups(texts, pairs, given, shortest):
-    "Groups that the commonest second texts do not join, and the most rows that a second text may join"
+    "Groups without joins by the most common second texts, and the most rows that a second text may join"
     n = len(texts)
     for most in sorted({n // 10, n // 100, 10, 3, 0}, reverse=True):
         groups = _groups(texts, given, shortest, pairs, most)
@@ -151,8 +151,8 @@ def _pair_groups(texts, pairs, given, shortest=0):
     if 2 * _largest(_groups(texts, given, shortest)) > n: return whole, []  # whatever the second texts do
     groups, most = _loosened_groups(texts, pairs, given, shortest)
     common, count = Counter(map(plain_text, pairs)).most_common(1)[0]
-    return groups, [f'second texts of more than {most:,} rows do not keep their rows together, for with them '
-                    f'{_largest(whole):,} of {n:,} rows would be one group: {common!r} stands in '
+    return groups, [f'second texts of more than {most:,} rows do not join their rows, because with them '
+                    f'{_largest(whole):,} of {n:,} rows would be one group: {common!r} is in '
                     f'{count:,} rows, and may be in several splits']
 
 # %% ../nbs/00e_texts.ipynb #2b094648
@@ -175,16 +175,16 @@ def _with_valid(split, groups, joins=''):
     if not valid:
         remedy = f'{joins}; remove such rows' if joins else 'add rows'
         raise DataError('all rows of train are one text or group, so that no valid part can be held out of it: '
-                        f'{remedy}, or name some valid')
+                        f'{remedy}, or mark some rows as valid')
     return ['valid' if s == 'train' and g in valid else s for g, s in zip(groups, split)]
 
 # %% ../nbs/00e_texts.ipynb #76f11e2e
 def _split(given, groups, joins=''):
     "Split of each row, and hints at how it was made"
     known = set(given or ['train'])
-    if known == {'test'}: return given, ['all rows are test: to measure on, not to train on']
+    if known == {'test'}: return given, ['all rows are in split test: they can be used to evaluate, not to train']
     if 'train' not in known:
-        raise DataError(f'no row is in split train, only in {listed(sorted(known))}: name the rows to learn from')
+        raise DataError(f'no row is in split train, only in {listed(sorted(known))}: mark the rows to train on')
     if known == {'train'}:
         return _made_split(groups, joins), ['no splits were given: train, valid and test were made by group']
     if known == set(SPLITS): return given, []
@@ -223,7 +223,7 @@ def _fits(v, kind):
 
 # %% ../nbs/00e_texts.ipynb #8125de8d
 def _told_kind(values, labels):
-    "The kind of labels for which none was asked"
+    "The kind of labels, inferred from the values"
     if _is_list(values[0]): return 'multilabel'
     points = any(map(_is_float, values)) and all(map(_is_number, values))
     return 'score' if points and labels is None else 'class'
@@ -247,7 +247,7 @@ def _kind(values, labels, kind, at):
 def _label(v, where=''):
     "A label as str, int or bool"
     if isinstance(v, str) and SURROGATES.search(v):
-        raise DataError(f'label {v!r}{where} holds half a surrogate pair, which no file can hold: mend it')
+        raise DataError(f'label {v!r}{where} has an unpaired surrogate, which UTF-8 cannot encode: correct it')
     v = v.item() if isinstance(v, np.generic) else v
     return v.strip() if isinstance(v, str) else int(v) if isinstance(v, float) else v
 
@@ -387,7 +387,7 @@ def _source(rows):
 
 # %% ../nbs/00e_texts.ipynb #de6b1d2f
 def _withheld(values, names, split):
-    "For each label whether it is not published: -1 where names are known, -1 or blank in a split with nothing else"
+    "Which labels are unpublished: -1 where names are known, or all of a split with only -1 and blank labels"
     minus = np.array([_is_number(v) and v == -1 for v in values], bool)
     withheld = minus & (names is not None)
     if split is None: return withheld
@@ -494,7 +494,7 @@ def _usual_forms(number, places):
     return found | {f'{number:.{n}f}' for n in places} if len(places) == 1 else found
 
 def _written(texts):
-    "'whole' or 'point' where each text is written as its number usually is, and no two are one number; else ''"
+    "'whole' or 'point' if each text has the usual form of its number and all numbers differ; else ''"
     if all(re.fullmatch(r'0|-?[1-9][0-9]{0,99}', t) for t in texts): return 'whole'
     numbers, places = [float(t) for t in texts], {len(t.partition('.')[2]) for t in texts}
     usual = all(t in _usual_forms(n, places) for t, n in zip(texts, numbers))
@@ -512,7 +512,7 @@ def _odd_hint(odd, texts):
     "A hint at scores of which one is not written as a number, where at least half look like numbers"
     like = sum(bool(re.fullmatch(r'[+-]?[0-9.,]*[0-9][0-9.,/]* ?%?', t)) for t in texts)
     if 2 * like < len(texts): return ''
-    return f'stay names, since {odd!r} is not written as 1000 or 3.5 are: write it so, or remove it, if they are scores'
+    return f'stay names, since {odd!r} does not have the form of 1000 or 3.5: change or remove it if they are scores'
 
 # %% ../nbs/00e_texts.ipynb #aa12c897
 def _scores(values, asked=True):
@@ -538,7 +538,7 @@ def _usual_numbers(values, texts):
         if how == 'whole': return [int(t) for t in texts], ''
         return [float(t) for t in texts], "have a point and were read as scores: pass kind='class' if they are names"
     odd = next((t for t in texts if t not in _usual_forms(float(t), ())), texts[0])
-    return values, (f'stay names, since numbers are not written as {odd!r} beside the others: '
+    return values, (f'stay names, since {odd!r} is not the usual form of a number here: '
                     "pass kind='score' if they are scores")
 
 # %% ../nbs/00e_texts.ipynb #811a4c52
@@ -577,7 +577,7 @@ def _decided(found, labels, kind, path, scores):
 
 # %% ../nbs/00e_texts.ipynb #3f42d996
 def _read_labels(source, column, labels, kind, label_sep=None, path=False):
-    "Turn the labels of a source into what they are: numbers that a file holds as text, and lists"
+    "Convert the labels of a source in place: text to numbers or lists where a file holds them as text"
     source.frame = frame = source.frame.copy()
     values, names, index = list(frame[column]), labels or source.names.get(column), frame.index
     no_label = is_blank if label_sep is None else is_missing  # with label_sep, a blank cell is an empty list
@@ -604,14 +604,14 @@ def _label_column(columns):
 # %% ../nbs/00e_texts.ipynb #42afe026
 def text_data(
     rows,  # frame, list of dicts, or `datasets` table: text, label or labels, and pair, group, split if there are any
-    labels: list[str]|None = None,  # names in the order of the targets; if None those of the table, or found, sorted
+    labels: list[str]|None = None,  # label names, which targets index; None: those of the table, or found ones
     kind: str|None = None,  # 'class', 'multilabel' or 'score'; told from the first label if None
     name: str = '',  # name to show
 ) -> TextData:  # checked, with groups and splits
     """Check texts and labels and put them together.
 
-    Each entry of a column labels is a list. A missing split is made by group, valid is carved out of train, and
-    validation without test is test."""
+    Each entry of a column labels is a list. A missing split is made by group, valid is held out of train. If
+    there is no test split, validation becomes test."""
     source = _source(rows)
     columns = checked_table(source.frame, 'rows', [])[0].columns
     if 'text' not in columns:
@@ -656,7 +656,7 @@ def summary(self: TextData) -> pd.DataFrame:  # a row for each label, a column f
 
 # %% ../nbs/00e_texts.ipynb #f12766ee
 def _pools(data, split, by_label, seed):
-    "What is drawn from, by name: the rows of a split in random order, all of them or those of each label"
+    "Pools to draw from, by name: the rows of a split in random order, all together or by label"
     order = np.random.default_rng(seed).permutation(np.flatnonzero(data.rows.split == split))
     if not by_label: return {f'split {split!r}': order}
     targets = np.array(data.rows.target)[order]
@@ -681,7 +681,7 @@ def sample(self: TextData,
     n: int|None = None,  # rows to keep
     split: str = 'train',  # the split to draw from
     per_label: int|None = None,  # or rows of each label to keep, for kind 'class'
-    seed: int = 0,  # of the draw
+    seed: int = 0,  # seed of the random draw
 ) -> TextData:  # with fewer rows in that split
     "The data with only `n` rows, or `per_label` rows of each label, in one split."
     if (n is None) == (per_label is None): raise DataError('name one of n and per_label')
@@ -707,9 +707,9 @@ def _docstring(node):
 
 # %% ../nbs/00e_texts.ipynb #83e7b9dc
 def _mixed_rows(rows, max_rows):
-    """The first of different texts in the order of the hash of their names.
+    """Rows without copies, ordered by the hash of their names, up to `max_rows`.
 
-    So fewer rows are a part of more, and come from everywhere."""
+    So a small selection is a subset of a larger one, and is drawn from all modules."""
     if not rows:
         raise DataError('no source files of the standard library found next to this Python; '
                         'read_texts and read_tags read your own data')
@@ -731,7 +731,7 @@ def _package_rows():
 
 # %% ../nbs/00e_texts.ipynb #fdf63941
 def builtin_texts(
-    max_rows: int|None = None,  # only so many; the fewer are part of the more
+    max_rows: int|None = None,  # at most so many rows; a smaller selection is a subset of a larger one
 ) -> TextData:  # of kind 'class', with 10 labels
     "Docstrings of ten packages of the standard library, and which package each is from."
     rows = [{k: r[k] for k in ('text', 'label', 'group')} for r in _mixed_rows(_package_rows(), max_rows)]
@@ -836,9 +836,9 @@ def _parsed_list(text):
     return found if isinstance(found, list) and all(isinstance(o, (str, int)) for o in found) else None
 
 def _separated(values, label_sep, at):
-    "The labels of each cell, which `label_sep` stands between"
+    "The labels of each cell, separated by `label_sep`"
     bad = [at(i) for i, v in enumerate(values) if not isinstance(v, str)]
-    if not label_sep: raise DataError('label_sep is empty: name the sign between the labels')
+    if not label_sep: raise DataError('label_sep is empty: pass the separator of the labels')
     if bad: raise DataError(f'with label_sep, a label is a text, not so in {listed(bad)}')
     return [[o.strip() for o in v.split(label_sep) if o.strip()] for v in values]
 
@@ -909,11 +909,11 @@ def read_texts(
     pair: str|None = None,  # a second text
     label: str|None = None,  # a label, a list of labels or a score
     group: str|None = None,  # rows that must stay together
-    split: str|None = None,  # a given split, over that of the files
-    labels: list[str]|None = None,  # names in the order of the targets; if None those of the file, or found, sorted
+    split: str|None = None,  # column of given splits, which override those of the files
+    labels: list[str]|None = None,  # label names, which targets index; if None those of the file, or the sorted labels
     kind: str|None = None,  # 'class', 'multilabel' or 'score'; told from the first label if None
     name: str|None = None,  # name to show
-    label_sep: str|None = None,  # what stands between several labels in one cell, such as ';'
+    label_sep: str|None = None,  # separator of several labels in one cell, such as ';'
 ) -> TextData:  # checked by `text_data`; hints are in its notes, and given as `DataWarning`
     """Read texts with labels or scores.
 
@@ -935,7 +935,7 @@ def read_texts(
 def split_words(
     text: str,  # any text
 ) -> list[tuple[int, int]]:  # `(start, end)` of each word, in characters
-    "Where the words and marks of a text are."
+    "Spans of the words and punctuation marks of a text."
     if not isinstance(text, str): raise TypeError(f'text is {type(text).__name__}: pass one text at a time')
     found = [m.span() for m in re.finditer(r'\w+|[^\w\s]', text)]
     if text.isascii(): return found
@@ -1059,7 +1059,7 @@ def _spans(tokens):
     return [(int(e) - len(t), int(e)) for t, e in zip(tokens, ends)]
 
 def _shows(token):
-    "Whether a token has a character that is seen: no accent, mark, blank or sign of control alone"
+    "Whether a token has a visible character, not only accents, marks, spaces or control characters"
     return any(unicodedata.category(c)[0] not in 'CMZ' and c != '\ufffd' for c in token)
 
 def _visible(rows, index):
@@ -1110,9 +1110,9 @@ def _tag_columns(frame, options, path, where):
 def read_tags(
     data,  # folder, file or data set name as in `read_texts`, CoNLL too; or a frame, list of dicts or `datasets` table
     tokens: str|int|None = None,  # column of token lists; in a CoNLL file the number of the column, from 0
-    tags: str|int|None = None,  # column of tag lists, or its number, of which -1 is the last
+    tags: str|int|None = None,  # column of tag lists, or its number; -1 is the last column
     group: str|None = None,  # rows that must stay together; in a CoNLL file the document
-    split: str|None = None,  # a given split, over that of the files
+    split: str|None = None,  # column of given splits, which override those of the files
     labels: list[str]|None = None,  # tags in the order of the targets; if None those of the table, or found, sorted
     name: str|None = None,  # name to show
 ) -> TextData:  # of kind 'tags'
@@ -1183,11 +1183,11 @@ def _tag_rows():
 
 # %% ../nbs/00e_texts.ipynb #013f5e82
 def builtin_tags(
-    max_rows: int|None = None,  # only so many; the fewer are part of the more
+    max_rows: int|None = None,  # at most so many rows; a smaller selection is a subset of a larger one
 ) -> TextData:  # of kind 'tags'
     """Sentences of the standard library's docstrings, with parameters, types and exceptions tagged.
 
-    The tags are by rules, from the code beside the docstrings."""
+    Rules assign the tags, from the code beside the docstrings."""
     rows = _mixed_rows(_tag_rows(), max_rows)
     columns = dict(text=[SURROGATES.sub('\ufffd', r['text']) for r in rows], words=[list(r['words']) for r in rows])
     target, group = [list(r['target']) for r in rows], [r['group'] for r in rows]
