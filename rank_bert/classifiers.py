@@ -322,6 +322,7 @@ def evaluate(self: Classifier,
 
     For multilabel: micro F1, macro F1 and exact match. For scores: Spearman's correlation."""
     _check_data(data)
+    self._paired()  # raises for a tagger
     part, targets = _matched(self, data, split)
     out = self.outputs(part.texts if part.pairs is None else list(zip(part.texts, part.pairs)), store).numpy()
     if self.kind == 'multilabel': out = (out > self._threshold(threshold)).astype(float)

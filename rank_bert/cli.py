@@ -601,3 +601,6 @@ def experiment(
         _write(path, lambda new: table_of_runs.to_csv(new, index=False), 'The runs are kept')
     _show(table.to_string(index=False, float_format='{:.3f}'.format))
     if path: _say(f'{len(runs)} runs in {out}')
+
+# %% ../nbs/04c_cli.ipynb #ca904eee
+if __name__ == '__main__' and globals().get('__spec__'): main()  # not in a notebook

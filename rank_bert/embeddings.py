@@ -520,13 +520,16 @@ def _scored_part(data: TextData, split: str) -> TextData:
 def _sts_cosines(encoder, part: TextData, kwargs: dict) -> np.ndarray:
     "Cosines of pairs by an encoder, or as given `(pairs,)`; raises where they have no correlation with scores."
     if isinstance(encoder, SentenceEncoder): encoder = _cosines(pair_vectors(encoder, part, **kwargs)).numpy()
+    if isinstance(encoder, pd.Series) and not encoder.index.equals(pd.RangeIndex(len(encoder))):
+        raise ValueError("cosines in a Series must be in the order of the pairs, with index 0, 1, 2, ...: "
+                         "pass its values in that order, as an array")
     found = np.asarray(encoder)
     spearman(found, part.targets)
     return found.astype(float)
 
 def _interval(names: Sequence[str], value: np.ndarray, draws: np.ndarray, level: float) -> dict[str, np.ndarray]:
     "Columns of a value and the ends of its interval, by encoder and then by metric."
-    low, high = np.quantile(draws, [(1 - level)/2, (1 + level)/2], axis=2)
+    low, high = np.nanquantile(draws, [(1 - level)/2, (1 + level)/2], axis=2)
     return {name: a.T.ravel() for name, a in zip(names, (value, low, high))}
 
 # %% ../nbs/03f_embeddings.ipynb #c2e9991c

@@ -130,6 +130,16 @@ def _settings_of(module: nn.Module, leave: set = frozenset()) -> list:
     return [[name, type(m).__qualname__, {} if m is module else _settings(m)]
             for name, m in module.named_modules() if m not in leave]
 
+# %% ../nbs/00b_features.ipynb #5e771a60
+def _modules(encoder: Encoder) -> list[int]:
+    "Which modules stand where; a shared one has several places."
+    return [id(m) for _, m in encoder.model.named_modules(remove_duplicate=False)]
+
+def prefix_parameters(encoder: Encoder, layer: int) -> list[nn.Parameter]:
+    "Parameters of the embeddings and the first layers; of shared weights too, which `groups` has in their last layer."
+    found = [p for group in encoder.groups()[:layer + 1] for p in group]
+    return list(dict.fromkeys(found + [p for one in encoder.layers[:layer] for p in one.parameters()]))
+
 # %% ../nbs/00b_features.ipynb #23e763e8
 class _OwnLayers:
     "A plan of any encoder: its own layers, in one precision."
@@ -150,7 +160,8 @@ _plans = WeakKeyDictionary()  # encoder -> what its plan depends on, plan
 def _plan_state(kind: type, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool) -> tuple:
     "What a plan depends on; when it changes, a new plan is made."
     parameters = list(encoder.model.parameters())
-    state = kind, dtype, device, [(p.data_ptr(), p.dtype) for p in parameters]
+    state = kind, dtype, device, _modules(encoder)
+    state += [(p.data_ptr(), p.dtype, p.shape, p.stride()) for p in parameters],  # a view has the address of the whole
     if copied: state += weights_state(parameters)
     if copied or kind.fused: state += json.dumps(_settings_of(encoder.model), default=_as_json),
     return state
@@ -429,7 +440,7 @@ _hashes = WeakKeyDictionary()  # encoder -> fingerprint and tokenizer, and the h
 
 def _known_hash(encoder: Encoder) -> str:
     "`encoder_hash`, computed again only where a byte of the weights or the tokenizer has changed."
-    seen, known = (fingerprint(encoder.model), encoder._pieces), _hashes.get(encoder)
+    seen, known = (fingerprint(encoder.model), _modules(encoder), encoder._pieces), _hashes.get(encoder)
     if known is None or known[0] != seen: _hashes[encoder] = known = seen, encoder_hash(encoder)
     return known[1]
 
@@ -744,7 +755,7 @@ def encode(self: FeatureStore,
 def _prefix_hash(encoder: Encoder, layer: int) -> str:
     "SHA-256 over the weights of the embeddings and the first layers."
     h = hashlib.sha256(f'{encoder.model.config.model_type} {layer}'.encode())
-    for p in (p for group in encoder.groups()[:layer + 1] for p in group):
+    for p in prefix_parameters(encoder, layer):
         h.update(p.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return h.hexdigest()
 
@@ -924,7 +935,7 @@ def _glance(encoder: Encoder) -> list:
     weights = [(p.data_ptr(), p._version, p.detach().flatten()[0].item()) for p in encoder.model.parameters()]
     settings = [v for m in encoder.model.modules() for k, v in vars(m).items()
                 if isinstance(v, (int, float, str)) and k != 'training']
-    return [weights, settings]
+    return [weights, settings, _modules(encoder)]
 
 # %% ../nbs/00b_features.ipynb #fc6a7693
 def _encoder_state(encoder: Encoder) -> dict[str, str|list[str]]:

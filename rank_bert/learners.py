@@ -43,7 +43,7 @@ from sklearn.metrics import f1_score
 # %% ../nbs/03_learners.ipynb #93464702
 from .models import Encoder, evaluation_mode, get_encoder, pad_batch
 from .tables import DataError, DataWarning
-from .features import FeatureStore, best_device, best_dtype, progress_bar, weights_state
+from .features import FeatureStore, best_device, best_dtype, prefix_parameters, progress_bar, weights_state
 from .texts import TextData, tokenize_words, tokenize_rows
 from .heads import ClassificationHead, ScoreHead
 from .lowrank import add_lora
@@ -198,9 +198,7 @@ def _passed(encoder: Encoder, start: int|str|None) -> list[nn.Parameter]:
     "Parameters of the layers that have computed the stored input of a batch."
     if start is None: return []
     if start == 'vectors': return [p for group in encoder.groups() for p in group]
-    passed = [p for group in encoder.groups()[:start + 1] for p in group]
-    # a weight that layers share is in the group of the last of them only
-    return passed + [p for layer in encoder.layers[:start] for p in layer.parameters()]
+    return prefix_parameters(encoder, start)
 
 # %% ../nbs/03_learners.ipynb #5cc2a499
 @patch

@@ -503,7 +503,8 @@ def per_query(self: Ranker,
     if not qrels.nnz:
         there = data.queries.split.value_counts().to_dict()
         raise DataError(f"the split {split!r} has no query with a right document; the queries are {there}")
-    names = [self._mode(mode) for mode in modes or self.modes]
+    modes, metrics = ((x,) if isinstance(x, str) else tuple(x) for x in (modes or self.modes, metrics))
+    names = [self._mode(mode) for mode in modes]
     vectors = None if {*names} == {'bm25'} else self._query_vectors(part, store)
     return {name: self._per_query(part.queries, qrels, name, metrics, vectors, bs) for name in names}
 

@@ -20,6 +20,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import is_dataclass, replace
 from functools import cache, lru_cache, partial
 from importlib import import_module
@@ -373,7 +374,7 @@ def _check_result(name: str, cell: dict, result: dict) -> None:
 def _run_and_keep(path: Path, run: Callable, note: dict) -> dict:
     "Run and keep the result, unless another process has kept one meanwhile; returns what was kept."
     start = time.perf_counter()
-    result = run(**note['cell'])
+    result = run(**deepcopy(note['cell']))
     seconds = time.perf_counter() - start
     _check_result(note['name'], note['cell'], result)
     found = note | dict(result=result, seconds=seconds)
