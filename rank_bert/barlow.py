@@ -335,7 +335,7 @@ def barlow_learner(
     features: RankingFeatures,  # from `ranking_features`
     head: str|DualHead = 'barlow',  # name of a head, or one made by `get_head`
     batches: str = 'distinct',  # what a training batch is made of: 'distinct' or 'one_answer'
-    bs: int = 128,  # answers in a batch of distinct answers, about
+    bs: int = 128,  # approximate number of answers in a batch of distinct answers
     loss: str = 'barlow',  # 'barlow' or 'vicreg'
     weight: float|None = None,  # of the off-diagonal term; 0.02 for 'barlow' and 1 for 'vicreg' by default
     pairs: str = 'queries',  # 'queries' or 'documents'

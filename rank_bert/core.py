@@ -473,7 +473,7 @@ def _no_constant(name: str): raise ValueError(f'{name} is not allowed in JSON')
 
 def read_json(
     path: str|Path,  # a JSON file in UTF-8
-    remedy: str = 'save it again',  # what to do about one that is damaged
+    remedy: str = 'save it again',  # last part of the message about one that is damaged
 ) -> Any:
     "What a JSON file says; raises `ValueError` for what is no JSON, for NaN, and for one nested too deeply."
     try: return json.loads(Path(path).read_bytes().decode('utf-8'), parse_constant=_no_constant)

@@ -741,7 +741,7 @@ def task_learner(
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
     bs: int = 32,  # rows a batch
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
-    seed: int|None = 0,  # of the head and the batches, set for torch, numpy and random too; `None` leaves it to chance
+    seed: int|None = 0,  # of the head and the batches, set for torch, numpy and random too; `None` draws at random
     store: FeatureStore|None = None,  # where frozen features are kept; the default store by default
     device: torch.device|str|None = None,  # `best_device` by default
     head_kwargs: dict|None = None,  # arguments of the head, such as `dropout`

@@ -108,7 +108,7 @@ def _code_parts(code: CodeType) -> tuple:
     "Bytecode, the names and constants that it uses, and how it is called."
     counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & 12  # *args, **kwargs
     args = code.co_varnames[:counts[0] + counts[2] + (counts[3] & 4 > 0) + (counts[3] & 8 > 0)]
-    used = {i.arg for i in dis.get_instructions(code) if i.opcode in dis.hasconst}  # a docstring is not used
+    used = {i.arg for i in dis.get_instructions(code) if i.opcode in dis.hasconst}  # a docstring is not used used
     consts = [c for i, c in enumerate(code.co_consts) if i in used]
     return code.co_code, code.co_exceptiontable, code.co_names, code.co_freevars, counts, args, consts
 
