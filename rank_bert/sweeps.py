@@ -36,7 +36,7 @@ from torch import nn
 
 # %% ../nbs/04a_sweeps.ipynb #6cbf2283
 from .core import check_file, new_file
-from .models import Encoder, fingerprint, get_encoder
+from .models import Encoder, fingerprint
 from .data import RankingData
 from .features import default_store, encoder_key, progress_bar
 from .texts import TextData
