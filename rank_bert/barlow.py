@@ -238,10 +238,10 @@ def _scores(features: RankingFeatures, head: DualHead, rows: np.ndarray) -> torc
 
 # %% ../nbs/03h_barlow.ipynb #8f62afb6
 def _answered(features: RankingFeatures, split: str) -> np.ndarray:
-    "Rows of the queries of a split that have a right document; raises `DataError` when there are none."
+    "Rows of the queries of a split that have a relevant document; raises `DataError` when there are none."
     rows = features.rows(split)
     if len(rows): return rows
-    raise DataError(f"no query of the split {split!r} has a right document; the queries are "
+    raise DataError(f"no query of the split {split!r} has a relevant document; the queries are "
                     f"{features.data.queries.split.value_counts().to_dict()}")
 
 # %% ../nbs/03h_barlow.ipynb #943661b6

@@ -258,7 +258,7 @@ def _check_monitor(self: KeepBest) -> None:
 # %% ../nbs/02b_callbacks.ipynb #dc0b9269
 def epochs_for(
     rows: int,  # training rows
-    bs: int,  # rows a batch
+    bs: int,  # rows in a batch
     steps: int,  # optimizer steps that a training should take at least
     least: int = 1,  # minimum number of epochs, for large data
 ) -> int:

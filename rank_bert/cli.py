@@ -171,7 +171,7 @@ def _describe(data) -> None:
     kinds, splits = data.queries.type.value_counts(), data.queries.split.value_counts()
     _say(f"{data.name}: {len(data.documents):,} documents, " + ', '.join(f'{n:,} {k}s' for k, n in kinds.items())
          + ' (' + ', '.join(f'{splits.get(s, 0):,} {s}' for s in ('train', 'valid', 'test')) + ')')
-    notes = dict(queries_without_documents='queries without a right document: not used',
+    notes = dict(queries_without_documents='queries without a relevant document: not used',
                  documents_never_asked='documents without a query: ranked as well')
     for note, words in notes.items():
         if data.notes.get(note): _say(f'  {data.notes[note]:,} {words}')

@@ -49,7 +49,7 @@ def _check_listing(texts: Any, name: str) -> None:
 # %% ../nbs/00_core.ipynb #7350c3e6
 def as_texts(
     texts: Iterable[str],  # list, tuple, Series, array, column of `datasets`, generator
-    name: str = 'texts',  # the argument, for the message
+    name: str = 'texts',  # name of the argument, in messages
 ) -> list[str]:  # one string for each text; an unpaired surrogate, which UTF-8 cannot encode, becomes U+FFFD
     "The texts as a list, in order; raises `TypeError` for a single text, a table, a set, or an entry that is not text."
     _check_listing(texts, name)
@@ -182,7 +182,7 @@ def _sync(path: Path) -> None:
 
 # %% ../nbs/00_core.ipynb #1dab361b
 def _try(place: Path) -> None:
-    "Create and remove folders and a file with these names, in the nearest parent folder that exists."
+    "Create and remove folders with these names, and a small file, in the nearest parent folder that exists."
     parent = next(p for p in place.parents if os.path.lexists(p))
     if not os.path.isdir(parent):
         raise _error(errno.ENOTDIR, f"cannot write {str(place)!r}: {str(parent)!r} is a file, not a folder")
@@ -196,7 +196,7 @@ def check_file(
     path: str|Path,  # path of the file that will be written
     sources: Iterable[str|Path] = (),  # files that it must not replace, such as the one that is read
 ) -> Path:  # the resolved path
-    "Check before the work that a file can be written; raises an `OSError` that gives the reason."
+    "Check in advance that a file can be written; raises an `OSError` that gives the reason."
     place, name = _real(path), repr(str(path))
     there = os.path.lexists(place)
     if os.path.isdir(place): raise _error(errno.EISDIR, f"{name} is a folder; name a file in it")
@@ -216,7 +216,7 @@ def check_file(
 def new_file(
     path: str|Path,  # final path of the file, which is created or replaced
 ) -> Iterator[Path]:  # where to write it
-    "Write a file atomically: it is complete or not there at all, also when it replaces an older one."
+    "Write a file atomically: the path holds the complete new file, or what was there before, never a part."
     place = check_file(path)
     for left in _leftovers(place): _remove(left)
     with _writing(_beside(place, 'tmp')) as new, _plainly(place, new):
@@ -277,7 +277,7 @@ def check_folder(
     folder: str|Path,  # path of the folder that will be created
     mark: str,  # the JSON file that every such folder holds, and that lists its other files
 ) -> Path:  # the resolved path
-    "Check before the work that a folder can be created or replaced; raises an `OSError` that gives the reason."
+    "Check in advance that a folder can be created or replaced; raises an `OSError` that gives the reason."
     place = _real(folder)
     if os.path.isdir(place):
         if why := _fixed(place): raise _error(errno.EBUSY, f'{str(folder)!r} {why}')
@@ -288,7 +288,7 @@ def check_folder(
 
 # %% ../nbs/00_core.ipynb #90708175
 _EXCHANGE = {'linux': ('renameat2', lambda a, b: (-100, a, -100, b, 2)),
-             'darwin': ('renamex_np', lambda a, b: (a, b, 2))}  # system -> its function, and the arguments of that
+             'darwin': ('renamex_np', lambda a, b: (a, b, 2))}  # system -> (function, its arguments)
 
 def _exchange(a: Path, b: Path) -> bool:
     "Exchange two paths in one step; `False` where the system cannot."
@@ -329,7 +329,7 @@ def _put(new: Path, place: Path, mark: str) -> None:
 
 # %% ../nbs/00_core.ipynb #6501d31a
 def _set_aside(place: Path, mark: str) -> list[Path]:
-    "The folders that writers of `place` have set aside."
+    "Older folders that were renamed by processes that write `place`."
     hidden = [p for p in place.parent.glob('.*.old') if p.name.startswith(f'.{_stem(place)}-')]
     return [p for p in hidden if (p/mark).is_file()]
 
@@ -356,7 +356,7 @@ def new_folder(
     folder: str|Path,  # final path of the folder, which is created with its parents, or replaced
     mark: str,  # the JSON file that every such folder holds, and that lists its other files
 ) -> Iterator[Path]:  # an empty folder to write to
-    "Write a folder atomically: it is complete or not there at all, also when it replaces an older one."
+    "Write a folder atomically: the path holds the complete new folder, or what was there before, never a part."
     recover_folder(folder, mark)
     place = check_folder(folder, mark)
     for left in _leftovers(place): _remove(left)
@@ -378,7 +378,7 @@ FORMAT = 2  # version of the format of saved folders; newer ones are refused, an
 def jsonable(
     value: Any,  # nested dicts, lists, texts and numbers; anything else is converted to text
 ) -> Any:  # the same in types of JSON
-    "Convert a value for JSON: NumPy scalars become numbers, NaN and infinity `None`, other objects text."
+    "Convert a value for JSON: NumPy scalars become numbers, NaN and infinity become `None`, other objects become text."
     if isinstance(value, Mapping): return {str(k): jsonable(v) for k, v in value.items()}
     if isinstance(value, np.ndarray): return jsonable(value.tolist())
     if isinstance(value, (list, tuple)): return [jsonable(v) for v in value]
@@ -392,7 +392,7 @@ def to_json(
     value: Any,  # of dicts, lists, text and numbers
     indent: int|None = None,  # spaces by which nested lines are indented
 ) -> str:  # can be encoded as UTF-8
-    "JSON without escapes, except for unpaired surrogates, which UTF-8 cannot encode."
+    "JSON in which non-ASCII characters are not escaped, except unpaired surrogates, which UTF-8 cannot encode."
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     return _SURROGATES.sub(lambda m: f'\\u{ord(m[0]):04x}', text)
 
@@ -439,7 +439,7 @@ _WORDS = dict(flag='true or false', number='a finite number', positive='a positi
 # %% ../nbs/00_core.ipynb #f749c3fb
 def check_fields(
     found: Any,  # a value of JSON
-    fields: dict,  # name -> a word of `RULES`, a tuple of allowed values, or a dict of the fields of an object
+    fields: dict,  # name -> a key of `RULES`, a tuple of allowed values, or a dict of the fields of an object
     where: str|Path,  # the file, for the message
     remedy: str = 'save it again',  # last part of the message
 ) -> None:
@@ -482,7 +482,7 @@ def read_json(
 
 # %% ../nbs/00_core.ipynb #2ccdbe51
 def _listed_file(folder: Path, name: str, what: str, verb: str) -> Path:
-    "The path of a listed file, once it is a plain file inside the folder."
+    "The path of a listed file, checked to be a plain file inside the folder."
     path = folder/name
     if not os.path.lexists(path):
         raise _error(errno.ENOENT, f"{path} is missing; the {what} is not complete, {verb} it again")

@@ -32,7 +32,7 @@ class RankingData:
     "Documents, queries, and which document is right for which query; made by `ranking_data`."
     documents: pd.DataFrame  # doc_id, title (may be ''), text; one row for each document
     queries: pd.DataFrame  # query_id, text, type, group, split ('train', 'valid' or 'test'); one row for each query
-    relevance: pd.DataFrame  # query_id, doc_id, grade (above 0); one row for each pair of a query and a right document
+    relevance: pd.DataFrame  # query_id, doc_id, grade (above 0); one row for each query and relevant document
     name: str = ''  # name to show
     notes: dict = field(default_factory=dict)  # what was found in the data: counts, and hints for the reader
 
@@ -105,7 +105,7 @@ def _refuse(relevance, bad, index, what, remedy):
 
 # %% ../nbs/00a_data.ipynb #0decbcc8
 def _relevance(rows, documents, queries):
-    "The table of right documents, and counts of what was dropped"
+    "The table of relevant documents, and counts of what was dropped"
     r, index = checked_table(rows, 'relevance', ['query_id', 'doc_id'])
     ids = {c: clean_ids(r[c], 'relevance', c, index) for c in ('query_id', 'doc_id')}
     r = pd.DataFrame(ids | dict(grade=pd.to_numeric(r.grade, errors='coerce').astype(float) if 'grade' in r else 1.))
@@ -221,7 +221,7 @@ def where(self:RankingData,
     queries_mask=None,  # boolean for each query: keep it
     documents_mask=None,  # boolean for each document: keep it
 ) -> RankingData:  # the data that is left
-    "Keep some queries and documents; queries that lose all their right documents go too."
+    "Keep some queries and documents; queries that lose all their relevant documents go too."
     documents = self.documents[_mask(documents_mask, self.documents, 'documents_mask')]
     r = self.relevance
     lost = set(r.query_id) - set(r.query_id[r.doc_id.isin(set(documents.doc_id))])
@@ -237,9 +237,9 @@ def summary(self:RankingData) -> pd.DataFrame:  # what, type, split, count
     rows = [('documents', '', '', len(self.documents))]
     sizes = q.groupby(['type', 'split']).size()
     rows += [('queries', t, s, int(sizes[t, s])) for t in sorted(set(q.type)) for s in SPLITS if (t, s) in sizes]
-    rows += [('queries with several right documents', '', '', several),
+    rows += [('queries with several relevant documents', '', '', several),
              ('queries with a grade other than 1', '', '', r.query_id[r.grade != 1].nunique()),
-             ('queries without a right document', '', '', self.notes['queries_without_documents']),
+             ('queries without a relevant document', '', '', self.notes['queries_without_documents']),
              ('documents never asked for', '', '', self.notes['documents_never_asked'])]
     return pd.DataFrame(rows, columns=['what', 'type', 'split', 'count'])
 
@@ -434,13 +434,13 @@ def _grade(value, where):
 
 # %% ../nbs/00a_data.ipynb #d403d55c
 def _graded(value, where, grade=1):
-    "{document: grade} from what a query row names as its right documents"
+    "{document: grade} from what a query row names as its relevant documents"
     if value is None: return {}
     if isinstance(value, dict): return {d: _grade(g, f'{where}: {d!r}') for d, g in value.items()}
     ids = [clean_id(v, where, 'doc_id') for v in (value if isinstance(value, list) else [value])]
     grades = grade if isinstance(grade, list) else [grade] * len(ids)
     if len(ids) != len(grades):
-        raise DataError(f'{where} has {len(ids)} right documents and {len(grades)} grades: give one grade for all, '
+        raise DataError(f'{where} has {len(ids)} relevant documents and {len(grades)} grades: give one grade for all, '
                         'or one for each')
     found = {}
     for d, g in zip(ids, grades): found[d] = max(found.get(d, 0), _grade(g, where))
@@ -473,20 +473,20 @@ def _query(r):
 
 # %% ../nbs/00a_data.ipynb #caa66c2d
 def _right_keys(objects, where, options):
-    "The keys under which queries name their right documents and grades; '' where there are no grades"
+    "The keys under which queries name their relevant documents and grades; '' where there are no grades"
     first, doc_id, grade = objects[0][1], options['doc_id'], options['grade']
     if doc_id not in first:  # it may name the key of the documents only
         doc_id = next((k for k in ('doc_id', 'doc_ids') if k in first), 'doc_id')
         for n, row in objects:
             if {'doc_id', 'doc_ids'} <= row.keys():
                 raise DataError(f'{where} line {n} has both doc_id and doc_ids: keep the one that names its '
-                                'right documents')
+                                'relevant documents')
     if grade is None: grade = 'grade' if any(row.get('grade') is not None for _, row in objects) else ''
     return doc_id, grade
 
 # %% ../nbs/00a_data.ipynb #31654d2f
 def _read_folder(folder, documents, options):
-    "documents.jsonl and queries.jsonl, with the right documents in the query rows"
+    "documents.jsonl and queries.jsonl, with the relevant documents in the query rows"
     path = _queries_file(folder, documents)
     docs, objects, where = _read_documents(documents, options), numbered_objects(path), shown_path(path)
     doc_id, grade = _right_keys(objects, where, options)
@@ -579,7 +579,7 @@ def _pair_documents(v, at, where, given):
 
 # %% ../nbs/00a_data.ipynb #45257640
 def _read_pairs(df, where, options):
-    "A table with a query and a right document a row"
+    "A table with a query and a relevant document a row"
     if not len(df): raise DataError(f'{where} is empty')
     check_columns(df.columns, where)
     c, hints = _pair_columns(df, where, options)

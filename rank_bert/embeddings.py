@@ -1,4 +1,4 @@
-"""One vector a sentence: from an encoder as it is, or trained on pairs so that cosines mean something
+"""One vector for each sentence, from an encoder as it is or trained on pairs; cosine measures similarity
 
 Docs: https://rank-bert.github.io/rank_bert/embeddings.html.md"""
 
@@ -76,7 +76,7 @@ def _check_arguments(encoder: Encoder, pooling: str, dim: int|None, max_tokens: 
             raise ValueError(f"{name} is {n!r}; it must be a whole number")
     if pooling not in encoder.poolings:
         raise ValueError(f"{encoder.name!r} has no pooling {pooling!r}; use one of {', '.join(encoder.poolings)}")
-    encoder.tokenize([], max_tokens, keep)  # raises for a length or an end that cannot be
+    encoder.tokenize([], max_tokens, keep)  # raises for an invalid max_tokens or keep
 
 # %% ../nbs/03f_embeddings.ipynb #9e42a382
 @patch
@@ -121,7 +121,7 @@ def _rows(self: SentenceEncoder, texts, columns) -> list[str]:
             raise ValueError("texts is a table: name the columns that make up a text, e.g. columns=['title', 'body']")
         return join_columns(texts, columns)
     if columns is not None:
-        raise ValueError("columns are for a table, and texts is none: pass a DataFrame, or leave columns out")
+        raise ValueError("columns are for a table, and texts is not one: pass a DataFrame, or leave columns out")
     return as_texts([texts] if isinstance(texts, str) else texts)
 
 # %% ../nbs/03f_embeddings.ipynb #10138102
@@ -156,7 +156,7 @@ def similarity(self: SentenceEncoder,
 # %% ../nbs/03f_embeddings.ipynb #750aaa72
 @patch
 def _vectors(self: SentenceEncoder, x, **kwargs) -> torch.Tensor:
-    "Vectors as they are, and those of texts."
+    "Vectors are returned as they are; texts are encoded."
     if torch.is_tensor(x): return x
     if isinstance(x, np.ndarray) and x.dtype.kind == 'f': return torch.from_numpy(x).float()
     return self.encode([x] if isinstance(x, str) else x, **kwargs)
@@ -194,7 +194,7 @@ def ranking_pairs(
     data: RankingData,  # documents, queries, relevance
     type: str|None = None,  # only queries of this type
 ) -> TextData:  # of kind 'score', with the grade of the document
-    "Each query with each of its right documents, as pairs of texts."
+    "Each query with each of its relevant documents, as pairs of texts."
     queries = data.queries if type is None else data.queries[data.queries.type == type]
     if not len(queries):
         raise DataError(f"no query is of type {type!r}; the types are "
@@ -209,7 +209,7 @@ def pair_ids(
     first: Sequence[str],  # the first text of each pair
     second: Sequence[str],  # the second
 ) -> np.ndarray:  # a number for each pair `(pairs,)`
-    "A number for each pair; pairs that share a text, but for case and spaces, have the same, and so do chains of them."
+    "A number for each pair; pairs that share a text (up to case and spaces), also through a chain, have the same."
     codes, _ = pd.factorize(np.array(text_keys([*first, *second]), dtype=object))
     n, a, b = codes.max(initial=-1) + 1, codes[:len(first)], codes[len(first):]
     shared = sparse.coo_matrix((np.ones(len(a)), (a, b)), shape=(n, n))
@@ -238,14 +238,14 @@ class PairBatches:
 def _check_pairs(data: TextData) -> None:
     "Raise `DataError` for single texts."
     if data.pairs is None:
-        raise DataError(f"{data.name or 'data'} has single texts, and pairs are needed: a column pair beside text")
+        raise DataError(f"{data.name or 'data'} has single texts, and pairs are needed: add a column 'pair'")
 
 # %% ../nbs/03f_embeddings.ipynb #1c4f1450
 @patch
 def begin(self: PairBatches,
-    start: int|str|None,  # layers that stored states have passed, 'vectors', or `None` for ids
+    start: int|str|None,  # number of layers applied to stored hidden states, 'vectors', or `None` for ids
 ) -> None:
-    "Begin both sides there."
+    "Set where both sides begin."
     for side in self.sides: side.begin(start)
 
 # %% ../nbs/03f_embeddings.ipynb #68a75b27
@@ -260,10 +260,10 @@ def batch(self: PairBatches,
 # %% ../nbs/03f_embeddings.ipynb #a4f925d5
 @patch
 def order(self: PairBatches,
-    bs: int,  # pairs a batch
+    bs: int,  # pairs in a batch
     rng: random.Random|None = None,  # shuffles; without it pairs are sorted by length
 ) -> list[int]:  # every row once
-    "An order of rows in which the longer texts of a batch are of like length."
+    "An order of rows in which the texts of the longer side have similar lengths within a batch."
     return self.longer.order(bs, rng)
 
 # %% ../nbs/03f_embeddings.ipynb #80fe4c30
@@ -293,7 +293,7 @@ def cosine_spearman(
 # %% ../nbs/03f_embeddings.ipynb #1bbd2eb4
 def pair_hits(
     vectors: torch.Tensor,  # both sides of each pair `(pairs, 2, dim)`
-    ids: torch.Tensor,  # number of each pair, the same where either second text is right `(pairs,)`
+    ids: torch.Tensor,  # number of each pair; equal numbers: both second texts are correct `(pairs,)`
 ) -> torch.Tensor:  # bool `(pairs,)`
     "Whether the second text of highest cosine, among those of all pairs, is a right one."
     if not len(vectors): return torch.zeros(0, dtype=torch.bool)
@@ -313,7 +313,7 @@ def pair_vectors(
 # %% ../nbs/03f_embeddings.ipynb #585e610f
 def pair_accuracy(
     vectors: torch.Tensor,  # both sides of each pair `(pairs, 2, dim)`
-    ids: torch.Tensor,  # number of each pair, the same where either second text is right `(pairs,)`
+    ids: torch.Tensor,  # number of each pair; equal numbers: both second texts are correct `(pairs,)`
 ) -> float:  # from 0 to 1
     "Share of first texts whose nearest second text is a right one."
     return float(pair_hits(vectors, ids).double().mean())
@@ -324,12 +324,12 @@ def _score_loss(vectors: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
     return F.mse_loss(_cosines(vectors), scores)
 
 def _pairs_loss(vectors: torch.Tensor, ids: torch.Tensor, **kwargs) -> torch.Tensor:
-    "In-batch softmax; 0 where all pairs have one number."
+    "In-batch softmax; 0 where all pairs have the same number."
     if (ids == ids[0]).all(): return vectors.sum()*0
     return in_batch_loss(vectors[:, 0], vectors[:, 1], ids, **kwargs)
 
 def _barlow_loss(vectors: torch.Tensor, ids: torch.Tensor, **kwargs) -> torch.Tensor:
-    "Barlow Twins of the first pair of each number; 0 where all pairs have one number."
+    "Barlow Twins on the first pair of each number; 0 where all pairs have the same number."
     is_first = (ids[:, None] == ids).int().argmax(1) == torch.arange(len(ids), device=ids.device)
     if is_first.sum() < 2: return vectors.sum()*0
     return barlow_twins_loss(vectors[is_first, 0], vectors[is_first, 1], **kwargs)
@@ -357,8 +357,8 @@ def embedding_learner(
     backbone: Encoder|str = 'minilm',  # an encoder, or its name; it is trained in place
     freeze: str|int = 'backbone',  # 'backbone', 'none', or a number of layers as in `layers[:freeze]`
     head: str|None = None,  # name of a head; 'residual' on a frozen backbone, else 'identity'
-    bs: int = 64,  # pairs a batch
-    score_range: tuple[float, float]|None = None,  # scores of cosine 0 and 1; the least and most of train by default
+    bs: int = 64,  # pairs in a batch
+    score_range: tuple[float, float]|None = None,  # scores for cosine 0 and 1; by default lowest and highest of train
     at_least: float|None = None,  # for 'pairs', 'barlow': pairs of this score and more belong together; all by default
     seed: int|None = 0,  # of the head and of the order of batches; `None` leaves it to chance
     head_kwargs: dict|None = None,  # arguments of the head, such as `hidden`
@@ -402,7 +402,7 @@ def _take_pairs(learn: Learner, pairs: TextData, bs: int, seed: int|None, drop_l
     learn.model = PairModel(m.encoder, dict(m.heads), m.pooling, dtype=m.dtype)
 
 def _pair_loaders(dls: DataLoaders, data: TextData, bs: int, seed: int|None, drop_last: bool) -> DataLoaders:
-    "Loaders of pairs that hold them as the loaders of single texts hold theirs."
+    "Loaders of pairs, with the settings of the loaders of single texts."
     train, valid = (_like(one.dataset, data.part(split), f'{split} pairs')
                     for split, one in (('train', dls.train), ('valid', dls.valid)))
     shuffle = random.randrange(2**32) if seed is None else seed
@@ -411,12 +411,12 @@ def _pair_loaders(dls: DataLoaders, data: TextData, bs: int, seed: int|None, dro
 
 # %% ../nbs/03f_embeddings.ipynb #2ab8cfcb
 def _like(single: TaskBatches, data: TextData, label: str) -> PairBatches:
-    "Pairs with the encoder, the cut and the store of batches of single texts."
+    "Batches of pairs, with encoder, settings and store of batches of single texts."
     how = {k: getattr(single, k) for k in ('pooling', 'max_tokens', 'keep', 'dtype', 'store')}
     return PairBatches(data, single.encoder, label=label, **how)
 
 def _even(n: int, bs: int) -> int:
-    "The smallest batch size from `bs` on that leaves no last batch of less than half of it."
+    "The smallest batch size from `bs` on whose last batch is at least half full."
     return next(b for b in range(min(bs, n), n + 1) if n % b == 0 or n % b >= b/2)
 
 # %% ../nbs/03f_embeddings.ipynb #14a72f04
@@ -469,7 +469,7 @@ def _scored(data: TextData, name: str, score_range) -> TextData:
 
 # %% ../nbs/03f_embeddings.ipynb #364ec094
 def _check_range(scores: pd.Series, low: float, high: float, name: str, given: bool) -> None:
-    "Raise `DataError` for a range without extent, and for scores beyond one that is `given`."
+    "Raise `DataError` for an empty range, and for scores outside a range that is `given`."
     remedy = 'name the lowest and the highest possible'
     if not low < high: raise DataError(f"{name}: scores go from {low:g} to {high:g}; {remedy} with score_range")
     if given and not low <= scores.min() <= scores.max() <= high:
@@ -567,8 +567,8 @@ def save(self: SentenceEncoder,
     bare = isinstance(self.head, nn.Identity)
     head = None if bare else getattr(self.head, 'config', None)
     if head is None and not bare:
-        raise ValueError("only a head made by embedding_learner can be saved: its name is what is written. "
-                         "Name one there with head=, or keep your own with torch.save")
+        raise ValueError("only a head made by embedding_learner can be saved: the file stores its name. "
+                         "Choose one with the argument head, or save your own with torch.save")
     self._check_encoder()
     about = jsonable(dict(head=head, settings=self.settings))
     check_fields(about, _FIELDS, 'the sentence encoder', 'make it again')

@@ -47,7 +47,7 @@ ROWS = {  # mode of a ranker -> its name in tables
 # %% ../nbs/04_experiments.ipynb #5000ef75
 def ranking_table(
     ranker: Ranker,  # from `train_ranker` or `load_ranker`
-    data: RankingData,  # queries and their right documents
+    data: RankingData,  # queries and their relevant documents
     split: str = 'test',  # whose queries
     metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
     store: FeatureStore|None = None,  # store for the query vectors; they are not stored by default
@@ -109,7 +109,7 @@ def compare_settings(
     modes: tuple[str, ...] = ('hybrid',),  # modes to report
     metrics: tuple[str, ...] = ('accuracy@1', 'accuracy@3'),  # names, as `rank_bert.metrics.evaluate` takes them
     split: str = 'test',  # whose queries
-    store: FeatureStore|None = None,  # where vectors are kept; the default store by default
+    store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
 ) -> pd.DataFrame:  # tidy: setting, mode, seed, queries, metric, value
     "Metrics of rankers trained with different settings and seeds, by query type."
     backbone, store, types = get_encoder(backbone), store or FeatureStore(), data.part(split).queries.type
@@ -234,7 +234,7 @@ def compare_freezing(
     seeds: int = 3,  # seeds from 0
     epochs: int|None = None,  # epochs of every setting; their own by default
     split: str = 'test',  # measured at the end
-    store: FeatureStore|None = None,  # where frozen features are kept; the default store by default
+    store: FeatureStore|None = None,  # where frozen features are kept; by default in the cache folder
     **kwargs,  # arguments of `task_learner` for all settings, e.g. `max_tokens`, `keep`, `pooling`, `bs`, `dtype`
 ) -> pd.DataFrame:  # a row for each setting and seed; `attrs` has what the table and the plot need
     """Accuracy and cost of each way of freezing, by seed; arguments of `settings` override those of `FREEZING`.
@@ -386,7 +386,7 @@ def compare_backbones(
     tokens: int = 64,  # length of the timed texts
     repeats: int = 10,  # timed calls of which the median is taken
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
-    store: FeatureStore|None = None,  # where vectors are kept; the default store by default
+    store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     **kwargs,  # arguments of `compare_freezing`, e.g. `max_tokens`, `pooling`, `split`, `epochs`
 ) -> pd.DataFrame:  # by backbone: MB, parameters, layers, dim, ms_1, ms_32, accuracy, low, high, spread
     """Size, speed and accuracy of encoders, one row each.

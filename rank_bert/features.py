@@ -249,7 +249,7 @@ def _batches(
 def _warn_of_cut(self: _Encoding) -> None:
     "Warn the caller of texts that were longer than `max_tokens`."
     if self.cut:
-        warnings.warn(f"{self.cut:,} texts were longer than max_tokens={self.max_tokens} and were cut; "
+        warnings.warn(f"{self.cut:,} of the texts had more than max_tokens={self.max_tokens} tokens and were cut; "
                       f"{self.encoder.name!r} takes up to {self.encoder.max_tokens:,}", DataWarning, stacklevel=3)
 
 # %% ../nbs/00b_features.ipynb #7827a4f8
@@ -262,7 +262,7 @@ def encode(
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     device: torch.device|str|None = None,  # `best_device` by default
-    batch_tokens: int|None = None,  # tokens a batch, padding counted; 4,096 on a CPU, 65,536 on a GPU
+    batch_tokens: int|None = None,  # tokens in a batch, padding counted; 4,096 on a CPU, 65,536 on a GPU
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     label: str = 'encoding',  # what the bar is called
     pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
@@ -733,7 +733,7 @@ def encode(self: FeatureStore,
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     device: torch.device|str|None = None,  # `best_device` by default
-    batch_tokens: int|None = None,  # tokens a batch, padding counted
+    batch_tokens: int|None = None,  # tokens in a batch, padding counted
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     label: str = 'encoding',  # what the bar is called
     pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
@@ -855,7 +855,7 @@ def states(self: FeatureStore,
     layer: int,  # states after this many layers
     dtype: torch.dtype|None = None,  # precision of layers and states; `best_dtype` by default
     device: torch.device|str|None = None,  # `best_device` by default
-    batch_tokens: int|None = None,  # tokens a batch, padding counted
+    batch_tokens: int|None = None,  # tokens in a batch, padding counted
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     label: str = 'encoding',  # what the bar is called
 ) -> States:  # memory-mapped

@@ -54,7 +54,7 @@ from .callbacks import Frozen, KeepBest, epochs_for, give_back, held_parameters
 class TaskModel(nn.Module):
     "An encoder with heads; maps token ids, stored states or stored vectors to the output of one head."
     def __init__(self,
-        encoder: Encoder|None,  # from `get_encoder`; `None` where there are vectors alone
+        encoder: Encoder|None,  # from `get_encoder`; `None` if all inputs are vectors
         heads: dict[str, nn.Module],  # name of a task -> its head
         pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
         per_token: tuple[str, ...] = (),  # tasks whose head takes every token's state, not the pooled vector
@@ -82,7 +82,7 @@ def trunk(self: TaskModel,
     ids: torch.Tensor,  # token ids `(batch, tokens)`
     mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
     states: torch.Tensor|None = None,  # stored states `(batch, tokens, dim)`
-) -> torch.Tensor:  # `(batch, dim)`, or `(batch, tokens, dim)` for a task per token
+) -> torch.Tensor:  # `(batch, dim)`, or `(batch, tokens, dim)` for a token-level task
     "The output of the encoder for ids, or for stored states."
     done = 0 if states is None else self.start or 0
     # float32 leaves the precision to the caller, e.g. to fastai's `to_fp16`
@@ -97,7 +97,7 @@ def features(self: TaskModel,
     x: torch.Tensor,  # as in `TaskModel.forward`
     mask: torch.Tensor|None = None,  # as in `TaskModel.forward`; `None` with vectors
     states: torch.Tensor|None = None,  # as in `TaskModel.forward`
-) -> torch.Tensor:  # float32 `(batch, dim)`, or `(batch, tokens, dim)` for a task per token
+) -> torch.Tensor:  # float32 `(batch, dim)`, or `(batch, tokens, dim)` for a token-level task
     "The input of the head of `task`."
     return x if mask is None else self.trunk(x, mask, states).float()
 
@@ -150,13 +150,13 @@ class TaskBatches:
         max_tokens: int = 256,  # longest text in tokens, special tokens counted
         keep: str = 'start',  # which part of a longer text stays
         dtype: torch.dtype = torch.float32,  # precision of what is stored
-        store: FeatureStore|None = None,  # where it is stored; the default store by default
+        store: FeatureStore|None = None,  # where it is stored; by default the store in the cache folder
         label: str = 'texts',  # label of progress bars
     ):
         self.data, self.encoder, self.dtype = data, encoder, dtype
         self.pooling, self.max_tokens, self.keep = pooling, max_tokens, keep
         self.store, self.label = store or FeatureStore(), label
-        self.start = self.stored = self._state = None  # batches begin at ids
+        self.start = self.stored = self._state = None  # batches contain token ids
         self.given = []  # row numbers of the last batch, for metrics such as `EntityF1`
         self._kept = {}  # row -> whether each of its words has a token
 
@@ -212,14 +212,14 @@ def _from_store(self: TaskBatches, start: int|str):
 # %% ../nbs/03_learners.ipynb #ec0f6a4a
 @patch
 def begin(self: TaskBatches,
-    start: int|str|None,  # layers that stored states have passed, 'vectors', or `None` for ids
+    start: int|str|None,  # number of layers before the stored states, 'vectors', or `None` for ids
 ) -> None:
     """Set what batches contain; compute what is not in the store.
 
     Does nothing when neither `start` nor the weights have changed."""
     state = start, weights_state(_passed(self.encoder, start))
     if state == self._state: return
-    self.start = self.stored = self._state = None  # ids, if this is interrupted
+    self.start = self.stored = self._state = None  # if interrupted, batches contain ids
     if start is not None: self.stored = self._from_store(start)
     self.start, self._state = start, state
 
@@ -237,7 +237,7 @@ def inputs(self: TaskBatches,
 # %% ../nbs/03_learners.ipynb #5ea339c1
 @patch
 def _targets(self: TaskBatches, rows: list[int]) -> torch.Tensor:
-    "Targets of some rows; those of word pieces padded with -100, on the side that the ids are."
+    "Targets of some rows; those of word pieces are padded with -100, on the same side as the ids."
     if self.data.kind != 'tags': return self.targets[rows]
     return pad_batch([self.rows[1][r] for r in rows], -100, left=self.encoder.family.summary_last)[0]
 
@@ -264,15 +264,15 @@ def batch(self: TaskBatches,
 def by_length(
     rows: list[int],  # in a random order where `rng` is given
     lengths: Callable[[int], int],  # tokens of a row
-    bs: int,  # rows a batch
-    rng: random.Random|None = None,  # shuffles batches of like length; without it all rows are sorted, longest first
+    bs: int,  # rows in a batch
+    rng: random.Random|None = None,  # shuffles batches of similar length; without it all rows are sorted, longest first
 ) -> list[int]:  # the same rows; batches are slices of `bs`
     "An order of rows in which the texts of a batch have about the same length, which reduces padding."
     def sort(rows): return sorted(rows, key=lambda r: -lengths(r))
     if rng is None: return sort(rows)
     rows = [r for i in range(0, len(rows), 50*bs) for r in sort(rows[i:i + 50*bs])]
     batches = [rows[i:i + bs] for i in range(0, len(rows), bs)]
-    # the incomplete batch stays last, where the loader cuts it
+    # the incomplete batch stays last, because batches are slices of `bs`
     short = [batches.pop()] if len(batches[-1]) < bs else []
     rng.shuffle(batches)
     return sum(batches + short, [])
@@ -280,10 +280,10 @@ def by_length(
 # %% ../nbs/03_learners.ipynb #d861ad60
 @patch
 def order(self: TaskBatches,
-    bs: int,  # rows a batch
+    bs: int,  # rows in a batch
     rng: random.Random|None = None,  # shuffles; without it rows are sorted by length
 ) -> list[int]:  # every row once; batches are its slices of `bs`
-    "An order of rows in which batches hold texts of like length."
+    "An order of rows in which the texts of a batch have about the same length."
     rows = list(range(len(self)))
     if rng is not None: rng.shuffle(rows)
     return rows if self.start == 'vectors' else by_length(rows, lambda r: len(self.rows[0][r]), bs, rng)
@@ -296,7 +296,7 @@ def _batch(batches, rows: list[int]) -> tuple: return batches.batch(rows)
 # %% ../nbs/03_learners.ipynb #9531aa90
 def task_dl(
     batches: TaskBatches,  # rows of one split
-    bs: int = 32,  # rows a batch
+    bs: int = 32,  # rows in a batch
     seed: int|None = None,  # of the shuffling; `None` sorts by length instead
     device: torch.device|str|None = None,  # `best_device` by default
     **kwargs,  # arguments of fastai's `DataLoader`, e.g. `drop_last`
@@ -351,7 +351,7 @@ def _step(self: AdamW, params: list[nn.Parameter], h: dict, wd: float) -> None:
         adamw(params, [p.grad for p in params], [s['grad_avg'] for s in states], [s['sqr_avg'] for s in states], [],
               [s['step'] for s in states], fused=True, amsgrad=False, beta1=h['mom'], beta2=h['sqr_mom'], lr=h['lr'],
               weight_decay=wd, eps=h['eps'], maximize=False)
-    # the fused step does not count a change; without it stale copies of the weights would not be noticed
+    # the fused step does not increase the version; without this line, outdated outputs are not noticed
     torch.autograd.graph.increment_version(params)
 
 # %% ../nbs/03_learners.ipynb #f17e11d8
@@ -428,12 +428,12 @@ def set_by_library(parameters: set) -> Iterator[list[Freezing]]:
 # %% ../nbs/03_learners.ipynb #07e54e05
 @patch
 def freeze_to(self: AdamW,
-    n: int,  # groups from the start
+    n: int,  # number of groups to freeze
 ) -> None:
     "Freeze these groups and unfreeze the others, whatever was set by hand before."
     parameters = {p for group in self.param_lists for p in group}
     with set_by_library(parameters) as known: Optimizer.freeze_to(self, n)
-    self.asked = True  # not set on a new optimizer: `FrozenPrefix` then freezes as with the one before
+    self.asked = True  # a new optimizer lacks this: `FrozenPrefix` then freezes as with the old optimizer
     for freezing in known:
         freezing.hand = {p: flag for p, flag in freezing.hand.items() if p not in parameters}
         for prefix in freezing.prefixes:
@@ -452,11 +452,11 @@ def _train_mode(encoder: Encoder) -> None:
 
 # %% ../nbs/03_learners.ipynb #d3c41cae
 class FrozenPrefix(Callback):
-    "Begins batches where the frozen layers of the encoder end, and checks that what is frozen does not change."
+    "Fills batches with the output of the last frozen layer, and checks that frozen weights do not change."
     order = Frozen.order + 1  # runs after all callbacks that freeze
 
     def __init__(self):
-        self.groups, self.least = 0, 0  # number of frozen groups; smallest number of frozen groups for the time being
+        self.groups, self.least = 0, 0  # number of frozen groups; smallest number of frozen groups at present
         self.hand, self.before = {}, {}  # flags set by hand; fingerprints of what is frozen
 
     def before_fit(self):
@@ -642,7 +642,7 @@ def prepared(
     freeze: str|int,  # as in `frozen_groups`
     seed: int|None = 0,  # of the new matrices; `None` draws at random
 ) -> tuple[Encoder, int]:  # the encoder to be trained, and how many of its groups are frozen
-    "An encoder ready for training: with new LoRA matrices in query and value of each layer where `freeze` is 'lora'."
+    "An encoder ready for training; if `freeze` is 'lora', with new LoRA matrices in query and value of each layer."
     encoder = get_encoder(backbone)
     groups = frozen_groups(encoder, freeze)
     if freeze != 'lora': return encoder, groups
@@ -654,27 +654,27 @@ def layers_dtype(
     dtype: torch.dtype|None,  # precision of the layers; `best_dtype` by default
     device: torch.device,  # where they run
 ) -> torch.dtype:
-    "The precision of layers in training; raises `ValueError` for one that they are not trained in."
+    "The precision of layers in training; raises `ValueError` for a precision that is not supported."
     if dtype is None: return best_dtype(device)
     if dtype in (torch.float32, torch.bfloat16): return dtype
     raise ValueError(f"dtype is {dtype!r}; layers are trained in torch.float32 or torch.bfloat16")
 
 # %% ../nbs/03_learners.ipynb #0936a2f6
 def encoder_learner(
-    dls: DataLoaders,  # batches of `TaskBatches`, or of what has their `begin`
+    dls: DataLoaders,  # batches of `TaskBatches`, or of a class with the same `begin`
     model: TaskModel,  # an encoder and its heads
     groups: int = 0,  # groups from the start that are frozen, from `frozen_groups`
     cls: type[Learner] = Learner,  # class of the result
     **kwargs,  # arguments of fastai's `Learner`
 ) -> Learner:
-    "A Learner on an encoder; what `lr_find` and `learn.save` write goes to a folder that is removed with it."
+    "A Learner on an encoder; the files of `lr_find` and `learn.save` are deleted together with the Learner."
     folder = Path(tempfile.gettempdir())/f'rank_bert-{uuid.uuid4().hex[:8]}'
     temporary = {} if {'path', 'model_dir'} & kwargs.keys() else dict(model_dir=folder)
     whole = model.encoder is None or groups > len(model.encoder.layers)
     usual = dict(opt_func=AdamW, splitter=task_groups, wd_bn_bias=False, train_bn=False, lr=3e-3 if whole else 1e-4)
     learn = cls(dls, model, **usual | temporary | kwargs)
     if temporary: weakref.finalize(learn, shutil.rmtree, folder, True)
-    if model.encoder is None: return learn  # there are vectors alone
+    if model.encoder is None: return learn  # all inputs are vectors
     learn.add_cb(FrozenPrefix())
     learn.frozen_prefix.freeze(groups)
     return learn
@@ -693,8 +693,8 @@ def _check_data(data: TextData, bs: int) -> None:
 
 # %% ../nbs/03_learners.ipynb #793aa382
 def _words_cut(part: TaskBatches) -> int:
-    "Words of some rows that `max_tokens` cuts off; raises where words and tokens cannot be aligned."
-    part.rows  # tokenised now, which counts them
+    "Number of words that `max_tokens` cuts off; raises an error if words and tokens cannot be aligned."
+    part.rows  # tokenises the texts, which counts cut words
     return part.data.notes.get('words_cut', 0)
 
 def _warn_of_cut(parts: list[TaskBatches]) -> None:
@@ -711,7 +711,7 @@ def _warn_of_cut(parts: list[TaskBatches]) -> None:
 def _loaders(
     data: TextData, encoder: Encoder, bs: int, seed: int|None, device: torch.device, **how,
 ) -> DataLoaders:
-    "Shuffled batches of train, and of valid sorted by length and twice as large, since nothing is trained on them."
+    "Shuffled training batches; validation batches sorted by length, twice as large since nothing is trained on them."
     train, valid = (TaskBatches(data.part(s), encoder, label=f'{s} texts', **how) for s in ('train', 'valid'))
     if data.kind == 'tags': _warn_of_cut([train, valid])
     seed = random.randrange(2**32) if seed is None else seed
@@ -735,20 +735,20 @@ def task_learner(
     data: TextData,  # with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name; it is trained in place
     freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
-    head: nn.Module|None = None,  # maps `(batch, dim)` to outputs; by default that of the kind of `data`
+    head: nn.Module|None = None,  # maps `(batch, dim)` to outputs; by default the head for the kind of `data`
     pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
     max_tokens: int = 256,  # longest text in tokens, special tokens counted
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
-    bs: int = 32,  # rows a batch
+    bs: int = 32,  # rows in a batch
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int|None = 0,  # of the head and the batches, set for torch, numpy and random too; `None` draws at random
-    store: FeatureStore|None = None,  # where frozen features are kept; the default store by default
+    store: FeatureStore|None = None,  # where frozen features are kept; by default in the cache folder
     device: torch.device|str|None = None,  # `best_device` by default
     head_kwargs: dict|None = None,  # arguments of the head, such as `dropout`
     cls: type[Learner] = Learner,  # class of the result, for a Learner with methods of its own
     **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `metrics`, `cbs`
 ) -> Learner:
-    "A fastai `Learner` for one task on texts, whose batches begin where the frozen layers end."
+    "A fastai `Learner` for one task on texts; batches contain the output of the last frozen layer."
     _check_data(data, bs)
     encoder, groups = prepared(backbone, freeze, seed)
     encoder.tokenize(['a'], max_tokens, keep, None if data.pairs is None else ['a'])  # raises for a wrong length
@@ -766,7 +766,7 @@ def task_learner(
 # smallest number of optimizer steps and highest learning rate, for a head and for layers
 HEAD_STEPS, LAYER_STEPS = (600, 3e-3), (300, 2e-4)
 LORA_RATE = 1e-3  # of the small matrices of LoRA
-HEAD_EPOCHS = 10  # of a head at least: on stored vectors, an epoch takes a moment
+HEAD_EPOCHS = 10  # smallest number of epochs for a head: on stored vectors, an epoch is fast
 ROUND = 25  # smallest number of batches between two validations, because a validation takes time too
 
 # %% ../nbs/03_learners.ipynb #ab2cd197
@@ -776,7 +776,7 @@ def _settled(learn: Learner) -> int:
 
 # %% ../nbs/03_learners.ipynb #26ae27e2
 def _usual(learn: Learner, frozen: int) -> tuple[int, int, float]:
-    "Optimizer steps and epochs at least, and highest learning rate, by what is trained."
+    "Least number of optimizer steps and of epochs, and highest learning rate, for what is trained."
     adapted = any('lora_' in name for name, _ in learn.model.named_parameters())
     (steps, rate), least = (LAYER_STEPS, 2) if frozen < len(learn.opt.param_lists) - 1 else (HEAD_STEPS, HEAD_EPOCHS)
     embeddings = not frozen and learn.model.encoder is not None  # trained as well
@@ -810,17 +810,17 @@ def _stage(learn: Learner, epochs: int, lr: float, best: KeepBest, cbs: list, pa
 
 # %% ../nbs/03_learners.ipynb #2416e96b
 def _monitor(learn: Learner) -> str:
-    "The value that decides what is best: 'accuracy' or 'mrr' where shown, else the validation loss."
+    "The value that decides what is best: 'accuracy' or 'mrr' if it is a metric, else the validation loss."
     shown = [m.name for m in learn.metrics]
     return next((name for name in ('accuracy', 'mrr') if name in shown), 'valid_loss')
 
 def _best(monitor: str, epochs: int, patience: int|None = None) -> KeepBest:
-    "What keeps the best weights; patience is half of the epochs by default, and at least 3."
+    "The callback that keeps the best weights; patience is half of the epochs by default, at least 3."
     return KeepBest(monitor, max(3, epochs//2) if patience is None else patience, later=monitor == 'accuracy')
 
 # %% ../nbs/03_learners.ipynb #a683ccdc
 def _can_probe(learn: Learner, frozen: int) -> bool:
-    "Whether layers are trained, and a head that can be trained before them."
+    "Whether layers are trained, and there is a head to train before them."
     *layers, head = learn.opt.param_lists
     return frozen < len(layers) and len(head) > 0
 
@@ -836,12 +836,12 @@ def _probe(learn: Learner, epochs: int, monitor: str, bar, passes: int) -> None:
 
 # %% ../nbs/03_learners.ipynb #b2809f41
 def fit_task(
-    learn: Learner,  # from `task_learner`, or from a maker of Learners that is built on it
+    learn: Learner,  # from `task_learner`, or from a function that calls `encoder_learner`
     epochs: int|None = None,  # by default from the usual number of steps
-    lr: float|None = None,  # highest learning rate of the one-cycle schedule; by what is frozen by default
-    monitor: str|None = None,  # value that decides what is best: 'accuracy' or 'mrr' where shown, else 'valid_loss'
+    lr: float|None = None,  # highest learning rate of the one-cycle schedule; the default depends on `freeze`
+    monitor: str|None = None,  # decides what is best; 'accuracy' or 'mrr' if it is a metric, else 'valid_loss'
     patience: int|None = None,  # epochs without improvement before stopping; half of `epochs` by default, at least 3
-    probe: bool = True,  # where layers are trained, train the head on the frozen encoder first
+    probe: bool = True,  # if layers are trained, train the head on the frozen encoder first
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     cbs: list|None = None,  # callbacks of the training that is asked for, not of the probe
 ) -> dict:  # epochs, lr, monitor, best_epoch, best and untrained value
@@ -851,7 +851,7 @@ def fit_task(
     if learn.opt is None: learn.create_opt()
     frozen, n = _settled(learn), len(learn.dls.train)
     steps, least, rate = _usual(learn, frozen)
-    passes = max(1, ROUND//n)  # of little data several in an epoch, where epochs are not given
+    passes = max(1, ROUND//n)  # several in an epoch if data are small and `epochs` is not given
     before = epochs_for(n*passes, 1, HEAD_STEPS[0], HEAD_EPOCHS) if probe and _can_probe(learn, frozen) else 0
     last_passes = passes if epochs is None else 1
     if epochs is None: epochs = epochs_for(n*passes, 1, steps, least)

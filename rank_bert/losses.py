@@ -32,10 +32,10 @@ def _shape(*tensors):
 
 # %% ../nbs/02_losses.ipynb #117057d4
 def _check_right(right):
-    "Raise `ValueError` for (queries, documents) bool in which a query has no right document."
+    "Raise `ValueError` for (queries, documents) bool in which a query has no relevant document."
     bare = ~right.any(dim=1)
     if bare.any():
-        raise ValueError(f'{int(bare.sum())} queries have no right document, '
+        raise ValueError(f'{int(bare.sum())} queries have no relevant document, '
                          f'the first in row {int(bare.int().argmax())}: leave them out')
 
 # %% ../nbs/02_losses.ipynb #a176f38d
@@ -44,9 +44,9 @@ def ranking_loss(
     relevant,         # (queries, documents) bool, or grades: above 0 the document is right, with its grade as weight
     temperature=1.0,  # scores are divided by it; about 0.05 for cosines
 ) -> torch.Tensor:    # scalar, mean over queries
-    """Cross-entropy over all documents, in which a query's right documents are never each other's negatives.
+    """Cross-entropy over all documents, in which a query's relevant documents are never each other's negatives.
 
-    Raises ValueError when a query has no right document."""
+    Raises ValueError when a query has no relevant document."""
     if scores.ndim != 2 or scores.shape != relevant.shape:
         raise ValueError(f'scores and relevant must both be (queries, documents), not {_shape(scores, relevant)}')
     scores, right = _full(scores) / temperature, relevant > 0
@@ -90,12 +90,12 @@ def _right_in_batch(doc_ids, relevant):
 # %% ../nbs/02_losses.ipynb #574cc79d
 def in_batch_loss(
     queries,           # (batch, dim) vectors of the queries
-    documents,         # (batch, dim) vectors of their right documents, row by row
+    documents,         # (batch, dim) vectors of their relevant documents, row by row
     doc_ids,           # (batch,) integer, which document each row of `documents` is
     temperature=0.05,  # cosines are divided by it
     relevant=None,     # (batch, batch) optional, document j is also right for query i: not a negative
 ) -> torch.Tensor:     # scalar, mean over the batch
-    """Softmax of cosines over the batch, without duplicates and other right documents among the negatives.
+    """Softmax of cosines over the batch, without duplicates and other relevant documents among the negatives.
 
     Raises ValueError when no query of the batch has a negative."""
     if queries.ndim != 2 or queries.shape != documents.shape or doc_ids.shape != queries.shape[:1]:

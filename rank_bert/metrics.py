@@ -120,8 +120,8 @@ def right_ranks(
     scores,         # (queries, documents) array or tensor, higher is better
     qrels,          # (queries, documents) sparse matrix of grades; a document with a grade above 0 is right
     doc_ids=None,   # (documents,) ids that break ties, in descending string order; None: ties keep their position
-) -> pd.DataFrame:  # one row a right document: query, document (row and column numbers), grade, rank (1 is best)
-    "The rank of each right document, by query and then by rank."
+) -> pd.DataFrame:  # one row a relevant document: query, document (row and column numbers), grade, rank (1 is best)
+    "The rank of each relevant document, by query and then by rank."
     _same_labels(scores=scores, qrels=qrels)
     _same_names('doc_ids', doc_ids, scores=scores, qrels=qrels)
     scores, (shape, (query, document, grade)) = _as_scores(scores), _right(qrels)
@@ -145,7 +145,7 @@ def _parse(name):
 
 # %% ../nbs/02a_metrics.ipynb #a43f8e4b
 def _gain(kind, k, e):
-    """What each right document adds to its query's measure.
+    """What each relevant document adds to its query's measure.
 
     `e` has rank, nth (of its query's right ones), total, grade and ideal."""
     hit = e['rank'] <= k
@@ -166,7 +166,7 @@ def evaluate(
 ) -> pd.DataFrame:    # a row per query (index 'query': its number), a column per metric; .attrs: queries, left_out
     """Measure the ranking of each query. Definitions as in trec_eval; an unknown name raises ValueError.
 
-    `left_out` counts the queries without a right document."""
+    `left_out` counts the queries without a relevant document."""
     parsed = {name: _parse(name) for name in metrics}
     e = right_ranks(scores, qrels, doc_ids)
     by_query = e.groupby('query')
@@ -374,7 +374,7 @@ def summarise(
     seed=0,         # of the draws
 ) -> pd.DataFrame:  # columns queries ('all' or a type), metric, value, low, high, n (queries)
     "Mean of each metric with its bootstrap interval, over all queries and by type."
-    if per_query.empty: raise ValueError('no query has a right document: nothing to summarise')
+    if per_query.empty: raise ValueError('no query has a relevant document: nothing to summarise')
     _check_columns(per_query)
     types, groups, rows = _pick(types, per_query, 'types'), _pick(groups, per_query, 'groups'), []
     for kind, keep in _parts(per_query, types):

@@ -60,7 +60,7 @@ def task_shares(
 
 # %% ../nbs/03e_multitask.ipynb #2a18efab
 class RankingBatches:
-    "Batches of queries, each with a relevant document, from ids, stored states or stored vectors on."
+    "Batches of queries, each with a relevant document, as token ids, stored hidden states or stored vectors."
     def __init__(self,
         data: RankingData,  # documents, queries, relevance
         split: str,  # 'train', 'valid' or 'test'
@@ -68,8 +68,8 @@ class RankingBatches:
         pooling: str = 'mean',  # of stored vectors
         max_tokens: int = 256,  # longest query and document in tokens
         dtype: torch.dtype = torch.float32,  # precision of what is stored
-        store: FeatureStore|None = None,  # where it is stored; the default store by default
-        documents: TaskBatches|None = None,  # the documents, where another split holds them already
+        store: FeatureStore|None = None,  # where it is stored; by default in the cache folder
+        documents: TaskBatches|None = None,  # batches of the documents, if another split has already made them
     ):
         chosen, how = data.queries.split == split, (encoder, pooling, max_tokens)
         texts = unlabelled(data.queries.text[chosen].tolist())
@@ -90,15 +90,15 @@ def _pairs(relevance, every: bool) -> np.ndarray:
 # %% ../nbs/03e_multitask.ipynb #7102cb84
 @patch
 def begin(self: RankingBatches,
-    start: int|str|None,  # layers that stored states have passed, 'vectors', or `None` for ids
+    start: int|str|None,  # number of layers applied to stored hidden states, 'vectors', or `None` for ids
 ) -> None:
-    "Begin batches there, those of queries and of documents."
+    "Set where the batches of queries and of documents begin."
     self.queries.begin(start)
     self.documents.begin(start)
 
 @patch
 def order(self: RankingBatches,
-    bs: int,  # rows a batch; has no effect: rows are not sorted by length
+    bs: int,  # rows in a batch; has no effect: rows are not sorted by length
     rng: random.Random|None = None,  # shuffles
 ) -> list[int]:  # every row once
     "An order of rows."
@@ -110,7 +110,7 @@ def order(self: RankingBatches,
 @patch
 def batch(self: RankingBatches,
     rows,  # row numbers
-) -> tuple[torch.Tensor, ...]:  # as of `TaskBatches.batch`, queries before documents; targets `(batch, 2 + batch)`
+) -> tuple[torch.Tensor, ...]:  # like `TaskBatches.batch`, queries before documents; targets `(batch, 2 + batch)`
     "Some rows as tensors."
     queries, documents = self.pairs[list(rows)].T
     grades = self.relevance[queries][:, documents].toarray()
@@ -128,7 +128,7 @@ def _inputs(self: RankingBatches, queries: list[int], documents: list[int]) -> t
     return batch if len(q) == 2 else (*batch, _stacked(q[2], d[2], self.encoder.family.summary_last))
 
 def _stacked(queries: torch.Tensor, documents: torch.Tensor, left: bool) -> torch.Tensor:
-    "States of queries over those of documents, padded to the same length."
+    "States of queries, then those of documents, padded to the same length."
     n = max(queries.shape[1], documents.shape[1])
     return torch.cat([_padded(queries, n, left), _padded(documents, n, left)])
 
@@ -161,7 +161,7 @@ _SAMPLING = ("'proportional', 'uniform', a temperature above 0, a function from 
              "(0 to 1) to a temperature, or a list of tasks")
 
 def _check_sampling(sampling, tasks) -> None:
-    "Raise `ValueError` for what `TaskMix` cannot deal by."
+    "Raise `ValueError` for a `sampling` that `TaskMix` does not support."
     if isinstance(sampling, str) and sampling in _TEMPERATURES: return
     if isinstance(sampling, (list, tuple)):
         if not sampling: raise ValueError("sampling is an empty list; name the tasks in the order of their batches")
@@ -173,13 +173,13 @@ def _check_sampling(sampling, tasks) -> None:
 
 # %% ../nbs/03e_multitask.ipynb #6ea3cb13
 class TaskMix:
-    "Batches of several tasks, each of one task, dealt again for every epoch."
+    "Batches of several tasks; each batch is of one task, and every epoch has new ones."
     def __init__(self,
         parts: dict,  # task -> its `TaskBatches` or `RankingBatches`
-        bs: int = 32,  # rows a batch
-        sampling='proportional',  # or 'uniform', a temperature, `share of training done -> temperature`, tasks in turn
-        steps: int|None = None,  # batches an epoch; all rows over `bs` by default
-        seed: int = 0,  # of all orders
+        bs: int = 32,  # rows in a batch
+        sampling='proportional',  # or 'uniform', a temperature, a function from progress (0 to 1) to it, a task list
+        steps: int|None = None,  # batches in an epoch; by default all rows divided by `bs`
+        seed: int = 0,  # of all shuffling
     ):
         _check_sampling(sampling, parts)
         self.parts, self.bs, self.sampling, self.steps = parts, bs, sampling, steps
@@ -239,7 +239,7 @@ def _shared_turns(self: TaskMix) -> list[str]:
 def _next(self: TaskMix, task: str) -> list[int]:
     """The next `bs` rows of a task.
 
-    The end of a pass is filled from the next one, whose other batches stay as they were ordered."""
+    The last batch of a pass is filled with rows of the next pass, whose other batches stay unchanged."""
     rows = []
     while len(rows) < self.bs:
         if not self.left[task]: self.left[task] = self._pass(task)
@@ -250,7 +250,7 @@ def _next(self: TaskMix, task: str) -> list[int]:
 
 @patch
 def _pass(self: TaskMix, task: str) -> list[list[int]]:
-    "Batches of a pass through the rows of a task, the first one at the end."
+    "Batches of a pass through the rows of a task, in reverse order."
     return list(chunked(self.parts[task].order(self.bs, self.rngs[task]), self.bs))[::-1]
 
 # %% ../nbs/03e_multitask.ipynb #11b16957
@@ -262,9 +262,9 @@ def every(self: TaskMix) -> list[tuple[str, list[int]]]:  # task and rows of eac
 # %% ../nbs/03e_multitask.ipynb #57620a4e
 @patch
 def begin(self: TaskMix,
-    start: int|str|None,  # layers that stored states have passed, 'vectors', or `None` for ids
+    start: int|str|None,  # number of layers applied to stored hidden states, 'vectors', or `None` for ids
 ) -> None:
-    "Begin the batches of every task there; tasks of words take states of the last layer where others take vectors."
+    "Set where the batches of every task begin; tagging tasks take states of the last layer where others take vectors."
     for part in self.parts.values():
         words, n = isinstance(part, TaskBatches) and part.data.kind == 'tags', len(part.encoder.layers)
         whole = n if words else 'vectors'
@@ -275,7 +275,7 @@ def begin(self: TaskMix,
 def batch(self: TaskMix,
     item: tuple[str, list[int]],  # from `deal` or `every`
 ) -> tuple:  # the task, then what its own `batch` gives
-    "A batch, after the name of its task."
+    "Name of the task, then tensors of the batch."
     task, rows = item
     return task, *self.parts[task].batch(rows)
 
@@ -285,7 +285,7 @@ def _check_weight(task: str, weight) -> None:
     number = isinstance(weight, (int, float, np.number)) and not isinstance(weight, bool)
     if not number or not 0 < weight < math.inf:
         raise ValueError(f"the weight of {task!r} is {weight!r}; it must be a finite number above 0. To keep a task "
-                         "from counting, leave it out, or name it in frozen_heads")
+                         "out of training, leave it out of tasks, or out of a list in sampling")
 
 # %% ../nbs/03e_multitask.ipynb #f10427fc
 class TaskWeights(nn.Module):
@@ -341,7 +341,7 @@ def value(self: RankingMRR) -> float|None:
 
 @patch(as_prop=True)
 def name(self: RankingMRR) -> str:
-    "Name of its column, after that of the task."
+    "Last part of its column name, after the name of the task."
     return 'mrr'
 
 # %% ../nbs/03e_multitask.ipynb #759ae6f5
@@ -415,7 +415,7 @@ class _MeanMetric(Metric):
 
 # %% ../nbs/03e_multitask.ipynb #d39a6676
 def _default_metric(data: TextData|RankingData) -> Metric:
-    "The first metric of a kind; F1 of whole names for tags."
+    "The first metric of a kind; for tags, F1 over whole entities."
     return EntityF1(data.labels) if _kind(data).per_token else _kind(data).metrics()[0]
 
 def _metrics(tasks: dict, chosen: dict) -> list[Metric]:
@@ -426,7 +426,7 @@ def _metrics(tasks: dict, chosen: dict) -> list[Metric]:
 # %% ../nbs/03e_multitask.ipynb #abb4646b
 class _TaskSwitch(Callback):
     "Takes the name of the task off each batch and sets the model to it."
-    order = FrozenPrefix.order + 1  # after what freezes, before what looks at a batch
+    order = FrozenPrefix.order + 1  # after callbacks that freeze, before those that read a batch
 
     def before_train(self):
         "Note how far training is and which tasks have nothing to train; raise `ValueError` where that is all of them."
@@ -451,7 +451,7 @@ def _idle(model: TaskModel) -> frozenset[str]:
 def _check_task(task, data, bs: int) -> None:
     "Raise for a name that torch cannot keep, and for data from which nothing can be learned."
     if not isinstance(task, str) or not task or '.' in task or hasattr(nn.ModuleDict(), task):
-        raise ValueError(f"a task cannot be called {task!r}: use another name, of letters")
+        raise ValueError(f"a task cannot be called {task!r}: use another name, without dots")
     if not isinstance(data, (TextData, RankingData)):
         raise TypeError(f"task {task!r} is {type(data).__name__}; pass TextData (text_data, read_texts, read_tags) or "
                         "RankingData (ranking_data, read_ranking)")
@@ -467,10 +467,10 @@ def _check_labels(task: str, data: TextData) -> None:
     names = ', '.join(data.labels)
     if data.kind == 'tags' and 'O' not in data.labels:
         raise DataError(f"task {task!r} has the tags {names}, and none is O: "
-                        "name all tags with the argument labels of read_tags")
+                        "list all tags in the argument `labels` of read_tags")
     if data.kind != 'score' and len(data.labels) < 2:
         raise DataError(f"task {task!r} has {len(data.labels)} label ({names}), and there is nothing to choose "
-                        "between: add rows with another, or name all with labels")
+                        "between: add rows with another label, or list all in the argument labels")
 
 def _check_ranking(task: str, data: RankingData, bs: int) -> None:
     "Raise for batches of one row, and for queries that all have the same relevant document."
@@ -479,7 +479,7 @@ def _check_ranking(task: str, data: RankingData, bs: int) -> None:
                          "batch, so a batch needs at least 2 rows")
     if data.part('train').relevance.doc_id.nunique() < 2:
         raise DataError(f"task {task!r}: all queries in train have the same relevant document, "
-                        "and there is nothing to tell it from")
+                        "so there are no negatives")
 
 # %% ../nbs/03e_multitask.ipynb #c893aa59
 def _check_number(what: str, n) -> None:
@@ -488,14 +488,14 @@ def _check_number(what: str, n) -> None:
         raise ValueError(f"{what} is {n!r}; it must be a whole number of at least 1")
 
 def _check_weights(weights, tasks) -> None:
-    "Raise `ValueError` for what losses cannot be weighted by."
+    "Raise `ValueError` for `weights` that are not supported."
     if isinstance(weights, dict): TaskWeights(tasks, weights)
     elif weights is not None and weights not in ('uncertainty', 'gradnorm'):
         raise ValueError(f"weights is {weights!r}; it is a dict, 'uncertainty' or 'gradnorm'")
 
 # %% ../nbs/03e_multitask.ipynb #68fd318f
 def _check(tasks, sampling, weights, frozen: list, metrics: dict, head_kwargs: dict, bs, steps) -> None:
-    "Raise for every wrong argument that shows before an encoder is loaded."
+    "Raise for every wrong argument that can be found before an encoder is loaded."
     if not isinstance(tasks, dict) or not tasks:
         raise ValueError("tasks must be a dict of at least one name and its data")
     _check_number('bs', bs)
@@ -512,7 +512,7 @@ def _checked(encoder: Encoder, groups: int, tasks: dict, texts: dict, frozen: li
 
     Raises `ValueError` for texts that the encoder cannot take, and where nothing would be trained."""
     pairs = [] if any(getattr(d, 'pairs', None) is not None for d in tasks.values()) else None
-    encoder.tokenize([], texts['max_tokens'], texts['keep'], pairs)  # raises for a length or an end that cannot be
+    encoder.tokenize([], texts['max_tokens'], texts['keep'], pairs)  # raises for an invalid max_tokens or keep
     frozen_encoder = groups > len(encoder.layers)
     if frozen_encoder and set(frozen) == set(tasks):
         raise ValueError("nothing to train: the encoder and the heads of all tasks are frozen. "
@@ -522,7 +522,7 @@ def _checked(encoder: Encoder, groups: int, tasks: dict, texts: dict, frozen: li
 
 def _encoder_frozen(what: str) -> ValueError:
     return ValueError(f"{what} looks at gradients of what the tasks share, and the whole encoder is frozen: "
-                      "choose freeze=-1 or lower, or leave it out")
+                      "choose freeze=-1, freeze fewer layers, or leave it out")
 
 # %% ../nbs/03e_multitask.ipynb #f859e4a7
 def _model(tasks: dict, encoder: Encoder, pooling: str, dtype, weights, head_kwargs: dict, seed: int|None) -> TaskModel:
@@ -556,7 +556,7 @@ def _loader(mix: TaskMix, batches, n: int, device) -> DataLoader:
 
 # %% ../nbs/03e_multitask.ipynb #8d1e988b
 def _mixes(tasks: dict, model: TaskModel, texts: dict, store, device, bs: int, sampling, steps, seed) -> DataLoaders:
-    "Dealt batches of train, and every row of valid."
+    "Batches from `TaskMix.deal` for train, every row for valid."
     train = {t: _part(t, d, 'train', model, texts, store) for t, d in tasks.items()}
     valid = {t: _part(t, d, 'valid', model, texts, store, getattr(train[t], 'documents', None))
              for t, d in tasks.items()}
@@ -570,19 +570,13 @@ def _mixes(tasks: dict, model: TaskModel, texts: dict, store, device, bs: int, s
 class MultitaskLearner(Learner):
     "A fastai `Learner` of several tasks, each with a name; made by `multitask_learner`."
 
-class _FrozenHeads(Frozen):
-    """`Frozen` under another name.
-
-    fastai keeps a callback on the Learner under the name of its class; that of `Frozen` would hide its list of
-    modules."""
-
 # %% ../nbs/03e_multitask.ipynb #4c03ec1e
 def _learner(tasks, dls, model, groups, metrics: dict, frozen: list, weights, kwargs: dict) -> MultitaskLearner:
     "The Learner of a model and its batches, with the callbacks that it needs."
     own = dict(loss_func=_TaskLoss(model, tasks), metrics=_metrics(tasks, metrics))
     learn = encoder_learner(dls, model, groups, MultitaskLearner, **own | kwargs)
     learn.add_cb(_TaskSwitch())
-    if frozen: learn.add_cb(_FrozenHeads(*(f'heads.{t}' for t in frozen)))
+    if frozen: learn.add_cb(Frozen(*(f'heads.{t}' for t in frozen)))
     if weights == 'gradnorm': learn.add_cb(GradNorm())
     learn.data = tasks
     return learn
@@ -592,18 +586,18 @@ def multitask_learner(
     tasks: dict[str, TextData|RankingData],  # name -> data with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name; it is trained in place
     freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
-    sampling='proportional',  # or 'uniform', a temperature, `share of training done -> temperature`, tasks in turn
+    sampling='proportional',  # or 'uniform', a temperature, a function from progress (0 to 1) to it, a task list
     weights: dict[str, float]|str|None = None,  # of the losses: a dict, 'uncertainty' or 'gradnorm'; all 1 by default
     frozen_heads: tuple[str, ...] = (),  # tasks whose head is not trained; their batches still train what is shared
     metrics: dict[str, list]|None = None,  # task -> its metrics; the first that fits its kind by default
-    steps: int|None = None,  # batches an epoch; all training rows over `bs` by default
+    steps: int|None = None,  # batches in an epoch; by default all training rows divided by `bs`
     pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
     max_tokens: int = 256,  # longest text in tokens, special tokens counted
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
-    bs: int = 32,  # rows a batch, in training
+    bs: int = 32,  # rows in a batch, in training
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
-    seed: int|None = 0,  # of heads and orders; `None` leaves it to chance
-    store: FeatureStore|None = None,  # where frozen features are kept; the default store by default
+    seed: int|None = 0,  # of new heads and of shuffling; `None`: not fixed
+    store: FeatureStore|None = None,  # where frozen features are kept; by default in the cache folder
     device: torch.device|str|None = None,  # `best_device` by default
     head_kwargs: dict[str, dict]|None = None,  # task -> arguments of its head, such as `dropout`
     **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `cbs`
@@ -660,10 +654,10 @@ def predict(self: MultitaskLearner,
     task: str,  # name of one of its tasks
     texts: str|tuple[str, str]|list,  # texts, tuples of two for a task of pairs; or one alone
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
-) -> pd.DataFrame:  # a row for each text, or for each name of a tagger
+) -> pd.DataFrame:  # a row for each text, or for each entity that a tagger finds
     """Predictions of one task.
 
-    A label or a score for each text, a row for each name of a tagger, or the best document and its cosine."""
+    A label or a score for each text, a row for each entity of a tagger, or the best document and its cosine."""
     one = self.part(task, store)
     if isinstance(one, Classifier): return one.predict(texts, store=store)
     if isinstance(one, Tagger): return one.predict(texts)
@@ -700,8 +694,8 @@ class GradNorm(Callback):
     order = TrainEvalCallback.order + 3
 
     def __init__(self,
-        every: int = 20,  # steps from one setting to the next
-        alpha: float = 1.,  # 0: equal norms; the larger, the greater the gradient of a task that lags behind
+        every: int = 20,  # steps between two updates of the weights
+        alpha: float = 1.,  # 0: equal norms; larger values give slower tasks larger gradients
         smooth: float = .9,  # decay of the running means
     ):
         self.every, self.alpha, self.smooth = every, alpha, smooth

@@ -210,7 +210,7 @@ class MaskedBatches:
 # %% ../nbs/03g_pretraining.ipynb #389b38bf
 @patch
 def order(self: MaskedBatches,
-    bs: int,  # rows a batch
+    bs: int,  # rows in a batch
     rng: random.Random|None = None,  # shuffles, and begins another epoch; without it rows are sorted by length
 ) -> list[int]:  # every row once
     "An order of rows in which batches hold texts of like length."
@@ -599,7 +599,7 @@ def pretrain_learner(
     nsp: bool = False,  # rows are pairs of sentences, and the model also predicts whether the second follows the first
     share: float = 0.15,  # of the words of each row, to be predicted
     valid_share: float = 0.1,  # of the documents, held out
-    bs: int = 64,  # rows a batch
+    bs: int = 64,  # rows in a batch
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int = 0,  # of weights, masks and the order of batches
     device: torch.device|str|None = None,  # `best_device` by default
@@ -736,7 +736,7 @@ def distil_learner(
     dynamic: bool = True,  # mask other tokens in each epoch
     share: float = 0.15,  # of the words of each row, to be predicted
     valid_share: float = 0.1,  # of the documents, held out
-    bs: int = 64,  # rows a batch
+    bs: int = 64,  # rows in a batch
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int = 0,  # of masks and the order of batches
     device: torch.device|str|None = None,  # `best_device` by default

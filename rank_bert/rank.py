@@ -53,7 +53,7 @@ def _matrices(model: nn.Module, layers: str|Sequence[str] = '*') -> dict[str, nn
     if not lora: return find_linears(model, layers)
     homes, found = [_home(n, lora) for n in find_linears(model)], {}
     for pattern in [layers] if isinstance(layers, str) else layers:
-        # where nothing matches, `find_linears` names the nearest path
+        # if nothing matches, `find_linears` raises an error with the nearest path
         hits = [n for n in homes if fnmatchcase(n, pattern)] or [_home(n, lora) for n in find_linears(model, pattern)]
         found |= {n: model.get_submodule(n) for n in hits}
     return found
@@ -247,7 +247,7 @@ def _noting_depths(encoder: Encoder, pooling: str, note: Callable) -> Iterator[N
 # %% ../nbs/02c_rank.ipynb #b1663f75
 @contextmanager
 def _noting_heads(model: nn.Module, encoder: Encoder, note: Callable) -> Iterator[None]:
-    "In this block, inputs of heads are recorded, or their unit outputs if a head returns vectors."
+    "In this block, inputs of heads are recorded, or outputs of length one if a head returns vectors."
     def hook(name, gives):
         return lambda _, args, out: note('vectors', name, F.normalize(out, dim=-1) if gives else args[0])
     heads = _heads(model, encoder)
@@ -278,7 +278,7 @@ def _probe_vectors(model: nn.Module, encoder: Encoder, probe: list) -> Iterator[
 
 def _sides(parts: list, y: tuple) -> list[tuple[str, torch.Tensor]]:
     "Vectors that are compared, with the side of the pairs they belong to."
-    if len(parts) == 1 and y and len(parts[0]) == 2*len(y[0]): parts = parts[0].chunk(2)  # queries over documents
+    if len(parts) == 1 and y and len(parts[0]) == 2*len(y[0]): parts = parts[0].chunk(2)  # queries, then documents
     return list(zip((', first', ', second') if len(parts) == 2 else ('',)*len(parts), parts))
 
 # %% ../nbs/02c_rank.ipynb #deaa1638
@@ -322,7 +322,7 @@ def _head_vectors(learn: Learner, head: DualHead, n: int) -> Iterator[tuple]:
 # %% ../nbs/02c_rank.ipynb #62b3ac6b
 class RankMonitor(Callback):
     "Measures ranks of weights, updates, states and vectors, before training and after each epoch."
-    order = 55  # after the callback that starts the first batch behind the frozen layers, and before `HoldRank`
+    order = 55  # after the callback that sets what batches contain (`FrozenPrefix`), and before `HoldRank`
 
     def __init__(self,
         layers: str|Sequence[str] = '*',  # shell patterns of paths in the model, as in `find_linears`
@@ -346,12 +346,12 @@ def _check_looks(every: int, probe: Sequence[str]|None, measures: Sequence[str])
     _check_every(every, 'epochs')
     if isinstance(measures, str) or not measures or any(m not in MEASURES for m in measures):
         raise ValueError(f"measures is {measures!r}; it must be a list of some of {', '.join(MEASURES)}")
-    if hasattr(probe, '__len__') and not len(probe): raise ValueError("probe is a list of texts, with one at least")
+    if hasattr(probe, '__len__') and not len(probe): raise ValueError("probe is a list of texts, at least one")
 
 # %% ../nbs/02c_rank.ipynb #3e9b9394
 @patch(as_prop=True)
 def table(self: RankMonitor) -> pd.DataFrame:  # epoch (0: the start), layer, what, measure, value, n, dim, centred
-    "All measurements, a row for each number."
+    "All measurements, a row for each value."
     columns = ['epoch', 'layer', 'what', 'measure', 'value', 'n', 'dim', 'centred']
     return pd.DataFrame(self.looks, columns=columns).astype({'value': float})
 
@@ -566,7 +566,7 @@ class _StepCallback(Callback):
 
 # %% ../nbs/02c_rank.ipynb #c40b2da3
 class HoldRank(_StepCallback):
-    "Projects weights to their rank after every so many optimizer steps, and at both ends of each epoch."
+    "Projects weights to their rank after every `every` optimizer steps, and before and after each epoch."
     order = RankMonitor.order + 1  # the monitor sees the weights before the first projection
 
     def __init__(self,
@@ -779,7 +779,7 @@ def _lowered(up: torch.Tensor, down: torch.Tensor, rank: int) -> tuple:
     "The nearest product of at most a rank, and `a`, `b` with `up' = up a` and `down' = b down`."
     (qu, ru), (qd, rd) = torch.linalg.qr(up), torch.linalg.qr(down.mT)
     x, s, y = torch.linalg.svd(ru @ rd.mT)
-    k = min(rank, int((s > 1e-6*s[0]).sum()))  # those at zero are dropped, and drawn again
+    k = min(rank, int((s > 1e-6*s[0]).sum()))  # zero singular values are dropped; `_raised` adds others
     x, root, y = x[:, :k], s[:k].sqrt(), y[:k].mT
     return qu @ x*root, (qd @ y*root).mT, rd.mT @ y/root, (ru.mT @ x/root).mT
 
@@ -820,7 +820,7 @@ def _refactored(old: LowRankLinear, rank: int, given: dict) -> tuple[LowRankLine
 
 # %% ../nbs/02c_rank.ipynb #b35459b7
 def _reshaped(old: nn.Module, rank: int, given: dict) -> tuple[nn.Module, dict]:
-    "The layer at a rank (ordinary at full rank) and the maps of the running means; the same if nothing changes."
+    "The layer at a rank (ordinary at full rank) and the maps of the running means; the old layer if nothing changes."
     thin, full = isinstance(old, LowRankLinear), rank == min(old.out_features, old.in_features)
     if full and not thin or thin and not full and old.rank == rank and not given: return old, {}
     if full: carry = _whole_carry(old, new := old.merged())
@@ -952,7 +952,7 @@ def set_rank(
     batches: int = 8,  # training batches to measure on
     bs: int = 4,  # rows of each loss for the Fisher information
 ) -> pd.DataFrame:  # the plan: columns layer, out, in, full, rank, parameters, full_parameters
-    "Set the rank of layers: by two factors, by projection in training, or by a penalty; `release` undoes it."
+    "Set the rank of layers: by two factors, by projection in training, or by a penalty; `release` ends it."
     _check_method(learn, method, init)
     model, opt = _model_and_opt(learn)
     names = _names(model, layers)
@@ -1030,7 +1030,7 @@ def release(
     learn: Learner|nn.Module,  # a fastai Learner, or a model; changed in place
     layers: str|Sequence[str] = '*',  # thin layers that become whole again
 ) -> list[str]:  # what was released: names of callbacks, and paths of layers
-    "Undo `set_rank`: no callback holds a rank, and thin layers are ordinary ones with the same outputs."
+    "End `set_rank`: callbacks are removed, and thin layers become ordinary ones with the same outputs."
     model, opt = _model_and_opt(learn)
     cbs = learn.cbs if isinstance(learn, Learner) else []
     cbs = [cb for cb in cbs if isinstance(cb, (HoldRank, RankPenalty, RankSchedule))]

@@ -70,7 +70,7 @@ def ranking_features(
     data: RankingData,  # documents, queries, relevance
     backbone: Encoder|str|Path = 'minilm',  # an encoder, or its name
     passages: str = 'windows',  # how to split long documents into passages: 'truncate', 'select' or 'windows'
-    size: int|None = None,  # words in a passage; the default of `passages`
+    size: int|None = None,  # words in a passage; by default depends on `passages`
     stride: int|None = None,  # words between the starts of two windows; half of `size` by default
     pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
     max_tokens: int = 256,  # longest passage and query in tokens
@@ -158,9 +158,9 @@ def check_trainable(
     n = {s: len(_rows(data, s)) for s in ('train', 'valid', 'test')}
     lacking = [s for s in ('train', 'valid') if not n[s]]
     if lacking: raise DataError(
-        f"no query of the split {lacking[0]!r} has a right document. Training needs at least two groups of queries "
-        "with right documents, one to learn from and one to choose the best epoch by; groups here: "
-        f"{data.queries.group.nunique():,}; queries with right documents: "
+        f"no query of the split {lacking[0]!r} has a relevant document. Training needs at least two groups of queries "
+        "with relevant documents: one for training, one for choosing the best epoch. Groups here: "
+        f"{data.queries.group.nunique():,}; queries with relevant documents: "
         + ', '.join(f'{s} {k:,}' for s, k in n.items()) + '. Add data, or check its split and relevance')
 
 # %% ../nbs/03a_ranking.ipynb #041bab1e
@@ -219,7 +219,7 @@ def batch(self: QueryBatches,
 # %% ../nbs/03a_ranking.ipynb #041bab1f
 @patch
 def order(self: QueryBatches,
-    bs: int,  # queries a batch
+    bs: int,  # queries in a batch
     rng: random.Random|None = None,  # shuffles; without it vectors stay in order, and texts are sorted by length
 ) -> list[int]:
     "An order of queries in which those of a batch have about the same length."
@@ -334,21 +334,21 @@ def ranking_learner(
     freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
     head: str|DualHead = 'residual',  # name of a head, or a `DualHead`
     shared: bool = True,  # one head for queries and documents; False: one head for each
-    passages: str = 'windows',  # of data: how long documents are split into passages: 'truncate', 'select' or 'windows'
-    size: int|None = None,  # of data: words in a passage; the default of `passages`
-    stride: int|None = None,  # of data: words between the starts of two windows; half of `size`
-    pooling: str = 'mean',  # of data: 'cls', 'mean', 'max' or 'pooler'
-    max_tokens: int = 256,  # of data: longest passage and query in tokens
-    bs: int|None = None,  # queries a batch; by default 128, and 32 where layers are trained
-    refresh: float|None = None,  # of data: share of the index recomputed in a step; see `IndexRefresh`
+    passages: str = 'windows',  # how to split long documents: 'truncate', 'select' or 'windows'; not with features
+    size: int|None = None,  # words in a passage; by default depends on `passages`; not with features
+    stride: int|None = None,  # words between the starts of two windows; half of `size`; not with features
+    pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'; not with features
+    max_tokens: int = 256,  # longest passage and query in tokens; not with features
+    bs: int|None = None,  # queries in a batch; by default 128, or 32 if layers are trained
+    refresh: float|None = None,  # share of the index recomputed in a step, see `IndexRefresh`; not with features
     temperature: float = 0.05,  # cosines are divided by it
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int|None = 0,  # seed of the head and of the order of batches; `None` draws at random
-    store: FeatureStore|None = None,  # where frozen features are kept; the default store by default
+    store: FeatureStore|None = None,  # where frozen features are kept; by default in the cache folder
     device: torch.device|str|None = None,  # `best_device` by default
     **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `path`, `cbs`
 ) -> RankingLearner:
-    "A fastai `Learner` for a ranking head, scored against all documents, and optionally encoder layers."
+    "A fastai `Learner` for a ranking head and optionally encoder layers; queries are scored against all documents."
     settings = dict(passages=passages, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens)
     about = dict(temperature=temperature, dtype=dtype, seed=seed, store=store, device=device)
     if bs is not None and bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one query")
@@ -383,7 +383,7 @@ class _Scored:
 
 # %% ../nbs/03a_ranking.ipynb #0b865463
 def fusion_sample(cosine: torch.Tensor, words: np.ndarray, relevance: torch.Tensor, most: int = STAND_INS) -> _Scored:
-    "All documents of some queries, or the right ones, the first by either score and a sample of the others."
+    "All documents of some queries, or the relevant ones, the highest by either score and a sample of the others."
     parts = [cosine.float(), torch.from_numpy(words), torch.from_numpy(standardise(words)), relevance]
     n = cosine.shape[1]
     if n <= most: return _Scored(*parts, torch.zeros_like(parts[0]))
@@ -398,7 +398,7 @@ def fusion_sample(cosine: torch.Tensor, words: np.ndarray, relevance: torch.Tens
 # %% ../nbs/03a_ranking.ipynb #4a1fc8b2
 @patch
 def _found(self: _Scored) -> torch.Tensor:  # bool `(queries,)`
-    "Which queries share a word with a right document."
+    "Which queries share a word with a relevant document."
     return ((self.words != 0) & (self.relevance > 0)).any(1)
 
 def _deviation(x: torch.Tensor, counts: torch.Tensor) -> float:
@@ -457,14 +457,14 @@ def fit_fusion(
     bm25: np.ndarray,  # of the same queries `(queries, documents)`
     relevance: torch.Tensor,  # grades `(queries, documents)`
 ) -> Fusion:  # the best on these queries
-    "The weight and the scaling of BM25 with the lowest cross-entropy, near equal weights when queries are few."
+    "The weight and scaling of BM25 with the lowest cross-entropy plus prior; the prior matters if queries are few."
     chunks = [slice(i, i + 64) for i in range(0, len(relevance), 64)]
     return fit_fusion_parts([fusion_sample(cosine[rows], bm25[rows], relevance[rows]) for rows in chunks])
 
 # %% ../nbs/03a_ranking.ipynb #a9870bfb
 class IndexRefresh(Callback):
     "Scores queries against an index; each step recomputes a share of it, in random order."
-    order = FrozenPrefix.order + 1  # after batches begin where the frozen layers end
+    order = FrozenPrefix.order + 1  # after `FrozenPrefix` has set what batches contain
 
     def __init__(self,
         share: float|None = None,  # of passages, 0 to 1; default: all for vectors, one per query if layers are trained

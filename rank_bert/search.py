@@ -60,7 +60,7 @@ class Ranker:
         self.bm25, self.fusion, self.settings, self.about = bm25, fusion, settings, about
         self.device = best_device()  # where queries are encoded
         self._indexes, self._cut = {}, None
-        made = 'the passages of this ranker were encoded, so queries and passages no longer go together'
+        made = 'the passages of this ranker were encoded, so vectors of queries and passages can no longer be compared'
         remedy = 'train the ranker again with train_ranker, or load it and its encoder again with load_ranker'
         self._watch = EncoderWatch(encoder, made, remedy)
 
@@ -68,17 +68,17 @@ class Ranker:
         return f'Ranker({len(self.documents)} documents, {len(self.model.passages)} passages, {self.encoder.name!r})'
 
 # %% ../nbs/03b_search.ipynb #9fabf05e
-MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score, the best first
+MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score; the first is the default
 
 # %% ../nbs/03b_search.ipynb #b66ff23a
 @patch(as_prop=True)
 def modes(self: Ranker) -> tuple[str, ...]:
-    "The modes that this ranker has, the best first."
+    "The modes that this ranker has; the first is the default."
     return MODES if self.bm25 is not None else ('dense', 'cosine')
 
 @patch
 def _mode(self: Ranker, mode: str|None) -> str:
-    "A mode that this ranker has; the best for `None`."
+    "The name of a mode that this ranker has; for `None` the default."
     if mode is None: return self.modes[0]
     if mode in self.modes: return mode
     why = ' (it was trained without BM25)' if mode in MODES else ''
@@ -113,7 +113,7 @@ def _encoded(self: Ranker, texts: list[str]) -> torch.Tensor:
 # %% ../nbs/03b_search.ipynb #99a344b5
 @patch
 def _given(self: Ranker, texts: list[str], vectors: torch.Tensor) -> torch.Tensor:
-    "Vectors of queries that were encoded before; raises `ValueError` when their shape is another."
+    "Vectors of queries that were encoded before; raises `ValueError` when they have the wrong shape."
     self._watch.check(self.encoder, whole=False)
     wanted = len(texts), self.model.passages.shape[1]
     if tuple(vectors.shape) == wanted: return vectors
@@ -188,7 +188,7 @@ def _parts(self: Ranker, rows: list[int]) -> list[list[str]]:
 
 # %% ../nbs/03b_search.ipynb #bf17d14c
 def _by_words(query: str, passages: list[str]) -> np.ndarray:
-    "BM25 of a query with passages; zeros where they hold no word."
+    "BM25 scores of passages for a query; all 0 if the passages have no words."
     try: return BM25.build(passages).scores([query])[0]
     except ValueError: return np.zeros(len(passages))
 
@@ -268,7 +268,7 @@ def _fit_one(
     return learn.model.eval().cpu(), dict(shared=shared) | found
 
 # %% ../nbs/03b_search.ipynb #a552b25b
-STEPS = 200  # optimizer steps of a training that is not given epochs, or eight epochs where those are more
+STEPS = 200  # optimizer steps when `epochs` is not given; eight epochs if those have more steps
 
 # %% ../nbs/03b_search.ipynb #7d129115
 def fit_ranking(
@@ -290,11 +290,11 @@ def fit_ranking(
     return max(found, key=lambda f: f[1]['valid_mrr'])
 
 # %% ../nbs/03b_search.ipynb #a596bee4
-WEIGHED = 2000  # validation queries at most that the weight of BM25 is fitted on
+WEIGHED = 2000  # the weight of BM25 is fitted on at most so many validation queries
 
 # %% ../nbs/03b_search.ipynb #58d7522d
 def _weighed(features: RankingFeatures) -> np.ndarray:
-    "Rows of the validation queries that the weight of BM25 is fitted on; a fixed sample of many."
+    "Rows of the validation queries on which the weight of BM25 is fitted; if there are many, a fixed sample."
     rows, ids = features.rows('valid'), features.data.queries.query_id
     def order(row): return hash_fold(ids.iloc[row], 2**64, 'fusion')
     return rows if len(rows) <= WEIGHED else np.sort(sorted(rows, key=order)[:WEIGHED])
@@ -312,7 +312,7 @@ def _fusion(features: RankingFeatures, model: RankingModel) -> Fusion:
 
 # %% ../nbs/03b_search.ipynb #e40487ed
 def _ranker(features: RankingFeatures, encoder: Encoder, model: RankingModel, about: dict) -> Ranker:
-    "A ranker of a trained head, with BM25 weighed on the validation queries."
+    "A ranker from a trained head; the weight of BM25 is fitted on the validation queries."
     data = features.data
     parts = {s: int((data.queries.split == s).sum()) for s in ('train', 'valid', 'test')}
     about = dict(data=data.name, queries=parts, documents=len(data.documents), notes=data.notes) | about
@@ -345,7 +345,7 @@ def _fit_layers(
 
 # %% ../nbs/03b_search.ipynb #34c1bb49
 def _trainable(data: RankingData, backbone: Encoder|str|Path, head: str) -> Encoder:
-    "The encoder; data that cannot be trained on and an unknown head are refused before the work."
+    "The encoder. Raises an error early for data that cannot be trained on and for an unknown head."
     encoder = get_encoder(backbone)
     check_trainable(data)
     get_head(head, encoder.dim)
@@ -354,7 +354,7 @@ def _trainable(data: RankingData, backbone: Encoder|str|Path, head: str) -> Enco
 # %% ../nbs/03b_search.ipynb #843712f9
 def train_ranker(
     data: RankingData,  # from `read_ranking` or `builtin_corpus`
-    backbone: Encoder|str|Path = 'minilm',  # an encoder, of which a copy is trained, its name or its folder
+    backbone: Encoder|str|Path = 'minilm',  # an encoder (a copy of it is trained), its name, or its folder
     freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
     passages: str = 'windows',  # how long documents become passages: 'truncate', 'select' or 'windows'
     size: int|None = None,  # words in a passage; 110 for 'select', otherwise 140
@@ -363,12 +363,12 @@ def train_ranker(
     max_tokens: int = 256,  # longest passage and query in tokens
     head: str = 'residual',  # name of a head
     shared: bool|None = None,  # one head for queries and documents or one each; `None` lets validation decide
-    epochs: int|None = None,  # by default as many as 200 optimizer steps take for a head, 300 for layers
-    lr: float|None = None,  # highest learning rate; by what is frozen by default
-    bs: int|None = None,  # queries a batch; by default 128, and 32 where layers are trained
+    epochs: int|None = None,  # by default enough for 200 optimizer steps for a head, 300 for layers
+    lr: float|None = None,  # highest learning rate; the default depends on what is frozen
+    bs: int|None = None,  # queries in a batch; by default 128, and 32 where layers are trained
     lexical: bool = True,  # add BM25 (extra `search`)
     seed: int = 0,  # of the head and of the order of batches
-    store: FeatureStore|None = None,  # where vectors are kept; the default store by default
+    store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
 ) -> Ranker:
     "A ranker trained on the 'train' queries, the head first and then layers; 'valid' queries decide every choice."
@@ -387,15 +387,15 @@ def ranker(self: RankingLearner,
     lexical: bool = True,  # add BM25 (extra `search`)
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
 ) -> Ranker:
-    "A ranker of the encoder and head as they are now; BM25 is weighed on the 'valid' queries."
+    "A ranker from the current encoder and head; the weight of BM25 is fitted on the 'valid' queries."
     encoder, m = self.model.encoder, self.model
     if encoder is None:
-        raise ValueError("this Learner was made of vectors and has no encoder: make it of the data, with "
+        raise ValueError("this Learner was made of vectors and has no encoder: make it from the data, with "
                          "ranking_learner(data, backbone)")
     store = FeatureStore() if self.store is None else self.store
     features = ranking_features(self.data, encoder, lexical=lexical, store=store, progress=progress, **self.settings)
     model = RankingModel(deepcopy(m.head).cpu(), features.passages, features.owner, m.temperature).eval()
-    trained = self.frozen_prefix.groups <= len(encoder.layers)  # some layers
+    trained = self.frozen_prefix.groups <= len(encoder.layers)  # a layer is trained
     about = dict(encoder='trained' if trained else 'frozen') | getattr(self, 'fitted', {})
     return _ranker(features, encoder, model, about)
 
@@ -412,7 +412,7 @@ def to(self: Ranker,
 
 # %% ../nbs/03b_search.ipynb #e792b70a
 def _keys(documents: pd.DataFrame):
-    "What each document is found by, the most exact first: id, text and title, or less of them."
+    "Keys to find each document by, the most exact first: id, text and title, then only some of them."
     for doc_id, title, text in zip(documents.doc_id, documents.title, documents.text):
         text = ' '.join((text or title).split())
         yield (doc_id, text, title), (None, text, title), (doc_id, text, None), (None, text, None)
@@ -426,16 +426,16 @@ def _same_documents(data: RankingData, documents: pd.DataFrame) -> np.ndarray:
 
 # %% ../nbs/03b_search.ipynb #d6e384b9
 def _check_found(lost: list[str], documents: pd.DataFrame) -> None:
-    "Raise `DataError` when right documents are not among those of the ranker."
+    "Raise `DataError` when relevant documents are not among those of the ranker."
     if not lost: return
     other = len({*lost} & {*documents.doc_id})
     why = f"; {other} of them have the id of a document with another text" if other else ''
-    raise DataError(f"{len(lost)} right documents are not among those of the ranker ({', '.join(lost[:3])}){why}: "
+    raise DataError(f"{len(lost)} relevant documents are not among those of the ranker ({', '.join(lost[:3])}){why}: "
                     "train it on the documents that these queries ask for")
 
 def _warn_of_ids(moved: list[str]) -> None:
-    "Warn of right documents that have another id in the ranker."
-    if moved: warnings.warn(f"{len(moved)} right documents have ids that are those of other texts in the ranker "
+    "Warn of relevant documents that have another id in the ranker."
+    if moved: warnings.warn(f"{len(moved)} relevant documents have ids that belong to other texts in the ranker "
                             f"({', '.join(moved[:3])}): they are matched by their text", DataWarning, stacklevel=4)
 
 # %% ../nbs/03b_search.ipynb #da4a1d78
@@ -459,7 +459,7 @@ def _query_vectors(self: Ranker, data: RankingData, store: FeatureStore|None) ->
     return make(list(data.queries.text), self.encoder, **how, keep='end', device=self.device, label='queries')
 
 def _not_found(scores: torch.Tensor, qrels: sparse.csr_matrix, rows: pd.Index) -> np.ndarray:  # bool `(rows,)`
-    "Queries that share no word with any of their right documents, whose rank would be that of a tie at 0."
+    "Queries that share no word with any of their relevant documents, whose rank would be that of a tie at 0."
     found = qrels[rows].multiply(scores[list(rows)].numpy() > 0)
     return np.asarray((found > 0).sum(1)).ravel() == 0
 
@@ -490,19 +490,19 @@ def _per_query(self: Ranker, queries: pd.DataFrame, qrels, mode: str, metrics, v
 # %% ../nbs/03b_search.ipynb #090a1d88
 @patch
 def per_query(self: Ranker,
-    data: RankingData,  # queries and their right documents, which must be among the ranker's
+    data: RankingData,  # queries and their relevant documents, which must be among the ranker's
     split: str = 'test',  # whose queries
     modes: tuple[str, ...]|None = None,  # all by default
     metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
     store: FeatureStore|None = None,  # where query vectors are kept; nowhere by default
     bs: int = 256,  # queries at once
-) -> dict[str, pd.DataFrame]:  # mode -> a row for each query that has a right document
-    "Metrics of every query of a split in each mode; `DataError` when the split is empty or asks for other documents."
+) -> dict[str, pd.DataFrame]:  # mode -> a row for each query that has a relevant document
+    "Metrics of every query of a split in each mode; `DataError` when the split is empty or documents are missing."
     part = data.part(split)
     qrels = _qrels(part, self.documents)
     if not qrels.nnz:
         there = data.queries.split.value_counts().to_dict()
-        raise DataError(f"the split {split!r} has no query with a right document; the queries are {there}")
+        raise DataError(f"the split {split!r} has no query with a relevant document; the queries are {there}")
     modes, metrics = ((x,) if isinstance(x, str) else tuple(x) for x in (modes or self.modes, metrics))
     names = [self._mode(mode) for mode in modes]
     vectors = None if {*names} == {'bm25'} else self._query_vectors(part, store)
@@ -511,7 +511,7 @@ def per_query(self: Ranker,
 # %% ../nbs/03b_search.ipynb #95406f04
 @patch
 def evaluate(self: Ranker,
-    data: RankingData,  # queries and their right documents, which must be among the ranker's
+    data: RankingData,  # queries and their relevant documents, which must be among the ranker's
     split: str = 'test',  # whose queries
     modes: tuple[str, ...]|None = None,  # all by default
     metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
@@ -536,7 +536,7 @@ def _is_named(encoder: Encoder) -> bool:
 
 # %% ../nbs/03b_search.ipynb #dc6cb5a8
 def write_backbone(encoder: Encoder, folder: Path, inside: bool|None = None) -> dict:
-    "How the encoder of a saved folder is found: by its name, or, when that does not lead to it, `inside` the folder."
+    "Where the encoder of a saved folder is found: by its name, or `inside` the folder if the name does not lead to it."
     if inside is None: inside = not _is_named(encoder)
     if not inside: return dict(name=encoder.name, inside=False, sha256=encoder_hash(encoder))
     save_encoder(encoder, folder/'encoder')
@@ -550,14 +550,14 @@ _PROBES = [  # all letters, and more
     'The quick brown fox jumps over a lazy dog, 27 times (at least).', 'Naïve cafés: C++ and 5G; don\'t']
 
 def _check_saved(encoder: Encoder, saved: Encoder) -> None:
-    "Refuse an encoder that its folder does not give back: files hold no settings of modules, nor every tokenizer."
+    "Refuse an encoder that loads differently: files do not store settings of single modules, or every tokenizer."
     if encoder.tokenize(_PROBES, 32) != saved.tokenize(_PROBES, 32):
         raise ValueError(f"the tokenizer of {encoder.name!r} is not the same when loaded again: its rules were changed "
-                         "by hand. Build its tokenizer with these rules, and make the encoder from a folder of it")
+                         "by hand. Build a tokenizer with these rules, save it with the encoder, and load that folder")
     now, then = (encode(_PROBES, e, dtype=torch.float32, progress=False) for e in (encoder, saved))
     if not torch.allclose(now, then.to(now), atol=1e-3, rtol=1e-2):
         raise ValueError(f"{encoder.name!r} gives other vectors when loaded again: something was set on single "
-                         "modules, such as eps or scaling. Set it in the configuration, which is what files hold")
+                         "modules, such as eps or scaling. Set it in the configuration, because only that is saved")
 
 # %% ../nbs/03b_search.ipynb #ec68b2f0
 def _cell(value):
@@ -583,7 +583,7 @@ _FIELDS = dict(head='object', temperature='positive', fusion='object?', settings
 def _about(self: Ranker) -> dict:
     "What ranker.json holds; raises `ValueError` for numbers that no ranker can have."
     config = getattr(self.model.head, 'config', None)
-    if config is None: raise ValueError("only a head made by get_head can be saved: its name is what is written")
+    if config is None: raise ValueError("only a head made by get_head can be saved: the file stores its name")
     about = jsonable(dict(head=config, temperature=self.model.temperature, fusion=self.fusion and asdict(self.fusion),
                           settings=self.settings, about=self.about))
     check_fields(about, _FIELDS, 'the ranker', 'train it again')
@@ -624,12 +624,12 @@ def _read_named(folder: Path, name: str, remedy: str) -> Encoder:
 
 # %% ../nbs/03b_search.ipynb #1ae6f737
 def read_backbone(folder: Path, backbone: dict, encoder: Encoder|None, remedy: str = 'save it again') -> Encoder:
-    "The encoder of a saved folder, from the folder or by its name; raises `ValueError` for another one."
+    "The encoder of a saved folder, from the folder or by its name; raises `ValueError` if it is a different encoder."
     if encoder is None:
         read = _read_inside if backbone.get('inside') else _read_named
         encoder = read(folder, backbone['name'], remedy)
     if encoder_hash(encoder) == backbone['sha256']: return encoder
-    raise ValueError(f"the backbone {encoder.name!r} is not the one that {str(folder)!r} was trained on: "
+    raise ValueError(f"the backbone {encoder.name!r} is not the one that {str(folder)!r} was saved with: "
                      "its weights or its tokenizer have another hash")
 
 # %% ../nbs/03b_search.ipynb #369d67f7
@@ -670,7 +670,7 @@ def _read_document(line: bytes, where: str) -> dict:
     try: row = json.loads(line)
     except (ValueError, RecursionError) as e: raise ValueError(f"{where} is damaged ({e}); {_REMEDY}") from None
     check_fields(row, dict(doc_id='text', title='text', text='text'), where, _REMEDY)
-    def whole(value): return as_texts([value])[0] if isinstance(value, str) else value  # no half surrogate pairs
+    def whole(value): return as_texts([value])[0] if isinstance(value, str) else value  # replaces lone surrogates
     return {whole(k): whole(v) for k, v in row.items()}
 
 # %% ../nbs/03b_search.ipynb #ea04e095
@@ -685,7 +685,7 @@ def _read_documents(path: Path) -> pd.DataFrame:
 
 # %% ../nbs/03b_search.ipynb #8c316725
 def _read_index(path: Path, dim: int, documents: int) -> dict[str, torch.Tensor]:
-    "Vectors of the passages, and the document of each: all documents, in order."
+    "Vectors and documents of the passages; raises `ValueError` unless all documents occur in order."
     form = dict(passages=('F32 F16 BF16', 'passages', dim), owner=('I64', 'passages'))
     index = read_tensors(path, form, remedy=_REMEDY)
     if index['owner'].unique_consecutive().equal(torch.arange(documents)): return index
@@ -731,7 +731,7 @@ def _read_model(folder: Path, about: dict, dim: int, documents: int) -> RankingM
 def _cut_again(ranker: Ranker, rows: list[int]) -> list[list[str]]:
     "The passages of some documents, with titles, cut as in training."
     how, documents = _cutting(ranker.settings), ranker.documents
-    asked = list(range(len(documents))) if how['passages'] == 'select' else rows  # whose sentences depend on all
+    asked = list(range(len(documents))) if how['passages'] == 'select' else rows  # 'select' needs all documents
     some = RankingData(documents.iloc[asked].reset_index(drop=True), pd.DataFrame(), pd.DataFrame())
     parts, owner = cut_documents(some, **how)
     return [[parts[j] for j in np.flatnonzero(owner == asked.index(r))] for r in rows]
@@ -741,7 +741,7 @@ def _encode_again(ranker: Ranker, passages: list[str]) -> torch.Tensor:
     "Vectors of passages, encoded as in training."
     how = {k: ranker.settings[k] for k in ('pooling', 'max_tokens')}
     with warnings.catch_warnings():
-        warnings.simplefilter('ignore', DataWarning)  # of texts that are cut: known since the training
+        warnings.simplefilter('ignore', DataWarning)  # the warning of cut texts was already given in training
         return encode(passages, ranker.encoder, **how, keep='start', dtype=torch.float32, progress=False)
 
 # %% ../nbs/03b_search.ipynb #237f42bb
@@ -760,7 +760,7 @@ def _check_index(ranker: Ranker, folder: Path) -> Ranker:
     "The ranker, if its encoder gives some passages the vectors that are in the index."
     if _has_own_index(ranker): return ranker
     raise ValueError(f"the encoder {ranker.encoder.name!r} does not give the vectors that are in {str(folder)!r}: "
-                     "its settings, or the library that runs it, are others. Train the ranker again")
+                     "its settings, or the library that runs it, have changed. Train the ranker again")
 
 # %% ../nbs/03b_search.ipynb #d2972b02
 def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:

@@ -1,4 +1,4 @@
-"""The questions of the project, each a sweep of many runs and one table that answers
+"""The questions of the project, each answered by a sweep of many runs and one table
 
 Docs: https://rank-bert.github.io/rank_bert/studies.html.md"""
 
@@ -56,7 +56,7 @@ LOW_RANK = {
     'activation': dict(method='factorised', init='activation'),
     'hard': dict(method='hard', init='svd'),
     'soft': dict(method='soft'),
-}  # method -> arguments of `set_rank`; 'lora' besides, which holds the update to a low rank and not the weights
+}  # method -> arguments of `set_rank`; also 'lora', which gives the update a low rank, not the weights
 
 # %% ../nbs/04b_studies.ipynb #c48e600a
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _ms_of(encoder: Encoder) -> float: return ms_per_text(encoder, ["word "*62]*
 
 # %% ../nbs/04b_studies.ipynb #64d1f02d
 class _Tuned(NamedTuple):
-    "A fine-tuned encoder, with which texts it answers rightly and its milliseconds for a text."
+    "A fine-tuned encoder and head, whether each text is answered correctly, and milliseconds per text."
     encoder: Encoder
     head: nn.Module
     right: np.ndarray
@@ -108,19 +108,19 @@ def _tune(data: TextData, encoder: Encoder, seed: int, recipe: _Recipe) -> _Tune
 def _unknown(n: int) -> np.ndarray: return np.full(n, np.nan)
 
 def _cut_run(data: TextData, base: _Tuned, method: str, fraction: float, seed: int, recipe: _Recipe) -> dict:
-    "Hold a fine-tuned model to a budget, measure, train it again, measure."
+    "Reduce a fine-tuned model to a budget, measure, train it again, measure."
     learn = task_learner(data, deepcopy(base.encoder), 'none', deepcopy(base.head), seed=seed, **recipe.arguments)
     plan = set_rank(learn, recipe.layers, fraction=fraction, **LOW_RANK[method])
     at_once = _right(learn, recipe.split) if method != 'soft' else _unknown(len(base.right))
     _train(learn, recipe.retrain, recipe.lr)
-    if method == 'soft': truncate(learn.model, plan)  # what the penalty has not reached
+    if method == 'soft': truncate(learn.model, plan)  # what is left above the planned rank
     return dict(weights=int(plan.parameters.sum()), full_weights=int(plan.full_parameters.sum()),
                 rank=float(plan['rank'].mean()), at_once=at_once, again=_right(learn, recipe.split),
                 ms=_ms_of(learn.model.encoder))
 
 # %% ../nbs/04b_studies.ipynb #8eecf19c
 def _lora_run(data: TextData, encoder: Encoder, base: _Tuned, fraction: float, seed: int, recipe: _Recipe) -> dict:
-    "Fine-tune an encoder by updates of the rank that weights of that budget would have."
+    "Fine-tune an encoder with LoRA, at the mean rank that weights of this budget would have."
     plan = plan_ranks(encoder, recipe.layers, fraction=fraction)
     rank = max(1, round(plan['rank'][plan['rank'] < plan.full].mean()))
     targets = sorted({n.rpartition('.')[2] if recipe.layers == '*' else n for n in plan.layer})
@@ -160,18 +160,18 @@ def low_rank_cost(
     tasks: dict[str, TextData],  # name -> texts with labels, in three splits
     encoders: dict[str, Encoder]|None = None,  # name -> encoder; minilm by default
     methods: Sequence[str] = ('svd', 'fisher', 'activation'),  # names of `LOW_RANK`, and 'lora'
-    fractions: Sequence[float] = (.75, .5, .25),  # of the weights of the layers that are held
+    fractions: Sequence[float] = (.75, .5, .25),  # budget: share of the weights of the chosen layers
     layers: str|Sequence[str] = '*',  # which linear layers of the encoder, as in `find_linears`
-    seeds: int = 3,  # from 0
+    seeds: int = 3,  # number of seeds, from 0
     epochs: int = 2,  # of fine-tuning
     retrain: int = 1,  # epochs after the cut
-    lr: float = 1e-4,  # highest learning rate of both; five times as much for LoRA
+    lr: float = 1e-4,  # highest learning rate of both trainings; five times that for LoRA
     split: str = 'test',  # what is measured
     folder: str|Path|None = None,  # where runs are kept; beside the feature store by default
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     tensorboard: str|Path|None = None,  # folder to log each run to; nowhere by default
     **kwargs,  # arguments of `task_learner`, e.g. `max_tokens`, `bs`, `pooling`, `dtype`
-) -> pd.DataFrame:  # a row a run: values, whole, at_once, again, weights, full_weights, rank, ms, full_ms, per_query
+) -> pd.DataFrame:  # row per run: values, whole, at_once, again, weights, full_weights, rank, ms, full_ms, per_query
     "Accuracy, size and time of fine-tuned encoders held to fewer parameters, at once and after training again."
     encoders = encoders or {'minilm': get_encoder('minilm')}
     _check_low_rank(tasks, encoders, methods, fractions, layers)
@@ -191,7 +191,7 @@ def low_rank_cost(
 def _low_rank_row(part: pd.DataFrame) -> dict:
     "One setting of a low-rank sweep, over its seeds."
     tasks = part.task.nunique()
-    if tasks > 1: raise ValueError(f"a setting holds {tasks} tasks, which have other texts: name 'task' in by")
+    if tasks > 1: raise ValueError(f"a setting holds {tasks} tasks, which have different texts: add 'task' to `by`")
     answers = sum(p[['whole', 'at_once', 'again']].astype(float) for p in part.per_query)/len(part)
     lost = answers.whole - answers.again
     low, high = bootstrap_interval(lost.to_numpy(), part.per_query.iloc[0]['group'])
@@ -217,7 +217,7 @@ def low_rank_table(
 
 # %% ../nbs/04b_studies.ipynb #51ed8d58
 def _cost_panel(ax, table: pd.DataFrame, x: str) -> None:
-    "Accuracies of one task: at once hollow and dotted, after training again filled."
+    "Accuracies of one task: hollow marks with dotted lines at once, filled marks after training again."
     ax.axhline(table.whole.mean(), color='gray', lw=1)
     for i, (method, part) in enumerate(table.groupby('method', sort=False)):
         part, look = part.sort_values(x), dict(color=f'C{i}', marker='osD^vP'[i % 6], ms=5, clip_on=False)
@@ -235,7 +235,7 @@ def low_rank_plot(
 ) -> 'Figure':  # of matplotlib, a panel for each task
     """Accuracy against what is left of the weights.
 
-    At once it is hollow and dotted, after training again filled; the whole model is a line.
+    Hollow marks with dotted lines: at once. Filled marks: after training again. Grey line: the whole model.
     """
     import matplotlib.pyplot as plt  # a picture is not always wanted, and the import takes a while
     tasks = table.task.unique()
@@ -249,7 +249,7 @@ def low_rank_plot(
 SWEPT = ('accuracy@1', 'accuracy@3', 'MRR', 'nDCG@10')  # what each query is measured by
 
 def _scored(features: RankingFeatures, scores: torch.Tensor, split: str) -> dict:
-    "Means over queries, by type, and the values of each query, of scores `(queries of the split, documents)`."
+    "Metrics of scores `(queries of the split, documents)`: means, means by type, and values of each query."
     rows, queries = features.rows(split), features.data.part(split).queries
     frame = evaluate(scores, features.data.qrels()[rows], list(features.data.documents.doc_id), SWEPT)
     inside = np.flatnonzero((features.data.queries.split == split).to_numpy())
@@ -268,14 +268,14 @@ def _measured(features: RankingFeatures, model: RankingModel, split: str) -> dic
 
 # %% ../nbs/04b_studies.ipynb #46fe78b1
 def _fit(learn: Learner, steps: int, lr: float, cbs: Sequence = ()) -> None:
-    "About so many steps, of which the epoch with the best validation MRR stays."
+    "Train for about `steps` steps and keep the epoch with the best validation MRR."
     epochs = -(-steps//max(1, len(learn.dls.train)))
     with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr, cbs=[KeepBest('mrr'), *cbs])
 
 # %% ../nbs/04b_studies.ipynb #ac1cf03d
 def _prepared(data: RankingData, backbone: Encoder|str, store: FeatureStore|None, features: dict|None,
               **settings) -> tuple[Callable, dict]:
-    "Features of a pooling, computed when first asked for, and what the runs rest on; raises for data to measure only."
+    "Function for the features of a pooling, and what the runs depend on; raises without queries to train on."
     check_trainable(data)
     encoder, how = get_encoder(backbone), features or {}
     about = dict(data=data_hash(data), encoder=encoder_key(encoder), features=how, **settings)
@@ -287,7 +287,7 @@ ALONE = {'plain cosine': ('identity', True), 'plain head': ('plain', False),
          'residual head': ('residual', True)}  # rankers without pre-training: head, shared
 
 def _ablation_runs(poolings, batches, sides, joins, labelled, pairs, seeds) -> list[dict]:
-    "Every setting once, those that share a pre-training together; what does not depend on a value has `None` there."
+    "Every setting once, sorted by pre-training; a value that has no effect on a setting is `None`."
     if pairs not in ('all', 'labelled'): raise ValueError(f"pairs is {pairs!r}; it can be 'all' or 'labelled'")
     some = [n for n in labelled if n != 0]
     alone = [(p, None, None, None, way, n) for p in poolings for way in ALONE
@@ -302,7 +302,7 @@ def _ablation_runs(poolings, batches, sides, joins, labelled, pairs, seeds) -> l
 # %% ../nbs/04b_studies.ipynb #c1b9acc7
 def _pretrained(features: RankingFeatures, batches: str, side: str, labelled: int|None, seed: int,
                 epochs: int, lr: float) -> DualHead:
-    "A head pre-trained on the pairs of 'train', all epochs: the epoch that ranks best would hide how it ends."
+    "A head pre-trained on the pairs of 'train' for all epochs; keeping the best epoch would hide how training ends."
     split, few = features.data.queries.split, few_labels(features, labelled, seed).data.queries.split
     # 'valid' stays whole: nothing is chosen by it here
     split = split.mask((split == 'train') & (few != 'train'), 'not labelled')
@@ -315,7 +315,7 @@ def _pretrained(features: RankingFeatures, batches: str, side: str, labelled: in
 # %% ../nbs/04b_studies.ipynb #7b0b21e0
 def _ablation_model(features: RankingFeatures, pre: Callable, batches, side, pairs, way, labelled, seed,
                     steps: int, lr: float, bs: int) -> RankingModel:
-    "The ranker of one run. On a frozen head stand plain ones for queries and for documents, as in the write-up."
+    "The ranker of one run. A frozen head gets plain heads on top, for queries and for documents, as in the write-up."
     def untrained(head): return RankingModel(head, features.passages, features.owner)
     if way == 'plain cosine': return untrained(get_head('identity', features.passages.shape[1]))
     if way == 'zero-shot': return untrained(pre(batches, side, None, seed))
@@ -375,16 +375,16 @@ def barlow_ablation(
     sides: Sequence[str] = ('barlow',),  # heads that are pre-trained
     joins: Sequence[str] = JOINS,  # how a pre-trained head is joined
     labelled: Sequence[int|None] = (0, 300, 1000, None),  # queries with labels; 0: not trained to rank, `None`: all
-    pairs: str = 'all',  # of which queries of 'train' pre-training knows the answer they share: 'all', or 'labelled'
-    seeds: int = 5,  # from 0: of heads, batches and labels
+    pairs: str = 'all',  # queries of 'train' whose shared answers pre-training knows: 'all', or 'labelled'
+    seeds: int = 5,  # of heads, batches and labels, from 0
     epochs: int = 20,  # of pre-training
     pre_lr: float = 3e-3,  # highest learning rate of pre-training
     steps: int = 300,  # of training to rank
     lr: float = 1e-3,  # highest learning rate of training to rank
-    bs: int = 128,  # labelled queries a batch, fewer where there are few
+    bs: int = 128,  # labelled queries in a batch; fewer if there are few
     split: str = 'test',  # whose queries are measured
-    store: FeatureStore|None = None,  # where vectors are kept; the default store by default
-    features: dict|None = None,  # arguments of `ranking_features`; documents cut off by default, as in the write-up
+    store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
+    features: dict|None = None,  # arguments of `ranking_features`; documents truncated by default, as in the write-up
     **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
 ) -> pd.DataFrame:  # a row a run: its values (pooling to labelled), seed, metrics, ranks of vectors, per_query, seconds
     "Rankers with and without Barlow Twins, by batches, pooling, labels and way of joining; BM25 and plain cosine too."
@@ -404,8 +404,8 @@ def backbone_ranks(
     encoders: dict[str, Encoder],  # name -> encoder
     poolings: Sequence[str] = ('cls', 'mean', 'max'),  # how a text becomes a vector
     split: str = 'test',  # whose queries are measured
-    store: FeatureStore|None = None,  # where vectors are kept; the default store by default
-    features: dict|None = None,  # arguments of `ranking_features`; documents cut off by default
+    store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
+    features: dict|None = None,  # arguments of `ranking_features`; documents truncated by default
     **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
 ) -> pd.DataFrame:  # a row an encoder and pooling: encoder, pooling, metrics, ranks of vectors, per_query, seconds
     "Plain cosine with several encoders and poolings, and the ranks of their vectors."
@@ -460,7 +460,7 @@ def _rho_interval(x: np.ndarray, y: np.ndarray, n: int, seed: int) -> tuple[floa
 
 # %% ../nbs/04b_studies.ipynb #75b01a9d
 def _order_p(x: np.ndarray, y: np.ndarray, rho: float, n: int, seed: int) -> float:
-    "The share of orders of `y`, all of them up to seven points, with as strong a correlation."
+    "The share of orders of `y`, all up to seven points, else random, with at least as strong a correlation."
     if not np.isfinite(rho): return np.nan
     x, y, rng = stats.rankdata(x), stats.rankdata(y), np.random.default_rng(seed)
     orders = np.array(list(permutations(y))) if len(y) < 8 else np.array([y, *(rng.permutation(y) for _ in range(n))])
@@ -471,12 +471,12 @@ def _order_p(x: np.ndarray, y: np.ndarray, rho: float, n: int, seed: int) -> flo
 def rank_correlation(
     table: pd.DataFrame,  # one row a setting
     measures: Sequence[str],  # columns: ranks of matrices
-    gain: str = 'MRR',  # column: the rank of the right document
+    gain: str = 'MRR',  # column: the rank of the relevant document
     family: str|None = 'family',  # column: which settings are alike; `None` for all together only
     n: int = 2000,  # bootstrap draws
     seed: int = 0,  # of the draws
 ) -> pd.DataFrame:  # family, measure, settings, spearman, low, high (of ten settings and more), p
-    "Spearman's correlation of ranks of matrices with the rank of the right document, over settings."
+    "Spearman's correlation of ranks of matrices with the rank of the relevant document, over settings."
     missing = [c for c in (*measures, gain, *([family] if family else [])) if c not in table]
     if missing: raise ValueError(f"the table has no column {missing[0]!r}; it has {', '.join(map(str, table.columns))}")
     if len(table) < 4: raise ValueError(f"{len(table)} settings: a correlation needs at least 4")
@@ -493,10 +493,10 @@ def rank_correlation(
 def rank_plot(
     table: pd.DataFrame,  # one row a setting
     measure: str = 'centred RankMe of queries',  # column: rank of a matrix
-    gain: str = 'MRR',  # column: rank of the right document
+    gain: str = 'MRR',  # column: rank of the relevant document
     family: str = 'family',  # column: colour and mark
 ) -> 'Figure':  # of matplotlib
-    "The rank of the right document against the rank of a matrix, a mark a setting, by family."
+    "The rank of the relevant document against the rank of a matrix, a mark a setting, by family."
     import matplotlib.pyplot as plt  # a picture is not always wanted, and the import takes a while
     fig, ax = plt.subplots(figsize=(6, 3.6), layout='constrained')
     for i, (name, part) in enumerate(table.groupby(family, sort=False)):
@@ -512,9 +512,9 @@ def rank_plot(
 def in_batch_scores(
     scores: torch.Tensor,  # `(queries, documents)`
     relevance: torch.Tensor,  # grades `(queries, documents)`
-    masked: bool = True,  # leave other right documents, and copies of the own one, out of the negatives
+    masked: bool = True,  # leave other relevant documents, and copies of the own one, out of the negatives
 ) -> torch.Tensor:  # scalar, mean over queries
-    "Cross-entropy of each query's first right document against those of the other queries of the batch, and no others."
+    "Cross-entropy of each query's first relevant document against those of the other queries of the batch."
     own = relevance.argmax(1)
     right, eye = relevance[:, own] > 0, torch.eye(len(own), dtype=torch.bool, device=scores.device)
     found = scores[:, own].float()
@@ -548,13 +548,13 @@ def index_staleness(
     seeds: int = 5,  # from 0
     steps: int = 600,  # of training
     lr: float = 1e-3,  # highest learning rate
-    bs: int = 128,  # queries a batch
+    bs: int = 128,  # queries in a batch
     split: str = 'test',  # whose queries are measured
-    store: FeatureStore|None = None,  # where vectors are kept; the default store by default
+    store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     features: dict|None = None,  # arguments of `ranking_features`
     **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
 ) -> pd.DataFrame:  # a row a run: head, loss, share, seed, staleness, metrics, accuracy by type, per_query, seconds
-    "What it costs a ranker when its index is recomputed only in part, or when it has only its batch."
+    "What it costs a ranker when its index is recomputed only in part, or when it only uses its batch."
     made, about = _prepared(data, backbone, store, features, steps=steps, lr=lr, bs=bs, split=split)
     def run(**cell): return _staleness_run(made(), **cell, steps=steps, lr=lr, bs=bs, split=split)
     settings = [('whole index', s) for s in shares] + [(loss, 1) for loss in list(LOSSES)[1:]]
@@ -564,7 +564,7 @@ def index_staleness(
 # %% ../nbs/04b_studies.ipynb #40bebd1f
 EXPERIMENTS = {
     'barlow': 'why did pre-training destroy the ranker?',
-    'ranks': 'does the rank of vectors predict the rank of the right document?',
+    'ranks': 'does the rank of vectors predict the rank of the relevant document?',
     'low-rank': 'what does low rank cost a fine-tuned encoder?',
     'staleness': 'how stale may an index be?',
 }  # name -> question
@@ -592,14 +592,14 @@ def light_encoders(
 def _has_data(full: bool) -> bool: return full and 'RANK_BERT_DATA' in os.environ
 
 def _tasks(full: bool) -> dict[str, TextData]:
-    "GLUE where it can be read and is asked for, else built-in texts."
+    "GLUE if the full size is asked for and the data are there, else built-in texts."
     if not _has_data(full): return {'built-in': builtin_texts(None if full else 300)}
     sst2 = read_texts('sst2')
     return {'SST-2': sst2.sample(4000).sample(500, 'valid'), 'MRPC': read_texts('mrpc'), 'RTE': read_texts('rte')}
 
 # %% ../nbs/04b_studies.ipynb #1f99c84c
 def _to_rank(full: bool) -> RankingData:
-    "doc2dial where it can be read and is asked for, else the built-in corpus."
+    "doc2dial if the full size is asked for and the data are there, else the built-in corpus."
     return read_ranking('doc2dial', group='dial_id') if _has_data(full) else builtin_corpus(None if full else 300)
 
 # %% ../nbs/04b_studies.ipynb #73ba0ad2
@@ -643,10 +643,10 @@ def experiment(
     full: bool = False,  # in its full size
     data: RankingData|None = None,  # to rank; doc2dial or the built-in corpus by default
     backbone: Encoder|str = 'minilm',  # the backbone, or its name
-    seeds: int|None = None,  # as many as the size has by default
+    seeds: int|None = None,  # number of seeds; by default by size
     **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
-) -> tuple[pd.DataFrame, pd.DataFrame]:  # every run, and the table that answers
-    "Run one of the experiments, or what is not kept of it yet."
+) -> tuple[pd.DataFrame, pd.DataFrame]:  # the runs or settings, and the answer table
+    "Run one of the experiments; runs that were kept before are not repeated."
     if name not in EXPERIMENTS:
         raise ValueError(f"unknown experiment {name!r}; the experiments are {', '.join(EXPERIMENTS)}")
     size = _SIZES[full][name] | ({} if seeds is None else dict(seeds=seeds))

@@ -33,7 +33,7 @@ def row_name(index_name, label):
 
 # %% ../nbs/00_tables.ipynb #e553df91
 _COUNTED = dict(
-    queries_without_documents='{:,} queries have no right document: they are neither trained on nor measured')
+    queries_without_documents='{:,} queries have no relevant document: they are neither trained on nor measured')
 
 def warn_notes(data):
     "Issue the notes of `data` as warnings that point to the line of the caller; returns `data`"

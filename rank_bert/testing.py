@@ -35,7 +35,7 @@ def synth_ranking(
     n_documents: int = 20,  # documents, one topic each
     n_queries: int = 3,  # questions, and as many conversations, for each document
     seed: int = 0,  # of the words that are drawn
-) -> RankingData:  # every query has one right document; split by document
+) -> RankingData:  # every query has one relevant document; split by document
     "Synthetic documents, questions and conversations: the words of a topic lead from one to the other."
     rng = random.Random(seed)
     documents = [dict(doc_id=f'd{i}', title='', text=_synth_text(rng, i, 40)) for i in range(n_documents)]
