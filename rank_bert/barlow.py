@@ -77,7 +77,7 @@ def _counts(frame: pd.DataFrame) -> dict[str, int]:
     return {name: int(n) for name, n in counts.items()}
 
 def _with_both(frame: pd.DataFrame, least: int = 1) -> pd.DataFrame:
-    "The answers with so many texts or more on both sides."
+    "The answers with at least `least` texts on both sides."
     return frame[frame.map(len).min(axis=1) >= least]
 
 # %% ../nbs/03h_barlow.ipynb #7418848c
@@ -103,7 +103,7 @@ def _check_batches(batches: str, bs: int, draws: int) -> None:
     "Raise `ValueError` for batches that do not exist or hold nothing to compare."
     if batches not in BATCHES: raise ValueError(f"batches is {batches!r}; it is one of {', '.join(BATCHES)}")
     if bs < 2 or draws < 1:
-        raise ValueError(f"bs is {bs} and draws is {draws}; a batch needs 2 answers or more, and an epoch a draw")
+        raise ValueError(f"bs is {bs} and draws is {draws}; a batch needs 2 answers or more, and an epoch needs a draw")
 
 # %% ../nbs/03h_barlow.ipynb #f2e43ee5
 def _alone(frame: pd.DataFrame, kind: str, other: str) -> str:
@@ -134,8 +134,8 @@ def _usable(frame: pd.DataFrame, split: str, batches: str) -> pd.DataFrame:
     return answers
 
 # %% ../nbs/03h_barlow.ipynb #5f0c0e6f
-_FORGETS = ("batches of one answer: normalising over such a batch subtracts what the answer has of its own, and pairs "
-            "its texts by chance, so that the head learns to forget which answer a text belongs to. For a head that "
+_FORGETS = ("batches of one answer: normalising over such a batch subtracts what texts of the answer have in common. "
+            "Its texts are paired by chance, so the head learns to forget which answer a text is of. For a head that "
             "ranks use batches='distinct'")
 
 # %% ../nbs/03h_barlow.ipynb #24c5a36e
@@ -283,7 +283,7 @@ def _pair_loss(z, answers, loss, **kwargs): return loss(*z, **kwargs)
 
 # %% ../nbs/03h_barlow.ipynb #de360b53
 class _ZeroShot(Metric):
-    "MRR of the validation queries by cosines behind the head."
+    "MRR of the validation queries by cosines of the vectors after the head."
     def __init__(self, features):
         self.features, self.rows = features, features.rows('valid')
         self.relevance = torch.from_numpy(features.data.qrels()[self.rows].toarray())
@@ -384,7 +384,7 @@ def staged_learner(
     features: RankingFeatures,  # from `ranking_features`; its labelled queries may be fewer than those of pre-training
     side: DualHead,  # the pre-trained head, e.g. `barlow_learner(...).model.head`; it is copied
     join: str = 'concat',  # 'frozen', 'inherited', 'concat' or 'gate'
-    head: str = 'residual',  # name of the new head on top or over both; no matter for 'inherited'
+    head: str = 'residual',  # name of the new head on top or over both; not used for 'inherited'
     shared: bool = True,  # one head for queries and documents, or one each
     seed: int|None = 0,  # of the new head and of the order of batches; `None` leaves it to chance
     cbs=None,  # callbacks of fastai
@@ -478,7 +478,7 @@ def pair_vectors(
     types: tuple[str, str]|None = None,  # the two types of queries; those of the data by default
     seed: int = 0,  # of the draw
 ) -> tuple[torch.Tensor, torch.Tensor]:  # vectors of both sides, row by row of the same answer `(answers, width)`
-    "One pair of each answer of a split, behind a head."
+    "The vectors of one pair of each answer of a split, after a head."
     first, second, _ = AnswerBatches(features, split, 'distinct', 2**31, pairs, types, 1, seed)[0]
     with _evaluating(head) as device: return tuple(head.query(x.to(device)).float().cpu() for x in (first, second))
 
@@ -486,7 +486,7 @@ def pair_vectors(
 def correlation_plot(
     before: torch.Tensor,  # `(dim, dim)`, from `cross_correlation`
     after: torch.Tensor,  # `(dim, dim)`, likewise
-    features: int = 40,  # draw the first so many
+    features: int = 40,  # how many of the first features to draw
     titles: tuple[str, str] = ('before', 'after'),  # over the two pictures
 ) -> 'Figure':  # of matplotlib, with a panel for each
     "Two cross-correlation matrices by their absolute values: white is 0, black is 1."
@@ -554,7 +554,7 @@ def centroids(
 # %% ../nbs/03h_barlow.ipynb #3ab05ff1
 def centroids_plot(
     tables: dict[str, pd.DataFrame],  # name -> what `centroids` gave
-    n: int = 24,  # draw the first so many answers
+    n: int = 24,  # number of answers that are drawn, from the first
 ) -> 'Figure':  # of matplotlib, with a panel for each table
     "Centroids of each answer's questions (circles) and conversations (crosses), with a line between the two."
     import matplotlib.pyplot as plt  # a picture is not always wanted, and the import takes a while

@@ -76,7 +76,7 @@ def before_train(self: Frozen):
 # %% ../nbs/02b_callbacks.ipynb #59625215
 @patch
 def after_fit(self: Frozen):
-    "Restore everything; raise `RuntimeError` when a module has changed all the same."
+    "Restore everything; raise `RuntimeError` if a frozen module has changed."
     if self.given_back: return
     self._give_back()
     changed = [t for t, m, h in zip(self.targets, self.held, self.hashes) if weights_hash(m) != h]
@@ -85,7 +85,7 @@ def after_fit(self: Frozen):
                            "Something outside the optimizer writes to it")
 
 # %% ../nbs/02b_callbacks.ipynb #4dc1e68d
-_holding = WeakSet()  # callbacks that hold something
+_holding = WeakSet()  # callbacks that keep parameters frozen now
 
 def _unfreeze(parameters: list) -> None:
     "Give parameters gradients again"
@@ -99,14 +99,14 @@ def _take(self: Frozen, parameters: set) -> None:
     self.taken = [[p for p in group if p in parameters] for group in self.opt.param_lists]
     self.opt.param_lists = L([L([p for p in group if p not in parameters]) for group in self.opt.param_lists])
     self.given_back, self.held_in = False, self.opt
-    self.lost = finalize(self, _unfreeze, self.trained)  # where the callback is gone before it could restore them
+    self.lost = finalize(self, _unfreeze, self.trained)  # if the callback is deleted before it restores them
     _holding.add(self)
     for p in parameters: p.requires_grad_(False).grad = None
 
 # %% ../nbs/02b_callbacks.ipynb #5890db2e
 @patch
 def _give_back(self: Frozen) -> None:
-    "Put the parameters back into their groups in model order: another `Frozen` may hold others of a group"
+    "Put parameters back into their groups, in model order, as another `Frozen` may hold others of the same group"
     self.lost.detach()
     _unfreeze(self.trained)
     opt, place = self.held_in, {p: i for i, p in enumerate(self.model.parameters())}
@@ -164,18 +164,18 @@ def before_fit(self: KeepBest):
     self._check_monitor()
     TrackerCallback.before_fit(self)
     self.best_epoch, self.state, self.untrained, self.finite, self.seen = -1, None, None, False, 0
-    self.trained = self.model  # fastai takes the Learner from a callback after Ctrl-C, and `restore` needs it
+    self.trained = self.model  # fastai removes a callback's Learner after Ctrl-C; `restore` needs the model
 
 @patch
 def before_epoch(self: KeepBest):
-    "Measure the validation split before the first epoch, without a trace in the table of epochs or random numbers."
+    "Measure the validation split before the first epoch, without changing the table of epochs or random numbers."
     if self.seen or self.untrained is not None: return
     self.kept = self.untrained = self._measured()
     if self.comp(self.untrained, self.best): self.best, self.state = self.untrained, self._moving()
 
 @patch
 def before_train(self: KeepBest):
-    "Add what is trained only from this epoch on: it is still as it was in the best one."
+    "Add parameters that are trained only from this epoch on: they have not changed since the best epoch."
     if self.state is not None: self.state = self._moving() | self.state
 
 # %% ../nbs/02b_callbacks.ipynb #747aa9bb
@@ -219,7 +219,7 @@ def _moving(self: KeepBest) -> dict[str, torch.Tensor]:
 
 @patch
 def _judge(self: KeepBest, value: float) -> None:
-    "Whether this epoch is the new best; with `later` one within a standard error of it is"
+    "Whether this epoch is the new best; with `later`, one within a standard error of the best counts too"
     TrackerCallback.after_epoch(self)
     if not self.later: return
     error = max(0., self.best*(1 - self.best)/max(1, len(self.dls.valid.dataset)))**.5
@@ -243,7 +243,7 @@ def _measured(self: KeepBest) -> float:
 def _value(self: KeepBest, values: list) -> float:
     "The watched value among recorded ones; NaN if it is missing or the validation loss is not finite"
     names = [n for n in self.recorder.metric_names if n != 'time']
-    found = dict(zip(reversed(names), reversed(values)))  # of the untrained weights there are the last ones only
+    found = dict(zip(reversed(names), reversed(values)))  # for the untrained weights only the last values exist
     value = found.get(self.monitor)
     return float(value) if value is not None and math.isfinite(found.get('valid_loss', 0.)) else math.nan
 

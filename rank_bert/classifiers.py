@@ -52,7 +52,7 @@ class Classifier(WithHead):
 
 # %% ../nbs/03c_classifiers.ipynb #12cce831
 def _refused(texts) -> str|None:
-    "The reason why an argument is not a sequence of texts, or `None`."
+    "Why an argument is not a sequence of texts; `None` if it is one."
     if isinstance(texts, (str, bytes)): return "pass a list of texts"
     if isinstance(texts, (pd.DataFrame, dict)): return "pass the texts in it, such as df['text']"
     if isinstance(texts, (set, frozenset)): return "it has no order; pass a list"
@@ -121,7 +121,7 @@ def _check_finite(out: torch.Tensor, texts: list[str]) -> None:
 @patch
 def predict(self: Classifier,
     texts: str|tuple[str, str]|list,  # texts, or tuples of two for pairs; or a single one
-    all_labels: bool = False,  # add a column with the probability of each label (NAME_ where NAME is already a column)
+    all_labels: bool = False,  # add a column for each label with its probability (named `x_` if there is a column `x`)
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
     threshold: float|None = None,  # for multilabel: labels above it are predicted; by default that of `settings`, or .5
 ) -> pd.DataFrame:  # a row for each text: text, pair; label and probability, or labels and probabilities, or score
@@ -202,7 +202,7 @@ def evaluate(self: ClassifierLearner,
 def classifier_learner(
     data: TextData,  # with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name
-    freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
+    freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number n: `layers[:n]` are frozen
     **kwargs,  # arguments of `task_learner`, e.g. `pooling`, `max_tokens`, `bs`, `seed`, `store`, `head_kwargs`
 ) -> ClassifierLearner:
     "A Learner for labels or scores of texts or pairs; raises `ValueError` for tags of words, and for a single label."
@@ -212,7 +212,7 @@ def classifier_learner(
 
 # %% ../nbs/03c_classifiers.ipynb #3ebe0e98
 def _check_data(data) -> None:
-    "Raise `TypeError` for what is no `TextData`."
+    "Raise `TypeError` if `data` is not a `TextData`."
     if not isinstance(data, TextData):
         raise TypeError(f"data is a {type(data).__name__}: read it first, with read_texts(...) of rank_bert.texts")
 
@@ -230,8 +230,8 @@ def _check_labels(data: TextData) -> None:
 def train_classifier(
     data: TextData,  # with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder (a copy of it is trained), or its name
-    freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
-    epochs: int|None = None,  # by default from 600 optimizer steps for a head, 300 for layers
+    freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number n: `layers[:n]` are frozen
+    epochs: int|None = None,  # by default enough for 600 optimizer steps of a head, or 300 of layers
     lr: float|None = None,  # highest learning rate; by default depends on what is frozen
     patience: int|None = None,  # epochs without improvement before stopping; half of `epochs` by default
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
@@ -336,7 +336,7 @@ def evaluate(self: Classifier,
 # %% ../nbs/03c_classifiers.ipynb #b2d7c37d
 _FIELDS = dict(kind=tuple(KINDS), labels='texts', head='object', about='object', settings=dict(
     max_tokens='count', pooling='text?', keep=('start', 'end', None), mixed='flag?', pairs='flag?'))
-# of settings, where whole texts get labels
+# required settings, if labels are for whole texts
 _WANTED = dict(pooling='text', keep=('start', 'end'), mixed='flag', pairs='flag')
 
 # %% ../nbs/03c_classifiers.ipynb #ad783041
@@ -359,7 +359,7 @@ def save(self: Classifier,
 
 # %% ../nbs/03c_classifiers.ipynb #bce7f485
 def _about(folder: Path) -> dict:
-    "What classifier.json holds, once every file it names is there and undamaged."
+    "The content of classifier.json, after a check that all files it names exist and are undamaged."
     if not folder.is_dir():
         text = f"there is no folder {str(folder)!r}; save a classifier there first"
         raise FileNotFoundError(f'{text}: learn.classifier().save({str(folder)!r})')

@@ -54,7 +54,7 @@ DocText = Annotated[str|None, _option('Column that holds the text of a document.
 Title = Annotated[str|None, _option('Column that holds the title of a document.', 'Columns')]
 QueryId = Annotated[str|None, _option('Column that holds the id of a query.', 'Columns')]
 QueryText = Annotated[str|None, _option('Column that holds the text of a query.', 'Columns')]
-QueryType = Annotated[str|None, _option('Column that holds its type, such as question or conversation.', 'Columns')]
+QueryType = Annotated[str|None, _option('Column with the query type, such as question or conversation.', 'Columns')]
 Grade = Annotated[str|None, _option(
     'Column with the relevance grade, 0 for irrelevant; an empty name makes each row relevant.', 'Columns')]
 Group = Annotated[str|None, _option(
@@ -291,9 +291,9 @@ def _code() -> int:
 def main() -> None:
     "The entry point of the `rank_bert` command."
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, 'reconfigure'): stream.reconfigure(errors='backslashreplace')  # where all is ASCII
+        if hasattr(stream, 'reconfigure'): stream.reconfigure(errors='backslashreplace')  # if output is ASCII only
     with warnings.catch_warnings(), _signals():
-        warnings.simplefilter('ignore', FutureWarning)  # of libraries, to their developers
+        warnings.simplefilter('ignore', FutureWarning)  # meant for developers of libraries
         warnings.showwarning = lambda message, *rest, **more: _say(f'warning: {message}')
         code = _code()
     if code in _ENDED: _say(f'\n{_ENDED[code]}. What was encoded is kept: the same command continues from there.')
@@ -330,7 +330,7 @@ def demo(
     data = builtin_corpus(max_documents)
     _describe(data)
     ranker = _train(data, out, backbone, epochs=epochs, seed=seed)
-    _say('results on test queries, whose documents are in no training query, among all documents:\n')
+    _say('results on test queries, whose documents answer no training query; all documents are ranked:\n')
     _table(ranker, data)
     for sample in SAMPLES: _answers(ranker, sample, 3)
     command = 'rank_bert' if shutil.which('rank_bert') else os.path.relpath(sys.argv[0])
@@ -370,7 +370,7 @@ def train(
 
 # %% ../nbs/04c_cli.ipynb #f28b2f0e
 def _kept_columns(ranker, columns: dict) -> dict:
-    "The columns by which the data of the training was read."
+    "The column options with which the training data was read."
     known = ranker.about.get('columns') or {}
     return {k: known[k] for k in columns if isinstance(known.get(k), str)}
 

@@ -1,4 +1,4 @@
-"""from files to documents, queries and relevance, split so that nothing leaks
+"""Documents, queries and relevance from files, split by group against leakage
 
 Docs: https://rank-bert.github.io/rank_bert/data.html.md"""
 
@@ -86,7 +86,7 @@ def _queries(rows):
 
 # %% ../nbs/00a_data.ipynb #8f65e6b4
 def _given_split(split, groups):
-    "The given splits, renamed to train, valid and test; without a valid split, some groups of train become it"
+    "The given splits, renamed to train, valid and test; without one for validation, part of the train groups is used"
     split = [s.strip().lower() for s in split]
     unknown = sorted(set(split) - set(SPLIT_NAMES))
     if unknown: raise DataError(f'queries: unknown split {listed(unknown)}; known are {listed(SPLIT_NAMES, 9)}')
@@ -166,7 +166,7 @@ def ranking_data(
 
 # %% ../nbs/00a_data.ipynb #8c7f94fc
 def _take(data, queries, documents):
-    "The given rows, with the relevance that is left between them"
+    "The given queries and documents, and the relevance between them"
     keep = data.relevance.query_id.isin(set(queries.query_id)) & data.relevance.doc_id.isin(set(documents.doc_id))
     queries, documents = queries.reset_index(drop=True), documents.reset_index(drop=True)
     relevance = data.relevance[keep].reset_index(drop=True)
@@ -190,7 +190,7 @@ def _places(ids, wanted, what):
     lost = list(dict.fromkeys(d for d in wanted if d not in place))
     if lost:
         raise DataError(f'relevance names {listed(lost)}, not among the {what}: '
-                        'filter with data.where, which keeps all tables in step')
+                        'filter with data.where, which keeps all tables consistent')
     return [place[d] for d in wanted]
 
 # %% ../nbs/00a_data.ipynb #a9837dfc
@@ -208,7 +208,7 @@ def _mask(mask, frame, what):
     if mask is None: return np.ones(len(frame), bool)
     if isinstance(mask, pd.Series) and not mask.index.equals(frame.index):
         if not mask.index.is_unique or set(mask.index) != set(frame.index):
-            raise DataError(f'{what} has another index than the {len(frame):,} rows of its table: make it from those')
+            raise DataError(f'{what} has another index than the {len(frame):,} rows of its table: use their index')
         mask = mask.loc[frame.index]
     mask = np.asarray(mask)
     if mask.dtype != bool or mask.shape != (len(frame),):
@@ -221,7 +221,7 @@ def where(self:RankingData,
     queries_mask=None,  # boolean for each query: keep it
     documents_mask=None,  # boolean for each document: keep it
 ) -> RankingData:  # the data that is left
-    "Keep some queries and documents; queries that lose all their relevant documents go too."
+    "Keep some queries and documents; queries that lose all their relevant documents are removed too."
     documents = self.documents[_mask(documents_mask, self.documents, 'documents_mask')]
     r = self.relevance
     lost = set(r.query_id) - set(r.query_id[r.doc_id.isin(set(documents.doc_id))])
@@ -318,7 +318,7 @@ def _distinct_entries(root):
 
 # %% ../nbs/00a_data.ipynb #f793cd5f
 def builtin_corpus(
-    max_documents: int | None = None,  # stop after so many; the smaller corpus is part of the larger
+    max_documents: int | None = None,  # largest number of documents; a smaller corpus is part of a larger one
 ) -> RankingData:  # questions and conversations about the standard library
     "Documentation of the running Python as ranking data: no download, the same each time."
     if max_documents is not None and max_documents < 1:
@@ -362,13 +362,13 @@ def _hints(columns, options):
 
 # %% ../nbs/00a_data.ipynb #2fe29d0a
 def _yes_or_no(values):
-    "1 or 0 for each value of a column of verdicts; None for another column"
+    "1 or 0 for each value of a yes/no column; None for any other column"
     found = [_YES_NO.get(str(v).strip().lower()) for v in values]
     return None if None in found else found
 
 # %% ../nbs/00a_data.ipynb #e4f1c132
 def _grades(df, options):
-    "Column of grades, its values, and hints; it is the one named, else `grade`, else one of zeros and ones"
+    "The column of grades, its values, and hints: the column that is named, else `grade`, else a 0/1 column"
     asked = 'grade' if options['grade'] is None and 'grade' in df else options['grade']
     if asked is not None: return (asked, list(df[asked]), []) if asked else (None, None, [])
     there = [k for k in _VERDICTS if k in df]
@@ -465,7 +465,7 @@ def _read_documents(path, options):
 
 # %% ../nbs/00a_data.ipynb #10f18056
 def _query(r):
-    "A query as `ranking_data` takes it, from the options that were found"
+    "A query in the form that `ranking_data` needs, from the values of the options"
     named = dict(query_id='query_id', query_text='text', query_type='type', group='group', split='split',
                  answer='answer')
     q = {new: r[old] for old, new in named.items() if old in r}
@@ -475,7 +475,7 @@ def _query(r):
 def _right_keys(objects, where, options):
     "The keys under which queries name their relevant documents and grades; '' where there are no grades"
     first, doc_id, grade = objects[0][1], options['doc_id'], options['grade']
-    if doc_id not in first:  # it may name the key of the documents only
+    if doc_id not in first:  # the option may name only the id key of the documents
         doc_id = next((k for k in ('doc_id', 'doc_ids') if k in first), 'doc_id')
         for n, row in objects:
             if {'doc_id', 'doc_ids'} <= row.keys():
@@ -546,7 +546,7 @@ def _read_beir(folder, corpus, options):
 
 # %% ../nbs/00a_data.ipynb #ee182b1b
 def _pair_columns(df, where, options):
-    "The role of each column of a table of pairs, and hints about other columns that could have had it"
+    "The role of each column of a table of pairs, and hints about other columns that fit the same role"
     c = {'query_text': pick_column(df.columns, 'query_text', options, _PAIR_KEYS, where)}
     left = [o for o in df.columns if o != c['query_text']]
     c['doc_text'] = pick_column(left, 'doc_text', options, _PAIR_KEYS, where, taken=c['query_text'])
@@ -565,12 +565,12 @@ def _pair_values(df, c, where):
     if 'query_id' in v: return v
     keys = [o for o in ('query_text', 'query_type', 'group', 'split') if o in v]
     v['query_id'] = text_ids('q', list(zip(*(v[o] for o in keys))))
-    first = dict(zip(reversed(v['query_id']), reversed(v['query_text'])))  # of texts that differ by blanks alone
+    first = dict(zip(reversed(v['query_id']), reversed(v['query_text'])))  # the first text for each id
     return v | dict(query_text=[first[q] for q in v['query_id']])
 
 # %% ../nbs/00a_data.ipynb #f2d18230
 def _pair_documents(v, at, where, given):
-    "The documents of a table of pairs; rows with one given id must have one text"
+    "The documents of a table of pairs; rows with the same given id must have the same text"
     docs = {}
     for d, title, text, label in zip(v['doc_id'], v['title'], v['doc_text'], at):
         if docs.setdefault(d, (title, text)) != (title, text) and given:
@@ -579,7 +579,7 @@ def _pair_documents(v, at, where, given):
 
 # %% ../nbs/00a_data.ipynb #45257640
 def _read_pairs(df, where, options):
-    "A table with a query and a relevant document a row"
+    "A table with a query and a relevant document in each row"
     if not len(df): raise DataError(f'{where} is empty')
     check_columns(df.columns, where)
     c, hints = _pair_columns(df, where, options)
@@ -685,7 +685,7 @@ def audit_splits(
     data: RankingData,  # data with a test part
     threshold: float = 0.8,  # least Jaccard similarity of word trigrams at which two queries count as nearly the same
 ) -> pd.DataFrame:  # a row for each such query, and the query it is nearest to; counts and a summary in .attrs
-    """Test queries that train or valid has already seen, worst first.
+    """Test queries that train or valid has already seen, most similar first.
 
     The columns are the test query, the nearest seen query, their groups, the split of the seen one, whether they are
     the same, their similarity, and the number of matches."""
@@ -753,7 +753,7 @@ def _sentence_scores(texts, split):
 
 # %% ../nbs/00a_data.ipynb #9531cb88
 def select_sentences(
-    texts: list[str],  # all documents, in any sequence, since the weight of a word depends on all
+    texts: list[str],  # a list or another sequence of all documents; the weight of a word depends on all
     max_words: int = 110,  # words to keep of each
     titles: list[str] | None = None,  # one for each text, put before each selection, not counted
 ) -> list[str]:  # the selections
@@ -801,7 +801,7 @@ def keep_start(
 _PASSAGES = ['truncate', 'select', 'windows']
 
 def cut_documents(
-    data,  # `RankingData`, or texts in any sequence
+    data,  # `RankingData`, or a sequence of texts
     passages: str = 'windows',  # 'truncate' (the first words), 'select' (the best sentences) or 'windows' (all)
     size: int | None = None,  # words in a passage, without the title; 110 for 'select', otherwise 140
     stride: int | None = None,  # words from window to window; half of size if None
@@ -823,7 +823,7 @@ def length_batches(
     lengths: list,  # length of each text, in tokens or characters
     batch_tokens: int = 4096,  # upper limit of number of texts times longest length in a batch
 ) -> list[np.ndarray]:  # indices of each batch, longest first; a text above the limit is alone
-    "Cut texts into batches of similar length, each of at most so many tokens."
+    "Group texts into batches of similar length, each of at most `batch_tokens` tokens."
     lengths = np.asarray(lengths)
     if batch_tokens < 1: raise ValueError(f'batch_tokens must be at least 1, got {batch_tokens}')
     if lengths.ndim != 1 or (lengths.size and (lengths < 0).any()):

@@ -63,7 +63,7 @@ def ranking_table(
 
 # %% ../nbs/04_experiments.ipynb #28b9a332
 def _ranking_panel(ax, rows: pd.DataFrame, rankers: list[str], baseline: str|None) -> None:
-    "Values and intervals of one kind of query, a line a ranker."
+    "Values and intervals of one kind of query, one line for each ranker."
     rows, y = rows.set_index('ranker').loc[rankers], range(len(rankers))
     colors = [f'C{i}' for i in y]
     ax.hlines(y, rows.low, rows.high, colors)
@@ -125,7 +125,7 @@ def compare_settings(
 def seed_table(
     tidy: pd.DataFrame,  # from `compare_settings`
 ) -> pd.DataFrame:  # rows setting and mode, columns queries and metric; 'mean ±spread' over seeds
-    "Mean and standard deviation over seeds, one row a setting."
+    "Mean and standard deviation over seeds, one row for each setting."
     g = tidy.groupby(['setting', 'mode', 'queries', 'metric'], sort=False).value
     values = g.mean().map('{:.3f}'.format) + g.std().fillna(0).map(' ±{:.3f}'.format)
     return values.unstack(['queries', 'metric'])
@@ -191,7 +191,7 @@ def _checked_recipes(data: TextData, encoder: Encoder, settings, seeds: int, sto
     recipes, of = _freezing_recipes(settings, epochs), data.name or 'data'
     if seeds < 1: raise ValueError(f"seeds is {seeds}; at least one is needed")
     if data.kind not in ('class', 'multilabel'):
-        raise ValueError(f"{of} is of kind {data.kind!r}; accuracy is of labels of whole texts")
+        raise ValueError(f"{of} is of kind {data.kind!r}; accuracy needs labels of whole texts")
     if not len(data.part(split)): raise DataError(f"{of}: no rows in {split!r} to measure on")
     for how in recipes.values():
         arguments = {k: v for k, v in (kwargs | how).items() if k not in ('epochs', 'lr')}
@@ -215,7 +215,7 @@ def _answers(learn: Learner, data: TextData, split: str, store: FeatureStore) ->
 # %% ../nbs/04_experiments.ipynb #13de1aa0
 def _freezing_run(data: TextData, encoder: Encoder, seed: int, split: str, store: FeatureStore,
                   epochs: int, lr: float, **kwargs) -> tuple:
-    "One training: its row, which texts were answered rightly, and the metric after each epoch."
+    "One training: its row, which texts were classified correctly, and the metric after each epoch."
     learn, best, clock = _freezing_learner(data, encoder, seed, store, **kwargs), KeepBest(), EpochClock()
     row = dict(trained=count_parameters(learn.model), epochs=epochs) | _encode_frozen(learn, store)
     start = time.perf_counter()
@@ -288,7 +288,7 @@ def _time_axis(ax) -> None:
 
 # %% ../nbs/04_experiments.ipynb #806476a9
 def _time_panels(left, right, name: str, part: pd.DataFrame, curves: list[dict], look: dict) -> None:
-    "One setting: its runs and their mean on the left, the way there on the right."
+    "One setting: its runs and their mean on the left, accuracy after each epoch on the right."
     encoding = part.encode_seconds.sum()
     seconds = encoding + part.train_seconds
     left.scatter(seconds, part.accuracy, s=16, alpha=.6, **look)
@@ -317,7 +317,7 @@ def freezing_plot(
 
 # %% ../nbs/04_experiments.ipynb #aef1e67e
 def pareto(
-    table: pd.DataFrame,  # one row a candidate
+    table: pd.DataFrame,  # one row for each candidate
     cost: str,  # column of which less is better
     gain: str,  # column of which more is better
 ) -> np.ndarray:  # bool `(rows,)`; a row where either is missing is not on the front
@@ -327,7 +327,7 @@ def pareto(
     order, front, most, at = known[np.lexsort((-y[known], x[known]))], np.zeros(len(table), bool), -np.inf, np.nan
     for i in order:  # cheapest first, of equal cost the best first
         if y[i] > most: most, at = y[i], x[i]
-        front[i] = (x[i], y[i]) == (at, most)  # rows that are the same stand together
+        front[i] = (x[i], y[i]) == (at, most)  # equal rows are both on the front
     return front
 
 # %% ../nbs/04_experiments.ipynb #ea9c6fbf
@@ -339,7 +339,7 @@ def _weights_mb(backbone: Encoder|str) -> float:
 
 # %% ../nbs/04_experiments.ipynb #5cf6ca2d
 def _filled(texts: list[str], tokens: int, n: int) -> list[str]:
-    "`n` texts of the words of `texts`, each of at least so many words."
+    "`n` texts made of the words of `texts`, each of `tokens` words."
     if not any(t.split() for t in texts):
         raise ValueError("texts has no word that could be timed: pass some texts, or leave it out")
     words = cycle(' '.join(texts).split())
@@ -347,7 +347,7 @@ def _filled(texts: list[str], tokens: int, n: int) -> list[str]:
 
 # %% ../nbs/04_experiments.ipynb #7fe2e769
 def ms_per_text(encoder: Encoder, texts: list[str], tokens: int, repeats: int, **how) -> float:
-    "Median time of `encode` for one of `texts`, which are one batch."
+    "Median milliseconds of `encode` per text, with all `texts` in one batch."
     seconds = []
     for _ in range(repeats + 1):  # the first warms up
         start = time.perf_counter()

@@ -132,11 +132,11 @@ def _settings_of(module: nn.Module, leave: set = frozenset()) -> list:
 
 # %% ../nbs/00b_features.ipynb #5e771a60
 def _modules(encoder: Encoder) -> list[int]:
-    "Which modules stand where; a shared one has several places."
+    "The id of the module at each position; a shared module is at several positions."
     return [id(m) for _, m in encoder.model.named_modules(remove_duplicate=False)]
 
 def prefix_parameters(encoder: Encoder, layer: int) -> list[nn.Parameter]:
-    "Parameters of the embeddings and the first layers; of shared weights too, which `groups` has in their last layer."
+    "Parameters of the embeddings and the first layers, also shared ones, which `groups` has in their last layer."
     found = [p for group in encoder.groups()[:layer + 1] for p in group]
     return list(dict.fromkeys(found + [p for one in encoder.layers[:layer] for p in one.parameters()]))
 
@@ -161,7 +161,7 @@ def _plan_state(kind: type, encoder: Encoder, dtype: torch.dtype, device: torch.
     "What a plan depends on; when it changes, a new plan is made."
     parameters = list(encoder.model.parameters())
     state = kind, dtype, device, _modules(encoder)
-    state += [(p.data_ptr(), p.dtype, p.shape, p.stride()) for p in parameters],  # a view has the address of the whole
+    state += [(p.data_ptr(), p.dtype, p.shape, p.stride()) for p in parameters],  # a view can have its base's address
     if copied: state += weights_state(parameters)
     if copied or kind.fused: state += json.dumps(_settings_of(encoder.model), default=_as_json),
     return state
@@ -535,7 +535,7 @@ def _read_shard(data: np.ndarray) -> np.ndarray:
 
 # %% ../nbs/00b_features.ipynb #745d0cd5
 def _index(keys: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    "The keys of all shards in order, with shard and row of each."
+    "The keys of all shards, sorted, with shard and row of each."
     if not keys: return np.empty((0, 2), '<u8'), np.empty((0, 2), np.int64)
     place = np.concatenate([np.stack([np.full(len(k), i), np.arange(len(k))], 1) for i, k in enumerate(keys)])
     stored = np.concatenate(keys)
@@ -684,7 +684,7 @@ def _fill(
     self: FeatureStore, about: dict, name: str, kind: str, read: Callable, keys: np.ndarray,
     label: str, progress: bool|None, cut: Callable, make: Callable,
 ) -> tuple[list, np.ndarray]:
-    "Shards and places of all keys, after `make(rows, bar)` has computed what is missing of the blocks of `cut(rows)`."
+    "Shards and places of all keys; `cut(rows)` makes blocks, and `make(rows, bar)` computes the missing rows of each."
     space = self._used_space(about, name)
     distinct, held = np.sort(np.unique(keys, axis=0, return_index=True)[1]), []
     for _ in range(3):  # another process may clean the store meanwhile
@@ -781,7 +781,7 @@ def _read_states(data: np.ndarray) -> dict[str, np.ndarray]:
 class States:
     "Token states `(tokens, dim)` of many texts, memory-mapped until rows are taken by index."
     def __init__(self,
-        shards: list[dict[str, np.ndarray]],  # key, first token and states of the texts of each file
+        shards: list[dict[str, np.ndarray]],  # for each file: keys of its texts, their first tokens, states
         places: np.ndarray,  # shard and row of each text `(texts, 2)`
         dim: int,  # width of a state
         left: bool,  # padding goes before the tokens
@@ -873,7 +873,7 @@ def states(self: FeatureStore,
 
 # %% ../nbs/00b_features.ipynb #9df4b2e6
 def _described(space: Path) -> tuple[dict, float]:
-    "What a space holds and when it was last used; nothing and 1970 where its description is damaged."
+    "Description of a space and time of its last use; empty and 0 if the description is damaged."
     path = space/'space.json'
     try: about = json.loads(path.read_text())
     except ValueError: about = None

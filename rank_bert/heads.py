@@ -18,7 +18,7 @@ from .models import count_parameters
 
 # %% ../nbs/01_heads.ipynb #4ba55535
 class RankingHead(nn.Module):
-    "Two linear layers with batch norm, ReLU and dropout: the plain head of the write-up that this project began from."
+    "Two linear layers with batch norm, ReLU and dropout: the plain head of the report that this project started from."
     def __init__(self,
         dim: int,  # number of input features
         hidden: int|None = None,  # width between the layers; `dim` by default
@@ -93,7 +93,7 @@ def _named(name: str, dim: int, kwargs: dict|None = None) -> nn.Module:
 def _unit(x): return F.normalize(x, dim=-1)
 
 def _width(head: nn.Module, dim: int) -> int:
-    "How many features a head gives; leaves it in evaluation mode"
+    "Number of output features of a head; sets it to evaluation mode"
     return head.eval()(torch.zeros(1, dim)).shape[1]
 
 # %% ../nbs/01_heads.ipynb #7d762382
@@ -188,7 +188,7 @@ class ClassificationHead(nn.Sequential):
 
 # %% ../nbs/01_heads.ipynb #15e9ddb6
 class ScoreHead(nn.Module):
-    "Dropout and linear: vectors `(batch, dim)` in, one number for each `(batch,)` out."
+    "Dropout and linear: vectors `(batch, dim)` in, one number for each vector `(batch,)` out."
     def __init__(self,
         dim: int,  # width of the vectors that come in
         dropout: float = 0.,  # share of incoming features dropped in training

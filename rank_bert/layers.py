@@ -173,7 +173,7 @@ def changes_of(
     model: nn.Module,  # any model of `transformers`
     plain: nn.Module,  # an unchanged model of the same configuration; its weights are not used
 ) -> dict[str, dict]:  # changed layers, shared modules and sizes, each by path; empty parts are left out
-    "What sets a model apart from a plain one, as plain JSON; raises `ValueError` for what cannot be written down."
+    "The differences between a model and a plain one, as JSON; raises `ValueError` for what cannot be recorded."
     layers, shared, sizes, seen, todo = {}, {}, {}, {}, [('', model, plain)]
     while todo:
         path, new, old = todo.pop(0)

@@ -351,7 +351,7 @@ def _step(self: AdamW, params: list[nn.Parameter], h: dict, wd: float) -> None:
         adamw(params, [p.grad for p in params], [s['grad_avg'] for s in states], [s['sqr_avg'] for s in states], [],
               [s['step'] for s in states], fused=True, amsgrad=False, beta1=h['mom'], beta2=h['sqr_mom'], lr=h['lr'],
               weight_decay=wd, eps=h['eps'], maximize=False)
-    # the fused step does not increase the version; without this line, outdated outputs are not noticed
+    # the fused step does not increase torch's version counter, which `EncoderWatch` compares between full checks
     torch.autograd.graph.increment_version(params)
 
 # %% ../nbs/03_learners.ipynb #f17e11d8
@@ -456,7 +456,7 @@ class FrozenPrefix(Callback):
     order = Frozen.order + 1  # runs after all callbacks that freeze
 
     def __init__(self):
-        self.groups, self.least = 0, 0  # number of frozen groups; smallest number of frozen groups at present
+        self.groups, self.least = 0, 0  # number of frozen groups; lower bound, above 0 while the head is trained first
         self.hand, self.before = {}, {}  # flags set by hand; fingerprints of what is frozen
 
     def before_fit(self):
@@ -767,7 +767,7 @@ def task_learner(
 HEAD_STEPS, LAYER_STEPS = (600, 3e-3), (300, 2e-4)
 LORA_RATE = 1e-3  # of the small matrices of LoRA
 HEAD_EPOCHS = 10  # smallest number of epochs for a head: on stored vectors, an epoch is fast
-ROUND = 25  # smallest number of batches between two validations, because a validation takes time too
+ROUND = 25  # on small data, passes through the rows before a validation: as many as fit in this number of batches
 
 # %% ../nbs/03_learners.ipynb #ab2cd197
 def _settled(learn: Learner) -> int:

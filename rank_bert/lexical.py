@@ -1,4 +1,4 @@
-"""BM25 over the same documents: a baseline for every ranker, and one part of the hybrid score
+"""BM25, ranking by shared words: a baseline for every ranker, and one part of the hybrid score
 
 Docs: https://rank-bert.github.io/rank_bert/lexical.html.md"""
 
@@ -31,7 +31,7 @@ _WORD = re.compile(rf'[{_UNSPACED}]|(?:(?<![\w.])\.)?(?:(?![{_UNSPACED}])[\w{_MA
 def cut_words(
     text: str,  # any text
 ) -> list[str]:  # in their order, in lower case
-    "The words of a text, in lower case; of scripts without blanks, the characters."
+    "The words of a text, in lower case; in scripts without spaces, each character is a word."
     return _WORD.findall(unicodedata.normalize('NFKC', text).lower())
 
 # %% ../nbs/00d_lexical.ipynb #57eaa11f
@@ -39,7 +39,7 @@ ENGLISH = frozenset(  # words that `bm25s` leaves out
     'a an and are as at be but by for if in into is it no not of on or such that the their then there these '
     'they this to was will with'.split())
 _BITS = frozenset('istdm0123456789')  # I, single letters after an apostrophe, and single digits
-_SURE = frozenset('the of and'.split())  # the commonest, and words of hardly any other language
+_SURE = frozenset('the of and'.split())  # very common in English, rare in other languages
 
 def is_english(
     texts: list[str],  # any number of texts; the first thousand are looked at
@@ -109,7 +109,7 @@ def _weights(tokens: list[list[str]], k1: float, b: float) -> tuple[sparse.csr_m
     return weights, {w: row for row, (w, _) in enumerate(ordered)}
 
 # %% ../nbs/00d_lexical.ipynb #8026e407
-MOST_NGRAMS = 5  # neighbours that are joined
+MOST_NGRAMS = 5  # most words of an n-gram
 
 @patch(cls_method=True)
 def build(cls: BM25,

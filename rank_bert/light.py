@@ -214,7 +214,7 @@ def prune_heads(
 
 # %% ../nbs/01b_light.ipynb #a36ef740
 def _cut(linear: nn.Module, dim: int, at: torch.Tensor) -> nn.Module:
-    "Some rows (dim 0) or columns (dim 1) of a linear layer, in place; a low-rank layer stays so if that is smaller."
+    "Keep some rows (dim 0) or columns (dim 1) of a layer, in place; a low-rank one becomes dense unless it is smaller."
     sizes = [linear.out_features, linear.in_features]
     sizes[dim] = len(at)
     if isinstance(linear, LowRankLinear) and linear.rank*sum(sizes) >= sizes[0]*sizes[1]: linear = linear.merged()
@@ -302,7 +302,7 @@ def _measure(encoder: Encoder, loss: Callable|None, method: str, pooling: str|No
 
 # %% ../nbs/01b_light.ipynb #a00ed580
 def _batches(encoder: Encoder, tokens: list, targets: torch.Tensor|None, bs: int) -> Iterator[tuple]:
-    "Ids, mask and targets of some texts at a time, where the encoder is."
+    "Ids, mask and targets of some texts at a time, on the device of the encoder."
     for i in range(0, len(tokens), bs):
         ids, mask = (t.to(encoder.device) for t in encoder.pad(tokens[i:i + bs]))
         yield ids, mask, None if targets is None else targets[i:i + bs].to(encoder.device)
@@ -322,7 +322,7 @@ def _gradients(encoder: Encoder, ids, mask, targets, measure: Callable) -> list[
     if value.ndim or not value.requires_grad:
         raise ValueError("loss must give one number that follows from the vectors: "
                          "the mean over the texts, not detached")
-    return [(g*len(ids)).abs().sum(0) for g in torch.autograd.grad(value, rows)]  # a text has 1/len(ids) of the mean
+    return [(g*len(ids)).abs().sum(0) for g in torch.autograd.grad(value, rows)]  # each text has weight 1/len(ids)
 
 # %% ../nbs/01b_light.ipynb #5dbded91
 def _all_but(heads: list[int], layer: int, head: int, device: torch.device) -> list[torch.Tensor]:
@@ -334,7 +334,7 @@ def _all_but(heads: list[int], layer: int, head: int, device: torch.device) -> l
 # %% ../nbs/01b_light.ipynb #fc0a3988
 @torch.no_grad()
 def _ablations(encoder: Encoder, ids, mask, targets, measure: Callable) -> list[torch.Tensor]:
-    "For each layer the increase of the loss without the head, times the texts `(heads,)`."
+    "For each layer the increase of the loss without the head, times the number of texts `(heads,)`."
     states, heads = [encoder.embed(ids, mask)], _heads(encoder)  # each layer begins from the states below it
     for i in range(len(heads)): states.append(encoder.run(states[-1], mask, ids, i, i + 1))
     whole = measure((states[-1], mask), targets)
@@ -353,7 +353,7 @@ def _check_importance(encoder: Encoder, texts, loss, targets, method: str, pooli
     if (loss is None) != (targets is None):
         raise ValueError("loss and targets go together: pass both, or neither to measure how far vectors move")
     if loss is None and pooling is None:
-        raise ValueError("without a loss it is vectors that are compared: name a pooling")
+        raise ValueError("without a loss, vectors of texts are compared: name a pooling")
     if pooling not in (None, *encoder.poolings):
         raise ValueError(f"unknown pooling {pooling!r}; the poolings of {encoder.name!r} are "
                          f"{', '.join(encoder.poolings)}")

@@ -122,7 +122,7 @@ class _AllGather(torch.autograd.Function):
     @staticmethod
     def forward(ctx, z, sizes, rank):
         ctx.own = slice(sum(sizes[:rank]), sum(sizes[:rank + 1]))
-        sent = torch.cat([z, z.new_zeros(max(sizes) - len(z), *z.shape[1:])])  # of equal length, as the exchange asks
+        sent = torch.cat([z, z.new_zeros(max(sizes) - len(z), *z.shape[1:])])  # all_gather needs equal lengths
         parts = [torch.empty_like(sent) for _ in sizes]
         distributed.all_gather(parts, sent)
         return torch.cat([part[:n] for part, n in zip(parts, sizes)])
@@ -258,7 +258,7 @@ def distillation_loss(
         raise ValueError('logits of student and teacher must agree in shape, '
                          f'not {_shape(student_logits, teacher_logits)}')
     student, teacher = (x.flatten(0, -2) for x in (student_logits, teacher_logits.detach()))
-    # some rows at a time, recomputed for the gradient: copies of all rows of a vocabulary would fill the memory
+    # some rows at a time, recomputed for the gradient: with a large vocabulary all rows would fill the memory
     rows = max(1, 2**22 // student.shape[-1])
     parts = (checkpoint(_divergence, s, t, temperature, use_reentrant=False, preserve_rng_state=False)
              for s, t in zip(student.split(rows), teacher.split(rows)))
@@ -386,11 +386,11 @@ class UncertaintyWeights(nn.Module):
             raise ValueError(f'tasks must be names, each once, not {self.tasks}')
         if odd := sorted(self.regression - set(self.tasks)):
             raise ValueError(f'regression names {odd}, which are not among the tasks {self.tasks}')
-        # a list, since the names of a ParameterDict may not be any text
+        # a list, since a ParameterDict does not accept every name
         self.log_variances = nn.ParameterList(nn.Parameter(torch.zeros(())) for _ in self.tasks)
 
     def forward(self,
-        losses,         # task name -> scalar loss; a task that this batch has not may be missing
+        losses,         # task name -> scalar loss; a task that is not in this batch may be missing
     ) -> torch.Tensor:  # scalar
         "The weighted sum, in float32 also inside autocast."
         if not losses or (odd := sorted(set(losses) - set(self.tasks))):

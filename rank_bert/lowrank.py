@@ -37,7 +37,7 @@ def spectrum(
     centre: bool = False,  # subtract its mean from each column first
     k: int|None = None,  # only the leading ones, by random projection
     seed: int = 0,  # of the projection
-    gram: bool = False,  # by the smaller Gram matrix: faster, and noise below 1e-7 of the largest
+    gram: bool = False,  # by the smaller Gram matrix: faster, but values below 1e-7 of the largest are noise
 ) -> torch.Tensor:  # float64 `(..., min(rows, columns))`, or `(..., k)`, from the largest
     "Singular values; raises `ValueError` on NaN and on what is no matrix."
     x = _matrix(x, centre)
@@ -336,7 +336,7 @@ def input_moments(
 ) -> dict[str, torch.Tensor]:  # path -> mean of x x^T over the inputs x of that layer `(in, in)`, float64
     "Second moments of the inputs of linear layers."
     found, sums, counts = find_linears(model, layers), {}, Counter()
-    # XLNet's layers have the tokens first
+    # in XLNet's layers the tokens are dimension 0
     turned = any(isinstance(m, Encoder) and m.family.summary_last for m in model.modules())
     with _noting_inputs(found) as held, evaluating(model):
         for mask in run:
@@ -413,7 +413,7 @@ def _root(c: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
     "R with R R^T = c + ridge."
     root, failed = torch.linalg.cholesky_ex(c + ridge*torch.eye(len(c), dtype=c.dtype, device=c.device))
     if not failed: return root
-    values, turns = torch.linalg.eigh(c)  # rounding has left it a little below positive
+    values, turns = torch.linalg.eigh(c)  # rounding has made an eigenvalue slightly negative
     return turns*(values.clamp(min=0) + ridge).sqrt()
 
 # %% ../nbs/01a_lowrank.ipynb #83fb9941
@@ -425,7 +425,7 @@ def _weighted(
     w = _matrix(weight, name=name)
     if input_weights is None and moments is None: return w
     if input_weights is not None and moments is not None:
-        raise ValueError("input_weights and moments are two answers to one question: pass one")
+        raise ValueError("input_weights and moments cannot be used together: pass one")
     given, kind = (torch.diag(input_weights), 'input_weights') if moments is None else (moments, 'moments')
     c = _matrix(given, name=f'{kind} of {name}').to(w.device)
     _check_second_moment(c, w.shape[1], name)
@@ -441,7 +441,7 @@ def _basis(a: torch.Tensor, rank: int) -> torch.Tensor:
 def _balanced(basis: torch.Tensor, inner: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     "The two factors of `basis @ inner` that have the same singular values."
     squares, turn = torch.linalg.eigh(inner @ inner.mT)
-    # of a direction of length 0 one half stays, so that it can be learned
+    # where the singular value is 0, `up` stays above 0, so that the direction can be learned
     root = squares.flip(0).clamp(min=max(1e-12*float(squares[-1]), 1e-24))**.25
     turn = turn.flip(1)
     return basis @ turn*root, turn.mT @ inner/root[:, None]
@@ -453,7 +453,7 @@ def low_rank_linear(
     input_weights: torch.Tensor|None = None,  # as in `low_rank_factors`
     moments: torch.Tensor|None = None,  # as in `low_rank_factors`
 ) -> LowRankLinear:  # on the same device
-    "The layer of a rank that is nearest to a linear layer."
+    "The nearest layer of the given rank to a linear layer."
     old = linear.up if isinstance(linear, LowRankLinear) else linear.weight
     factors = low_rank_factors(linear.weight, rank, input_weights, moments)
     new = nn.utils.skip_init(LowRankLinear, linear.in_features, linear.out_features, rank, bias=False,
@@ -530,7 +530,7 @@ def _parameter_costs(shapes: dict[str, tuple[int, int]], thin: bool) -> list[np.
 
 # %% ../nbs/01a_lowrank.ipynb #9a4b4fdd
 def _ms(f, device: torch.device, repeats: int = 7) -> float:
-    "Milliseconds of a call, the least of several after a first one."
+    "Milliseconds of a call: the fastest of several, after one that is not counted."
     wait = dict(cuda=torch.cuda.synchronize, mps=torch.mps.synchronize).get(device.type, lambda: None)
     def timed():
         start = perf_counter()

@@ -60,7 +60,7 @@ def _same_labels(**given):
 
 # %% ../nbs/02a_metrics.ipynb #183ca8ac
 def _same_names(argument, names, **given):
-    "Refuse names of columns that stand in another order in a table of named columns"
+    "Refuse column names that a table has in another order"
     if names is None: return
     names = [str(n) for n in names]
     for name, x in given.items():
@@ -147,7 +147,7 @@ def _parse(name):
 def _gain(kind, k, e):
     """What each relevant document adds to its query's measure.
 
-    `e` has rank, nth (of its query's right ones), total, grade and ideal."""
+    `e` has rank, nth (position among the query's relevant documents), total, grade and ideal."""
     hit = e['rank'] <= k
     if kind == 'accuracy': return hit & (e['nth'] == 1)
     if kind == 'recall': return hit / e['total']
@@ -179,7 +179,7 @@ def evaluate(
 
 # %% ../nbs/02a_metrics.ipynb #243aeda0
 def _labels(given):
-    "Labels as they are given, by position: nothing becomes text on the way, where 1 and '1' would be one"
+    "Labels as they are given, by position, not converted to text: 1 and '1' stay different"
     if isinstance(given, (dict, set, frozenset, pd.DataFrame)):
         raise ValueError(f'labels go by position, which a {type(given).__name__} does not have: '
                          'pass a list, an array or one column')
@@ -188,14 +188,14 @@ def _labels(given):
     found[:] = [x.item() if isinstance(x, (np.generic, torch.Tensor)) and x.ndim == 0 else x for x in given]
     numbers = {x for x in found if isinstance(x, (int, float)) and not isinstance(x, bool)}
     both = sorted(numbers & {x for x in found if isinstance(x, bool)})
-    if both: raise ValueError(f'labels hold {bool(both[0])} and {int(both[0])}, which count as one: turn them to text')
+    if both: raise ValueError(f'labels hold {bool(both[0])} and {int(both[0])}, which are equal: convert them to text')
     return found
 
 # %% ../nbs/02a_metrics.ipynb #6b0d3a91
 def group_sums(values, groups):
     "Sums `(groups, metrics)` and counts `(groups,)`"
     if not len(values) or np.isnan(values).any():
-        raise ValueError('values must be at least one number a query, without NaN')
+        raise ValueError('values must hold at least one number, without NaN')
     if groups is None: return values, np.ones(len(values))
     groups = _labels(groups)
     if len(groups) != len(values):
@@ -236,7 +236,7 @@ def bootstrap_interval(
 
 # %% ../nbs/02a_metrics.ipynb #38e90b63
 def _flipped(sums, n, seed):
-    "Share of `n` random flips whose sum is as large as the one observed, by metric; the observed one counts as one"
+    "Share of `n` random flips whose sum is as large as the observed sum, by metric; the observed sum is counted too"
     sums = sums[(sums != 0).any(axis=1)]      # a difference of zero has no sign to flip
     rng, observed, count = np.random.default_rng(seed), sums.sum(axis=0), 0
     least = np.abs(observed) - 1e-9 * np.abs(sums).sum(axis=0)  # equal sums in another order may differ by rounding
@@ -283,7 +283,7 @@ def _check_numbers(per_query):
 
 # %% ../nbs/02a_metrics.ipynb #71bdca8d
 def _by_row(labels, index):
-    "Whether labels are a column with the index of the table"
+    "Whether labels are a Series with the same index as the table"
     return isinstance(labels, pd.Series) and index.is_unique and labels.index.equals(index)
 
 def _check_own_order(labels, name):
@@ -296,16 +296,16 @@ def _check_own_order(labels, name):
 
 # %% ../nbs/02a_metrics.ipynb #c8ce7021
 def _check_order(labels, per_query, name):
-    "Refuse labels in another order than the queries, and rows that do not tell whose labels they have"
+    "Refuse labels in another order than the queries, and rows whose query is not known"
     index = per_query.index
     numbers = index.dtype.kind in 'iu'
     if numbers and index.name != 'query' and not index.is_monotonic_increasing:
         raise ValueError(f'the rows of the table are not in the order of their numbers, {index[0]}, {index[1]}, ..., '
-                         f'so it is not known whose {name} are whose: pass per_query.sort_index()')
+                         f'so {name} cannot be matched to rows: pass per_query.sort_index()')
     _check_own_order(labels, name)
     if not numbers:
         raise ValueError(f'the rows of the table are called {index[0]!r}, ...; as evaluate gives them they '
-                         f'are the numbers of their queries, which say whose {name} they have')
+                         f'are the numbers of their queries, which {name} are matched by')
     _check_numbers(per_query)
     if index.has_duplicates:
         raise ValueError(f'two rows of the table have the number {index[index.duplicated()][0]}, so that it does not '
@@ -322,7 +322,7 @@ def _check_count(n, per_query, name):
     if n <= index.max():
         raise ValueError(f'{name} has {n} labels but query {index.max()} was measured: give one for every '
                          'query, also those left out, or for each row a Series with the index of the table')
-    if asked < len(index): return  # several tables were put together, and pandas kept the number of one
+    if asked < len(index): return  # several tables were concatenated, and pandas kept the query count of one
     if n != asked:
         raise ValueError(f'{name} has {n} labels, and there were {asked} queries: give one for each, '
                          'in the order in which they were measured')
@@ -611,7 +611,7 @@ def _check_tagged(true, predicted):
 
 # %% ../nbs/02a_metrics.ipynb #d3a919b3
 def _shares(right, true, predicted):
-    "Measures of numbers of names; what has nothing to divide by is 0"
+    "Measures from counts of names; a measure whose denominator is 0 is 0"
     def share(a, b): return a / b if b else 0.
     return dict(precision=share(right, predicted), recall=share(right, true), F1=share(2 * right, true + predicted),
                 support=true)

@@ -57,7 +57,7 @@ class Variant:
     hub_id: str  # id of the pretrained weights on the Hugging Face Hub
     layers: int  # transformer layers
     dim: int  # hidden size: width of a token state
-    heads: int  # attention heads a layer
+    heads: int  # attention heads per layer
     ffn: int  # width of the feed-forward part
     vocab: int = 30522  # word pieces
     family: str = 'bert'  # one of `FAMILIES`
@@ -455,7 +455,7 @@ def _check_vocabulary(encoder: Encoder) -> None:
     rows = encoder.model.get_input_embeddings().weight.shape[0]
     if largest >= rows:
         raise ValueError(f"the tokenizer of {encoder.name!r} has the id {largest:,}, and its model {rows:,} "
-                         "embeddings: they are not of one model")
+                         "embeddings: they belong to different models")
 
 # %% ../nbs/00_models.ipynb #e455285d
 def _shell(folder: Path, config: PretrainedConfig, name) -> nn.Module:
@@ -581,7 +581,7 @@ def _pieces(self: Encoder) -> Tokenizer:
 # %% ../nbs/00_models.ipynb #916d1993
 @patch
 def __getstate__(self: Encoder) -> dict:
-    return self.__dict__ | dict(_words=None)  # a copy of a tokenizer forgets its settings
+    return self.__dict__ | dict(_words=None)  # a pickled tokenizer loses its settings
 
 # %% ../nbs/00_models.ipynb #d5190e3c
 def as_pairs(texts: Iterable[str], pairs: Iterable[str]|None) -> tuple[list[str], list[str]|None]:
@@ -626,7 +626,7 @@ def _whole_ids(self: Encoder, texts: list[str]) -> list[list[int]]:
 @patch
 def _tokenize(self: Encoder, texts: list[str], max_tokens: int, keep: str,
               pairs: list[str]|None) -> tuple[list[list[int]], int]:
-    "As `tokenize`, and how many texts or pairs were cut."
+    "Like `tokenize`; also returns how many texts or pairs were cut."
     if keep not in ('start', 'end'): raise ValueError(f"keep is 'start' or 'end', not {keep!r}")
     paired = pairs is not None
     room, order = self._room(max_tokens, paired), self._order(paired)
@@ -788,7 +788,7 @@ def groups(self: Encoder) -> list[list[nn.Parameter]]:  # embeddings, layer 1, .
 _COLUMNS, _CHUNK = 4093, 4093*16  # a prime, so that rows of a matrix do not fall on the same columns
 
 def _sums(data: np.ndarray) -> bytes:
-    "Sums over the bytes of a long array `(bytes,)` in which every bit, its column and its chunk count."
+    "Sums over the bytes of a long array `(bytes,)`; they depend on each bit, its column and its chunk."
     words = data[:len(data)//8*8].view(np.uint64)
     whole = len(words)//_CHUNK*_CHUNK
     mixed, sums = np.empty(_CHUNK, np.uint64), np.zeros(_COLUMNS, np.uint64)
@@ -875,7 +875,7 @@ def save_encoder(
     config, folder = _noted_config(model, weights, encoder.name), Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix='.new-') as new:
-        # not save_file, whose errors lose their number on a full disk
+        # save_file is not used: on a full disk its error has no errno
         (Path(new)/'model.safetensors').write_bytes(save(weights, dict(format='pt')))
         encoder.tokenizer.save_pretrained(new)
         config.save_pretrained(new)
@@ -896,7 +896,7 @@ def _read_weights(folder: Path, name) -> dict[str, torch.Tensor]:
 
 # %% ../nbs/00_models.ipynb #2592d833
 def _changed_model(folder: Path, config: PretrainedConfig, changes: dict, name) -> nn.Module:
-    "A model that `save_encoder` wrote with what sets it apart from its configuration."
+    "A model that `save_encoder` wrote, with its changes relative to its configuration."
     weights, shell = _read_weights(folder, name), _shell(folder, config, name)
     has_pooler = any(n.startswith('pooler') for n in weights)
     if not has_pooler: shell.pooler = None
@@ -1008,7 +1008,7 @@ def _read_classifier(folder: Path, name, num_labels: int) -> nn.Module:
     "A classifier of `transformers` on the weights in a folder."
     config, changes = _read_config(folder, name, CONFIG_MAPPING)
     if changes is not None:
-        raise ValueError(f"{str(name)!r} holds an encoder whose layers were changed one by one, which "
+        raise ValueError(f"{str(name)!r} holds an encoder with changed layers, which "
                          "transformers has no classifier for: load it with get_encoder")
     config.num_labels = num_labels
     with quiet(), reading_folder('weights', name):

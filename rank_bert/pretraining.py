@@ -81,7 +81,7 @@ def _documents(texts: str|Path|Sequence[str]) -> list[list[str]]:
 _SPECIAL = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]']
 
 def _letters(texts: list[str], most: int) -> list[str]:
-    "The `most` common letters in order, then those of them that continue a word, after `##`."
+    "The `most` most common letters, sorted; then those that continue a word, with `##` in front."
     words = Counter(word for t in texts for word, _ in BertPreTokenizer().pre_tokenize_str(t))
     counts = Counter()
     for word, n in words.items():
@@ -140,7 +140,7 @@ def _check_masking(tokenizer, share: float) -> None:
         raise ValueError("the tokenizer has no mask token: masked language modelling needs one, such as [MASK]")
 
 def _choose(words: torch.Tensor, share: float, draws: torch.Tensor) -> torch.Tensor:
-    "The words of each row with the smallest draws: a share of them, rounded, and at least one."
+    "In each row, the words with the smallest random numbers: a share of them, rounded, at least one."
     ranks = draws.masked_fill(~words, 2.).argsort(1).argsort(1)
     return words & (ranks < (share*words.sum(1, keepdim=True)).round().clamp(min=1))
 
@@ -148,7 +148,7 @@ def _choose(words: torch.Tensor, share: float, draws: torch.Tensor) -> torch.Ten
 def _random_words(draws: torch.Tensor, special: torch.Tensor, vocab_size: int) -> torch.Tensor:
     "Ids of words for random numbers in [0, 1); `special` is sorted."
     ids = (draws*(vocab_size - len(special))).long()
-    for s in special: ids += ids >= s  # passes over the id of a special token
+    for s in special: ids += ids >= s  # skips the id of a special token
     return ids
 
 # %% ../nbs/03g_pretraining.ipynb #78a27787
@@ -201,7 +201,7 @@ class MaskedBatches:
         kept = _maskable(rows, encoder.tokenizer)
         self.rows = [rows[i] for i in kept], None if follows is None else [follows[i] for i in kept]
         self.encoder, self.dynamic, self.share, self.seed = encoder, dynamic, share, seed
-        self.start, self.round = None, 0  # batches begin at the ids; epochs so far
+        self.start, self.round = None, 0  # None: batches begin at the token ids; round: epochs so far
 
     def __len__(self) -> int: return len(self.rows[0])
     def __getitem__(self, i: int) -> int: return i
@@ -213,7 +213,7 @@ def order(self: MaskedBatches,
     bs: int,  # rows in a batch
     rng: random.Random|None = None,  # shuffles, and begins another epoch; without it rows are sorted by length
 ) -> list[int]:  # every row once
-    "An order of rows in which batches hold texts of like length."
+    "An order of rows in which batches hold texts of similar length."
     self.round += rng is not None
     return TaskBatches.order(self, bs, rng)
 
@@ -261,7 +261,7 @@ class SentencePairs(NamedTuple):
 
 # %% ../nbs/03g_pretraining.ipynb #3caef0c3
 def _elsewhere(documents: list[list[str]], home: int, right: str, rng: random.Random) -> str:
-    "A sentence of another document, other than the right one."
+    "A sentence of another document that differs from the true next sentence."
     for _ in range(100):
         d = rng.randrange(len(documents) - 1)
         found = rng.choice(documents[d + (d >= home)])
@@ -298,7 +298,7 @@ _HEADS = dict(  # family -> dense layer, activation, layer norm, and the module 
 
 # %% ../nbs/03g_pretraining.ipynb #7b6ce55d
 def _random_head(dim: int, words: torch.Tensor) -> tuple[nn.Module, torch.Tensor]:
-    "A new head as BERT's begins: its layers, marked as untrained, and the bias of each token."
+    "A new head with BERT's initialisation: its layers, marked as untrained, and the bias of each token."
     vocab, width = words.shape
     head = nn.Sequential(nn.Linear(dim, width), nn.GELU(), nn.LayerNorm(width, eps=1e-12))
     nn.init.normal_(head[0].weight, std=.02), nn.init.zeros_(head[0].bias)
@@ -307,7 +307,7 @@ def _random_head(dim: int, words: torch.Tensor) -> tuple[nn.Module, torch.Tensor
 
 # %% ../nbs/03g_pretraining.ipynb #892aa802
 def _next_head(dim: int) -> nn.Linear:
-    "A new head for next sentences as BERT's begins."
+    "A new head for next sentences, with BERT's initialisation."
     head = nn.Linear(dim, 2)
     nn.init.normal_(head.weight, std=.02), nn.init.zeros_(head.bias)
     return head
@@ -343,7 +343,7 @@ def _checkpoint_head(encoder: Encoder, words: torch.Tensor, parts: list[str]) ->
 
 # %% ../nbs/03g_pretraining.ipynb #be54aea8
 def _check_masked_lm(encoder: Encoder, nsp: bool) -> None:
-    "Raise `ValueError` for an encoder that masked tokens, or next sentences with `nsp`, cannot train."
+    "Raise `ValueError` for an encoder that cannot be trained on masked tokens, or with `nsp` on next sentences."
     if encoder.family.summary_last:
         raise ValueError(f"{encoder.name!r} is an XLNet, which is trained by permutation language modelling "
                          "and not on masked tokens: take another family")
@@ -570,7 +570,7 @@ def _check_pretraining(backbone: Encoder|str|Path|None, shape: dict, max_tokens:
 
 # %% ../nbs/03g_pretraining.ipynb #485fceb1
 class _Held(FrozenPrefix):
-    "Frozen layers in evaluation mode, and checked; masks differ in each epoch, so batches begin at the ids."
+    "Keeps frozen layers in evaluation mode and checks them. Batches begin at the ids, as masks change in each epoch."
     def before_validate(self): pass
 
 # %% ../nbs/03g_pretraining.ipynb #1943b475
@@ -593,7 +593,7 @@ def pretrain_learner(
     layers: int|None = None,  # number of layers of a new encoder; 2 by default
     dim: int|None = None,  # width of a new one; 128 by default
     heads: int|None = None,  # attention heads a layer of a new one; 2 by default
-    lowercase: bool|None = None,  # whether the vocabulary of a new one is without capitals and accents; so by default
+    lowercase: bool|None = None,  # no capitals and accents in the vocabulary of a new one; true by default
     max_tokens: int = 64,  # longest row in tokens, special tokens counted
     dynamic: bool = True,  # mask other tokens in each epoch
     nsp: bool = False,  # rows are pairs of sentences, and the model also predicts whether the second follows the first
@@ -623,7 +623,7 @@ class DistilOutput(NamedTuple):
     hidden: torch.Tensor  # logits of the student at the masked tokens `(masked, vocabulary)`
     student_logits: torch.Tensor  # `(1, tokens, vocabulary)` of all tokens of the batch but padding, or the masked ones
     teacher_logits: torch.Tensor  # of the same shape
-    labels: torch.Tensor  # the masked tokens, -100 elsewhere; of the shape of the logits but for the vocabulary
+    labels: torch.Tensor  # the masked tokens, -100 elsewhere; shape of the logits without the last dimension
     student_states: torch.Tensor  # `(1, tokens, dim)` of the last layer
     teacher_states: torch.Tensor  # of the same shape
     mask: torch.Tensor  # 1 throughout `(1, tokens)`

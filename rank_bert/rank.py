@@ -93,7 +93,7 @@ def _difference(now: tuple, start: tuple) -> tuple[torch.Tensor|None, list]|None
 
 # %% ../nbs/02c_rank.ipynb #c40ef411
 def _lapack_eigenvalues(x: torch.Tensor, tall: bool) -> np.ndarray:
-    "Ascending eigenvalues of the smaller Gram matrix, by LAPACK routines that read one triangle and no eigenvectors."
+    "Ascending eigenvalues of the smaller Gram matrix; LAPACK reads one triangle and computes no eigenvectors."
     gram = ssyrk(1., x.contiguous().numpy().T, trans=not tall)
     _, diagonal, beside, *_ = ssytrd(gram, lwork=34*len(gram), overwrite_a=1)
     values, _ = ssterf(diagonal, beside, overwrite_d=1, overwrite_e=1)
@@ -723,7 +723,7 @@ def _act(self: RankPenalty) -> None:
 # %% ../nbs/02c_rank.ipynb #577ed8ef
 @patch
 def _find(self: RankPenalty) -> dict[str, tuple]:
-    "Layer and number of free directions by path, of those with something to train."
+    "Layer and number of unpenalised directions by path, for layers that are trained."
     found, trained = {}, {p for ps in self.opt.param_lists for p in ps if p.requires_grad}
     for name, layer, rank in _ranked(self.model, self.ranks, self.patterns):
         full = min(layer.out_features, layer.in_features)
@@ -776,7 +776,7 @@ def _whole_carry(old: LowRankLinear, new: nn.Linear) -> dict:
 
 # %% ../nbs/02c_rank.ipynb #2434c50b
 def _lowered(up: torch.Tensor, down: torch.Tensor, rank: int) -> tuple:
-    "The nearest product of at most a rank, and `a`, `b` with `up' = up a` and `down' = b down`."
+    "The nearest product whose rank is at most `rank`, and `a`, `b` with `up' = up a` and `down' = b down`."
     (qu, ru), (qd, rd) = torch.linalg.qr(up), torch.linalg.qr(down.mT)
     x, s, y = torch.linalg.svd(ru @ rd.mT)
     k = min(rank, int((s > 1e-6*s[0]).sum()))  # zero singular values are dropped; `_raised` adds others

@@ -108,7 +108,7 @@ def _code_parts(code: CodeType) -> tuple:
     "Bytecode, the names and constants that it uses, and how it is called."
     counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & 12  # *args, **kwargs
     args = code.co_varnames[:counts[0] + counts[2] + (counts[3] & 4 > 0) + (counts[3] & 8 > 0)]
-    used = {i.arg for i in dis.get_instructions(code) if i.opcode in dis.hasconst}  # a docstring is not used used
+    used = {i.arg for i in dis.get_instructions(code) if i.opcode in dis.hasconst}  # a docstring is not used
     consts = [c for i, c in enumerate(code.co_consts) if i in used]
     return code.co_code, code.co_exceptiontable, code.co_names, code.co_freevars, counts, args, consts
 
@@ -148,7 +148,7 @@ _SET_BY_PYTHON = {'__dict__', '__weakref__', '__module__', '__qualname__', '__do
 def _closure(f: FunctionType) -> list[tuple]:
     "Names and values that a function holds from the function around it."
     cells = zip(f.__code__.co_freevars, f.__closure__ or ())
-    return [(name, c.cell_contents) for name, c in cells if c != CellType()]  # some are empty yet
+    return [(name, c.cell_contents) for name, c in cells if c != CellType()]  # some are still empty
 
 # %% ../nbs/04a_sweeps.ipynb #18cb025c
 def _function_parts(f: FunctionType) -> tuple:
@@ -263,7 +263,7 @@ _PARTS = {
 _CONSTANTS = {str, int, float, complex, bool, bytes, type(None), type(...)}
 
 def _is_plain(x) -> bool:
-    "Whether `repr` tells all of a list, tuple or dict: it holds constants only."
+    "Whether `repr` describes a list, tuple or dict fully, because it holds constants only."
     if type(x) is dict: return {*map(type, x), *map(type, x.values())} <= _CONSTANTS
     return type(x) in (list, tuple) and {*map(type, x)} <= _CONSTANTS
 
@@ -335,7 +335,7 @@ def _run_files(folder: Path, name: str, notes: list[dict]) -> list[Path]:
 
 # %% ../nbs/04a_sweeps.ipynb #e04b61ca
 def _parse_run(text: str) -> dict:
-    "What was kept of a run; raises where anything is missing or of another type."
+    "The saved data of a run; raises an error if anything is missing or of another type."
     found = json.loads(text)
     cell, result, seconds, machine = (found[k] for k in ('cell', 'result', 'seconds', 'machine'))
     if not (isinstance(cell, dict) and isinstance(machine, dict)): raise TypeError('settings of a run are missing')
@@ -365,7 +365,7 @@ def _write_run(path: Path, found: dict) -> None:
 
 # %% ../nbs/04a_sweeps.ipynb #14ca5ac9
 def _check_result(name: str, cell: dict, result: dict) -> None:
-    "Raise where the table would have one column for two things."
+    "Raise `ValueError` if a result has the name of a setting or of the time."
     if both := next((k for k in result if k in cell or k == 'seconds'), None):
         whose = "the time of a run" if both == 'seconds' else "a setting of the run"
         raise ValueError(f"the sweep {name!r}: run gave {both!r}, which is {whose} already; give it another name")
@@ -427,7 +427,7 @@ def sweeps_used() -> list[dict]:  # sweep, code, cells, fresh (run by this proce
     return [dict(sweep=name, code=code, **plain(used)) for (_, name, code), used in _USED.items()]
 
 # %% ../nbs/04a_sweeps.ipynb #be459644
-_LEFT = {}  # hash of a run after its sweep, which may have changed it (a longer list) -> its hash before
+_LEFT = {}  # hash of `run` after its sweep, which may change it (e.g. a list it uses) -> hash before
 
 def run_sweep(
     name: str,  # of the question; part of what identifies a run
@@ -467,7 +467,7 @@ def _settings(tidy: pd.DataFrame, by: Sequence[str]) -> dict[tuple, list[pd.Data
     return {key: list(part.per_query) for key, part in tidy.groupby(list(by), sort=False, dropna=False)}
 
 def _is_same(a: Sequence, b: Sequence) -> bool:
-    "Whether two settings are the same; missing values are."
+    "Whether two settings are the same; two missing values count as equal."
     return len(a) == len(b) and all(x == y or (pd.isna(x) and pd.isna(y)) for x, y in zip(a, b))
 
 # %% ../nbs/04a_sweeps.ipynb #0ddefcb2

@@ -111,7 +111,7 @@ def check_columns(names, where):
 
 # %% ../nbs/00_tables.ipynb #a415fffe
 def checked_table(rows, what, columns):
-    "`rows` as a new frame that has `columns`, and the old index, by which messages name rows"
+    "A new frame of `rows` that has `columns`, and the old index, which messages use to name rows"
     df = rows if isinstance(rows, pd.DataFrame) else rows_frame(checked_dicts(rows, what))
     check_columns(df.columns, what)
     if not len(df) and what != 'relevance': raise DataError(f'there are no {what}')
@@ -133,7 +133,7 @@ def hash_fold(
 
 # %% ../nbs/00_tables.ipynb #b0cfb823
 def held_out_groups(groups, folds):
-    "Groups to hold out of `groups`: where there are two, at least one is held out and one left"
+    "The groups to hold out of `groups`; with two or more, at least one is held out and one is left"
     groups = list(dict.fromkeys(groups))
     held = {g for g in groups if hash_fold(g, folds, 'valid') == 0}
     if len(groups) < 2: return set()
@@ -266,7 +266,7 @@ def _separator(text, usual):
 
 # %% ../nbs/00_tables.ipynb #3895b3d8
 def _stated(text, where):
-    "The separator that a line such as `sep=;` of Excel names, or None, and the text after that line"
+    "The separator given by a first line such as Excel's `sep=;`, or None, and the text after that line"
     stated = re.match(r'"?sep=([^\w\n])"?\1*\r?\n', text, re.I)
     if not stated: return None, text
     if stated[1] not in _SEPARATORS:
@@ -309,7 +309,7 @@ def _read_csv(path, usual):
 
 # %% ../nbs/00_tables.ipynb #de84d756
 def _read_parquet(path):
-    "A frame of a Parquet file, in which whole numbers beside missing ones stay whole"
+    "A frame of a Parquet file; integers stay integers in a column with missing values"
     import pyarrow.parquet as pq
     table = pq.ParquetFile(path).read()
     check_columns(table.column_names, shown_path(path))

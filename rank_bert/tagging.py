@@ -32,7 +32,7 @@ from .classifiers import Classifier, load_classifier
 
 # %% ../nbs/03d_tagging.ipynb #7a38f778
 class EntityF1(Metric):
-    "Micro F1 of whole names over an epoch, `entity_f1` of the words that are in the batches."
+    "Micro F1 of whole names over an epoch: `entity_f1` of all texts in the batches."
     def __init__(self,
         labels: list[str],  # names of the tags in the order of the logits: 'O', 'B-PER', ...
     ):
@@ -82,7 +82,7 @@ def word_windows(
     "Windows of whole words that cover all of a text; a word longer than a window is alone in one."
     sizes, overlap, found, first = [min(s, room) for s in sizes], room//4 if overlap is None else overlap, [], 0
     ends = np.cumsum([0, *sizes])
-    def earlier(first, last, most):  # the first word of a window of `most` pieces at most that ends there
+    def earlier(first, last, most):  # the first word of a window of at most `most` pieces that ends at `last`
         return min(first, int(np.searchsorted(ends, ends[last] - most)))
     while (last := int(np.searchsorted(ends, ends[first] + room, side='right')) - 1) < len(sizes):
         found.append((first, last))
@@ -122,7 +122,7 @@ class Tagger(WithHead):
 
 # %% ../nbs/03d_tagging.ipynb #5e63bfc2
 def _first_pieces(ws: list, bounds: list, n: int, room: int) -> tuple[list[int], list[int]]:
-    "The first piece of each word, -1 if it has none of its own; and the start of its pieces and of marks before it."
+    "The first piece of each word, or -1; and where its pieces begin, including empty pieces before it."
     first = first_pieces(ws, bounds)
     # a piece that two words share belongs to the first
     first = [p if not i or p != first[i - 1] else -1 for i, p in enumerate(first)]
@@ -136,9 +136,9 @@ def _first_pieces(ws: list, bounds: list, n: int, room: int) -> tuple[list[int],
 # %% ../nbs/03d_tagging.ipynb #4f511627
 def _cut_words(encoder: Encoder, texts: list[str], words: list,
                room: int) -> list[tuple[int, int, int, list[int], list[int]]]:
-    """Of each window: its text, its first word, the word after its last, its ids, and the places of its words.
+    """For each window: number of its text, first word, word after the last, token ids, and positions of its words.
 
-    A place is that of a word among the ids, -1 where another window tags the word."""
+    A position is the index of a word's first token in the ids, or -1 if this window does not tag the word."""
     order = encoder.family.single.split()
     special = dict(cls=[encoder.tokenizer.cls_token_id], sep=[encoder.tokenizer.sep_token_id])
     found, before = [], order.index('A')
@@ -157,7 +157,7 @@ def _cut_words(encoder: Encoder, texts: list[str], words: list,
     return found
 
 # %% ../nbs/03d_tagging.ipynb #9007fc01
-_WHOLE = r"(?:[^\W\d_]\.){2,}|\w+(?:[-'’.,/&:]\w+)*|[^\w\s]"  # initials, then words with marks inside, then marks
+_WHOLE = r"(?:[^\W\d_]\.){2,}|\w+(?:[-'’.,/&:]\w+)*|[^\w\s]"  # initials; words with punctuation in them; punctuation
 
 def _words_of(text: str, settings: dict) -> list[tuple[int, int]]:
     "Where the words of a text are, cut as the settings of a tagger say."
@@ -201,7 +201,7 @@ def _check_lists(texts: list, lists: list[bool], words: list|None) -> None:
             raise TypeError(f"texts[{i}] holds something else than words")
 
 def _spans_of(words: list[str]) -> list[tuple[int, int]]:
-    "Where words are once they are joined by spaces."
+    "Start and end of each word after joining by spaces."
     ends = np.cumsum([len(w) + 1 for w in words]) - 1
     return [(int(e) - len(w), int(e)) for w, e in zip(words, ends)]
 
@@ -210,7 +210,7 @@ def _spans_of(words: list[str]) -> list[tuple[int, int]]:
 def outputs(self: Tagger,
     texts: list[str],  # any number of texts, of any length; or lists of words
     words: list[list[tuple[int, int]]]|None = None,  # `(start, end)`; cut as in training by default
-    bs: int = 32,  # windows a batch
+    bs: int = 32,  # windows in a batch
 ) -> list[torch.Tensor]:  # probability of each tag for each word, `(words, tags)` of each text
     "Probabilities of tags; raises `ValueError` for NaN."
     texts, words = _checked(texts, words, self.settings)
@@ -233,7 +233,7 @@ def _tagged(self: Tagger, windows: list[tuple], bs: int) -> Iterator[tuple[tuple
     encoder, device = self.encoder.eval(), self.encoder.device
     dtype = best_dtype(device) if self.settings.get('mixed') else torch.float32
     model = TaskModel(encoder, dict(task=self.head.eval()), per_token=('task',), dtype=dtype)
-    windows = sorted(windows, key=lambda w: -len(w[3]))  # of like length
+    windows = sorted(windows, key=lambda w: -len(w[3]))  # similar lengths together
     for rows in (windows[i:i + bs] for i in range(0, len(windows), bs)):
         ids, mask = encoder.pad([w[3] for w in rows])
         with torch.inference_mode(): found = model(ids.to(device), mask.to(device)).float().softmax(-1).cpu()
@@ -271,14 +271,14 @@ def predict(self: Tagger,
 
 # %% ../nbs/03d_tagging.ipynb #59df15ac
 def _counts(true: list, predicted: list, kinds: set[str]) -> np.ndarray:
-    "For each text names that were right, names there and names found, of some types `(texts, 3)`."
+    "For each text the number of correct, true and predicted names of some types `(texts, 3)`."
     pairs = [[{s for s in spans(tags) if s[0] in kinds} for tags in both] for both in zip(true, predicted)]
     return np.array([(len(t & p), len(t), len(p)) for t, p in pairs], dtype=float)
 
 def tag_intervals(
     true: list[list[str]],  # tags of the words of each text
     predicted: list[list[str]],  # tags that a tagger gives them
-    types: set[str],  # of names that are counted
+    types: set[str],  # types of the names that are counted
     groups: list|None = None,  # group of each text, drawn as a whole; each text by itself by default
     n: int = 2000,  # bootstrap draws
     level: float = .95,  # of the interval
@@ -298,7 +298,7 @@ def tag_scores(
     groups: list|None = None,  # group of each text, drawn as a whole; each text by itself by default
     **kwargs,  # n, level and seed of `tag_intervals`
 ) -> pd.DataFrame:  # a row for each type and 'micro': precision, recall, F1, its low and high, support (true names)
-    "`entity_f1` with bootstrap intervals of F1, for tags from anywhere."
+    "`entity_f1` with bootstrap intervals of F1, for predicted tags of any tagger."
     table = entity_f1(true, predicted)
     ends = [tag_intervals(true, predicted, set(table.index) if row == 'micro' else {row}, groups, **kwargs)[:, 2]
             for row in table.index]
@@ -334,7 +334,7 @@ def evaluate(self: TaggerLearner,
 def tagger_learner(
     data: TextData,  # of kind 'tags', with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name; it is trained in place
-    freeze: str|int = 'none',  # 'backbone', 'none', or a number of layers as in `layers[:freeze]`
+    freeze: str|int = 'none',  # 'backbone', 'none', or a number n: `layers[:n]` are frozen
     **kwargs,  # arguments of `task_learner`, e.g. `max_tokens`, `bs`, `seed`, `store`, `head_kwargs`
 ) -> TaggerLearner:
     "A Learner for tags of words; raises `ValueError` for labels of whole texts."
@@ -388,7 +388,7 @@ def _part(self: Tagger, data: TextData, split: str) -> TextData:
 @patch
 def save(self: Tagger,
     folder: str|Path,  # made, or replaced when it holds a classifier or a tagger
-    backbone: bool|None = None,  # write the encoder as well; by default when its name does not lead to it
+    backbone: bool|None = None,  # write the encoder as well; by default if it cannot be found by its name
 ) -> None:
     "Write the tagger, whole or not at all."
     Classifier.save(self, folder, backbone)

@@ -1,4 +1,4 @@
-"""Small real things for notebooks that test: a tiny BERT with its own vocabulary, and queries with known answers
+"""Small data and models for tests: a tiny BERT with its own vocabulary, and queries with known answers
 
 Docs: https://rank-bert.github.io/rank_bert/testing.html.md"""
 
@@ -27,7 +27,7 @@ def _topic_words(topic: int, n: int = 8) -> list[str]:
     return [_SYLLABLES[i // 60 % 60] + _SYLLABLES[i % 60] for i in range(topic*n, topic*n + n)]
 
 def _synth_text(rng: random.Random, topic: int, n: int) -> str:
-    "A text of `n` words, seven of ten from its topic."
+    "A text of `n` words, on average seven of ten from its topic."
     return ' '.join(rng.choice(_topic_words(topic) if rng.random() < .7 else _COMMON) for _ in range(n))
 
 # %% ../nbs/00c_testing.ipynb #bfc87ffc
@@ -53,16 +53,16 @@ def _tiny_tokenizer() -> BertTokenizerFast:
     return BertTokenizerFast(vocab={w: i for i, w in enumerate(dict.fromkeys(words + letters))})
 
 # %% ../nbs/00c_testing.ipynb #9c579be5
-_FAMILY_FIELDS = {'roberta': dict(max_position_embeddings=513),  # RoBERTa loses one position
+_FAMILY_FIELDS = {'roberta': dict(max_position_embeddings=513),  # RoBERTa reserves one position
                   'albert': dict(embedding_size=8),
-                  'modernbert': dict(local_attention=8)}  # fewer neighbours than a sentence has
+                  'modernbert': dict(local_attention=8)}  # a window smaller than a sentence
 
 def tiny_encoder(
     seed: int = 0,  # seed of the weights
     family: str = 'bert',  # a key of `FAMILIES`
-    **overrides,  # fields of its configuration, over the tiny ones, by BERT's name where BERT has it
+    **overrides,  # configuration fields that replace the tiny ones; BERT's name of a field, if BERT has it
 ) -> Encoder:  # random, in evaluation mode
-    "A random encoder of two layers and 16 dimensions with its own vocabulary; a BERT has about 18 thousand parameters."
+    "A random encoder of two layers and 16 dimensions with its own vocabulary; for BERT about 18 thousand parameters."
     if family not in FAMILIES: raise ValueError(f"unknown family {family!r}; the families are {', '.join(FAMILIES)}")
     config = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32)
     if family != 'xlnet': config['max_position_embeddings'] = 512  # XLNet has no limit to set

@@ -1,4 +1,4 @@
-"""texts with labels, scores or tags, from files to word pieces
+"""reads texts with labels, scores or tags, and converts them to token ids
 
 Docs: https://rank-bert.github.io/rank_bert/texts.html.md"""
 
@@ -123,7 +123,7 @@ def _groups(texts, given=None, shortest=0, pairs=None, most=math.inf):
 
 # %% ../nbs/00e_texts.ipynb #6c7e1c66
 def _joining_text(texts, given, groups, shortest=0):
-    "A hint at the text in most groups, if shared texts leave half of the given groups or fewer; else ''"
+    "A hint that names the text in the most groups, if at most half of the given groups are left; else ''"
     before, after = len(set(given or [])), len(set(groups))
     if not given or 2 * after > before: return ''
     long = [len(t.split()) >= shortest for t in texts]
@@ -136,7 +136,7 @@ def _joining_text(texts, given, groups, shortest=0):
 def _largest(groups): return max(Counter(groups).values())
 
 def _loosened_groups(texts, pairs, given, shortest):
-    "Groups without joins by the most common second texts, and the most rows that a second text may join"
+    "Groups that the most common second texts do not join, and the largest number of rows that one may join"
     n = len(texts)
     for most in sorted({n // 10, n // 100, 10, 3, 0}, reverse=True):
         groups = _groups(texts, given, shortest, pairs, most)
@@ -148,7 +148,7 @@ def _pair_groups(texts, pairs, given, shortest=0):
     "Groups of pairs, and a hint where the commonest second texts were left out, since most rows would be one group"
     n, whole = len(texts), _groups(texts, given, shortest, pairs)
     if 2 * _largest(whole) <= n or n < 50 and len(set(whole)) > 2: return whole, []
-    if 2 * _largest(_groups(texts, given, shortest)) > n: return whole, []  # whatever the second texts do
+    if 2 * _largest(_groups(texts, given, shortest)) > n: return whole, []  # second texts are not the cause
     groups, most = _loosened_groups(texts, pairs, given, shortest)
     common, count = Counter(map(plain_text, pairs)).most_common(1)[0]
     return groups, [f'second texts of more than {most:,} rows do not join their rows, because with them '
@@ -337,7 +337,7 @@ class _Source:
 
 # %% ../nbs/00e_texts.ipynb #58c43056
 def _names_in(feature):
-    "Label names of a feature as `datasets` describes it, of a column of lists too; None if it has none"
+    "Label names of a feature as `datasets` describes it, also for a column of lists; None if it has none"
     while isinstance(feature, (dict, list)):
         if isinstance(feature, list): feature = feature[0]
         elif feature.get('_type') == 'ClassLabel': return list(feature['names'])
@@ -412,7 +412,7 @@ def _audit(data):
     return found | dict(groups_across_splits=int((data.rows.groupby('group').split.nunique() > 1).sum()))
 
 def _leak_hint(data):
-    "A hint at what given splits, or common second texts, have put on both sides"
+    "A hint at texts that are in both train and test, by given splits or common second texts"
     n, shared = data.notes['test_texts_in_train'], data.notes.get('test_pairs_with_a_text_in_train', 0)
     found = [f'{n:,} are in train word for word'] if n else []
     if shared > n: found.append(f'{shared:,} have a text that is in train')
@@ -489,7 +489,7 @@ _number = re.compile(r'[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?', re.I)
 _thousands = re.compile(r'[+-]?[1-9][0-9]{0,2},[0-9]{3}')
 
 def _usual_forms(number, places):
-    "How a number is usually written; `places` are the decimals of all numbers"
+    "Usual ways to write a number; `places`: how many decimals the numbers have"
     found = {repr(number), f'{number:.0f}'}
     return found | {f'{number:.{n}f}' for n in places} if len(places) == 1 else found
 
@@ -502,14 +502,14 @@ def _written(texts):
 
 # %% ../nbs/00e_texts.ipynb #5aa8b578
 def _points(texts):
-    "Texts with points for decimal commas; as they are where some have points, or all commas may mark thousands"
+    "Texts with decimal commas changed to points; unchanged if some have points or all commas may mark thousands"
     commas = [t for t in texts if ',' in t]
     if any('.' in t or t.count(',') > 1 for t in texts) or all(map(_thousands.fullmatch, commas)): return texts
     return [t.replace(',', '.') for t in texts]
 
 # %% ../nbs/00e_texts.ipynb #7f5deb83
 def _odd_hint(odd, texts):
-    "A hint at scores of which one is not written as a number, where at least half look like numbers"
+    "A hint that a label is not written as a number, if at least half of the labels look like numbers"
     like = sum(bool(re.fullmatch(r'[+-]?[0-9.,]*[0-9][0-9.,/]* ?%?', t)) for t in texts)
     if 2 * like < len(texts): return ''
     return f'stay names, since {odd!r} does not have the form of 1000 or 3.5: change or remove it if they are scores'
@@ -605,7 +605,7 @@ def _label_column(columns):
 def text_data(
     rows,  # frame, list of dicts, or `datasets` table: text, label or labels, and pair, group, split if there are any
     labels: list[str]|None = None,  # label names, which targets index; None: those of the table, or found ones
-    kind: str|None = None,  # 'class', 'multilabel' or 'score'; told from the first label if None
+    kind: str|None = None,  # 'class', 'multilabel' or 'score'; inferred from the labels if None
     name: str = '',  # name to show
 ) -> TextData:  # checked, with groups and splits
     """Check texts and labels and put them together.
@@ -638,7 +638,7 @@ def part(self: TextData,
 
 # %% ../nbs/00e_texts.ipynb #c9d8d7e0
 def _steps(scores):
-    "Names of five steps between the least and the greatest score, and the step of each"
+    "Names of five equal intervals from the least to the greatest score, and the interval of each"
     edges = np.unique(np.linspace(scores.min(), scores.max(), 6)) if len(scores) else np.zeros(1)
     names = [f'{a:.3g} to {b:.3g}' for a, b in zip(edges, edges[1:])] or [f'{edges[0]:.3g}']
     return names, np.clip(np.searchsorted(edges, scores, side='right') - 1, 0, len(names) - 1)
@@ -911,7 +911,7 @@ def read_texts(
     group: str|None = None,  # rows that must stay together
     split: str|None = None,  # column of given splits, which override those of the files
     labels: list[str]|None = None,  # label names, which targets index; if None those of the file, or the sorted labels
-    kind: str|None = None,  # 'class', 'multilabel' or 'score'; told from the first label if None
+    kind: str|None = None,  # 'class', 'multilabel' or 'score'; inferred from the labels if None
     name: str|None = None,  # name to show
     label_sep: str|None = None,  # separator of several labels in one cell, such as ';'
 ) -> TextData:  # checked by `text_data`; hints are in its notes, and given as `DataWarning`
@@ -971,13 +971,13 @@ def _conll_words(path, word, tag, most):
         if not fits or width not in (None, len(cells)):
             raise DataError(f'{shown_path(path)} line {n} has {len(cells)} columns'
                             f'{f", the others {width}" if width else ""}: {line[:60]!r}; a line is a token, up to two '
-                            'other columns, and its tag, or tokens and tags are numbers of columns from 0')
+                            'other columns, and its tag; else pass tokens and tags, numbers of columns from 0')
         width = len(cells)
         yield sentence, document, cells[word], cells[tag], n
 
 # %% ../nbs/00e_texts.ipynb #f840f9c5
 def _refuse_counts(rows, path):
-    "Raise `DataError` where all tokens count the words of their sentence"
+    "Raise `DataError` if the tokens of each sentence are 1, 2, 3 and so on"
     def counts(tokens): return tokens == [str(i + 1) for i in range(len(tokens))]
     if any(len(r['tokens']) > 1 for r in rows) and all(counts(r['tokens']) for r in rows):
         raise DataError(f'{shown_path(path)}: the first column counts the words of each sentence; say which hold '
@@ -1203,7 +1203,7 @@ def first_pieces(words, pieces):
     return out
 
 def piece_bounds(pieces):
-    "`(start, end)` of each piece of an encoded text; SentencePiece's mark alone is no part of a word, and so is empty"
+    "`(start, end)` of each piece of an encoded text; a lone mark of SentencePiece is empty, as it is no part of a word"
     return [(a, b if t.strip('\u2581') else a) for t, (a, b) in zip(pieces.tokens, pieces.offsets)]
 
 # %% ../nbs/00e_texts.ipynb #3555517c
@@ -1220,7 +1220,7 @@ def check_words(texts, words):
 
 # %% ../nbs/00e_texts.ipynb #385c06cb
 def _body(encoder, ids, n_pieces, keep):
-    "How many special tokens stand before a text, and the first and last of its pieces that are in `ids`"
+    "How many special tokens stand before a text, and start and end of the range of its pieces in `ids`"
     order = encoder.family.single.split()
     kept = len(ids) - len(order) + 1
     first = 0 if keep == 'start' else n_pieces - kept
@@ -1229,7 +1229,7 @@ def _body(encoder, ids, n_pieces, keep):
 # %% ../nbs/00e_texts.ipynb #dffc3a58
 def tokenize_words(encoder, texts, words, max_tokens, keep):
     "Ids, position of each word's first piece, and how many words were cut off"
-    # one for one, so that places stay what they are
+    # one character each, so positions do not change
     texts = [SURROGATES.sub('\ufffd', t) if isinstance(t, str) else t for t in texts]
     ids, places, cut = encoder.tokenize(texts, max_tokens, keep), [], 0
     for row, ws, p in zip(ids, words, encoder._pieces.encode_batch(texts, add_special_tokens=False)):
