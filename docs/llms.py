@@ -13,6 +13,10 @@ def write(pages: list[Page], site: Path) -> None:
     for caption, found in captioned(pages):
         entries = [f"- [{p.title}]({SITE}{copies[p]}): {p.description}" for p in found]
         if found: lines += [f"## {caption}", "\n".join(entries)]
+    project = {o: (ROOT/f"{o.upper()}.md").read_text(encoding="utf-8") for o in ("contributing", "changelog")}
+    entries = [f"- [{text.splitlines()[0][2:]}]({SITE}{name}.html.md)" for name, text in project.items()]
+    lines += ["## Project", "\n".join(entries)]
+    for name, text in project.items(): (site/f"{name}.html.md").write_text(text, encoding="utf-8")
     (site/"llms.txt").write_text("\n\n".join(lines) + "\n", encoding="utf-8")
     for page in pages:
         text = "\n\n".join(readme.blocks(ROOT/page.path, {"hide", "default_exp"})) + "\n"

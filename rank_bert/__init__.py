@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from .barlow import barlow_learner
     from .callbacks import FrozenBackbone, FrozenHead
     from .classifiers import Classifier, classifier_learner, train_classifier
-    from .data import RankingData, builtin_corpus, read_ranking
+    from .data import RankingData, builtin_corpus, ranking_data, read_ranking
     from .embeddings import SentenceEncoder, embedding_learner, evaluate_sts
     from .experiments import compare_freezing, ranking_plot, ranking_table
     from .features import FeatureStore, encode
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from .saved import load
     from .search import Ranker, train_ranker
     from .tagging import Tagger, tagger_learner
-    from .texts import TextData, builtin_texts, read_tags, read_texts
+    from .texts import TextData, builtin_texts, read_tags, read_texts, text_data
 
 _HOMES = {
     "barlow": ("barlow_learner",),
     "callbacks": ("FrozenBackbone", "FrozenHead"),
     "classifiers": ("Classifier", "classifier_learner", "train_classifier"),
-    "data": ("RankingData", "builtin_corpus", "read_ranking"),
+    "data": ("RankingData", "builtin_corpus", "ranking_data", "read_ranking"),
     "embeddings": ("SentenceEncoder", "embedding_learner", "evaluate_sts"),
     "experiments": ("compare_freezing", "ranking_plot", "ranking_table"),
     "features": ("FeatureStore", "encode"),
@@ -40,7 +40,7 @@ _HOMES = {
     "saved": ("load",),
     "search": ("Ranker", "train_ranker"),
     "tagging": ("Tagger", "tagger_learner"),
-    "texts": ("TextData", "builtin_texts", "read_tags", "read_texts"),
+    "texts": ("TextData", "builtin_texts", "read_tags", "read_texts", "text_data"),
 }  # module -> names that are loaded from it when they are first used
 _home = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = sorted(_home)

@@ -47,7 +47,7 @@ def _option(help: str, panel: str|None = None, default: bool = False, **kwargs):
     return typer.Option(help=help, rich_help_panel=panel, show_default=default, **kwargs)
 
 # %% ../nbs/04c_cli.ipynb #5d0c41e7
-Data = Annotated[str, typer.Argument(callback=_home, help='Folder (documents.jsonl + queries.jsonl, or BEIR), '
+Data = Annotated[str, typer.Argument(callback=_home, help='Folder (documents and queries as .jsonl or .csv, or BEIR), '
     '.csv, .tsv, .parquet, .jsonl, .json, a name under $RANK_BERT_DATA, or a data set of the Hub.')]
 DocId = Annotated[str|None, _option('Column that holds the id of a document.', 'Columns')]
 DocText = Annotated[str|None, _option('Column that holds the text of a document.', 'Columns')]
@@ -66,7 +66,7 @@ SplitColumn = Annotated[str|None, _option(
 Folder = Annotated[Path, typer.Argument(callback=_home, help='Folder of a saved ranker.')]
 Out = Annotated[Path, typer.Option(callback=_home, help='Folder to save the ranker to.')]
 Json = Annotated[bool, typer.Option('--json', help='Print JSON instead of text.')]
-Mode = Annotated[str|None, _option('hybrid, dense, cosine or bm25; the best that the ranker has by default.')]
+Mode = Annotated[str|None, _option('hybrid, dense, cosine or bm25; by default hybrid, or dense without BM25.')]
 Backbone = Annotated[str, _option('Variant, folder or Hub id of the frozen encoder.', default=True, callback=_home)]
 Seed = Annotated[int, _option('Seed of the head and the batches.', default=True, min=0, max=2**32 - 1)]
 Rate = Annotated[float|None, _option('Highest learning rate.', min=1e-9, callback=_finite)]
@@ -191,7 +191,9 @@ def _read(data: str, columns: dict):
 def _check_out(out: Path, file: str) -> Path:
     "The folder to save to, checked before the work."
     from rank_bert.core import check_folder
-    return check_folder(out, file)
+    path = check_folder(out, file)
+    if path.exists() and any(path.iterdir()): _say(f'  {out} is replaced when training is done')
+    return path
 
 def _check_place(folder: Path) -> None:
     "Raise `OSError` before the work where nothing can be written to a folder."
@@ -208,10 +210,10 @@ def _write(path: Path, write: Callable, kept: str) -> None:
         raise ValueError(f'{_sentence(e)}. {kept}: the same command with another --out writes them at once') from e
 
 # %% ../nbs/04c_cli.ipynb #9c4b7d20
-def _which(best: int, epochs: int, value: str) -> str:
-    "Which weights a training has kept, as a sentence; `best` is -1 for the untrained weights."
+def _which(best: int, epochs: int, value: str, start: str = 'the start') -> str:
+    "Which weights a training has kept, as a sentence; `best` is -1 for those before training."
     if not epochs: return f'there was nothing to train ({value})'
-    if best < 0: return f'no epoch of {epochs} was better than the start ({value}), which is kept'
+    if best < 0: return f'no epoch of {epochs} was better than {start} ({value}), which is kept'
     return f'epoch {best + 1} of {epochs} was best on the validation part ({value}) and is kept'
 
 # %% ../nbs/04c_cli.ipynb #91633fc4
@@ -221,20 +223,33 @@ def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
     ranker = train_ranker(data, backbone, store=_store(), **kwargs)
     about = ranker.about
     heads = 'one head for both' if about['shared'] else 'one head for queries, one for documents'
-    _say(f"trained {heads}; " + _which(about['best_epoch'], about['epochs'], f"MRR {about['valid_mrr']:.3f}"))
+    start = 'the start' if kwargs.get('freeze', 'backbone') == 'backbone' else 'the head on the unchanged encoder'
+    said = _which(about['best_epoch'], about['epochs'], f"MRR {about['valid_mrr']:.3f}", start)
+    _say(f'trained {heads}; {said}')
     about['columns'] = columns
     ranker.save(out)
     _say(f'saved to {out}')
     return ranker
 
 # %% ../nbs/04c_cli.ipynb #b864b230
+def _hint_worse(table) -> None:
+    "A hint where training has made the ranking of these queries worse."
+    rows = table[(table.queries == 'all') & (table.metric == 'MRR')].set_index('ranker')
+    plain = table.attrs['baseline']
+    for name in ('hybrid', 'trained head'):
+        if name not in rows.index or not (rows.p[name] < .05 and rows.value[name] < rows.value[plain]): continue
+        return _say(f'  hint: {name} ranks these queries worse than {plain} (MRR {rows.value[name]:.3f}, '
+                    f'{rows.value[plain]:.3f}; p = {rows.p[name]:.3f}): search with --mode cosine, '
+                    'or train with more queries')
+
 def _table(ranker, data, split: str = 'test', as_json: bool = False) -> None:
     "Print the table of a ranker on a split."
     from rank_bert.experiments import ranking_table
     from rank_bert.metrics import format_table
     table = ranking_table(ranker, data, split, store=_store())
-    if as_json: _print_json(table)
-    else: _show(format_table(table))
+    if as_json: return _print_json(table)
+    _show(format_table(table))
+    _hint_worse(table)
 
 # %% ../nbs/04c_cli.ipynb #7349f3a3
 def _excerpt(text: str, n: int = 100) -> str:

@@ -59,7 +59,7 @@ def as_texts(
     return [_SURROGATES.sub('\ufffd', str(t)) for t in listed]
 
 # %% ../nbs/00_core.ipynb #1ab10e15
-_JOINERS = '\u200c\u200d'  # they join the parts of emoji and of Persian words
+_JOINERS = '\u200c\u200d'  # zero-width characters inside emoji and Persian words
 
 def printable(
     text: str,  # any text
@@ -475,7 +475,7 @@ def read_json(
     path: str|Path,  # a JSON file in UTF-8
     remedy: str = 'save it again',  # last part of the message about one that is damaged
 ) -> Any:
-    "What a JSON file says; raises `ValueError` for what is no JSON, for NaN, and for one nested too deeply."
+    "The content of a JSON file; raises `ValueError` for invalid JSON, for NaN, and for a file nested too deeply."
     try: return json.loads(Path(path).read_bytes().decode('utf-8'), parse_constant=_no_constant)
     except RecursionError: raise ValueError(f"{path} is damaged (nested too deeply); {remedy}") from None
     except ValueError as e: raise ValueError(f"{path} is damaged ({e}); {remedy}") from e

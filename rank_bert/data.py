@@ -21,7 +21,7 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from .core import as_texts
 from .tables import DataError, DataWarning, GROUP_COLUMNS, SPLITS, SPLIT_NAMES, check_columns
 from .tables import check_unique, checked_table, clean_id, clean_ids, clean_strings, columns_frame
-from .tables import filled_rows, hash_fold, held_out_groups, hub_splits, is_missing, listed
+from .tables import filled_rows, hash_fold, held_out_groups, hub_splits, is_blank, is_missing, listed
 from .tables import local_path, looked_for, numbered_lines, numbered_objects, other_columns
 from .tables import pick_column, read_table, row_name, rows_frame, shown_path, split_by_group
 from .tables import text_ids, warn_notes
@@ -448,18 +448,33 @@ def _graded(value, where, grade=1):
 
 # %% ../nbs/00a_data.ipynb #c56da4a9
 def _file(folder, name):
-    "The file of JSON lines of this name in the folder, packed or not"
-    return next((p for p in (folder/f'{name}.jsonl', folder/f'{name}.jsonl.gz') if p.is_file()), None)
+    "The file of rows of this name in the folder, packed or not; JSON lines come first"
+    kinds = [kind + end for kind in ('.jsonl', '.csv', '.tsv') for end in ('', '.gz')]
+    return next((p for kind in kinds if (p := folder/f'{name}{kind}').is_file()), None)
+
+def _objects(path):
+    "(line number, dict) of a file of rows; an empty cell of a table is `None`"
+    if path.name.removesuffix('.gz').endswith('.jsonl'): return numbered_objects(path)
+    df = read_table(path)
+    if not len(df): raise DataError(f'{shown_path(path)} is empty')
+    check_columns(df.columns, shown_path(path))
+    rows = zip(df.index, df.itertuples(index=False, name=None))
+    return [(n, {k: None if is_blank(v) else v for k, v in zip(df.columns, row)}) for n, row in rows]
+
+def _numbered(objects, options):
+    "The same queries, numbered by line if no key holds an id"
+    if options['query_id'] or any(k in row for _, row in objects for k in _FILE_KEYS['query_id']): return objects
+    return [(n, row | dict(query_id=str(n))) for n, row in objects]
 
 def _queries_file(folder, documents):
     "The file of queries beside that of documents"
     if path := _file(folder, 'queries'): return path
-    raise DataError(f'{folder.name} has {documents.name} but no queries.jsonl or queries.jsonl.gz')
+    raise DataError(f'{folder.name} has {documents.name} but no queries.jsonl, queries.csv or queries.tsv')
 
 # %% ../nbs/00a_data.ipynb #15703a61
 def _read_documents(path, options):
-    "The documents of a JSON lines file, with all that their rows hold"
-    rows = _json_table(numbered_objects(path), shown_path(path), options, ['doc_id', 'doc_text'], ['title'])
+    "The documents of a file, with all that their rows hold"
+    rows = _json_table(_objects(path), shown_path(path), options, ['doc_id', 'doc_text'], ['title'])
     docs = [dict(doc_id=r['doc_id'], text=r['doc_text'], title=r.get('title')) | r['extras'] for _, r in rows]
     return rows_frame(docs).set_index(pd.Index([n for n, _ in rows], name=f'{shown_path(path)} line'))
 
@@ -486,9 +501,10 @@ def _right_keys(objects, where, options):
 
 # %% ../nbs/00a_data.ipynb #31654d2f
 def _read_folder(folder, documents, options):
-    "documents.jsonl and queries.jsonl, with the relevant documents in the query rows"
+    "A file of documents and one of queries, with the relevant documents in the query rows"
     path = _queries_file(folder, documents)
-    docs, objects, where = _read_documents(documents, options), numbered_objects(path), shown_path(path)
+    docs, where = _read_documents(documents, options), shown_path(path)
+    objects = _numbered(_objects(path), options)
     doc_id, grade = _right_keys(objects, where, options)
     optional = ['query_type', 'group', 'split', 'answer'] + ['grade'] * bool(options['grade'])
     rows = _json_table(objects, where, options | dict(doc_id=doc_id), ['query_id', 'query_text', 'doc_id'], optional)
@@ -535,7 +551,7 @@ def _read_beir(folder, corpus, options):
     path, files = _queries_file(folder, corpus), sorted((folder/'qrels').glob('*.tsv'))
     if not files: raise DataError(f'{folder.name} has {corpus.name} but no qrels/*.tsv')
     split, relevance = _read_splits(files)
-    docs, objects, where = _read_documents(corpus, options), numbered_objects(path), shown_path(path)
+    docs, objects, where = _read_documents(corpus, options), _objects(path), shown_path(path)
     rows = _json_table(objects, where, options | dict(split=None), ['query_id', 'query_text'],
                        ['query_type', 'group', 'answer'])
     kept = [(n, r) for n, r in rows if r['query_id'] in split]
@@ -608,8 +624,16 @@ def _read(path, options):
     if found.is_file(): return _read_pairs(read_table(found), shown_path(found), options)
     if documents := _file(found, 'documents'): return _read_folder(found, documents, options)
     if corpus := _file(found, 'corpus'): return _read_beir(found, corpus, options)
-    raise DataError(f'folder {found.name} has neither documents.jsonl nor corpus.jsonl (nor .gz); '
-                    f'it has {listed(sorted(p.name for p in found.iterdir()), 9) or "nothing"}')
+    raise DataError(f'folder {found.name} has neither documents.jsonl nor corpus.jsonl (or .csv, .tsv, .gz): '
+                    'name its tables documents.csv and queries.csv, or pass one file. '
+                    f'It has {listed(sorted(p.name for p in found.iterdir()), 9) or "nothing"}')
+
+# %% ../nbs/00a_data.ipynb #1dc0de5a
+def _are_ids(data):
+    "Whether documents are single short words, though queries have several"
+    texts = data.documents.text
+    one_word = not texts.str.contains(r'\s').any() and texts.str.len().max() <= 20
+    return one_word and data.queries.text.str.contains(' ').any()
 
 # %% ../nbs/00a_data.ipynb #8f8485ec
 def read_ranking(
@@ -633,6 +657,9 @@ def read_ranking(
     data = ranking_data(*tables, name=found.name if found else str(path))
     hints, crossing = notes.pop('hints') + data.notes.pop('hints', []), data.notes['groups_across_splits']
     if crossing: hints.append(f'{crossing:,} groups are in several of the given splits: see audit_splits')
+    if _are_ids(data):
+        hints.append(f'documents look like ids, such as {data.documents.text.iloc[0]!r}, not like texts: '
+                     'name the column of their texts with doc_text, or join them to the file')
     data.notes |= notes | (dict(hints=hints) if hints else {})
     return warn_notes(data)
 

@@ -241,6 +241,9 @@ def compare_freezing(
 
     Columns: setting, seed, accuracy (for multilabel: all labels right), macro F1, trained, epochs, encoded,
     encode_seconds, train_seconds, best_epoch."""
+    if not isinstance(data, TextData):
+        raise TypeError(f"data is {type(data).__name__}: compare_freezing takes texts with labels. For rankers use "
+                        "compare_settings(data, {'frozen': {}, 'last 2 layers': dict(freeze=-2)})")
     encoder, store = get_encoder(backbone), store or FeatureStore()
     recipes = _checked_recipes(data, encoder, settings, seeds, store, epochs, split, **kwargs)
     rows, right, curves = [], dict.fromkeys(recipes, 0), []

@@ -87,7 +87,8 @@ class DualHead(nn.Module):
 # %% ../nbs/01_heads.ipynb #dc8328c3
 def _named(name: str, dim: int, kwargs: dict|None = None) -> nn.Module:
     "One head by name"
-    if name not in HEADS: raise ValueError(f"unknown head {name!r}; the heads are {', '.join(HEADS)}")
+    if name not in HEADS: raise ValueError(
+        f"unknown head {name!r}; the heads are {', '.join(HEADS)}. Put one of your own into HEADS first")
     return HEADS[name](dim, **kwargs or {})
 
 def _unit(x): return F.normalize(x, dim=-1)

@@ -843,7 +843,7 @@ def fit_task(
     patience: int|None = None,  # epochs without improvement before stopping; half of `epochs` by default, at least 3
     probe: bool = True,  # if layers are trained, train the head on the frozen encoder first
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
-    cbs: list|None = None,  # callbacks of the training that is asked for, not of the probe
+    cbs: list|None = None,  # callbacks of the main training, not of the probe
 ) -> dict:  # epochs, lr, monitor, best_epoch, best and untrained value
     """Train with defaults for small and large data; raises `ValueError` where no epoch gave a finite value.
 

@@ -44,7 +44,7 @@ def _tie_order(doc_ids, n):
 
 # %% ../nbs/02a_metrics.ipynb #9d24b6f1
 def _same_axis(what, labels):
-    "Refuse labels of rows or columns that differ from those of the first table; `labels` are by the table's name"
+    "Refuse labels of rows or columns that differ from those of the first table; `labels` maps table names to labels"
     first = next(iter(labels), None)
     for name, own in labels.items():
         if own.equals(labels[first]): continue
@@ -120,7 +120,7 @@ def right_ranks(
     scores,         # (queries, documents) array or tensor, higher is better
     qrels,          # (queries, documents) sparse matrix of grades; a document with a grade above 0 is right
     doc_ids=None,   # (documents,) ids that break ties, in descending string order; None: ties keep their position
-) -> pd.DataFrame:  # one row a relevant document: query, document (row and column numbers), grade, rank (1 is best)
+) -> pd.DataFrame:  # a row per relevant document: query, document (row and column numbers), grade, rank (1 is best)
     "The rank of each relevant document, by query and then by rank."
     _same_labels(scores=scores, qrels=qrels)
     _same_names('doc_ids', doc_ids, scores=scores, qrels=qrels)
@@ -181,7 +181,7 @@ def evaluate(
 def _labels(given):
     "Labels as they are given, by position, not converted to text: 1 and '1' stay different"
     if isinstance(given, (dict, set, frozenset, pd.DataFrame)):
-        raise ValueError(f'labels go by position, which a {type(given).__name__} does not have: '
+        raise ValueError(f'labels are matched by position, which a {type(given).__name__} does not have: '
                          'pass a list, an array or one column')
     given = list(given)
     found = np.empty(len(given), dtype=object)
@@ -199,7 +199,7 @@ def group_sums(values, groups):
     if groups is None: return values, np.ones(len(values))
     groups = _labels(groups)
     if len(groups) != len(values):
-        raise ValueError(f'{len(values)} values but {len(groups)} groups: one label a value is needed')
+        raise ValueError(f'{len(values)} values but {len(groups)} groups: give one label for each value')
     codes, labels = pd.factorize(groups)
     if codes.min() < 0: raise ValueError(f'groups has no label at row {codes.argmin()}')
     return np.stack([np.bincount(codes, v, len(labels)) for v in values.T], axis=1), np.bincount(codes).astype(float)
@@ -304,12 +304,12 @@ def _check_order(labels, per_query, name):
                          f'so {name} cannot be matched to rows: pass per_query.sort_index()')
     _check_own_order(labels, name)
     if not numbers:
-        raise ValueError(f'the rows of the table are called {index[0]!r}, ...; as evaluate gives them they '
-                         f'are the numbers of their queries, which {name} are matched by')
+        raise ValueError(f'the rows of the table are called {index[0]!r}, ...; {name} are matched by the '
+                         f'numbers of the queries: the index must hold these, as in a table from evaluate')
     _check_numbers(per_query)
     if index.has_duplicates:
-        raise ValueError(f'two rows of the table have the number {index[index.duplicated()][0]}, so that it does not '
-                         f'say whose {name} they have: summarise each table by itself, with its own {name}')
+        raise ValueError(f'two rows of the table have the number {index[index.duplicated()][0]}, so {name} '
+                         f'cannot be matched to rows: summarise each table by itself, with its own {name}')
 
 # %% ../nbs/02a_metrics.ipynb #9f9406b7
 def _check_count(n, per_query, name):
@@ -491,7 +491,7 @@ def _plain(values, name):
 
 # %% ../nbs/02a_metrics.ipynb #8fc9075b
 def _check_shapes(scores, targets):
-    "Refuse scores without two classes, and targets that are not one a row"
+    "Refuse scores of fewer than two classes, and targets of another number or shape"
     if scores.ndim != 2 or scores.shape[1] < 2:
         raise ValueError(f'scores must be (n, classes) with two or more classes, not {scores.shape}')
     if not len(scores) or len(scores) != len(targets):
@@ -534,7 +534,7 @@ def _means(answers, targets, each):
 
 # %% ../nbs/02a_metrics.ipynb #bb8a4a6d
 def classification_metrics(
-    scores,        # (n, classes) scores, logits or probabilities; with several labels a text: (n, labels) probabilities
+    scores,        # (n, classes) scores, logits or probabilities; with several labels: (n, labels) probabilities
     targets,       # (n,) class numbers, or (n, labels) of 0 and 1
     labels=None,   # names of the columns, to have the F1 of each as well
 ) -> pd.Series:    # accuracy, macro F1, Matthews; with several labels micro F1, macro F1, exact match; F1 of `labels`
@@ -555,7 +555,7 @@ def classification_metrics(
 
 # %% ../nbs/02a_metrics.ipynb #f3c33f38
 def correctness(
-    scores,        # (n, classes) scores, logits or probabilities; with several labels a text: (n, labels) probabilities
+    scores,        # (n, classes) scores, logits or probabilities; with several labels: (n, labels) probabilities
     targets,       # (n,) class numbers, or (n, labels) of 0 and 1
 ) -> np.ndarray:   # (n,) 1.0 where the answer is right, with several labels where all are, else 0.0
     "Whether each text was answered rightly, to put an interval on the accuracy or to compare two classifiers."
@@ -603,7 +603,7 @@ def _names(texts, argument):
 
 # %% ../nbs/02a_metrics.ipynb #b341b95c
 def _check_tagged(true, predicted):
-    "Refuse texts or words that are not the same in both"
+    "Refuse a number of texts, or of tags in a text, that differs"
     if len(true) != len(predicted):
         raise ValueError(f'{len(true)} texts are tagged in true but {len(predicted)} in predicted')
     for i, (a, b) in enumerate(zip(true, predicted)):

@@ -83,7 +83,7 @@ class RankingBatches:
 
 # %% ../nbs/03e_multitask.ipynb #7b7715ef
 def _pairs(relevance, every: bool) -> np.ndarray:
-    "Numbers of query and relevant document of each row: every such pair, or the first of each query."
+    "Indices of the query and the relevant document of each row: every such pair, or the first of each query."
     pairs = np.stack(relevance.nonzero(), 1)
     return pairs if every else pairs[np.unique(pairs[:, 0], return_index=True)[1]]
 
@@ -369,7 +369,7 @@ def _document_vectors(model: TaskModel, task: str, documents: TaskBatches, bs: i
 _RANKING = Kind(lambda dim, n, **kwargs: ResidualHead(dim, **kwargs), _ranking_loss, lambda: [RankingMRR()])
 
 def _kind(data: TextData|RankingData) -> Kind:
-    "What the kind of some data needs."
+    "Head, loss and metrics for the kind of the data."
     return _RANKING if isinstance(data, RankingData) else KINDS[data.kind]
 
 def _count(data: TextData|RankingData, split: str) -> int:
@@ -429,7 +429,7 @@ class _TaskSwitch(Callback):
     order = FrozenPrefix.order + 1  # after callbacks that freeze, before those that read a batch
 
     def before_train(self):
-        "Note how far training is and which tasks have nothing to train; raise `ValueError` where that is all of them."
+        "Note the progress and which tasks have nothing to train; raise `ValueError` if none has anything to train."
         mix = self.dl.dataset
         mix.done, mix.idle = self.epoch/max(1, self.n_epoch - 1), _idle(self.model)
         if not mix.live:
@@ -449,7 +449,7 @@ def _idle(model: TaskModel) -> frozenset[str]:
 
 # %% ../nbs/03e_multitask.ipynb #7775d20c
 def _check_task(task, data, bs: int) -> None:
-    "Raise for a name that torch cannot keep, and for data from which nothing can be learned."
+    "Raise for a name that torch does not accept, and for data from which nothing can be learned."
     if not isinstance(task, str) or not task or '.' in task or hasattr(nn.ModuleDict(), task):
         raise ValueError(f"a task cannot be called {task!r}: use another name, without dots")
     if not isinstance(data, (TextData, RankingData)):
@@ -589,7 +589,7 @@ def multitask_learner(
     sampling='proportional',  # or 'uniform', a temperature, a function from progress (0 to 1) to it, a task list
     weights: dict[str, float]|str|None = None,  # of the losses: a dict, 'uncertainty' or 'gradnorm'; all 1 by default
     frozen_heads: tuple[str, ...] = (),  # tasks whose head is not trained; their batches still train what is shared
-    metrics: dict[str, list]|None = None,  # task -> its metrics; the first that fits its kind by default
+    metrics: dict[str, list]|None = None,  # task -> its metrics; by default one, chosen by its kind of data
     steps: int|None = None,  # batches in an epoch; by default all training rows divided by `bs`
     pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
     max_tokens: int = 256,  # longest text in tokens, special tokens counted
@@ -750,7 +750,7 @@ class GradientConflict(Callback):
 
     def before_fit(self):
         "Forget what an earlier fit has recorded."
-        if len(self.model.heads) < 2: raise ValueError("there is one task only, and a conflict takes two")
+        if len(self.model.heads) < 2: raise ValueError("there is one task only; GradientConflict needs at least two")
         self.rng, self.rows = random.Random(self.seed), []
 
     def before_train(self):

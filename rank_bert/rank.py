@@ -247,7 +247,7 @@ def _noting_depths(encoder: Encoder, pooling: str, note: Callable) -> Iterator[N
 # %% ../nbs/02c_rank.ipynb #b1663f75
 @contextmanager
 def _noting_heads(model: nn.Module, encoder: Encoder, note: Callable) -> Iterator[None]:
-    "In this block, inputs of heads are recorded, or outputs of length one if a head returns vectors."
+    "In this block, inputs of heads are recorded, or outputs scaled to unit norm if a head returns vectors."
     def hook(name, gives):
         return lambda _, args, out: note('vectors', name, F.normalize(out, dim=-1) if gives else args[0])
     heads = _heads(model, encoder)
@@ -325,7 +325,7 @@ class RankMonitor(Callback):
     order = 55  # after the callback that sets what batches contain (`FrozenPrefix`), and before `HoldRank`
 
     def __init__(self,
-        layers: str|Sequence[str] = '*',  # shell patterns of paths in the model, as in `find_linears`
+        layers: str|Sequence[str] = '*',  # patterns of paths, as in `find_linears`; 'head*' is a head
         every: int = 1,  # epochs between measurements; the end of each `fit` is measured in any case
         probe: Sequence[str]|None = None,  # texts for states and vectors; some of the training texts by default
         n_probe: int = 1024,  # how many training rows, or texts of `probe`; 0 leaves states and vectors out
@@ -585,7 +585,7 @@ class HoldRank(_StepCallback):
 # %% ../nbs/02c_rank.ipynb #ef33b655
 @torch.no_grad()
 def _nearest(weight: torch.Tensor, rank: int) -> torch.Tensor:
-    "The matrix of a rank that is nearest to a matrix."
+    "The nearest matrix of a given rank."
     w = (weight.cpu() if weight.device.type == 'mps' else weight).float()
     if weight.shape[0] > weight.shape[1]: return _nearest(w.mT, rank).mT.to(weight)
     u = torch.linalg.eigh(w @ w.mT).eigenvectors[:, len(w) - rank:]
@@ -794,7 +794,7 @@ def _raised(up: torch.Tensor, down: torch.Tensor, n: int, seed: int) -> tuple[to
 
 # %% ../nbs/02c_rank.ipynb #479b0b55
 def _with_factors(old: LowRankLinear, up: torch.Tensor, down: torch.Tensor) -> LowRankLinear:
-    "A layer like another with other factors, and without its bias."
+    "A copy of a layer with other factors and without the bias."
     new = nn.utils.skip_init(LowRankLinear, old.in_features, old.out_features, len(down), bias=False,
                              device=old.up.device, dtype=old.up.dtype).train(old.training)
     new.up, new.down = (nn.Parameter(t.to(old.up), requires_grad=old.up.requires_grad) for t in (up, down))
@@ -812,7 +812,7 @@ def _resized(old: LowRankLinear, rank: int, seed: int = 0) -> tuple[LowRankLinea
 
 # %% ../nbs/02c_rank.ipynb #18130406
 def _refactored(old: LowRankLinear, rank: int, given: dict) -> tuple[LowRankLinear, dict]:
-    "A thin layer from another with weighted inputs, and the maps of the running means."
+    "A thin layer that approximates another in a weighted norm, and the maps of the running means."
     new = low_rank_linear(old, rank, **given)
     a = torch.linalg.lstsq(old.up.detach(), new.up.detach()).solution
     b = torch.linalg.lstsq(old.down.detach().mT, new.down.detach().mT).solution.mT
@@ -985,7 +985,7 @@ def _factorise(model: nn.Module, opt, plan: pd.DataFrame, init: str, found: dict
 
 # %% ../nbs/02c_rank.ipynb #ab4c10a6
 def _hold(learn: Learner, plan: pd.DataFrame, method: str, every: int, strength: float, penalty: str) -> None:
-    "Take layers from the callbacks of earlier calls, and add the callback that holds or penalises them."
+    "Remove layers from the callbacks of earlier calls, and add the callback that holds or penalises them."
     ranks = dict(zip(plan.layer, plan['rank'].tolist()))
     for cb in [cb for cb in learn.cbs if isinstance(cb, (HoldRank, RankPenalty)) and isinstance(cb.ranks, dict)]:
         cb.ranks = {n: r for n, r in cb.ranks.items() if n not in ranks}

@@ -227,7 +227,7 @@ def search(self: Ranker,
     vector = None if mode == 'bm25' or not query.strip() else self._encoded([query])
     scores = self.scores([query], mode, vector)[0]
     top = self._first(scores, k)
-    if mode == 'bm25': top = [i for i in top if scores[i] > 0]  # no shared word is no answer
+    if mode == 'bm25': top = [i for i in top if scores[i] > 0]  # no word in common: not an answer
     found = self.documents.iloc[top].reset_index(drop=True)
     return pd.DataFrame(dict(rank=range(1, len(top) + 1), doc_id=found.doc_id, title=found.title,
                              score=scores[top].tolist(), passage=self._nearest(query, top, mode, vector)))
@@ -351,6 +351,11 @@ def _trainable(data: RankingData, backbone: Encoder|str|Path, head: str) -> Enco
     get_head(head, encoder.dim)
     return encoder
 
+def _check_callbacks(cbs: list|None, shared: bool|None, freeze: str|int) -> None:
+    "Raise `ValueError` for callbacks that would see the training of two heads."
+    if cbs and shared is None and freeze == 'backbone':
+        raise ValueError("cbs would see two trainings, with one head and with two: pass shared=True or shared=False")
+
 # %% ../nbs/03b_search.ipynb #843712f9
 def train_ranker(
     data: RankingData,  # from `read_ranking` or `builtin_corpus`
@@ -370,16 +375,18 @@ def train_ranker(
     seed: int = 0,  # of the head and of the order of batches
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
+    cbs: list|None = None,  # fastai callbacks, such as `RankMonitor`, of the head's training, or of the layers' if any
 ) -> Ranker:
     "A ranker trained on the 'train' queries, the head first and then layers; 'valid' queries decide every choice."
-    encoder, store = _trainable(data, backbone, head), FeatureStore() if store is None else store
+    _check_callbacks(cbs, shared, freeze)
+    encoder, store = _trainable(data, backbone, head), store or FeatureStore()
     frozen = frozen_groups(encoder, freeze) > len(encoder.layers)
     features = ranking_features(data, encoder, passages, size, stride, pooling, max_tokens, lexical and frozen, store,
                                 progress)
-    own = dict(head=head, shared=shared, seed=seed, progress=progress)
-    if frozen: return _train_head(features, encoder, epochs, lr, bs, own)
+    own, asked = dict(head=head, shared=shared, seed=seed, progress=progress), dict(epochs=epochs, lr=lr, cbs=cbs)
+    if frozen: return _train_head(features, encoder, epochs, lr, bs, own | dict(cbs=cbs))
     if encoder is backbone: encoder = deepcopy(encoder)
-    return _fit_layers(features, encoder, freeze, own, dict(epochs=epochs, lr=lr), bs, store).ranker(lexical, progress)
+    return _fit_layers(features, encoder, freeze, own, asked, bs, store).ranker(lexical, progress)
 
 # %% ../nbs/03b_search.ipynb #a873a2cc
 @patch
@@ -395,8 +402,9 @@ def ranker(self: RankingLearner,
     store = FeatureStore() if self.store is None else self.store
     features = ranking_features(self.data, encoder, lexical=lexical, store=store, progress=progress, **self.settings)
     model = RankingModel(deepcopy(m.head).cpu(), features.passages, features.owner, m.temperature).eval()
-    trained = self.frozen_prefix.groups <= len(encoder.layers)  # a layer is trained
-    about = dict(encoder='trained' if trained else 'frozen') | getattr(self, 'fitted', {})
+    fitted = getattr(self, 'fitted', {})
+    trained = self.frozen_prefix.groups <= len(encoder.layers) and fitted.get('best_epoch', 0) >= 0  # -1: no change
+    about = dict(encoder='trained' if trained else 'frozen') | fitted
     return _ranker(features, encoder, model, about)
 
 # %% ../nbs/03b_search.ipynb #22f66553
@@ -654,7 +662,7 @@ def read_head(make: Callable[[], torch.nn.Module], path: Path, remedy: str) -> t
     try:
         with torch.device('meta'): head = make()
     except (TypeError, ValueError, KeyError, RuntimeError, AttributeError, OverflowError) as e:
-        raise ValueError(f"{path.parent} describes a head that cannot be made ({e!s:.200}); {remedy}") from e
+        raise ValueError(f"{path.parent} describes a head that cannot be made ({e!s:.300}); {remedy}") from e
     expected = {k: (_KINDS[v.dtype], *v.shape) for k, v in head.state_dict().items()}
     head.load_state_dict(read_tensors(path, expected, remedy=remedy), assign=True)
     return head

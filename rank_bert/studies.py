@@ -152,7 +152,7 @@ def _check_low_rank(tasks: dict[str, TextData], encoders: dict[str, Encoder], me
 
 # %% ../nbs/04b_studies.ipynb #75b693ec
 def _grid(**values) -> list[dict]:
-    "Every combination of values, the last changing first."
+    "Every combination of values; the last value changes fastest."
     return [dict(zip(values, one)) for one in product(*values.values())]
 
 # %% ../nbs/04b_studies.ipynb #a7fe7261
@@ -172,7 +172,7 @@ def low_rank_cost(
     tensorboard: str|Path|None = None,  # folder to log each run to; nowhere by default
     **kwargs,  # arguments of `task_learner`, e.g. `max_tokens`, `bs`, `pooling`, `dtype`
 ) -> pd.DataFrame:  # row per run: values, whole, at_once, again, weights, full_weights, rank, ms, full_ms, per_query
-    "Accuracy, size and time of fine-tuned encoders held to fewer parameters, at once and after training again."
+    "Accuracy, size and time of fine-tuned encoders reduced to fewer parameters, at once and after training again."
     encoders = encoders or {'minilm': get_encoder('minilm')}
     _check_low_rank(tasks, encoders, methods, fractions, layers)
     recipe = _Recipe(layers, epochs, retrain, lr, split, kwargs)
@@ -262,7 +262,7 @@ def _scored(features: RankingFeatures, scores: torch.Tensor, split: str) -> dict
 
 # %% ../nbs/04b_studies.ipynb #2c763101
 def _measured(features: RankingFeatures, model: RankingModel, split: str) -> dict:
-    "The same of a ranker."
+    "The metrics of a ranker."
     with torch.inference_mode():
         return _scored(features, model.eval().cosine(features.queries[features.rows(split)]), split)
 
@@ -386,7 +386,7 @@ def barlow_ablation(
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     features: dict|None = None,  # arguments of `ranking_features`; documents truncated by default, as in the write-up
     **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
-) -> pd.DataFrame:  # a row a run: its values (pooling to labelled), seed, metrics, ranks of vectors, per_query, seconds
+) -> pd.DataFrame:  # row per run: its values (pooling to labelled), seed, metrics, ranks of vectors, per_query, seconds
     "Rankers with and without Barlow Twins, by batches, pooling, labels and way of joining; BM25 and plain cosine too."
     settings = _ablation_runs(poolings, batches, sides, joins, labelled, pairs, seeds)
     training = dict(steps=steps, lr=lr, bs=bs)
@@ -407,7 +407,7 @@ def backbone_ranks(
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     features: dict|None = None,  # arguments of `ranking_features`; documents truncated by default
     **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
-) -> pd.DataFrame:  # a row an encoder and pooling: encoder, pooling, metrics, ranks of vectors, per_query, seconds
+) -> pd.DataFrame:  # row per encoder and pooling: encoder, pooling, metrics, ranks of vectors, per_query, seconds
     "Plain cosine with several encoders and poolings, and the ranks of their vectors."
     if not encoders: raise ValueError("no encoders to compare: pass a dict such as {'minilm': get_encoder('minilm')}")
     part, how = data.part(split), dict(passages='truncate') | (features or {})  # other queries need no vectors
@@ -429,7 +429,7 @@ def rank_points(
     backbones: pd.DataFrame|None = None,  # from `backbone_ranks`
     name: str = 'minilm',  # of the backbone of the ablation, whose plain cosine is in both
 ) -> pd.DataFrame:  # columns family, setting, settings' values, and means over seeds of metrics and ranks
-    "One row a setting, with its family."
+    "One row for each setting, with its family."
     keys = ['pooling', 'batches', 'side', 'pairs', 'way', 'labelled']
     missing = [k for k in keys if k not in ablation]
     if missing: raise ValueError(f"the table has no column {missing[0]!r}: pass the table of barlow_ablation, whole")
@@ -469,7 +469,7 @@ def _order_p(x: np.ndarray, y: np.ndarray, rho: float, n: int, seed: int) -> flo
 
 # %% ../nbs/04b_studies.ipynb #9c86a4e9
 def rank_correlation(
-    table: pd.DataFrame,  # one row a setting
+    table: pd.DataFrame,  # one row for each setting
     measures: Sequence[str],  # columns: ranks of matrices
     gain: str = 'MRR',  # column: the rank of the relevant document
     family: str|None = 'family',  # column: which settings are alike; `None` for all together only
@@ -491,12 +491,12 @@ def rank_correlation(
 
 # %% ../nbs/04b_studies.ipynb #b5fa47d0
 def rank_plot(
-    table: pd.DataFrame,  # one row a setting
+    table: pd.DataFrame,  # one row for each setting
     measure: str = 'centred RankMe of queries',  # column: rank of a matrix
     gain: str = 'MRR',  # column: rank of the relevant document
     family: str = 'family',  # column: colour and mark
 ) -> 'Figure':  # of matplotlib
-    "The rank of the relevant document against the rank of a matrix, a mark a setting, by family."
+    "The rank of the relevant document against the rank of a matrix, one mark for each setting, by family."
     import matplotlib.pyplot as plt  # a picture is not always wanted, and the import takes a while
     fig, ax = plt.subplots(figsize=(6, 3.6), layout='constrained')
     for i, (name, part) in enumerate(table.groupby(family, sort=False)):
@@ -553,7 +553,7 @@ def index_staleness(
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     features: dict|None = None,  # arguments of `ranking_features`
     **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
-) -> pd.DataFrame:  # a row a run: head, loss, share, seed, staleness, metrics, accuracy by type, per_query, seconds
+) -> pd.DataFrame:  # row per run: head, loss, share, seed, staleness, metrics, accuracy by type, per_query, seconds
     "What it costs a ranker when its index is recomputed only in part, or when it only uses its batch."
     made, about = _prepared(data, backbone, store, features, steps=steps, lr=lr, bs=bs, split=split)
     def run(**cell): return _staleness_run(made(), **cell, steps=steps, lr=lr, bs=bs, split=split)
