@@ -630,10 +630,10 @@ def _read(path, options):
 
 # %% ../nbs/00a_data.ipynb #1dc0de5a
 def _are_ids(data):
-    "Whether documents are single short words, though queries have several"
+    "Whether documents are single short words with digits, though queries have several words"
     texts = data.documents.text
     one_word = not texts.str.contains(r'\s').any() and texts.str.len().max() <= 20
-    return one_word and data.queries.text.str.contains(' ').any()
+    return one_word and texts.str.contains(r'\d').mean() > .5 and data.queries.text.str.contains(' ').any()
 
 # %% ../nbs/00a_data.ipynb #8f8485ec
 def read_ranking(
