@@ -170,7 +170,8 @@ def before_fit(self: KeepBest):
 def before_epoch(self: KeepBest):
     "Measure the validation split before the first epoch, without changing the table of epochs or random numbers."
     if self.seen or self.untrained is not None: return
-    self.kept = self.untrained = self._measured()
+    self.untrained, self.loss = self._measured()
+    self.kept = self.untrained
     if self.comp(self.untrained, self.best): self.best, self.state = self.untrained, self._moving()
 
 @patch
@@ -182,10 +183,10 @@ def before_train(self: KeepBest):
 @patch
 def after_epoch(self: KeepBest):
     "Keep the weights of a new best epoch; stop when there was none for too long."
-    value = self._value(self.recorder.values[-1])
+    value, loss = self._value(self.recorder.values[-1])
     healthy = math.isfinite(value)
     self.seen, self.finite, self.new_best = self.seen + 1, self.finite or healthy, False
-    if healthy: self._judge(value)
+    if healthy: self._judge(value, loss)
     if self.new_best: self.best_epoch, self.state = self.epoch, self._moving()
     elif self.patience is not None and self.epoch - self.best_epoch >= self.patience: raise CancelFitException
 
@@ -218,18 +219,20 @@ def _moving(self: KeepBest) -> dict[str, torch.Tensor]:
     return {n: t.detach().clone() for n, t in [*trained, *buffers]}
 
 @patch
-def _judge(self: KeepBest, value: float) -> None:
-    "Whether this epoch is the new best; with `later`, one within a standard error of the best counts too"
+def _judge(self: KeepBest, value: float, loss: float) -> None:
+    "Whether this epoch is the new best: it has a better value, or the same with a lower validation loss"
+    tied = value == self.best and loss < self.loss
     TrackerCallback.after_epoch(self)
-    if not self.later: return
-    error = max(0., self.best*(1 - self.best)/max(1, len(self.dls.valid.dataset)))**.5
-    self.new_best = value >= self.best - error
-    if self.new_best: self.kept = value
+    if self.later:  # a value within a standard error of the best counts too
+        error = max(0., self.best*(1 - self.best)/max(1, len(self.dls.valid.dataset)))**.5
+        self.new_best = value >= self.best - error
+    else: self.new_best |= tied
+    if self.new_best: self.kept, self.loss = value, loss
 
 # %% ../nbs/02b_callbacks.ipynb #33fbe0af
 @patch
-def _measured(self: KeepBest) -> float:
-    "The watched value of the current weights on the validation split; NaN if it is not recorded there"
+def _measured(self: KeepBest) -> tuple[float, float]:
+    "The watched value and the loss of the current weights on the validation split; NaN if it is not recorded there"
     log, random = self.recorder.log, get_random_states()
     self.recorder.log = log[:0]
     self.learn._do_epoch_validate()
@@ -240,12 +243,12 @@ def _measured(self: KeepBest) -> float:
 
 # %% ../nbs/02b_callbacks.ipynb #b9badb56
 @patch
-def _value(self: KeepBest, values: list) -> float:
-    "The watched value among recorded ones; NaN if it is missing or the validation loss is not finite"
+def _value(self: KeepBest, values: list) -> tuple[float, float]:
+    "The watched value among recorded ones, NaN if it is missing or the validation loss is not finite; and that loss"
     names = [n for n in self.recorder.metric_names if n != 'time']
     found = dict(zip(reversed(names), reversed(values)))  # for the untrained weights only the last values exist
-    value = found.get(self.monitor)
-    return float(value) if value is not None and math.isfinite(found.get('valid_loss', 0.)) else math.nan
+    value, loss = found.get(self.monitor), float(found.get('valid_loss', 0.))
+    return float(value) if value is not None and math.isfinite(loss) else math.nan, loss
 
 @patch
 def _check_monitor(self: KeepBest) -> None:

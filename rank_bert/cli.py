@@ -219,11 +219,13 @@ def _which(best: int, epochs: int, value: str, start: str = 'the start') -> str:
 # %% ../nbs/04c_cli.ipynb #91633fc4
 def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
     "Train a ranker, print how it went, and save it, and the columns of its data."
+    from rank_bert.learners import frozen_groups
     from rank_bert.search import train_ranker
     ranker = train_ranker(data, backbone, store=_store(), **kwargs)
     about = ranker.about
     heads = 'one head for both' if about['shared'] else 'one head for queries, one for documents'
-    start = 'the start' if kwargs.get('freeze', 'backbone') == 'backbone' else 'the head on the unchanged encoder'
+    layers = frozen_groups(ranker.encoder, kwargs.get('freeze', 'backbone')) <= len(ranker.encoder.layers)
+    start = 'the head on the unchanged encoder' if layers else 'the untrained head'
     said = _which(about['best_epoch'], about['epochs'], f"MRR {about['valid_mrr']:.3f}", start)
     _say(f'trained {heads}; {said}')
     about['columns'] = columns
@@ -236,11 +238,11 @@ def _hint_worse(table) -> None:
     "A hint where training has made the ranking of these queries worse."
     rows = table[(table.queries == 'all') & (table.metric == 'MRR')].set_index('ranker')
     plain = table.attrs['baseline']
-    for name in ('hybrid', 'trained head'):
-        if name not in rows.index or not (rows.p[name] < .05 and rows.value[name] < rows.value[plain]): continue
-        return _say(f'  hint: {name} ranks these queries worse than {plain} (MRR {rows.value[name]:.3f}, '
-                    f'{rows.value[plain]:.3f}; p = {rows.p[name]:.3f}): search with --mode cosine, '
-                    'or train with more queries')
+    name = next((name for name in ('hybrid', 'trained head') if name in rows.index), plain)  # what `search` uses
+    if not (rows.p[name] < .05 and rows.value[name] < rows.value[plain]): return
+    p = 'p < 0.001' if rows.p[name] < .001 else f'p = {rows.p[name]:.3f}'
+    _say(f'  hint: {name} ranks these queries worse than {plain} (MRR {rows.value[name]:.3f}, '
+         f'{rows.value[plain]:.3f}; {p}): search with --mode cosine, or train with more queries')
 
 def _table(ranker, data, split: str = 'test', as_json: bool = False) -> None:
     "Print the table of a ranker on a split."

@@ -406,6 +406,10 @@ def _get(row, key, where):
     if key in row: return row[key]
     raise DataError(f'{where} has no key {key!r}; it has {listed(row, 20)}')
 
+def _columns(objects): return dict.fromkeys(k for _, row in objects for k in row)
+
+def _is_table(where): return where.removesuffix('.gz').endswith(('.csv', '.tsv'))
+
 def _json_row(row, keys, lenient, where):
     "{option: value} of an object, where only the `lenient` options may be missing"
     found = {o: row.get(k) if o in lenient else _get(row, k, where) for o, k in keys.items() if k}
@@ -416,8 +420,9 @@ def _json_row(row, keys, lenient, where):
 def _json_table(objects, where, options, wanted, optional):
     "(line number, {option: value}) of the rows of a JSON lines file, with the keys of its first row"
     n, first = objects[0]
-    keys = {o: pick_column(first, o, options, _FILE_KEYS, f'{where} line {n}', o in optional)
-            for o in wanted + optional}
+    at, known = where if _is_table(where) else f'{where} line {n}', _columns(objects)
+    keys = {o: pick_column(first, o, options, _FILE_KEYS, at) for o in wanted}
+    keys |= {o: pick_column(known, o, options, _FILE_KEYS, at, optional=True) for o in optional}
     lenient = [o for o in optional if options.get(o) is None]
     used = {*keys.values(), 'doc_id', 'title', 'text'}
     return [(n, _json_row(row, keys, lenient, f'{where} line {n}')
@@ -448,13 +453,15 @@ def _graded(value, where, grade=1):
 
 # %% ../nbs/00a_data.ipynb #c56da4a9
 def _file(folder, name):
-    "The file of rows of this name in the folder, packed or not; JSON lines come first"
+    "The file of rows of this name in the folder, packed or not"
     kinds = [kind + end for kind in ('.jsonl', '.csv', '.tsv') for end in ('', '.gz')]
-    return next((p for kind in kinds if (p := folder/f'{name}{kind}').is_file()), None)
+    found = [p.name for kind in kinds if (p := folder/f'{name}{kind}').is_file()]
+    if len(found) > 1: raise DataError(f'folder {folder.name} has {listed(found, 9)}: keep one of them')
+    return folder/found[0] if found else None
 
 def _objects(path):
     "(line number, dict) of a file of rows; an empty cell of a table is `None`"
-    if path.name.removesuffix('.gz').endswith('.jsonl'): return numbered_objects(path)
+    if not _is_table(path.name): return numbered_objects(path)
     df = read_table(path)
     if not len(df): raise DataError(f'{shown_path(path)} is empty')
     check_columns(df.columns, shown_path(path))
@@ -462,9 +469,12 @@ def _objects(path):
     return [(n, {k: None if is_blank(v) else v for k, v in zip(df.columns, row)}) for n, row in rows]
 
 def _numbered(objects, options):
-    "The same queries, numbered by line if no key holds an id"
+    "The same queries; if no key holds an id, it is the line of the first with this text, kind, group and split"
     if options['query_id'] or any(k in row for _, row in objects for k in _FILE_KEYS['query_id']): return objects
-    return [(n, row | dict(query_id=str(n))) for n, row in objects]
+    keys, first = [options[o] or o.removeprefix('query_') for o in ('query_type', 'group', 'split')], {}
+    text = next((k for k in [options['query_text'], *_FILE_KEYS['query_text']] if k in objects[0][1]), None)
+    def same(n, row): return str(first.setdefault(json.dumps([row.get(k) for k in [text, *keys]]), n))
+    return [(n, row | dict(query_id=same(n, row))) for n, row in objects]
 
 def _queries_file(folder, documents):
     "The file of queries beside that of documents"
@@ -474,7 +484,10 @@ def _queries_file(folder, documents):
 # %% ../nbs/00a_data.ipynb #15703a61
 def _read_documents(path, options):
     "The documents of a file, with all that their rows hold"
-    rows = _json_table(_objects(path), shown_path(path), options, ['doc_id', 'doc_text'], ['title'])
+    objects = _objects(path)
+    if options['doc_id'] not in objects[0][1] and any(k in objects[0][1] for k in _FILE_KEYS['doc_id']):
+        options = options | dict(doc_id=None)  # the option names the column of the queries
+    rows = _json_table(objects, shown_path(path), options, ['doc_id', 'doc_text'], ['title'])
     docs = [dict(doc_id=r['doc_id'], text=r['doc_text'], title=r.get('title')) | r['extras'] for _, r in rows]
     return rows_frame(docs).set_index(pd.Index([n for n, _ in rows], name=f'{shown_path(path)} line'))
 
@@ -489,13 +502,18 @@ def _query(r):
 # %% ../nbs/00a_data.ipynb #caa66c2d
 def _right_keys(objects, where, options):
     "The keys under which queries name their relevant documents and grades; '' where there are no grades"
-    first, doc_id, grade = objects[0][1], options['doc_id'], options['grade']
-    if doc_id not in first:  # the option may name only the id key of the documents
-        doc_id = next((k for k in ('doc_id', 'doc_ids') if k in first), 'doc_id')
-        for n, row in objects:
-            if {'doc_id', 'doc_ids'} <= row.keys():
-                raise DataError(f'{where} line {n} has both doc_id and doc_ids: keep the one that names its '
-                                'relevant documents')
+    first, grade = objects[0][1], options['grade']
+    own = options['query_id'] or next((k for k in _FILE_KEYS['query_id'] if k in first), None)
+    names = dict.fromkeys(k for k in (options['doc_id'], 'doc_id', 'doc_ids') if k and k != own)
+    for n, row in objects:
+        found = [k for k in names if k in row]
+        if len(found) > 1:
+            raise DataError(f'{where} line {n} has both {found[0]} and {found[1]}: keep the one that names its '
+                            'relevant documents')
+    doc_id = next((k for k in names if k in first), None)
+    if doc_id is None:
+        raise DataError(f'{where} has no column with the id of the relevant document (tried {listed(names, 9)}); '
+                        f'it has {listed(first, 20)}: rename that column to {list(names)[0]!r}')
     if grade is None: grade = 'grade' if any(row.get('grade') is not None for _, row in objects) else ''
     return doc_id, grade
 
@@ -504,16 +522,16 @@ def _read_folder(folder, documents, options):
     "A file of documents and one of queries, with the relevant documents in the query rows"
     path = _queries_file(folder, documents)
     docs, where = _read_documents(documents, options), shown_path(path)
-    objects = _numbered(_objects(path), options)
-    doc_id, grade = _right_keys(objects, where, options)
+    given = _objects(path)
+    objects, (doc_id, grade) = _numbered(given, options), _right_keys(given, where, options)
     optional = ['query_type', 'group', 'split', 'answer'] + ['grade'] * bool(options['grade'])
     rows = _json_table(objects, where, options | dict(doc_id=doc_id), ['query_id', 'query_text', 'doc_id'], optional)
     found = [(f'line {n}', _query(r), _graded(r['doc_id'], f'{where} line {n}', row.get(grade) if grade else 1))
              for (n, r), (_, row) in zip(rows, objects)]
-    hints = _hints(_columns(objects), options | dict(grade=grade or options['grade']))
+    text = next(k for k in [options['query_text'], *_FILE_KEYS['query_text']] if k in _columns(objects))
+    hints = other_columns(_columns(objects), 'query_text', options, _FILE_KEYS, dict(query_text=text))
+    hints += _hints(_columns(objects), options | dict(grade=grade or options['grade']))
     return docs, *_merge(found, where), dict(hints=hints)
-
-def _columns(objects): return set().union(*(row for _, row in objects))
 
 # %% ../nbs/00a_data.ipynb #d4c9dd61
 def _read_qrels(path):
@@ -557,7 +575,7 @@ def _read_beir(folder, corpus, options):
     kept = [(n, r) for n, r in rows if r['query_id'] in split]
     queries = rows_frame(_query(r) | dict(split=split[r['query_id']]) for _, r in kept)
     queries.index = pd.Index([n for n, _ in kept], name=f'{where} line')
-    hints = _hints(_columns(objects) - {'split'}, options | dict(grade=''))
+    hints = _hints([c for c in _columns(objects) if c != 'split'], options | dict(grade=''))
     return docs, queries, relevance, dict(queries_left_out=len(rows) - len(queries), hints=hints)
 
 # %% ../nbs/00a_data.ipynb #ee182b1b
@@ -632,7 +650,7 @@ def _read(path, options):
 def _are_ids(data):
     "Whether documents are single short words with digits, though queries have several words"
     texts = data.documents.text
-    one_word = not texts.str.contains(r'\s').any() and texts.str.len().max() <= 20
+    one_word = texts.str.fullmatch(r'[\x21-\x7e]{0,40}').all() and not data.documents.title.str.strip().any()
     return one_word and texts.str.contains(r'\d').mean() > .5 and data.queries.text.str.contains(' ').any()
 
 # %% ../nbs/00a_data.ipynb #8f8485ec

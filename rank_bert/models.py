@@ -294,7 +294,8 @@ class Encoder(nn.Module):
         super().__init__()
         kind = model.config.model_type
         if kind not in FAMILIES:
-            raise ValueError(f"{name!r} is of the family {kind!r}; the families are {', '.join(FAMILIES)}")
+            raise ValueError(f"{name!r} is of the family {kind!r}; the families are {', '.join(FAMILIES)}. "
+                             "Put one of your own into FAMILIES first")
         self.model, self.tokenizer, self.name = model, tokenizer, name
         self.dim, self.max_tokens = model.config.hidden_size, _max_tokens(model.config)
         self.beside = None  # weights in its folder that are not part of an encoder
@@ -412,7 +413,8 @@ def _read_config(folder: Path, name, families: Iterable[str]) -> tuple[Pretraine
     kind = about.pop('model_type', 'bert' if 'type_vocab_size' in about else None)  # early BERTs have no model_type
     if not isinstance(kind, str) or kind not in families:
         listed = ', '.join(FAMILIES) + ('' if families is FAMILIES else ', and others that transformers knows')
-        raise ValueError(f"{str(name)!r} is of the family {kind!r:.60}; the families are {listed}")
+        raise ValueError(f"{str(name)!r} is of the family {kind!r:.60}; the families are {listed}. "
+                         "Put one of your own into FAMILIES first")
     _check_counts(about, path)
     _check_foreign(about, path)
     changes = about.pop(_CHANGES, None)

@@ -29,7 +29,7 @@ from fastai.torch_core import set_seed, to_device
 from fastcore.basics import patch
 
 # %% ../nbs/03a_ranking.ipynb #56d2ece4
-from .models import Encoder, evaluation_mode, get_encoder
+from .models import Encoder, evaluation_mode, fingerprint, get_encoder
 from .tables import DataError
 from .data import RankingData, cut_documents
 from .features import FeatureStore, best_device, encode
@@ -258,6 +258,9 @@ def top1(
 # %% ../nbs/03a_ranking.ipynb #e2040101
 class RankingLearner(Learner):
     "A fastai `Learner` that ranks; made by `ranking_learner`."
+    def trained_encoder(self) -> bool:
+        "Whether a weight of the encoder is not as it was when the Learner was made."
+        return fingerprint(self.model.encoder.model) != self.given
 
 # %% ../nbs/03a_ranking.ipynb #de340936
 def _loaders(train: QueryBatches, valid: QueryBatches, bs: int, seed: int|None, device: torch.device) -> DataLoaders:
@@ -324,7 +327,7 @@ def _text_learner(data: RankingData, backbone, freeze, head, shared, settings, b
     def loaders(device): return _loaders(train, valid, bs or (128 if whole else 32), about['seed'], device)
     learn = _assemble(head, shared, encoder.dim, make, loaders, groups, about, kwargs)
     learn.add_cb(IndexRefresh(refresh))
-    learn.data, learn.settings, learn.store = data, settings, about['store']
+    learn.data, learn.settings, learn.store, learn.given = data, settings, about['store'], fingerprint(encoder.model)
     return learn
 
 # %% ../nbs/03a_ranking.ipynb #de340935

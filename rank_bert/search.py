@@ -22,6 +22,7 @@ import pandas as pd
 import torch
 from torch.nn import functional as F
 from fastai.callback.core import Callback
+from fastai.callback.tracker import SaveModelCallback
 from fastcore.basics import patch
 from scipy import sparse
 
@@ -326,7 +327,8 @@ def _train_head(
     "A ranker of a frozen encoder."
     lr, bs = 1e-3 if lr is None else lr, bs or 128
     model, fit = fit_ranking(features, epochs, lr, bs=bs, **own)
-    return _ranker(features, encoder, model, dict(seed=own['seed'], epochs=len(fit['curve']), lr=lr, bs=bs, **fit))
+    about = dict(encoder='frozen', seed=own['seed'], epochs=len(fit['curve']), lr=lr, bs=bs)
+    return _ranker(features, encoder, model, about | fit)
 
 # %% ../nbs/03b_search.ipynb #843712f8
 def _fit_layers(
@@ -340,7 +342,9 @@ def _fit_layers(
     curve = _curve(learn)
     learn.fitted = dict(shared=head['shared'], seed=seed, epochs=len(curve), lr=fit['lr'], bs=learn.dls.train.bs,
                         best_epoch=fit['best_epoch'], valid_mrr=fit['best'], curve=curve)
-    if freeze == 'lora': fold_adapters(learn.model.encoder)
+    if freeze == 'lora':
+        if not learn.trained_encoder(): learn.fitted['encoder'] = 'frozen'
+        fold_adapters(learn.model.encoder)
     return learn
 
 # %% ../nbs/03b_search.ipynb #34c1bb49
@@ -351,9 +355,13 @@ def _trainable(data: RankingData, backbone: Encoder|str|Path, head: str) -> Enco
     get_head(head, encoder.dim)
     return encoder
 
-def _check_callbacks(cbs: list|None, shared: bool|None, freeze: str|int) -> None:
-    "Raise `ValueError` for callbacks that would see the training of two heads."
-    if cbs and shared is None and freeze == 'backbone':
+def _check_callbacks(cbs: list|None, shared: bool|None, frozen: bool) -> None:
+    "Raise `ValueError` for callbacks that would see the training of two heads, or choose another epoch."
+    for cb in cbs or ():
+        if issubclass(cb if isinstance(cb, type) else type(cb), (KeepBest, SaveModelCallback)):
+            raise ValueError("train_ranker keeps the epoch with the best validation MRR itself: leave out KeepBest and "
+                             "SaveModelCallback, or use ranking_learner")
+    if cbs and shared is None and frozen:
         raise ValueError("cbs would see two trainings, with one head and with two: pass shared=True or shared=False")
 
 # %% ../nbs/03b_search.ipynb #843712f9
@@ -378,9 +386,9 @@ def train_ranker(
     cbs: list|None = None,  # fastai callbacks, such as `RankMonitor`, of the head's training, or of the layers' if any
 ) -> Ranker:
     "A ranker trained on the 'train' queries, the head first and then layers; 'valid' queries decide every choice."
-    _check_callbacks(cbs, shared, freeze)
     encoder, store = _trainable(data, backbone, head), store or FeatureStore()
     frozen = frozen_groups(encoder, freeze) > len(encoder.layers)
+    _check_callbacks(cbs, shared, frozen)
     features = ranking_features(data, encoder, passages, size, stride, pooling, max_tokens, lexical and frozen, store,
                                 progress)
     own, asked = dict(head=head, shared=shared, seed=seed, progress=progress), dict(epochs=epochs, lr=lr, cbs=cbs)
@@ -402,9 +410,7 @@ def ranker(self: RankingLearner,
     store = FeatureStore() if self.store is None else self.store
     features = ranking_features(self.data, encoder, lexical=lexical, store=store, progress=progress, **self.settings)
     model = RankingModel(deepcopy(m.head).cpu(), features.passages, features.owner, m.temperature).eval()
-    fitted = getattr(self, 'fitted', {})
-    trained = self.frozen_prefix.groups <= len(encoder.layers) and fitted.get('best_epoch', 0) >= 0  # -1: no change
-    about = dict(encoder='trained' if trained else 'frozen') | fitted
+    about = dict(encoder='trained' if self.trained_encoder() else 'frozen') | getattr(self, 'fitted', {})
     return _ranker(features, encoder, model, about)
 
 # %% ../nbs/03b_search.ipynb #22f66553
@@ -619,7 +625,7 @@ def _read_inside(folder: Path, name: str, remedy: str) -> Encoder:
     "The encoder that was written into a saved folder."
     try: encoder = get_encoder(folder/'encoder')
     except MemoryError: raise
-    except Exception as e: raise ValueError(f"{folder/'encoder'} cannot be read ({e!s:.300}); {remedy}") from e
+    except Exception as e: raise ValueError(f"{folder/'encoder'} cannot be read ({e!s:.300}): correct that, or {remedy}") from e
     encoder.name = name
     return encoder
 
@@ -649,7 +655,8 @@ def check_settings(encoder: Encoder, settings: dict, where: Path, remedy: str) -
     raise ValueError(f"{where} is damaged: {encoder.name!r} has no pooling {settings['pooling']!r:.40}; {remedy}")
 
 # %% ../nbs/03b_search.ipynb #3453bb3c
-_KINDS = {torch.float32: 'F32', torch.int64: 'I64', torch.bool: 'BOOL'}
+_KINDS = {torch.float32: 'F32', torch.float64: 'F64', torch.float16: 'F16', torch.bfloat16: 'BF16', torch.int64: 'I64',
+          torch.int32: 'I32', torch.uint8: 'U8', torch.bool: 'BOOL'}
 
 # %% ../nbs/03b_search.ipynb #5c27dfd9
 def head_arguments(saved: dict) -> dict:
@@ -660,11 +667,14 @@ def head_arguments(saved: dict) -> dict:
 def read_head(make: Callable[[], torch.nn.Module], path: Path, remedy: str) -> torch.nn.Module:
     "The module that `make` gives, with the weights of a file; raises `ValueError` when one does not fit the other."
     try:
-        with torch.device('meta'): head = make()
+        with torch.device('meta'):  # whatever sizes a file declares, they take no memory before its weights are there
+            expected = {k: (_KINDS[v.dtype], *v.shape) for k, v in make().state_dict().items()}
     except (TypeError, ValueError, KeyError, RuntimeError, AttributeError, OverflowError) as e:
-        raise ValueError(f"{path.parent} describes a head that cannot be made ({e!s:.300}); {remedy}") from e
-    expected = {k: (_KINDS[v.dtype], *v.shape) for k, v in head.state_dict().items()}
-    head.load_state_dict(read_tensors(path, expected, remedy=remedy), assign=True)
+        raise ValueError(f"{path.parent} describes a head that cannot be made ({e!s:.300}): "
+                         f"correct that, or {remedy}") from e
+    tensors = read_tensors(path, expected, remedy=remedy)
+    with torch.random.fork_rng(devices=[]): head = make()
+    head.load_state_dict(tensors)
     return head
 
 # %% ../nbs/03b_search.ipynb #3156fe15

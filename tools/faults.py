@@ -1476,7 +1476,7 @@ def numbers():
     for args in (TRAIN, CLASSIFY):
         done = command(*args, "--lr", "1e30", "--out", "out")
         if done.code: refuses(done, "rate")
-        else: must("better than the start" in done.said, done.said[-500:])  # what diverged is not kept: the untrained head is
+        else: must("better than the untrained head" in done.said, done.said[-500:])  # what diverged is not kept: the untrained head is
         must(done.code == 0 or not Path("out").exists(), "out is there")
         shutil.rmtree("out", ignore_errors=True)
 
