@@ -625,7 +625,8 @@ def _read_inside(folder: Path, name: str, remedy: str) -> Encoder:
     "The encoder that was written into a saved folder."
     try: encoder = get_encoder(folder/'encoder')
     except MemoryError: raise
-    except Exception as e: raise ValueError(f"{folder/'encoder'} cannot be read ({e!s:.300}): correct that, or {remedy}") from e
+    except Exception as e:
+        raise ValueError(f"{folder/'encoder'} cannot be read ({e!s:.300}): correct that, or {remedy}") from e
     encoder.name = name
     return encoder
 
