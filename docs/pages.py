@@ -19,7 +19,7 @@ SECTIONS = {"": "Reference", "tutorials": "Tutorials", "benchmarks": "Benchmarks
 GROUPS = {  # of the reference, by what one does
     "Rank and classify": "ranking search classifiers tagging multitask embeddings saved cli",
     "Data": "tables data texts lexical metrics",
-    "Encoders": "models features layers light pretraining",
+    "Encoders": "models engines features layers light pretraining",
     "Train": "heads losses callbacks learners barlow",
     "Ranks of matrices": "lowrank rank",
     "Compare": "experiments sweeps studies",

@@ -30,7 +30,7 @@ from fastcore.foundation import L
 
 # %% ../nbs/03h_barlow.ipynb #76b60537
 from .tables import DataError
-from .features import best_device
+from .engines import best_device
 from .heads import DualHead, get_head
 from .lowrank import effective_rank, rankme, spectrum
 from .losses import barlow_terms, barlow_twins_loss, vicreg_loss

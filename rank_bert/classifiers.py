@@ -26,7 +26,8 @@ from .core import seal_folder, write_tensors
 from .layers import fold_adapters
 from .models import Encoder, get_encoder
 from .tables import DataError
-from .features import FeatureStore, WithHead, best_dtype, encode
+from .engines import best_dtype
+from .features import FeatureStore, WithHead, encode
 from .texts import TextData
 from .metrics import draw_means, group_sums, classification_metrics, spearman
 from .search import check_settings, read_backbone, read_head, write_backbone

@@ -31,7 +31,8 @@ from .core import as_texts
 from .models import Encoder, count_parameters, find_weights, get_encoder
 from .tables import DataError
 from .data import RankingData
-from .features import FeatureStore, best_device, best_dtype, encode
+from .engines import best_device, best_dtype
+from .features import FeatureStore, encode
 from .texts import TextData, builtin_texts
 from .lowrank import add_lora
 from .metrics import METRICS, bootstrap_interval, classification_metrics, compare, correctness, paired_test

@@ -17,46 +17,27 @@ import time
 import uuid
 import warnings
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from functools import lru_cache
 from pathlib import Path
-from weakref import WeakKeyDictionary, proxy
 
 # %% ../nbs/00b_features.ipynb #5621cd86
 import numpy as np
 import pandas as pd
 import torch
 from torch import nn
-from torch.nn import functional as F
 from tqdm.auto import tqdm
 from safetensors.torch import save
-from transformers import PretrainedConfig
 from fastcore.basics import patch
 
 # %% ../nbs/00b_features.ipynb #190a6da8
-from .layers import FactorisedEmbedding, LowRankLinear
-from .models import Encoder, as_pairs, hash_tensors, evaluation_mode, fingerprint, weights_hash
+from .models import Encoder, as_pairs, evaluation_mode
 from .tables import DataWarning
 from .data import length_batches
-
-# %% ../nbs/00b_features.ipynb #95321fe0
-def best_device() -> torch.device:
-    "The best available device: CUDA, Apple's MPS or the CPU."
-    if torch.cuda.is_available(): return torch.device('cuda')
-    return torch.device('mps' if torch.backends.mps.is_available() else 'cpu')
-
-# %% ../nbs/00b_features.ipynb #bb9cc29a
-def best_dtype(
-    device: torch.device|str = 'cpu',  # where the encoder will run
-) -> torch.dtype:  # `torch.bfloat16` if the hardware has matrix units for it, else `torch.float32`
-    "Fastest sufficient precision on `device`: bfloat16 on CPUs with AMX or AVX512-BF16 and GPUs since Ampere."
-    kind = torch.device(device).type
-    if kind == 'cuda': return torch.bfloat16 if torch.cuda.get_device_capability()[0] >= 8 else torch.float32
-    native = kind == 'cpu' and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
-    return torch.bfloat16 if native else torch.float32
+from .engines import best_device, best_dtype, check_settings_hash, hook_names, known_hash, module_ids, plan_for
+from .engines import prefix_parameters, settings_hash
 
 # %% ../nbs/00b_features.ipynb #8146d3dd
 class _Lines:
@@ -93,88 +74,6 @@ def progress_bar(
     if progress is None: progress = 'IN_TEST' not in os.environ
     if progress and not moving: return _Lines(total, label, unit)
     return tqdm(total=total, desc=label, unit=f' {unit}', disable=not progress or total == 0, leave=False)
-
-# %% ../nbs/00b_features.ipynb #4e619fea
-def weights_state(
-    parameters: Iterable[nn.Parameter],  # of any module
-) -> tuple:  # equal as long as no byte changes
-    """Hash of all bytes of some weights.
-
-    Changes through `.data` and by fastai's optimizers do not change torch's version counters."""
-    return (hash_tensors((str(i), p) for i, p in enumerate(parameters)),)
-
-# %% ../nbs/00b_features.ipynb #5f0ad27c
-def _as_json(value):
-    "A setting as JSON: numbers and text as they are, a function or a module by its name, a tensor by its bytes."
-    if value is None or isinstance(value, (bool, int, float, str)): return value
-    if isinstance(value, torch.Tensor): return hash_tensors([('', value)])
-    if isinstance(value, Mapping): return {str(k): _as_json(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)): return [_as_json(v) for v in value]
-    if isinstance(value, (set, frozenset)): return sorted(map(str, value))
-    return getattr(value, '__qualname__', type(value).__qualname__)
-
-# %% ../nbs/00b_features.ipynb #41ab77d5
-_NO_SETTING = set(vars(nn.Module())) | {'gradient_checkpointing', '_gradient_checkpointing_func', 'name_or_path',
-                                        'warnings_issued', '_is_hf_initialized'}  # attributes that change no output
-
-def _settings(module: nn.Module) -> dict:
-    "Settings of one module, and its non-persistent buffers."
-    kept = {k: _as_json(v) for k, v in vars(module).items()
-            if k not in _NO_SETTING and not isinstance(v, (PretrainedConfig, nn.Module))}
-    buffers = {n: module._buffers.get(n) for n in module._non_persistent_buffers_set}
-    return kept | {n: _as_json(b) for n, b in buffers.items() if b is not None}
-
-# %% ../nbs/00b_features.ipynb #423f94b3
-def _settings_of(module: nn.Module, leave: set = frozenset()) -> list:
-    "Name, class and settings of each part of a module: what determines its outputs besides its weights."
-    return [[name, type(m).__qualname__, {} if m is module else _settings(m)]
-            for name, m in module.named_modules() if m not in leave]
-
-# %% ../nbs/00b_features.ipynb #5e771a60
-def _modules(encoder: Encoder) -> list[int]:
-    "The id of the module at each position; a shared module is at several positions."
-    return [id(m) for _, m in encoder.model.named_modules(remove_duplicate=False)]
-
-def prefix_parameters(encoder: Encoder, layer: int) -> list[nn.Parameter]:
-    "Parameters of the embeddings and the first layers, also shared ones, which `groups` has in their last layer."
-    found = [p for group in encoder.groups()[:layer + 1] for p in group]
-    return list(dict.fromkeys(found + [p for one in encoder.layers[:layer] for p in one.parameters()]))
-
-# %% ../nbs/00b_features.ipynb #23e763e8
-class _OwnLayers:
-    "A plan of any encoder: its own layers, in one precision."
-    fused = False  # a fused plan has its own weights, in its precision, and its own settings
-    def __init__(self, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool):
-        self.encoder = deepcopy(encoder).to(device) if copied else proxy(encoder)
-        self.dtype, self.device = dtype, device
-
-    def __call__(self, ids: torch.Tensor, mask: torch.Tensor, layer: int) -> torch.Tensor:
-        ids, mask = ids.to(self.device), mask.to(self.device)
-        with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
-            return self.encoder.run(self.encoder.embed(ids, mask), mask, ids, 0, layer)
-
-# %% ../nbs/00b_features.ipynb #b2d17e68
-_FUSED = []  # (function that tells whether an encoder fits, class of its plan)
-_plans = WeakKeyDictionary()  # encoder -> what its plan depends on, plan
-
-def _plan_state(kind: type, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool) -> tuple:
-    "What a plan depends on; when it changes, a new plan is made."
-    parameters = list(encoder.model.parameters())
-    state = kind, dtype, device, _modules(encoder)
-    state += [(p.data_ptr(), p.dtype, p.shape, p.stride()) for p in parameters],  # a view can have its base's address
-    if copied: state += weights_state(parameters)
-    if copied or kind.fused: state += json.dumps(_settings_of(encoder.model), default=_as_json),
-    return state
-
-# %% ../nbs/00b_features.ipynb #50c1fb18
-def _plan(encoder: Encoder, dtype: torch.dtype, device: torch.device) -> Callable:
-    "The fastest plan for an encoder, made again only when the encoder has changed."
-    kind = next((plan for fits, plan in _FUSED if fits(encoder)), _OwnLayers)
-    copied = any(p.device != device or kind.fused and p.dtype != dtype for p in encoder.model.parameters())
-    state, known = _plan_state(kind, encoder, dtype, device, copied), _plans.get(encoder)
-    if known is None or known[0] != state:
-        _plans[encoder] = known = state, kind(encoder, dtype, device, copied)
-    return known[1]
 
 # %% ../nbs/00b_features.ipynb #c54a337d
 BLOCK = 8192  # texts that are tokenized, sorted and stored together
@@ -234,7 +133,7 @@ def _batches(
     self: _Encoding, texts: list[str], pairs: list[str]|None, bar,
 ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
     "Positions of texts and their vectors `(n, dim)`, batch by batch."
-    plan = _plan(self.encoder, self.dtype, self.device)
+    plan = plan_for(self.encoder, self.dtype, self.device)
     ids, cut = self.encoder._tokenize(texts, self.max_tokens, self.keep, pairs)
     self.cut += cut
     for rows in length_batches([len(i) for i in ids], self.batch_tokens):
@@ -277,172 +176,6 @@ def encode(
             for rows, vectors in run._batches(block, second, bar): out[start + rows] = vectors
     run._warn_of_cut()
     return out
-
-# %% ../nbs/00b_features.ipynb #c3d96f0e
-def _product(put: Callable, *layers: nn.Module) -> tuple[tuple, ...]:
-    "Weights and biases of linear layers, concatenated; a low-rank layer gives two products in sequence."
-    first = layers[0]
-    if isinstance(first, LowRankLinear): return (put(first.down), None), (put(first.up), put(first.bias))
-    if len(layers) == 1: return (put(first.weight), put(first.bias)),
-    return tuple(torch.cat([put(getattr(m, n)) for m in layers]) for n in ('weight', 'bias')),
-
-def _norm(put: Callable, norm: nn.LayerNorm) -> tuple:
-    "Arguments of `F.layer_norm` after the first."
-    return norm.normalized_shape, put(norm.weight), put(norm.bias), norm.eps
-
-# %% ../nbs/00b_features.ipynb #ce6ff2e5
-def _through(x: torch.Tensor, products: tuple[tuple, ...]) -> torch.Tensor:
-    "Apply the linear maps of `_product` to an input."
-    for weight, bias in products: x = F.linear(x, weight, bias)
-    return x
-
-# %% ../nbs/00b_features.ipynb #90467586
-class _FusedLayer:
-    "One layer of a BERT for inference."
-    def __init__(self, put: Callable, layer: nn.Module, copied: bool):
-        own, out = layer.attention.self, layer.attention.output
-        qkv = own.query, own.key, own.value
-        self.heads, self.scale = own.num_attention_heads, own.scaling
-        self.activation = layer.intermediate.intermediate_act_fn
-        fused = copied and not any(isinstance(m, LowRankLinear) for m in qkv)
-        self.qkv = [_product(put, *qkv)] if fused else [_product(put, m) for m in qkv]
-        self.out, self.norm1 = _product(put, out.dense), _norm(put, out.LayerNorm)
-        self.up, self.down = _product(put, layer.intermediate.dense), _product(put, layer.output.dense)
-        self.norm2 = _norm(put, layer.output.LayerNorm)
-
-    def __call__(self, x: torch.Tensor, bias: torch.Tensor|None) -> torch.Tensor:  # `(batch, tokens, dim)`
-        x = F.layer_norm(_through(self._attention(x, bias), self.out).add_(x), *self.norm1)
-        return F.layer_norm(_through(self.activation(_through(x, self.up)), self.down).add_(x), *self.norm2)
-
-# %% ../nbs/00b_features.ipynb #32d457e8
-@patch
-def _attention(self: _FusedLayer, x: torch.Tensor, bias: torch.Tensor|None) -> torch.Tensor:
-    "Attention of all heads, before the output layer `(batch, tokens, dim)`."
-    n, t, _ = x.shape
-    parts = (part for products in self.qkv for part in _through(x, products).chunk(3 // len(self.qkv), -1))
-    q, k, v = (p.view(n, t, self.heads, -1).transpose(1, 2) for p in parts)  # (batch, heads, tokens, dim/heads)
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=self.scale)
-    return out.transpose(1, 2).reshape(n, t, -1)
-
-# %% ../nbs/00b_features.ipynb #30cfdad3
-class _FusedBert:
-    "The plan for a BERT: weights in one precision; if copied, query, key and value in one product."
-    fused = True
-    def __init__(self, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool):
-        def put(t): return t.detach().to(device, dtype)  # the weight itself if device and precision are right
-        e = encoder.model.embeddings
-        words = e.word_embeddings  # keep two factors: a stored product would be out of date after a change of one
-        self.words, self.wider = ((put(words.tokens.weight), put(words.up.weight))
-                                  if isinstance(words, FactorisedEmbedding) else (put(words.weight), None))
-        self.positions, self.types = (put(m.weight) for m in (e.position_embeddings, e.token_type_embeddings))
-        self.norm, self.layers = _norm(put, e.LayerNorm), [_FusedLayer(put, o, copied) for o in encoder.layers]
-        self.device, self.encoder = device, proxy(encoder)  # a plan must not keep its encoder alive
-
-    def __call__(self, ids: torch.Tensor, mask: torch.Tensor, layer: int) -> torch.Tensor:
-        x, bias = self._embedded(ids, mask), self._bias(mask)
-        for one in self.layers[:layer]: x = one(x, bias)
-        return x
-
-# %% ../nbs/00b_features.ipynb #deadcc7a
-@patch
-def _embedded(self: _FusedBert, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    "The input of the first layer `(batch, tokens, dim)`."
-    x = F.embedding(ids.to(self.device), self.words)
-    if self.wider is not None: x = F.linear(x, self.wider)
-    x = x + (self.positions[:ids.shape[1]] + self.types[0])
-    types = self.encoder._types(ids, mask)
-    if types.any(): x = x + types.to(self.device, x.dtype).unsqueeze(-1)*(self.types[-1] - self.types[0])
-    return F.layer_norm(x, *self.norm)
-
-# %% ../nbs/00b_features.ipynb #4d579dea
-@patch
-def _bias(self: _FusedBert, mask: torch.Tensor) -> torch.Tensor|None:
-    "The attention bias: minus infinity at padding; `None` without padding."
-    if mask.all(): return None
-    bias = torch.zeros(mask.shape, dtype=self.words.dtype).masked_fill_(mask == 0, float('-inf'))
-    return bias[:, None, None].to(self.device)  # (batch, heads, queries, keys)
-
-# %% ../nbs/00b_features.ipynb #d7fc8c54
-def _expected(encoder: Encoder) -> dict[nn.Module, tuple[type, ...]]:
-    "Modules of a BERT whose weights `_FusedBert` reads, and what they may be."
-    e, expected = encoder.model.embeddings, {}
-    for layer in encoder.layers:
-        own, out = layer.attention.self, layer.attention.output
-        linear = own.query, own.key, own.value, out.dense, layer.intermediate.dense, layer.output.dense
-        expected |= dict.fromkeys(linear, (nn.Linear, LowRankLinear))
-        expected |= dict.fromkeys((out.LayerNorm, layer.output.LayerNorm), (nn.LayerNorm,))
-    return expected | {
-        e.LayerNorm: (nn.LayerNorm,), e.word_embeddings: (nn.Embedding, FactorisedEmbedding),
-        e.position_embeddings: (nn.Embedding,), e.token_type_embeddings: (nn.Embedding,)}
-
-# %% ../nbs/00b_features.ipynb #cb5f7e85
-def _is_plain_bert(encoder: Encoder) -> bool:
-    "Whether every weight of the layers is where `_FusedBert` looks for it, and nothing hooks into them."
-    if encoder.model.config.model_type != 'bert': return False
-    parts = [m for part in (encoder.model.embeddings, *encoder.layers) for m in part.modules()]
-    if any(m._forward_pre_hooks or m._forward_hooks or 'forward' in vars(m) for m in parts): return False
-    # an adapter replaces its layer, and its `weight` lacks the adapter's own matrices
-    return all(type(m) in kinds for m, kinds in _expected(encoder).items())
-
-_FUSED.append((_is_plain_bert, _FusedBert))
-
-# %% ../nbs/00b_features.ipynb #e5c0f0f0
-_NO_EFFECT = {'_name_or_path', 'transformers_version', 'architectures', 'dtype', 'torch_dtype', 'id2label', 'label2id',
-              'num_labels', 'problem_type', 'initializer_range'}  # fields of a configuration that change no output
-
-def _hooks(encoder: Encoder) -> list[str]:
-    "Names of the forward hooks of an encoder, without that of gradient checkpointing, which changes no output."
-    found = [hook for m in encoder.modules() for hooks in (m._forward_pre_hooks, m._forward_hooks)
-             for hook in hooks.values()]
-    names = [getattr(hook, '__qualname__', type(hook).__qualname__) for hook in found]
-    return [name for name in names if not name.endswith('make_inputs_require_grads')]
-
-# %% ../nbs/00b_features.ipynb #5f0ad27d
-def settings_hash(
-    encoder: Encoder,  # any encoder
-    layer: int|None = None,  # up to this layer; all by default
-) -> str:  # 64 hexadecimal digits
-    """SHA-256 of what determines an encoder's outputs besides weights and tokenizer.
-
-    That is the configuration, classes, and settings such as heads, adapters and activations."""
-    layers, config = encoder.layers, encoder.model.config
-    below = {m for l in layers[:layer] for m in l.modules()}
-    above = {m for l in layers for m in l.modules()} - below
-    fields = {k: v for k, v in config.to_dict().items() if k not in _NO_EFFECT}
-    special = [getattr(encoder.tokenizer, f'{n}_token_id') for n in ('cls', 'sep', 'pad', 'mask', 'unk')]
-    about = [fields | dict(attention=config._attn_implementation), special, _settings_of(encoder.model, above)]
-    return hashlib.sha256(json.dumps(about, sort_keys=True, default=_as_json).encode()).hexdigest()
-
-# %% ../nbs/00b_features.ipynb #e6b3a24b
-def check_settings_hash(encoder: Encoder, layer: int|None = None) -> str:
-    "`settings_hash`; raises `ValueError` where something hooks into the layers."
-    if hooks := _hooks(encoder):
-        raise ValueError(f"{encoder.name!r} has forward hooks ({hooks[0]}), something hooks into the layers: "
-                         "its outputs cannot be cached. Use encode, which stores nothing")
-    return settings_hash(encoder, layer)
-
-# %% ../nbs/00b_features.ipynb #ebd83c17
-def encoder_hash(
-    encoder: Encoder,  # any encoder
-) -> str:  # 64 hexadecimal digits
-    "SHA-256 over an encoder's weights and its tokenizer."
-    return hashlib.sha256((weights_hash(encoder.model) + encoder._pieces.to_str()).encode()).hexdigest()
-
-def encoder_key(
-    encoder: Encoder,  # any encoder
-) -> str:  # 64 hexadecimal digits
-    "SHA-256 of all that determines an encoder's outputs: weights, tokenizer, settings, and names of hooks."
-    parts = encoder_hash(encoder), settings_hash(encoder), *_hooks(encoder)
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-# %% ../nbs/00b_features.ipynb #aaafb4f2
-_hashes = WeakKeyDictionary()  # encoder -> fingerprint and tokenizer, and the hash they had
-
-def _known_hash(encoder: Encoder) -> str:
-    "`encoder_hash`, computed again only where a byte of the weights or the tokenizer has changed."
-    seen, known = (fingerprint(encoder.model), _modules(encoder), encoder._pieces), _hashes.get(encoder)
-    if known is None or known[0] != seen: _hashes[encoder] = known = seen, encoder_hash(encoder)
-    return known[1]
 
 # %% ../nbs/00b_features.ipynb #45792b0d
 def _keys(things: Iterable[bytes]) -> np.ndarray:
@@ -718,7 +451,7 @@ def _block(
 def _about_vectors(run: _Encoding, paired: bool) -> dict:
     "All that determines a vector, except the text."
     encoder = run.encoder
-    about = dict(version=3, encoder=_known_hash(encoder), shape=check_settings_hash(encoder), pooling=run.pooling,
+    about = dict(version=3, encoder=known_hash(encoder), shape=check_settings_hash(encoder), pooling=run.pooling,
                  layer=run.layer, max_tokens=run.max_tokens, keep=run.keep, dtype=str(run.dtype), dim=encoder.dim)
     return about | (dict(pairs=True) if paired else {})
 
@@ -820,7 +553,7 @@ def _cut_by_size(rows: np.ndarray, sizes: list[int], most: int) -> list[np.ndarr
 @patch
 def _state_batches(self: _Encoding, ids: list[list[int]], bar) -> Iterator[tuple[np.ndarray, tuple[torch.Tensor, ...]]]:
     "Positions of texts and the states of each of them, batch by batch."
-    plan = _plan(self.encoder, self.dtype, self.device)
+    plan = plan_for(self.encoder, self.dtype, self.device)
     for rows in length_batches([len(i) for i in ids], self.batch_tokens):
         batch, mask = self.encoder.pad([ids[r] for r in rows])
         real = plan(batch, mask, self.layer)[mask.bool().to(self.device)].to('cpu', self.dtype)
@@ -935,13 +668,13 @@ def _glance(encoder: Encoder) -> list:
     weights = [(p.data_ptr(), p._version, p.detach().flatten()[0].item()) for p in encoder.model.parameters()]
     settings = [v for m in encoder.model.modules() for k, v in vars(m).items()
                 if isinstance(v, (int, float, str)) and k != 'training']
-    return [weights, settings, _modules(encoder)]
+    return [weights, settings, module_ids(encoder)]
 
 # %% ../nbs/00b_features.ipynb #fc6a7693
 def _encoder_state(encoder: Encoder) -> dict[str, str|list[str]]:
     "All that determines an encoder's outputs, with the names used in the error message."
-    return {'weights or tokenizer': _known_hash(encoder), 'settings': settings_hash(encoder),
-            'forward hooks': _hooks(encoder)}
+    return {'weights or tokenizer': known_hash(encoder), 'settings': settings_hash(encoder),
+            'forward hooks': hook_names(encoder)}
 
 # %% ../nbs/00b_features.ipynb #646d3ddc
 class EncoderWatch:

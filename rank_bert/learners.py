@@ -43,7 +43,8 @@ from sklearn.metrics import f1_score
 # %% ../nbs/03_learners.ipynb #93464702
 from .models import Encoder, evaluation_mode, get_encoder, pad_batch
 from .tables import DataError, DataWarning
-from .features import FeatureStore, best_device, best_dtype, prefix_parameters, progress_bar, weights_state
+from .engines import best_device, best_dtype, prefix_parameters, weights_state
+from .features import FeatureStore, progress_bar
 from .texts import TextData, tokenize_words, tokenize_rows
 from .heads import ClassificationHead, ScoreHead
 from .lowrank import add_lora

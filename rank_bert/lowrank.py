@@ -29,7 +29,7 @@ from torch.nn import functional as F
 # %% ../nbs/01a_lowrank.ipynb #3b9a5e35
 from .layers import LowRankLinear, check_rank, fold_adapters, swap_modules
 from .models import FAMILIES, Encoder
-from .features import best_dtype
+from .engines import best_dtype
 
 # %% ../nbs/01a_lowrank.ipynb #0a20a761
 def spectrum(

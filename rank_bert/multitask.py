@@ -33,7 +33,8 @@ from .core import as_texts
 from .models import Encoder, evaluation_mode
 from .tables import DataError
 from .data import RankingData
-from .features import FeatureStore, best_device, encode
+from .engines import best_device
+from .features import FeatureStore, encode
 from .texts import TextData
 from .heads import ResidualHead, get_head
 from .losses import UncertaintyWeights, gradient_conflict, gradient_norm_weights, in_batch_loss

@@ -43,7 +43,7 @@ from .core import as_texts
 from .models import Encoder, reading_folder, fingerprint, get_encoder, quiet
 from .tables import DataError, hash_fold, numbered_lines, shown_path
 from .data import split_sentences
-from .features import best_device
+from .engines import best_device
 from .texts import TextData
 from .losses import token_loss, triple_loss
 from .learners import AdamW, FrozenPrefix, TaskBatches, frozen_groups, layers_dtype, task_dl, task_groups

@@ -32,7 +32,8 @@ from fastcore.basics import patch
 from .models import Encoder, evaluation_mode, fingerprint, get_encoder
 from .tables import DataError
 from .data import RankingData, cut_documents
-from .features import FeatureStore, best_device, encode
+from .engines import best_device
+from .features import FeatureStore, encode
 from .lexical import BM25, standardise
 from .heads import DualHead, get_head
 from .losses import best_passage, ranking_loss

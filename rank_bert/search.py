@@ -33,7 +33,8 @@ from .layers import fold_adapters
 from .models import Encoder, ModelNotFoundError, get_encoder, save_encoder, weights_hash
 from .tables import DataError, DataWarning, hash_fold
 from .data import RankingData, cut_documents
-from .features import EncoderWatch, FeatureStore, best_device, check_settings_hash, encode, encoder_hash
+from .engines import best_device, check_settings_hash, encoder_hash
+from .features import EncoderWatch, FeatureStore, encode
 from .features import progress_bar
 
 # %% ../nbs/03b_search.ipynb #a16ea105

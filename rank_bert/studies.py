@@ -33,7 +33,8 @@ from .models import Encoder, get_encoder
 from .tables import DataError
 from .data import RankingData, builtin_corpus, read_ranking
 from .lexical import BM25
-from .features import FeatureStore, encoder_key
+from .engines import encoder_key
+from .features import FeatureStore
 from .texts import TextData, builtin_texts, read_texts
 from .heads import DualHead, get_head
 from .light import student

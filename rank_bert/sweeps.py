@@ -38,7 +38,8 @@ from torch import nn
 from .core import check_file, new_file
 from .models import Encoder, fingerprint
 from .data import RankingData
-from .features import default_store, encoder_key, progress_bar
+from .engines import encoder_key
+from .features import default_store, progress_bar
 from .texts import TextData
 from .metrics import compare
 from .ranking import RankingFeatures

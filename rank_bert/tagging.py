@@ -24,7 +24,8 @@ from fastcore.basics import patch
 from .core import as_texts, recover_folder
 from .models import Encoder
 from .tables import SURROGATES, DataError
-from .features import WithHead, best_dtype
+from .engines import best_dtype
+from .features import WithHead
 from .texts import TextData, check_words, first_pieces, piece_bounds, split_words
 from .metrics import draw_means, entity_f1, group_sums, spans
 from .learners import TaskModel, task_learner
