@@ -170,7 +170,7 @@ def before_fit(self: KeepBest):
 def before_epoch(self: KeepBest):
     "Measure the validation split before the first epoch, without changing the table of epochs or random numbers."
     if self.seen or self.untrained is not None: return
-    self.untrained, self.loss = self._measured()
+    self.untrained, self.at_loss = self._measured()
     self.kept = self.untrained
     if self.comp(self.untrained, self.best): self.best, self.state = self.untrained, self._moving()
 
@@ -221,13 +221,13 @@ def _moving(self: KeepBest) -> dict[str, torch.Tensor]:
 @patch
 def _judge(self: KeepBest, value: float, loss: float) -> None:
     "Whether this epoch is the new best: it has a better value, or the same with a lower validation loss"
-    tied = value == self.best and loss < self.loss
+    tied = value == self.best and loss < self.at_loss
     TrackerCallback.after_epoch(self)
     if self.later:  # a value within a standard error of the best counts too
         error = max(0., self.best*(1 - self.best)/max(1, len(self.dls.valid.dataset)))**.5
         self.new_best = value >= self.best - error
     else: self.new_best |= tied
-    if self.new_best: self.kept, self.loss = value, loss
+    if self.new_best: self.kept, self.at_loss = value, loss
 
 # %% ../nbs/02b_callbacks.ipynb #33fbe0af
 @patch

@@ -10,15 +10,22 @@ __all__ = []
 # %% ../nbs/00a_engines.ipynb #e0a10005
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from copy import deepcopy
-from weakref import WeakKeyDictionary, proxy
+from functools import cache
+from threading import Lock
+from weakref import WeakKeyDictionary, proxy, ref
 
 # %% ../nbs/00a_engines.ipynb #e0a10006
 import torch
 from torch import nn
 from torch.nn import functional as F
 from transformers import PretrainedConfig
+from transformers.activations import GELUActivation
 from fastcore.basics import patch
 
 # %% ../nbs/00a_engines.ipynb #e0a10007
@@ -87,10 +94,69 @@ def prefix_parameters(encoder: Encoder, layer: int) -> list[nn.Parameter]:
     found = [p for group in encoder.groups()[:layer + 1] for p in group]
     return list(dict.fromkeys(found + [p for one in encoder.layers[:layer] for p in one.parameters()]))
 
+# %% ../nbs/00a_engines.ipynb #e5c0f0f0
+_NO_EFFECT = {'_name_or_path', 'transformers_version', 'architectures', 'dtype', 'torch_dtype', 'id2label', 'label2id',
+              'num_labels', 'problem_type', 'initializer_range'}  # fields of a configuration that change no output
+
+def hook_names(encoder: Encoder) -> list[str]:
+    "Names of the forward hooks of an encoder, without that of gradient checkpointing, which changes no output."
+    found = [hook for m in encoder.modules() for hooks in (m._forward_pre_hooks, m._forward_hooks)
+             for hook in hooks.values()]
+    names = [getattr(hook, '__qualname__', type(hook).__qualname__) for hook in found]
+    return [name for name in names if not name.endswith('make_inputs_require_grads')]
+
+# %% ../nbs/00a_engines.ipynb #5f0ad27d
+def settings_hash(
+    encoder: Encoder,  # any encoder
+    layer: int|None = None,  # up to this layer; all by default
+) -> str:  # 64 hexadecimal digits
+    """SHA-256 of what determines an encoder's outputs besides weights and tokenizer.
+
+    That is the configuration, classes, and settings such as heads, adapters and activations."""
+    layers, config = encoder.layers, encoder.model.config
+    below = {m for l in layers[:layer] for m in l.modules()}
+    above = {m for l in layers for m in l.modules()} - below
+    fields = {k: v for k, v in config.to_dict().items() if k not in _NO_EFFECT}
+    special = [getattr(encoder.tokenizer, f'{n}_token_id') for n in ('cls', 'sep', 'pad', 'mask', 'unk')]
+    about = [fields | dict(attention=config._attn_implementation), special, _settings_of(encoder.model, above)]
+    return hashlib.sha256(json.dumps(about, sort_keys=True, default=_as_json).encode()).hexdigest()
+
+# %% ../nbs/00a_engines.ipynb #e6b3a24b
+def check_settings_hash(encoder: Encoder, layer: int|None = None) -> str:
+    "`settings_hash`; raises `ValueError` where something hooks into the layers."
+    if hooks := hook_names(encoder):
+        raise ValueError(f"{encoder.name!r} has forward hooks ({hooks[0]}), something hooks into the layers: "
+                         "its outputs cannot be cached. Use encode, which stores nothing")
+    return settings_hash(encoder, layer)
+
+# %% ../nbs/00a_engines.ipynb #ebd83c17
+def encoder_hash(
+    encoder: Encoder,  # any encoder
+) -> str:  # 64 hexadecimal digits
+    "SHA-256 over an encoder's weights and its tokenizer."
+    return hashlib.sha256((weights_hash(encoder.model) + encoder._pieces.to_str()).encode()).hexdigest()
+
+def encoder_key(
+    encoder: Encoder,  # any encoder
+) -> str:  # 64 hexadecimal digits
+    "SHA-256 of all that determines an encoder's outputs: weights, tokenizer, settings, and names of hooks."
+    parts = encoder_hash(encoder), settings_hash(encoder), *hook_names(encoder)
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+# %% ../nbs/00a_engines.ipynb #aaafb4f2
+_hashes = WeakKeyDictionary()  # encoder -> fingerprint and tokenizer, and the hash they had
+
+def known_hash(encoder: Encoder) -> str:
+    "`encoder_hash`, computed again only where a byte of the weights or the tokenizer has changed."
+    seen, known = (fingerprint(encoder.model), module_ids(encoder), encoder._pieces), _hashes.get(encoder)
+    if known is None or known[0] != seen: _hashes[encoder] = known = seen, encoder_hash(encoder)
+    return known[1]
+
 # %% ../nbs/00a_engines.ipynb #23e763e8
 class _OwnLayers:
     "A plan of any encoder: its own layers, in one precision."
     fused = False  # a fused plan has its own weights, in its precision, and its own settings
+    copies = False  # whether it always has a copy of the weights
     def __init__(self, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool):
         self.encoder = deepcopy(encoder).to(device) if copied else proxy(encoder)
         self.dtype, self.device = dtype, device
@@ -102,7 +168,8 @@ class _OwnLayers:
 
 # %% ../nbs/00a_engines.ipynb #b2d17e68
 _FUSED = []  # (function that tells whether an encoder fits, class of its plan)
-_plans = WeakKeyDictionary()  # encoder -> what its plan depends on, plan
+_ENGINES = {'torch': lambda encoder: _torch_plan(encoder)}  # library -> function that gives the class of a plan
+_plans = WeakKeyDictionary()  # encoder -> for each engine: what its plan depends on, plan
 
 def _plan_state(kind: type, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool) -> tuple:
     "What a plan depends on; when it changes, a new plan is made."
@@ -114,13 +181,29 @@ def _plan_state(kind: type, encoder: Encoder, dtype: torch.dtype, device: torch.
     return state
 
 # %% ../nbs/00a_engines.ipynb #50c1fb18
-def plan_for(encoder: Encoder, dtype: torch.dtype, device: torch.device) -> Callable:
+def _torch_plan(encoder: Encoder) -> type:
+    "The class of the fastest plan in torch."
+    return next((plan for fits, plan in _FUSED if fits(encoder)), _OwnLayers)
+
+_unchanged = ContextVar('unchanged', default=None)  # an encoder whose plans need no look at its weights
+
+@contextmanager
+def unchanged(encoder: Encoder) -> Iterator[None]:
+    "In this block plans of an encoder are used as they are: the caller knows that it has not changed."
+    token = _unchanged.set(encoder)
+    try: yield
+    finally: _unchanged.reset(token)
+
+def plan_for(encoder: Encoder, dtype: torch.dtype, device: torch.device, engine: str = 'torch') -> Callable:
     "The fastest plan for an encoder, made again only when the encoder has changed."
-    kind = next((plan for fits, plan in _FUSED if fits(encoder)), _OwnLayers)
-    copied = any(p.device != device or kind.fused and p.dtype != dtype for p in encoder.model.parameters())
-    state, known = _plan_state(kind, encoder, dtype, device, copied), _plans.get(encoder)
+    known = _plans.get(encoder, {}).get(engine)
+    if _unchanged.get() is encoder and known and known[0][1:3] == (dtype, device): return known[1]
+    kind = _ENGINES[engine](encoder)
+    copied = kind.copies or any(p.device != device or kind.fused and p.dtype != dtype
+                                for p in encoder.model.parameters())
+    state = _plan_state(kind, encoder, dtype, device, copied)
     if known is None or known[0] != state:
-        _plans[encoder] = known = state, kind(encoder, dtype, device, copied)
+        _plans.setdefault(encoder, {})[engine] = known = state, kind(encoder, dtype, device, copied)
     return known[1]
 
 # %% ../nbs/00a_engines.ipynb #c3d96f0e
@@ -141,6 +224,13 @@ def _through(x: torch.Tensor, products: tuple[tuple, ...]) -> torch.Tensor:
     for weight, bias in products: x = F.linear(x, weight, bias)
     return x
 
+@cache
+def _can_join() -> bool:
+    "Whether torch computes a linear layer and the step after it at once here, in bfloat16."
+    one = torch.ones(1, 1, dtype=torch.bfloat16)
+    try: return torch.ops.mkldnn._linear_pointwise(one, one, one[0], 'gelu', [], 'none').item() > 1
+    except (AttributeError, RuntimeError): return False  # another version of torch, or another processor
+
 # %% ../nbs/00a_engines.ipynb #90467586
 class _FusedLayer:
     "One layer of a BERT for inference."
@@ -154,10 +244,11 @@ class _FusedLayer:
         self.out, self.norm1 = _product(put, out.dense), _norm(put, out.LayerNorm)
         self.up, self.down = _product(put, layer.intermediate.dense), _product(put, layer.output.dense)
         self.norm2 = _norm(put, layer.output.LayerNorm)
+        self.joins = self.norm2[1].device.type == 'cpu' and self.norm2[1].dtype == torch.bfloat16 and _can_join()
 
     def __call__(self, x: torch.Tensor, bias: torch.Tensor|None) -> torch.Tensor:  # `(batch, tokens, dim)`
-        x = F.layer_norm(_through(self._attention(x, bias), self.out).add_(x), *self.norm1)
-        return F.layer_norm(_through(self.activation(_through(x, self.up)), self.down).add_(x), *self.norm2)
+        x = F.layer_norm(self._added(self._attention(x, bias), self.out, x), *self.norm1)
+        return F.layer_norm(self._added(self._activated(x), self.down, x), *self.norm2)
 
 # %% ../nbs/00a_engines.ipynb #32d457e8
 @patch
@@ -169,10 +260,27 @@ def _attention(self: _FusedLayer, x: torch.Tensor, bias: torch.Tensor|None) -> t
     out = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=self.scale)
     return out.transpose(1, 2).reshape(n, t, -1)
 
+@patch
+def _added(self: _FusedLayer, x: torch.Tensor, products: tuple[tuple, ...], residual: torch.Tensor) -> torch.Tensor:
+    "Linear maps of `x`, and the sum with the residual."
+    *before, (weight, bias) = products
+    x = _through(x, before)
+    if not self.joins: return F.linear(x, weight, bias).add_(residual)
+    return torch.ops.mkldnn._linear_pointwise.binary(x, residual, weight, bias, 'add')
+
+@patch
+def _activated(self: _FusedLayer, x: torch.Tensor) -> torch.Tensor:
+    "The first linear map of the feed-forward network, and its activation."
+    *before, (weight, bias) = self.up
+    x = _through(x, before)
+    gelu = isinstance(self.activation, GELUActivation) and self.activation.act is F.gelu
+    if not (self.joins and gelu): return self.activation(F.linear(x, weight, bias))
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, 'gelu', [], 'none')
+
 # %% ../nbs/00a_engines.ipynb #30cfdad3
 class _FusedBert:
     "The plan for a BERT: weights in one precision; if copied, query, key and value in one product."
-    fused = True
+    fused, copies = True, False
     def __init__(self, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool):
         def put(t): return t.detach().to(device, dtype)  # the weight itself if device and precision are right
         e = encoder.model.embeddings
@@ -231,60 +339,95 @@ def _is_plain_bert(encoder: Encoder) -> bool:
 
 _FUSED.append((_is_plain_bert, _FusedBert))
 
-# %% ../nbs/00a_engines.ipynb #e5c0f0f0
-_NO_EFFECT = {'_name_or_path', 'transformers_version', 'architectures', 'dtype', 'torch_dtype', 'id2label', 'label2id',
-              'num_labels', 'problem_type', 'initializer_range'}  # fields of a configuration that change no output
+# %% ../nbs/00a_engines.ipynb #e0a10021
+@cache
+def _openvino():
+    "OpenVINO without its telemetry, which would report its uses to a server."
+    sys.modules.setdefault('openvino_telemetry', None)  # the import of a module that is None fails
+    try: import openvino
+    except ImportError as e:
+        raise ImportError("engine='openvino' needs the package openvino: pip install \"rank_bert[speed]\"") from e
+    return openvino
 
-def hook_names(encoder: Encoder) -> list[str]:
-    "Names of the forward hooks of an encoder, without that of gradient checkpointing, which changes no output."
-    found = [hook for m in encoder.modules() for hooks in (m._forward_pre_hooks, m._forward_hooks)
-             for hook in hooks.values()]
-    names = [getattr(hook, '__qualname__', type(hook).__qualname__) for hook in found]
-    return [name for name in names if not name.endswith('make_inputs_require_grads')]
+def check_engine(engine: str, device: torch.device, dtype: torch.dtype) -> None:
+    "Raise an error where a library is unknown, not installed, or does not compute on this device in this precision."
+    if engine not in _ENGINES: raise ValueError(f"unknown engine {engine!r}; the engines are {', '.join(_ENGINES)}")
+    if engine == 'torch': return
+    _openvino()
+    if device.type != 'cpu': raise ValueError(f"engine {engine!r} computes on the CPU, and device is {device}: "
+                                              "pass device='cpu' or engine='torch'")
+    if dtype not in (torch.float32, torch.bfloat16):
+        raise ValueError(f"engine {engine!r} computes in float32 or bfloat16, and dtype is {str(dtype)[6:]}")
 
-# %% ../nbs/00a_engines.ipynb #5f0ad27d
-def settings_hash(
-    encoder: Encoder,  # any encoder
-    layer: int|None = None,  # up to this layer; all by default
-) -> str:  # 64 hexadecimal digits
-    """SHA-256 of what determines an encoder's outputs besides weights and tokenizer.
+# %% ../nbs/00a_engines.ipynb #e0a10022
+class _Layers(nn.Module):
+    "The embeddings and the first layers of an encoder, as a module of ids and mask."
+    def __init__(self, encoder: Encoder, layer: int):
+        super().__init__()
+        self.model, self.encoder, self.layer = encoder.model, [encoder], layer  # in a list, it is no submodule
+        self.windows = getattr(encoder.model.config, 'local_attention', None) is not None
 
-    That is the configuration, classes, and settings such as heads, adapters and activations."""
-    layers, config = encoder.layers, encoder.model.config
-    below = {m for l in layers[:layer] for m in l.modules()}
-    above = {m for l in layers for m in l.modules()} - below
-    fields = {k: v for k, v in config.to_dict().items() if k not in _NO_EFFECT}
-    special = [getattr(encoder.tokenizer, f'{n}_token_id') for n in ('cls', 'sep', 'pad', 'mask', 'unk')]
-    about = [fields | dict(attention=config._attn_implementation), special, _settings_of(encoder.model, above)]
-    return hashlib.sha256(json.dumps(about, sort_keys=True, default=_as_json).encode()).hexdigest()
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        encoder, = self.encoder
+        x = encoder.embed(ids, mask)
+        if not self.windows: return encoder.run(x, mask, ids, 0, self.layer)
+        for i in range(self.layer):  # padding whose window holds only padding becomes NaN, which must not spread
+            x = encoder.run(x, mask, ids, i, i + 1).masked_fill(mask.unsqueeze(-1) == 0, 0)
+        return x
 
-# %% ../nbs/00a_engines.ipynb #e6b3a24b
-def check_settings_hash(encoder: Encoder, layer: int|None = None) -> str:
-    "`settings_hash`; raises `ValueError` where something hooks into the layers."
-    if hooks := hook_names(encoder):
-        raise ValueError(f"{encoder.name!r} has forward hooks ({hooks[0]}), something hooks into the layers: "
-                         "its outputs cannot be cached. Use encode, which stores nothing")
-    return settings_hash(encoder, layer)
+# %% ../nbs/00a_engines.ipynb #e0a10023
+class _OpenVino:
+    "A plan that OpenVINO computes; each number of layers is converted when it is first needed."
+    fused, copies = True, True
+    def __init__(self, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool):
+        self.encoder, self.dtype, self.device = ref(encoder), dtype, device  # a plan must not keep its encoder alive
+        self.compiled, self.lock, self.torch = {}, Lock(), None  # number of layers -> model, or None where torch is used
 
-# %% ../nbs/00a_engines.ipynb #ebd83c17
-def encoder_hash(
-    encoder: Encoder,  # any encoder
-) -> str:  # 64 hexadecimal digits
-    "SHA-256 over an encoder's weights and its tokenizer."
-    return hashlib.sha256((weights_hash(encoder.model) + encoder._pieces.to_str()).encode()).hexdigest()
+    def __call__(self, ids: torch.Tensor, mask: torch.Tensor, layer: int) -> torch.Tensor:
+        with self.lock:
+            if layer not in self.compiled: self.compiled[layer] = self._checked(ids, mask, layer)
+        model = self.compiled[layer]
+        return self._by_torch(ids, mask, layer) if model is None else _infer(model, ids, mask)
 
-def encoder_key(
-    encoder: Encoder,  # any encoder
-) -> str:  # 64 hexadecimal digits
-    "SHA-256 of all that determines an encoder's outputs: weights, tokenizer, settings, and names of hooks."
-    parts = encoder_hash(encoder), settings_hash(encoder), *hook_names(encoder)
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    def _by_torch(self, ids: torch.Tensor, mask: torch.Tensor, layer: int) -> torch.Tensor:
+        e = self.encoder()
+        if self.torch is None: self.torch = _torch_plan(e)(e, self.dtype, self.device, True)
+        return self.torch(ids, mask, layer)
 
-# %% ../nbs/00a_engines.ipynb #aaafb4f2
-_hashes = WeakKeyDictionary()  # encoder -> fingerprint and tokenizer, and the hash they had
+def _infer(model, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    "The states of a batch; every call has its own request, as threads may call at the same time."
+    return torch.from_numpy(model.create_infer_request().infer([ids.numpy(), mask.numpy()])[0])
 
-def known_hash(encoder: Encoder) -> str:
-    "`encoder_hash`, computed again only where a byte of the weights or the tokenizer has changed."
-    seen, known = (fingerprint(encoder.model), module_ids(encoder), encoder._pieces), _hashes.get(encoder)
-    if known is None or known[0] != seen: _hashes[encoder] = known = seen, encoder_hash(encoder)
-    return known[1]
+# %% ../nbs/00a_engines.ipynb #e0a10024
+@patch
+def _compile(self: _OpenVino, layer: int):
+    "The first layers, converted from a trace of torch and compiled for this CPU."
+    e, ov = self.encoder(), _openvino()
+    example = e.pad(e.tokenize(['a b c', 'd'], pairs=['e', 'f g h i j']))
+    with torch.inference_mode(False), torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter('ignore')  # of the trace: Python values, such as the number of layers, stay as they are
+        model = ov.convert_model(_Layers(e, layer), example_input=tuple(t.clone() for t in example))
+    how = dict(INFERENCE_PRECISION_HINT='bf16' if self.dtype == torch.bfloat16 else 'f32',
+               INFERENCE_NUM_THREADS=torch.get_num_threads())
+    return ov.Core().compile_model(model, 'CPU', how)
+
+@patch
+def _checked(self: _OpenVino, ids: torch.Tensor, mask: torch.Tensor, layer: int):
+    "The compiled layers if they agree with torch on the first texts of a batch, else `None` and a warning."
+    ids, mask = ids[:8], mask[:8]
+    try:
+        model = self._compile(layer)
+        found, expected = _infer(model, ids, mask), self._by_torch(ids, mask, layer).float()
+        cosine = F.cosine_similarity(found, expected, dim=-1)[mask.bool()].min().item()
+        why = None if cosine > .99 else f'its states differ, cosine {cosine:.4f}'
+    except RuntimeError as e: why = str(e).strip().splitlines()[-1][:200]
+    if why is None: self.torch = None
+    else: warnings.warn(f"OpenVINO cannot compute {self.encoder().name!r} ({why}): torch does", stacklevel=2)
+    return model if why is None else None
+
+# %% ../nbs/00a_engines.ipynb #e0a10025
+def _openvino_plan(encoder: Encoder) -> type:
+    "OpenVINO, unless something hooks into the encoder, which a converted model would not call."
+    return _torch_plan(encoder) if hook_names(encoder) else _OpenVino
+
+_ENGINES['openvino'] = _openvino_plan

@@ -36,8 +36,8 @@ from fastcore.basics import patch
 from .models import Encoder, as_pairs, evaluation_mode
 from .tables import DataWarning
 from .data import length_batches
-from .engines import best_device, best_dtype, check_settings_hash, hook_names, known_hash, module_ids, plan_for
-from .engines import prefix_parameters, settings_hash
+from .engines import best_device, best_dtype, check_engine, check_settings_hash, hook_names, known_hash
+from .engines import module_ids, plan_for, prefix_parameters, settings_hash
 
 # %% ../nbs/00b_features.ipynb #8146d3dd
 class _Lines:
@@ -101,13 +101,16 @@ class _Encoding:
     batch_tokens: int|None
     max_tokens: int = 256
     keep: str = 'start'
+    engine: str = 'torch'
     cut: int = 0  # texts so far that were longer than `max_tokens`
 
     def __post_init__(self):
         self.device = torch.device(self.device or best_device())
         self.layer = _checked_layer(self.encoder, self.pooling, self.layer)
         self.dtype = self.dtype or best_dtype(self.device)
-        self.batch_tokens = self.batch_tokens or (4096 if self.device.type == 'cpu' else 65536)
+        check_engine(self.engine, self.device, self.dtype)
+        if self.batch_tokens is None:  # a batch that stays in the processor's caches
+            self.batch_tokens = max(2048, 512*torch.get_num_threads()) if self.device.type == 'cpu' else 65536
 
 # %% ../nbs/00b_features.ipynb #f680f044
 @patch
@@ -133,7 +136,7 @@ def _batches(
     self: _Encoding, texts: list[str], pairs: list[str]|None, bar,
 ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
     "Positions of texts and their vectors `(n, dim)`, batch by batch."
-    plan = plan_for(self.encoder, self.dtype, self.device)
+    plan = plan_for(self.encoder, self.dtype, self.device, self.engine)
     ids, cut = self.encoder._tokenize(texts, self.max_tokens, self.keep, pairs)
     self.cut += cut
     for rows in length_batches([len(i) for i in ids], self.batch_tokens):
@@ -161,13 +164,14 @@ def encode(
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     device: torch.device|str|None = None,  # `best_device` by default
-    batch_tokens: int|None = None,  # tokens in a batch, padding counted; 4,096 on a CPU, 65,536 on a GPU
+    batch_tokens: int|None = None,  # tokens in a batch, padding counted; by default 2,048 or more on a CPU, 65,536 on a GPU
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     label: str = 'encoding',  # what the bar is called
     pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
+    engine: str = 'torch',  # library that computes the layers: 'torch', or 'openvino' (extra `speed`, on a CPU)
 ) -> torch.Tensor:  # float32 `(texts, dim)` in the order of `texts`
     "Vectors of `texts` from a frozen encoder; raises `ValueError` on NaN and on arguments out of range."
-    run = _Encoding(encoder, pooling, layer, dtype, device, batch_tokens, max_tokens, keep)
+    run = _Encoding(encoder, pooling, layer, dtype, device, batch_tokens, max_tokens, keep, engine)
     texts, pairs = as_pairs(texts, pairs)
     out = torch.empty(len(texts), encoder.dim)
     with torch.inference_mode(), evaluation_mode(encoder), progress_bar(len(texts), label, progress) as bar:
@@ -448,12 +452,16 @@ def _block(
     return [] if taken else [rows[done]]
 
 # %% ../nbs/00b_features.ipynb #4e69dcfa
+def _about_engine(run: _Encoding) -> dict:
+    "The library, where it is not torch: its vectors are equal up to rounding only."
+    return {} if run.engine == 'torch' else dict(engine=run.engine)
+
 def _about_vectors(run: _Encoding, paired: bool) -> dict:
     "All that determines a vector, except the text."
     encoder = run.encoder
     about = dict(version=3, encoder=known_hash(encoder), shape=check_settings_hash(encoder), pooling=run.pooling,
                  layer=run.layer, max_tokens=run.max_tokens, keep=run.keep, dtype=str(run.dtype), dim=encoder.dim)
-    return about | (dict(pairs=True) if paired else {})
+    return about | _about_engine(run) | (dict(pairs=True) if paired else {})
 
 # %% ../nbs/00b_features.ipynb #e3a90b57
 @patch
@@ -470,9 +478,10 @@ def encode(self: FeatureStore,
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     label: str = 'encoding',  # what the bar is called
     pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
+    engine: str = 'torch',  # library that computes the layers: 'torch', or 'openvino' (extra `speed`, on a CPU)
 ) -> Features:  # memory-mapped `(texts, dim)`
     "Vectors of texts; only texts that are not in the store are encoded, and finished ones are kept after Ctrl-C."
-    run = _Encoding(encoder, pooling, layer, dtype, device, batch_tokens, max_tokens, keep)
+    run = _Encoding(encoder, pooling, layer, dtype, device, batch_tokens, max_tokens, keep, engine)
     texts, pairs = as_pairs(texts, pairs)
     about, keys = _about_vectors(run, pairs is not None), _keys(_as_bytes(texts, pairs))
     def cut(rows): return np.split(rows, range(BLOCK, len(rows), BLOCK))
@@ -496,8 +505,9 @@ def _prefix_hash(encoder: Encoder, layer: int) -> str:
 def _about_states(run: _Encoding) -> dict:
     "All that determines token states, except the ids."
     encoder, layer = run.encoder, run.layer
-    return dict(version=3, prefix=_prefix_hash(encoder, layer), shape=check_settings_hash(encoder, layer), layer=layer,
-                dtype=str(run.dtype), dim=encoder.dim)
+    about = dict(version=3, prefix=_prefix_hash(encoder, layer), shape=check_settings_hash(encoder, layer), layer=layer,
+                 dtype=str(run.dtype), dim=encoder.dim)
+    return about | _about_engine(run)
 
 # %% ../nbs/00b_features.ipynb #5b3438ef
 def _read_states(data: np.ndarray) -> dict[str, np.ndarray]:
@@ -553,7 +563,7 @@ def _cut_by_size(rows: np.ndarray, sizes: list[int], most: int) -> list[np.ndarr
 @patch
 def _state_batches(self: _Encoding, ids: list[list[int]], bar) -> Iterator[tuple[np.ndarray, tuple[torch.Tensor, ...]]]:
     "Positions of texts and the states of each of them, batch by batch."
-    plan = plan_for(self.encoder, self.dtype, self.device)
+    plan = plan_for(self.encoder, self.dtype, self.device, self.engine)
     for rows in length_batches([len(i) for i in ids], self.batch_tokens):
         batch, mask = self.encoder.pad([ids[r] for r in rows])
         real = plan(batch, mask, self.layer)[mask.bool().to(self.device)].to('cpu', self.dtype)
@@ -591,9 +601,10 @@ def states(self: FeatureStore,
     batch_tokens: int|None = None,  # tokens in a batch, padding counted
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     label: str = 'encoding',  # what the bar is called
+    engine: str = 'torch',  # library that computes the layers, as in `encode`
 ) -> States:  # memory-mapped
     "Token states after `layer` layers, computed only for texts that the store does not have yet."
-    run, ids = _Encoding(encoder, 'mean', layer, dtype, device, batch_tokens), list(ids)
+    run, ids = _Encoding(encoder, 'mean', layer, dtype, device, batch_tokens, engine=engine), list(ids)
     if any(isinstance(i, (str, int)) for i in ids):
         raise TypeError("ids are lists of token ids, one for each text: take them from Encoder.tokenize")
     about, keys = _about_states(run), _keys(np.asarray(i, dtype='<i8').tobytes() for i in ids)
@@ -692,16 +703,17 @@ class EncoderWatch:
 def check(self: EncoderWatch,
     encoder: Encoder,  # the same one, later
     whole: bool = True,  # read all weights; else a full check in the last ten seconds is enough
-) -> None:
+) -> bool:  # whether all weights were read
     "Raise `ValueError` when weights, tokenizer or settings are no longer what they were."
     now, (before, at) = _glance(encoder), self.looked
-    if not whole and now == before and time.monotonic() - at < LOOK: return
+    if not whole and now == before and time.monotonic() - at < LOOK: return False
     self.looked = None, 0.
     changed = [k for k, v in _encoder_state(encoder).items() if v != self.known[k]]
     if changed:
         raise ValueError(f"the encoder {encoder.name!r} has other {', '.join(changed)}, and is not as it was when "
                          f"{self.made}: {self.remedy}")
     self.looked = now, time.monotonic()
+    return True
 
 # %% ../nbs/00b_features.ipynb #b60c1e06
 class WithHead:

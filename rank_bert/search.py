@@ -10,6 +10,7 @@ __all__ = ['Ranker', 'fit_ranking', 'train_ranker', 'load_ranker']
 # %% ../nbs/03b_search.ipynb #98639bcc
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
@@ -33,7 +34,7 @@ from .layers import fold_adapters
 from .models import Encoder, ModelNotFoundError, get_encoder, save_encoder, weights_hash
 from .tables import DataError, DataWarning, hash_fold
 from .data import RankingData, cut_documents
-from .engines import best_device, check_settings_hash, encoder_hash
+from .engines import best_device, check_settings_hash, encoder_hash, unchanged
 from .features import EncoderWatch, FeatureStore, encode
 from .features import progress_bar
 
@@ -108,9 +109,10 @@ def _index(self: Ranker, mode: str) -> tuple[RankingModel, torch.Tensor]:
 @patch
 def _encoded(self: Ranker, texts: list[str]) -> torch.Tensor:
     "Vectors of queries, encoded as in training `(queries, dim)`."
-    self._watch.check(self.encoder, whole=len(texts) > 1)
+    looked = self._watch.check(self.encoder, whole=len(texts) > 1)
     how = {k: self.settings[k] for k in ('pooling', 'max_tokens')}
-    return encode(texts, self.encoder, **how, keep='end', device=self.device, progress=False)
+    with nullcontext() if looked else unchanged(self.encoder):
+        return encode(texts, self.encoder, **how, keep='end', device=self.device, progress=False)
 
 # %% ../nbs/03b_search.ipynb #99a344b5
 @patch
