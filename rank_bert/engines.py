@@ -381,7 +381,8 @@ class _OpenVino:
     fused, copies = True, True
     def __init__(self, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool):
         self.encoder, self.dtype, self.device = ref(encoder), dtype, device  # a plan must not keep its encoder alive
-        self.compiled, self.lock, self.torch = {}, Lock(), None  # number of layers -> model, or None where torch is used
+        self.compiled = {}  # number of layers -> model, or `None` where torch is used
+        self.lock, self.torch = Lock(), None
 
     def __call__(self, ids: torch.Tensor, mask: torch.Tensor, layer: int) -> torch.Tensor:
         with self.lock:
