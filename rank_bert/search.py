@@ -143,6 +143,15 @@ def _finite(scores: torch.Tensor, mode: str) -> torch.Tensor:
     raise ValueError(f"scores of the mode {mode!r} are not numbers: the head, the vectors or the weight of BM25 hold "
                      "NaN or infinity. Train the ranker again")
 
+# %% ../nbs/03b_search.ipynb #3c692d96
+@patch
+def _scored(self: Ranker, texts: list[str], mode: str, vectors: torch.Tensor|None) -> torch.Tensor:
+    "Scores of queries whose vectors are there `(queries, documents)`."
+    if mode == 'bm25': return _finite(torch.from_numpy(self.bm25.scores(texts)), mode)
+    found = self._cosines(vectors, mode)
+    if mode == 'hybrid': found = self.fusion(found, self.bm25.scores(texts))
+    return _finite(found, mode)
+
 # %% ../nbs/03b_search.ipynb #3c692d97
 @patch
 def scores(self: Ranker,
@@ -153,11 +162,8 @@ def scores(self: Ranker,
     "Score of every document for each query; raises `ValueError` for a changed encoder, NaN and infinity."
     mode, texts = self._mode(mode), as_texts(texts)
     _check_not_blank(texts)
-    if mode == 'bm25': return _finite(torch.from_numpy(self.bm25.scores(texts)), mode)
-    vectors = self._encoded(texts) if vectors is None else self._given(texts, vectors)
-    found = self._cosines(vectors, mode)
-    if mode == 'hybrid': found = self.fusion(found, self.bm25.scores(texts))
-    return _finite(found, mode)
+    if mode != 'bm25': vectors = self._encoded(texts) if vectors is None else self._given(texts, vectors)
+    return self._scored(texts, mode, vectors)
 
 # %% ../nbs/03b_search.ipynb #f1b57a01
 @patch
@@ -228,8 +234,9 @@ def search(self: Ranker,
     if not isinstance(query, str): raise TypeError(f'query is {type(query).__name__}: search takes one text')
     if k < 1: raise ValueError(f"k is {k}; ask for at least 1 document")
     mode, (query,) = self._mode(mode), as_texts([query])
-    vector = None if mode == 'bm25' or not query.strip() else self._encoded([query])
-    scores = self.scores([query], mode, vector)[0]
+    _check_not_blank([query])
+    vector = None if mode == 'bm25' else self._encoded([query])
+    scores = self._scored([query], mode, vector)[0]
     top = self._first(scores, k)
     if mode == 'bm25': top = [i for i in top if scores[i] > 0]  # no word in common: not an answer
     found = self.documents.iloc[top].reset_index(drop=True)
