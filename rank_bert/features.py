@@ -164,7 +164,7 @@ def encode(
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     device: torch.device|str|None = None,  # `best_device` by default
-    batch_tokens: int|None = None,  # tokens in a batch, padding counted; by default 2,048 or more on a CPU, 65,536 on a GPU
+    batch_tokens: int|None = None,  # tokens in a batch, padding counted; at least 2,048 on a CPU, 65,536 on a GPU
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     label: str = 'encoding',  # what the bar is called
     pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
