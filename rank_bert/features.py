@@ -109,8 +109,7 @@ class _Encoding:
         self.layer = _checked_layer(self.encoder, self.pooling, self.layer)
         self.dtype = self.dtype or best_dtype(self.device)
         check_engine(self.engine, self.device, self.dtype)
-        if self.batch_tokens is None:  # a batch that stays in the processor's caches
-            self.batch_tokens = max(2048, 512*torch.get_num_threads()) if self.device.type == 'cpu' else 65536
+        self.batch_tokens = self.batch_tokens or (4096 if self.device.type == 'cpu' else 65536)
 
 # %% ../nbs/00b_features.ipynb #f680f044
 @patch
@@ -164,7 +163,7 @@ def encode(
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     device: torch.device|str|None = None,  # `best_device` by default
-    batch_tokens: int|None = None,  # tokens in a batch, padding counted; at least 2,048 on a CPU, 65,536 on a GPU
+    batch_tokens: int|None = None,  # tokens in a batch, padding counted; 4,096 on a CPU, 65,536 on a GPU
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     label: str = 'encoding',  # what the bar is called
     pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
