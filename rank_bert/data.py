@@ -471,10 +471,14 @@ def _objects(path):
 def _numbered(objects, options):
     "The same queries; if no key holds an id, it is the line of the first with this text, kind, group and split"
     if options['query_id'] or any(k in row for _, row in objects for k in _FILE_KEYS['query_id']): return objects
-    keys, first = [options[o] or o.removeprefix('query_') for o in ('query_type', 'group', 'split')], {}
     text = next((k for k in [options['query_text'], *_FILE_KEYS['query_text']] if k in objects[0][1]), None)
-    def same(n, row): return str(first.setdefault(json.dumps([row.get(k) for k in [text, *keys]]), n))
-    return [(n, row | dict(query_id=same(n, row))) for n, row in objects]
+    kind, first = options['query_type'] or 'type', {}
+    def plain(value): return ' '.join(str(value).split())
+    def same(n, row):
+        parts = row.get(text), row.get(kind) or 'question', row.get(options['group']), row.get(options['split'])
+        at, query = first.setdefault(tuple(map(plain, parts)), (n, row.get(text)))
+        return {text: query, 'query_id': str(at)}
+    return [(n, row | same(n, row)) for n, row in objects]
 
 def _queries_file(folder, documents):
     "The file of queries beside that of documents"
@@ -528,7 +532,7 @@ def _read_folder(folder, documents, options):
     rows = _json_table(objects, where, options | dict(doc_id=doc_id), ['query_id', 'query_text', 'doc_id'], optional)
     found = [(f'line {n}', _query(r), _graded(r['doc_id'], f'{where} line {n}', row.get(grade) if grade else 1))
              for (n, r), (_, row) in zip(rows, objects)]
-    text = next(k for k in [options['query_text'], *_FILE_KEYS['query_text']] if k in _columns(objects))
+    text = next(k for k in [options['query_text'], *_FILE_KEYS['query_text']] if k in given[0][1])
     hints = other_columns(_columns(objects), 'query_text', options, _FILE_KEYS, dict(query_text=text))
     hints += _hints(_columns(objects), options | dict(grade=grade or options['grade']))
     return docs, *_merge(found, where), dict(hints=hints)

@@ -185,25 +185,27 @@ def _torch_plan(encoder: Encoder) -> type:
     "The class of the fastest plan in torch."
     return next((plan for fits, plan in _FUSED if fits(encoder)), _OwnLayers)
 
-_unchanged = ContextVar('unchanged', default=None)  # an encoder whose plans need no look at its weights
+_held = ContextVar('held', default=None)  # the plan that `same_plan` holds
 
 @contextmanager
-def unchanged(encoder: Encoder) -> Iterator[None]:
-    "In this block plans of an encoder are used as they are: the caller knows that it has not changed."
-    token = _unchanged.set(encoder)
-    try: yield
-    finally: _unchanged.reset(token)
+def same_plan(held: dict|None = None) -> Iterator[dict]:
+    "In this block `plan_for` gives the plan that another block has held, without a look at the weights."
+    held = {} if held is None else held
+    token = _held.set(held)
+    try: yield held
+    finally: _held.reset(token)
 
 def plan_for(encoder: Encoder, dtype: torch.dtype, device: torch.device, engine: str = 'torch') -> Callable:
     "The fastest plan for an encoder, made again only when the encoder has changed."
-    known = _plans.get(encoder, {}).get(engine)
-    if _unchanged.get() is encoder and known and known[0][1:3] == (dtype, device): return known[1]
-    kind = _ENGINES[engine](encoder)
+    held, asked = _held.get(), (id(encoder), dtype, device, engine)
+    if held and held['asked'] == asked: return held['plan']
+    kind, known = _ENGINES[engine](encoder), _plans.get(encoder, {}).get(engine)
     copied = kind.copies or any(p.device != device or kind.fused and p.dtype != dtype
                                 for p in encoder.model.parameters())
     state = _plan_state(kind, encoder, dtype, device, copied)
     if known is None or known[0] != state:
         _plans.setdefault(encoder, {})[engine] = known = state, kind(encoder, dtype, device, copied)
+    if held is not None: held |= dict(asked=asked, plan=known[1])
     return known[1]
 
 # %% ../nbs/00a_engines.ipynb #c3d96f0e
@@ -273,7 +275,7 @@ def _activated(self: _FusedLayer, x: torch.Tensor) -> torch.Tensor:
     "The first linear map of the feed-forward network, and its activation."
     *before, (weight, bias) = self.up
     x = _through(x, before)
-    gelu = isinstance(self.activation, GELUActivation) and self.activation.act is F.gelu
+    gelu = type(self.activation) is GELUActivation and self.activation.act is F.gelu
     if not (self.joins and gelu): return self.activation(F.linear(x, weight, bias))
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, 'gelu', [], 'none')
 
@@ -334,8 +336,10 @@ def _is_plain_bert(encoder: Encoder) -> bool:
     if encoder.model.config.model_type != 'bert': return False
     parts = [m for part in (encoder.model.embeddings, *encoder.layers) for m in part.modules()]
     if any(m._forward_pre_hooks or m._forward_hooks or 'forward' in vars(m) for m in parts): return False
+    expected = _expected(encoder)
     # an adapter replaces its layer, and its `weight` lacks the adapter's own matrices
-    return all(type(m) in kinds for m, kinds in _expected(encoder).items())
+    fits = all(type(m) in kinds for m, kinds in expected.items())
+    return fits and all(m.bias is not None for m in expected if isinstance(m, (nn.Linear, LowRankLinear)))
 
 _FUSED.append((_is_plain_bert, _FusedBert))
 
@@ -391,9 +395,9 @@ class _OpenVino:
         return self._by_torch(ids, mask, layer) if model is None else _infer(model, ids, mask)
 
     def _by_torch(self, ids: torch.Tensor, mask: torch.Tensor, layer: int) -> torch.Tensor:
-        e = self.encoder()
-        if self.torch is None: self.torch = _torch_plan(e)(e, self.dtype, self.device, True)
-        return self.torch(ids, mask, layer)
+        e, plan = self.encoder(), self.torch
+        if plan is None: self.torch = plan = _torch_plan(e)(e, self.dtype, self.device, True)
+        return plan(ids, mask, layer)
 
 def _infer(model, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     "The states of a batch; every call has its own request, as threads may call at the same time."

@@ -261,7 +261,7 @@ class RankingLearner(Learner):
     "A fastai `Learner` that ranks; made by `ranking_learner`."
     def trained_encoder(self) -> bool:
         "Whether a weight of the encoder is not as it was when the Learner was made."
-        return fingerprint(self.model.encoder.model) != self.given
+        return self.model.encoder is not None and fingerprint(self.model.encoder.model) != self.given
 
 # %% ../nbs/03a_ranking.ipynb #de340936
 def _loaders(train: QueryBatches, valid: QueryBatches, bs: int, seed: int|None, device: torch.device) -> DataLoaders:

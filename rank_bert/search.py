@@ -10,10 +10,10 @@ __all__ = ['Ranker', 'fit_ranking', 'train_ranker', 'load_ranker']
 # %% ../nbs/03b_search.ipynb #98639bcc
 import json
 from collections.abc import Callable
-from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 # %% ../nbs/03b_search.ipynb #53d5a62c
 import warnings
@@ -34,7 +34,7 @@ from .layers import fold_adapters
 from .models import Encoder, ModelNotFoundError, get_encoder, save_encoder, weights_hash
 from .tables import DataError, DataWarning, hash_fold
 from .data import RankingData, cut_documents
-from .engines import best_device, check_settings_hash, encoder_hash, unchanged
+from .engines import best_device, check_settings_hash, encoder_hash, same_plan
 from .features import EncoderWatch, FeatureStore, encode
 from .features import progress_bar
 
@@ -106,12 +106,14 @@ def _index(self: Ranker, mode: str) -> tuple[RankingModel, torch.Tensor]:
     return self._indexes[bare][1:]
 
 # %% ../nbs/03b_search.ipynb #94594f4a
+_plans = WeakKeyDictionary()  # ranker -> the plan of its encoder at the last look at all weights
+
 @patch
 def _encoded(self: Ranker, texts: list[str]) -> torch.Tensor:
     "Vectors of queries, encoded as in training `(queries, dim)`."
     looked = self._watch.check(self.encoder, whole=len(texts) > 1)
     how = {k: self.settings[k] for k in ('pooling', 'max_tokens')}
-    with nullcontext() if looked else unchanged(self.encoder):
+    with same_plan(None if looked else _plans.get(self)) as _plans[self]:
         return encode(texts, self.encoder, **how, keep='end', device=self.device, progress=False)
 
 # %% ../nbs/03b_search.ipynb #99a344b5
@@ -398,6 +400,7 @@ def train_ranker(
     "A ranker trained on the 'train' queries, the head first and then layers; 'valid' queries decide every choice."
     encoder, store = _trainable(data, backbone, head), store or FeatureStore()
     frozen = frozen_groups(encoder, freeze) > len(encoder.layers)
+    cbs = list(cbs or []) or None
     _check_callbacks(cbs, shared, frozen)
     features = ranking_features(data, encoder, passages, size, stride, pooling, max_tokens, lexical and frozen, store,
                                 progress)
@@ -678,7 +681,7 @@ def head_arguments(saved: dict) -> dict:
 def read_head(make: Callable[[], torch.nn.Module], path: Path, remedy: str) -> torch.nn.Module:
     "The module that `make` gives, with the weights of a file; raises `ValueError` when one does not fit the other."
     try:
-        with torch.device('meta'):  # whatever sizes a file declares, they take no memory before its weights are there
+        with torch.random.fork_rng(devices=[]), torch.device('meta'):  # sizes that a file declares take no memory yet
             expected = {k: (_KINDS[v.dtype], *v.shape) for k, v in make().state_dict().items()}
     except (TypeError, ValueError, KeyError, RuntimeError, AttributeError, OverflowError) as e:
         raise ValueError(f"{path.parent} describes a head that cannot be made ({e!s:.300}): "
