@@ -468,6 +468,7 @@ def _objects(path):
     rows = zip(df.index, df.itertuples(index=False, name=None))
     return [(n, {k: None if is_blank(v) else v for k, v in zip(df.columns, row)}) for n, row in rows]
 
+# %% ../nbs/00a_data.ipynb #c56da4aa
 def _numbered(objects, options):
     "The same queries; if no key holds an id, it is the line of the first with this text, kind, group and split"
     if options['query_id'] or any(k in row for _, row in objects for k in _FILE_KEYS['query_id']): return objects

@@ -367,14 +367,16 @@ def _trainable(data: RankingData, backbone: Encoder|str|Path, head: str) -> Enco
     get_head(head, encoder.dim)
     return encoder
 
-def _check_callbacks(cbs: list|None, shared: bool|None, frozen: bool) -> None:
-    "Raise `ValueError` for callbacks that would see the training of two heads, or choose another epoch."
-    for cb in cbs or ():
+def _checked_callbacks(cbs: list|None, shared: bool|None, frozen: bool) -> list:
+    "The callbacks; raises `ValueError` for those that would see the training of two heads, or choose another epoch."
+    cbs = list(cbs or ())
+    for cb in cbs:
         if issubclass(cb if isinstance(cb, type) else type(cb), (KeepBest, SaveModelCallback)):
             raise ValueError("train_ranker keeps the epoch with the best validation MRR itself: leave out KeepBest and "
                              "SaveModelCallback, or use ranking_learner")
     if cbs and shared is None and frozen:
         raise ValueError("cbs would see two trainings, with one head and with two: pass shared=True or shared=False")
+    return cbs
 
 # %% ../nbs/03b_search.ipynb #843712f9
 def train_ranker(
@@ -400,8 +402,7 @@ def train_ranker(
     "A ranker trained on the 'train' queries, the head first and then layers; 'valid' queries decide every choice."
     encoder, store = _trainable(data, backbone, head), store or FeatureStore()
     frozen = frozen_groups(encoder, freeze) > len(encoder.layers)
-    cbs = list(cbs or []) or None
-    _check_callbacks(cbs, shared, frozen)
+    cbs = _checked_callbacks(cbs, shared, frozen)
     features = ranking_features(data, encoder, passages, size, stride, pooling, max_tokens, lexical and frozen, store,
                                 progress)
     own, asked = dict(head=head, shared=shared, seed=seed, progress=progress), dict(epochs=epochs, lr=lr, cbs=cbs)
