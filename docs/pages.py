@@ -144,8 +144,8 @@ def header(page: Page) -> list[dict]:
 def stamp(ran: dict) -> str:
     "When and on what a page of figures was run."
     said = ", ".join(f"{k} {v}" for k, v in ran.items() if k not in ("date", "code", "machine", "full", "sweeps"))
-    kept = "".join(f"{sweep['cells'] - sweep['fresh']} of the {sweep['cells']} runs of {sweep['sweep']!r} were kept from "
-                   f"{' and '.join(sweep['dates'])}. " for sweep in ran.get("sweeps", ()))
+    kept = "".join(f"{one['cells'] - one['fresh']} of the {one['cells']} runs of {one['sweep']!r} were kept from "
+                   f"{' and '.join(one['dates'])}. " for one in ran.get("sweeps", ()))
     on = ran.get("machine", "an unnamed machine")
     run = f"{ran['date']}, on {on}; {said}. {kept}Figures vary with the machine."
     return f":::{{admonition}} As it was run\n:class: note stamp\n{run}\n:::"
