@@ -410,6 +410,8 @@ def _columns(objects): return dict.fromkeys(k for _, row in objects for k in row
 
 def _is_table(where): return where.removesuffix('.gz').endswith(('.csv', '.tsv'))
 
+def _place(where, n): return where if _is_table(where) else f'{where} line {n}'  # the columns of a table are in no row
+
 def _json_row(row, keys, lenient, where):
     "{option: value} of an object, where only the `lenient` options may be missing"
     found = {o: row.get(k) if o in lenient else _get(row, k, where) for o, k in keys.items() if k}
@@ -420,7 +422,7 @@ def _json_row(row, keys, lenient, where):
 def _json_table(objects, where, options, wanted, optional):
     "(line number, {option: value}) of the rows of a JSON lines file, with the keys of its first row"
     n, first = objects[0]
-    at, known = where if _is_table(where) else f'{where} line {n}', _columns(objects)
+    at, known = _place(where, n), _columns(objects)
     keys = {o: pick_column(first, o, options, _FILE_KEYS, at) for o in wanted}
     keys |= {o: pick_column(known, o, options, _FILE_KEYS, at, optional=True) for o in optional}
     lenient = [o for o in optional if options.get(o) is None]
@@ -469,10 +471,9 @@ def _objects(path):
     return [(n, {k: None if is_blank(v) else v for k, v in zip(df.columns, row)}) for n, row in rows]
 
 # %% ../nbs/00a_data.ipynb #c56da4aa
-def _numbered(objects, options):
+def _numbered(objects, options, text):
     "The same queries; if no key holds an id, it is the line of the first with this text, kind, group and split"
     if options['query_id'] or any(k in row for _, row in objects for k in _FILE_KEYS['query_id']): return objects
-    text = next((k for k in [options['query_text'], *_FILE_KEYS['query_text']] if k in objects[0][1]), None)
     kind, first = options['query_type'] or 'type', {}
     def plain(value): return ' '.join(str(value).split())
     def same(n, row):
@@ -528,12 +529,12 @@ def _read_folder(folder, documents, options):
     path = _queries_file(folder, documents)
     docs, where = _read_documents(documents, options), shown_path(path)
     given = _objects(path)
-    objects, (doc_id, grade) = _numbered(given, options), _right_keys(given, where, options)
+    text = pick_column(given[0][1], 'query_text', options, _FILE_KEYS, _place(where, given[0][0]))
+    objects, (doc_id, grade) = _numbered(given, options, text), _right_keys(given, where, options)
     optional = ['query_type', 'group', 'split', 'answer'] + ['grade'] * bool(options['grade'])
     rows = _json_table(objects, where, options | dict(doc_id=doc_id), ['query_id', 'query_text', 'doc_id'], optional)
     found = [(f'line {n}', _query(r), _graded(r['doc_id'], f'{where} line {n}', row.get(grade) if grade else 1))
              for (n, r), (_, row) in zip(rows, objects)]
-    text = next(k for k in [options['query_text'], *_FILE_KEYS['query_text']] if k in given[0][1])
     hints = other_columns(_columns(objects), 'query_text', options, _FILE_KEYS, dict(query_text=text))
     hints += _hints(_columns(objects), options | dict(grade=grade or options['grade']))
     return docs, *_merge(found, where), dict(hints=hints)

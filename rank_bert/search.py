@@ -106,14 +106,14 @@ def _index(self: Ranker, mode: str) -> tuple[RankingModel, torch.Tensor]:
     return self._indexes[bare][1:]
 
 # %% ../nbs/03b_search.ipynb #94594f4a
-_plans = WeakKeyDictionary()  # ranker -> the plan of its encoder at the last look at all weights
+_looked_plans = WeakKeyDictionary()  # ranker -> the plan of its encoder at the last look at all weights
 
 @patch
 def _encoded(self: Ranker, texts: list[str]) -> torch.Tensor:
     "Vectors of queries, encoded as in training `(queries, dim)`."
     looked = self._watch.check(self.encoder, whole=len(texts) > 1)
     how = {k: self.settings[k] for k in ('pooling', 'max_tokens')}
-    with same_plan(None if looked else _plans.get(self)) as _plans[self]:
+    with same_plan(None if looked else _looked_plans.get(self)) as _looked_plans[self]:
         return encode(texts, self.encoder, **how, keep='end', device=self.device, progress=False)
 
 # %% ../nbs/03b_search.ipynb #99a344b5
