@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
+from scipy import sparse
 from scipy.optimize import minimize
 from fastai.callback.core import Callback
 from fastai.callback.schedule import fit_one_cycle  # patches `Learner`
@@ -33,10 +34,11 @@ from .models import Encoder, evaluation_mode, fingerprint, get_encoder
 from .tables import DataError
 from .data import RankingData, cut_documents
 from .engines import best_device
-from .features import FeatureStore, encode
+from .features import BLOCK, Features, FeatureStore, encode
 from .lexical import BM25, standardise
 from .heads import DualHead, get_head
 from .losses import best_passage, ranking_loss
+from .index import LARGE, PassageIndex
 from .learners import AdamW, FrozenPrefix, TaskBatches, TaskModel, by_length, encoder_learner, layers_dtype
 from .learners import prepared, task_dl, task_groups, unlabelled
 
@@ -66,6 +68,14 @@ class RankingFeatures:
         "Row numbers of the queries of a split with at least one relevant document."
         return _rows(self.data, split)
 
+# %% ../nbs/03a_ranking.ipynb #b1df7992
+def _in_memory(vectors: torch.Tensor|Features) -> torch.Tensor:  # float32, or bfloat16 of more than `LARGE` rows
+    "Vectors of passages, in half of the memory where there are many."
+    if len(vectors) <= LARGE: return vectors[:]
+    out = torch.empty(vectors.shape, dtype=torch.bfloat16)
+    for start in range(0, len(out), BLOCK): out[start:start + BLOCK] = vectors[start:start + BLOCK]
+    return out
+
 # %% ../nbs/03a_ranking.ipynb #9c90cb9a
 def ranking_features(
     data: RankingData,  # documents, queries, relevance
@@ -83,11 +93,11 @@ def ranking_features(
     encoder = get_encoder(backbone)
     def vectors(texts, **how):
         how |= dict(pooling=pooling, max_tokens=max_tokens, progress=progress)
-        return encode(texts, encoder, **how) if store is None else store.encode(texts, encoder, **how).tensor()
+        return encode(texts, encoder, **how) if store is None else store.encode(texts, encoder, **how)
     parts, owner = cut_documents(data, passages, size=size, stride=stride)
     settings = dict(passages=passages, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens)
-    query_vectors = vectors(list(data.queries.text), keep='end', label='queries')
-    passage_vectors = vectors(parts, keep='start', label='documents')
+    query_vectors = vectors(list(data.queries.text), keep='end', label='queries')[:]
+    passage_vectors = _in_memory(vectors(parts, keep='start', label='documents'))
     bm25 = BM25.build(data.texts) if lexical else None
     return RankingFeatures(query_vectors, passage_vectors, torch.from_numpy(owner), bm25, data, settings)
 
@@ -108,15 +118,17 @@ class RankingModel(TaskModel):
         self.texts = passages if encoder is not None else None
         self.register_buffer('passages', passages if encoder is None else None, persistent=False)
         self.register_buffer('owner', owner, persistent=False)
+        self.register_buffer('order', owner.argsort(stable=True), persistent=False)  # passages of each document together
 
     def forward(self,
         x: torch.Tensor,  # vectors of queries `(queries, dim)`, or token ids `(queries, tokens)`
         mask: torch.Tensor|None = None,  # of ids: 1 for a token, 0 for padding
         states: torch.Tensor|None = None,  # stored states `(queries, tokens, dim)`
         index: torch.Tensor|None = None,  # as in `cosine`
+        documents: torch.Tensor|None = None,  # as in `cosine`
     ) -> torch.Tensor:  # scores `(queries, documents)`
         "Cosines over the temperature."
-        return self.cosine(self.features(x, mask, states), index) / self.temperature
+        return self.cosine(self.features(x, mask, states), index, documents) / self.temperature
 
 # %% ../nbs/03a_ranking.ipynb #1af61392
 @patch
@@ -124,7 +136,7 @@ def vectors(self: RankingModel,
     rows: torch.Tensor|None = None,  # row numbers of passages; all by default
 ) -> torch.Tensor:  # `(passages, dim)`
     "Vectors of passages with the current weights of the encoder."
-    if self.texts is None: return self.passages if rows is None else self.passages[rows]
+    if self.texts is None: return (self.passages if rows is None else self.passages[rows]).float()
     if self.texts.start == 'vectors': return self.texts.stored.to(self.owner.device)[... if rows is None else rows]
     rows = torch.arange(len(self.texts)) if rows is None else rows.cpu()
     given = (to_device(self.texts.inputs(some.tolist()), self.owner.device) for some in rows.split(32))
@@ -138,15 +150,31 @@ def index(self: RankingModel,
     "Normalised passage vectors with the current weights of encoder and head."
     return F.normalize(self.head.document(self.vectors(rows)), dim=1)
 
+# %% ../nbs/03a_ranking.ipynb #edc2b9a1
+@patch
+def passages_of(self: RankingModel, documents: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    "Row numbers of the passages of some documents, and the place in `documents` of each."
+    counts = torch.bincount(self.owner, minlength=self.n_documents)
+    first, counts = (counts.cumsum(0) - counts)[documents], counts[documents]
+    place = torch.arange(len(documents), device=documents.device).repeat_interleave(counts)
+    within = torch.arange(len(place), device=documents.device) - (counts.cumsum(0) - counts)[place]
+    return self.order[first[place] + within], place
+
 # %% ../nbs/03a_ranking.ipynb #d8bde828
 @patch
 def cosine(self: RankingModel,
     queries: torch.Tensor,  # vectors `(queries, dim)`
     index: torch.Tensor|None = None,  # what `index()` gave; recomputed by default
+    documents: torch.Tensor|None = None,  # row numbers of documents; all by default
 ) -> torch.Tensor:  # `(queries, documents)`
     "Cosine of each query with the best passage of each document."
-    index = self.index() if index is None else index
-    return best_passage(F.normalize(self.head.query(queries), dim=1) @ index.T, self.owner, self.n_documents)
+    queries = F.normalize(self.head.query(queries), dim=1)
+    if documents is None:
+        index = self.index() if index is None else index
+        return best_passage(queries @ index.T, self.owner, self.n_documents)
+    rows, owner = self.passages_of(documents)
+    index = self.index(rows) if index is None else index[rows]
+    return best_passage(queries @ index.T, owner, len(documents))
 
 # %% ../nbs/03a_ranking.ipynb #0aa39671
 def check_trainable(
@@ -184,8 +212,12 @@ class QueryBatches:
         split: str,  # 'train', 'valid' or 'test'
         queries: TaskBatches|torch.Tensor,  # all queries of `data`, as texts or as vectors
         passages: TaskBatches|None = None,  # passages that queries are scored against, if they are texts
+        negatives: int|str = 'all',  # random documents that a batch of vectors is scored against, as `ranking_learner`
+        seed: int = 0,  # of the random documents
+        documents: np.ndarray|None = None,  # sorted rows of those that every batch is scored against; all by default
     ):
-        self.rows = _rows(data, split)
+        self.rows, self.seed, self.documents = _rows(data, split), seed, documents
+        self.negatives = _number(negatives, len(data.documents))
         self.relevance, self.passages = data.qrels()[self.rows], passages
         self.queries = _Vectors(queries) if isinstance(queries, torch.Tensor) else queries
 
@@ -208,14 +240,49 @@ def begin(self: QueryBatches,
     self.queries.begin(start)
     if self.passages is not None: self.passages.begin(start)
 
+# %% ../nbs/03a_ranking.ipynb #816906f9
+FEW = 1000  # documents up to which every query is scored against all of them
+RELEVANT = 8  # relevant documents of a query in a batch, at most
+
+def _number(negatives: int|str, n: int) -> int|None:
+    "How many random documents a batch is scored against; `None` for all `n`."
+    if negatives == 'auto': negatives = 'all' if n <= FEW else 64
+    if negatives == 'all': return None
+    if isinstance(negatives, int) and negatives >= 1: return negatives
+    raise ValueError(f"negatives is {negatives!r}; it is a number of documents, 'all' or 'auto'")
+
+# %% ../nbs/03a_ranking.ipynb #816906fa
+def _sample(relevance: sparse.csr_matrix, negatives: int, rng: np.random.Generator) -> np.ndarray:
+    "Rows of documents, sorted: relevant ones of each query, and some drawn at random."
+    theirs = np.split(relevance.indices, relevance.indptr[1:-1])
+    theirs = [d if len(d) <= RELEVANT else rng.choice(d, RELEVANT, replace=False) for d in theirs]
+    return np.unique(np.concatenate([*theirs, rng.integers(relevance.shape[1], size=negatives)]).astype(np.int64))
+
+def _grades(relevance: sparse.csr_matrix, documents: np.ndarray) -> torch.Tensor:
+    "Grades of some documents, given sorted `(queries, documents)`."
+    at = np.searchsorted(documents, relevance.indices).clip(max=len(documents) - 1)
+    there, row = documents[at] == relevance.indices, np.repeat(np.arange(relevance.shape[0]), np.diff(relevance.indptr))
+    grades = torch.zeros(relevance.shape[0], len(documents))
+    grades[row[there], at[there]] = torch.from_numpy(relevance.data[there]).float()
+    return grades
+
+# %% ../nbs/03a_ranking.ipynb #816906fb
+@patch
+def _scored_against(self: QueryBatches, rows: list[int]) -> np.ndarray|None:
+    "Sorted rows of the documents that some queries are scored against; `None` for all."
+    if self.documents is not None or self.negatives is None or self.queries.start != 'vectors': return self.documents
+    return _sample(self.relevance[rows], self.negatives, np.random.default_rng([self.seed, *rows]))
+
 # %% ../nbs/03a_ranking.ipynb #3072642a
 @patch
 def batch(self: QueryBatches,
     rows: list[int],  # indexes of queries in this object
 ) -> tuple[torch.Tensor, ...]:  # inputs of the model, and grades `(queries, documents)`
     "Some queries as tensors."
-    right = torch.from_numpy(self.relevance[rows].toarray()).float()
-    return *self.queries.inputs(self.rows[rows].tolist()), right
+    inputs, relevance = self.queries.inputs(self.rows[rows].tolist()), self.relevance[rows]
+    documents = self._scored_against(rows)
+    if documents is None: return *inputs, torch.from_numpy(relevance.toarray()).float()
+    return *inputs, *[None]*(4 - len(inputs)), torch.from_numpy(documents), _grades(relevance, documents)
 
 # %% ../nbs/03a_ranking.ipynb #041bab1f
 @patch
@@ -290,14 +357,30 @@ def _assemble(head, shared: bool, dim: int, make: Callable, loaders: Callable, g
                opt_func=partial(AdamW, sqr_mom=.99, eps=1e-5))
     return encoder_learner(loaders(device), make(head).to(device), groups, RankingLearner, **own | kwargs)
 
+# %% ../nbs/03a_ranking.ipynb #d456462f
+POOL = 20_000  # documents that validation queries are ranked among, at most
+
+def _pool(features: RankingFeatures) -> np.ndarray|None:
+    "Sorted rows of documents for validation; `None` for all. The relevant, the nearest of each query, and random ones."
+    rows, n = features.rows('valid'), len(features.data.documents)
+    if n <= POOL: return None
+    index = PassageIndex(features.passages, get_head('identity', features.passages.shape[1]))
+    found = [index.nearest(features.queries[some], 20).rows.flatten() for some in torch.from_numpy(rows).split(64)]
+    first = np.union1d(features.owner[torch.cat(found)], features.data.qrels()[rows].indices)
+    others = np.random.default_rng(0).choice(n, POOL, replace=False)
+    return np.sort(np.r_[first, others[~np.isin(others, first)][:max(0, POOL - len(first))]]).astype(np.int64)
+
 # %% ../nbs/03a_ranking.ipynb #de340937
-def _vector_learner(features: RankingFeatures, freeze, refresh, head, shared, bs, about, kwargs) -> RankingLearner:
+def _vector_learner(
+    features: RankingFeatures, freeze, refresh, head, shared, bs, negatives, about, kwargs,
+) -> RankingLearner:
     "A Learner on stored vectors, without an encoder."
     if freeze != 'backbone' or refresh is not None:
         raise ValueError(f"freeze is {freeze!r} and refresh {refresh!r}, but features are vectors, and have no layers "
                          "to train: pass the data and a backbone")
     check_trainable(features.data)
-    train, valid = (QueryBatches(features.data, split, features.queries) for split in ('train', 'valid'))
+    train = QueryBatches(features.data, 'train', features.queries, None, negatives, about['seed'] or 0)
+    valid = QueryBatches(features.data, 'valid', features.queries, documents=_pool(features))
     def make(head): return RankingModel(head, features.passages, features.owner, about['temperature'])
     def loaders(device): return _loaders(train, valid, bs or 128, about['seed'], device)
     learn = _assemble(head, shared, features.passages.shape[1], make, loaders, 0, about, kwargs)
@@ -313,8 +396,9 @@ def _texts(data: RankingData, encoder: Encoder, settings: dict, **how) -> tuple:
     return queries, TaskBatches(unlabelled(parts), keep='start', label='passages', **how), torch.from_numpy(owner)
 
 # %% ../nbs/03a_ranking.ipynb #fccb3494
-def _text_learner(data: RankingData, backbone, freeze, head, shared, settings, bs, refresh, about,
-                  kwargs) -> RankingLearner:
+def _text_learner(
+    data: RankingData, backbone, freeze, head, shared, settings, bs, refresh, negatives, about, kwargs,
+) -> RankingLearner:
     "A Learner on texts, or on their stored states or vectors."
     check_trainable(data)
     encoder, groups = prepared(backbone, freeze, about['seed'])
@@ -323,7 +407,9 @@ def _text_learner(data: RankingData, backbone, freeze, head, shared, settings, b
     whole = groups > len(encoder.layers)
     if whole and head == 'identity': raise ValueError(_NOTHING)
     queries, texts, owner = _texts(data, encoder, settings, dtype=dtype, store=about['store'])
-    train, valid = (QueryBatches(data, split, queries, texts) for split in ('train', 'valid'))
+    if refresh is not None: negatives = 'all'
+    train = QueryBatches(data, 'train', queries, texts, negatives, about['seed'] or 0)
+    valid = QueryBatches(data, 'valid', queries, texts)
     def make(head): return RankingModel(head, texts, owner, about['temperature'], encoder, settings['pooling'], dtype)
     def loaders(device): return _loaders(train, valid, bs or (128 if whole else 32), about['seed'], device)
     learn = _assemble(head, shared, encoder.dim, make, loaders, groups, about, kwargs)
@@ -345,6 +431,7 @@ def ranking_learner(
     max_tokens: int = 256,  # longest passage and query in tokens; not with features
     bs: int|None = None,  # queries in a batch; by default 128, or 32 if layers are trained
     refresh: float|None = None,  # share of the index recomputed in a step, see `IndexRefresh`; not with features
+    negatives: int|str = 'auto',  # random documents in a batch, see `QueryBatches`; 'all' up to 1,000 documents, else 64
     temperature: float = 0.05,  # cosines are divided by it
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int|None = 0,  # seed of the head and of the order of batches; `None` draws at random
@@ -356,8 +443,9 @@ def ranking_learner(
     settings = dict(passages=passages, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens)
     about = dict(temperature=temperature, dtype=dtype, seed=seed, store=store, device=device)
     if bs is not None and bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one query")
-    if isinstance(data, RankingFeatures): return _vector_learner(data, freeze, refresh, head, shared, bs, about, kwargs)
-    return _text_learner(data, backbone, freeze, head, shared, settings, bs, refresh, about, kwargs)
+    if isinstance(data, RankingFeatures): 
+        return _vector_learner(data, freeze, refresh, head, shared, bs, negatives, about, kwargs)
+    return _text_learner(data, backbone, freeze, head, shared, settings, bs, refresh, negatives, about, kwargs)
 
 # %% ../nbs/03a_ranking.ipynb #cebb789f
 @dataclass(frozen=True)
@@ -386,18 +474,24 @@ class _Scored:
     stands_for: torch.Tensor  # logarithm of the importance weight of each document
 
 # %% ../nbs/03a_ranking.ipynb #0b865463
+def stand_ins(first: np.ndarray, n: int, most: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    "Rows of some documents and of others drawn at random, `most` in all, and the logarithm of what each stands for."
+    first, rng = np.unique(first)[:most - 1], np.random.default_rng(seed)
+    others = rng.choice(n, min(n, most + len(first)), replace=False)
+    others = others[~np.isin(others, first)][:most - len(first)]
+    stands_for = np.repeat([0., np.log((n - len(first))/len(others))], [len(first), len(others)])
+    return np.r_[first, others], stands_for.astype(np.float32)
+
+# %% ../nbs/03a_ranking.ipynb #0b865464
 def fusion_sample(cosine: torch.Tensor, words: np.ndarray, relevance: torch.Tensor, most: int = STAND_INS) -> _Scored:
     "All documents of some queries, or the relevant ones, the highest by either score and a sample of the others."
     parts = [cosine.float(), torch.from_numpy(words), torch.from_numpy(standardise(words)), relevance]
     n = cosine.shape[1]
     if n <= most: return _Scored(*parts, torch.zeros_like(parts[0]))
-    order = torch.rand(cosine.shape, generator=torch.Generator().manual_seed(0))
-    for part in parts[:2]: order.scatter_(1, part.topk(most//4, dim=1).indices, 2.)
-    order[relevance > 0] = 3.
-    first = (order >= 2).sum(1, keepdim=True).clamp(max=most - 1)
-    places = order.topk(most, dim=1)
-    stands_for = torch.where(places.values >= 2, 0., ((n - first)/(most - first)).log())
-    return _Scored(*(part.gather(1, places.indices) for part in parts), stands_for)
+    top = torch.cat([part.topk(most//4, dim=1).indices for part in parts[:2]], 1).numpy()
+    found = [stand_ins(np.r_[t, r.nonzero().flatten()], n, most, i) for i, (t, r) in enumerate(zip(top, relevance > 0))]
+    places, stands_for = (torch.from_numpy(np.stack(part)) for part in zip(*found))
+    return _Scored(*(part.gather(1, places) for part in parts), stands_for)
 
 # %% ../nbs/03a_ranking.ipynb #4a1fc8b2
 @patch
@@ -479,9 +573,12 @@ class IndexRefresh(Callback):
         self.share, self.seed, self.staleness, self.moved = share, seed, [], False
 
     def before_fit(self):
-        "Forget the index of an earlier fit; raise `ValueError` where another callback refreshes it too."
+        "Forget the index of an earlier fit; raise `ValueError` where another callback refreshes it too, or none is used."
         if sum(isinstance(cb, IndexRefresh) for cb in self.learn.cbs) > 1:
             raise ValueError('there are two IndexRefresh callbacks: pass refresh to ranking_learner, which adds one')
+        if not self._whole and not self._deep and self.dls.train.dataset.negatives:
+            raise ValueError("a share of the index is refreshed, but batches are scored against few documents: pass "
+                             "negatives='all' to ranking_learner")
         self.stale, self.moved = None, False
 
     def before_train(self):
