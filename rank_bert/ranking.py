@@ -459,7 +459,13 @@ class Fusion:
         bm25: np.ndarray,  # `(queries, documents)`
     ) -> torch.Tensor:  # `(queries, documents)`
         "The sum."
-        return cosine + self.weight*torch.from_numpy(standardise(bm25) if self.standard else bm25)
+        return cosine + torch.from_numpy(self.scaled(bm25))
+
+    def scaled(self,
+        bm25: np.ndarray,  # `(queries, documents)`, of all documents
+    ) -> np.ndarray:  # `(queries, documents)`
+        "What is added to the cosine."
+        return np.float32(self.weight)*(standardise(bm25) if self.standard else bm25)
 
 # %% ../nbs/03a_ranking.ipynb #3be7c9f6
 STAND_INS = 4096  # largest number of documents for each query in the fit; with more documents a sample is used

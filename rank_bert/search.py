@@ -40,6 +40,8 @@ from .features import progress_bar
 
 # %% ../nbs/03b_search.ipynb #a16ea105
 from .heads import get_head
+from .losses import best_passage
+from .index import LARGE, FaissIndex, PassageIndex, load_faiss
 from .lexical import BM25, load_bm25
 from .metrics import METRICS, evaluate, rank_documents, summarise
 from .callbacks import KeepBest, epochs_for
@@ -62,7 +64,7 @@ class Ranker:
         self.encoder, self.model, self.documents = encoder, model.eval().cpu(), documents.copy()
         self.bm25, self.fusion, self.settings, self.about = bm25, fusion, settings, about
         self.device = best_device()  # where queries are encoded
-        self._indexes, self._cut = {}, None
+        self._indexes, self._cut, self._near = {}, None, None
         made = 'the passages of this ranker were encoded, so vectors of queries and passages can no longer be compared'
         remedy = 'train the ranker again with train_ranker, or load it and its encoder again with load_ranker'
         self._watch = EncoderWatch(encoder, made, remedy)
@@ -87,23 +89,16 @@ def _mode(self: Ranker, mode: str|None) -> str:
     why = ' (it was trained without BM25)' if mode in MODES else ''
     raise ValueError(f"unknown mode {mode!r}{why}; the modes are {', '.join(self.modes)}")
 
-# %% ../nbs/03b_search.ipynb #9cd2caf0
-@patch
-def _bare(self: Ranker) -> RankingModel:
-    "The model without its head: cosines of the encoder's vectors."
-    m = self.model
-    return RankingModel(get_head('identity', m.passages.shape[1]), m.passages, m.owner, m.temperature).eval()
-
 # %% ../nbs/03b_search.ipynb #7461199a
 @patch
-def _index(self: Ranker, mode: str) -> tuple[RankingModel, torch.Tensor]:
-    "The model that scores in a mode, and its index of passages, recomputed when the head has changed."
-    trained, bare = self.model.eval(), mode == 'cosine'
-    made = None if bare else weights_hash(trained.head)
+def _index(self: Ranker, mode: str) -> PassageIndex:
+    "The passages under the head of a mode, made again when the head has changed."
+    model, bare = self.model.eval(), mode == 'cosine'
+    made = None if bare else weights_hash(model.head)
     if bare not in self._indexes or self._indexes[bare][0] != made:
-        model = self._bare() if bare else trained
-        with torch.inference_mode(): self._indexes[bare] = made, model, model.index()
-    return self._indexes[bare][1:]
+        head = get_head('identity', model.passages.shape[1]) if bare else model.head
+        self._indexes[bare] = made, PassageIndex(model.passages, head, self._near)
+    return self._indexes[bare][1]
 
 # %% ../nbs/03b_search.ipynb #94594f4a
 _looked_plans = WeakKeyDictionary()  # ranker -> the plan of its encoder at the last look at all weights
@@ -127,10 +122,12 @@ def _given(self: Ranker, texts: list[str], vectors: torch.Tensor) -> torch.Tenso
 
 # %% ../nbs/03b_search.ipynb #ecff2a0e
 @patch
-def _cosines(self: Ranker, vectors: torch.Tensor, mode: str) -> torch.Tensor:
-    "Cosine of every query with every document `(queries, documents)`."
-    model, index = self._index(mode)
-    with torch.inference_mode(): return model.cosine(vectors.to(index.device), index).cpu()
+def _cosines(self: Ranker, index: PassageIndex, vectors: torch.Tensor, documents: torch.Tensor|None) -> torch.Tensor:
+    "Cosine of every query with some documents, or with all `(queries, documents)`."
+    model, vectors = self.model, vectors.to(index.vectors.device)
+    if documents is None: return best_passage(index.scores(vectors), model.owner, model.n_documents).cpu()
+    rows, place = model.passages_of(documents.to(vectors.device))
+    return best_passage(index.scores_of(vectors, rows.expand(len(vectors), -1)), place, len(documents)).cpu()
 
 # %% ../nbs/03b_search.ipynb #d4e373a9
 def _check_not_blank(texts: list[str]) -> None:
@@ -147,12 +144,17 @@ def _finite(scores: torch.Tensor, mode: str) -> torch.Tensor:
 
 # %% ../nbs/03b_search.ipynb #3c692d96
 @patch
-def _scored(self: Ranker, texts: list[str], mode: str, vectors: torch.Tensor|None) -> torch.Tensor:
-    "Scores of queries whose vectors are there `(queries, documents)`."
-    if mode == 'bm25': return _finite(torch.from_numpy(self.bm25.scores(texts)), mode)
-    found = self._cosines(vectors, mode)
-    if mode == 'hybrid': found = self.fusion(found, self.bm25.scores(texts))
-    return _finite(found, mode)
+def _scored(
+    self: Ranker, texts: list[str], mode: str, vectors: torch.Tensor|None, index: PassageIndex|None,
+    documents: torch.Tensor|None = None,
+) -> torch.Tensor:
+    "Scores of queries whose vectors are there, for some documents or for all `(queries, documents)`."
+    words = self.bm25.scores(texts) if mode in ('bm25', 'hybrid') else None
+    if mode == 'hybrid': words = self.fusion.scaled(words)
+    if words is not None and documents is not None: words = words[:, documents]
+    if mode == 'bm25': return _finite(torch.from_numpy(words), mode)
+    found = self._cosines(index, vectors, documents)
+    return _finite(found if words is None else found + torch.from_numpy(words), mode)
 
 # %% ../nbs/03b_search.ipynb #3c692d97
 @patch
@@ -164,16 +166,39 @@ def scores(self: Ranker,
     "Score of every document for each query; raises `ValueError` for a changed encoder, NaN and infinity."
     mode, texts = self._mode(mode), as_texts(texts)
     _check_not_blank(texts)
-    if mode != 'bm25': vectors = self._encoded(texts) if vectors is None else self._given(texts, vectors)
-    return self._scored(texts, mode, vectors)
+    if mode == 'bm25': return self._scored(texts, mode, None, None)
+    vectors = self._encoded(texts) if vectors is None else self._given(texts, vectors)
+    return self._scored(texts, mode, vectors, self._index(mode))
 
 # %% ../nbs/03b_search.ipynb #f1b57a01
 @patch
-def _first(self: Ranker, scores: torch.Tensor, k: int) -> list[int]:
-    "Rows of the `k` best documents; equal scores in the order of `evaluate`."
+def _first(self: Ranker, scores: torch.Tensor, k: int, documents: torch.Tensor|None) -> tuple[list[int], list[float]]:
+    "Rows of the `k` best documents and their scores; equal scores in the order of `evaluate`."
     top = scores.topk(min(k + 1, len(scores)))
-    if not (top.values.diff() == 0).any(): return top.indices[:k].tolist()
-    return rank_documents(scores[None], list(self.documents.doc_id), k)[0].tolist()
+    if not (top.values.diff() == 0).any(): places = top.indices[:k]
+    else:
+        ids = self.documents.doc_id if documents is None else self.documents.doc_id.iloc[documents.numpy()]
+        places = torch.as_tensor(rank_documents(scores[None], list(ids), k)[0])
+    return (places if documents is None else documents[places]).tolist(), scores[places].tolist()
+
+# %% ../nbs/03b_search.ipynb #f1b57a0a
+CANDIDATES = 256  # documents by either score among which a search looks, in a large index; more for a large `k`
+
+@patch
+def _candidates(
+    self: Ranker, query: str, mode: str, vector: torch.Tensor|None, index: PassageIndex|None, k: int,
+) -> torch.Tensor|None:
+    "Rows of the documents that a search scores, sorted; `None` for all, where there are few passages."
+    if len(self.model.passages) <= LARGE and self._near is None: return None
+    most, found = max(CANDIDATES, 4*k), []
+    if index is not None:
+        near = index.nearest(vector.to(index.vectors.device), most)
+        found.append(self.model.owner[near.rows[near.scores > -torch.inf]].cpu())
+    if mode in ('bm25', 'hybrid'):
+        words = self.bm25.sparse_scores([query])
+        best = np.argpartition(words.data, -most)[-most:] if words.nnz > most else slice(None)
+        found.append(torch.from_numpy(words.indices[best].astype(np.int64)))
+    return torch.cat(found).unique()
 
 # %% ../nbs/03b_search.ipynb #88d51508
 def _cutting(settings: dict) -> dict:
@@ -206,22 +231,21 @@ def _by_words(query: str, passages: list[str]) -> np.ndarray:
 
 # %% ../nbs/03b_search.ipynb #f0098816
 @patch
-def _by_vector(self: Ranker, vector: torch.Tensor, rows: list[int], mode: str) -> np.ndarray:
+def _by_vector(self: Ranker, index: PassageIndex, vector: torch.Tensor, rows: list[int]) -> np.ndarray:
     "Cosine of a query with the passages of some documents."
-    model, index = self._index(mode)
-    keep = torch.cat([torch.nonzero(self.model.owner == r).flatten() for r in rows])
-    with torch.inference_mode():
-        query = F.normalize(model.head.query(vector.to(index.device)), dim=1)
-        return (query @ index[keep].T)[0].cpu().numpy()
+    passages, _ = self.model.passages_of(torch.tensor(rows, device=index.vectors.device))
+    return index.scores_of(vector.to(index.vectors.device), passages[None])[0].cpu().numpy()
 
 # %% ../nbs/03b_search.ipynb #0519e06c
 @patch
-def _nearest(self: Ranker, query: str, rows: list[int], mode: str, vector: torch.Tensor|None) -> list[str]:
+def _nearest(
+    self: Ranker, query: str, rows: list[int], index: PassageIndex|None, vector: torch.Tensor|None,
+) -> list[str]:
     "The passage of each document that is nearest to the query."
     parts = self._parts(rows)
     if all(len(p) == 1 for p in parts): return [p[0] for p in parts]
     flat = [p for part in parts for p in part]
-    near = _by_words(query, flat) if mode == 'bm25' else self._by_vector(vector, rows, mode)
+    near = _by_words(query, flat) if index is None else self._by_vector(index, vector, rows)
     near = np.split(near, np.cumsum([len(p) for p in parts])[:-1])
     return [part[int(n.argmax())] for part, n in zip(parts, near)]
 
@@ -237,13 +261,14 @@ def search(self: Ranker,
     if k < 1: raise ValueError(f"k is {k}; ask for at least 1 document")
     mode, (query,) = self._mode(mode), as_texts([query])
     _check_not_blank([query])
-    vector = None if mode == 'bm25' else self._encoded([query])
-    scores = self._scored([query], mode, vector)[0]
-    top = self._first(scores, k)
-    if mode == 'bm25': top = [i for i in top if scores[i] > 0]  # no word in common: not an answer
+    vector, index = (None, None) if mode == 'bm25' else (self._encoded([query]), self._index(mode))
+    documents = self._candidates(query, mode, vector, index, k)
+    top, scores = self._first(self._scored([query], mode, vector, index, documents)[0], k, documents)
+    if mode == 'bm25':  # no word in common: not an answer
+        top, scores = top[:sum(s > 0 for s in scores)], [s for s in scores if s > 0]
     found = self.documents.iloc[top].reset_index(drop=True)
-    return pd.DataFrame(dict(rank=range(1, len(top) + 1), doc_id=found.doc_id, title=found.title,
-                             score=scores[top].tolist(), passage=self._nearest(query, top, mode, vector)))
+    return pd.DataFrame(dict(rank=range(1, len(top) + 1), doc_id=found.doc_id, title=found.title, score=scores,
+                             passage=self._nearest(query, top, index, vector)))
 
 # %% ../nbs/03b_search.ipynb #74639257
 class _Tick(Callback):
