@@ -1,4 +1,4 @@
-"""A fastai Learner for ranking: each step scores queries against all documents; outputs of frozen layers are cached
+"""A fastai Learner for ranking, on stored outputs of frozen layers; a step costs the same for any number of documents
 
 Docs: https://rank-bert.github.io/rank_bert/ranking.html.md"""
 
@@ -431,7 +431,7 @@ def ranking_learner(
     max_tokens: int = 256,  # longest passage and query in tokens; not with features
     bs: int|None = None,  # queries in a batch; by default 128, or 32 if layers are trained
     refresh: float|None = None,  # share of the index recomputed in a step, see `IndexRefresh`; not with features
-    negatives: int|str = 'auto',  # random documents in a batch, see `QueryBatches`; 'all' up to 1,000 documents, else 64
+    negatives: int|str = 'auto',  # random documents that a batch is scored against; 'all' up to 1,000 documents, or 64
     temperature: float = 0.05,  # cosines are divided by it
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int|None = 0,  # seed of the head and of the order of batches; `None` draws at random
@@ -439,7 +439,7 @@ def ranking_learner(
     device: torch.device|str|None = None,  # `best_device` by default
     **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `path`, `cbs`
 ) -> RankingLearner:
-    "A fastai `Learner` for a ranking head and optionally encoder layers; queries are scored against all documents."
+    "A fastai `Learner` for a ranking head and optionally encoder layers."
     settings = dict(passages=passages, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens)
     about = dict(temperature=temperature, dtype=dtype, seed=seed, store=store, device=device)
     if bs is not None and bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one query")
@@ -498,6 +498,17 @@ def fusion_sample(cosine: torch.Tensor, words: np.ndarray, relevance: torch.Tens
     found = [stand_ins(np.r_[t, r.nonzero().flatten()], n, most, i) for i, (t, r) in enumerate(zip(top, relevance > 0))]
     places, stands_for = (torch.from_numpy(np.stack(part)) for part in zip(*found))
     return _Scored(*(part.gather(1, places) for part in parts), stands_for)
+
+# %% ../nbs/03a_ranking.ipynb #0b865465
+def scored_row(
+    cosine: torch.Tensor, words: sparse.csr_matrix, relevance: sparse.csr_matrix, documents: np.ndarray,
+    stands_for: np.ndarray,
+) -> _Scored:
+    "One query with some documents `(1, kept)`; BM25 and relevance are of all documents `(1, documents)`."
+    mean, squares = words.sum()/words.shape[1], words.multiply(words).sum()/words.shape[1]
+    words, right = (m[:, documents].toarray().astype(np.float32) for m in (words, relevance))
+    standard = (words - np.float32(mean))/np.float32(max(squares - mean**2, 1e-12)**.5)
+    return _Scored(cosine, *map(torch.from_numpy, (words, standard, right, stands_for[None])))
 
 # %% ../nbs/03a_ranking.ipynb #4a1fc8b2
 @patch
@@ -579,7 +590,7 @@ class IndexRefresh(Callback):
         self.share, self.seed, self.staleness, self.moved = share, seed, [], False
 
     def before_fit(self):
-        "Forget the index of an earlier fit; raise `ValueError` where another callback refreshes it too, or none is used."
+        "Forget the index of an earlier fit; raise `ValueError` for a second refresh, and where batches use no index."
         if sum(isinstance(cb, IndexRefresh) for cb in self.learn.cbs) > 1:
             raise ValueError('there are two IndexRefresh callbacks: pass refresh to ranking_learner, which adds one')
         if not self._whole and not self._deep and self.dls.train.dataset.negatives:

@@ -47,7 +47,7 @@ from .metrics import METRICS, evaluate, rank_documents, summarise
 from .callbacks import KeepBest, epochs_for
 from .learners import fit_task, frozen_groups
 from .ranking import Fusion, RankingFeatures, RankingLearner, RankingModel, check_trainable, ranking_features
-from .ranking import mrr, ranking_learner, fit_fusion_parts, fusion_sample
+from .ranking import STAND_INS, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
 
 # %% ../nbs/03b_search.ipynb #a87daff3
 class Ranker:
@@ -270,6 +270,21 @@ def search(self: Ranker,
     return pd.DataFrame(dict(rank=range(1, len(top) + 1), doc_id=found.doc_id, title=found.title, score=scores,
                              passage=self._nearest(query, top, index, vector)))
 
+# %% ../nbs/03b_search.ipynb #6a75555e
+@patch
+def use_index(self: Ranker,
+    near: str|FaissIndex|None,  # 'faiss' (extra `ann`) builds an approximate index; `None` reads all vectors again
+    **kwargs,  # arguments of `FaissIndex.build`, such as `probes`
+) -> Ranker:  # the same one
+    "Choose how a search finds the nearest passages; what it finds is scored exactly. `save` keeps the choice."
+    if isinstance(near, str):
+        if near != 'faiss': raise ValueError(f"near is {near!r}; it is 'faiss', an index, or None")
+        near = FaissIndex.build(self.model.passages, **kwargs)
+    if near is not None and len(near) != len(self.model.passages):
+        raise ValueError(f"the index holds {len(near)} vectors, but the ranker has {len(self.model.passages)} passages")
+    self._near, self._indexes = near, {}
+    return self
+
 # %% ../nbs/03b_search.ipynb #74639257
 class _Tick(Callback):
     "Advances a progress bar after every epoch."
@@ -285,13 +300,9 @@ def _batches(rows: np.ndarray, bs: int = 64) -> list[np.ndarray]:
     return np.split(rows, range(bs, len(rows), bs))
 
 # %% ../nbs/03b_search.ipynb #a3875124
-def _valid_mrr(features: RankingFeatures, model: RankingModel) -> float:
-    "MRR of the validation queries."
-    rows, qrels = features.rows('valid'), features.data.qrels()
-    with torch.inference_mode():
-        parts = [(model.cosine(features.queries[some]), torch.from_numpy(qrels[some].toarray()))
-                 for some in _batches(rows)]
-        return sum(float(mrr(*part))*len(part[0]) for part in parts)/len(rows)
+def _valid_mrr(learn: RankingLearner) -> float:
+    "MRR of the validation queries with the present head."
+    with learn.no_bar(), learn.no_logging(): return float(learn.validate()[1])
 
 # %% ../nbs/03b_search.ipynb #20d55bfd
 def _fit_one(
@@ -302,7 +313,7 @@ def _fit_one(
     if any(p.requires_grad for p in learn.model.parameters()):
         with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr, cbs=[best, _Tick(bar)])
         found = dict(best_epoch=best.best_epoch, valid_mrr=float(best.best), curve=_curve(learn))
-    else: found = dict(best_epoch=-1, valid_mrr=_valid_mrr(features, learn.model.eval().cpu()), curve=[])
+    else: found = dict(best_epoch=-1, valid_mrr=_valid_mrr(learn), curve=[])
     return learn.model.eval().cpu(), dict(shared=shared) | found
 
 # %% ../nbs/03b_search.ipynb #a552b25b
@@ -337,16 +348,42 @@ def _weighed(features: RankingFeatures) -> np.ndarray:
     def order(row): return hash_fold(ids.iloc[row], 2**64, 'fusion')
     return rows if len(rows) <= WEIGHED else np.sort(sorted(rows, key=order)[:WEIGHED])
 
+# %% ../nbs/03b_search.ipynb #58d7522e
+def _scored_all(features: RankingFeatures, model: RankingModel, index: PassageIndex, rows: np.ndarray) -> list:
+    "Scores of some queries with all documents."
+    cosine = best_passage(index.scores(features.queries[rows]), model.owner, model.n_documents)
+    words = features.bm25.scores(list(features.data.queries.text.iloc[rows]))
+    return [fusion_sample(cosine.clone(), words, torch.from_numpy(features.data.qrels()[rows].toarray()))]
+
+# %% ../nbs/03b_search.ipynb #58d7522f
+FEWER = 1024  # documents for each query in the fit where there are more than `STAND_INS`
+
+def _best(scores: sparse.csr_matrix, most: int) -> list[np.ndarray]:
+    "Columns of the highest scores of each row."
+    rows = zip(np.split(scores.data, scores.indptr[1:-1]), np.split(scores.indices, scores.indptr[1:-1]))
+    return [at[np.argpartition(values, -most)[-most:]] if len(at) > most else at for values, at in rows]
+
+def _scored_some(features: RankingFeatures, model: RankingModel, index: PassageIndex, rows: np.ndarray) -> list:
+    "Scores of some queries with relevant documents, the highest by either score, and a sample of the others."
+    vectors, relevance, n = features.queries[rows], features.data.qrels()[rows], model.n_documents
+    words = features.bm25.sparse_scores(list(features.data.queries.text.iloc[rows]))
+    near = model.owner[index.nearest(vectors, FEWER//4).rows].numpy()
+    parts = []
+    for i, (by_words, by_vector) in enumerate(zip(_best(words, FEWER//4), near)):
+        documents, stands_for = stand_ins(np.r_[by_words, by_vector, relevance[i].indices], n, FEWER, int(rows[i]))
+        at = torch.from_numpy(documents)
+        passages, place = model.passages_of(at)
+        cosine = best_passage(index.scores_of(vectors[i:i + 1], passages[None]), place, len(at))
+        parts.append(scored_row(cosine.clone(), words[i], relevance[i], documents, stands_for))
+    return parts
+
 # %% ../nbs/03b_search.ipynb #5edde187
 def _fusion(features: RankingFeatures, model: RankingModel) -> Fusion:
     "The fusion that is best on the validation queries."
-    texts, qrels, parts = features.data.queries.text, features.data.qrels(), []
-    with torch.inference_mode(): index = model.index()
-    for some in _batches(_weighed(features)):
-        with torch.inference_mode(): cosine = model.cosine(features.queries[some], index)
-        words = features.bm25.scores(list(texts.iloc[some]))
-        parts.append(fusion_sample(cosine.clone(), words, torch.from_numpy(qrels[some].toarray())))
-    return fit_fusion_parts(parts)
+    index = PassageIndex(model.passages, model.head)
+    scored = _scored_all if len(features.data.documents) <= STAND_INS else _scored_some
+    parts = [scored(features, model, index, some) for some in _batches(_weighed(features))]
+    return fit_fusion_parts([one for part in parts for one in part])
 
 # %% ../nbs/03b_search.ipynb #e40487ed
 def _ranker(features: RankingFeatures, encoder: Encoder, model: RankingModel, about: dict) -> Ranker:
@@ -526,10 +563,13 @@ def _measured(self: Ranker, texts: list[str], qrels, mode: str, metrics: tuple[s
     return frame
 
 # %% ../nbs/03b_search.ipynb #0d9daa6c
+MOST_SCORES = 2**26  # scores that are in memory at once
+
 @patch
 def _per_query(self: Ranker, queries: pd.DataFrame, qrels, mode: str, metrics, vectors, bs: int) -> pd.DataFrame:
     "Metrics of all queries in a mode, some at a time."
     texts, frames = list(queries.text), []
+    bs = max(1, min(bs, MOST_SCORES//len(self.documents)))
     for start in range(0, len(texts), bs):
         rows = slice(start, start + bs)
         if not qrels[rows].nnz: continue
@@ -548,7 +588,7 @@ def per_query(self: Ranker,
     modes: tuple[str, ...]|None = None,  # all by default
     metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
     store: FeatureStore|None = None,  # where query vectors are kept; nowhere by default
-    bs: int = 256,  # queries at once
+    bs: int = 256,  # queries at once, or fewer where there are many documents
 ) -> dict[str, pd.DataFrame]:  # mode -> a row for each query that has a relevant document
     "Metrics of every query of a split in each mode; `DataError` when the split is empty or documents are missing."
     part = data.part(split)
@@ -657,6 +697,7 @@ def save(self: Ranker,
         write_tensors(new/'index.safetensors', index)
         _write_documents(self.documents, new/'documents.jsonl')
         if self.bm25 is not None: self.bm25.save(new)
+        if self._near is not None: self._near.save(new/'near.safetensors')
         seal_folder(new, 'ranker.json', dict(backbone=write_backbone(self.encoder, new)) | about)
 
 # %% ../nbs/03b_search.ipynb #184ce300
@@ -720,7 +761,7 @@ def read_head(make: Callable[[], torch.nn.Module], path: Path, remedy: str) -> t
 # %% ../nbs/03b_search.ipynb #3156fe15
 _REMEDY = 'train the ranker again'
 _FILES = {'head.safetensors': True, 'index.safetensors': True, 'documents.jsonl': True, 'bm25.safetensors': False,
-          'bm25.json': False}  # name -> whether every ranker has it
+          'bm25.json': False, 'near.safetensors': False}  # name -> whether every ranker has it
 
 # %% ../nbs/03b_search.ipynb #28b45f72
 def _read_document(line: bytes, where: str) -> dict:
@@ -785,6 +826,15 @@ def _read_model(folder: Path, about: dict, dim: int, documents: int) -> RankingM
         return RankingModel(head, index['passages'], index['owner'], about['temperature'])
     return read_head(make, folder/'head.safetensors', _REMEDY)
 
+# %% ../nbs/03b_search.ipynb #9b84cd97
+def _read_near(folder: Path, about: dict, passages: int) -> FaissIndex|None:
+    "The approximate index, if there is one."
+    path = folder/'near.safetensors'
+    if path.name not in about['files']: return None
+    near = load_faiss(path, _REMEDY)
+    if len(near) == passages: return near
+    raise ValueError(f"{path} is damaged: it is of {len(near)} passages, not of {passages}; {_REMEDY}")
+
 # %% ../nbs/03b_search.ipynb #5d1a7c30
 def _cut_again(ranker: Ranker, rows: list[int]) -> list[list[str]]:
     "The passages of some documents, with titles, cut as in training."
@@ -829,7 +879,9 @@ def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
     encoder = read_backbone(folder, about['backbone'], encoder, _REMEDY)
     settings = _read_settings(path, about['settings'], encoder)
     model = _read_model(folder, about, encoder.dim, len(documents))
-    return _check_index(Ranker(encoder, model, documents, bm25, fusion, settings, about['about']), folder)
+    ranker = Ranker(encoder, model, documents, bm25, fusion, settings, about['about'])
+    ranker._near = _read_near(folder, about, len(model.passages))
+    return _check_index(ranker, folder)
 
 # %% ../nbs/03b_search.ipynb #fe9359ee
 def load_ranker(
