@@ -620,7 +620,7 @@ def read_tensors(
     expected: dict[str, tuple],  # name -> type ('F32', or several: 'F32 F16'), then sizes: numbers or letters
     framework: str = 'pt',  # 'pt' for torch, 'np' for numpy
     remedy: str = 'save it again',  # last part of the message about a damaged file
-    finite: bool = True,  # look for NaN and infinity, which reads the whole file; without it tensors of torch stay in the file
+    finite: bool = True,  # look for NaN and infinity; without it, tensors of torch stay in the file until they are read
 ) -> dict:  # name -> tensor
     "The tensors of a file; raises `ValueError` when names, types, sizes or numbers are not as they should be."
     try:

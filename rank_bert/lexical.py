@@ -13,6 +13,7 @@ import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
+from functools import reduce
 from itertools import count, pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -92,7 +93,7 @@ class BM25:
         postings: Postings,  # weight of each word in each document
         stopwords: str|list[str]|None = 'english',  # words left out: a list, the English ones, or none
         ngrams: int = 2,  # 1 for words, 2 for words and pairs of neighbours
-        version: int = 3,  # of the word splitting: from 2 on it is `cut_words`, 1 is that of the first release
+        version: int = 2,  # of the word splitting: 2 is `cut_words`, 1 that of the first release
     ):
         self.postings, self.stopwords, self.ngrams, self.version = postings, stopwords, ngrams, version
 
@@ -175,21 +176,6 @@ def _weighted(counts: sparse.csr_matrix, norms: np.ndarray) -> np.ndarray:
     return (np.repeat(inverse[which], frequency)*saturated).astype(np.float32)
 
 # %% ../nbs/00d_lexical.ipynb #a9a1e9c0
-_PART = 2**22  # n-grams that are sorted at a time
-_PARTS = 32  # most parts; with more n-grams the parts are larger
-
-def _postings(text: _Numbered, ngrams: int, k1: float, b: float, least: int) -> Postings:
-    "The postings of all words, and of n-grams that at least `least` documents hold."
-    documents, words = len(text.lengths), np.sort(text.keys)
-    lengths = sum(np.maximum(text.lengths.astype(np.int64) - n, 0) for n in range(ngrams))
-    norms = k1*((1 - b) + b*lengths/lengths.mean())
-    parts = min(_PARTS, 1 + int(lengths.sum())//_PART)
-    rows = [_row_part(*_part(text, ngrams, p, parts), norms, words, least) for p in range(parts)]
-    keys, sizes, indices, data = (list(x) for x in zip(*rows))
-    del rows
-    starts = np.concatenate([[0], np.cumsum(np.concatenate(sizes), dtype=np.int64)])
-    return Postings(_joined(keys), starts, _joined(indices), _joined(data), documents)
-
 def _row_part(keys, owner, norms, words, least: int) -> tuple[np.ndarray, ...]:
     "Keys, sizes, documents and weights of the rows of one part."
     keys, counts = _counted(keys, owner, len(norms))
@@ -199,15 +185,26 @@ def _row_part(keys, owner, norms, words, least: int) -> tuple[np.ndarray, ...]:
         keys, counts = keys[kept], counts[kept]
     return keys, np.diff(counts.indptr), counts.indices, _weighted(counts, norms)
 
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    "The parts as one array; the list is emptied."
-    whole = np.concatenate(parts)
-    parts.clear()
-    return whole
+# %% ../nbs/00d_lexical.ipynb #3aee8d61
+_PART = 2**22  # n-grams that are sorted at a time
+_PARTS = 32  # most parts; with more n-grams the parts are larger
+
+def _postings(text: _Numbered, ngrams: int, k1: float, b: float, least: int) -> Postings:
+    "The postings of all words, and of n-grams that at least `least` documents hold."
+    lengths = sum(np.maximum(text.lengths.astype(np.int64) - n, 0) for n in range(ngrams))
+    norms, words, most = k1*((1 - b) + b*lengths/lengths.mean()), np.sort(text.keys), int(lengths.sum())
+    indices, data = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.float32)
+    keys, starts, end, parts = [], [np.zeros(1, dtype=np.int64)], 0, min(_PARTS, 1 + most//_PART)
+    for part in range(parts):
+        own, sizes, documents, weights = _row_part(*_part(text, ngrams, part, parts), norms, words, least)
+        keys.append(own)
+        starts.append(end + np.cumsum(sizes, dtype=np.int64))
+        start, end = end, end + len(documents)
+        indices[start:end], data[start:end] = documents, weights
+    return Postings(np.concatenate(keys), np.concatenate(starts), indices[:end], data[:end], len(lengths))
 
 # %% ../nbs/00d_lexical.ipynb #8026e407
 MOST_NGRAMS = 5  # most words of an n-gram
-SMALL = 20_000  # most documents of an index that keeps n-grams of a single document
 
 @patch(cls_method=True)
 def build(cls: BM25,
@@ -216,13 +213,13 @@ def build(cls: BM25,
     ngrams: int = 2,  # 1 for words, 2 for words and pairs of neighbours, at most `MOST_NGRAMS`
     k1: float = 1.5,  # term frequency saturation: the larger, the more a repeated word counts
     b: float = 0.75,  # length normalisation: 0 for none, 1 for full
-    least: int|None = None,  # documents that hold an n-gram, or it is left out; by default 1 up to `SMALL` documents, else 2
+    least: int = 1,  # pairs and longer n-grams that fewer documents hold are left out
 ) -> BM25:
     "The index of `documents`; raises `ValueError` when they hold no word at all."
     if not 1 <= ngrams <= MOST_NGRAMS:
         raise ValueError(f"ngrams is {ngrams}; it is 1 for words, 2 for words and pairs, at most {MOST_NGRAMS}")
+    if least < 1: raise ValueError(f"least is {least}; it is 1 to keep every pair of words, 2 to leave out single ones")
     documents = as_texts(documents, 'documents')
-    if least is None: least = 1 if len(documents) <= SMALL else 2
     found = cls(None, _checked_stopwords(stopwords, documents), ngrams)
     text = _numbered(found, documents)
     if not len(text.keys): raise ValueError("the documents hold no word that BM25 could index")
@@ -233,26 +230,28 @@ def build(cls: BM25,
 @patch
 def _rows(self: BM25, texts: list[str]) -> list[np.ndarray]:
     "Rows of the words and n-grams of each text, in their order."
-    cut = self._cut(texts)
+    cut, held = self._cut(texts), self.postings.keys
     keys = np.array([word_key(w) for words in cut for w in words], dtype=np.uint64)
     owner = np.repeat(np.arange(len(cut)), np.array([*map(len, cut)], dtype=np.int64))
     keys, owner = gram_keys(keys, owner, self.ngrams)
-    rows = np.minimum(np.searchsorted(self.postings.keys, keys), len(self.postings.keys) - 1)
-    known = self.postings.keys[rows] == keys
+    rows = np.minimum(np.searchsorted(held, keys), len(held) - 1)
+    known = held[rows] == keys
     rows, owner = rows[known], owner[known]
-    return np.split(rows[np.argsort(owner, kind='stable')], np.cumsum(np.bincount(owner, minlength=len(cut)))[:-1])
+    ends = np.cumsum(np.bincount(owner, minlength=len(cut)))
+    return np.split(rows[np.argsort(owner, kind='stable')], ends)[:len(cut)]
+
+# %% ../nbs/00d_lexical.ipynb #fc71d965
+_DAMAGED = ("bm25.safetensors is damaged: a word has a document or a weight that cannot be; "
+            "build the index again, or train the ranker again")
 
 @patch
 def _add(self: BM25, rows: np.ndarray, scores: np.ndarray) -> None:
-    "Add the weights of some words to the scores of all documents."
+    "Add the weights of words to the scores of all documents; raises `ValueError` for a document that is not there."
     _, indptr, indices, data, _ = self.postings
     try:
         for start, end in zip(indptr[rows].tolist(), indptr[rows + 1].tolist()):
             np.add.at(scores, indices[start:end].view(np.uint32), data[start:end])  # -1 becomes a large number
-    except (IndexError, ValueError) as e: raise ValueError(_DAMAGED) from e
-
-_DAMAGED = ("bm25.safetensors is damaged: a word has a document or a weight that cannot be; "
-            "build the index again, or train the ranker again")
+    except IndexError as e: raise ValueError(_DAMAGED) from e
 
 # %% ../nbs/00d_lexical.ipynb #d62ca055
 @patch
@@ -284,6 +283,38 @@ def sparse_scores(self: BM25,
     if not np.isfinite(data).all(): raise ValueError(_DAMAGED)
     return sparse.csr_matrix((data, indices, indptr), shape=(len(texts), len(scores)))
 
+# %% ../nbs/00d_lexical.ipynb #fb4f59a7
+def best(
+    scores: sparse.csr_matrix,  # of `BM25.sparse_scores`
+    k: int,  # how many documents
+) -> list[np.ndarray]:  # rows of at most `k` documents that share a word with the query, best first
+    "The best documents of each query; equal scores in the order of the documents."
+    if k < 1: raise ValueError(f"k is {k}; ask for at least 1 document")
+    found = []
+    for start, end in pairwise(scores.indptr.tolist()):
+        values, documents = scores.data[start:end], scores.indices[start:end]
+        if k < len(values):
+            high = values >= np.partition(values, -k)[-k]
+            values, documents = values[high], documents[high]
+        found.append(documents[np.argsort(-values, kind='stable')[:k]])
+    return found
+
+# %% ../nbs/00d_lexical.ipynb #c62e5f26
+def scores_at(
+    scores: sparse.csr_matrix,  # of `BM25.sparse_scores` `(queries, documents)`
+    documents: np.ndarray,  # rows of documents for each query `(queries, chosen)`
+) -> np.ndarray:  # float32 `(queries, chosen)`; 0 where no word is shared
+    "The scores of chosen documents."
+    (n, width), documents = scores.shape, np.asarray(documents, dtype=np.int64)
+    if len(documents) != n: raise ValueError(f"there are documents for {len(documents)} queries, and scores of {n}")
+    if documents.size and not 0 <= documents.min() <= documents.max() < width:
+        raise IndexError(f"documents are numbered from 0 to {width - 1}, not {documents.min()} to {documents.max()}")
+    there = np.repeat(np.arange(n), np.diff(scores.indptr))*width + scores.indices
+    asked = np.arange(n)[:, None]*width + documents
+    at = np.searchsorted(there, asked)
+    known = np.append(there, -1)[at] == asked
+    return np.where(known, np.append(scores.data, np.float32(0))[at], np.float32(0))
+
 # %% ../nbs/00d_lexical.ipynb #12a6bf8f
 def standardise(
     scores: np.ndarray,  # `(queries, documents)`
@@ -292,16 +323,28 @@ def standardise(
     centred = scores - scores.mean(1, keepdims=True)
     return centred / np.maximum(scores.std(1, keepdims=True), 1e-6)
 
+# %% ../nbs/00d_lexical.ipynb #76eb24cc
+def moments(
+    scores: sparse.csr_matrix,  # of `BM25.sparse_scores` `(queries, documents)`
+) -> tuple[np.ndarray, np.ndarray]:  # float64 `(queries, 1)` each
+    "Mean and standard deviation of the scores of each query with all documents, zeros included."
+    n, values = scores.shape[1], scores.astype(np.float64)
+    mean = np.asarray(values.sum(1)).reshape(-1, 1)/n
+    values.data -= np.repeat(mean[:, 0], np.diff(scores.indptr))
+    square = np.asarray(values.multiply(values).sum(1)).reshape(-1, 1) + (n - scores.getnnz(1)[:, None])*mean**2
+    return mean, np.sqrt(square/n)
+
 # %% ../nbs/00d_lexical.ipynb #15c1ed46
 @patch
 def save(self: BM25,
     folder: str|Path,  # an existing folder
 ) -> None:
     "Write the index as `bm25.safetensors` and `bm25.json`."
-    m = self.matrix
-    arrays = dict(data=m.data, indices=m.indices, indptr=m.indptr, shape=np.array(m.shape, dtype=np.int64))
+    *_, documents = self.postings
+    arrays = self.postings._asdict() | dict(shape=np.array([len(self.postings.keys), documents], dtype=np.int64))
+    del arrays['documents']
     write_tensors(Path(folder)/'bm25.safetensors', arrays)
-    about = dict(version=self.version, stopwords=self.stopwords, ngrams=self.ngrams, words=self.words)
+    about = dict(version=self.version, stopwords=self.stopwords, ngrams=self.ngrams)
     (Path(folder)/'bm25.json').write_text(to_json(about), encoding='utf-8')
 
 # %% ../nbs/00d_lexical.ipynb #f6cbfbff
@@ -309,9 +352,9 @@ _NAMES = tuple(  # of lists that `bm25s` has
     'english en english_plus en_plus german de dutch nl french fr spanish es portuguese pt italian it russian ru '
     'swedish sv norwegian no chinese zh turkish tr korean ko danish da'.split())
 
-def _wrong_words(about: dict) -> str:
+def _wrong_settings(about: dict) -> str:
     "What is wrong with the fields of bm25.json, or ''."
-    version, stopwords, rows = about['version'], about.get('stopwords'), list(about['words'].values())
+    version, stopwords, rows = about['version'], about.get('stopwords'), list((about.get('words') or {}).values())
     if version not in (1, 2): return f"its version is {version}, not 1 or 2"
     if not 1 <= about['ngrams'] <= MOST_NGRAMS: return f"ngrams is {about['ngrams']}, not 1 to {MOST_NGRAMS}"
     listed = isinstance(stopwords, list) and all(isinstance(w, str) for w in stopwords)
@@ -322,23 +365,49 @@ def _wrong_words(about: dict) -> str:
     return ''
 
 # %% ../nbs/00d_lexical.ipynb #8f22f935
-def _read_words(path: Path, remedy: str) -> dict:
+def _read_settings(path: Path, remedy: str) -> dict:
     "The content of bm25.json; raises `ValueError` for a wrong field."
     about = read_json(path, remedy)
-    check_fields(about, dict(words='object', ngrams='count', version='count?'), path, remedy)
+    check_fields(about, dict(words='object?', ngrams='count', version='count?'), path, remedy)
     about.setdefault('version', 1)
-    if why := _wrong_words(about): raise ValueError(f"{path} is damaged: {why}; {remedy}")
+    if why := _wrong_settings(about): raise ValueError(f"{path} is damaged: {why}; {remedy}")
     return about
 
 # %% ../nbs/00d_lexical.ipynb #35150360
-_FORM = dict(data=('F32', 'n'), indices=('I32 I64', 'n'), indptr=('I32 I64', 'rows'), shape=('I64', 2))
+_FORM = dict(keys=('U64', 'words'), indptr=('I64', 'starts'), indices=('I32', 'n'), data=('F32', 'n'), shape=('I64', 2))
 
-def _is_matrix(starts: np.ndarray, columns: np.ndarray, rows: int, width: int) -> bool:
-    "Whether the arrays of a sparse matrix stay within its shape."
-    if rows < 0 or len(starts) != rows + 1: return False
-    if starts[0] != 0 or starts[-1] != len(columns): return False
-    ordered = (starts[1:] >= starts[:-1]).all()  # a difference could overflow
-    return bool(ordered) and (not len(columns) or 0 <= columns.min() <= columns.max() < width)
+def _are_starts(starts: np.ndarray, rows: int, postings: int) -> bool:
+    "Whether the starts of the rows are in order, from 0 to the number of postings."
+    if rows < 1 or len(starts) != rows + 1: return False
+    return bool(starts[0] == 0 and starts[-1] == postings and (starts[1:] >= starts[:-1]).all())
+
+def _read_postings(path: Path, words: None, remedy: str) -> Postings|None:
+    "The postings of a file, which stay there; `None` if they do not fit together."
+    t = {name: v.numpy() for name, v in read_tensors(path, _FORM, remedy=remedy, finite=False).items()}
+    rows, width = t.pop('shape').tolist()
+    fits = _are_starts(t['indptr'], rows, len(t['data'])) and len(t['keys']) == rows and 0 < width < 2**31
+    return Postings(**t, documents=width) if fits else None
+
+# %% ../nbs/00d_lexical.ipynb #e4275a69
+_OLD_FORM = dict(data=('F32', 'n'), indices=('I32 I64', 'n'), indptr=('I32 I64', 'rows'), shape=('I64', 2))
+
+def _old_key(gram: str) -> int:
+    "The key of a word, or of words with blanks between them."
+    first, *others = map(word_key, gram.split(' '))
+    return reduce(lambda key, other: (key*_FACTOR + other) % 2**64, others, first)
+
+def _read_old_postings(path: Path, words: dict[str, int], remedy: str) -> Postings|None:
+    "The postings of a file of an earlier version; `None` if they do not fit together."
+    t = read_tensors(path, _OLD_FORM, 'np', remedy)
+    rows, width = t['shape'].tolist()
+    known = np.array([*words.values()], dtype=object)
+    fits = _are_starts(t['indptr'], rows, len(t['data'])) and 0 < width < 2**31 and 0 < len(known) <= rows > max(known)
+    if not fits or len(t['data']) and not 0 <= t['indices'].min() <= t['indices'].max() < width: return None
+    keys = np.array([*map(_old_key, words)], dtype=np.uint64)
+    order = np.argsort(keys)
+    matrix = sparse.csr_matrix((t['data'], t['indices'], t['indptr']), shape=(rows, width))
+    matrix = matrix[known[order].astype(np.int64)]
+    return Postings(keys[order], matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data, width)
 
 # %% ../nbs/00d_lexical.ipynb #6a8b48af
 def load_bm25(
@@ -347,11 +416,9 @@ def load_bm25(
     remedy: str = 'build the index again',  # what to do about one that is damaged
 ) -> BM25:
     "The index that `BM25.save` wrote; raises `ValueError` for one that is damaged."
-    path, about = Path(folder)/'bm25.safetensors', _read_words(Path(folder)/'bm25.json', remedy)
-    t = read_tensors(path, _FORM, 'np', remedy)
-    rows, width = t['shape'].tolist()
-    fits = _is_matrix(t['indptr'], t['indices'], rows, width) and max(about['words'].values(), default=-1) < rows
-    if not fits or documents not in (None, width):
-        raise ValueError(f"{path} is damaged: it is no matrix of {rows} words and {width} documents; {remedy}")
-    matrix = sparse.csr_matrix((t['data'], t['indices'], t['indptr']), shape=(rows, width))
-    return BM25(matrix, about['words'], about.get('stopwords'), about['ngrams'], about['version'])
+    path, about = Path(folder)/'bm25.safetensors', _read_settings(Path(folder)/'bm25.json', remedy)
+    read = _read_postings if about.get('words') is None else _read_old_postings
+    postings = read(path, about.get('words'), remedy)
+    if postings is None or documents not in (None, postings.documents):
+        raise ValueError(f"{path} is damaged: it is no index of {documents or 'any'} documents; {remedy}")
+    return BM25(postings, about.get('stopwords'), about['ngrams'], about['version'])
