@@ -620,6 +620,7 @@ def read_tensors(
     expected: dict[str, tuple],  # name -> type ('F32', or several: 'F32 F16'), then sizes: numbers or letters
     framework: str = 'pt',  # 'pt' for torch, 'np' for numpy
     remedy: str = 'save it again',  # last part of the message about a damaged file
+    finite: bool = True,  # look for NaN and infinity; without it, tensors of torch stay in the file until they are read
 ) -> dict:  # name -> tensor
     "The tensors of a file; raises `ValueError` when names, types, sizes or numbers are not as they should be."
     try:
@@ -627,7 +628,7 @@ def read_tensors(
             _check_header(file, expected)
             tensors = {name: file.get_tensor(name) for name in expected}
         for name, t in tensors.items():
-            if not _is_finite(t): raise ValueError(f"{name!r} holds NaN or infinity")
+            if finite and not _is_finite(t): raise ValueError(f"{name!r} holds NaN or infinity")
     except (SafetensorError, MemoryError, OverflowError, ValueError) as e:
         why = str(e) or 'its header declares more data than the file has'
         raise ValueError(f"{path} is damaged: {why}; {remedy}") from e

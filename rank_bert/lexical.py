@@ -8,10 +8,15 @@ Docs: https://rank-bert.github.io/rank_bert/lexical.html.md"""
 __all__ = ['BM25']
 
 # %% ../nbs/00d_lexical.ipynb #68356e01
+import hashlib
+import math
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
+from functools import reduce
+from itertools import count, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 # %% ../nbs/00d_lexical.ipynb #cbb083cc
 import numpy as np
@@ -45,33 +50,63 @@ def is_english(
     texts: list[str],  # any number of texts; the first thousand are looked at
 ) -> bool:  # whether to leave out English stop words
     "Whether at least a tenth of the words are common English ones, and *the*, *of* or *and* is among them."
-    counts = Counter(w for t in as_texts(texts)[:1000] for w in cut_words(t[:2000]))
+    counts = Counter(w for t in as_texts(texts[:1000]) for w in cut_words(t[:2000]))
     return any(counts[w] for w in _SURE) and 10*sum(counts[w] for w in ENGLISH) >= counts.total()
 
 # %% ../nbs/00d_lexical.ipynb #72187a00
+def word_key(
+    word: str,  # one word
+) -> int:  # 64 bits, the same in every process
+    "The number of a word: the first 8 bytes of its BLAKE2b."
+    return int.from_bytes(hashlib.blake2b(word.encode('utf-8', 'surrogatepass'), digest_size=8).digest(), 'little')
+
+# %% ../nbs/00d_lexical.ipynb #91f20bd4
+_FACTOR = 0x9e3779b97f4a7c15  # any odd number with mixed bits
+
+def gram_keys(
+    keys: np.ndarray,  # uint64, of the words of several texts, in order `(words,)`
+    owner: np.ndarray,  # text of each word `(words,)`
+    most: int,  # words of the longest n-gram
+) -> tuple[np.ndarray, np.ndarray]:  # keys `(n-grams,)` and text of each: all words, then all pairs, and so on
+    "The words of texts and their n-grams; none reaches from one text into the next."
+    found, texts, joined = [keys], [owner], keys
+    for n in range(1, most):
+        joined = joined[:-1]*np.uint64(_FACTOR) + keys[n:]
+        inside = owner[:-n] == owner[n:]
+        found.append(joined[inside])
+        texts.append(owner[:-n][inside])
+    return np.concatenate(found), np.concatenate(texts)
+
+# %% ../nbs/00d_lexical.ipynb #3c02940e
+class Postings(NamedTuple):
+    "Documents and weights of each word or n-gram."
+    keys: np.ndarray  # uint64, ascending `(words,)`
+    indptr: np.ndarray  # where the postings of each word begin, and the end of the last `(words + 1,)`
+    indices: np.ndarray  # int32, document of each posting `(postings,)`
+    data: np.ndarray  # float32, weight of each posting `(postings,)`
+    documents: int  # how many
+
+# %% ../nbs/00d_lexical.ipynb #6ad00886
 class BM25:
-    "BM25 scores of texts against documents (Robertson and Zaragoza 2009, in the variant of Lucene), through `bm25s`."
+    "BM25 scores of texts against documents (Robertson and Zaragoza 2009, in the variant of Lucene)."
     def __init__(self,
-        matrix: sparse.csr_matrix,  # weight of each word in each document `(words, documents)`
-        words: dict[str, int],  # row of each word
+        postings: Postings,  # weight of each word in each document
         stopwords: str|list[str]|None = 'english',  # words left out: a list, the English ones, or none
         ngrams: int = 2,  # 1 for words, 2 for words and pairs of neighbours
         version: int = 2,  # of the word splitting: 2 is `cut_words`, 1 that of the first release
     ):
-        self.matrix, self.words, self.stopwords, self.ngrams, self.version = matrix, words, stopwords, ngrams, version
+        self.postings, self.stopwords, self.ngrams, self.version = postings, stopwords, ngrams, version
 
-    def __repr__(self) -> str: return f'BM25(words={self.matrix.shape[0]}, documents={self.matrix.shape[1]})'
+    def __repr__(self) -> str: return f'BM25(words={len(self.postings.keys)}, documents={self.postings.documents})'
 
 # %% ../nbs/00d_lexical.ipynb #02114d5d
 def _bm25s():
     "The `bm25s` library, or an error that names the extra to install."
     try: import bm25s
-    except ImportError as e: raise ImportError('BM25 needs the package bm25s: pip install "rank_bert[search]"') from e
+    except ImportError as e:
+        text = 'this index of the first release needs the package bm25s: pip install "rank_bert[search]"'
+        raise ImportError(text) from e
     return bm25s
-
-def _joined(words: list[str], most: int) -> list[str]:
-    "The words and their n-grams of up to `most` words."
-    return [' '.join(words[i:i + n]) for n in range(1, most + 1) for i in range(len(words) - n + 1)]
 
 # %% ../nbs/00d_lexical.ipynb #390a65db
 @patch
@@ -81,11 +116,6 @@ def _cut(self: BM25, texts: list[str]) -> list[list[str]]:
         return _bm25s().tokenize(texts, stopwords=self.stopwords, return_ids=False, show_progress=False)
     left_out = ENGLISH | _BITS if self.stopwords == 'english' else frozenset(self.stopwords or ())
     return [[w for w in cut_words(t) if w not in left_out] for t in texts]
-
-@patch
-def _tokens(self: BM25, texts: list[str]) -> list[list[str]]:
-    "The words of each text and their neighbours, without stop words."
-    return [_joined(words, self.ngrams) for words in self._cut(texts)]
 
 # %% ../nbs/00d_lexical.ipynb #c7bea255
 def _checked_stopwords(stopwords, documents: list[str]) -> str|list[str]|None:
@@ -97,16 +127,81 @@ def _checked_stopwords(stopwords, documents: list[str]) -> str|list[str]|None:
     return sorted({w for s in as_texts(stopwords, 'stopwords') for w in cut_words(s)})
 
 # %% ../nbs/00d_lexical.ipynb #aaa8e880
-def _weights(tokens: list[list[str]], k1: float, b: float) -> tuple[sparse.csr_matrix, dict[str, int]]:
-    "The weight of each word in each document, and the row of each word, in alphabetical order."
-    index = _bm25s().BM25(k1=k1, b=b)
-    index.index(tokens, show_progress=False)
-    s = index.scores
-    matrix = sparse.csc_matrix((s['data'], s['indices'], s['indptr']), shape=(len(tokens), len(s['indptr']) - 1))
-    ordered = sorted((w, i) for w, i in index.vocab_dict.items() if w and i < matrix.shape[1])
-    weights = matrix.T.tocsr()[[i for _, i in ordered]]
-    weights.sort_indices()
-    return weights, {w: row for row, (w, _) in enumerate(ordered)}
+_BLOCK = 1024  # documents that are cut at a time
+
+class _Numbered(NamedTuple):
+    "The words of documents as numbers."
+    blocks: list[np.ndarray]  # int32, number of each word of `_BLOCK` documents
+    lengths: np.ndarray  # words of each document `(documents,)`
+    keys: np.ndarray  # uint64, key of each number
+
+def _numbered(index: BM25, documents: list[str]) -> _Numbered:
+    "Number the words in the order in which they first occur."
+    numbers, blocks, lengths = defaultdict(count().__next__), [], []
+    for start in range(0, len(documents), _BLOCK):
+        cut = index._cut(documents[start:start + _BLOCK])
+        blocks.append(np.fromiter((numbers[w] for words in cut for w in words), dtype=np.int32))
+        lengths += map(len, cut)
+    keys = np.fromiter(map(word_key, numbers), dtype=np.uint64, count=len(numbers))
+    return _Numbered(blocks, np.array(lengths, dtype=np.int32), keys)
+
+# %% ../nbs/00d_lexical.ipynb #475089d1
+def _part(text: _Numbered, ngrams: int, part: int, parts: int) -> tuple[np.ndarray, np.ndarray]:
+    "Keys and documents of the n-grams in one of `parts` equal ranges of keys, in the order of the documents."
+    keys, owners = [], []
+    for i, block in enumerate(text.blocks):
+        lengths = text.lengths[i*_BLOCK:(i + 1)*_BLOCK]
+        owner = np.repeat(np.arange(i*_BLOCK, i*_BLOCK + len(lengths), dtype=np.int32), lengths)
+        found, owner = gram_keys(text.keys[block], owner, ngrams)
+        if parts > 1:
+            mine = (found >> np.uint64(32))*np.uint64(parts) >> np.uint64(32) == part
+            found, owner = found[mine], owner[mine]
+        keys.append(found)
+        owners.append(owner)
+    return np.concatenate(keys), np.concatenate(owners)
+
+# %% ../nbs/00d_lexical.ipynb #63dcfab8
+def _counted(keys: np.ndarray, owner: np.ndarray, documents: int) -> tuple[np.ndarray, sparse.csr_matrix]:
+    "The different keys in ascending order, and how often each document holds them `(keys, documents)`."
+    found, rows = np.unique(keys, return_inverse=True)
+    ones = np.ones(len(rows), dtype=np.float32)
+    return found, sparse.coo_matrix((ones, (rows, owner)), shape=(len(found), documents)).tocsr()
+
+def _weighted(counts: sparse.csr_matrix, norms: np.ndarray) -> np.ndarray:
+    "Weight of each count: inverse document frequency, times a frequency that saturates."
+    n, frequency = counts.shape[1], np.diff(counts.indptr)
+    kinds, which = np.unique(frequency, return_inverse=True)
+    inverse = np.array([math.log(1 + (n - f + .5)/(f + .5)) for f in kinds.tolist()], dtype=np.float32)
+    saturated = counts.data/(norms[counts.indices] + counts.data)
+    return (np.repeat(inverse[which], frequency)*saturated).astype(np.float32)
+
+# %% ../nbs/00d_lexical.ipynb #a9a1e9c0
+def _row_part(keys, owner, norms, words, least: int) -> tuple[np.ndarray, ...]:
+    "Keys, sizes, documents and weights of the rows of one part."
+    keys, counts = _counted(keys, owner, len(norms))
+    if least > 1:
+        single = words[np.minimum(np.searchsorted(words, keys), len(words) - 1)] == keys
+        kept = np.flatnonzero(single | (np.diff(counts.indptr) >= least))
+        keys, counts = keys[kept], counts[kept]
+    return keys, np.diff(counts.indptr), counts.indices, _weighted(counts, norms)
+
+# %% ../nbs/00d_lexical.ipynb #3aee8d61
+_PART = 2**22  # n-grams that are sorted at a time
+_PARTS = 32  # most parts; with more n-grams the parts are larger
+
+def _postings(text: _Numbered, ngrams: int, k1: float, b: float, least: int) -> Postings:
+    "The postings of all words, and of n-grams that at least `least` documents hold."
+    lengths = sum(np.maximum(text.lengths.astype(np.int64) - n, 0) for n in range(ngrams))
+    norms, words, most = k1*((1 - b) + b*lengths/lengths.mean()), np.sort(text.keys), int(lengths.sum())
+    indices, data = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.float32)
+    keys, starts, end, parts = [], [np.zeros(1, dtype=np.int64)], 0, min(_PARTS, 1 + most//_PART)
+    for part in range(parts):
+        own, sizes, documents, weights = _row_part(*_part(text, ngrams, part, parts), norms, words, least)
+        keys.append(own)
+        starts.append(end + np.cumsum(sizes, dtype=np.int64))
+        start, end = end, end + len(documents)
+        indices[start:end], data[start:end] = documents, weights
+    return Postings(np.concatenate(keys), np.concatenate(starts), indices[:end], data[:end], len(lengths))
 
 # %% ../nbs/00d_lexical.ipynb #8026e407
 MOST_NGRAMS = 5  # most words of an n-gram
@@ -118,29 +213,107 @@ def build(cls: BM25,
     ngrams: int = 2,  # 1 for words, 2 for words and pairs of neighbours, at most `MOST_NGRAMS`
     k1: float = 1.5,  # term frequency saturation: the larger, the more a repeated word counts
     b: float = 0.75,  # length normalisation: 0 for none, 1 for full
+    least: int = 1,  # pairs and longer n-grams that fewer documents hold are left out
 ) -> BM25:
-    "The index of `documents`, its words in alphabetical order; raises `ValueError` when they hold no word at all."
+    "The index of `documents`; raises `ValueError` when they hold no word at all."
     if not 1 <= ngrams <= MOST_NGRAMS:
         raise ValueError(f"ngrams is {ngrams}; it is 1 for words, 2 for words and pairs, at most {MOST_NGRAMS}")
+    if least < 1: raise ValueError(f"least is {least}; it is 1 to keep every pair of words, 2 to leave out single ones")
     documents = as_texts(documents, 'documents')
-    found = cls(None, {}, _checked_stopwords(stopwords, documents), ngrams)
-    tokens = found._tokens(documents)
-    if not any(tokens): raise ValueError("the documents hold no word that BM25 could index")
-    found.matrix, found.words = _weights(tokens, k1, b)
+    found = cls(None, _checked_stopwords(stopwords, documents), ngrams)
+    text = _numbered(found, documents)
+    if not len(text.keys): raise ValueError("the documents hold no word that BM25 could index")
+    found.postings = _postings(text, ngrams, k1, b, least)
     return found
 
 # %% ../nbs/00d_lexical.ipynb #1414be81
+@patch
+def _rows(self: BM25, texts: list[str]) -> list[np.ndarray]:
+    "Rows of the words and n-grams of each text, in their order."
+    cut, held = self._cut(texts), self.postings.keys
+    keys = np.array([word_key(w) for words in cut for w in words], dtype=np.uint64)
+    owner = np.repeat(np.arange(len(cut)), np.array([*map(len, cut)], dtype=np.int64))
+    keys, owner = gram_keys(keys, owner, self.ngrams)
+    rows = np.minimum(np.searchsorted(held, keys), len(held) - 1)
+    known = held[rows] == keys
+    rows, owner = rows[known], owner[known]
+    ends = np.cumsum(np.bincount(owner, minlength=len(cut)))
+    return np.split(rows[np.argsort(owner, kind='stable')], ends)[:len(cut)]
+
+# %% ../nbs/00d_lexical.ipynb #fc71d965
+_DAMAGED = ("bm25.safetensors is damaged: a word has a document or a weight that cannot be; "
+            "build the index again, or train the ranker again")
+
+@patch
+def _add(self: BM25, rows: np.ndarray, scores: np.ndarray) -> None:
+    "Add the weights of words to the scores of all documents; raises `ValueError` for a document that is not there."
+    _, indptr, indices, data, _ = self.postings
+    try:
+        for start, end in zip(indptr[rows].tolist(), indptr[rows + 1].tolist()):
+            np.add.at(scores, indices[start:end].view(np.uint32), data[start:end])  # -1 becomes a large number
+    except IndexError as e: raise ValueError(_DAMAGED) from e
+
+# %% ../nbs/00d_lexical.ipynb #d62ca055
 @patch
 def scores(self: BM25,
     texts: list[str],  # queries
 ) -> np.ndarray:  # float32 `(queries, documents)`; 0 where no word is shared
     "BM25 of every query with every document."
     texts = as_texts(texts)
-    rows = [[self.words[w] for w in ws if w in self.words] for ws in self._tokens(texts)]
-    indptr, found = np.cumsum([0, *map(len, rows)]), np.array([i for row in rows for i in row], dtype=np.int64)
-    ones, shape = np.ones(len(found), dtype=np.float32), (len(texts), self.matrix.shape[0])
-    counts = sparse.csr_matrix((ones, found, indptr), shape=shape)
-    return (counts @ self.matrix).toarray().astype(np.float32)
+    found = np.zeros((len(texts), self.postings.documents), dtype=np.float32)
+    for rows, scores in zip(self._rows(texts), found): self._add(rows, scores)
+    if not np.isfinite(found).all(): raise ValueError(_DAMAGED)
+    return found
+
+# %% ../nbs/00d_lexical.ipynb #f3b09adc
+@patch
+def sparse_scores(self: BM25,
+    texts: list[str],  # queries
+) -> sparse.csr_matrix:  # float32 `(queries, documents)`, documents in order; no entry where no word is shared
+    "The scores of `BM25.scores` that are not 0."
+    texts, scores, parts = as_texts(texts), np.zeros(self.postings.documents, dtype=np.float32), []
+    for rows in self._rows(texts):
+        self._add(rows, scores)
+        at = np.flatnonzero(scores != 0)
+        parts.append((at.astype(np.int32), scores[at]))
+        scores[at] = 0
+    indptr = np.cumsum([0, *(len(at) for at, _ in parts)])
+    indices = np.concatenate([np.zeros(0, dtype=np.int32), *(at for at, _ in parts)])
+    data = np.concatenate([scores[:0], *(values for _, values in parts)])
+    if not np.isfinite(data).all(): raise ValueError(_DAMAGED)
+    return sparse.csr_matrix((data, indices, indptr), shape=(len(texts), len(scores)))
+
+# %% ../nbs/00d_lexical.ipynb #fb4f59a7
+def best(
+    scores: sparse.csr_matrix,  # of `BM25.sparse_scores`
+    k: int,  # how many documents
+) -> list[np.ndarray]:  # rows of at most `k` documents that share a word with the query, best first
+    "The best documents of each query; equal scores in the order of the documents."
+    if k < 1: raise ValueError(f"k is {k}; ask for at least 1 document")
+    found = []
+    for start, end in pairwise(scores.indptr.tolist()):
+        values, documents = scores.data[start:end], scores.indices[start:end]
+        if k < len(values):
+            high = values >= np.partition(values, -k)[-k]
+            values, documents = values[high], documents[high]
+        found.append(documents[np.argsort(-values, kind='stable')[:k]])
+    return found
+
+# %% ../nbs/00d_lexical.ipynb #c62e5f26
+def scores_at(
+    scores: sparse.csr_matrix,  # of `BM25.sparse_scores` `(queries, documents)`
+    documents: np.ndarray,  # rows of documents for each query `(queries, chosen)`
+) -> np.ndarray:  # float32 `(queries, chosen)`; 0 where no word is shared
+    "The scores of chosen documents."
+    (n, width), documents = scores.shape, np.asarray(documents, dtype=np.int64)
+    if len(documents) != n: raise ValueError(f"there are documents for {len(documents)} queries, and scores of {n}")
+    if documents.size and not 0 <= documents.min() <= documents.max() < width:
+        raise IndexError(f"documents are numbered from 0 to {width - 1}, not {documents.min()} to {documents.max()}")
+    there = np.repeat(np.arange(n), np.diff(scores.indptr))*width + scores.indices
+    asked = np.arange(n)[:, None]*width + documents
+    at = np.searchsorted(there, asked)
+    known = np.append(there, -1)[at] == asked
+    return np.where(known, np.append(scores.data, np.float32(0))[at], np.float32(0))
 
 # %% ../nbs/00d_lexical.ipynb #12a6bf8f
 def standardise(
@@ -150,16 +323,28 @@ def standardise(
     centred = scores - scores.mean(1, keepdims=True)
     return centred / np.maximum(scores.std(1, keepdims=True), 1e-6)
 
+# %% ../nbs/00d_lexical.ipynb #76eb24cc
+def moments(
+    scores: sparse.csr_matrix,  # of `BM25.sparse_scores` `(queries, documents)`
+) -> tuple[np.ndarray, np.ndarray]:  # float64 `(queries, 1)` each
+    "Mean and standard deviation of the scores of each query with all documents, zeros included."
+    n, values = scores.shape[1], scores.astype(np.float64)
+    mean = np.asarray(values.sum(1)).reshape(-1, 1)/n
+    values.data -= np.repeat(mean[:, 0], np.diff(scores.indptr))
+    square = np.asarray(values.multiply(values).sum(1)).reshape(-1, 1) + (n - scores.getnnz(1)[:, None])*mean**2
+    return mean, np.sqrt(square/n)
+
 # %% ../nbs/00d_lexical.ipynb #15c1ed46
 @patch
 def save(self: BM25,
     folder: str|Path,  # an existing folder
 ) -> None:
     "Write the index as `bm25.safetensors` and `bm25.json`."
-    m = self.matrix
-    arrays = dict(data=m.data, indices=m.indices, indptr=m.indptr, shape=np.array(m.shape, dtype=np.int64))
+    *_, documents = self.postings
+    arrays = self.postings._asdict() | dict(shape=np.array([len(self.postings.keys), documents], dtype=np.int64))
+    del arrays['documents']
     write_tensors(Path(folder)/'bm25.safetensors', arrays)
-    about = dict(version=self.version, stopwords=self.stopwords, ngrams=self.ngrams, words=self.words)
+    about = dict(version=self.version, stopwords=self.stopwords, ngrams=self.ngrams)
     (Path(folder)/'bm25.json').write_text(to_json(about), encoding='utf-8')
 
 # %% ../nbs/00d_lexical.ipynb #f6cbfbff
@@ -167,9 +352,9 @@ _NAMES = tuple(  # of lists that `bm25s` has
     'english en english_plus en_plus german de dutch nl french fr spanish es portuguese pt italian it russian ru '
     'swedish sv norwegian no chinese zh turkish tr korean ko danish da'.split())
 
-def _wrong_words(about: dict) -> str:
+def _wrong_settings(about: dict) -> str:
     "What is wrong with the fields of bm25.json, or ''."
-    version, stopwords, rows = about['version'], about.get('stopwords'), list(about['words'].values())
+    version, stopwords, rows = about['version'], about.get('stopwords'), list((about.get('words') or {}).values())
     if version not in (1, 2): return f"its version is {version}, not 1 or 2"
     if not 1 <= about['ngrams'] <= MOST_NGRAMS: return f"ngrams is {about['ngrams']}, not 1 to {MOST_NGRAMS}"
     listed = isinstance(stopwords, list) and all(isinstance(w, str) for w in stopwords)
@@ -180,23 +365,49 @@ def _wrong_words(about: dict) -> str:
     return ''
 
 # %% ../nbs/00d_lexical.ipynb #8f22f935
-def _read_words(path: Path, remedy: str) -> dict:
+def _read_settings(path: Path, remedy: str) -> dict:
     "The content of bm25.json; raises `ValueError` for a wrong field."
     about = read_json(path, remedy)
-    check_fields(about, dict(words='object', ngrams='count', version='count?'), path, remedy)
+    check_fields(about, dict(words='object?', ngrams='count', version='count?'), path, remedy)
     about.setdefault('version', 1)
-    if why := _wrong_words(about): raise ValueError(f"{path} is damaged: {why}; {remedy}")
+    if why := _wrong_settings(about): raise ValueError(f"{path} is damaged: {why}; {remedy}")
     return about
 
 # %% ../nbs/00d_lexical.ipynb #35150360
-_FORM = dict(data=('F32', 'n'), indices=('I32 I64', 'n'), indptr=('I32 I64', 'rows'), shape=('I64', 2))
+_FORM = dict(keys=('U64', 'words'), indptr=('I64', 'starts'), indices=('I32', 'n'), data=('F32', 'n'), shape=('I64', 2))
 
-def _is_matrix(starts: np.ndarray, columns: np.ndarray, rows: int, width: int) -> bool:
-    "Whether the arrays of a sparse matrix stay within its shape."
-    if rows < 0 or len(starts) != rows + 1: return False
-    if starts[0] != 0 or starts[-1] != len(columns): return False
-    ordered = (starts[1:] >= starts[:-1]).all()  # a difference could overflow
-    return bool(ordered) and (not len(columns) or 0 <= columns.min() <= columns.max() < width)
+def _are_starts(starts: np.ndarray, rows: int, postings: int) -> bool:
+    "Whether the starts of the rows are in order, from 0 to the number of postings."
+    if rows < 1 or len(starts) != rows + 1: return False
+    return bool(starts[0] == 0 and starts[-1] == postings and (starts[1:] >= starts[:-1]).all())
+
+def _read_postings(path: Path, words: None, remedy: str) -> Postings|None:
+    "The postings of a file, which stay there; `None` if they do not fit together."
+    t = {name: v.numpy() for name, v in read_tensors(path, _FORM, remedy=remedy, finite=False).items()}
+    rows, width = t.pop('shape').tolist()
+    fits = _are_starts(t['indptr'], rows, len(t['data'])) and len(t['keys']) == rows and 0 < width < 2**31
+    return Postings(**t, documents=width) if fits else None
+
+# %% ../nbs/00d_lexical.ipynb #e4275a69
+_OLD_FORM = dict(data=('F32', 'n'), indices=('I32 I64', 'n'), indptr=('I32 I64', 'rows'), shape=('I64', 2))
+
+def _old_key(gram: str) -> int:
+    "The key of a word, or of words with blanks between them."
+    first, *others = map(word_key, gram.split(' '))
+    return reduce(lambda key, other: (key*_FACTOR + other) % 2**64, others, first)
+
+def _read_old_postings(path: Path, words: dict[str, int], remedy: str) -> Postings|None:
+    "The postings of a file of an earlier version; `None` if they do not fit together."
+    t = read_tensors(path, _OLD_FORM, 'np', remedy)
+    rows, width = t['shape'].tolist()
+    known = np.array([*words.values()], dtype=object)
+    fits = _are_starts(t['indptr'], rows, len(t['data'])) and 0 < width < 2**31 and 0 < len(known) <= rows > max(known)
+    if not fits or len(t['data']) and not 0 <= t['indices'].min() <= t['indices'].max() < width: return None
+    keys = np.array([*map(_old_key, words)], dtype=np.uint64)
+    order = np.argsort(keys)
+    matrix = sparse.csr_matrix((t['data'], t['indices'], t['indptr']), shape=(rows, width))
+    matrix = matrix[known[order].astype(np.int64)]
+    return Postings(keys[order], matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data, width)
 
 # %% ../nbs/00d_lexical.ipynb #6a8b48af
 def load_bm25(
@@ -205,11 +416,9 @@ def load_bm25(
     remedy: str = 'build the index again',  # what to do about one that is damaged
 ) -> BM25:
     "The index that `BM25.save` wrote; raises `ValueError` for one that is damaged."
-    path, about = Path(folder)/'bm25.safetensors', _read_words(Path(folder)/'bm25.json', remedy)
-    t = read_tensors(path, _FORM, 'np', remedy)
-    rows, width = t['shape'].tolist()
-    fits = _is_matrix(t['indptr'], t['indices'], rows, width) and max(about['words'].values(), default=-1) < rows
-    if not fits or documents not in (None, width):
-        raise ValueError(f"{path} is damaged: it is no matrix of {rows} words and {width} documents; {remedy}")
-    matrix = sparse.csr_matrix((t['data'], t['indices'], t['indptr']), shape=(rows, width))
-    return BM25(matrix, about['words'], about.get('stopwords'), about['ngrams'], about['version'])
+    path, about = Path(folder)/'bm25.safetensors', _read_settings(Path(folder)/'bm25.json', remedy)
+    read = _read_postings if about.get('words') is None else _read_old_postings
+    postings = read(path, about.get('words'), remedy)
+    if postings is None or documents not in (None, postings.documents):
+        raise ValueError(f"{path} is damaged: it is no index of {documents or 'any'} documents; {remedy}")
+    return BM25(postings, about.get('stopwords'), about['ngrams'], about['version'])
