@@ -318,10 +318,11 @@ def scores_at(
 # %% ../nbs/00d_lexical.ipynb #12a6bf8f
 def standardise(
     scores: np.ndarray,  # `(queries, documents)`
+    over: tuple[np.ndarray, np.ndarray]|None = None,  # what `moments` gave for all documents; by default of these
 ) -> np.ndarray:  # the same shape; each row with mean 0 and variance 1, or all 0 when it is constant
     "Standardise the scores of each query: subtract their mean and divide by their standard deviation."
-    centred = scores - scores.mean(1, keepdims=True)
-    return centred / np.maximum(scores.std(1, keepdims=True), 1e-6)
+    mean, deviation = over or (scores.mean(1, keepdims=True), scores.std(1, keepdims=True))
+    return ((scores - mean)/np.maximum(deviation, 1e-6)).astype(scores.dtype)
 
 # %% ../nbs/00d_lexical.ipynb #76eb24cc
 def moments(

@@ -35,7 +35,7 @@ from .tables import DataError
 from .data import RankingData, cut_documents
 from .engines import best_device
 from .features import BLOCK, Features, FeatureStore, encode
-from .lexical import BM25, standardise
+from .lexical import BM25, moments, scores_at, standardise
 from .heads import DualHead, get_head
 from .losses import best_passage, ranking_loss
 from .index import LARGE, PassageIndex
@@ -118,7 +118,7 @@ class RankingModel(TaskModel):
         self.texts = passages if encoder is not None else None
         self.register_buffer('passages', passages if encoder is None else None, persistent=False)
         self.register_buffer('owner', owner, persistent=False)
-        self.register_buffer('order', owner.argsort(stable=True), persistent=False)  # passages of each document together
+        self.register_buffer('order', owner.argsort(stable=True), persistent=False)  # those of a document together
 
     def forward(self,
         x: torch.Tensor,  # vectors of queries `(queries, dim)`, or token ids `(queries, tokens)`
@@ -126,9 +126,11 @@ class RankingModel(TaskModel):
         states: torch.Tensor|None = None,  # stored states `(queries, tokens, dim)`
         index: torch.Tensor|None = None,  # as in `cosine`
         documents: torch.Tensor|None = None,  # as in `cosine`
+        stands_for: torch.Tensor|None = None,  # logarithm of how many documents each stands for `(documents,)`
     ) -> torch.Tensor:  # scores `(queries, documents)`
-        "Cosines over the temperature."
-        return self.cosine(self.features(x, mask, states), index, documents) / self.temperature
+        "Cosines over the temperature; a document that stands for others gets the logarithm of their number on top."
+        scores = self.cosine(self.features(x, mask, states), index, documents) / self.temperature
+        return scores if stands_for is None else scores + stands_for
 
 # %% ../nbs/03a_ranking.ipynb #1af61392
 @patch
@@ -175,6 +177,14 @@ def cosine(self: RankingModel,
     rows, owner = self.passages_of(documents)
     index = self.index(rows) if index is None else index[rows]
     return best_passage(queries @ index.T, owner, len(documents))
+
+# %% ../nbs/03a_ranking.ipynb #d8bde829
+@patch
+def best_of(self: RankingModel, index: PassageIndex, queries: torch.Tensor, documents: np.ndarray) -> torch.Tensor:
+    "Cosine of each query with the best passage of some documents, from an index `(queries, documents)`."
+    rows, place = self.passages_of(torch.from_numpy(documents).to(self.owner.device))
+    scores = index.scores_of(queries.to(rows.device), rows.expand(len(queries), -1))
+    return best_passage(scores, place, len(documents)).clone()  # an inference tensor has no gradient
 
 # %% ../nbs/03a_ranking.ipynb #0aa39671
 def check_trainable(
@@ -246,31 +256,33 @@ RELEVANT = 8  # relevant documents of a query in a batch, at most
 
 def _number(negatives: int|str, n: int) -> int|None:
     "How many random documents a batch is scored against; `None` for all `n`."
-    if negatives == 'auto': negatives = 'all' if n <= FEW else 64
+    if negatives == 'auto': negatives = 'all' if n <= FEW else 1024
     if negatives == 'all': return None
     if isinstance(negatives, int) and negatives >= 1: return negatives
     raise ValueError(f"negatives is {negatives!r}; it is a number of documents, 'all' or 'auto'")
 
 # %% ../nbs/03a_ranking.ipynb #816906fa
-def _sample(relevance: sparse.csr_matrix, negatives: int, rng: np.random.Generator) -> np.ndarray:
-    "Rows of documents, sorted: relevant ones of each query, and some drawn at random."
+def _sample(relevance: sparse.csr_matrix, negatives: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    "Rows of documents, sorted: relevant ones of each query, and some drawn at random; and what each stands for."
     theirs = np.split(relevance.indices, relevance.indptr[1:-1])
     theirs = [d if len(d) <= RELEVANT else rng.choice(d, RELEVANT, replace=False) for d in theirs]
-    return np.unique(np.concatenate([*theirs, rng.integers(relevance.shape[1], size=negatives)]).astype(np.int64))
+    first, right, n = np.unique(np.concatenate(theirs)), np.unique(relevance.indices), relevance.shape[1]
+    others = np.setdiff1d(rng.integers(n, size=negatives), right)
+    documents = np.r_[first, others].astype(np.int64)
+    stands_for = np.repeat([0., np.log((n - len(right))/max(1, len(others)))], [len(first), len(others)])
+    order = documents.argsort()
+    return documents[order], stands_for[order].astype(np.float32)
 
 def _grades(relevance: sparse.csr_matrix, documents: np.ndarray) -> torch.Tensor:
     "Grades of some documents, given sorted `(queries, documents)`."
-    at = np.searchsorted(documents, relevance.indices).clip(max=len(documents) - 1)
-    there, row = documents[at] == relevance.indices, np.repeat(np.arange(relevance.shape[0]), np.diff(relevance.indptr))
-    grades = torch.zeros(relevance.shape[0], len(documents))
-    grades[row[there], at[there]] = torch.from_numpy(relevance.data[there]).float()
-    return grades
+    return torch.from_numpy(scores_at(relevance, np.tile(documents, (relevance.shape[0], 1)))).float()
 
 # %% ../nbs/03a_ranking.ipynb #816906fb
 @patch
-def _scored_against(self: QueryBatches, rows: list[int]) -> np.ndarray|None:
-    "Sorted rows of the documents that some queries are scored against; `None` for all."
-    if self.documents is not None or self.negatives is None or self.queries.start != 'vectors': return self.documents
+def _scored_against(self: QueryBatches, rows: list[int]) -> tuple[np.ndarray|None, np.ndarray|None]:
+    "Sorted rows of the documents that some queries are scored against, and what each stands for; `None` for all."
+    if self.documents is not None: return self.documents, np.zeros(len(self.documents), dtype=np.float32)
+    if self.negatives is None or self.queries.start != 'vectors': return None, None
     return _sample(self.relevance[rows], self.negatives, np.random.default_rng([self.seed, *rows]))
 
 # %% ../nbs/03a_ranking.ipynb #3072642a
@@ -280,9 +292,10 @@ def batch(self: QueryBatches,
 ) -> tuple[torch.Tensor, ...]:  # inputs of the model, and grades `(queries, documents)`
     "Some queries as tensors."
     inputs, relevance = self.queries.inputs(self.rows[rows].tolist()), self.relevance[rows]
-    documents = self._scored_against(rows)
+    documents, stands_for = self._scored_against(rows)
     if documents is None: return *inputs, torch.from_numpy(relevance.toarray()).float()
-    return *inputs, *[None]*(4 - len(inputs)), torch.from_numpy(documents), _grades(relevance, documents)
+    given = *inputs, *[None]*(4 - len(inputs)), torch.from_numpy(documents), torch.from_numpy(stands_for)
+    return *given, _grades(relevance, documents)
 
 # %% ../nbs/03a_ranking.ipynb #041bab1f
 @patch
@@ -431,7 +444,7 @@ def ranking_learner(
     max_tokens: int = 256,  # longest passage and query in tokens; not with features
     bs: int|None = None,  # queries in a batch; by default 128, or 32 if layers are trained
     refresh: float|None = None,  # share of the index recomputed in a step, see `IndexRefresh`; not with features
-    negatives: int|str = 'auto',  # random documents that a batch is scored against; 'all' up to 1,000 documents, or 64
+    negatives: int|str = 'auto',  # random documents that a batch is scored against; 'all' up to 1,000 documents, or 1,024
     temperature: float = 0.05,  # cosines are divided by it
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int|None = 0,  # seed of the head and of the order of batches; `None` draws at random
@@ -462,10 +475,12 @@ class Fusion:
         return cosine + torch.from_numpy(self.scaled(bm25))
 
     def scaled(self,
-        bm25: np.ndarray,  # `(queries, documents)`, of all documents
+        bm25: np.ndarray,  # `(queries, documents)`
+        over: tuple[np.ndarray, np.ndarray]|None = None,  # mean and deviation `(queries, 1)`; by default of `bm25`
     ) -> np.ndarray:  # `(queries, documents)`
-        "What is added to the cosine."
-        return np.float32(self.weight)*(standardise(bm25) if self.standard else bm25)
+        "What is added to the cosine; of some documents only, with the `moments` of all of them."
+        if self.standard: bm25 = standardise(bm25, over)
+        return np.float32(self.weight)*bm25
 
 # %% ../nbs/03a_ranking.ipynb #3be7c9f6
 STAND_INS = 4096  # largest number of documents for each query in the fit; with more documents a sample is used
@@ -505,10 +520,9 @@ def scored_row(
     stands_for: np.ndarray,
 ) -> _Scored:
     "One query with some documents `(1, kept)`; BM25 and relevance are of all documents `(1, documents)`."
-    mean, squares = words.sum()/words.shape[1], words.multiply(words).sum()/words.shape[1]
-    words, right = (m[:, documents].toarray().astype(np.float32) for m in (words, relevance))
-    standard = (words - np.float32(mean))/np.float32(max(squares - mean**2, 1e-12)**.5)
-    return _Scored(cosine, *map(torch.from_numpy, (words, standard, right, stands_for[None])))
+    shared, right = (scores_at(m, documents[None]) for m in (words, relevance))
+    parts = shared, standardise(shared, moments(words)), right.astype(np.float32), stands_for[None]
+    return _Scored(cosine, *map(torch.from_numpy, parts))
 
 # %% ../nbs/03a_ranking.ipynb #4a1fc8b2
 @patch

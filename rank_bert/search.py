@@ -41,13 +41,13 @@ from .features import progress_bar
 # %% ../nbs/03b_search.ipynb #a16ea105
 from .heads import get_head
 from .losses import best_passage
-from .index import LARGE, FaissIndex, PassageIndex, load_faiss
-from .lexical import BM25, load_bm25
+from .index import LARGE, FaissIndex, Nearest, PassageIndex, load_faiss
+from .lexical import BM25, best, load_bm25, moments, scores_at
 from .metrics import METRICS, evaluate, rank_documents, summarise
 from .callbacks import KeepBest, epochs_for
 from .learners import fit_task, frozen_groups
 from .ranking import Fusion, RankingFeatures, RankingLearner, RankingModel, check_trainable, ranking_features
-from .ranking import STAND_INS, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
+from .ranking import STAND_INS, mrr, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
 
 # %% ../nbs/03b_search.ipynb #a87daff3
 class Ranker:
@@ -122,12 +122,10 @@ def _given(self: Ranker, texts: list[str], vectors: torch.Tensor) -> torch.Tenso
 
 # %% ../nbs/03b_search.ipynb #ecff2a0e
 @patch
-def _cosines(self: Ranker, index: PassageIndex, vectors: torch.Tensor, documents: torch.Tensor|None) -> torch.Tensor:
-    "Cosine of every query with some documents, or with all `(queries, documents)`."
-    model, vectors = self.model, vectors.to(index.vectors.device)
-    if documents is None: return best_passage(index.scores(vectors), model.owner, model.n_documents).cpu()
-    rows, place = model.passages_of(documents.to(vectors.device))
-    return best_passage(index.scores_of(vectors, rows.expand(len(vectors), -1)), place, len(documents)).cpu()
+def _cosines(self: Ranker, index: PassageIndex, vectors: torch.Tensor) -> torch.Tensor:
+    "Cosine of every query with every document `(queries, documents)`."
+    model = self.model
+    return best_passage(index.scores(vectors.to(index.vectors.device)), model.owner, model.n_documents).cpu()
 
 # %% ../nbs/03b_search.ipynb #d4e373a9
 def _check_not_blank(texts: list[str]) -> None:
@@ -146,15 +144,12 @@ def _finite(scores: torch.Tensor, mode: str) -> torch.Tensor:
 @patch
 def _scored(
     self: Ranker, texts: list[str], mode: str, vectors: torch.Tensor|None, index: PassageIndex|None,
-    documents: torch.Tensor|None = None,
 ) -> torch.Tensor:
-    "Scores of queries whose vectors are there, for some documents or for all `(queries, documents)`."
-    words = self.bm25.scores(texts) if mode in ('bm25', 'hybrid') else None
-    if mode == 'hybrid': words = self.fusion.scaled(words)
-    if words is not None and documents is not None: words = words[:, documents]
-    if mode == 'bm25': return _finite(torch.from_numpy(words), mode)
-    found = self._cosines(index, vectors, documents)
-    return _finite(found if words is None else found + torch.from_numpy(words), mode)
+    "Scores of queries whose vectors are there `(queries, documents)`."
+    if mode == 'bm25': return _finite(torch.from_numpy(self.bm25.scores(texts)), mode)
+    found = self._cosines(index, vectors)
+    if mode == 'hybrid': found = self.fusion(found, self.bm25.scores(texts))
+    return _finite(found, mode)
 
 # %% ../nbs/03b_search.ipynb #3c692d97
 @patch
@@ -172,33 +167,39 @@ def scores(self: Ranker,
 
 # %% ../nbs/03b_search.ipynb #f1b57a01
 @patch
-def _first(self: Ranker, scores: torch.Tensor, k: int, documents: torch.Tensor|None) -> tuple[list[int], list[float]]:
+def _first(self: Ranker, scores: torch.Tensor, k: int, documents: np.ndarray|None) -> tuple[list[int], list[float]]:
     "Rows of the `k` best documents and their scores; equal scores in the order of `evaluate`."
     top = scores.topk(min(k + 1, len(scores)))
-    if not (top.values.diff() == 0).any(): places = top.indices[:k]
-    else:
-        ids = self.documents.doc_id if documents is None else self.documents.doc_id.iloc[documents.numpy()]
-        places = torch.as_tensor(rank_documents(scores[None], list(ids), k)[0])
+    places = top.indices[:k].numpy()
+    if (top.values.diff() == 0).any():
+        ids = self.documents.doc_id if documents is None else self.documents.doc_id.iloc[documents]
+        places = np.asarray(rank_documents(scores[None], list(ids), k)[0])
     return (places if documents is None else documents[places]).tolist(), scores[places].tolist()
 
 # %% ../nbs/03b_search.ipynb #f1b57a0a
 CANDIDATES = 256  # documents by either score among which a search looks, in a large index; more for a large `k`
 
 @patch
-def _candidates(
+def _candidates(self: Ranker, near: Nearest|None, words: sparse.csr_matrix|None, most: int) -> np.ndarray:
+    "Rows of documents with a passage near to a query, or with a high BM25 score, sorted."
+    found = [] if words is None else [best(words, most)[0]]
+    if near is not None: found.append(self.model.owner[near.rows[near.scores > -torch.inf]].cpu().numpy())
+    return np.unique(np.concatenate(found)).astype(np.int64)
+
+@patch
+def _few(
     self: Ranker, query: str, mode: str, vector: torch.Tensor|None, index: PassageIndex|None, k: int,
-) -> torch.Tensor|None:
-    "Rows of the documents that a search scores, sorted; `None` for all, where there are few passages."
-    if len(self.model.passages) <= LARGE and self._near is None: return None
-    most, found = max(CANDIDATES, 4*k), []
-    if index is not None:
-        near = index.nearest(vector.to(index.vectors.device), most)
-        found.append(self.model.owner[near.rows[near.scores > -torch.inf]].cpu())
-    if mode in ('bm25', 'hybrid'):
-        words = self.bm25.sparse_scores([query])
-        best = np.argpartition(words.data, -most)[-most:] if words.nnz > most else slice(None)
-        found.append(torch.from_numpy(words.indices[best].astype(np.int64)))
-    return torch.cat(found).unique()
+) -> tuple[torch.Tensor, np.ndarray]:
+    "Scores and rows of the documents that can be among the `k` best, in a large index."
+    most = max(CANDIDATES, 4*k)
+    near = None if index is None else index.nearest(vector.to(index.vectors.device), most)
+    words = self.bm25.sparse_scores([query]) if mode in ('bm25', 'hybrid') else None
+    documents = self._candidates(near, words, most)
+    found = torch.zeros(1, len(documents)) if index is None else self.model.best_of(index, vector, documents).cpu()
+    if words is not None:
+        shared = scores_at(words, documents[None])
+        found += torch.from_numpy(shared if mode == 'bm25' else self.fusion.scaled(shared, moments(words)))
+    return _finite(found[0], mode), documents
 
 # %% ../nbs/03b_search.ipynb #88d51508
 def _cutting(settings: dict) -> dict:
@@ -262,10 +263,11 @@ def search(self: Ranker,
     mode, (query,) = self._mode(mode), as_texts([query])
     _check_not_blank([query])
     vector, index = (None, None) if mode == 'bm25' else (self._encoded([query]), self._index(mode))
-    documents = self._candidates(query, mode, vector, index, k)
-    top, scores = self._first(self._scored([query], mode, vector, index, documents)[0], k, documents)
-    if mode == 'bm25':  # no word in common: not an answer
-        top, scores = top[:sum(s > 0 for s in scores)], [s for s in scores if s > 0]
+    few = len(self.model.passages) > LARGE or self._near is not None
+    if few: scores, documents = self._few(query, mode, vector, index, k)
+    else: scores, documents = self._scored([query], mode, vector, index)[0], None
+    top, scores = self._first(scores, k, documents)
+    if mode == 'bm25': top, scores = (x[:sum(s > 0 for s in scores)] for x in (top, scores))  # no word in common
     found = self.documents.iloc[top].reset_index(drop=True)
     return pd.DataFrame(dict(rank=range(1, len(top) + 1), doc_id=found.doc_id, title=found.title, score=scores,
                              passage=self._nearest(query, top, index, vector)))
@@ -300,9 +302,14 @@ def _batches(rows: np.ndarray, bs: int = 64) -> list[np.ndarray]:
     return np.split(rows, range(bs, len(rows), bs))
 
 # %% ../nbs/03b_search.ipynb #a3875124
+@torch.inference_mode()
 def _valid_mrr(learn: RankingLearner) -> float:
-    "MRR of the validation queries with the present head."
-    with learn.no_bar(), learn.no_logging(): return float(learn.validate()[1])
+    "MRR of the validation queries for a model without parameters, which fastai does not validate."
+    model, queries, total = learn.model.eval().cpu(), learn.dls.valid.dataset, 0.
+    for rows in _batches(np.arange(len(queries))):
+        *given, right = queries.batch(rows.tolist())
+        total += float(mrr(model(*given), right))*len(rows)
+    return total/len(queries)
 
 # %% ../nbs/03b_search.ipynb #20d55bfd
 def _fit_one(
@@ -358,23 +365,16 @@ def _scored_all(features: RankingFeatures, model: RankingModel, index: PassageIn
 # %% ../nbs/03b_search.ipynb #58d7522f
 FEWER = 1024  # documents for each query in the fit where there are more than `STAND_INS`
 
-def _best(scores: sparse.csr_matrix, most: int) -> list[np.ndarray]:
-    "Columns of the highest scores of each row."
-    rows = zip(np.split(scores.data, scores.indptr[1:-1]), np.split(scores.indices, scores.indptr[1:-1]))
-    return [at[np.argpartition(values, -most)[-most:]] if len(at) > most else at for values, at in rows]
-
 def _scored_some(features: RankingFeatures, model: RankingModel, index: PassageIndex, rows: np.ndarray) -> list:
     "Scores of some queries with relevant documents, the highest by either score, and a sample of the others."
-    vectors, relevance, n = features.queries[rows], features.data.qrels()[rows], model.n_documents
+    vectors, relevance, parts = features.queries[rows], features.data.qrels()[rows], []
     words = features.bm25.sparse_scores(list(features.data.queries.text.iloc[rows]))
     near = model.owner[index.nearest(vectors, FEWER//4).rows].numpy()
-    parts = []
-    for i, (by_words, by_vector) in enumerate(zip(_best(words, FEWER//4), near)):
-        documents, stands_for = stand_ins(np.r_[by_words, by_vector, relevance[i].indices], n, FEWER, int(rows[i]))
-        at = torch.from_numpy(documents)
-        passages, place = model.passages_of(at)
-        cosine = best_passage(index.scores_of(vectors[i:i + 1], passages[None]), place, len(at))
-        parts.append(scored_row(cosine.clone(), words[i], relevance[i], documents, stands_for))
+    for i, (by_words, by_vector) in enumerate(zip(best(words, FEWER//4), near)):
+        first = np.r_[by_words, by_vector, relevance[i].indices]
+        documents, stands_for = stand_ins(first, model.n_documents, FEWER, int(rows[i]))
+        cosine = model.best_of(index, vectors[i:i + 1], documents)
+        parts.append(scored_row(cosine, words[i], relevance[i], documents, stands_for))
     return parts
 
 # %% ../nbs/03b_search.ipynb #5edde187
