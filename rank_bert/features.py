@@ -265,13 +265,13 @@ def _new_shard(keys: np.ndarray, lengths: Sequence[int], rows: torch.Tensor) -> 
 
 # %% ../nbs/00b_features.ipynb #c03210f0
 @patch
-def find(self: _Shard, keys: np.ndarray) -> np.ndarray:
+def _find(self: _Shard, keys: np.ndarray) -> np.ndarray:
     "The position of each key `(keys, 2)`; -1 where there is none."
     at = np.searchsorted(self.key[0], keys[:, 0]).clip(max=len(self.check) - 1)
     return np.where((self.key[:, at] == keys.T).all(0), at, -1)
 
 @patch
-def whole(self: _Shard, at: np.ndarray) -> np.ndarray:
+def _whole(self: _Shard, at: np.ndarray) -> np.ndarray:
     "Whether the rows of the texts `at` are as they were written."
     new = np.unique(at[self.known[at] == 0])
     self.known[new] = np.where(_check_values(self, new) == self.check[new], 1, -1)
@@ -315,7 +315,9 @@ def _bytes_of(path: Path) -> torch.Tensor:
 
     numpy's memory maps keep files open, and some systems allow only 256 open files."""
     size = path.stat().st_size
-    return torch.from_file(str(path), size=size, dtype=torch.uint8) if size else torch.empty(0, dtype=torch.uint8)
+    try: return torch.from_file(str(path), size=size, dtype=torch.uint8) if size else torch.empty(0, dtype=torch.uint8)
+    except RuntimeError:
+        with open(path, 'rb'): raise  # or what hinders: it was removed, or may not be read
 
 def _state(path: Path) -> tuple:
     "What tells one file from another that comes in its place."
@@ -383,9 +385,9 @@ def _places(shards: list[_Shard], keys: np.ndarray) -> np.ndarray:
     found, left = np.full((len(keys), 2), -1, dtype=np.int64), np.argsort(keys[:, 0])
     keys = keys[left]
     for n in sorted(range(len(shards)), key=lambda n: -len(shards[n].check)):  # most are found in the largest
-        at = shards[n].find(keys)
+        at = shards[n]._find(keys)
         hit = at >= 0
-        hit[hit] = shards[n].whole(at[hit])
+        hit[hit] = shards[n]._whole(at[hit])
         found[left[hit]] = np.stack([np.full(hit.sum(), n), at[hit]], 1)
         left, keys = left[~hit], keys[~hit]
     return found
@@ -403,7 +405,7 @@ def _crowded(files: Iterable[tuple]) -> list[Path]:
 
 # %% ../nbs/00b_features.ipynb #dc49f7e3
 def _merged(shards: list[_Shard]) -> tuple[_Shard, np.ndarray]:
-    "All texts of some shards, each once, without known damage, as a shard without rows; shard, first row and rows of each."
+    "A shard with all texts of some shards, but no rows; and from which shard and rows each comes."
     source = np.repeat(np.arange(len(shards)), [len(s.check) for s in shards])
     begins, lengths = (np.concatenate(a) for a in zip(*((s.first[:-1], np.diff(s.first)) for s in shards)))
     fits = (begins >= 0) & (lengths >= 0) & (begins <= np.array([len(s.rows) for s in shards])[source] - lengths)
@@ -448,12 +450,12 @@ def _merge_files(space: Path) -> None:
 def _remove_texts(shard: _Shard) -> None:
     "Write a shard again without its damaged texts, and warn of it."
     path, n = shard.file[0], int((shard.known < 0).sum())
-    done = "are removed"
+    done = "are removed, and encoded again"
     try:
-        if path.exists() and _state(path) == shard.file: _merge(path.parent, [shard])  # else another process was first
-    except OSError as e: done = f"cannot be removed ({e.strerror})"
-    warnings.warn(f"{path.name[:12]}... in the feature store is damaged; {n:,} of its {len(shard.check):,} texts {done}, "
-                  "and encoded again", stacklevel=4)
+        if shard.file in _listed(path.parent): _merge(path.parent, [shard])  # else another process was first
+    except OSError as e: done = f"are encoded again, and cannot be removed ({e.strerror})"
+    warnings.warn(f"{path.name[:12]}... in the feature store is damaged, {n:,} of its {len(shard.check):,} texts; "
+                  f"these {done}", stacklevel=4)
 
 # %% ../nbs/00b_features.ipynb #78f0e1e0
 def _remove_leftovers(space: Path, hours: float = 24) -> None:
@@ -622,8 +624,8 @@ def _bound(self: FeatureStore, space: Path, written: int) -> None:
     self._left = 1e6*max((self.limit_gb*1000 - held.mb.sum() + gone.mb.sum())/2, self.limit_gb*10)
     if len(gone):
         warnings.warn(f"the feature store {self.folder} was over its limit of {self.limit_gb:g} GB: {len(gone)} spaces "
-                      f"of {gone.mb.sum():,.1f} MB, the least recently used, are removed. RANK_BERT_STORE_GB sets the limit",
-                      stacklevel=2)
+                      f"of {gone.mb.sum():,.1f} MB, the least recently used, are removed. "
+                      "RANK_BERT_STORE_GB sets the limit", stacklevel=2)
 
 # %% ../nbs/00b_features.ipynb #e85dc3a4
 @patch
@@ -648,7 +650,7 @@ def _keep(self: FeatureStore, shard: _Shard, about: dict, name: str) -> bool:
 # %% ../nbs/00b_features.ipynb #c6bf595d
 @patch
 def _look_up(self: FeatureStore, space: Path, held: list[_Shard], keys: np.ndarray) -> tuple[list[_Shard], np.ndarray]:
-    "The shards of a space, then those that are only in memory, and the place of each key; damaged texts are removed."
+    "Shards of a space, then those that are only in memory, and the place of each key; damaged texts are removed."
     shards = _shards(space) + held
     places = _places(shards, keys)
     for s in shards:
@@ -747,8 +749,8 @@ def _prefix_hash(encoder: Encoder, layer: int) -> str:
 def _about_states(run: _Encoding) -> dict:
     "All that determines token states, except the ids."
     encoder, layer = run.encoder, run.layer
-    about = dict(version=VERSION, prefix=_prefix_hash(encoder, layer), shape=check_settings_hash(encoder, layer), layer=layer,
-                 dtype=str(run.dtype), dim=encoder.dim)
+    about = dict(version=VERSION, prefix=_prefix_hash(encoder, layer), shape=check_settings_hash(encoder, layer),
+                 layer=layer, dtype=str(run.dtype), dim=encoder.dim)
     return about | _about_engine(run)
 
 # %% ../nbs/00b_features.ipynb #ced57cf8
