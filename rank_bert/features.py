@@ -444,7 +444,7 @@ def _merge_files(space: Path) -> None:
         if not _crowded(_listed(space)): return
         with FileLock(space/'merge.lock', timeout=0):
             while paths := _crowded(_listed(space)): _merge(space, [_open_shard(p) for p in paths])
-    except (OSError, ValueError, NotImplementedError): return
+    except (OSError, ValueError, RuntimeError): return
 
 # %% ../nbs/00b_features.ipynb #cd4cc632
 def _remove_texts(shard: _Shard) -> None:
