@@ -568,24 +568,47 @@ def encode(
     _say(f'{len(lines):,} vectors of {vectors.shape[1]} dimensions in {out}')
 
 # %% ../nbs/04c_cli.ipynb #5a1c0b7f
+def _summary(store, held):
+    "One row with what a store holds."
+    import pandas as pd
+    used = held.used.astype(str).tolist() or ['']
+    old = held[held.kind == 'old format'].mb.sum()
+    return pd.DataFrame([dict(
+        folder=str(store.folder), limit_gb=store.limit_gb, spaces=len(held), files=held.files.sum(), mb=held.mb.sum(),
+        old_format_mb=old, first_used=used[0], last_used=used[-1])])
+
+def _show_store(store, info: bool, as_json: bool) -> None:
+    "Print the spaces of a store, or a summary."
+    from rank_bert.core import printable
+    held = store.spaces()
+    about = _summary(store, held)
+    if as_json: return _print_json(about if info else held.assign(used=held.used.astype(str)))
+    if info: return _show(about.T.to_string(header=False, float_format='{:,.1f}'.format))
+    _say(f'{len(held)} spaces of {held.mb.sum():,.1f} MB in {store.folder}')
+    held['encoder'] = held.encoder.map(printable)
+    if len(held): _show(held.to_string(index=False, float_format='{:,.1f}'.format))
+
+# %% ../nbs/04c_cli.ipynb #8c2c505d
 @app.command()
 def store(
-    clean: Annotated[float|None, _option(
-        'Remove the least recently used spaces until at most this many GB (10^9 bytes) are left; 0 removes all.',
+    info: Annotated[bool, typer.Option(
+        '--info', help='Print a summary instead of the spaces: folder, limit, size, first and last use.')] = False,
+    prune: Annotated[bool, typer.Option(
+        '--prune', help='Remove spaces of an older format, and the least recently used beyond the limit.')] = False,
+    max_gb: Annotated[float|None, _option(
+        'With --prune: the GB (10^9 bytes) that may be left, 0 for none; by default $RANK_BERT_STORE_GB, or 20.',
         min=0, callback=_finite)] = None,
+    clean: Annotated[float|None, _option(
+        'The short form of --prune --max-gb.', hidden=True, min=0, callback=_finite)] = None,
     as_json: Json = False,
 ):
     "Show what the feature store holds, or make it smaller."
-    from rank_bert.core import printable
+    if max_gb is not None and not prune: raise typer.BadParameter('it goes with --prune', param_hint='--max-gb')
     kept = _store()
-    if clean is not None:
-        gone = kept.clean(clean)
+    if prune or clean is not None:
+        gone = kept.clean(max_gb if clean is None else clean)
         _say(f'removed {len(gone)} spaces of {gone.mb.sum():,.1f} MB from {kept.folder}')
-    held = kept.spaces()
-    if as_json: return _print_json(held.assign(used=held.used.astype(str)))
-    _say(f'{len(held)} spaces of {held.mb.sum():,.1f} MB in {kept.folder}')
-    held['encoder'] = held.encoder.map(printable)
-    if len(held): _show(held.to_string(index=False, float_format='{:,.1f}'.format))
+    _show_store(kept, info, as_json)
 
 # %% ../nbs/04c_cli.ipynb #738f2adc
 @app.command()

@@ -479,7 +479,7 @@ def early(*args, words=(), env=None, before=no_power, code=1) -> None:
     "Refused before the work: nothing is encoded."
     done = command(*args, env=dict(RANK_BERT_HOME=os.path.abspath("fresh")) | (env or {}), before=before)
     refuses(done, *words, code=code)
-    must(not list(Path("fresh").rglob("*.npy")) if Path("fresh").exists() else True, "refused only after encoding")
+    must(not list(Path("fresh").rglob("*.safetensors")) if Path("fresh").exists() else True, "refused only after encoding")
 
 def locked(name: str, mode: int = 0o555) -> str:
     Path(name).mkdir(exist_ok=True)
@@ -514,7 +514,7 @@ def cache_read_only():
 
 @case("permission", "the cache is read-only and a file of it is damaged", "a sentence, or the right vectors; no traceback")
 def damaged_read_only():
-    shard = next(p for p in Path("home").rglob("*.npy"))
+    shard = next(p for p in Path("home").rglob("*.safetensors"))
     shard.write_bytes(shard.read_bytes()[:-8] + b"12345678")
     for folder in [p for p in Path("home").rglob("*") if p.is_dir()]: folder.chmod(0o555)
     done = command(*ENCODE, "--out", "v.st", before=no_power)
@@ -555,18 +555,32 @@ def shards_removed():
     texts, encoder, store = Path("lines.txt").read_text().splitlines(), get_encoder("little"), FeatureStore("removed")
     wanted = FeatureStore("wanted").encode(texts, encoder, progress=False).tensor()
     def remove():
-        for p in Path("removed").rglob("*.npy"): p.unlink()
+        for p in Path("removed").rglob("*.safetensors"): p.unlink()
     for n in (1, 2):
         store.encode(texts[:40], encoder, progress=False)
         on_batch(remove, n)()
         found = store.encode(texts[:40] + texts[60:], encoder, progress=False).tensor()
         must((found - wanted[list(range(40)) + list(range(60, len(texts)))]).abs().max() < 1e-5, "wrong rows")
 
-@case("permission", "one file of the store is damaged", "it is encoded again; the result is that of an undisturbed run")
+@case("permission", "each file of the store is damaged: its header, its keys, a text in it, its end; or cut", "it is encoded again; the result is that of an undisturbed run")
 def store_damaged():
-    for p in Path("home").rglob("*.npy"): p.write_bytes(p.read_bytes()[:-4] + b"\0\1\2\3")
+    def at(place): return lambda b: b[:place] + bytes([b[place] ^ 64]) + b[place + 1:]
+    for n, damage in enumerate((at(20), at(-4), lambda b: b[:-4], at(700), lambda b: b[:len(b)//2] + bytes(len(b) - len(b)//2))):
+        home = f"home{n}"
+        shutil.copytree("home", home)
+        for p in Path(home).rglob("*.safetensors"): p.write_bytes(damage(p.read_bytes()))
+        done = works(command(*ENCODE, "--out", "v.st", env=dict(RANK_BERT_HOME=home)))
+        must("damaged" in done.said or n == 3, "no warning")  # a damaged key is one that is not found
+        must(vectors_differ("v.st", "vectors.st") < 1e-5, "other vectors")
+        must("damaged" not in works(command(*ENCODE, "--out", "v.st", env=dict(RANK_BERT_HOME=home))).said, "still damaged")
+    for p in Path("home").rglob("*.safetensors"): p.write_bytes(at(20)(p.read_bytes()))
     works(command(*TRAIN, "--out", "out"), "damaged")
     same("out", "ranker")
+
+def vectors_differ(one: str, two: str) -> float:
+    "The largest difference between two files of vectors."
+    from safetensors.torch import load_file
+    return float((load_file(one)["vectors"] - load_file(two)["vectors"]).abs().max())
 
 
 # Two and eight writers
@@ -598,6 +612,22 @@ def experiments_2():
     done = [works(stop(*one, limit=300)) for one in begun]
     must(done[0].out == done[1].out, "two tables")
     clean("kept")
+
+@case("writers", "4 processes encode 40 texts one by one to one store, and one of them is killed again and again", "right vectors, few files")
+def small_calls():
+    from rank_bert.features import FeatureStore, encode
+    from rank_bert.models import get_encoder
+    texts, encoder = Path("lines.txt").read_text().splitlines()[:40], get_encoder("little")
+    def calls():
+        for t in texts: FeatureStore("small").encode([t], encoder, progress=False)
+    begun = [start(calls) for _ in range(3)]
+    for n in range(1, 30, 2): stop(*start(calls, before=on_file(signals(signal.SIGKILL), "small/", n=20*n)))
+    for one in begun: works(stop(*one))
+    store = FeatureStore("small")
+    worst = max((store.encode([t], encoder, progress=False)[0] - encode([t], encoder, progress=False)[0]).abs().max() for t in texts)
+    must(worst < 1e-5, f"wrong vectors: {worst}")
+    must(store.computed == 0, f"{store.computed} texts were lost")
+    must(store.spaces().files.sum() < 40, f"{store.spaces().files.sum()} files")
 
 @case("writers", "8 threads encode through one store in 40 calls each", "right vectors, no error")
 def threads_of_a_store():
