@@ -429,14 +429,12 @@ def _model_of(parts: dict[str, np.ndarray]):
 def _write_model(model, about: dict, name: str, space: Path) -> None:
     "Write a model and the description of its space; each file appears whole or not at all."
     space.mkdir(parents=True, exist_ok=True)
-    for old in space.glob('*.part'):  # of a process that was killed
-        if time.time() - old.stat().st_mtime > 86400: shutil.rmtree(old, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=space, suffix='.part') as folder:
         new = Path(folder)
         (new/'space.json').write_text(json.dumps(about | dict(name=name), indent=1))
+        os.replace(new/'space.json', space/'space.json')  # first: what a killed process leaves can be cleaned
         _openvino().save_model(model, new/'model.xml', compress_to_fp16=False)
         save_file(_parts(new/'model.xml'), new/'whole')
-        os.replace(new/'space.json', space/'space.json')
         os.replace(new/'whole', space/f'{_sha256(new/"whole")}.safetensors')
 
 def _keep_model(model, about: dict, name: str) -> None:
@@ -450,6 +448,9 @@ def _keep_model(model, about: dict, name: str) -> None:
 def _kept_model(about: dict):
     "The model that is kept on disk, marked as used now, or `None`; a damaged file is removed."
     space = _model_space(about)
+    with suppress(OSError):
+        for old in space.glob('*.part'):  # of a process that was killed
+            if time.time() - old.stat().st_mtime > 86400: shutil.rmtree(old, ignore_errors=True)
     for path in sorted(space.glob('*.safetensors')):
         try:
             if _sha256(path) != path.stem:
