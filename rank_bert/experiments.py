@@ -6,7 +6,7 @@ Docs: https://rank-bert.github.io/rank_bert/experiments.html.md"""
 
 # %% auto #0
 __all__ = ['ranking_table', 'ranking_plot', 'compare_settings', 'seed_table', 'compare_freezing', 'freezing_table',
-           'freezing_plot', 'compare_backbones', 'backbones_plot', 'machine_card']
+           'freezing_plot', 'compare_backbones', 'backbones_plot', 'compare_int8', 'checked_int8', 'machine_card']
 
 # %% ../nbs/04_experiments.ipynb #404353b1
 import os
@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from torch.nn import functional as F
 from fastai.callback.core import Callback
 from fastai.learner import Learner, Recorder
 from fastai.torch_core import set_seed
@@ -31,11 +32,11 @@ from .core import as_texts
 from .models import Encoder, count_parameters, find_weights, get_encoder
 from .tables import DataError
 from .data import RankingData
-from .engines import best_device, best_dtype
+from .engines import best_device, best_dtype, int8_engine
 from .features import FeatureStore, encode
 from .texts import TextData, builtin_texts
 from .lowrank import add_lora
-from .metrics import METRICS, bootstrap_interval, classification_metrics, compare, correctness, paired_test
+from .metrics import METRICS, bootstrap_interval, classification_metrics, compare, correctness, evaluate, paired_test
 from .callbacks import KeepBest
 from .search import Ranker, train_ranker
 from .learners import TaskBatches, task_dl, task_learner
@@ -454,6 +455,66 @@ def backbones_plot(
     ax.spines[['top', 'right']].set_visible(False)
     plt.close(fig)  # so that a notebook shows it once
     return fig
+
+# %% ../nbs/04_experiments.ipynb #e0410002
+def _unit_vectors(texts: list[str], encoder: Encoder, store: FeatureStore|None, **how) -> torch.Tensor:
+    "Vectors of length 1 `(texts, dim)`."
+    found = encode(texts, encoder, **how) if store is None else store.encode(texts, encoder, **how).tensor()
+    return F.normalize(found, dim=1)
+
+def _two_engines(data: RankingData, part: RankingData, encoder: Encoder, engine, store, how: dict) -> dict:
+    "Query and document vectors by torch and by another engine."
+    def vectors(texts, engine, keep): return _unit_vectors(texts, encoder, store, engine=engine, keep=keep, **how)
+    queries = list(part.queries.text)
+    return {name: (vectors(queries, one, 'end'), vectors(data.texts, one, 'start'))
+            for name, one in (('torch', 'torch'), ('int8', engine))}
+
+def _own_int8(data: RankingData):
+    "An engine that is calibrated on the documents and the queries for training."
+    return int8_engine(data.texts + list(data.part('train').queries.text))
+
+
+# %% ../nbs/04_experiments.ipynb #e0410003
+def compare_int8(
+    data: RankingData,  # documents, queries and their relevant documents
+    backbone: Encoder|str = 'minilm',  # an encoder, or its name
+    engine=None,  # from `int8_engine`; by default calibrated on documents and training queries
+    split: str = 'valid',  # whose queries
+    metrics: tuple[str, ...] = ('accuracy@1', 'nDCG@10'),  # names, as `rank_bert.metrics.evaluate` takes them
+    store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
+    **kwargs,  # arguments of `encode`, e.g. `max_tokens`, `pooling`, `dtype`
+) -> pd.DataFrame:  # by metric: torch, int8, difference, low, high, p
+    "Rankings in eight bits and by torch. `attrs` has the number of queries, and mean and lowest cosine of the vectors."
+    encoder, part = get_encoder(backbone), data.part(split)
+    both = _two_engines(data, part, encoder, engine or _own_int8(data), store, kwargs)
+    a, b = (evaluate(queries @ documents.T, part.qrels(), data.documents.doc_id.tolist(), metrics)
+            for queries, documents in both.values())
+    groups, cosine = part.queries.group.to_numpy()[a.index], torch.cat([(x*y).sum(1) for x, y in zip(*both.values())])
+    low, high = bootstrap_interval((b - a).to_numpy(), groups)
+    table = pd.DataFrame(dict(torch=a.mean(), int8=b.mean(), difference=(b - a).mean(), low=low, high=high,
+                              p=paired_test(b.to_numpy(), a.to_numpy(), groups)))
+    table.attrs |= dict(queries=len(a), cosine=cosine.mean().item(), lowest_cosine=cosine.min().item())
+    return table
+
+
+# %% ../nbs/04_experiments.ipynb #e0410007
+def checked_int8(
+    data: RankingData,  # documents, queries and their relevant documents
+    backbone: Encoder|str = 'minilm',  # an encoder, or its name
+    split: str = 'valid',  # whose queries
+    most: float = .01,  # how much lower a metric may be
+    **kwargs,  # arguments of `compare_int8`
+):  # for `engine=` of `encode` and of the feature store
+    "An engine of eight bits, calibrated on your texts; raises `ValueError` where it makes your ranking worse."
+    engine = kwargs.pop('engine', None) or _own_int8(data)
+    table = compare_int8(data, backbone, engine, split, **kwargs)
+    print(f"{table.round(4)}\n{table.attrs['queries']} queries, cosine {table.attrs['cosine']:.4f}")
+    worst = table.difference.idxmin()
+    if table.difference[worst] < -most:
+        raise ValueError(f"in eight bits {worst} is {-table.difference[worst]:.3f} lower, more than most={most}: "
+                         "stay with torch, or allow more")
+    return engine
+
 
 # %% ../nbs/04_experiments.ipynb #b0d04588
 def _processor() -> str:

@@ -37,8 +37,8 @@ from filelock import FileLock
 from .models import Encoder, as_pairs, evaluation_mode
 from .tables import DataWarning
 from .data import length_batches
-from .engines import best_device, best_dtype, check_engine, check_settings_hash, hook_names, known_hash
-from .engines import module_ids, plan_for, prefix_parameters, settings_hash
+from .engines import about_engine, best_device, best_dtype, best_engine, check_engine, check_settings_hash
+from .engines import hook_names, known_hash, module_ids, plan_for, prefix_parameters, settings_hash
 
 # %% ../nbs/00b_features.ipynb #8146d3dd
 class _Lines:
@@ -102,13 +102,14 @@ class _Encoding:
     batch_tokens: int|None
     max_tokens: int = 256
     keep: str = 'start'
-    engine: str = 'torch'
+    engine: str = 'torch'  # or what `int8_engine` gives
     cut: int = 0  # texts so far that were longer than `max_tokens`
 
     def __post_init__(self):
         self.device = torch.device(self.device or best_device())
         self.layer = _checked_layer(self.encoder, self.pooling, self.layer)
         self.dtype = self.dtype or best_dtype(self.device)
+        if self.engine == 'auto': self.engine = best_engine(self.device, self.dtype)
         check_engine(self.engine, self.device, self.dtype)
         self.batch_tokens = self.batch_tokens or (4096 if self.device.type == 'cpu' else 65536)
 
@@ -168,7 +169,7 @@ def encode(
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     label: str = 'encoding',  # what the bar is called
     pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
-    engine: str = 'torch',  # library that computes the layers: 'torch', or 'openvino' (extra `speed`, on a CPU)
+    engine: str = 'torch',  # 'torch'; on a CPU also 'openvino', 'auto' or an `int8_engine` (extra `speed`)
 ) -> torch.Tensor:  # float32 `(texts, dim)` in the order of `texts`
     "Vectors of `texts` from a frozen encoder; raises `ValueError` on NaN and on arguments out of range."
     run = _Encoding(encoder, pooling, layer, dtype, device, batch_tokens, max_tokens, keep, engine)
@@ -572,10 +573,10 @@ _COLUMNS = ['space', 'kind', 'encoder', 'layer', 'pooling', 'max_tokens', 'dtype
 def _row(space: Path) -> dict:
     "A row of `FeatureStore.spaces`."
     (about, used), sizes = _described(space), _sizes(space)
-    old = about.get('version', 0) < VERSION
+    old = 'kind' not in about and about.get('version', 0) < VERSION
+    kind = about.get('kind', 'old format' if old else 'states' if 'prefix' in about else 'vectors')
     return dict.fromkeys(_COLUMNS, '') | {k: v for k, v in about.items() if k in _COLUMNS} | dict(
-        space=space.name, kind='old format' if old else 'states' if 'prefix' in about else 'vectors',
-        encoder=about.get('name', ''), dtype=about.get('dtype', '').removeprefix('torch.'), files=len(sizes),
+        space=space.name, kind=kind, encoder=about.get('name', ''), dtype=about.get('dtype', '').removeprefix('torch.'), files=len(sizes),
         mb=sum(sizes)/1e6, used=pd.Timestamp(used, unit='s'))
 
 # %% ../nbs/00b_features.ipynb #939e61a2
@@ -696,16 +697,12 @@ def _block(
     return left
 
 # %% ../nbs/00b_features.ipynb #4e69dcfa
-def _about_engine(run: _Encoding) -> dict:
-    "The library, where it is not torch: its vectors are equal up to rounding only."
-    return {} if run.engine == 'torch' else dict(engine=run.engine)
-
 def _about_vectors(run: _Encoding, paired: bool) -> dict:
     "All that determines a vector, except the text."
     encoder = run.encoder
     about = dict(version=VERSION, encoder=known_hash(encoder), shape=check_settings_hash(encoder), pooling=run.pooling,
                  layer=run.layer, max_tokens=run.max_tokens, keep=run.keep, dtype=str(run.dtype), dim=encoder.dim)
-    return about | _about_engine(run) | (dict(pairs=True) if paired else {})
+    return about | about_engine(run.engine) | (dict(pairs=True) if paired else {})
 
 # %% ../nbs/00b_features.ipynb #e3a90b57
 @patch
@@ -722,7 +719,7 @@ def encode(self: FeatureStore,
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     label: str = 'encoding',  # what the bar is called
     pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
-    engine: str = 'torch',  # library that computes the layers: 'torch', or 'openvino' (extra `speed`, on a CPU)
+    engine: str = 'torch',  # 'torch'; on a CPU also 'openvino', 'auto' or an `int8_engine` (extra `speed`)
 ) -> Features:  # memory-mapped `(texts, dim)`
     "Vectors of texts; only texts that are not in the store are encoded, and finished ones are kept after Ctrl-C."
     run = _Encoding(encoder, pooling, layer, dtype, device, batch_tokens, max_tokens, keep, engine)
@@ -751,7 +748,7 @@ def _about_states(run: _Encoding) -> dict:
     encoder, layer = run.encoder, run.layer
     about = dict(version=VERSION, prefix=_prefix_hash(encoder, layer), shape=check_settings_hash(encoder, layer),
                  layer=layer, dtype=str(run.dtype), dim=encoder.dim)
-    return about | _about_engine(run)
+    return about | about_engine(run.engine)
 
 # %% ../nbs/00b_features.ipynb #ced57cf8
 class States:
