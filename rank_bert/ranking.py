@@ -444,7 +444,7 @@ def ranking_learner(
     max_tokens: int = 256,  # longest passage and query in tokens; not with features
     bs: int|None = None,  # queries in a batch; by default 128, or 32 if layers are trained
     refresh: float|None = None,  # share of the index recomputed in a step, see `IndexRefresh`; not with features
-    negatives: int|str = 'auto',  # random documents that a batch is scored against; 'all' up to 1,000 documents, or 1,024
+    negatives: int|str = 'auto',  # random documents that a batch is scored against; 1,024, or 'all' of up to 1,000
     temperature: float = 0.05,  # cosines are divided by it
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int|None = 0,  # seed of the head and of the order of batches; `None` draws at random
