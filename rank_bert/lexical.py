@@ -13,6 +13,7 @@ import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from functools import reduce
 from itertools import count, pairwise
 from pathlib import Path
@@ -78,7 +79,8 @@ def gram_keys(
     return np.concatenate(found), np.concatenate(texts)
 
 # %% ../nbs/00d_lexical.ipynb #3c02940e
-class Postings(NamedTuple):
+@dataclass(frozen=True)
+class Postings:
     "Documents and weights of each word or n-gram."
     keys: np.ndarray  # uint64, ascending `(words,)`
     indptr: np.ndarray  # where the postings of each word begin, and the end of the last `(words + 1,)`
@@ -247,10 +249,10 @@ _DAMAGED = ("bm25.safetensors is damaged: a word has a document or a weight that
 @patch
 def _add(self: BM25, rows: np.ndarray, scores: np.ndarray) -> None:
     "Add the weights of words to the scores of all documents; raises `ValueError` for a document that is not there."
-    _, indptr, indices, data, _ = self.postings
+    p = self.postings
     try:
-        for start, end in zip(indptr[rows].tolist(), indptr[rows + 1].tolist()):
-            np.add.at(scores, indices[start:end].view(np.uint32), data[start:end])  # -1 becomes a large number
+        for start, end in zip(p.indptr[rows].tolist(), p.indptr[rows + 1].tolist()):
+            np.add.at(scores, p.indices[start:end].view(np.uint32), p.data[start:end])  # -1 becomes a large number
     except IndexError as e: raise ValueError(_DAMAGED) from e
 
 # %% ../nbs/00d_lexical.ipynb #d62ca055
@@ -341,9 +343,9 @@ def save(self: BM25,
     folder: str|Path,  # an existing folder
 ) -> None:
     "Write the index as `bm25.safetensors` and `bm25.json`."
-    *_, documents = self.postings
-    arrays = self.postings._asdict() | dict(shape=np.array([len(self.postings.keys), documents], dtype=np.int64))
-    del arrays['documents']
+    p = self.postings
+    shape = np.array([len(p.keys), p.documents], dtype=np.int64)
+    arrays = dict(keys=p.keys, indptr=p.indptr, indices=p.indices, data=p.data, shape=shape)
     write_tensors(Path(folder)/'bm25.safetensors', arrays)
     about = dict(version=self.version, stopwords=self.stopwords, ngrams=self.ngrams)
     (Path(folder)/'bm25.json').write_text(to_json(about), encoding='utf-8')

@@ -984,11 +984,11 @@ def broken_numbers(file: str, key: str, value: float) -> None:
     def change(t): t[key].reshape(-1)[0] = value
     tensors(file, change)
 
-@case("folders", "NaN or infinity in head, index, BM25, fusion and the encoder, hashes refreshed", "a sentence that names the file; no ranking of nan (F9)", limit=200)
+@case("folders", "NaN or infinity in head, index, fusion and the encoder, hashes refreshed", "a sentence that names the file; no ranking of nan (F9)", limit=200)
 def not_a_number():
     from safetensors.numpy import load_file
     for value in (float("nan"), float("inf")):
-        for folder, name, run in (("ranker", "head.safetensors", ask), ("ranker", "index.safetensors", ask), ("ranker", "bm25.safetensors", ask),
+        for folder, name, run in (("ranker", "head.safetensors", ask), ("ranker", "index.safetensors", ask),
                                   ("kinds", "head.safetensors", say), ("ranker", "encoder/model.safetensors", ask)):
             put(folder, "spare")
             for key in [k for k, v in load_file(f"{folder}/{name}").items() if v.dtype.kind == "f"][:1]:
@@ -1046,13 +1046,17 @@ def huge():
 def bm25(change: Callable) -> None:
     put("ranker", "spare")
     tensors("spare/bm25.safetensors", change)
-    refuses(ask("spare"), "bm25")
-    refuses(ask("spare", "--mode", "bm25"), "bm25")
+    asked = json.loads(Path("shop/queries.jsonl").read_text().splitlines()[0])["text"]  # its words are in the index: documents and weights are checked when they are read
+    for options in ((), ("--mode", "bm25")): refuses(command("search", "spare", asked, "--json", *options), "bm25")
     shutil.rmtree("spare")
 
 @case("folders", "BM25 with columns beyond the documents, or below 0", "a sentence; no crash (F2)")
 def bm25_columns():
-    for value in (10**6, -1, 2**31 - 1): bm25(lambda t: t["indices"].__setitem__(slice(None), value))
+    for value in (10**6, -1, 2**31 - 1, -2**31): bm25(lambda t: t["indices"].__setitem__(slice(None), value))
+
+@case("folders", "BM25 with weights that are NaN or infinity", "a sentence; no ranking of nan (F9)")
+def bm25_weights():
+    for value in (float("nan"), float("inf")): bm25(lambda t: t["data"].__setitem__(slice(None), value))
 
 @case("folders", "BM25 with offsets beyond the arrays, decreasing, or too few", "a sentence; no crash (F2)")
 def bm25_offsets():
@@ -1070,16 +1074,31 @@ def bm25_shape():
     bm25(lambda t: t.update(indices=t["indices"][:-3].copy()))
     bm25(lambda t: t.pop("data"))
 
-@case("folders", "bm25.json: rows of words beyond the index, ngrams of 10^9, other types", "a sentence; no crash, no hang (F2)")
+@case("folders", "BM25 with keys in another order, equal, too few or signed", "other scores or a sentence; no crash (F2)")
+def bm25_keys():
+    for change in (lambda t: t.update(keys=t["keys"][::-1].copy()), lambda t: t["keys"].__setitem__(slice(None), t["keys"][0])):
+        put("ranker", "spare")
+        tensors("spare/bm25.safetensors", change)
+        done = ask("spare", "--mode", "bm25")
+        if done.code: refuses(done, "bm25")
+        shutil.rmtree("spare")
+    bm25(lambda t: t.update(keys=t["keys"][:-1].copy()))
+    bm25(lambda t: t.update(keys=t["keys"].astype("i8")))
+
+@case("folders", "bm25.json: words of an earlier version with rows beyond the index, ngrams of 10^9, other types", "a sentence; no crash, no hang (F2)")
 def bm25_words():
     about = json.loads(Path("ranker/bm25.json").read_text())
-    for change in (dict(words={w: i + 10**6 for w, i in about["words"].items()}), dict(words={w: -5 for w in about["words"]}), dict(ngrams=10**9), dict(ngrams=0), dict(ngrams="2"), dict(words=[]),
-                   dict(words={w: "1" for w in about["words"]}), dict(stopwords=5), dict(stopwords="klingon")):
-        put("ranker", "spare")
+    def damaged(change):
         Path("spare/bm25.json").write_text(json.dumps(about | change))
         seal("spare")
         refuses(command("search", "spare", QUERY, limit=30), "bm25")
-        shutil.rmtree("spare")
+    put("ranker", "spare")
+    for change in (dict(words=dict(a=0)), dict(ngrams=10**9), dict(ngrams=0), dict(ngrams="2"), dict(words=[]), dict(stopwords=5), dict(stopwords="klingon")): damaged(change)
+    tensors("spare/bm25.safetensors", lambda t: t.pop("keys"))
+    for words in (dict(a=10**6), dict(a=10**30), dict(a=-5), dict(a=0, b=0), dict(a="1"), {}): damaged(dict(words=words))
+    Path("spare/bm25.json").write_text(json.dumps(about | dict(words=dict(a=0, b=1))))
+    seal("spare")
+    works(command("search", "spare", QUERY))
 
 @case("folders", "documents.jsonl with rows that are no objects, without text, with another type, hashes refreshed", "a sentence that names file and line")
 def odd_documents():
