@@ -204,6 +204,20 @@ def about_engine(engine) -> dict:
     "What the key of stored vectors says of the library and its settings; nothing of torch."
     return {} if engine == 'torch' else dict(engine=_library(engine)) | getattr(engine, 'about', {})
 
+# %% ../nbs/00a_engines.ipynb #50c1fb19
+@cache
+def _can_join() -> bool:
+    "Whether torch computes a linear layer and the step after it at once here, in bfloat16."
+    one = torch.ones(1, 1, dtype=torch.bfloat16)
+    try:
+        weight = torch.ops.mkldnn._reorder_linear_weight(one)
+        return torch.ops.mkldnn._linear_pointwise(one, weight, one[0], 'gelu', [], 'none').item() > 1
+    except (AttributeError, RuntimeError): return False  # another version of torch, or another processor
+
+def _packs(device: torch.device, dtype: torch.dtype) -> bool:
+    "Whether weights are put into another order, which copies them."
+    return device.type == 'cpu' and dtype == torch.bfloat16 and _can_join()
+
 # %% ../nbs/00a_engines.ipynb #50c1fb18
 def _torch_plan(encoder: Encoder) -> type:
     "The class of the fastest plan in torch."
@@ -224,8 +238,8 @@ def plan_for(encoder: Encoder, dtype: torch.dtype, device: torch.device, engine=
     held, asked = _held.get(), (id(encoder), dtype, device, engine)
     if held and held['asked'] == asked: return held['plan']
     kind, known = _ENGINES[_library(engine)](encoder), _plans.get(encoder, {}).get(engine)
-    copied = kind.copies or any(p.device != device or kind.fused and p.dtype != dtype
-                                for p in encoder.model.parameters())
+    other = any(p.device != device or kind.fused and p.dtype != dtype for p in encoder.model.parameters())
+    copied = other or kind.copies or kind.fused and _packs(device, dtype)
     state = _plan_state(kind, encoder, dtype, device, copied)
     if known is None or known[0] != state:
         _plans.setdefault(encoder, {})[engine] = known = state, kind(encoder, dtype, device, copied)
@@ -233,13 +247,24 @@ def plan_for(encoder: Encoder, dtype: torch.dtype, device: torch.device, engine=
     if held is not None: held |= dict(asked=asked, plan=known[1])
     return known[1]
 
+# %% ../nbs/00a_engines.ipynb #50c1fb1a
+def _packed(weight: torch.Tensor) -> torch.Tensor:
+    "A weight in the order in which the processor's matrix units read it, where torch has one."
+    return torch.ops.mkldnn._reorder_linear_weight(weight) if _packs(weight.device, weight.dtype) else weight
+
+def _linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor|None) -> torch.Tensor:
+    "A linear layer with a weight that may be packed."
+    if not weight.is_mkldnn: return F.linear(x, weight, bias)
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, 'none', [], 'none')
+
 # %% ../nbs/00a_engines.ipynb #c3d96f0e
 def _product(put: Callable, *layers: nn.Module) -> tuple[tuple, ...]:
     "Weights and biases of linear layers, concatenated; a low-rank layer gives two products in sequence."
     first = layers[0]
-    if isinstance(first, LowRankLinear): return (put(first.down), None), (put(first.up), put(first.bias))
-    if len(layers) == 1: return (put(first.weight), put(first.bias)),
-    return tuple(torch.cat([put(getattr(m, n)) for m in layers]) for n in ('weight', 'bias')),
+    if isinstance(first, LowRankLinear): pairs = (put(first.down), None), (put(first.up), put(first.bias))
+    elif len(layers) == 1: pairs = (put(first.weight), put(first.bias)),  # not copied, where they are as they should be
+    else: pairs = tuple(torch.cat([put(getattr(m, n)) for m in layers]) for n in ('weight', 'bias')),
+    return tuple((_packed(weight), bias) for weight, bias in pairs)
 
 def _norm(put: Callable, norm: nn.LayerNorm) -> tuple:
     "Arguments of `F.layer_norm` after the first."
@@ -248,15 +273,8 @@ def _norm(put: Callable, norm: nn.LayerNorm) -> tuple:
 # %% ../nbs/00a_engines.ipynb #ce6ff2e5
 def _through(x: torch.Tensor, products: tuple[tuple, ...]) -> torch.Tensor:
     "Apply the linear maps of `_product` to an input."
-    for weight, bias in products: x = F.linear(x, weight, bias)
+    for weight, bias in products: x = _linear(x, weight, bias)
     return x
-
-@cache
-def _can_join() -> bool:
-    "Whether torch computes a linear layer and the step after it at once here, in bfloat16."
-    one = torch.ones(1, 1, dtype=torch.bfloat16)
-    try: return torch.ops.mkldnn._linear_pointwise(one, one, one[0], 'gelu', [], 'none').item() > 1
-    except (AttributeError, RuntimeError): return False  # another version of torch, or another processor
 
 # %% ../nbs/00a_engines.ipynb #90467586
 class _FusedLayer:
@@ -271,7 +289,6 @@ class _FusedLayer:
         self.out, self.norm1 = _product(put, out.dense), _norm(put, out.LayerNorm)
         self.up, self.down = _product(put, layer.intermediate.dense), _product(put, layer.output.dense)
         self.norm2 = _norm(put, layer.output.LayerNorm)
-        self.joins = self.norm2[1].device.type == 'cpu' and self.norm2[1].dtype == torch.bfloat16 and _can_join()
 
     def __call__(self, x: torch.Tensor, bias: torch.Tensor|None) -> torch.Tensor:  # `(batch, tokens, dim)`
         x = F.layer_norm(self._added(self._attention(x, bias), self.out, x), *self.norm1)
@@ -292,7 +309,7 @@ def _added(self: _FusedLayer, x: torch.Tensor, products: tuple[tuple, ...], resi
     "Linear maps of `x`, and the sum with the residual."
     *before, (weight, bias) = products
     x = _through(x, before)
-    if not self.joins: return F.linear(x, weight, bias).add_(residual)
+    if not weight.is_mkldnn: return F.linear(x, weight, bias).add_(residual)
     return torch.ops.mkldnn._linear_pointwise.binary(x, residual, weight, bias, 'add')
 
 @patch
@@ -301,7 +318,7 @@ def _activated(self: _FusedLayer, x: torch.Tensor) -> torch.Tensor:
     *before, (weight, bias) = self.up
     x = _through(x, before)
     gelu = type(self.activation) is GELUActivation and self.activation.act is F.gelu
-    if not (self.joins and gelu): return self.activation(F.linear(x, weight, bias))
+    if not (weight.is_mkldnn and gelu): return self.activation(_linear(x, weight, bias))
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, 'gelu', [], 'none')
 
 # %% ../nbs/00a_engines.ipynb #30cfdad3
