@@ -38,7 +38,7 @@ from .models import Encoder, as_pairs, evaluation_mode
 from .tables import DataWarning
 from .data import length_batches
 from .engines import about_engine, best_device, best_dtype, best_engine, check_engine, check_settings_hash
-from .engines import hook_names, known_hash, module_ids, plan_for, prefix_parameters, settings_hash
+from .engines import hook_names, known_hash, plan_for, prefix_parameters, settings_hash
 
 # %% ../nbs/00b_features.ipynb #8146d3dd
 class _Lines:
@@ -859,13 +859,15 @@ def clean(self: FeatureStore,
 
 # %% ../nbs/00b_features.ipynb #b60c1e02
 LOOK = 10.  # seconds after which all weights are read again, for single texts too
+_PLAIN = {bool, int, float, str}
 
 def _glance(encoder: Encoder) -> list:
     "A quick, incomplete check value: settings, and address, version and first entry of each weight."
-    weights = [(p.data_ptr(), p._version, p.detach().flatten()[0].item()) for p in encoder.model.parameters()]
-    settings = [v for m in encoder.model.modules() for k, v in vars(m).items()
-                if isinstance(v, (int, float, str)) and k != 'training']
-    return [weights, settings, module_ids(encoder)]
+    parts = [m for _, m in encoder.model.named_modules(remove_duplicate=False)]  # a shared one at each of its places
+    weights = [(p.data_ptr(), p._version, p.detach().view(-1)[0].item() if p.is_contiguous() else None)
+               for m in dict.fromkeys(parts) for p in m._parameters.values() if p is not None]
+    settings = [v for m in parts for k, v in m.__dict__.items() if type(v) in _PLAIN and k != 'training']
+    return [weights, settings, [*map(id, parts)]]
 
 # %% ../nbs/00b_features.ipynb #fc6a7693
 def _encoder_state(encoder: Encoder) -> dict[str, str|list[str]]:

@@ -821,12 +821,13 @@ _resting, _rest_lock = WeakKeyDictionary(), RLock()  # module -> how many blocks
 
 def _hold(m: nn.Module) -> None:
     held, mode = _resting.get(m, (0, m.training))
-    _resting[m], m.training = (held + 1, mode), False
+    _resting[m] = held + 1, mode
+    if m.training: m.training = False  # setting an attribute of a module is slow
 
 def _release(m: nn.Module) -> None:
     held, mode = _resting.pop(m)
     if held > 1: _resting[m] = held - 1, mode
-    else: m.training = mode
+    elif m.training != mode: m.training = mode
 
 # %% ../nbs/00_models.ipynb #47bbc48f
 @contextmanager

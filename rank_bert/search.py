@@ -31,7 +31,7 @@ from scipy import sparse
 from .core import as_texts, check_fields, new_folder, jsonable, read_folder, read_steadily, read_tensors
 from .core import recover_folder, seal_folder, to_json, write_tensors
 from .layers import fold_adapters
-from .models import Encoder, ModelNotFoundError, get_encoder, save_encoder, weights_hash
+from .models import Encoder, ModelNotFoundError, fingerprint, get_encoder, save_encoder
 from .tables import DataError, DataWarning, hash_fold
 from .data import RankingData, cut_documents
 from .engines import best_device, check_settings_hash, encoder_hash, same_plan
@@ -94,7 +94,7 @@ def _mode(self: Ranker, mode: str|None) -> str:
 def _index(self: Ranker, mode: str) -> PassageIndex:
     "The passages under the head of a mode, made again when the head has changed."
     model, bare = self.model.eval(), mode == 'cosine'
-    made = None if bare else weights_hash(model.head)
+    made = None if bare else fingerprint(model.head)
     if bare not in self._indexes or self._indexes[bare][0] != made:
         head = get_head('identity', model.passages.shape[1]) if bare else model.head
         self._indexes[bare] = made, PassageIndex(model.passages, head, self._near)
