@@ -23,6 +23,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -499,13 +500,16 @@ def _check_files(folder: Path, mark: str, files: Any, names: dict[str, bool], wh
     remedy = f'{verb} the {what} again'
     fields = {n: 'digest' if needed else 'digest?' for n, needed in names.items()}
     check_fields(files, fields, f'{folder/mark}, files,', remedy)
+    paths = []
     for name, digest in files.items():
         if name not in names and not re.fullmatch(_PART, name):
             raise ValueError(f"{folder/mark} lists {name!r}, which is no file of a {what}; {remedy}")
         if not RULES['digest'](digest):
             raise _unfit(folder/mark, f'the SHA-256 of {name!r}', digest, _WORDS['digest'], remedy)
-        path = _listed_file(folder, name, what, verb)
-        if _digest(path) != digest:
+        paths.append(_listed_file(folder, name, what, verb))
+    with ThreadPoolExecutor() as pool: found = [*pool.map(_digest, paths)]  # large files at the same time
+    for path, now, digest in zip(paths, found, files.values()):
+        if now != digest:
             raise ValueError(f"{path} is damaged: its SHA-256 is not the one it was saved with; {remedy}")
     for f in _files(folder):
         if f.startswith('encoder/') and f not in files and Path(f).name not in _SYSTEM_FILES:

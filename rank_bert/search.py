@@ -20,7 +20,9 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import torch
+from pyarrow.json import ParseOptions, read_json
 from torch.nn import functional as F
 from fastai.callback.core import Callback
 from fastai.callback.tracker import SaveModelCallback
@@ -772,11 +774,26 @@ def _read_document(line: bytes, where: str) -> dict:
     def whole(value): return as_texts([value])[0] if isinstance(value, str) else value  # replaces lone surrogates
     return {whole(k): whole(v) for k, v in row.items()}
 
+# %% ../nbs/03b_search.ipynb #28b45f73
+def _read_strings(path: Path, data: bytes) -> pd.DataFrame|None:
+    "Documents whose values are all strings, read by Arrow; `None` for others, and where a line is damaged."
+    try:
+        with open(path, 'rb') as file: names = [*json.loads(file.readline())]
+        schema = pa.schema([(name, pa.string()) for name in names])
+        how = ParseOptions(explicit_schema=schema, unexpected_field_behavior='error')
+        table = read_json(path, parse_options=how)
+    except (ValueError, TypeError, RecursionError, pa.ArrowException): return None
+    whole = table.num_rows == data.count(b'\n') + 1 and {'doc_id', 'title', 'text'} <= {*names}
+    return table.to_pandas() if whole and not any(c.null_count for c in table.columns) else None
+
 # %% ../nbs/03b_search.ipynb #ea04e095
 def _read_documents(path: Path) -> pd.DataFrame:
     "What `_write_documents` wrote."
-    lines = path.read_bytes().removesuffix(b'\n').split(b'\n')
-    documents = pd.DataFrame([_read_document(line, f'{path} line {n}') for n, line in enumerate(lines, 1)])
+    data = path.read_bytes().removesuffix(b'\n')
+    documents = _read_strings(path, data)
+    if documents is None:
+        lines = enumerate(data.split(b'\n'), 1)
+        documents = pd.DataFrame([_read_document(line, f'{path} line {n}') for n, line in lines])
     twice = documents.doc_id.duplicated().to_numpy()
     if not twice.any(): return documents
     n = int(twice.argmax())
@@ -786,7 +803,8 @@ def _read_documents(path: Path) -> pd.DataFrame:
 def _read_index(path: Path, dim: int, documents: int) -> dict[str, torch.Tensor]:
     "Vectors and documents of the passages; raises `ValueError` unless all documents occur in order."
     form = dict(passages=('F32 F16 BF16', 'passages', dim), owner=('I64', 'passages'))
-    index = read_tensors(path, form, remedy=_REMEDY)
+    large = path.stat().st_size > 4*dim*LARGE  # stays in the file; scores are looked at for NaN
+    index = read_tensors(path, form, remedy=_REMEDY, finite=not large)
     if index['owner'].unique_consecutive().equal(torch.arange(documents)): return index
     raise ValueError(f"{path} is damaged: its passages are not those of {documents} documents, in order; {_REMEDY}")
 
