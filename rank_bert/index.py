@@ -251,6 +251,7 @@ def _check_contents(t: dict[str, np.ndarray], path: Path, remedy: str) -> None:
     "Raise `ValueError` for tensors that are no index."
     n, (lists, dim), sizes = len(t['rows']), t['centres'].shape, t['sizes']
     whole = lists and len(t['scales']) == 2*dim and t['probes'][0] >= 1
+    whole = whole and all(np.isfinite(t[name]).all() for name in ('centres', 'scales'))
     whole = whole and (sizes >= 0).all() and (sizes <= n).all() and sizes.sum() == n
     if not (whole and (np.bincount(t['rows'][(t['rows'] >= 0) & (t['rows'] < n)], minlength=n) == 1).all()):
         raise ValueError(f"{path} is damaged: its lists do not hold each of {n} rows once; {remedy}")
@@ -261,6 +262,6 @@ def load_faiss(
     remedy: str = 'build the index again',  # what to do about one that is damaged
 ) -> FaissIndex:
     "The index of a file; raises `ValueError` for one that is damaged."
-    t = read_tensors(path, _FORM, 'np', remedy)
+    t = {name: held.numpy() for name, held in read_tensors(path, _FORM, 'pt', remedy, finite=False).items()}
     _check_contents(t, Path(path), remedy)
     return FaissIndex(_filled(t), int(t['probes'][0]))

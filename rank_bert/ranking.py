@@ -101,6 +101,12 @@ def ranking_features(
     bm25 = BM25.build(data.texts) if lexical else None
     return RankingFeatures(query_vectors, passage_vectors, torch.from_numpy(owner), bm25, data, settings)
 
+# %% ../nbs/03a_ranking.ipynb #211b1967
+def _grouped(owner: torch.Tensor) -> dict[str, torch.Tensor]:
+    "Passages in the order of their documents, and where those of each document begin in it, and how many there are."
+    counts = torch.bincount(owner)
+    return dict(order=owner.argsort(stable=True), first=counts.cumsum(0) - counts, counts=counts)
+
 # %% ../nbs/03a_ranking.ipynb #1af61391
 class RankingModel(TaskModel):
     "Scores of queries with all documents `(queries, documents)`, from an encoder or its vectors, and a head."
@@ -118,7 +124,7 @@ class RankingModel(TaskModel):
         self.texts = passages if encoder is not None else None
         self.register_buffer('passages', passages if encoder is None else None, persistent=False)
         self.register_buffer('owner', owner, persistent=False)
-        self.register_buffer('order', owner.argsort(stable=True), persistent=False)  # those of a document together
+        for name, held in _grouped(owner).items(): self.register_buffer(name, held, persistent=False)
 
     def forward(self,
         x: torch.Tensor,  # vectors of queries `(queries, dim)`, or token ids `(queries, tokens)`
@@ -156,8 +162,7 @@ def index(self: RankingModel,
 @patch
 def passages_of(self: RankingModel, documents: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     "Row numbers of the passages of some documents, and the place in `documents` of each."
-    counts = torch.bincount(self.owner, minlength=self.n_documents)
-    first, counts = (counts.cumsum(0) - counts)[documents], counts[documents]
+    first, counts = self.first[documents], self.counts[documents]
     place = torch.arange(len(documents), device=documents.device).repeat_interleave(counts)
     within = torch.arange(len(place), device=documents.device) - (counts.cumsum(0) - counts)[place]
     return self.order[first[place] + within], place

@@ -784,7 +784,8 @@ def _read_strings(path: Path, data: bytes) -> pd.DataFrame|None:
         table = read_json(path, parse_options=how)
     except (ValueError, TypeError, RecursionError, pa.ArrowException): return None
     whole = table.num_rows == data.count(b'\n') + 1 and {'doc_id', 'title', 'text'} <= {*names}
-    return table.to_pandas() if whole and not any(c.null_count for c in table.columns) else None
+    # one piece for each column: a row of many pieces is found slowly
+    return table.combine_chunks().to_pandas() if whole and not any(c.null_count for c in table.columns) else None
 
 # %% ../nbs/03b_search.ipynb #ea04e095
 def _read_documents(path: Path) -> pd.DataFrame:
