@@ -85,7 +85,7 @@ def ranking_features(
     stride: int|None = None,  # words between the starts of two windows; half of `size` by default
     pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
     max_tokens: int = 256,  # longest passage and query in tokens
-    lexical: bool = True,  # build BM25 as well (extra `search`)
+    lexical: bool = True,  # build BM25 as well
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
 ) -> RankingFeatures:

@@ -457,7 +457,7 @@ def train_ranker(
     epochs: int|None = None,  # by default enough for 200 optimizer steps for a head, 300 for layers
     lr: float|None = None,  # highest learning rate; the default depends on what is frozen
     bs: int|None = None,  # queries in a batch; by default 128, and 32 where layers are trained
-    lexical: bool = True,  # add BM25 (extra `search`)
+    lexical: bool = True,  # add BM25
     seed: int = 0,  # of the head and of the order of batches
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
@@ -477,7 +477,7 @@ def train_ranker(
 # %% ../nbs/03b_search.ipynb #a873a2cc
 @patch
 def ranker(self: RankingLearner,
-    lexical: bool = True,  # add BM25 (extra `search`)
+    lexical: bool = True,  # add BM25
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
 ) -> Ranker:
     "A ranker from the current encoder and head; the weight of BM25 is fitted on the 'valid' queries."
