@@ -569,7 +569,7 @@ def best_engine(
     device: torch.device|str = 'cpu',  # where the encoder will run
     dtype: torch.dtype = torch.float32,  # precision of the layers
 ) -> str:  # 'openvino' or 'torch'
-    "The library that is faster on this processor, of those that are installed."
+    "OpenVINO where it is installed, on a CPU without matrix units (AMX); otherwise torch."
     fits = torch.device(device).type == 'cpu' and dtype in (torch.float32, torch.bfloat16)
     faster = fits and not torch.cpu._is_amx_tile_supported()
     return 'openvino' if faster and find_spec('openvino') else 'torch'

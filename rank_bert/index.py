@@ -168,7 +168,7 @@ class FaissIndex:
     "An approximate index of vectors by cosine; made by `FaissIndex.build`."
     def __init__(self,
         ivf,  # an `IndexIVFScalarQuantizer` of faiss
-        probes: int = 32,  # lists that a search looks into: the more, the slower and the nearer to an exact search
+        probes: int = 32,  # lists that a search looks into (nprobe of faiss): more are slower and nearer to a full scan
     ):
         if not 1 <= probes: raise ValueError(f"probes is {probes}; a search looks into at least 1 list")
         self.ivf, self.probes = ivf, probes
@@ -185,7 +185,7 @@ def _lists(n: int) -> int:
 @patch(cls_method=True)
 def build(cls: FaissIndex,
     vectors: torch.Tensor,  # float32 or bfloat16 `(n, dim)`
-    lists: int|None = None,  # four times the square root of `n` by default
+    lists: int|None = None,  # four times the square root of `n` by default, at most one for 39 vectors (nlist of faiss)
     probes: int = 32,  # as in `FaissIndex`
     seed: int = 0,  # of the vectors that k-means looks at
 ) -> FaissIndex:
@@ -254,7 +254,8 @@ def _check_contents(t: dict[str, np.ndarray], path: Path, remedy: str) -> None:
     whole = whole and all(np.isfinite(t[name]).all() for name in ('centres', 'scales'))
     whole = whole and (sizes >= 0).all() and (sizes <= n).all() and sizes.sum() == n
     if not (whole and (np.bincount(t['rows'][(t['rows'] >= 0) & (t['rows'] < n)], minlength=n) == 1).all()):
-        raise ValueError(f"{path} is damaged: its lists do not hold each of {n} rows once; {remedy}")
+        raise ValueError(f"{path} is damaged: its tensors do not fit together, or its lists do not hold each of {n} "
+                         f"rows once; {remedy}")
 
 # %% ../nbs/02d_index.ipynb #d2a00032
 def load_faiss(

@@ -106,7 +106,7 @@ def _bm25s():
     "The `bm25s` library, or an error that names the extra to install."
     try: import bm25s
     except ImportError as e:
-        text = 'this index of the first release needs the package bm25s: pip install "rank_bert[search]"'
+        text = 'this index has no version number, and needs the package bm25s: pip install "rank_bert[search]"'
         raise ImportError(text) from e
     return bm25s
 
@@ -243,7 +243,7 @@ def _rows(self: BM25, texts: list[str]) -> list[np.ndarray]:
     return np.split(rows[np.argsort(owner, kind='stable')], ends)[:len(cut)]
 
 # %% ../nbs/00d_lexical.ipynb #fc71d965
-_DAMAGED = ("bm25.safetensors is damaged: a word has a document or a weight that cannot be; "
+_DAMAGED = ("bm25.safetensors is damaged: a document number is out of range, or a weight is NaN or infinite; "
             "build the index again, or train the ranker again")
 
 @patch

@@ -1,4 +1,4 @@
-"""A fastai Learner for ranking, on stored outputs of frozen layers; a step costs the same for any number of documents
+"""A fastai Learner for ranking, on stored outputs of frozen layers, with all or with sampled documents
 
 Docs: https://rank-bert.github.io/rank_bert/ranking.html.md"""
 
@@ -132,11 +132,11 @@ class RankingModel(TaskModel):
         states: torch.Tensor|None = None,  # stored states `(queries, tokens, dim)`
         index: torch.Tensor|None = None,  # as in `cosine`
         documents: torch.Tensor|None = None,  # as in `cosine`
-        stands_for: torch.Tensor|None = None,  # logarithm of how many documents each stands for `(documents,)`
+        log_weight: torch.Tensor|None = None,  # logarithm of the importance weight of each document `(documents,)`
     ) -> torch.Tensor:  # scores `(queries, documents)`
-        "Cosines over the temperature; a document that stands for others gets the logarithm of their number on top."
+        "Cosines over the temperature, plus the logarithm of the importance weight of sampled documents."
         scores = self.cosine(self.features(x, mask, states), index, documents) / self.temperature
-        return scores if stands_for is None else scores + stands_for
+        return scores if log_weight is None else scores + log_weight
 
 # %% ../nbs/03a_ranking.ipynb #1af61392
 @patch
@@ -268,15 +268,15 @@ def _number(negatives: int|str, n: int) -> int|None:
 
 # %% ../nbs/03a_ranking.ipynb #816906fa
 def _sample(relevance: sparse.csr_matrix, negatives: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    "Rows of documents, sorted: relevant ones of each query, and some drawn at random; and what each stands for."
+    "Sorted rows of documents, relevant ones of each query and some drawn at random, and their log importance weights."
     theirs = np.split(relevance.indices, relevance.indptr[1:-1])
     theirs = [d if len(d) <= RELEVANT else rng.choice(d, RELEVANT, replace=False) for d in theirs]
     first, right, n = np.unique(np.concatenate(theirs)), np.unique(relevance.indices), relevance.shape[1]
     others = np.setdiff1d(rng.integers(n, size=negatives), right)
     documents = np.r_[first, others].astype(np.int64)
-    stands_for = np.repeat([0., np.log((n - len(right))/max(1, len(others)))], [len(first), len(others)])
+    log_weight = np.repeat([0., np.log((n - len(right))/max(1, len(others)))], [len(first), len(others)])
     order = documents.argsort()
-    return documents[order], stands_for[order].astype(np.float32)
+    return documents[order], log_weight[order].astype(np.float32)
 
 def _grades(relevance: sparse.csr_matrix, documents: np.ndarray) -> torch.Tensor:
     "Grades of some documents, given sorted `(queries, documents)`."
@@ -285,7 +285,7 @@ def _grades(relevance: sparse.csr_matrix, documents: np.ndarray) -> torch.Tensor
 # %% ../nbs/03a_ranking.ipynb #816906fb
 @patch
 def _scored_against(self: QueryBatches, rows: list[int]) -> tuple[np.ndarray|None, np.ndarray|None]:
-    "Sorted rows of the documents that some queries are scored against, and what each stands for; `None` for all."
+    "Sorted rows of the documents that some queries are scored against, and their importance weights; `None` for all."
     if self.documents is not None: return self.documents, np.zeros(len(self.documents), dtype=np.float32)
     if self.negatives is None or self.queries.start != 'vectors': return None, None
     return _sample(self.relevance[rows], self.negatives, np.random.default_rng([self.seed, *rows]))
@@ -297,9 +297,9 @@ def batch(self: QueryBatches,
 ) -> tuple[torch.Tensor, ...]:  # inputs of the model, and grades `(queries, documents)`
     "Some queries as tensors."
     inputs, relevance = self.queries.inputs(self.rows[rows].tolist()), self.relevance[rows]
-    documents, stands_for = self._scored_against(rows)
+    documents, log_weight = self._scored_against(rows)
     if documents is None: return *inputs, torch.from_numpy(relevance.toarray()).float()
-    given = *inputs, *[None]*(4 - len(inputs)), torch.from_numpy(documents), torch.from_numpy(stands_for)
+    given = *inputs, *[None]*(4 - len(inputs)), torch.from_numpy(documents), torch.from_numpy(log_weight)
     return *given, _grades(relevance, documents)
 
 # %% ../nbs/03a_ranking.ipynb #041bab1f
@@ -376,7 +376,7 @@ def _assemble(head, shared: bool, dim: int, make: Callable, loaders: Callable, g
     return encoder_learner(loaders(device), make(head).to(device), groups, RankingLearner, **own | kwargs)
 
 # %% ../nbs/03a_ranking.ipynb #d456462f
-POOL = 20_000  # documents that validation queries are ranked among, at most
+POOL = 20_000  # documents that validation queries are ranked among, or more if more are relevant or near
 
 def _pool(features: RankingFeatures) -> np.ndarray|None:
     "Sorted rows of documents for validation; `None` for all. The relevant, the nearest of each query, and random ones."
@@ -449,7 +449,7 @@ def ranking_learner(
     max_tokens: int = 256,  # longest passage and query in tokens; not with features
     bs: int|None = None,  # queries in a batch; by default 128, or 32 if layers are trained
     refresh: float|None = None,  # share of the index recomputed in a step, see `IndexRefresh`; not with features
-    negatives: int|str = 'auto',  # random documents that a batch is scored against; 1,024, or 'all' of up to 1,000
+    negatives: int|str = 'auto',  # random documents in the loss of a batch, or 'all'; 'auto': 1,024, 'all' up to 1,000
     temperature: float = 0.05,  # cosines are divided by it
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int|None = 0,  # seed of the head and of the order of batches; `None` draws at random
@@ -497,16 +497,16 @@ class _Scored:
     words: torch.Tensor  # BM25, as it is
     standard: torch.Tensor  # the same, standardised over all documents of each query
     relevance: torch.Tensor
-    stands_for: torch.Tensor  # logarithm of the importance weight of each document
+    log_weight: torch.Tensor  # logarithm of the importance weight of each document
 
 # %% ../nbs/03a_ranking.ipynb #0b865463
 def stand_ins(first: np.ndarray, n: int, most: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    "Rows of some documents and of others drawn at random, `most` in all, and the logarithm of what each stands for."
-    first, rng = np.unique(first)[:most - 1], np.random.default_rng(seed)
+    "Rows of the first `most` - 1 documents and of others drawn at random, and their log importance weights."
+    first, rng = first[np.sort(np.unique(first, return_index=True)[1])][:most - 1], np.random.default_rng(seed)
     others = rng.choice(n, min(n, most + len(first)), replace=False)
     others = others[~np.isin(others, first)][:most - len(first)]
-    stands_for = np.repeat([0., np.log((n - len(first))/len(others))], [len(first), len(others)])
-    return np.r_[first, others], stands_for.astype(np.float32)
+    log_weight = np.repeat([0., np.log((n - len(first))/len(others))], [len(first), len(others)])
+    return np.r_[first, others], log_weight.astype(np.float32)
 
 # %% ../nbs/03a_ranking.ipynb #0b865464
 def fusion_sample(cosine: torch.Tensor, words: np.ndarray, relevance: torch.Tensor, most: int = STAND_INS) -> _Scored:
@@ -515,18 +515,18 @@ def fusion_sample(cosine: torch.Tensor, words: np.ndarray, relevance: torch.Tens
     n = cosine.shape[1]
     if n <= most: return _Scored(*parts, torch.zeros_like(parts[0]))
     top = torch.cat([part.topk(most//4, dim=1).indices for part in parts[:2]], 1).numpy()
-    found = [stand_ins(np.r_[t, r.nonzero().flatten()], n, most, i) for i, (t, r) in enumerate(zip(top, relevance > 0))]
-    places, stands_for = (torch.from_numpy(np.stack(part)) for part in zip(*found))
-    return _Scored(*(part.gather(1, places) for part in parts), stands_for)
+    found = [stand_ins(np.r_[r.nonzero().flatten(), t], n, most, i) for i, (t, r) in enumerate(zip(top, relevance > 0))]
+    places, log_weight = (torch.from_numpy(np.stack(part)) for part in zip(*found))
+    return _Scored(*(part.gather(1, places) for part in parts), log_weight)
 
 # %% ../nbs/03a_ranking.ipynb #0b865465
 def scored_row(
     cosine: torch.Tensor, words: sparse.csr_matrix, relevance: sparse.csr_matrix, documents: np.ndarray,
-    stands_for: np.ndarray,
+    log_weight: np.ndarray,
 ) -> _Scored:
     "One query with some documents `(1, kept)`; BM25 and relevance are of all documents `(1, documents)`."
     shared, right = (scores_at(m, documents[None]) for m in (words, relevance))
-    parts = shared, standardise(shared, moments(words)), right.astype(np.float32), stands_for[None]
+    parts = shared, standardise(shared, moments(words)), right.astype(np.float32), log_weight[None]
     return _Scored(cosine, *map(torch.from_numpy, parts))
 
 # %% ../nbs/03a_ranking.ipynb #4a1fc8b2
@@ -544,7 +544,7 @@ def _deviation(x: torch.Tensor, counts: torch.Tensor) -> float:
 @patch
 def _units(self: _Scored, standard: bool) -> torch.Tensor:  # of cosine and BM25
     "One over the spread of each score; that of BM25 is a quarter of its size where words are shared, or more."
-    matched, counts, bm25 = (self.words != 0).any(1), self.stands_for.exp(), self.standard if standard else self.words
+    matched, counts, bm25 = (self.words != 0).any(1), self.log_weight.exp(), self.standard if standard else self.words
     shared = bm25[self.words != 0]
     least = float(shared.square().mean().sqrt())/4  # where few words are shared, most scores are 0
     spreads = _deviation(self.cosine, counts), max(_deviation(bm25[matched], counts[matched]), least)
@@ -560,7 +560,7 @@ def _cost(self: _Scored, logs: np.ndarray, bm25: torch.Tensor, units: torch.Tens
     total.backward()
     for rows in torch.arange(n).split(256):  # number of queries at a time
         a, b = logs.exp()*units
-        fused = a*self.cosine[rows] + b*bm25[rows] + self.stands_for[rows]
+        fused = a*self.cosine[rows] + b*bm25[rows] + self.log_weight[rows]
         part = ranking_loss(fused, self.relevance[rows])*(len(rows)/n)
         part.backward()
         total = total.detach() + part.detach()

@@ -373,10 +373,10 @@ def _scored_some(features: RankingFeatures, model: RankingModel, index: PassageI
     words = features.bm25.sparse_scores(list(features.data.queries.text.iloc[rows]))
     near = model.owner[index.nearest(vectors, FEWER//4).rows].numpy()
     for i, (by_words, by_vector) in enumerate(zip(best(words, FEWER//4), near)):
-        first = np.r_[by_words, by_vector, relevance[i].indices]
-        documents, stands_for = stand_ins(first, model.n_documents, FEWER, int(rows[i]))
+        first = np.r_[relevance[i].indices, by_words, by_vector]
+        documents, log_weight = stand_ins(first, model.n_documents, FEWER, int(rows[i]))
         cosine = model.best_of(index, vectors[i:i + 1], documents)
-        parts.append(scored_row(cosine, words[i], relevance[i], documents, stands_for))
+        parts.append(scored_row(cosine, words[i], relevance[i], documents, log_weight))
     return parts
 
 # %% ../nbs/03b_search.ipynb #5edde187
