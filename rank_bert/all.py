@@ -12,6 +12,7 @@ from .layers import *
 from .models import *
 from .tables import *
 from .data import *
+from .engines import *
 from .features import *
 from .testing import *
 from .lexical import *
@@ -20,6 +21,7 @@ from .heads import *
 from .lowrank import *
 from .light import *
 from .losses import *
+from .index import *
 from .metrics import *
 from .callbacks import *
 from .rank import *
