@@ -24,6 +24,8 @@ from .losses import *
 from .index import *
 from .metrics import *
 from .callbacks import *
+
+# %% ../nbs/04d_all.ipynb #6de98b25
 from .rank import *
 from .ranking import *
 from .search import *

@@ -27,7 +27,7 @@ from .heads import DualHead
 def as_matrix(head: nn.Module, vectors: torch.Tensor) -> torch.Tensor|None:  # `(out, dim)`
     "The matrix of a head that is linear on a sample of these vectors, up to rounding; otherwise `None`."
     some = vectors[::len(vectors)//256 + 1].float()
-    some = torch.cat([some, -some, some.flip(0) + some])
+    some = torch.cat([some, -some, some.flip(0) + some, 1000*some, some/1000])
     matrix, wanted = head(torch.eye(vectors.shape[1], device=vectors.device)).T, head(some)
     off = (some @ matrix.T - wanted).norm(dim=1)
     return matrix if bool((off <= 1e-5*wanted.norm(dim=1)).all()) else None
@@ -44,7 +44,7 @@ class PassageIndex:
         near: 'FaissIndex|None' = None,  # finds candidates without a scan
     ):
         self.vectors, self.head, self.near = vectors, head.eval(), near
-        self.matrix, self.made = as_matrix(head.document, vectors), None
+        self.matrix, self.made, self.along = as_matrix(head.document, vectors), None, None
 
     def __len__(self) -> int: return len(self.vectors)
     def __repr__(self) -> str: return f'PassageIndex({len(self):,} passages, {self.near or "exact"})'
@@ -97,8 +97,11 @@ def scores(self: PassageIndex,
 ) -> torch.Tensor:  # float32 `(queries, passages)`
     "Cosine of every query with every passage."
     (rows, lengths), queries = self._rows(), self._folded(queries)
+    rounded = self.matrix is None and rows.dtype != torch.float32  # as `scores_of`, from the vectors themselves
     found = queries.new_empty(len(queries), len(self))
-    for some in self._blocks(): torch.div(queries @ rows[some].float().T, lengths[some], out=found[:, some])
+    for some in self._blocks():
+        part = F.normalize(self._after(some), dim=1) if rounded else rows[some].float()
+        torch.div(queries @ part.T, lengths[some], out=found[:, some])
     return found
 
 @patch
@@ -117,9 +120,11 @@ SPARE = 64  # candidates beyond those that are asked for
 @patch
 def _scan(self: PassageIndex, queries: torch.Tensor, k: int) -> torch.Tensor:
     "Rows of the nearest passages by a scan in the precision of the vectors `(queries, k)`."
-    (rows, lengths), queries, found = self._rows(), self._folded(queries), []
+    (rows, lengths), (axis, along), queries, found = self._rows(), self._common(), self._folded(queries), []
+    shared = queries @ axis[:, None]
+    rest = (queries - shared*axis).to(rows.dtype)
     for some in self._blocks():
-        top = (queries.to(rows.dtype) @ rows[some].T).float().div_(lengths[some])
+        top = (rest @ rows[some].T).float().addmm_(shared, along[None, some]).div_(lengths[some])
         top = top.topk(min(k, top.shape[1]))
         found.append((top.values, top.indices + some.start))
     values, at = (torch.cat(part, 1) for part in zip(*found))
@@ -127,16 +132,27 @@ def _scan(self: PassageIndex, queries: torch.Tensor, k: int) -> torch.Tensor:
 
 @patch
 def _candidates(self: PassageIndex, queries: torch.Tensor, k: int) -> torch.Tensor:
-    "Rows among which the nearest passages are looked for `(queries, candidates)`; -1 for none."
+    "Rows among which the nearest passages are looked for `(queries, candidates)`, by a scan where lists hold too few."
     if self.near is None: return self._scan(queries, min(k + SPARE, len(self)))
     folded = queries if self.matrix is None else self._folded(queries)
-    return self.near.nearest(folded, max(2*k, 4*SPARE)).to(self.vectors.device)
+    rows = self.near.nearest(folded, max(2*k, 4*SPARE)).to(self.vectors.device)
+    return self._scan(queries, min(k + SPARE, len(self))) if (rows[:, :k] < 0).any() else rows
 
 # %% ../nbs/02d_index.ipynb #d2a0001e1
 class Nearest(NamedTuple):
     "The nearest passages of some queries, best first."
-    scores: torch.Tensor  # cosines `(queries, k)`; -inf where there is no further passage
+    scores: torch.Tensor  # cosines `(queries, k)`
     rows: torch.Tensor  # of passages `(queries, k)`
+
+# %% ../nbs/02d_index.ipynb #d2a0001e2
+@patch
+def _common(self: PassageIndex) -> tuple[torch.Tensor, torch.Tensor]:
+    "The mean direction of the rows, and the part of each row along it; computed at the first scan."
+    if self.along is None:
+        rows, _ = self._rows()
+        axis = F.normalize(rows[::len(rows)//4096 + 1].float().mean(0), dim=0)
+        self.along = axis, torch.cat([rows[some].float() @ axis for some in self._blocks()])
+    return self.along
 
 # %% ../nbs/02d_index.ipynb #d2a00020
 @patch
@@ -193,7 +209,9 @@ def build(cls: FaissIndex,
     faiss, (n, dim) = _faiss(), vectors.shape
     if not n: raise ValueError("there are no vectors to index")
     lists = _lists(n) if lists is None else lists
+    if not (isinstance(lists, int) and 1 <= lists <= n): raise ValueError(f"lists is {lists}; it is 1 to {n}")
     index = faiss.index_factory(dim, f'IVF{lists},SQ8', faiss.METRIC_INNER_PRODUCT)
+    index.cp.min_points_per_centroid = 1  # no warning of few vectors
     some = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[:64*lists].sort().values
     index.train(_unit(vectors[some]))
     for block in vectors.split(BLOCK): index.add(_unit(block))
@@ -250,7 +268,7 @@ _FORM = dict(centres=('F32', 'lists', 'dim'), sizes=('I64', 'lists'), rows=('I64
 def _check_contents(t: dict[str, np.ndarray], path: Path, remedy: str) -> None:
     "Raise `ValueError` for tensors that are no index."
     n, (lists, dim), sizes = len(t['rows']), t['centres'].shape, t['sizes']
-    whole = lists and len(t['scales']) == 2*dim and t['probes'][0] >= 1
+    whole = n and dim and lists and len(t['scales']) == 2*dim and t['probes'][0] >= 1
     whole = whole and all(np.isfinite(t[name]).all() for name in ('centres', 'scales'))
     whole = whole and (sizes >= 0).all() and (sizes <= n).all() and sizes.sum() == n
     if not (whole and (np.bincount(t['rows'][(t['rows'] >= 0) & (t['rows'] < n)], minlength=n) == 1).all()):

@@ -323,7 +323,7 @@ def standardise(
     over: tuple[np.ndarray, np.ndarray]|None = None,  # what `moments` gave for all documents; by default of these
 ) -> np.ndarray:  # the same shape; each row with mean 0 and variance 1, or all 0 when it is constant
     "Standardise the scores of each query: subtract their mean and divide by their standard deviation."
-    mean, deviation = over or (scores.mean(1, keepdims=True), scores.std(1, keepdims=True))
+    mean, deviation = over or (f(1, keepdims=True, dtype=np.float64) for f in (scores.mean, scores.std))
     return ((scores - mean)/np.maximum(deviation, 1e-6)).astype(scores.dtype)
 
 # %% ../nbs/00d_lexical.ipynb #76eb24cc

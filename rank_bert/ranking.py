@@ -105,7 +105,7 @@ def ranking_features(
 def _grouped(owner: torch.Tensor) -> dict[str, torch.Tensor]:
     "Passages in the order of their documents, and where those of each document begin in it, and how many there are."
     counts = torch.bincount(owner)
-    return dict(order=owner.argsort(stable=True), first=counts.cumsum(0) - counts, counts=counts)
+    return dict(passage_order=owner.argsort(stable=True), passage_start=counts.cumsum(0) - counts, passage_count=counts)
 
 # %% ../nbs/03a_ranking.ipynb #1af61391
 class RankingModel(TaskModel):
@@ -162,10 +162,10 @@ def index(self: RankingModel,
 @patch
 def passages_of(self: RankingModel, documents: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     "Row numbers of the passages of some documents, and the place in `documents` of each."
-    first, counts = self.first[documents], self.counts[documents]
+    first, counts = self.passage_start[documents], self.passage_count[documents]
     place = torch.arange(len(documents), device=documents.device).repeat_interleave(counts)
     within = torch.arange(len(place), device=documents.device) - (counts.cumsum(0) - counts)[place]
-    return self.order[first[place] + within], place
+    return self.passage_order[first[place] + within], place
 
 # %% ../nbs/03a_ranking.ipynb #d8bde828
 @patch
@@ -231,7 +231,7 @@ class QueryBatches:
         seed: int = 0,  # of the random documents
         documents: np.ndarray|None = None,  # sorted rows of those that every batch is scored against; all by default
     ):
-        self.rows, self.seed, self.documents = _rows(data, split), seed, documents
+        self.rows, self.seed, self.documents = _rows(data, split), seed % 2**32, documents
         self.negatives = _number(negatives, len(data.documents))
         self.relevance, self.passages = data.qrels()[self.rows], passages
         self.queries = _Vectors(queries) if isinstance(queries, torch.Tensor) else queries
@@ -271,16 +271,24 @@ def _sample(relevance: sparse.csr_matrix, negatives: int, rng: np.random.Generat
     "Sorted rows of documents, relevant ones of each query and some drawn at random, and their log importance weights."
     theirs = np.split(relevance.indices, relevance.indptr[1:-1])
     theirs = [d if len(d) <= RELEVANT else rng.choice(d, RELEVANT, replace=False) for d in theirs]
-    first, right, n = np.unique(np.concatenate(theirs)), np.unique(relevance.indices), relevance.shape[1]
-    others = np.setdiff1d(rng.integers(n, size=negatives), right)
+    first, n = np.unique(np.concatenate(theirs)), relevance.shape[1]
+    others = np.setdiff1d(rng.integers(n, size=negatives), first)
     documents = np.r_[first, others].astype(np.int64)
-    log_weight = np.repeat([0., np.log((n - len(right))/max(1, len(others)))], [len(first), len(others)])
+    weight = max(1, n - len(first))/max(1, len(others))
+    log_weight = np.repeat([0., np.log(weight)], [len(first), len(others)])
     order = documents.argsort()
     return documents[order], log_weight[order].astype(np.float32)
 
 def _grades(relevance: sparse.csr_matrix, documents: np.ndarray) -> torch.Tensor:
     "Grades of some documents, given sorted `(queries, documents)`."
     return torch.from_numpy(scores_at(relevance, np.tile(documents, (relevance.shape[0], 1)))).float()
+
+# %% ../nbs/03a_ranking.ipynb #816906fc
+def _weighted(grades: torch.Tensor, log_weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    "Log weights and grades of sampled documents; one drawn as a negative is left out for queries it is relevant to."
+    drawn = (grades > 0) & (log_weight > 0)
+    if not drawn.any(): return log_weight, grades
+    return torch.where(drawn, -torch.inf, log_weight), grades.masked_fill(drawn, 0.)
 
 # %% ../nbs/03a_ranking.ipynb #816906fb
 @patch
@@ -299,8 +307,8 @@ def batch(self: QueryBatches,
     inputs, relevance = self.queries.inputs(self.rows[rows].tolist()), self.relevance[rows]
     documents, log_weight = self._scored_against(rows)
     if documents is None: return *inputs, torch.from_numpy(relevance.toarray()).float()
-    given = *inputs, *[None]*(4 - len(inputs)), torch.from_numpy(documents), torch.from_numpy(log_weight)
-    return *given, _grades(relevance, documents)
+    given = *inputs, *[None]*(4 - len(inputs)), torch.from_numpy(documents)
+    return *given, *_weighted(_grades(relevance, documents), torch.from_numpy(log_weight))
 
 # %% ../nbs/03a_ranking.ipynb #041bab1f
 @patch

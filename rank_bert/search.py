@@ -43,7 +43,7 @@ from .features import progress_bar
 # %% ../nbs/03b_search.ipynb #a16ea105
 from .heads import get_head
 from .losses import best_passage
-from .index import LARGE, FaissIndex, Nearest, PassageIndex, load_faiss
+from .index import LARGE, FaissIndex, PassageIndex, load_faiss
 from .lexical import BM25, best, load_bm25, moments, scores_at
 from .metrics import METRICS, evaluate, rank_documents, summarise
 from .callbacks import KeepBest, epochs_for
@@ -142,6 +142,12 @@ def _finite(scores: torch.Tensor, mode: str) -> torch.Tensor:
     raise ValueError(f"scores of the mode {mode!r} are not numbers: the head, the vectors or the weight of BM25 hold "
                      "NaN or infinity. Train the ranker again")
 
+# %% ../nbs/03b_search.ipynb #d2fb33c7
+def _with_ties(words: sparse.csr_matrix, most: int) -> np.ndarray:
+    "Rows of the documents with the highest scores, and of all that have the score of the last."
+    if words.nnz <= most: return words.indices
+    return words.indices[words.data >= np.partition(words.data, -most)[-most]]
+
 # %% ../nbs/03b_search.ipynb #3c692d96
 @patch
 def _scored(
@@ -182,26 +188,32 @@ def _first(self: Ranker, scores: torch.Tensor, k: int, documents: np.ndarray|Non
 CANDIDATES = 256  # documents by either score among which a search looks, in a large index; more for a large `k`
 
 @patch
-def _candidates(self: Ranker, near: Nearest|None, words: sparse.csr_matrix|None, most: int) -> np.ndarray:
-    "Rows of documents with a passage near to a query, or with a high BM25 score, sorted."
-    found = [] if words is None else [best(words, most)[0]]
-    if near is not None: found.append(self.model.owner[near.rows[near.scores > -torch.inf]].cpu().numpy())
-    return np.unique(np.concatenate(found)).astype(np.int64)
+def _near_documents(self: Ranker, index: PassageIndex, vector: torch.Tensor, most: int, least: int) -> np.ndarray:
+    "Documents of the `most` nearest passages, or of more, until there are `least` documents."
+    while True:
+        rows = index.nearest(vector, most).rows
+        found = self.model.owner[rows.flatten()].unique().cpu().numpy()
+        if len(found) >= min(least, self.model.n_documents) or most >= len(index): return found
+        most *= 4
 
 @patch
 def _few(
     self: Ranker, query: str, mode: str, vector: torch.Tensor|None, index: PassageIndex|None, k: int,
 ) -> tuple[torch.Tensor, np.ndarray]:
-    "Scores and rows of the documents that can be among the `k` best, in a large index."
-    most = max(CANDIDATES, 4*k)
-    near = None if index is None else index.nearest(vector.to(index.vectors.device), most)
-    words = self.bm25.sparse_scores([query]) if mode in ('bm25', 'hybrid') else None
-    documents = self._candidates(near, words, most)
-    found = torch.zeros(1, len(documents)) if index is None else self.model.best_of(index, vector, documents).cpu()
+    "Scores and rows of the candidates for the `k` best documents, in a large index."
+    most, found, words = max(CANDIDATES, 4*k), [], None
+    if index is not None:
+        vector = vector.to(index.vectors.device)
+        found.append(self._near_documents(index, vector, most, max(2*k, 64)))
+    if mode in ('bm25', 'hybrid'):
+        words = self.bm25.sparse_scores([query])
+        found.append(_with_ties(words, most) if index is None else best(words, most)[0])
+    documents = np.unique(np.concatenate(found)).astype(np.int64)
+    scores = torch.zeros(1, len(documents)) if index is None else self.model.best_of(index, vector, documents).cpu()
     if words is not None:
         shared = scores_at(words, documents[None])
-        found += torch.from_numpy(shared if mode == 'bm25' else self.fusion.scaled(shared, moments(words)))
-    return _finite(found[0], mode), documents
+        scores += torch.from_numpy(shared if mode == 'bm25' else self.fusion.scaled(shared, moments(words)))
+    return _finite(scores[0], mode), documents
 
 # %% ../nbs/03b_search.ipynb #88d51508
 def _cutting(settings: dict) -> dict:
@@ -284,8 +296,10 @@ def use_index(self: Ranker,
     if isinstance(near, str):
         if near != 'faiss': raise ValueError(f"near is {near!r}; it is 'faiss', an index, or None")
         near = FaissIndex.build(self.model.passages, **kwargs)
-    if near is not None and len(near) != len(self.model.passages):
-        raise ValueError(f"the index holds {len(near)} vectors, but the ranker has {len(self.model.passages)} passages")
+    n, dim = self.model.passages.shape
+    if near is not None and (len(near), near.ivf.d) != (n, dim):
+        raise ValueError(f"the index holds {len(near)} vectors of {near.ivf.d} numbers, "
+                         f"but the ranker has {n} passages of {dim}")
     self._near, self._indexes = near, {}
     return self
 
@@ -846,13 +860,13 @@ def _read_model(folder: Path, about: dict, dim: int, documents: int) -> RankingM
     return read_head(make, folder/'head.safetensors', _REMEDY)
 
 # %% ../nbs/03b_search.ipynb #9b84cd97
-def _read_near(folder: Path, about: dict, passages: int) -> FaissIndex|None:
+def _read_near(folder: Path, about: dict, passages: torch.Tensor) -> FaissIndex|None:
     "The approximate index, if there is one."
     path = folder/'near.safetensors'
     if path.name not in about['files']: return None
-    near = load_faiss(path, _REMEDY)
-    if len(near) == passages: return near
-    raise ValueError(f"{path} is damaged: it is of {len(near)} passages, not of {passages}; {_REMEDY}")
+    near, (n, dim) = load_faiss(path, _REMEDY), passages.shape
+    if (len(near), near.ivf.d) == (n, dim): return near
+    raise ValueError(f"{path} is damaged: it is of {len(near)} passages, not of {n}, or of another width; {_REMEDY}")
 
 # %% ../nbs/03b_search.ipynb #5d1a7c30
 def _cut_again(ranker: Ranker, rows: list[int]) -> list[list[str]]:
@@ -899,7 +913,7 @@ def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
     settings = _read_settings(path, about['settings'], encoder)
     model = _read_model(folder, about, encoder.dim, len(documents))
     ranker = Ranker(encoder, model, documents, bm25, fusion, settings, about['about'])
-    ranker._near = _read_near(folder, about, len(model.passages))
+    ranker._near = _read_near(folder, about, model.passages)
     return _check_index(ranker, folder)
 
 # %% ../nbs/03b_search.ipynb #fe9359ee
