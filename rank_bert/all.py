@@ -21,7 +21,7 @@ from .heads import *
 from .lowrank import *
 from .light import *
 from .losses import *
-from .index import *
+from .nearest import *
 from .metrics import *
 from .callbacks import *
 

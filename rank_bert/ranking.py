@@ -38,7 +38,7 @@ from .features import BLOCK, Features, FeatureStore, encode
 from .lexical import BM25, moments, scores_at, standardise
 from .heads import DualHead, get_head
 from .losses import best_passage, ranking_loss
-from .index import LARGE, PassageIndex
+from .nearest import LARGE, PassageIndex
 from .learners import AdamW, FrozenPrefix, TaskBatches, TaskModel, by_length, encoder_learner, layers_dtype
 from .learners import prepared, task_dl, task_groups, unlabelled
 

@@ -43,7 +43,7 @@ from .features import progress_bar
 # %% ../nbs/03b_search.ipynb #a16ea105
 from .heads import get_head
 from .losses import best_passage
-from .index import LARGE, FaissIndex, PassageIndex, load_faiss
+from .nearest import LARGE, FaissIndex, PassageIndex, load_faiss
 from .lexical import BM25, best, load_bm25, moments, scores_at
 from .metrics import METRICS, evaluate, rank_documents, summarise
 from .callbacks import KeepBest, epochs_for
