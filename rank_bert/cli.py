@@ -575,7 +575,7 @@ def _summary(store, held):
     old = held[held.kind == 'old format'].mb.sum()
     return pd.DataFrame([dict(
         folder=str(store.folder), limit_gb=store.limit_gb, spaces=len(held), files=held.files.sum(), mb=held.mb.sum(),
-        old_format_mb=old, first_used=used[0], last_used=used[-1])])
+        old_format_mb=old, oldest_use=used[0], latest_use=used[-1])])
 
 def _show_store(store, info: bool, as_json: bool) -> None:
     "Print the spaces of a store, or a summary."
@@ -592,7 +592,7 @@ def _show_store(store, info: bool, as_json: bool) -> None:
 @app.command()
 def store(
     info: Annotated[bool, typer.Option(
-        '--info', help='Print a summary instead of the spaces: folder, limit, size, first and last use.')] = False,
+        '--info', help='Print a summary instead of the spaces: folder, limit, size, oldest and latest use.')] = False,
     prune: Annotated[bool, typer.Option(
         '--prune', help='Remove spaces of an older format, and the least recently used beyond the limit.')] = False,
     max_gb: Annotated[float|None, _option(

@@ -398,8 +398,8 @@ def to_json(
     return _SURROGATES.sub(lambda m: f'\\u{ord(m[0]):04x}', text)
 
 # %% ../nbs/00_core.ipynb #9e39f649
-def _digest(path: Path) -> str:
-    "SHA-256 of a file."
+def file_hash(path: Path) -> str:
+    "SHA-256 of the bytes of a file, in 64 hexadecimal digits."
     with open(path, 'rb') as f: return hashlib.file_digest(f, 'sha256').hexdigest()
 
 def _seal(about: dict) -> str:
@@ -414,9 +414,15 @@ def seal_folder(
     about: dict,  # content of the mark
 ) -> None:
     "Write the mark: its content, the format, and the SHA-256 of each file and of the mark itself."
-    files = {name: _digest(folder/name) for name in _files(folder)}
+    files = {name: file_hash(folder/name) for name in _files(folder)}
     about = dict(format=FORMAT, rank_bert=__version__) | jsonable(about) | dict(files=files)
     (folder/mark).write_text(to_json(about | dict(sha256=_seal(about)), indent=1) + '\n', encoding='utf-8')
+
+# %% ../nbs/00_core.ipynb #9e39f64b
+def home_folder() -> Path:
+    "The folder of all caches: `$RANK_BERT_HOME`, by default `rank_bert` in the user's cache folder."
+    cache = Path(os.environ.get('XDG_CACHE_HOME') or Path.home()/'.cache')
+    return Path(os.environ.get('RANK_BERT_HOME') or cache/'rank_bert')
 
 # %% ../nbs/00_core.ipynb #42b943a4
 def _is_number(v) -> bool: return isinstance(v, (int, float)) and not isinstance(v, bool) and abs(v) < 1e300
@@ -507,7 +513,7 @@ def _check_files(folder: Path, mark: str, files: Any, names: dict[str, bool], wh
         if not RULES['digest'](digest):
             raise _unfit(folder/mark, f'the SHA-256 of {name!r}', digest, _WORDS['digest'], remedy)
         paths.append(_listed_file(folder, name, what, verb))
-    with ThreadPoolExecutor() as pool: found = [*pool.map(_digest, paths)]  # large files at the same time
+    with ThreadPoolExecutor() as pool: found = [*pool.map(file_hash, paths)]  # large files at the same time
     for path, now, digest in zip(paths, found, files.values()):
         if now != digest:
             raise ValueError(f"{path} is damaged: its SHA-256 is not the one it was saved with; {remedy}")

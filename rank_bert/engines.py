@@ -43,7 +43,7 @@ from transformers.activations import GELUActivation
 from fastcore.basics import patch
 
 # %% ../nbs/00a_engines.ipynb #e0a10007
-from .core import as_texts
+from .core import as_texts, file_hash, home_folder
 from .layers import FactorisedEmbedding, LowRankLinear
 from .models import Encoder, fingerprint, hash_tensors, weights_hash
 
@@ -426,13 +426,7 @@ class _Layers(nn.Module):
 # %% ../nbs/00a_engines.ipynb #1f6d2bda
 def _model_space(about: dict) -> Path:
     "The folder of a converted model, in the default feature store; named by the hash of all that determines it."
-    cache = Path(os.environ.get('XDG_CACHE_HOME') or Path.home()/'.cache')
-    store = Path(os.environ.get('RANK_BERT_HOME') or cache/'rank_bert')/'features'
-    return store/hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:24]
-
-def _sha256(path: Path) -> str:
-    "SHA-256 of the bytes of a file."
-    with open(path, 'rb') as f: return hashlib.file_digest(f, 'sha256').hexdigest()
+    return home_folder()/'features'/hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:24]
 
 def _parts(file: Path) -> dict[str, np.ndarray]:
     "The two files of a model of OpenVINO, as bytes: the graph and the weights."
@@ -452,7 +446,7 @@ def _write_model(model, about: dict, name: str, space: Path) -> None:
         os.replace(new/'space.json', space/'space.json')  # first: what a killed process leaves can be cleaned
         _openvino().save_model(model, new/'model.xml', compress_to_fp16=False)
         save_file(_parts(new/'model.xml'), new/'whole')
-        os.replace(new/'whole', space/f'{_sha256(new/"whole")}.safetensors')
+        os.replace(new/'whole', space/f'{file_hash(new/"whole")}.safetensors')
 
 def _keep_model(model, about: dict, name: str) -> None:
     "Keep a model on disk; where that fails, warn and go on."
@@ -470,7 +464,7 @@ def _kept_model(about: dict):
             if time.time() - old.stat().st_mtime > 86400: shutil.rmtree(old, ignore_errors=True)
     for path in sorted(space.glob('*.safetensors')):
         try:
-            if _sha256(path) != path.stem:
+            if file_hash(path) != path.stem:
                 warnings.warn(f"{path.name[:12]}... of a converted model is damaged and removed", stacklevel=2)
                 path.unlink(missing_ok=True)
                 continue
@@ -574,7 +568,6 @@ def best_engine(
     faster = fits and not torch.cpu._is_amx_tile_supported()
     return 'openvino' if faster and find_spec('openvino') else 'torch'
 
-
 # %% ../nbs/00a_engines.ipynb #e0a10061
 _QUANTISE = '''
 import sys
@@ -596,7 +589,6 @@ def _quantised(model, ids: list[list[int]]):
         if done.returncode: raise RuntimeError(f'NNCF: {(done.stderr.strip() or "it was ended").splitlines()[-1]}')
         return _model_of(_parts(Path(folder)/'int8.xml'))
 
-
 # %% ../nbs/00a_engines.ipynb #e0a10062
 @dataclass(frozen=True)
 class _Int8:
@@ -614,7 +606,6 @@ class _Int8:
         "What tells its vectors from others."
         return dict(precision='int8', calibration=self.key)
 
-
 # %% ../nbs/00a_engines.ipynb #e0a10063
 def int8_engine(
     texts: Iterable[str],  # of the kind that will be encoded
@@ -626,4 +617,3 @@ def int8_engine(
     if not found: raise ValueError("no texts to calibrate on: pass some of those that will be encoded")
     sample = tuple(sorted(random.Random(seed).sample(found, min(n, len(found)))))
     return _Int8(sample, hashlib.sha256(json.dumps(sample).encode()).hexdigest())
-

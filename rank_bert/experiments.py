@@ -473,7 +473,6 @@ def _own_int8(data: RankingData):
     "An engine that is calibrated on the documents and the queries for training."
     return int8_engine(data.texts + list(data.part('train').queries.text))
 
-
 # %% ../nbs/04_experiments.ipynb #e0410003
 def compare_int8(
     data: RankingData,  # documents, queries and their relevant documents
@@ -496,13 +495,12 @@ def compare_int8(
     table.attrs |= dict(queries=len(a), cosine=cosine.mean().item(), lowest_cosine=cosine.min().item())
     return table
 
-
 # %% ../nbs/04_experiments.ipynb #e0410007
 def checked_int8(
     data: RankingData,  # documents, queries and their relevant documents
     backbone: Encoder|str = 'minilm',  # an encoder, or its name
     split: str = 'valid',  # whose queries
-    most: float = .01,  # how much lower a metric may be
+    max_drop: float = .01,  # how much lower a metric may be
     **kwargs,  # arguments of `compare_int8`
 ):  # for `engine=` of `encode` and of the feature store
     "An engine of eight bits, calibrated on your texts; raises `ValueError` where it makes your ranking worse."
@@ -510,11 +508,10 @@ def checked_int8(
     table = compare_int8(data, backbone, engine, split, **kwargs)
     print(f"{table.round(4)}\n{table.attrs['queries']} queries, cosine {table.attrs['cosine']:.4f}")
     worst = table.difference.idxmin()
-    if table.difference[worst] < -most:
-        raise ValueError(f"in eight bits {worst} is {-table.difference[worst]:.3f} lower, more than most={most}: "
-                         "stay with torch, or allow more")
+    if table.difference[worst] < -max_drop:
+        raise ValueError(f"in eight bits {worst} is {-table.difference[worst]:.3f} lower, more than max_drop="
+                         f"{max_drop}: stay with torch, or allow more")
     return engine
-
 
 # %% ../nbs/04_experiments.ipynb #b0d04588
 def _processor() -> str:

@@ -34,6 +34,7 @@ from fastcore.basics import patch
 from filelock import FileLock
 
 # %% ../nbs/00b_features.ipynb #190a6da8
+from .core import home_folder
 from .models import Encoder, as_pairs, evaluation_mode
 from .tables import DataWarning
 from .data import length_batches
@@ -200,8 +201,7 @@ class StoreError(OSError):
 
 def default_store() -> Path:
     "Where features are kept: `$RANK_BERT_HOME/features`, by default in the user's cache folder."
-    cache = Path(os.environ.get('XDG_CACHE_HOME') or Path.home()/'.cache')
-    return Path(os.environ.get('RANK_BERT_HOME') or cache/'rank_bert')/'features'
+    return home_folder()/'features'
 
 # %% ../nbs/00b_features.ipynb #d50d01b1
 def default_limit() -> float:
@@ -317,8 +317,9 @@ def _bytes_of(path: Path) -> torch.Tensor:
     numpy's memory maps keep files open, and some systems allow only 256 open files."""
     size = path.stat().st_size
     try: return torch.from_file(str(path), size=size, dtype=torch.uint8) if size else torch.empty(0, dtype=torch.uint8)
-    except RuntimeError:
-        with open(path, 'rb'): raise  # or what hinders: it was removed, or may not be read
+    except RuntimeError as e:
+        with open(path, 'rb'): pass  # raises what hinders: it was removed, or may not be read
+        raise OSError(errno.EIO, f'{path.name} cannot be mapped into memory') from e
 
 def _state(path: Path) -> tuple:
     "What tells one file from another that comes in its place."
@@ -445,7 +446,7 @@ def _merge_files(space: Path) -> None:
         if not _crowded(_listed(space)): return
         with FileLock(space/'merge.lock', timeout=0):
             while paths := _crowded(_listed(space)): _merge(space, [_open_shard(p) for p in paths])
-    except (OSError, ValueError, RuntimeError): return
+    except (OSError, ValueError): return
 
 # %% ../nbs/00b_features.ipynb #cd4cc632
 def _remove_texts(shard: _Shard) -> None:

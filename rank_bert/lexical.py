@@ -95,7 +95,7 @@ class BM25:
         postings: Postings,  # weight of each word in each document
         stopwords: str|list[str]|None = 'english',  # words left out: a list, the English ones, or none
         ngrams: int = 2,  # 1 for words, 2 for words and pairs of neighbours
-        version: int = 2,  # of the word splitting: 2 is `cut_words`, 1 that of the first release
+        version: int = 2,  # of the word splitting: 2 is `cut_words`, 1 that of indexes without a version number
     ):
         self.postings, self.stopwords, self.ngrams, self.version = postings, stopwords, ngrams, version
 
@@ -178,12 +178,12 @@ def _weighted(counts: sparse.csr_matrix, norms: np.ndarray) -> np.ndarray:
     return (np.repeat(inverse[which], frequency)*saturated).astype(np.float32)
 
 # %% ../nbs/00d_lexical.ipynb #a9a1e9c0
-def _row_part(keys, owner, norms, words, least: int) -> tuple[np.ndarray, ...]:
+def _row_part(keys, owner, norms, words, min_df: int) -> tuple[np.ndarray, ...]:
     "Keys, sizes, documents and weights of the rows of one part."
     keys, counts = _counted(keys, owner, len(norms))
-    if least > 1:
+    if min_df > 1:
         single = words[np.minimum(np.searchsorted(words, keys), len(words) - 1)] == keys
-        kept = np.flatnonzero(single | (np.diff(counts.indptr) >= least))
+        kept = np.flatnonzero(single | (np.diff(counts.indptr) >= min_df))
         keys, counts = keys[kept], counts[kept]
     return keys, np.diff(counts.indptr), counts.indices, _weighted(counts, norms)
 
@@ -191,14 +191,14 @@ def _row_part(keys, owner, norms, words, least: int) -> tuple[np.ndarray, ...]:
 _PART = 2**22  # n-grams that are sorted at a time
 _PARTS = 32  # most parts; with more n-grams the parts are larger
 
-def _postings(text: _Numbered, ngrams: int, k1: float, b: float, least: int) -> Postings:
-    "The postings of all words, and of n-grams that at least `least` documents hold."
+def _postings(text: _Numbered, ngrams: int, k1: float, b: float, min_df: int) -> Postings:
+    "The postings of all words, and of n-grams that at least `min_df` documents hold."
     lengths = sum(np.maximum(text.lengths.astype(np.int64) - n, 0) for n in range(ngrams))
     norms, words, most = k1*((1 - b) + b*lengths/lengths.mean()), np.sort(text.keys), int(lengths.sum())
     indices, data = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.float32)
     keys, starts, end, parts = [], [np.zeros(1, dtype=np.int64)], 0, min(_PARTS, 1 + most//_PART)
     for part in range(parts):
-        own, sizes, documents, weights = _row_part(*_part(text, ngrams, part, parts), norms, words, least)
+        own, sizes, documents, weights = _row_part(*_part(text, ngrams, part, parts), norms, words, min_df)
         keys.append(own)
         starts.append(end + np.cumsum(sizes, dtype=np.int64))
         start, end = end, end + len(documents)
@@ -215,17 +215,18 @@ def build(cls: BM25,
     ngrams: int = 2,  # 1 for words, 2 for words and pairs of neighbours, at most `MOST_NGRAMS`
     k1: float = 1.5,  # term frequency saturation: the larger, the more a repeated word counts
     b: float = 0.75,  # length normalisation: 0 for none, 1 for full
-    least: int = 1,  # pairs and longer n-grams that fewer documents hold are left out
+    min_df: int = 1,  # pairs and longer n-grams that fewer documents hold are left out
 ) -> BM25:
     "The index of `documents`; raises `ValueError` when they hold no word at all."
     if not 1 <= ngrams <= MOST_NGRAMS:
         raise ValueError(f"ngrams is {ngrams}; it is 1 for words, 2 for words and pairs, at most {MOST_NGRAMS}")
-    if least < 1: raise ValueError(f"least is {least}; it is 1 to keep every pair of words, 2 to leave out single ones")
+    if min_df < 1:
+        raise ValueError(f"min_df is {min_df}; 1 keeps all pairs of words, 2 drops those of a single document")
     documents = as_texts(documents, 'documents')
     found = cls(None, _checked_stopwords(stopwords, documents), ngrams)
     text = _numbered(found, documents)
     if not len(text.keys): raise ValueError("the documents hold no word that BM25 could index")
-    found.postings = _postings(text, ngrams, k1, b, least)
+    found.postings = _postings(text, ngrams, k1, b, min_df)
     return found
 
 # %% ../nbs/00d_lexical.ipynb #1414be81
@@ -423,5 +424,6 @@ def load_bm25(
     read = _read_postings if about.get('words') is None else _read_old_postings
     postings = read(path, about.get('words'), remedy)
     if postings is None or documents not in (None, postings.documents):
-        raise ValueError(f"{path} is damaged: it is no index of {documents or 'any'} documents; {remedy}")
+        of = f'; it should be an index of {documents} documents' if documents else ''
+        raise ValueError(f"{path} is damaged: its arrays do not fit together{of}; {remedy}")
     return BM25(postings, about.get('stopwords'), about['ngrams'], about['version'])

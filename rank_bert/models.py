@@ -47,7 +47,7 @@ from transformers.masking_utils import create_bidirectional_mask, create_bidirec
 from transformers.utils import logging
 
 # %% ../nbs/00_models.ipynb #eebfb091
-from .core import as_texts
+from .core import as_texts, file_hash
 from .layers import apply_changes, changes_of, fold_adapters
 
 # %% ../nbs/00_models.ipynb #f3401a78
@@ -134,7 +134,7 @@ OFFLINE_PACKAGES = {
 @lru_cache
 def _checked(path: Path, digest: str) -> Path:
     "`path`, if its content has the expected SHA-256; raises `ValueError` otherwise."
-    with open(path, 'rb') as f: found = hashlib.file_digest(f, 'sha256').hexdigest()
+    found = file_hash(path)
     if found != digest:
         raise ValueError(f"{path} is damaged or not the expected file: SHA-256 {found}, expected {digest}. "
                          "Reinstall its package.")

@@ -114,6 +114,16 @@ def scores_of(self: PassageIndex,
     passages = F.normalize(self._after(rows.flatten()), dim=1).view(*rows.shape, -1)
     return (passages @ self._query(queries)[:, :, None]).squeeze(2)
 
+# %% ../nbs/02d_nearest.ipynb #d2a0001e2
+@patch
+def _common(self: PassageIndex) -> tuple[torch.Tensor, torch.Tensor]:
+    "The mean direction of the rows, and the part of each row along it; computed at the first scan."
+    if self.along is None:
+        rows, _ = self._rows()
+        axis = F.normalize(rows[::len(rows)//4096 + 1].float().mean(0), dim=0)
+        self.along = axis, torch.cat([rows[some].float() @ axis for some in self._blocks()])
+    return self.along
+
 # %% ../nbs/02d_nearest.ipynb #d2a0001f
 SPARE = 64  # candidates beyond those that are asked for
 
@@ -144,16 +154,6 @@ class Nearest(NamedTuple):
     scores: torch.Tensor  # cosines `(queries, k)`
     rows: torch.Tensor  # of passages `(queries, k)`
 
-# %% ../nbs/02d_nearest.ipynb #d2a0001e2
-@patch
-def _common(self: PassageIndex) -> tuple[torch.Tensor, torch.Tensor]:
-    "The mean direction of the rows, and the part of each row along it; computed at the first scan."
-    if self.along is None:
-        rows, _ = self._rows()
-        axis = F.normalize(rows[::len(rows)//4096 + 1].float().mean(0), dim=0)
-        self.along = axis, torch.cat([rows[some].float() @ axis for some in self._blocks()])
-    return self.along
-
 # %% ../nbs/02d_nearest.ipynb #d2a00020
 @patch
 @torch.inference_mode()
@@ -162,9 +162,10 @@ def nearest(self: PassageIndex,
     k: int = 10,  # passages for each query
 ) -> Nearest:  # scores and rows of passages `(queries, k)`
     "The passages with the highest cosine for each query; with a `FaissIndex` the best of its candidates."
-    rows, k = self._candidates(queries, min(k, len(self))), min(k, len(self))
+    k = min(k, len(self))
+    rows = self._candidates(queries, k)
     scores = self.scores_of(queries, rows.clamp(min=0)).masked_fill_(rows < 0, -torch.inf)
-    top = scores.topk(min(k, scores.shape[1]))
+    top = scores.topk(k)
     return Nearest(top.values, rows.gather(1, top.indices))
 
 # %% ../nbs/02d_nearest.ipynb #d2a00024
@@ -184,16 +185,16 @@ class FaissIndex:
     "An approximate index of vectors by cosine; made by `FaissIndex.build`."
     def __init__(self,
         ivf,  # an `IndexIVFScalarQuantizer` of faiss
-        probes: int = 32,  # lists that a search looks into (nprobe of faiss): more are slower and nearer to a full scan
+        nprobe: int = 32,  # lists that a search looks into: more are slower and nearer to a full scan
     ):
-        if not 1 <= probes: raise ValueError(f"probes is {probes}; a search looks into at least 1 list")
-        self.ivf, self.probes = ivf, probes
+        if not 1 <= nprobe: raise ValueError(f"nprobe is {nprobe}; a search looks into at least 1 list")
+        self.ivf, self.nprobe = ivf, nprobe
 
     def __len__(self) -> int: return self.ivf.ntotal
     def __repr__(self) -> str: return f'FaissIndex({len(self):,} vectors in {self.ivf.nlist:,} lists)'
 
 # %% ../nbs/02d_nearest.ipynb #d2a00026
-def _lists(n: int) -> int:
+def _nlist(n: int) -> int:
     "Number of lists: about four times the square root of the vectors, with at least 39 vectors a list, as faiss asks."
     return max(1, min(round(4*n**.5), n//39))
 
@@ -201,21 +202,21 @@ def _lists(n: int) -> int:
 @patch(cls_method=True)
 def build(cls: FaissIndex,
     vectors: torch.Tensor,  # float32 or bfloat16 `(n, dim)`
-    lists: int|None = None,  # four times the square root of `n` by default, at most one for 39 vectors (nlist of faiss)
-    probes: int = 32,  # as in `FaissIndex`
+    nlist: int|None = None,  # four times the square root of `n` by default, at most one for 39 vectors
+    nprobe: int = 32,  # as in `FaissIndex`
     seed: int = 0,  # of the vectors that k-means looks at
 ) -> FaissIndex:
     "The index of some vectors, by their direction; k-means looks at 64 vectors a list, at most."
     faiss, (n, dim) = _faiss(), vectors.shape
     if not n: raise ValueError("there are no vectors to index")
-    lists = _lists(n) if lists is None else lists
-    if not (isinstance(lists, int) and 1 <= lists <= n): raise ValueError(f"lists is {lists}; it is 1 to {n}")
-    index = faiss.index_factory(dim, f'IVF{lists},SQ8', faiss.METRIC_INNER_PRODUCT)
+    nlist = _nlist(n) if nlist is None else nlist
+    if not (isinstance(nlist, int) and 1 <= nlist <= n): raise ValueError(f"nlist is {nlist}; it is 1 to {n}")
+    index = faiss.index_factory(dim, f'IVF{nlist},SQ8', faiss.METRIC_INNER_PRODUCT)
     index.cp.min_points_per_centroid = 1  # no warning of few vectors
-    some = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[:64*lists].sort().values
+    some = torch.randperm(n, generator=torch.Generator().manual_seed(seed))[:64*nlist].sort().values
     index.train(_unit(vectors[some]))
     for block in vectors.split(BLOCK): index.add(_unit(block))
-    return cls(index, probes)
+    return cls(index, nprobe)
 
 # %% ../nbs/02d_nearest.ipynb #d2a00028
 @patch
@@ -224,7 +225,7 @@ def nearest(self: FaissIndex,
     k: int,  # rows for each query
 ) -> torch.Tensor:  # int64 `(queries, k)`; -1 where the lists that were looked into hold no more
     "Rows of vectors with high cosines, best first."
-    how = _faiss().SearchParametersIVF(nprobe=min(self.probes, self.ivf.nlist))
+    how = _faiss().SearchParametersIVF(nprobe=min(self.nprobe, self.ivf.nlist))
     return torch.from_numpy(self.ivf.search(_unit(queries), min(k, len(self)), params=how)[1])
 
 # %% ../nbs/02d_nearest.ipynb #d2a0002f
@@ -259,16 +260,16 @@ def save(self: FaissIndex,
     path: str|Path,  # a safetensors file
 ) -> None:
     "Write the index as tensors."
-    write_tensors(path, _contents(self.ivf) | dict(probes=np.array([self.probes])))
+    write_tensors(path, _contents(self.ivf) | dict(nprobe=np.array([self.nprobe])))
 
 # %% ../nbs/02d_nearest.ipynb #d2a00031
 _FORM = dict(centres=('F32', 'lists', 'dim'), sizes=('I64', 'lists'), rows=('I64', 'n'), codes=('U8', 'n', 'dim'),
-             scales=('F32', 'two'), probes=('I64', 1))
+             scales=('F32', 'two'), nprobe=('I64', 1))
 
 def _check_contents(t: dict[str, np.ndarray], path: Path, remedy: str) -> None:
     "Raise `ValueError` for tensors that are no index."
     n, (lists, dim), sizes = len(t['rows']), t['centres'].shape, t['sizes']
-    whole = n and dim and lists and len(t['scales']) == 2*dim and t['probes'][0] >= 1
+    whole = n and dim and lists and len(t['scales']) == 2*dim and t['nprobe'][0] >= 1
     whole = whole and all(np.isfinite(t[name]).all() for name in ('centres', 'scales'))
     whole = whole and (sizes >= 0).all() and (sizes <= n).all() and sizes.sum() == n
     if not (whole and (np.bincount(t['rows'][(t['rows'] >= 0) & (t['rows'] < n)], minlength=n) == 1).all()):
@@ -283,4 +284,4 @@ def load_faiss(
     "The index of a file; raises `ValueError` for one that is damaged."
     t = {name: held.numpy() for name, held in read_tensors(path, _FORM, 'pt', remedy, finite=False).items()}
     _check_contents(t, Path(path), remedy)
-    return FaissIndex(_filled(t), int(t['probes'][0]))
+    return FaissIndex(_filled(t), int(t['nprobe'][0]))

@@ -433,7 +433,7 @@ def _text_learner(
     whole = groups > len(encoder.layers)
     if whole and head == 'identity': raise ValueError(_NOTHING)
     queries, texts, owner = _texts(data, encoder, settings, dtype=dtype, store=about['store'])
-    if refresh is not None: negatives = 'all'
+    if refresh is not None and negatives == 'auto': negatives = 'all'  # a number is refused by `IndexRefresh`
     train = QueryBatches(data, 'train', queries, texts, negatives, about['seed'] or 0)
     valid = QueryBatches(data, 'valid', queries, texts)
     def make(head): return RankingModel(head, texts, owner, about['temperature'], encoder, settings['pooling'], dtype)
@@ -469,7 +469,7 @@ def ranking_learner(
     settings = dict(passages=passages, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens)
     about = dict(temperature=temperature, dtype=dtype, seed=seed, store=store, device=device)
     if bs is not None and bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one query")
-    if isinstance(data, RankingFeatures): 
+    if isinstance(data, RankingFeatures):
         return _vector_learner(data, freeze, refresh, head, shared, bs, negatives, about, kwargs)
     return _text_learner(data, backbone, freeze, head, shared, settings, bs, refresh, negatives, about, kwargs)
 

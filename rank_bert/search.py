@@ -197,7 +197,7 @@ def _near_documents(self: Ranker, index: PassageIndex, vector: torch.Tensor, mos
         most *= 4
 
 @patch
-def _few(
+def _scored_candidates(
     self: Ranker, query: str, mode: str, vector: torch.Tensor|None, index: PassageIndex|None, k: int,
 ) -> tuple[torch.Tensor, np.ndarray]:
     "Scores and rows of the candidates for the `k` best documents, in a large index."
@@ -277,8 +277,8 @@ def search(self: Ranker,
     mode, (query,) = self._mode(mode), as_texts([query])
     _check_not_blank([query])
     vector, index = (None, None) if mode == 'bm25' else (self._encoded([query]), self._index(mode))
-    few = len(self.model.passages) > LARGE or self._near is not None
-    if few: scores, documents = self._few(query, mode, vector, index, k)
+    large = len(self.model.passages) > LARGE or self._near is not None
+    if large: scores, documents = self._scored_candidates(query, mode, vector, index, k)
     else: scores, documents = self._scored([query], mode, vector, index)[0], None
     top, scores = self._first(scores, k, documents)
     if mode == 'bm25': top, scores = (x[:sum(s > 0 for s in scores)] for x in (top, scores))  # no word in common
@@ -290,7 +290,7 @@ def search(self: Ranker,
 @patch
 def use_index(self: Ranker,
     near: str|FaissIndex|None,  # 'faiss' (extra `ann`) builds an approximate index; `None` reads all vectors again
-    **kwargs,  # arguments of `FaissIndex.build`, such as `probes`
+    **kwargs,  # arguments of `FaissIndex.build`, such as `nprobe`
 ) -> Ranker:  # the same one
     "Choose how a search finds the nearest passages; what it finds is scored exactly. `save` keeps the choice."
     if isinstance(near, str):
@@ -372,18 +372,18 @@ def _weighed(features: RankingFeatures) -> np.ndarray:
     return rows if len(rows) <= WEIGHED else np.sort(sorted(rows, key=order)[:WEIGHED])
 
 # %% ../nbs/03b_search.ipynb #58d7522e
-def _scored_all(features: RankingFeatures, model: RankingModel, index: PassageIndex, rows: np.ndarray) -> list:
+def _scored_all(features: RankingFeatures, model: RankingModel, index: PassageIndex, qrels, rows: np.ndarray) -> list:
     "Scores of some queries with all documents."
     cosine = best_passage(index.scores(features.queries[rows]), model.owner, model.n_documents)
     words = features.bm25.scores(list(features.data.queries.text.iloc[rows]))
-    return [fusion_sample(cosine.clone(), words, torch.from_numpy(features.data.qrels()[rows].toarray()))]
+    return [fusion_sample(cosine.clone(), words, torch.from_numpy(qrels[rows].toarray()))]
 
 # %% ../nbs/03b_search.ipynb #58d7522f
 FEWER = 1024  # documents for each query in the fit where there are more than `STAND_INS`
 
-def _scored_some(features: RankingFeatures, model: RankingModel, index: PassageIndex, rows: np.ndarray) -> list:
+def _scored_some(features: RankingFeatures, model: RankingModel, index: PassageIndex, qrels, rows: np.ndarray) -> list:
     "Scores of some queries with relevant documents, the highest by either score, and a sample of the others."
-    vectors, relevance, parts = features.queries[rows], features.data.qrels()[rows], []
+    vectors, relevance, parts = features.queries[rows], qrels[rows], []
     words = features.bm25.sparse_scores(list(features.data.queries.text.iloc[rows]))
     near = model.owner[index.nearest(vectors, FEWER//4).rows].numpy()
     for i, (by_words, by_vector) in enumerate(zip(best(words, FEWER//4), near)):
@@ -396,9 +396,9 @@ def _scored_some(features: RankingFeatures, model: RankingModel, index: PassageI
 # %% ../nbs/03b_search.ipynb #5edde187
 def _fusion(features: RankingFeatures, model: RankingModel) -> Fusion:
     "The fusion that is best on the validation queries."
-    index = PassageIndex(model.passages, model.head)
-    scored = _scored_all if len(features.data.documents) <= STAND_INS else _scored_some
-    parts = [scored(features, model, index, some) for some in _batches(_weighed(features))]
+    index, qrels = PassageIndex(model.passages, model.head), features.data.qrels()
+    scored = _scored_all if model.n_documents <= STAND_INS else _scored_some
+    parts = [scored(features, model, index, qrels, some) for some in _batches(_weighed(features))]
     return fit_fusion_parts([one for part in parts for one in part])
 
 # %% ../nbs/03b_search.ipynb #e40487ed

@@ -35,11 +35,11 @@ import torch
 from torch import nn
 
 # %% ../nbs/04a_sweeps.ipynb #6cbf2283
-from .core import check_file, new_file
+from .core import check_file, home_folder, new_file
 from .models import Encoder, fingerprint
 from .data import RankingData
 from .engines import encoder_key
-from .features import default_store, progress_bar
+from .features import progress_bar
 from .texts import TextData
 from .metrics import compare
 from .ranking import RankingFeatures
@@ -440,7 +440,7 @@ def run_sweep(
     tensorboard: str|Path|None = None,  # folder to log each run to; nowhere by default
 ) -> pd.DataFrame:  # per run: settings, what `run` gave, seconds; `attrs`: folder, code, fresh runs, machines
     "Do the runs without a saved result, one after the other, and return the table of all runs."
-    folder = Path(folder) if folder else default_store().parent/'sweeps'/name
+    folder = Path(folder) if folder else home_folder()/'sweeps'/name
     code = _LEFT.get(before := run_hash(run), before)
     shared = dict(name=name, about=about or {}, code=code, machine=machine_card()['machine'].to_dict())
     notes = [shared | dict(cell=cell) for cell in settings]
