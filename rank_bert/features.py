@@ -21,6 +21,7 @@ import zlib
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from ctypes import string_at
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -862,10 +863,15 @@ def clean(self: FeatureStore,
 LOOK = 10.  # seconds after which all weights are read again, for single texts too
 _PLAIN = {bool, int, float, str}
 
+def _beginning(p: torch.Tensor) -> bytes|float|None:
+    "The first bytes of a weight, or its first number where it is not in memory of the CPU."
+    if p.is_cpu: return string_at(p.data_ptr(), min(16, p.nbytes))
+    return p.detach().view(-1)[0].item() if p.is_contiguous() else None
+
 def _glance(encoder: Encoder) -> list:
-    "A quick, incomplete check value: settings, and address, version and first entry of each weight."
+    "A quick, incomplete check value: settings, and address, version and beginning of each weight."
     parts = [m for _, m in encoder.model.named_modules(remove_duplicate=False)]  # a shared one at each of its places
-    weights = [(p.data_ptr(), p._version, p.detach().view(-1)[0].item() if p.is_contiguous() else None)
+    weights = [(p.data_ptr(), p._version, _beginning(p))
                for m in dict.fromkeys(parts) for p in m._parameters.values() if p is not None]
     settings = [v for m in parts for k, v in m.__dict__.items() if type(v) in _PLAIN and k != 'training']
     return [weights, settings, [*map(id, parts)]]

@@ -835,8 +835,8 @@ def evaluation_mode(
     module: nn.Module,  # any module
 ) -> Iterator[None]:
     "Evaluation mode for a module in this block, safe with several threads; afterwards the mode is restored."
-    parts = list(module.modules())
     with _rest_lock:
+        parts = [m for m in module.modules() if m.training or _resting and m in _resting]
         for m in parts: _hold(m)
     try: yield
     finally:
