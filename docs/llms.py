@@ -1,4 +1,5 @@
 "llms.txt and a Markdown copy of each page, for readers that are programs (llmstxt.org)."
+import re
 from pathlib import Path
 
 from pages import Page, ROOT, SITE, captioned
@@ -20,6 +21,7 @@ def write(pages: list[Page], site: Path) -> None:
     (site/"llms.txt").write_text("\n\n".join(lines) + "\n", encoding="utf-8")
     for page in pages:
         text = "\n\n".join(readme.blocks(ROOT/page.path, {"hide", "default_exp"})) + "\n"
-        for other in pages: text = text.replace(f"]({other.path.as_posix()})", f"]({SITE}{copies[other]})")
+        for other in pages:
+            text = re.sub(rf"\]\({re.escape(other.path.as_posix())}(#[^)]*)?\)", rf"]({SITE}{copies[other]}\1)", text)
         for name in {copies[page], f"{page.folder}/{page.stem}.html.md".lstrip("/")}:  # the second is nbdev's
             (site/name).write_text(text, encoding="utf-8")

@@ -465,7 +465,7 @@ def _objects(path):
     "(line number, dict) of a file of rows; an empty cell of a table is `None`"
     if not _is_table(path.name): return numbered_objects(path)
     df = read_table(path)
-    if not len(df): raise DataError(f'{shown_path(path)} is empty')
+    if not len(df): raise DataError(f'{shown_path(path)} has no rows')
     check_columns(df.columns, shown_path(path))
     rows = zip(df.index, df.itertuples(index=False, name=None))
     return [(n, {k: None if is_blank(v) else v for k, v in zip(df.columns, row)}) for n, row in rows]
@@ -620,7 +620,7 @@ def _pair_documents(v, at, where, given):
 # %% ../nbs/00a_data.ipynb #45257640
 def _read_pairs(df, where, options):
     "A table with a query and a relevant document in each row"
-    if not len(df): raise DataError(f'{where} is empty')
+    if not len(df): raise DataError(f'{where} has no rows')
     check_columns(df.columns, where)
     c, hints = _pair_columns(df, where, options)
     document = [c[o] for o in ('doc_text', 'title') if o in c]

@@ -62,7 +62,9 @@ class _Lines:
 
     def _print(self):
         self.last, self.printed = time.monotonic(), self.n
-        print(f'{self.label}: {self.n:,} of {self.total:,} {self.unit} in {self.last - self.start:.0f} s',
+        spent, left = self.last - self.start, self.total - self.n
+        more = f', about {spent*left/self.n:.0f} s left' if left > 0 < self.n else ''
+        print(f'{self.label}: {self.n:,} of {self.total:,} {self.unit} in {spent:.0f} s{more}',
               file=sys.stderr, flush=True)
 
 # %% ../nbs/00b_features.ipynb #8437a4a2
@@ -108,6 +110,9 @@ class _Encoding:
     cut: int = 0  # texts so far that were longer than `max_tokens`
 
     def __post_init__(self):
+        if not isinstance(self.encoder, Encoder):
+            kind = type(self.encoder).__name__
+            raise TypeError(f"encoder is a {kind}: pass an Encoder, such as get_encoder('minilm')")
         self.device = torch.device(self.device or best_device())
         self.layer = _checked_layer(self.encoder, self.pooling, self.layer)
         self.dtype = self.dtype or best_dtype(self.device)

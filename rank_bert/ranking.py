@@ -97,7 +97,7 @@ def ranking_features(
     parts, owner = cut_documents(data, passages, size=size, stride=stride)
     settings = dict(passages=passages, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens)
     query_vectors = vectors(list(data.queries.text), keep='end', label='queries')[:]
-    passage_vectors = _in_memory(vectors(parts, keep='start', label='documents'))
+    passage_vectors = _in_memory(vectors(parts, keep='start', label='passages'))
     bm25 = BM25.build(data.texts) if lexical else None
     return RankingFeatures(query_vectors, passage_vectors, torch.from_numpy(owner), bm25, data, settings)
 
