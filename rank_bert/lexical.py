@@ -388,6 +388,8 @@ def _wrong_settings(about: dict) -> str:
     version, stopwords, rows = about['version'], about.get('stopwords'), list((about.get('words') or {}).values())
     if version not in (1, 2): return f"its version is {version}, not 1 or 2"
     if not 1 <= about['ngrams'] <= MOST_NGRAMS: return f"ngrams is {about['ngrams']}, not 1 to {MOST_NGRAMS}"
+    if (about.get('k1') or 0) < 0 or not 0 <= (about.get('b') or 0) <= 1 or about.get('min_df') == 0:
+        return "k1, b or min_df is out of range"
     listed = isinstance(stopwords, list) and all(isinstance(w, str) for w in stopwords)
     if not listed and stopwords not in (None, *(_NAMES if version == 1 else ('english',))):
         return f"stopwords is {stopwords!r:.40}, which is no list of words"

@@ -1157,8 +1157,10 @@ def bm25_words():
         seal("spare")
         refuses(command("search", "spare", QUERY, limit=30), "bm25")
     put("ranker", "spare")
-    for change in (dict(words=dict(a=0)), dict(ngrams=10**9), dict(ngrams=0), dict(ngrams="2"), dict(words=[]), dict(stopwords=5), dict(stopwords="klingon")): damaged(change)
-    tensors("spare/bm25.safetensors", lambda t: t.pop("keys"))
+    for change in (dict(words=dict(a=0)), dict(ngrams=10**9), dict(ngrams=0), dict(ngrams="2"), dict(words=[]), dict(stopwords=5), dict(stopwords="klingon"),
+                   dict(k1="1"), dict(k1=-1), dict(b=7), dict(min_df=0), dict(min_df=1.5), dict(k1=None)): damaged(change)
+    tensors("spare/bm25.safetensors", lambda t: [t.pop(name) for name in ("keys", "lengths")])
+    for name in ("k1", "b", "min_df"): about.pop(name)
     for words in (dict(a=10**6), dict(a=10**30), dict(a=-5), dict(a=0, b=0), dict(a="1"), {}): damaged(dict(words=words))
     Path("spare/bm25.json").write_text(json.dumps(about | dict(words=dict(a=0, b=1))))
     seal("spare")
