@@ -92,6 +92,7 @@ def _same_content(old: pd.DataFrame, new: pd.DataFrame, own: np.ndarray) -> np.n
 # %% ../nbs/02e_changes.ipynb #e2000014
 def _same_value(a, b) -> bool:
     "Whether two cells hold the same, as they would be saved."
+    if isinstance(a, str) and isinstance(b, str): return a == b
     return is_missing(a) and is_missing(b) or jsonable(a) == jsonable(b)
 
 def _differ(old: pd.DataFrame, new: pd.DataFrame, at: np.ndarray) -> np.ndarray:  # bool `(len(at),)`
@@ -129,7 +130,8 @@ def plan_remove(old: pd.DataFrame, ids) -> Plan:
         raise DataError(f"ids is a {type(ids).__name__}: pass a list of ids")
     ids = list(ids)
     ids = clean_ids(ids, 'ids', 'doc_id', pd.RangeIndex(len(ids)))
-    lost = [d for d in dict.fromkeys(ids) if d not in {*old.doc_id}] if len(ids) else []
+    known = {*old.doc_id}
+    lost = [d for d in dict.fromkeys(ids) if d not in known]
     if lost: raise DataError(f"no document has the id {listed(lost)}; nothing was removed: correct the ids")
     kept = np.flatnonzero(~old.doc_id.isin(ids).to_numpy())
     if not len(kept): raise DataError("no document would be left: a ranker needs at least one")
