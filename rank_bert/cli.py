@@ -480,12 +480,12 @@ def _report(steps: list[tuple[str, object]], as_json: bool) -> None:
 # %% ../nbs/04c_cli.ipynb #5e0a0004
 def _apply(ranker, given: dict, columns: dict) -> list[tuple[str, object]]:
     "Change the documents of a ranker in memory; the options and what each has changed."
-    from rank_bert.data import read_documents
+    from rank_bert.data import read_corpus
     store, steps = _store(), []
     for option, path in given.items():
         if option == '--remove': found = ranker.remove(_ids(path), store)
         else:
-            documents = read_documents(path, **columns)
+            documents = read_corpus(path, **columns)
             if option == '--add': found = ranker.add(documents, store)
             else: found = ranker.update(documents, option == '--sync', store)
         steps.append((option, found))

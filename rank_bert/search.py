@@ -981,6 +981,7 @@ def _changed_vectors(self: Ranker, texts: list[str], source: np.ndarray, store: 
     "Vectors of all passages, where only `texts` are encoded."
     come, how = torch.empty(0, self.encoder.dim), {k: self.settings[k] for k in ('pooling', 'max_tokens')}
     if texts:
+        self._watch.check(self.encoder)
         store = store or FeatureStore()
         come = store.encode(texts, self.encoder, **how, keep='start', progress=progress, label='documents')
     return moved_vectors(self.model.passages.cpu(), source, come)
@@ -991,7 +992,6 @@ def _change(self: Ranker, plan: Plan, store: FeatureStore|None, progress: bool|N
     "Take the documents of a plan. All is computed first; then the ranker changes in one step."
     found = dict(documents=plan.documents)
     if not plan.as_it_was(len(self.documents)):
-        self._watch.check(self.encoder)
         (texts, source, owner), old = self._moves(plan), self.model
         vectors = self._changed_vectors(texts, source, store, progress)
         model = RankingModel(old.head, vectors, torch.from_numpy(owner), old.temperature).eval()
