@@ -22,6 +22,7 @@ from .lowrank import *
 from .light import *
 from .losses import *
 from .nearest import *
+from .changes import *
 from .metrics import *
 from .callbacks import *
 

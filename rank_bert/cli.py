@@ -1,4 +1,4 @@
-"""The `rank_bert` command: demo, train, evaluate, search, classify, predict, encode, store, experiment
+"""The `rank_bert` command: demo, train, evaluate, search, documents, classify, predict, encode, store, experiment
 
 Docs: https://rank-bert.github.io/rank_bert/cli.html.md"""
 
@@ -321,12 +321,12 @@ SAMPLES = ('How can I split a path into a folder and a file name?', 'wait until 
            'I open the archive and loop over its members, then I want to extract only one of them to another folder')
 
 # %% ../nbs/04c_cli.ipynb #d0fc02c9
-def _answers(ranker, query: str, k: int, mode: str|None = None) -> None:
+def _answers(ranker, query: str, k: int, mode: str|None = None, where: dict|None = None) -> None:
     "Print a query and the documents found for it, each with its id and title, if it has them, and its passage."
-    found = ranker.search(query, k, mode)
+    found = ranker.search(query, k, mode, where)
     made_up = (ranker.about.get('notes') or {}).get('ids_from_text')
     _show('\n' + _excerpt(query, 1000))
-    if not len(found): _show('  no document shares a word with it')
+    if not len(found): _show('  no document shares a word with it' + ' and fits'*(where is not None))
     for row in found.itertuples():
         names = [_excerpt(name) for name in ((row.title,) if made_up else (row.doc_id, row.title)) if name]
         lines = [': '.join(names)]*bool(names) + [_excerpt(row.passage)]
@@ -420,6 +420,23 @@ def evaluate(
     _hint_other_split(kept, columns, split)
     _table(ranker, found, split, as_json)
 
+# %% ../nbs/04c_cli.ipynb #5e0a0001
+Where = Annotated[list[str]|None, _option(
+    'COLUMN=VALUE: only documents that hold it. Repeat it for other columns, or for several values of one.')]
+
+def _fits(given: list[str]|None) -> dict|None:
+    "Columns and their values; a value that is a number is looked for as text and as a number."
+    import json
+    where = {}
+    for text in given or ():
+        name, sign, value = text.partition('=')
+        if not (name and sign): raise typer.BadParameter(f'{text!r} is not COLUMN=VALUE', param_hint='--where')
+        where.setdefault(name, []).append(value)
+        try: number = json.loads(value)
+        except (ValueError, RecursionError): continue
+        if isinstance(number, (int, float)): where[name].append(number)  # true and false as well
+    return where or None
+
 # %% ../nbs/04c_cli.ipynb #db88c80e
 @app.command()
 def search(
@@ -427,14 +444,80 @@ def search(
     query: Annotated[str, typer.Argument(help='A question, or a whole conversation.')],
     k: Annotated[int, typer.Option('-k', min=1, help='How many documents.')] = 5,
     mode: Mode = None,
+    where: Where = None,
     as_json: Json = False,
 ):
     "Find the documents that answer a query."
     from rank_bert.core import as_texts
     from rank_bert.search import load_ranker
+    where = _fits(where)
     ranker, query = load_ranker(folder), as_texts([query])[0]
-    if as_json: _print_json(ranker.search(query, k, mode))
-    else: _answers(ranker, query, k, mode)
+    if as_json: _print_json(ranker.search(query, k, mode, where))
+    else: _answers(ranker, query, k, mode, where)
+
+# %% ../nbs/04c_cli.ipynb #5e0a0003
+def _ids(path: Path) -> list[str]:
+    "The ids of a file: one a line, or the column doc_id of a table."
+    from rank_bert.tables import read_lines, read_table
+    if path.name.removesuffix('.gz').rpartition('.')[2].lower() not in ('csv', 'tsv', 'json', 'jsonl', 'parquet'):
+        return read_lines(path)
+    if not path.is_file(): raise ValueError(f'there is no file {str(path)!r}')
+    table = read_table(path)
+    if 'doc_id' in table: return table.doc_id.tolist()
+    raise ValueError(f"{str(path)!r} has no column 'doc_id'; pass a file with one id a line, or name the column doc_id")
+
+def _report(steps: list[tuple[str, object]], as_json: bool) -> None:
+    "Print what has changed, one row for each kind of change that occurred; ids of unchanged documents are left out."
+    import pandas as pd
+    table = pd.concat([changes.table().assign(option=option) for option, changes in steps], ignore_index=True)
+    table['doc_ids'] = [[] if kind == 'unchanged' else ids for kind, ids in zip(table.change, table.doc_ids)]
+    table = table[['option', 'change', 'documents', 'doc_ids']]
+    if as_json: return _print_json(table)
+    table = table[table.documents > 0]
+    table = table.assign(doc_ids=[_excerpt(', '.join(ids[:9]), 60) for ids in table.doc_ids])
+    _show(table.to_string(index=False))
+
+# %% ../nbs/04c_cli.ipynb #5e0a0004
+def _apply(ranker, given: dict, columns: dict) -> list[tuple[str, object]]:
+    "Change the documents of a ranker in memory; the options and what each has changed."
+    from rank_bert.data import read_corpus
+    store, steps = _store(), []
+    for option, path in given.items():
+        if option == '--remove': found = ranker.remove(_ids(path), store)
+        else:
+            documents = read_corpus(path, **columns)
+            if option == '--add': found = ranker.add(documents, store)
+            else: found = ranker.update(documents, option == '--sync', store)
+        steps.append((option, found))
+    return steps
+
+# %% ../nbs/04c_cli.ipynb #5e0a0005
+@app.command()
+def documents(
+    folder: Folder,
+    remove: Annotated[Path|None, _option('File of ids, one a line or a column doc_id.', callback=_home)] = None,
+    add: Annotated[Path|None, _option('File or folder of new documents.', callback=_home)] = None,
+    update: Annotated[Path|None, _option('File or folder of new and changed documents.', callback=_home)] = None,
+    sync: Annotated[Path|None, _option('File or folder of all documents; others are removed.', callback=_home)] = None,
+    as_json: Json = False,
+    doc_id: DocId = None, doc_text: DocText = None, title: Title = None,
+):
+    "Add, remove and replace documents of a saved ranker; what it has learnt stays."
+    from rank_bert.core import check_folder
+    from rank_bert.search import load_ranker
+    given = {'--remove': remove, '--add': add, '--update': update, '--sync': sync}
+    given = {option: path for option, path in given.items() if path is not None}
+    if not given: raise typer.BadParameter('give --add, --remove, --update or --sync')
+    if sync and len(given) > 1: raise typer.BadParameter('it takes no other change beside it', param_hint='--sync')
+    ranker = load_ranker(folder)
+    check_folder(folder, 'ranker.json')
+    columns = dict(doc_id=doc_id, doc_text=doc_text, title=title)
+    steps = _apply(ranker, given, columns)
+    if any(ids for _, found in steps for ids in found[:3]):
+        ranker.save(folder)
+        _say(f'{len(ranker.documents):,} documents in {folder}')
+    else: _say('nothing has changed')
+    _report(steps, as_json)
 
 # %% ../nbs/04c_cli.ipynb #27083aa0
 def _train_classifier(data, out: Path, backbone: str, freeze: str, epochs: int|None, lr: float|None, **kwargs):

@@ -316,14 +316,25 @@ def _aside(new: Path, place: Path) -> None:
             else: _remove(old)
 
 # %% ../nbs/00_core.ipynb #5a2451e7
-def _put(new: Path, place: Path, mark: str) -> None:
+def _check_held(place: Path, mark: str, held: str|None) -> None:
+    "Raise `OSError` when the mark of a folder is no longer the one with this SHA-256."
+    if held is None or json.loads((place/mark).read_text(encoding='utf-8')).get('sha256') == held: return
+    raise _error(errno.EBUSY, f"{str(place)!r} was changed since it was read, perhaps by another process, and is left "
+                 "as it is: load it again and repeat the change, or choose another folder")
+
+def _put(new: Path, place: Path, mark: str, held: str|None = None) -> None:
     "Move `new` to `place`; an older folder is then at the path `new`, or removed."
     for _ in range(100):
         try:
             if not os.path.lexists(place): return os.rename(new, place)
             _check_own(place, mark)
-            if not _exchange(new, place): _aside(new, place)
-            return None
+            _check_held(place, mark, held)
+            if not _exchange(new, place): return _aside(new, place)
+            try: return _check_held(new, mark, held)
+            except OSError:  # another process was faster by less than the check takes: its folder goes back
+                _exchange(new, place)
+                _check_held(place, mark, held)
+                raise
         except OSError as e:
             if e.errno not in (errno.ENOENT, errno.ENOTEMPTY) or not os.path.lexists(new): raise
     raise _error(errno.EBUSY, f"other processes keep writing {str(place)!r}; choose another folder")
@@ -356,6 +367,7 @@ def recover_folder(
 def new_folder(
     folder: str|Path,  # final path of the folder, which is created with its parents, or replaced
     mark: str,  # the JSON file that every such folder holds, and that lists its other files
+    held: str|None = None,  # SHA-256 in the mark of the folder that may be replaced; by default any
 ) -> Iterator[Path]:  # an empty folder to write to
     "Write a folder atomically: the path holds the complete new folder, or what was there before, never a part."
     recover_folder(folder, mark)
@@ -367,7 +379,7 @@ def new_folder(
             new.mkdir(parents=True)
             yield new
             for name in _files(new): _sync(new/name)
-            _put(new, place, mark)
+            _put(new, place, mark, held)
             _sync(place.parent)
     finally:
         for empty in made:

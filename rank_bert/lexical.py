@@ -13,6 +13,7 @@ import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from itertools import count, pairwise
@@ -96,8 +97,13 @@ class BM25:
         stopwords: str|list[str]|None = 'english',  # words left out: a list, the English ones, or none
         ngrams: int = 2,  # 1 for words, 2 for words and pairs of neighbours
         version: int = 2,  # of the word splitting: 2 is `cut_words`, 1 that of indexes without a version number
+        lengths: np.ndarray|None = None,  # words and n-grams of each document `(documents,)`; older indexes have none
+        k1: float = 1.5,  # as in `BM25.build`
+        b: float = 0.75,  # as in `BM25.build`
+        min_df: int = 1,  # as in `BM25.build`
     ):
         self.postings, self.stopwords, self.ngrams, self.version = postings, stopwords, ngrams, version
+        self.lengths, self.k1, self.b, self.min_df = lengths, k1, b, min_df
 
     def __repr__(self) -> str: return f'BM25(words={len(self.postings.keys)}, documents={self.postings.documents})'
 
@@ -169,13 +175,16 @@ def _counted(keys: np.ndarray, owner: np.ndarray, documents: int) -> tuple[np.nd
     ones = np.ones(len(rows), dtype=np.float32)
     return found, sparse.coo_matrix((ones, (rows, owner)), shape=(len(found), documents)).tocsr()
 
-def _weighted(counts: sparse.csr_matrix, norms: np.ndarray) -> np.ndarray:
-    "Weight of each count: inverse document frequency, times a frequency that saturates."
-    n, frequency = counts.shape[1], np.diff(counts.indptr)
+def _inverse(frequency: np.ndarray, n: int) -> np.ndarray:
+    "Inverse document frequency of words that some of `n` documents hold, once for each of these documents."
     kinds, which = np.unique(frequency, return_inverse=True)
     inverse = np.array([math.log(1 + (n - f + .5)/(f + .5)) for f in kinds.tolist()], dtype=np.float32)
+    return np.repeat(inverse[which], frequency)
+
+def _weighted(counts: sparse.csr_matrix, norms: np.ndarray) -> np.ndarray:
+    "Weight of each count: inverse document frequency, times a frequency that saturates."
     saturated = counts.data/(norms[counts.indices] + counts.data)
-    return (np.repeat(inverse[which], frequency)*saturated).astype(np.float32)
+    return (_inverse(np.diff(counts.indptr), counts.shape[1])*saturated).astype(np.float32)
 
 # %% ../nbs/00d_lexical.ipynb #a9a1e9c0
 def _row_part(keys, owner, norms, words, min_df: int) -> tuple[np.ndarray, ...]:
@@ -191,19 +200,33 @@ def _row_part(keys, owner, norms, words, min_df: int) -> tuple[np.ndarray, ...]:
 _PART = 2**22  # n-grams that are sorted at a time
 _PARTS = 32  # most parts; with more n-grams the parts are larger
 
-def _postings(text: _Numbered, ngrams: int, k1: float, b: float, min_df: int) -> Postings:
-    "The postings of all words, and of n-grams that at least `min_df` documents hold."
-    lengths = sum(np.maximum(text.lengths.astype(np.int64) - n, 0) for n in range(ngrams))
-    norms, words, most = k1*((1 - b) + b*lengths/lengths.mean()), np.sort(text.keys), int(lengths.sum())
+def _lengths(text: _Numbered, ngrams: int) -> np.ndarray:
+    "Number of words and n-grams of each text."
+    return sum(np.maximum(text.lengths - n, 0) for n in range(ngrams))
+
+def _joined(parts: Iterable[tuple[np.ndarray, ...]], most: int, n: int) -> Postings:
+    "The postings of all parts, at most `most`, of `n` documents."
     indices, data = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.float32)
-    keys, starts, end, parts = [], [np.zeros(1, dtype=np.int64)], 0, min(_PARTS, 1 + most//_PART)
-    for part in range(parts):
-        own, sizes, documents, weights = _row_part(*_part(text, ngrams, part, parts), norms, words, min_df)
+    keys, starts, end = [], [np.zeros(1, dtype=np.int64)], 0
+    for own, sizes, documents, weights in parts:
         keys.append(own)
         starts.append(end + np.cumsum(sizes, dtype=np.int64))
         start, end = end, end + len(documents)
         indices[start:end], data[start:end] = documents, weights
-    return Postings(np.concatenate(keys), np.concatenate(starts), indices[:end], data[:end], len(lengths))
+    return Postings(np.concatenate(keys), np.concatenate(starts), indices[:end], data[:end], n)
+
+# %% ../nbs/00d_lexical.ipynb #3aee8d62
+@patch
+def _norms(self: BM25) -> np.ndarray:
+    "What a count is compared with in each document: more in a long one."
+    return self.k1*((1 - self.b) + self.b*self.lengths/self.lengths.mean())
+
+def _postings(index: BM25, text: _Numbered) -> Postings:
+    "The postings of all words, and of n-grams that at least `min_df` documents hold."
+    norms, words, most = index._norms(), np.sort(text.keys), int(index.lengths.sum())
+    parts = min(_PARTS, 1 + most//_PART)
+    rows = (_row_part(*_part(text, index.ngrams, p, parts), norms, words, index.min_df) for p in range(parts))
+    return _joined(rows, most, len(norms))
 
 # %% ../nbs/00d_lexical.ipynb #8026e407
 MOST_NGRAMS = 5  # most words of an n-gram
@@ -223,10 +246,11 @@ def build(cls: BM25,
     if min_df < 1:
         raise ValueError(f"min_df is {min_df}; 1 keeps all pairs of words, 2 drops those of a single document")
     documents = as_texts(documents, 'documents')
-    found = cls(None, _checked_stopwords(stopwords, documents), ngrams)
+    found = cls(None, _checked_stopwords(stopwords, documents), ngrams, k1=k1, b=b, min_df=min_df)
     text = _numbered(found, documents)
     if not len(text.keys): raise ValueError("the documents hold no word that BM25 could index")
-    found.postings = _postings(text, ngrams, k1, b, min_df)
+    found.lengths = _lengths(text, ngrams)
+    found.postings = _postings(found, text)
     return found
 
 # %% ../nbs/00d_lexical.ipynb #1414be81
@@ -347,8 +371,11 @@ def save(self: BM25,
     p = self.postings
     shape = np.array([len(p.keys), p.documents], dtype=np.int64)
     arrays = dict(keys=p.keys, indptr=p.indptr, indices=p.indices, data=p.data, shape=shape)
-    write_tensors(Path(folder)/'bm25.safetensors', arrays)
     about = dict(version=self.version, stopwords=self.stopwords, ngrams=self.ngrams)
+    if self.lengths is not None:
+        arrays['lengths'] = self.lengths
+        about |= dict(k1=self.k1, b=self.b, min_df=self.min_df)
+    write_tensors(Path(folder)/'bm25.safetensors', arrays)
     (Path(folder)/'bm25.json').write_text(to_json(about), encoding='utf-8')
 
 # %% ../nbs/00d_lexical.ipynb #f6cbfbff
@@ -361,6 +388,8 @@ def _wrong_settings(about: dict) -> str:
     version, stopwords, rows = about['version'], about.get('stopwords'), list((about.get('words') or {}).values())
     if version not in (1, 2): return f"its version is {version}, not 1 or 2"
     if not 1 <= about['ngrams'] <= MOST_NGRAMS: return f"ngrams is {about['ngrams']}, not 1 to {MOST_NGRAMS}"
+    if (about.get('k1') or 0) < 0 or not 0 <= (about.get('b') or 0) <= 1 or about.get('min_df') == 0:
+        return "k1, b or min_df is out of range"
     listed = isinstance(stopwords, list) and all(isinstance(w, str) for w in stopwords)
     if not listed and stopwords not in (None, *(_NAMES if version == 1 else ('english',))):
         return f"stopwords is {stopwords!r:.40}, which is no list of words"
@@ -372,7 +401,8 @@ def _wrong_settings(about: dict) -> str:
 def _read_settings(path: Path, remedy: str) -> dict:
     "The content of bm25.json; raises `ValueError` for a wrong field."
     about = read_json(path, remedy)
-    check_fields(about, dict(words='object?', ngrams='count', version='count?'), path, remedy)
+    fields = dict(words='object?', ngrams='count', version='count?', k1='number?', b='number?', min_df='count?')
+    check_fields(about, fields, path, remedy)
     about.setdefault('version', 1)
     if why := _wrong_settings(about): raise ValueError(f"{path} is damaged: {why}; {remedy}")
     return about
@@ -385,12 +415,14 @@ def _are_starts(starts: np.ndarray, rows: int, postings: int) -> bool:
     if rows < 1 or len(starts) != rows + 1: return False
     return bool(starts[0] == 0 and starts[-1] == postings and (starts[1:] >= starts[:-1]).all())
 
-def _read_postings(path: Path, words: None, remedy: str) -> Postings|None:
-    "The postings of a file, which stay there; `None` if they do not fit together."
-    t = {name: v.numpy() for name, v in read_tensors(path, _FORM, remedy=remedy, finite=False).items()}
-    rows, width = t.pop('shape').tolist()
+def _read_postings(path: Path, about: dict, remedy: str) -> tuple[Postings, np.ndarray|None]|None:
+    "The postings of a file, which stay there, and lengths of documents, if known; `None` if they do not fit together."
+    form = _FORM | (dict(lengths=('I32', 'documents')) if about.get('k1') is not None else {})
+    t = {name: v.numpy() for name, v in read_tensors(path, form, remedy=remedy, finite=False).items()}
+    (rows, width), lengths = t.pop('shape').tolist(), t.pop('lengths', None)
     fits = _are_starts(t['indptr'], rows, len(t['data'])) and len(t['keys']) == rows and 0 < width < 2**31
-    return Postings(**t, documents=width) if fits else None
+    fits = fits and (lengths is None or len(lengths) == width and (lengths >= 0).all() and lengths.any())
+    return (Postings(**t, documents=width), lengths) if fits else None
 
 # %% ../nbs/00d_lexical.ipynb #e4275a69
 _OLD_FORM = dict(data=('F32', 'n'), indices=('I32 I64', 'n'), indptr=('I32 I64', 'rows'), shape=('I64', 2))
@@ -400,9 +432,9 @@ def _old_key(gram: str) -> int:
     first, *others = map(word_key, gram.split(' '))
     return reduce(lambda key, other: (key*_FACTOR + other) % 2**64, others, first)
 
-def _read_old_postings(path: Path, words: dict[str, int], remedy: str) -> Postings|None:
+def _read_old_postings(path: Path, about: dict, remedy: str) -> tuple[Postings, None]|None:
     "The postings of a file of an earlier version; `None` if they do not fit together."
-    t = read_tensors(path, _OLD_FORM, 'np', remedy)
+    t, words = read_tensors(path, _OLD_FORM, 'np', remedy), about['words']
     rows, width = t['shape'].tolist()
     known = np.array([*words.values()], dtype=object)
     fits = _are_starts(t['indptr'], rows, len(t['data'])) and 0 < width < 2**31 and 0 < len(known) <= rows > max(known)
@@ -411,7 +443,8 @@ def _read_old_postings(path: Path, words: dict[str, int], remedy: str) -> Postin
     order = np.argsort(keys)
     matrix = sparse.csr_matrix((t['data'], t['indices'], t['indptr']), shape=(rows, width))
     matrix = matrix[known[order].astype(np.int64)]
-    return Postings(keys[order], matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data, width)
+    indptr, indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
+    return Postings(keys[order], indptr, indices, matrix.data, width), None
 
 # %% ../nbs/00d_lexical.ipynb #6a8b48af
 def load_bm25(
@@ -422,8 +455,89 @@ def load_bm25(
     "The index that `BM25.save` wrote; raises `ValueError` for one that is damaged."
     path, about = Path(folder)/'bm25.safetensors', _read_settings(Path(folder)/'bm25.json', remedy)
     read = _read_postings if about.get('words') is None else _read_old_postings
-    postings = read(path, about.get('words'), remedy)
-    if postings is None or documents not in (None, postings.documents):
+    found = read(path, about, remedy)
+    if found is None or documents not in (None, found[0].documents):
         of = f'; it should be an index of {documents} documents' if documents else ''
         raise ValueError(f"{path} is damaged: its arrays do not fit together{of}; {remedy}")
-    return BM25(postings, about.get('stopwords'), about['ngrams'], about['version'])
+    known = {k: about[k] for k in ('k1', 'b', 'min_df') if about.get(k) is not None}
+    return BM25(found[0], about.get('stopwords'), about['ngrams'], about['version'], found[1], **known)
+
+# %% ../nbs/00d_lexical.ipynb #5c0a0002
+def _counts(index: BM25, rows: slice, norms: np.ndarray) -> sparse.csr_matrix|None:
+    "How often documents hold the words of some rows, from the weights; `None` if the weights are not of these counts."
+    p, starts = index.postings, index.postings.indptr[rows.start:rows.stop + 1]
+    here, sizes = slice(int(starts[0]), int(starts[-1])), np.diff(starts)
+    with np.errstate(all='ignore'):
+        share = p.data[here].astype(np.float64)/_inverse(sizes, p.documents)
+        try: counts = np.rint(norms[p.indices[here]]*share/(1 - share)).astype(np.float32)
+        except IndexError: return None
+        counts = sparse.csr_matrix((counts, p.indices[here], starts - starts[0]), (len(sizes), p.documents))
+        return counts if np.array_equal(_weighted(counts, norms), p.data[here]) else None
+
+# %% ../nbs/00d_lexical.ipynb #5c0a0003
+def _merge(keys, counts: sparse.csr_matrix, place: np.ndarray, new: np.ndarray, owner: np.ndarray, documents: int):
+    "Keys and counts of documents that stay, moved to their places, and of the new n-grams with their documents."
+    moved, rows = place[counts.indices], np.repeat(np.arange(len(keys)), np.diff(counts.indptr))
+    there = moved >= 0
+    every = np.union1d(keys, new)
+    rows = np.concatenate([np.searchsorted(every, keys)[rows[there]], np.searchsorted(every, new)])
+    found = np.concatenate([counts.data[there], np.ones(len(new), dtype=np.float32)])
+    found = sparse.coo_matrix((found, (rows, np.concatenate([moved[there], owner]))), (len(every), documents)).tocsr()
+    kept = np.flatnonzero(np.diff(found.indptr))
+    return every[kept], found[kept] if len(kept) < len(every) else found
+
+def _ranges(keys: np.ndarray, parts: int) -> list[slice]:
+    "Rows of the keys in each of `parts` equal ranges, as `_part` takes them."
+    edges = np.array([-(-part*2**32//parts) << 32 for part in range(parts)], dtype=np.uint64)
+    return [slice(a, b) for a, b in pairwise([*np.searchsorted(keys, edges).tolist(), len(keys)])]
+
+# %% ../nbs/00d_lexical.ipynb #5c0a0004
+def _check_rows(rows: np.ndarray, held: int, texts: int) -> None:
+    "Raise `ValueError` unless rows are those of different documents, or -1 for each new text."
+    kept = rows[rows >= 0]
+    if not len(rows): raise ValueError("no document is left: an index needs at least one")
+    if rows.min() < -1 or rows.max() >= held: raise ValueError(f"rows go from 0 to {held - 1}, and -1 for a new text")
+    if len(np.unique(kept)) < len(kept): raise ValueError("two documents have the same row: give -1 and a text for one")
+    new = len(rows) - len(kept)
+    if new != texts: raise ValueError(f"{new} rows are -1, but there are {texts} texts")
+
+@patch
+def _update_parts(self: BM25, index: BM25, text: _Numbered, place: np.ndarray, at: np.ndarray):
+    "Keys, sizes, documents and weights of each part of an index that follows this one."
+    parts = min(_PARTS, 1 + int(index.lengths.sum(dtype=np.int64))//_PART)
+    before, norms, n = self._norms(), index._norms(), len(index.lengths)
+    for part, rows in enumerate(_ranges(self.postings.keys, parts)):
+        counts = _counts(self, rows, before)
+        if counts is None: raise ArithmeticError
+        new, owner = _part(text, self.ngrams, part, parts) if len(at) else (np.zeros(0, np.uint64), at)
+        keys, counts = _merge(self.postings.keys[rows], counts, place, new, at[owner], n)
+        yield keys, np.diff(counts.indptr), counts.indices, _weighted(counts, norms)
+
+# %% ../nbs/00d_lexical.ipynb #5c0a0005
+@patch
+def updated(self: BM25,
+    rows: np.ndarray,  # row in this index of each document of the new one, or -1 for the next of `texts` `(documents,)`
+    texts: list[str],  # of the documents that are new
+) -> BM25|None:  # `None` if counts cannot be found again: in an index of an earlier version, or with `min_df` above 1
+    "The index of other documents, as `build` makes it with the same settings; kept documents are not read again."
+    rows, texts = np.asarray(rows, dtype=np.int64), as_texts(texts)
+    _check_rows(rows, self.postings.documents, len(texts))
+    if self.lengths is None or self.min_df > 1: return None
+    text, at, kept = _numbered(self, texts), np.flatnonzero(rows < 0), np.flatnonzero(rows >= 0)
+    place, lengths = np.full(self.postings.documents, -1), np.empty(len(rows), dtype=np.int32)
+    place[rows[kept]], lengths[kept], lengths[at] = kept, self.lengths[rows[kept]], _lengths(text, self.ngrams)
+    if not lengths.any(): raise ValueError("the documents hold no word that BM25 could index")
+    found = BM25(None, self.stopwords, self.ngrams, self.version, lengths, self.k1, self.b)
+    parts = self._update_parts(found, text, place, at)
+    try: found.postings = _joined(parts, int(lengths.sum(dtype=np.int64)), len(rows))
+    except ArithmeticError: return None
+    return found
+
+# %% ../nbs/00d_lexical.ipynb #5c0a000c
+@patch
+def rebuilt(self: BM25,
+    texts: list[str],  # of all documents
+) -> BM25:
+    "The index of other documents with the same settings; an index of an earlier version becomes one of today."
+    other = self.version == 1 and isinstance(self.stopwords, str) and self.stopwords != 'english'  # a list of bm25s
+    return BM25.build(texts, 'auto' if other else self.stopwords, self.ngrams, self.k1, self.b, self.min_df)

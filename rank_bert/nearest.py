@@ -285,3 +285,29 @@ def load_faiss(
     t = {name: held.numpy() for name, held in read_tensors(path, _FORM, 'pt', remedy, finite=False).items()}
     _check_contents(t, Path(path), remedy)
     return FaissIndex(_filled(t), int(t['nprobe'][0]))
+
+# %% ../nbs/02d_nearest.ipynb #d2a00041
+def _moved(t: dict[str, np.ndarray], place: np.ndarray) -> dict[str, np.ndarray]:
+    "The tensors of an index with other numbers for its vectors; those whose number is -1 are dropped."
+    rows = place[t['rows']]
+    kept, lists = rows >= 0, np.repeat(np.arange(len(t['sizes'])), t['sizes'])
+    sizes = np.bincount(lists[kept], minlength=len(t['sizes']))
+    return t | dict(rows=rows[kept], codes=t['codes'][kept], sizes=sizes)
+
+# %% ../nbs/02d_nearest.ipynb #d2a00042
+@patch
+def updated(self: FaissIndex,
+    rows: np.ndarray,  # number in this index of each vector of the new one, or -1 for the next of `vectors` `(n,)`
+    vectors: torch.Tensor,  # those that are new; float32 or bfloat16 `(new, dim)`
+) -> FaissIndex:  # another one, with the same lists
+    "The index of other vectors; those that are kept are not computed again."
+    rows, at = np.asarray(rows, dtype=np.int64), np.flatnonzero(np.asarray(rows) < 0)
+    if len(at) != len(vectors): raise ValueError(f"{len(at)} rows are -1, but there are {len(vectors)} vectors")
+    if not len(rows): raise ValueError("there are no vectors to index")
+    place, kept = np.full(len(self), -1), np.flatnonzero(rows >= 0)
+    place[rows[kept]] = kept
+    if (place >= 0).sum() != len(kept): raise ValueError("two vectors have the same row: give -1 and a vector for one")
+    ivf = _filled(_moved(_contents(self.ivf), place))
+    for some in range(0, len(at), BLOCK):
+        ivf.add_with_ids(_unit(vectors[some:some + BLOCK]), at[some:some + BLOCK])
+    return FaissIndex(ivf, self.nprobe)

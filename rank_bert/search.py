@@ -9,6 +9,7 @@ __all__ = ['Ranker', 'fit_ranking', 'train_ranker', 'load_ranker']
 
 # %% ../nbs/03b_search.ipynb #98639bcc
 import json
+import os
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict
@@ -43,7 +44,9 @@ from .features import progress_bar
 # %% ../nbs/03b_search.ipynb #a16ea105
 from .heads import get_head
 from .losses import best_passage
-from .nearest import LARGE, FaissIndex, PassageIndex, load_faiss
+from .nearest import BLOCK, LARGE, FaissIndex, PassageIndex, load_faiss
+from .changes import Changes, Plan, can_move, fitting, moved_passages, moved_vectors
+from .changes import plan_add, plan_remove, plan_update, same_passages
 from .lexical import BM25, best, load_bm25, moments, scores_at
 from .metrics import METRICS, evaluate, rank_documents, summarise
 from .callbacks import KeepBest, epochs_for
@@ -67,6 +70,7 @@ class Ranker:
         self.bm25, self.fusion, self.settings, self.about = bm25, fusion, settings, about
         self.device = best_device()  # where queries are encoded
         self._indexes, self._cut, self._near = {}, None, None
+        self._seals = {}  # folder it was read from or saved to -> SHA-256 of its mark then
         made = 'the passages of this ranker were encoded, so vectors of queries and passages can no longer be compared'
         remedy = 'train the ranker again with train_ranker, or load it and its encoder again with load_ranker'
         self._watch = EncoderWatch(encoder, made, remedy)
@@ -197,19 +201,27 @@ def _near_documents(self: Ranker, index: PassageIndex, vector: torch.Tensor, mos
         most *= 4
 
 @patch
-def _scored_candidates(
+def _candidates(self: Ranker, words: sparse.csr_matrix|None, vector, index: PassageIndex|None, k: int) -> np.ndarray:
+    "Rows of the candidates for the `k` best documents, in a large index."
+    most, found = max(CANDIDATES, 4*k), []
+    if index is not None: found.append(self._near_documents(index, vector, most, max(2*k, 64)))
+    if words is not None: found.append(_with_ties(words, most) if index is None else best(words, most)[0])
+    return np.unique(np.concatenate(found)).astype(np.int64)
+
+# %% ../nbs/03b_search.ipynb #f1b57a0b
+@patch
+def _scored_rows(
     self: Ranker, query: str, mode: str, vector: torch.Tensor|None, index: PassageIndex|None, k: int,
+    documents: np.ndarray|None,
 ) -> tuple[torch.Tensor, np.ndarray]:
-    "Scores and rows of the candidates for the `k` best documents, in a large index."
-    most, found, words = max(CANDIDATES, 4*k), [], None
-    if index is not None:
-        vector = vector.to(index.vectors.device)
-        found.append(self._near_documents(index, vector, most, max(2*k, 64)))
-    if mode in ('bm25', 'hybrid'):
-        words = self.bm25.sparse_scores([query])
-        found.append(_with_ties(words, most) if index is None else best(words, most)[0])
-    documents = np.unique(np.concatenate(found)).astype(np.int64)
-    scores = torch.zeros(1, len(documents)) if index is None else self.model.best_of(index, vector, documents).cpu()
+    "Scores and rows of some documents, by default of the candidates for the `k` best."
+    words = self.bm25.sparse_scores([query]) if mode in ('bm25', 'hybrid') else None
+    if index is not None: vector = vector.to(index.vectors.device)
+    if documents is None: documents = self._candidates(words, vector, index, k)
+    scores = torch.zeros(1, len(documents))
+    if index is not None and len(documents):
+        parts = np.split(documents, range(BLOCK, len(documents), BLOCK))
+        scores = torch.cat([self.model.best_of(index, vector, some).cpu() for some in parts], 1)
     if words is not None:
         shared = scores_at(words, documents[None])
         scores += torch.from_numpy(shared if mode == 'bm25' else self.fusion.scaled(shared, moments(words)))
@@ -275,17 +287,19 @@ def search(self: Ranker,
     query: str,  # a question or a whole conversation
     k: int = 5,  # how many documents
     mode: str|None = None,  # one of `MODES`; 'hybrid' by default
+    where: dict|None = None,  # column -> value or list of values: of the documents that hold one; of all by default
 ) -> pd.DataFrame:  # columns rank, doc_id, title, score, passage
     "The `k` best documents for a query, best first."
     if not isinstance(query, str): raise TypeError(f'query is {type(query).__name__}: search takes one text')
     if k < 1: raise ValueError(f"k is {k}; ask for at least 1 document")
     mode, (query,) = self._mode(mode), as_texts([query])
     _check_not_blank([query])
+    rows = None if where is None else np.flatnonzero(fitting(self.documents, where))
     vector, index = (None, None) if mode == 'bm25' else (self._encoded([query]), self._index(mode))
     large = len(self.model.passages) > LARGE or self._near is not None
-    if large: scores, documents = self._scored_candidates(query, mode, vector, index, k)
-    else: scores, documents = self._scored([query], mode, vector, index)[0], None
-    top, scores = self._first(scores, k, documents)
+    if large: scores, rows = self._scored_rows(query, mode, vector, index, k, rows)
+    else: scores = self._scored([query], mode, vector, index)[0][... if rows is None else rows]
+    top, scores = self._first(scores, k, rows)
     if mode == 'bm25': top, scores = (x[:sum(s > 0 for s in scores)] for x in (top, scores))  # no word in common
     doc_id, title = self._columns(top, 'doc_id', 'title')
     return pd.DataFrame(dict(rank=range(1, len(top) + 1), doc_id=doc_id, title=title, score=scores,
@@ -705,14 +719,16 @@ def _about(self: Ranker) -> dict:
     return about
 
 # %% ../nbs/03b_search.ipynb #94f2e251
+def _place(folder: str|Path) -> str: return os.path.abspath(os.path.expanduser(folder))
+
 @patch
 def save(self: Ranker,
     folder: str|Path,  # made, or replaced when it holds a ranker and nothing else
 ) -> None:
-    "Write the ranker as safetensors and JSON, whole or not at all."
+    "Write the ranker as safetensors and JSON, whole or not at all; never over a change of another process."
     self._watch.check(self.encoder)
-    about = self._about()
-    with new_folder(folder, 'ranker.json') as new:
+    about, place = self._about(), _place(folder)
+    with new_folder(folder, 'ranker.json', self._seals.get(place)) as new:
         write_tensors(new/'head.safetensors', self.model.state_dict())
         index = dict(passages=self.model.passages.cpu(), owner=self.model.owner.cpu())
         write_tensors(new/'index.safetensors', index)
@@ -720,6 +736,8 @@ def save(self: Ranker,
         if self.bm25 is not None: self.bm25.save(new)
         if self._near is not None: self._near.save(new/'near.safetensors')
         seal_folder(new, 'ranker.json', dict(backbone=write_backbone(self.encoder, new)) | about)
+        seal = json.loads((new/'ranker.json').read_text(encoding='utf-8'))['sha256']
+    self._seals[place] = seal
 
 # %% ../nbs/03b_search.ipynb #184ce300
 def _read_inside(folder: Path, name: str, remedy: str) -> Encoder:
@@ -919,6 +937,7 @@ def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
     model = _read_model(folder, about, encoder.dim, len(documents))
     ranker = Ranker(encoder, model, documents, bm25, fusion, settings, about['about'])
     ranker._near = _read_near(folder, about, model.passages)
+    if 'sha256' in about: ranker._seals[_place(folder)] = about['sha256']
     return _check_index(ranker, folder)
 
 # %% ../nbs/03b_search.ipynb #fe9359ee
@@ -932,3 +951,87 @@ def load_ranker(
         text = f"there is no folder {str(folder)!r}"
         raise FileNotFoundError(f'{text}; train a ranker first: rank_bert train DATA --out {folder}')
     return read_steadily(folder, 'ranker.json', lambda: _load_ranker(folder, encoder))
+
+# %% ../nbs/03b_search.ipynb #5d0a0002
+@patch
+def _moves(self: Ranker, plan: Plan) -> tuple[list[str], np.ndarray, np.ndarray]:
+    "Passages without a vector yet, the older row of each passage of the new index or -1, and its document."
+    def cut(documents):
+        return cut_documents(RankingData(documents, pd.DataFrame(), pd.DataFrame()), **_cutting(self.settings))
+    if self.settings['passages'] == 'select':  # which sentences are best depends on all documents
+        texts, documents = cut(plan.documents)
+        source = same_passages(cut(self.documents)[0], texts)
+    else:
+        new = np.flatnonzero(plan.rows < 0)
+        texts, owner = cut(plan.documents.iloc[new].reset_index(drop=True))
+        counts = np.bincount(owner, minlength=len(new))
+        source, documents = moved_passages(self.model.owner.cpu().numpy(), plan.rows, counts)
+    if not can_move(self.model.passages.dtype, len(source)):
+        texts, documents = cut(plan.documents)
+        source = np.full(len(texts), -1)
+    elif self.settings['passages'] == 'select': texts = [t for t, row in zip(texts, source) if row < 0]
+    return texts, source, documents
+
+# %% ../nbs/03b_search.ipynb #5d0a0003
+@patch
+def _changed_words(self: Ranker, plan: Plan) -> BM25|None:
+    "BM25 of the new documents, by its counts if they are known."
+    if self.bm25 is None: return None
+    texts = RankingData(plan.documents, pd.DataFrame(), pd.DataFrame()).texts
+    found = self.bm25.updated(plan.rows, [texts[i] for i in np.flatnonzero(plan.rows < 0)])
+    return self.bm25.rebuilt(texts) if found is None else found
+
+@patch
+def _changed_vectors(self: Ranker, texts: list[str], source: np.ndarray, store: FeatureStore|None, progress):
+    "Vectors of all passages, where only `texts` are encoded."
+    come, how = torch.empty(0, self.encoder.dim), {k: self.settings[k] for k in ('pooling', 'max_tokens')}
+    if texts:
+        self._watch.check(self.encoder)
+        store = store or FeatureStore()
+        come = store.encode(texts, self.encoder, **how, keep='start', progress=progress, label='documents')
+    return moved_vectors(self.model.passages.cpu(), source, come)
+
+# %% ../nbs/03b_search.ipynb #5d0a0004
+@patch
+def _change(self: Ranker, plan: Plan, store: FeatureStore|None, progress: bool|None) -> Changes:
+    "Take the documents of a plan. All is computed first; then the ranker changes in one step."
+    found = dict(documents=plan.documents)
+    if not plan.as_it_was(len(self.documents)):
+        (texts, source, owner), old = self._moves(plan), self.model
+        vectors = self._changed_vectors(texts, source, store, progress)
+        model = RankingModel(old.head, vectors, torch.from_numpy(owner), old.temperature).eval()
+        near = self._near and self._near.updated(source, vectors[torch.from_numpy(source < 0)])
+        found |= dict(model=model.to(old.owner.device), bm25=self._changed_words(plan), _near=near, _indexes={},
+                      _cut=None, about=self.about | dict(documents=len(plan.documents)))
+    vars(self).update(found)  # one call: Ctrl-C comes before it or after it
+    return plan.changes
+
+# %% ../nbs/03b_search.ipynb #5d0a0005
+@patch
+def add(self: Ranker,
+    documents,  # frame or list of dicts: doc_id, text, title if there is one, other columns; or `RankingData`
+    store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
+    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+) -> Changes:
+    "Take new documents after those that are there; raises `DataError` for an id that is there."
+    return self._change(plan_add(self.documents, documents), store, progress)
+
+@patch
+def remove(self: Ranker,
+    ids: list[str],  # of documents
+    store: FeatureStore|None = None,  # where vectors are kept; needed with 'select', and where a large index gets small
+    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+) -> Changes:
+    "Drop documents; raises `DataError` for an unknown id, and when none would be left."
+    return self._change(plan_remove(self.documents, ids), store, progress)
+
+# %% ../nbs/03b_search.ipynb #5d0a0006
+@patch
+def update(self: Ranker,
+    documents,  # frame or list of dicts: doc_id, text, title if there is one, other columns; or `RankingData`
+    remove_missing: bool = False,  # drop documents that are not given
+    store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
+    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+) -> Changes:
+    "Replace documents that have changed, where they are, and take new ones at the end; a column not given stays."
+    return self._change(plan_update(self.documents, documents, remove_missing), store, progress)

@@ -385,6 +385,48 @@ for kind in ("ranker", "classifier"):
              "every time the old or the new folder is whole; the next save clears the rest", name=f"save-{kind}-{short}",
              quick=kind == "ranker", limit=200)(lambda kind=kind, number=number: saved_anywhere(kind, number))
 
+def some_documents(name: str, ids: list[str]) -> str:
+    "A file of new documents."
+    Path(name).write_text("".join(json.dumps(dict(doc_id=d, text=f"where is {d} of the answer"*5)) + "\n" for d in ids))
+    return name
+
+def documents_ended(number: int) -> None:
+    "End `documents` at each of its steps with files, then at random moments."
+    from rank_bert.search import load_ranker
+    args, rng = ("documents", "out", "--add", some_documents("new.jsonl", ["n1", "n2"])), random.Random(0)
+    put("ranker", "wanted")
+    works(command("documents", "wanted", *args[2:]))
+    def fresh():
+        shutil.rmtree("out", ignore_errors=True)
+        put("ranker", "out")
+    def whole(step):
+        must(tree("out") in (tree("ranker"), tree("wanted")), f"{step}: neither the older nor the newer ranker is whole: {sorted(tree('out'))}")
+        must(len(load_ranker("out").documents) in (24, 26), f"{step}: other documents")
+    for n in range(1, 400):
+        fresh()
+        done = command(*args, before=on_file(signals(number), re.escape(os.getcwd() + "/.out-"), n))
+        whole(f"step {n}")
+        if done.code == 0: break
+    must(5 < n < 399, f"{n} steps")
+    began = time.monotonic()
+    works(command("documents", "wanted", "--update", "new.jsonl"))
+    lasts, ends = time.monotonic() - began, Counter()
+    for n in range(25):
+        fresh()
+        pid, printed = start(main_of(args))
+        time.sleep(rng.random()*1.5*lasts)
+        with contextlib.suppress(ProcessLookupError): os.kill(pid, number)
+        ends[stop(pid, printed).code] += 1
+        whole(f"moment {n}")
+    must(ends[CODES[number]] > 5, f"few were ended: {ends}")
+    if tree("out") != tree("wanted"): works(command(*args))
+    same("out", "wanted")
+    clean()
+
+for number, short in ((signal.SIGKILL, "kill"), (signal.SIGTERM, "term")):
+    case("ended", f"{short} `documents` at each of its steps and at random moments", "the folder loads, and is the older or the newer ranker",
+         name=f"documents-{short}", quick=number == signal.SIGKILL, limit=300)(lambda number=number: documents_ended(number))
+
 @case("ended", "Ctrl-C between two renames of a save", "the old ranker is back, or the new one is there")
 def ctrl_c_in_the_swap():
     from rank_bert.search import load_ranker
@@ -599,6 +641,28 @@ def writers(count: int) -> None:
 for count in (2, 8):
     case("writers", f"{count} processes train to one folder, on one empty store", "all work; the folder is that of one", name=f"train-{count}",
          quick=count == 2, limit=300)(lambda count=count: writers(count))
+
+@case("writers", "6 processes add and remove documents of one ranker at once, again and again, while others read it",
+      "each change is there, or was refused with a sentence; readers see whole rankers", limit=300)
+def documents_6():
+    from rank_bert.search import load_ranker
+    def read():
+        for _ in range(20): must(len(load_ranker("ranker").documents) >= 20, "documents are lost")
+    readers, added, removed = [start(read) for _ in range(2)], set(), set()
+    for turn in range(4):
+        tasks = [("--add", some_documents(f"a{turn}{i}.jsonl", [f"n{turn}{i}"]), f"n{turn}{i}") for i in range(5)]
+        Path(f"r{turn}.txt").write_text(f"d{turn}\n")
+        tasks.append(("--remove", f"r{turn}.txt", f"d{turn}"))
+        begun = [start(main_of(("documents", "ranker", *task[:2]))) for task in tasks]
+        done = [stop(*one) for one in begun]
+        for (option, _, name), one in zip(tasks, done):
+            if one.code == 0: (added if option == "--add" else removed).add(name)
+            else: refuses(one, "was changed since it was read")
+        must(any(one.code == 0 for one in done), "all were refused")
+    for one in readers: works(stop(*one))
+    wanted = ({f"d{i}" for i in range(24)} | added) - removed
+    must({*load_ranker("ranker").documents.doc_id} == wanted, f"{wanted ^ {*load_ranker('ranker').documents.doc_id}}")
+    clean()
 
 @case("writers", "8 processes encode the same texts to one empty store", "all write the same vectors", quick=False, limit=300)
 def encode_8():
@@ -1093,8 +1157,10 @@ def bm25_words():
         seal("spare")
         refuses(command("search", "spare", QUERY, limit=30), "bm25")
     put("ranker", "spare")
-    for change in (dict(words=dict(a=0)), dict(ngrams=10**9), dict(ngrams=0), dict(ngrams="2"), dict(words=[]), dict(stopwords=5), dict(stopwords="klingon")): damaged(change)
-    tensors("spare/bm25.safetensors", lambda t: t.pop("keys"))
+    for change in (dict(words=dict(a=0)), dict(ngrams=10**9), dict(ngrams=0), dict(ngrams="2"), dict(words=[]), dict(stopwords=5), dict(stopwords="klingon"),
+                   dict(k1="1"), dict(k1=-1), dict(b=7), dict(min_df=0), dict(min_df=1.5), dict(k1=None)): damaged(change)
+    tensors("spare/bm25.safetensors", lambda t: [t.pop(name) for name in ("keys", "lengths")])
+    for name in ("k1", "b", "min_df"): about.pop(name)
     for words in (dict(a=10**6), dict(a=10**30), dict(a=-5), dict(a=0, b=0), dict(a="1"), {}): damaged(dict(words=words))
     Path("spare/bm25.json").write_text(json.dumps(about | dict(words=dict(a=0, b=1))))
     seal("spare")
