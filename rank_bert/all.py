@@ -22,6 +22,8 @@ from .lowrank import *
 from .light import *
 from .losses import *
 from .nearest import *
+from .drift import *
+from .feedback import *
 from .metrics import *
 from .callbacks import *
 

@@ -10,7 +10,7 @@ __all__ = ['Ranker', 'fit_ranking', 'train_ranker', 'load_ranker']
 # %% ../nbs/03b_search.ipynb #98639bcc
 import json
 from collections.abc import Callable
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import asdict
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -41,15 +41,16 @@ from .features import EncoderWatch, FeatureStore, encode
 from .features import progress_bar
 
 # %% ../nbs/03b_search.ipynb #a16ea105
-from .heads import get_head
+from .heads import DualHead, get_head
 from .losses import best_passage
 from .nearest import LARGE, FaissIndex, PassageIndex, load_faiss
 from .lexical import BM25, best, load_bm25, moments, scores_at
-from .metrics import METRICS, evaluate, rank_documents, summarise
+from .feedback import FeedbackData, check_enough, feedback_data, feedback_rows
+from .metrics import METRICS, change_table, evaluate, rank_documents, summarise
 from .callbacks import KeepBest, epochs_for
 from .learners import fit_task, frozen_groups
 from .ranking import Fusion, RankingFeatures, RankingLearner, RankingModel, check_trainable, ranking_features
-from .ranking import STAND_INS, mrr, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
+from .ranking import STAND_INS, usable_rows, mrr, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
 
 # %% ../nbs/03b_search.ipynb #a87daff3
 class Ranker:
@@ -927,3 +928,148 @@ def load_ranker(
         text = f"there is no folder {str(folder)!r}"
         raise FileNotFoundError(f'{text}; train a ranker first: rank_bert train DATA --out {folder}')
     return read_steadily(folder, 'ranker.json', lambda: _load_ranker(folder, encoder))
+
+# %% ../nbs/03b_search.ipynb #b15a0002
+@patch
+def _matched(self: Ranker, data: RankingData) -> RankingData:
+    "Queries and relevance of `data`, over the documents of the ranker."
+    found = _qrels(data, self.documents).tocoo()
+    ids = data.queries.query_id.to_numpy()[found.row], self.documents.doc_id.to_numpy()[found.col]
+    relevance = pd.DataFrame(dict(query_id=ids[0], doc_id=ids[1], grade=found.data.astype(float)))
+    return RankingData(self.documents, data.queries.reset_index(drop=True), relevance, data.name)
+
+@patch
+def _with_head(self: Ranker, head: DualHead, fusion: Fusion|None, about: dict) -> 'Ranker':
+    "The same documents and encoder with another head; this ranker stays as it is."
+    found, m = copy(self), self.model
+    model = RankingModel(deepcopy(head).to(m.owner.device), m.passages, m.owner, m.temperature)
+    found.model, found.fusion, found.about, found._indexes = model.eval(), fusion, about, {}
+    return found
+
+# %% ../nbs/03b_search.ipynb #b15a0003
+@patch
+def _trained_more(
+    self: Ranker, data: RankingData, vectors: torch.Tensor, epochs: int|None, lr: float, bs: int, seed: int,
+    progress: bool|None, refused: sparse.csr_matrix|None = None,
+) -> 'Ranker':
+    "A ranker with this head trained further on matched data, and the weight of BM25 fitted again."
+    m, patience = self.model, None
+    features = RankingFeatures(vectors, m.passages.cpu(), m.owner.cpu(), self.bm25, data, self.settings, refused)
+    counts = {split: len(features.rows(split)) for split in ('train', 'valid')}
+    if epochs is None:
+        epochs = epochs_for(counts['train'], bs, STEPS, least=8)
+        patience = epochs//2
+    own = dict(head=deepcopy(m.head).cpu(), temperature=m.temperature, bs=bs, seed=seed)
+    with progress_bar(epochs, 'training', progress, 'epochs') as bar:
+        model, fit = _fit_one(features, self.about.get('shared'), epochs, patience, lr, bar, **own)
+    done = dict(queries=counts, seed=seed, lr=lr, bs=bs, epochs=len(fit['curve'])) | fit
+    fusion = None if self.bm25 is None else _fusion(features, model)
+    return self._with_head(model.head, fusion, self.about | dict(more=[*self.about.get('more', ()), done]))
+
+# %% ../nbs/03b_search.ipynb #b15a0004
+def _gains(before: Ranker, after: Ranker, data: RankingData, vectors: torch.Tensor, rows, metrics) -> pd.DataFrame:
+    "What changes between two rankers of the same documents, for some queries, in the modes that use the head."
+    queries, qrels, tables = data.queries.iloc[rows], data.qrels()[rows], []
+    for mode in (mode for mode in before.modes if mode in ('hybrid', 'dense')):
+        frames = [r._per_query(queries, qrels, mode, metrics, vectors[rows], 256) for r in (before, after)]
+        table = change_table(*frames, queries.group.tolist())
+        table.insert(0, 'mode', mode)
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)
+
+def _gain(table: pd.DataFrame) -> float:
+    "Mean difference of the first metric in the default mode."
+    return float(table.difference.iloc[0])
+
+def _told(table: pd.DataFrame, changed: bool) -> str:
+    "What happened to the first metric in the default mode, as a sentence."
+    row = table.iloc[0]
+    what = f'{row.metric} of {row.n} {row.queries}: {row.before:.3f} before, {row.after:.3f} after'
+    what += f' (difference {row.difference:+.3f}, 95% interval {row.low:+.3f} to {row.high:+.3f})'
+    return f'the ranker has changed. {what}' if changed else f'the ranker is as it was. {what}'
+
+# %% ../nbs/03b_search.ipynb #b15a0005
+@patch
+def _become(self: Ranker, other: 'Ranker') -> None:
+    "Take head, weight of BM25 and history of another ranker of the same documents."
+    self.model, self.fusion, self.about, self._indexes = other.model, other.fusion, other.about, {}
+
+@patch
+def _judged(self: Ranker, after: 'Ranker', data: RankingData, vectors: torch.Tensor, metrics) -> 'Ranker':
+    "The other ranker, or this one if the 'valid' queries are ranked worse by the other."
+    return self if _gain(_gains(self, after, data, vectors, usable_rows(data, 'valid'), metrics)) < 0 else after
+
+# %% ../nbs/03b_search.ipynb #b15a0006
+@patch
+def train_more(self: Ranker,
+    data: RankingData,  # queries and their relevant documents, which must be among the ranker's
+    epochs: int|None = None,  # by default at least 8, and enough for 200 optimizer steps
+    lr: float = 3e-4,  # highest learning rate; lower than in training, because the head is there already
+    bs: int = 128,  # queries in a batch
+    metrics: tuple[str, ...] = ('MRR', 'accuracy@1', 'accuracy@3'),  # of the table; the first decides
+    seed: int = 0,  # of the order of batches
+    store: FeatureStore|None = None,  # where query vectors are kept; by default in the cache folder
+    progress: bool|None = None,  # show bars; by default in a terminal or a notebook
+) -> pd.DataFrame:  # mode, metric, before, after, difference, low, high, p, n; .attrs: changed, told
+    "Train the head further on the 'train' queries; keep what is better on the 'valid' queries, or nothing."
+    data = self._matched(data)
+    check_trainable(data)
+    vectors = self._query_vectors(data, store or FeatureStore())[:]
+    after = self._judged(self._trained_more(data, vectors, epochs, lr, bs, seed, progress), data, vectors, metrics)
+    split = 'test' if len(usable_rows(data, 'test')) else 'valid'
+    table = _gains(self, after, data, vectors, usable_rows(data, split), metrics)
+    table.insert(0, 'queries', f'{split} queries')
+    table.attrs.update(changed=after is not self, told=_told(table, after is not self))
+    self._become(after)
+    return table
+
+# %% ../nbs/03b_search.ipynb #b15a0013
+def _still_there(data: RankingData|None, documents: pd.DataFrame) -> RankingData|None:
+    "The data without documents that the ranker does not have any more, and without queries that lose all of theirs."
+    return None if data is None else data.where(documents_mask=_same_documents(data, documents) >= 0)
+
+def _held_out(data: RankingData, given: np.ndarray) -> dict[str, np.ndarray]:
+    "Rows of held-out queries with feedback, and of the others."
+    rows = usable_rows(data, 'test')
+    parts = {'queries of the feedback': rows[given[rows]], 'queries of the original data': rows[~given[rows]]}
+    return {name: part for name, part in parts.items() if len(part)}
+
+def _is_worse(table: pd.DataFrame) -> bool:
+    "Whether the mean of the feedback is lower, or the original data is clearly worse, by the first metric."
+    rows = table.drop_duplicates('queries')
+    return bool(rows.difference.iloc[0] < 0 or (rows.high[1:] < 0).any())
+
+# %% ../nbs/03b_search.ipynb #b15a0014
+@patch
+def feedback(self: Ranker,
+    rows: pd.DataFrame|list,  # frame or list of dicts: query, doc_id, and grade (1 by default, 0 for a wrong document)
+    data: RankingData|None = None,  # what the ranker was trained on, so that it is not forgotten
+    epochs: int|None = None,  # as in `train_more`
+    lr: float = 3e-4,  # as in `train_more`
+    bs: int = 128,  # queries in a batch
+    metrics: tuple[str, ...] = ('MRR', 'accuracy@1', 'accuracy@3'),  # of the table; the first decides
+    seed: int = 0,  # of the order of batches
+    store: FeatureStore|None = None,  # where query vectors are kept; by default in the cache folder
+    progress: bool|None = None,  # show bars; by default in a terminal or a notebook
+) -> pd.DataFrame:  # queries, mode, metric, before, after, difference, low, high, p, n; .attrs: changed, told, notes
+    "Learn from clicks and corrections; keep the change unless held-out queries are ranked worse."
+    data = _still_there(data, self.documents)
+    found = feedback_data(feedback_rows(rows, self.documents), self.documents, data and self._matched(data))
+    check_enough(found)
+    vectors = self._query_vectors(found.data, store or FeatureStore())[:]
+    after = self._trained_more(found.data, vectors, epochs, lr, bs, seed, progress, found.refused)
+    after = self._judged(after, found.data, vectors, metrics)
+    table = self._compared(after, found, vectors, metrics)
+    if changed := after is not self and not _is_worse(table): self._become(after)
+    table.attrs.update(changed=changed, told=_told(table, changed), notes=found.notes)
+    return table
+
+# %% ../nbs/03b_search.ipynb #b15a0015
+@patch
+def _compared(self: Ranker, after: 'Ranker', found: FeedbackData, vectors: torch.Tensor, metrics) -> pd.DataFrame:
+    "Both rankers on the held-out queries."
+    tables = []
+    for name, rows in _held_out(found.data, found.given).items():
+        tables.append(_gains(self, after, found.data, vectors, rows, metrics))
+        tables[-1].insert(0, 'queries', name)
+    return pd.concat(tables, ignore_index=True)
