@@ -10,8 +10,9 @@ __all__ = ['Ranker', 'fit_ranking', 'train_ranker', 'load_ranker']
 # %% ../nbs/03b_search.ipynb #98639bcc
 import json
 from collections.abc import Callable
-from copy import copy, deepcopy
-from dataclasses import asdict
+from copy import copy as shallow_copy
+from copy import deepcopy
+from dataclasses import asdict, replace
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -45,6 +46,7 @@ from .heads import DualHead, get_head
 from .losses import best_passage
 from .nearest import LARGE, FaissIndex, PassageIndex, load_faiss
 from .lexical import BM25, best, load_bm25, moments, scores_at
+from .drift import Drift, Reference, compare_samples, document_texts, load_reference, sample_rows
 from .feedback import FeedbackData, check_enough, feedback_data, feedback_rows
 from .metrics import METRICS, change_table, evaluate, rank_documents, summarise
 from .callbacks import KeepBest, epochs_for
@@ -68,6 +70,7 @@ class Ranker:
         self.bm25, self.fusion, self.settings, self.about = bm25, fusion, settings, about
         self.device = best_device()  # where queries are encoded
         self._indexes, self._cut, self._near = {}, None, None
+        self.reference: Reference|None = None  # what `drift` compares with
         made = 'the passages of this ranker were encoded, so vectors of queries and passages can no longer be compared'
         remedy = 'train the ranker again with train_ranker, or load it and its encoder again with load_ranker'
         self._watch = EncoderWatch(encoder, made, remedy)
@@ -402,6 +405,26 @@ def _fusion(features: RankingFeatures, model: RankingModel) -> Fusion:
     parts = [scored(features, model, index, qrels, some) for some in _batches(_weighed(features))]
     return fit_fusion_parts([one for part in parts for one in part])
 
+# %% ../nbs/03b_search.ipynb #b15a0020
+@patch
+def _top_scores(self: Ranker, vectors: torch.Tensor) -> torch.Tensor:  # `(queries,)`
+    "Cosine of each query, after the head, with the nearest document."
+    index = self._index('dense')
+    parts = (index.nearest(some.to(index.vectors.device), 1).scores for some in vectors.split(64) if len(some))
+    return torch.cat([vectors.new_zeros(0).cpu(), *(part[:, 0].cpu() for part in parts)])
+
+@patch
+def _unknown(self: Ranker, texts: list[str]) -> torch.Tensor:  # `(queries,)`, or `(0,)` without BM25
+    "Share of unknown words of each query."
+    return torch.zeros(0) if self.bm25 is None else torch.from_numpy(self.bm25.unknown(texts))
+
+def _refer(ranker: Ranker, data: RankingData, vectors: torch.Tensor) -> Reference:
+    "What the queries and documents of a training were like."
+    train, valid = (usable_rows(data, split) for split in ('train', 'valid'))
+    valid, m = valid[sample_rows(len(valid))], ranker.model
+    asked, unknown = vectors[valid], ranker._unknown(list(data.queries.text.iloc[valid]))
+    return Reference.build(vectors[train], asked, ranker._top_scores(asked), unknown, m.passages.cpu(), m.owner.cpu())
+
 # %% ../nbs/03b_search.ipynb #e40487ed
 def _ranker(features: RankingFeatures, encoder: Encoder, model: RankingModel, about: dict) -> Ranker:
     "A ranker from a trained head; the weight of BM25 is fitted on the validation queries."
@@ -409,7 +432,9 @@ def _ranker(features: RankingFeatures, encoder: Encoder, model: RankingModel, ab
     parts = {s: int((data.queries.split == s).sum()) for s in ('train', 'valid', 'test')}
     about = dict(data=data.name, queries=parts, documents=len(data.documents), notes=data.notes) | about
     fusion = None if features.bm25 is None else _fusion(features, model)
-    return Ranker(encoder, model, data.documents, features.bm25, fusion, features.settings, about)
+    ranker = Ranker(encoder, model, data.documents, features.bm25, fusion, features.settings, about)
+    ranker.reference = _refer(ranker, data, features.queries)
+    return ranker
 
 # %% ../nbs/03b_search.ipynb #8b1abf66
 def _train_head(
@@ -715,6 +740,7 @@ def save(self: Ranker,
         _write_documents(self.documents, new/'documents.jsonl')
         if self.bm25 is not None: self.bm25.save(new)
         if self._near is not None: self._near.save(new/'near.safetensors')
+        if self.reference is not None: self.reference.save(new/'drift.safetensors')
         seal_folder(new, 'ranker.json', dict(backbone=write_backbone(self.encoder, new)) | about)
 
 # %% ../nbs/03b_search.ipynb #184ce300
@@ -778,7 +804,7 @@ def read_head(make: Callable[[], torch.nn.Module], path: Path, remedy: str) -> t
 # %% ../nbs/03b_search.ipynb #3156fe15
 _REMEDY = 'train the ranker again'
 _FILES = {'head.safetensors': True, 'index.safetensors': True, 'documents.jsonl': True, 'bm25.safetensors': False,
-          'bm25.json': False, 'near.safetensors': False}  # name -> whether every ranker has it
+          'bm25.json': False, 'near.safetensors': False, 'drift.safetensors': False}  # name -> whether every ranker has it
 
 # %% ../nbs/03b_search.ipynb #28b45f72
 def _read_document(line: bytes, where: str) -> dict:
@@ -869,6 +895,12 @@ def _read_near(folder: Path, about: dict, passages: torch.Tensor) -> FaissIndex|
     if (len(near), near.ivf.d) == (n, dim): return near
     raise ValueError(f"{path} is damaged: it is of {len(near)} passages, not of {n}, or of another width; {_REMEDY}")
 
+# %% ../nbs/03b_search.ipynb #b15a0022
+def _read_reference(folder: Path, about: dict, dim: int) -> Reference|None:
+    "What drift is compared with, if the folder has it."
+    name = 'drift.safetensors'
+    return load_reference(folder/name, dim, _REMEDY) if name in about['files'] else None
+
 # %% ../nbs/03b_search.ipynb #5d1a7c30
 def _cut_again(ranker: Ranker, rows: list[int]) -> list[list[str]]:
     "The passages of some documents, with titles, cut as in training."
@@ -915,6 +947,7 @@ def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
     model = _read_model(folder, about, encoder.dim, len(documents))
     ranker = Ranker(encoder, model, documents, bm25, fusion, settings, about['about'])
     ranker._near = _read_near(folder, about, model.passages)
+    ranker.reference = _read_reference(folder, about, encoder.dim)
     return _check_index(ranker, folder)
 
 # %% ../nbs/03b_search.ipynb #fe9359ee
@@ -941,10 +974,18 @@ def _matched(self: Ranker, data: RankingData) -> RankingData:
 @patch
 def _with_head(self: Ranker, head: DualHead, fusion: Fusion|None, about: dict) -> 'Ranker':
     "The same documents and encoder with another head; this ranker stays as it is."
-    found, m = copy(self), self.model
+    found, m = shallow_copy(self), self.model
     model = RankingModel(deepcopy(head).to(m.owner.device), m.passages, m.owner, m.temperature)
     found.model, found.fusion, found.about, found._indexes = model.eval(), fusion, about, {}
     return found
+
+# %% ../nbs/03b_search.ipynb #b15a0021
+def _grown(ranker: Ranker, before: Reference|None, data: RankingData, vectors: torch.Tensor) -> Reference:
+    "The reference of an earlier training, with the queries of a later one and the scores of its head."
+    later = _refer(ranker, data, vectors)
+    if before is None: return later
+    joined = before.joined(later)
+    return replace(joined, score=ranker._top_scores(joined.asked))
 
 # %% ../nbs/03b_search.ipynb #b15a0003
 @patch
@@ -964,7 +1005,9 @@ def _trained_more(
         model, fit = _fit_one(features, self.about.get('shared'), epochs, patience, lr, bar, **own)
     done = dict(queries=counts, seed=seed, lr=lr, bs=bs, epochs=len(fit['curve'])) | fit
     fusion = None if self.bm25 is None else _fusion(features, model)
-    return self._with_head(model.head, fusion, self.about | dict(more=[*self.about.get('more', ()), done]))
+    found = self._with_head(model.head, fusion, self.about | dict(more=[*self.about.get('more', ()), done]))
+    found.reference = _grown(found, self.reference, data, vectors)
+    return found
 
 # %% ../nbs/03b_search.ipynb #b15a0004
 def _gains(before: Ranker, after: Ranker, data: RankingData, vectors: torch.Tensor, rows, metrics) -> pd.DataFrame:
@@ -993,10 +1036,13 @@ def _told(table: pd.DataFrame, changed: bool) -> str:
 def _become(self: Ranker, other: 'Ranker') -> None:
     "Take head, weight of BM25 and history of another ranker of the same documents."
     self.model, self.fusion, self.about, self._indexes = other.model, other.fusion, other.about, {}
+    self.reference = other.reference
 
 @patch
 def _judged(self: Ranker, after: 'Ranker', data: RankingData, vectors: torch.Tensor, metrics) -> 'Ranker':
-    "The other ranker, or this one if the 'valid' queries are ranked worse by the other."
+    "The other ranker, or this one if nothing has changed, or the 'valid' queries are ranked worse by the other."
+    heads = fingerprint(self.model.head), fingerprint(after.model.head)
+    if heads[0] == heads[1] and self.fusion == after.fusion: return self
     return self if _gain(_gains(self, after, data, vectors, usable_rows(data, 'valid'), metrics)) < 0 else after
 
 # %% ../nbs/03b_search.ipynb #b15a0006
@@ -1073,3 +1119,31 @@ def _compared(self: Ranker, after: 'Ranker', found: FeedbackData, vectors: torch
         tables.append(_gains(self, after, found.data, vectors, rows, metrics))
         tables[-1].insert(0, 'queries', name)
     return pd.concat(tables, ignore_index=True)
+
+# %% ../nbs/03b_search.ipynb #b15a0024
+@patch
+def _document_vectors(self: Ranker, documents) -> tuple[torch.Tensor, torch.Tensor]:
+    "Vectors of the passages of new documents, and the document of each."
+    titles, texts = document_texts(documents)
+    table = pd.DataFrame(dict(doc_id=[str(i) for i in range(len(texts))], title=titles, text=texts))
+    parts, owner = cut_documents(RankingData(table, pd.DataFrame(), pd.DataFrame()), **_cutting(self.settings))
+    how = {k: self.settings[k] for k in ('pooling', 'max_tokens')}
+    return encode(parts, self.encoder, **how, keep='start', device=self.device, progress=False), torch.from_numpy(owner)
+
+# %% ../nbs/03b_search.ipynb #b15a0025
+@patch
+def drift(self: Ranker,
+    queries: list[str],  # of today
+    documents: list|pd.DataFrame|None = None,  # of today: texts, or a table with text, and title if there is one
+    level: float = 0.05,  # chance of an alarm without drift
+) -> Drift:  # a table, a verdict and a picture
+    "Whether queries and documents of today are unlike those of the training, so that training again may help."
+    if self.reference is None:
+        raise ValueError("this ranker has no reference to compare with: it was saved by an earlier version, or put "
+                         "together from its parts. Train it again; train_more makes a reference too")
+    texts = as_texts(queries, 'queries')
+    _check_not_blank(texts)
+    vectors = self._encoded(texts) if texts else self.reference.asked[:0]
+    there = None if documents is None else self._document_vectors(documents)
+    now = self.reference.now(vectors.cpu(), self._top_scores(vectors), self._unknown(texts), there)
+    return compare_samples(self.reference.then(), now, level)
