@@ -421,7 +421,8 @@ def _unknown(self: Ranker, texts: list[str]) -> torch.Tensor:  # `(queries,)`, o
 def _refer(ranker: Ranker, data: RankingData, vectors: torch.Tensor) -> Reference:
     "What the queries and documents of a training were like."
     train, valid = (usable_rows(data, split) for split in ('train', 'valid'))
-    valid, m = valid[sample_rows(len(valid))], ranker.model
+    first = data.queries.group.iloc[valid].sample(frac=1, random_state=0).drop_duplicates().index  # one of each group
+    valid, m = np.sort(first)[sample_rows(len(first))], ranker.model
     asked, unknown = vectors[valid], ranker._unknown(list(data.queries.text.iloc[valid]))
     return Reference.build(vectors[train], asked, ranker._top_scores(asked), unknown, m.passages.cpu(), m.owner.cpu())
 
