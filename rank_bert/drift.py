@@ -53,7 +53,8 @@ def document_distances(
     held: torch.Tensor,  # `(held, dim)`
 ) -> torch.Tensor:  # `(documents,)`
     "The mean distance of the passages of each document."
-    return torch.zeros(int(owner.max()) + 1).scatter_reduce(0, owner, distances(passages, held), 'mean', include_self=False)
+    apart = distances(passages, held)
+    return torch.zeros(int(owner.max()) + 1).scatter_reduce(0, owner, apart, 'mean', include_self=False)
 
 # %% ../nbs/02f_drift.ipynb #df000012
 MOST = 256  # vectors of each kind
@@ -188,7 +189,8 @@ def compare_samples(
     both = [m for m in then if len(then[m]) and len(now.get(m, ()))]
     if not both: raise ValueError("there is nothing to compare: pass at least one query or document of today")
     table = pd.DataFrame([_tested(m, then[m], now[m]) for m in both])
-    return Drift(table.assign(holm=holm(table.p.tolist())), {m: then[m] for m in both}, {m: now[m] for m in both}, level)
+    table['holm'] = holm(table.p.tolist())
+    return Drift(table, {m: then[m] for m in both}, {m: now[m] for m in both}, level)
 
 # %% ../nbs/02f_drift.ipynb #df000024
 @patch
@@ -213,7 +215,8 @@ def plot(self: Drift) -> 'Figure':  # of matplotlib
                              layout='constrained')
     for ax, row in zip(axes[0], self.table.itertuples()):
         for name, values in (('then', self.then[row.measure]), ('now', self.now[row.measure])):
-            ax.ecdf(values, label=f'{name} ({len(values)})', color='C7' if name == 'then' else 'C0')
+            values = np.quantile(values, np.linspace(0, 1, min(len(values), 60)))  # as many as can be seen
+            ax.ecdf(values, label=name, color='C7' if name == 'then' else 'C0')
         alarm = 'alarm' if row.holm < self.level else 'no alarm'
         ax.set(title=f'{row.measure}\n{alarm}', xlabel=row.measure)
         ax.spines[['top', 'right']].set_visible(False)
@@ -230,5 +233,6 @@ def document_texts(
     if not hasattr(documents, 'columns'):
         documents = [dict(text=d) if isinstance(d, str) else d for d in documents]
     table, index = checked_table(documents, 'documents', ['text'])
-    titles = clean_strings(table.title, 'documents', 'title', index, empty=True) if 'title' in table else ['']*len(table)
+    titles = table.title if 'title' in table else ['']*len(table)
+    titles = clean_strings(titles, 'documents', 'title', index, empty=True)
     return titles, clean_strings(table.text, 'documents', 'text', index)

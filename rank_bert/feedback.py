@@ -95,11 +95,13 @@ def feedback_data(
     known = pd.DataFrame(dict(query_id=[], text=[])).astype(object) if data is None else data.queries
     queries = pd.concat([known, _new_queries(rows, known)], ignore_index=True)
     keys = queries.text.map(query_key)
-    said = pd.DataFrame(dict(query_id=queries.query_id, key=keys)).merge(rows, on='key')[['query_id', 'doc_id', 'grade']]
+    said = pd.DataFrame(dict(query_id=queries.query_id, key=keys)).merge(rows, on='key')
+    said = said[['query_id', 'doc_id', 'grade']]
     before = said[:0] if data is None else data.relevance
     found = RankingData(documents, queries, _merged(before, said), 'feedback' if data is None else data.name)
     wrong = said[said.grade == 0]
-    at = [pd.Index(ids).get_indexer(wrong[c]) for c, ids in (('query_id', queries.query_id), ('doc_id', documents.doc_id))]
+    ids = dict(query_id=queries.query_id, doc_id=documents.doc_id)
+    at = [pd.Index(known).get_indexer(wrong[c]) for c, known in ids.items()]
     refused = sparse.csr_matrix((np.ones(len(wrong), np.float32), at), shape=(len(queries), len(documents)))
     given = keys.isin(rows.key).to_numpy()
     empty = int((given & (found.qrels().getnnz(1) == 0)).sum())

@@ -52,7 +52,8 @@ from .metrics import METRICS, change_table, evaluate, rank_documents, summarise
 from .callbacks import KeepBest, epochs_for
 from .learners import fit_task, frozen_groups
 from .ranking import Fusion, RankingFeatures, RankingLearner, RankingModel, check_trainable, ranking_features
-from .ranking import STAND_INS, usable_rows, mrr, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
+from .ranking import usable_rows
+from .ranking import STAND_INS, mrr, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
 
 # %% ../nbs/03b_search.ipynb #a87daff3
 class Ranker:
@@ -420,9 +421,10 @@ def _unknown(self: Ranker, texts: list[str]) -> torch.Tensor:  # `(queries,)`, o
 
 def _refer(ranker: Ranker, data: RankingData, vectors: torch.Tensor) -> Reference:
     "What the queries and documents of a training were like."
-    train, valid = (usable_rows(data, split) for split in ('train', 'valid'))
-    first = data.queries.group.iloc[valid].sample(frac=1, random_state=0).drop_duplicates().index  # one of each group
-    valid, m = np.sort(first)[sample_rows(len(first))], ranker.model
+    (train, valid), m = (usable_rows(data, split) for split in ('train', 'valid')), ranker.model
+    groups = pd.Series(data.queries.group.to_numpy()[valid], valid)
+    alone = groups.sample(frac=1, random_state=0).drop_duplicates().index.to_numpy()  # one query of each
+    valid = np.sort(alone)[sample_rows(len(alone)).numpy()]
     asked, unknown = vectors[valid], ranker._unknown(list(data.queries.text.iloc[valid]))
     return Reference.build(vectors[train], asked, ranker._top_scores(asked), unknown, m.passages.cpu(), m.owner.cpu())
 
@@ -805,7 +807,7 @@ def read_head(make: Callable[[], torch.nn.Module], path: Path, remedy: str) -> t
 # %% ../nbs/03b_search.ipynb #3156fe15
 _REMEDY = 'train the ranker again'
 _FILES = {'head.safetensors': True, 'index.safetensors': True, 'documents.jsonl': True, 'bm25.safetensors': False,
-          'bm25.json': False, 'near.safetensors': False, 'drift.safetensors': False}  # name -> whether every ranker has it
+          'bm25.json': False, 'near.safetensors': False, 'drift.safetensors': False}  # whether every ranker has it
 
 # %% ../nbs/03b_search.ipynb #28b45f72
 def _read_document(line: bytes, where: str) -> dict:
@@ -964,6 +966,8 @@ def load_ranker(
     return read_steadily(folder, 'ranker.json', lambda: _load_ranker(folder, encoder))
 
 # %% ../nbs/03b_search.ipynb #b15a0002
+MEASURED = 'MRR', 'accuracy@1', 'accuracy@3'
+
 @patch
 def _matched(self: Ranker, data: RankingData) -> RankingData:
     "Queries and relevance of `data`, over the documents of the ranker."
@@ -1035,9 +1039,9 @@ def _told(table: pd.DataFrame, changed: bool) -> str:
 # %% ../nbs/03b_search.ipynb #b15a0005
 @patch
 def _become(self: Ranker, other: 'Ranker') -> None:
-    "Take head, weight of BM25 and history of another ranker of the same documents."
-    self.model, self.fusion, self.about, self._indexes = other.model, other.fusion, other.about, {}
-    self.reference = other.reference
+    "Take head, weight of BM25, history and reference of another ranker of the same documents."
+    taken = {name: getattr(other, name) for name in ('model', 'fusion', 'about', 'reference')}
+    vars(self).update(taken | dict(_indexes={}))  # one call: Ctrl-C comes before it or after it
 
 @patch
 def _judged(self: Ranker, after: 'Ranker', data: RankingData, vectors: torch.Tensor, metrics) -> 'Ranker':
@@ -1053,7 +1057,7 @@ def train_more(self: Ranker,
     epochs: int|None = None,  # by default at least 8, and enough for 200 optimizer steps
     lr: float = 3e-4,  # highest learning rate; lower than in training, because the head is there already
     bs: int = 128,  # queries in a batch
-    metrics: tuple[str, ...] = ('MRR', 'accuracy@1', 'accuracy@3'),  # of the table; the first decides
+    metrics: tuple[str, ...] = MEASURED,  # of the table; the first decides
     seed: int = 0,  # of the order of batches
     store: FeatureStore|None = None,  # where query vectors are kept; by default in the cache folder
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
@@ -1094,7 +1098,7 @@ def feedback(self: Ranker,
     epochs: int|None = None,  # as in `train_more`
     lr: float = 3e-4,  # as in `train_more`
     bs: int = 128,  # queries in a batch
-    metrics: tuple[str, ...] = ('MRR', 'accuracy@1', 'accuracy@3'),  # of the table; the first decides
+    metrics: tuple[str, ...] = MEASURED,  # of the table; the first decides
     seed: int = 0,  # of the order of batches
     store: FeatureStore|None = None,  # where query vectors are kept; by default in the cache folder
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
