@@ -215,7 +215,7 @@ def plot(self: Drift) -> 'Figure':  # of matplotlib
                              layout='constrained')
     for ax, row in zip(axes[0], self.table.itertuples()):
         for name, values in (('then', self.then[row.measure]), ('now', self.now[row.measure])):
-            share = np.linspace(0, 1, 21)
+            share = np.linspace(0, 1, 17)
             ax.plot(np.quantile(values, share), share, label=name, color='C7' if name == 'then' else 'C0')
         alarm = 'alarm' if row.holm < self.level else 'no alarm'
         ax.set(title=f'{row.measure}\n{alarm}', yticks=[0, .5, 1])
