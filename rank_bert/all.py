@@ -23,6 +23,8 @@ from .light import *
 from .losses import *
 from .nearest import *
 from .changes import *
+from .drift import *
+from .feedback import *
 from .metrics import *
 from .callbacks import *
 

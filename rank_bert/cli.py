@@ -1,4 +1,4 @@
-"""The `rank_bert` command: demo, train, evaluate, search, documents, classify, predict, encode, store, experiment
+"""The `rank_bert` command: demo, train, evaluate, search, documents, feedback, drift, classify, predict, encode, store, experiment
 
 Docs: https://rank-bert.github.io/rank_bert/cli.html.md"""
 
@@ -518,6 +518,79 @@ def documents(
         _say(f'{len(ranker.documents):,} documents in {folder}')
     else: _say('nothing has changed')
     _report(steps, as_json)
+
+# %% ../nbs/04c_cli.ipynb #b15c0002
+def _rows_of(file: Path):
+    "The rows of a table file; its index has the line of each."
+    from rank_bert.tables import read_table
+    if not file.is_file(): raise ValueError(f'there is no file {str(file)!r}')
+    return read_table(file)
+
+def _show_gains(table) -> None:
+    "Print what has changed on held-out queries."
+    columns = ['queries', 'n', 'mode', 'metric', 'before', 'after', 'difference', 'low', 'high', 'p']
+    _show(table[columns].to_string(index=False, float_format='{:.3f}'.format))
+
+# %% ../nbs/04c_cli.ipynb #b15c0003
+def _original(ranker, data: str|None):
+    "The data of the training, read as then."
+    from rank_bert.data import read_ranking
+    if data is None: return None
+    found = _found(read_ranking, data, **_kept_columns(ranker, ranker.about.get('columns') or {}))
+    _describe(found)
+    return found
+
+# %% ../nbs/04c_cli.ipynb #b15c0004
+@app.command()
+def feedback(
+    folder: Folder,
+    file: Annotated[Path, typer.Argument(callback=_home, help=
+        'Table with the columns query, doc_id and grade (0 for a wrong document; without the column all are right).')],
+    data: Annotated[str|None, _option(
+        'What the ranker was trained on: it is not forgotten then, and measured too.', callback=_home)] = None,
+    epochs: Epochs = None,
+    lr: Annotated[float, _option('Highest learning rate.', default=True, min=1e-9, callback=_finite)] = 3e-4,
+    seed: Seed = 0,
+    as_json: Json = False,
+):
+    "Learn from clicks and corrections; the ranker changes only if held-out queries are not ranked worse."
+    from rank_bert.core import check_folder
+    from rank_bert.search import load_ranker
+    ranker, rows = load_ranker(folder), _rows_of(file)
+    check_folder(folder, 'ranker.json')
+    table = ranker.feedback(rows, _original(ranker, data), epochs, lr, seed=seed, store=_store())
+    if table.attrs['changed']: ranker.save(folder)
+    _say('{rows:,} rows for {queries:,} queries, {without_relevant:,} of them without a right document: not used'
+         .format(**table.attrs['notes']))
+    _say(table.attrs['told'])
+    if as_json: _print_json(table)
+    else: _show_gains(table)
+
+# %% ../nbs/04c_cli.ipynb #b15c0008
+def _query_texts(file: Path) -> list[str]:
+    "The queries of a text file or of a table."
+    from rank_bert.tables import listed, read_lines
+    if not re.search(r'\.(csv|tsv|jsonl?|parquet)(\.gz)?$', file.name): return read_lines(file)
+    table = _rows_of(file)
+    found = [c for c in ('query', 'question', 'text') if c in table]
+    if found: return [str(t) for t in table[found[0]] if str(t).strip()]
+    raise ValueError(f"{str(file)!r} has no column query, question or text; it has {listed(table.columns)}")
+
+@app.command()
+def drift(
+    folder: Folder,
+    queries: Annotated[Path, typer.Argument(callback=_home, help=
+        'Queries of today: a text file with one a line, or a table with a column query, question or text.')],
+    documents: Annotated[Path|None, _option(
+        'Table of documents of today, with a column text, and title if there is one.', callback=_home)] = None,
+    as_json: Json = False,
+):
+    "Say whether queries and documents of today are unlike those of the training, so that training again may help."
+    from rank_bert.search import load_ranker
+    found = load_ranker(folder).drift(_query_texts(queries), None if documents is None else _rows_of(documents))
+    if as_json: return _print_json(found.table)
+    _show(found.verdict)
+    _show(found.table.to_string(index=False, float_format='{:.3f}'.format))
 
 # %% ../nbs/04c_cli.ipynb #27083aa0
 def _train_classifier(data, out: Path, backbone: str, freeze: str, epochs: int|None, lr: float|None, **kwargs):

@@ -310,6 +310,19 @@ def sparse_scores(self: BM25,
     if not np.isfinite(data).all(): raise ValueError(_DAMAGED)
     return sparse.csr_matrix((data, indices, indptr), shape=(len(texts), len(scores)))
 
+# %% ../nbs/00d_lexical.ipynb #d62ca0b1
+@patch
+def unknown(self: BM25,
+    texts: list[str],  # queries
+) -> np.ndarray:  # float32 `(texts,)`, 0 to 1; 0 for a text without words
+    "Share of the words of each text that no document has; stop words are not counted."
+    cut, held = self._cut(as_texts(texts)), self.postings.keys
+    keys = np.array([word_key(w) for words in cut for w in words], dtype=np.uint64)
+    new = held[np.minimum(np.searchsorted(held, keys), len(held) - 1)] != keys
+    counts = np.array([*map(len, cut)], dtype=np.int64)
+    found = np.bincount(np.repeat(np.arange(len(cut)), counts), new, len(cut))
+    return (found/np.maximum(counts, 1)).astype(np.float32)
+
 # %% ../nbs/00d_lexical.ipynb #fb4f59a7
 def best(
     scores: sparse.csr_matrix,  # of `BM25.sparse_scores`

@@ -43,7 +43,7 @@ from .learners import AdamW, FrozenPrefix, TaskBatches, TaskModel, by_length, en
 from .learners import prepared, task_dl, task_groups, unlabelled
 
 # %% ../nbs/03a_ranking.ipynb #53dfbaca
-def _rows(data: RankingData, split: str) -> np.ndarray:
+def usable_rows(data: RankingData, split: str) -> np.ndarray:
     "Row numbers of the queries of a split with at least one relevant document."
     return np.flatnonzero((data.queries.split == split).to_numpy() & (data.qrels().getnnz(axis=1) > 0))
 
@@ -57,6 +57,7 @@ class RankingFeatures:
     bm25: BM25|None  # BM25 index of the same documents
     data: RankingData  # the documents, queries and relevance
     settings: dict  # how texts became vectors: the arguments of `ranking_features`
+    refused: sparse.csr_matrix|None = None  # documents that users called wrong, not 0 `(queries, documents)`
 
     def __repr__(self) -> str:
         n = len(self.queries), len(self.data.documents), len(self.passages)
@@ -66,7 +67,7 @@ class RankingFeatures:
         split: str,  # 'train', 'valid' or 'test'
     ) -> np.ndarray:
         "Row numbers of the queries of a split with at least one relevant document."
-        return _rows(self.data, split)
+        return usable_rows(self.data, split)
 
 # %% ../nbs/03a_ranking.ipynb #b1df7992
 def _in_memory(vectors: torch.Tensor|Features) -> torch.Tensor:  # float32, or bfloat16 of more than `LARGE` rows
@@ -199,7 +200,7 @@ def check_trainable(
     if not isinstance(data, RankingData):
         raise TypeError(f"data is {type(data).__name__}: read it first, with read_ranking of rank_bert.data")
     if len(data.documents) < 2: raise DataError("there is one document: ranking chooses between several. Add documents")
-    n = {s: len(_rows(data, s)) for s in ('train', 'valid', 'test')}
+    n = {s: len(usable_rows(data, s)) for s in ('train', 'valid', 'test')}
     lacking = [s for s in ('train', 'valid') if not n[s]]
     if lacking: raise DataError(
         f"no query of the split {lacking[0]!r} has a relevant document. Training needs at least two groups of queries "
@@ -230,10 +231,12 @@ class QueryBatches:
         negatives: int|str = 'all',  # random documents that a batch of vectors is scored against, as `ranking_learner`
         seed: int = 0,  # of the random documents
         documents: np.ndarray|None = None,  # sorted rows of those that every batch is scored against; all by default
+        refused: sparse.csr_matrix|None = None,  # of all queries of `data`, as in `RankingFeatures`
     ):
-        self.rows, self.seed, self.documents = _rows(data, split), seed % 2**32, documents
+        self.rows, self.seed, self.documents = usable_rows(data, split), seed % 2**32, documents
         self.negatives = _number(negatives, len(data.documents))
         self.relevance, self.passages = data.qrels()[self.rows], passages
+        self.refused = None if refused is None else refused[self.rows]
         self.queries = _Vectors(queries) if isinstance(queries, torch.Tensor) else queries
 
     def __len__(self) -> int: return len(self.rows)
@@ -267,11 +270,13 @@ def _number(negatives: int|str, n: int) -> int|None:
     raise ValueError(f"negatives is {negatives!r}; it is a number of documents, 'all' or 'auto'")
 
 # %% ../nbs/03a_ranking.ipynb #816906fa
-def _sample(relevance: sparse.csr_matrix, negatives: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    "Sorted rows of documents, relevant ones of each query and some drawn at random, and their log importance weights."
+def _sample(
+    relevance: sparse.csr_matrix, negatives: int, rng: np.random.Generator, refused: np.ndarray|None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    "Sorted rows of documents, relevant or refused ones of queries and random ones, and their log importance weights."
     theirs = np.split(relevance.indices, relevance.indptr[1:-1])
     theirs = [d if len(d) <= RELEVANT else rng.choice(d, RELEVANT, replace=False) for d in theirs]
-    first, n = np.unique(np.concatenate(theirs)), relevance.shape[1]
+    first, n = np.unique(np.concatenate(theirs if refused is None else [*theirs, refused])), relevance.shape[1]
     others = np.setdiff1d(rng.integers(n, size=negatives), first)
     documents = np.r_[first, others].astype(np.int64)
     weight = max(1, n - len(first))/max(1, len(others))
@@ -296,7 +301,8 @@ def _scored_against(self: QueryBatches, rows: list[int]) -> tuple[np.ndarray|Non
     "Sorted rows of the documents that some queries are scored against, and their importance weights; `None` for all."
     if self.documents is not None: return self.documents, np.zeros(len(self.documents), dtype=np.float32)
     if self.negatives is None or self.queries.start != 'vectors': return None, None
-    return _sample(self.relevance[rows], self.negatives, np.random.default_rng([self.seed, *rows]))
+    refused = None if self.refused is None else self.refused[rows].indices
+    return _sample(self.relevance[rows], self.negatives, np.random.default_rng([self.seed, *rows]), refused)
 
 # %% ../nbs/03a_ranking.ipynb #3072642a
 @patch
@@ -405,7 +411,8 @@ def _vector_learner(
         raise ValueError(f"freeze is {freeze!r} and refresh {refresh!r}, but features are vectors, and have no layers "
                          "to train: pass the data and a backbone")
     check_trainable(features.data)
-    train = QueryBatches(features.data, 'train', features.queries, None, negatives, about['seed'] or 0)
+    train = QueryBatches(features.data, 'train', features.queries, None, negatives, about['seed'] or 0,
+                         refused=features.refused)
     valid = QueryBatches(features.data, 'valid', features.queries, documents=_pool(features))
     def make(head): return RankingModel(head, features.passages, features.owner, about['temperature'])
     def loaders(device): return _loaders(train, valid, bs or 128, about['seed'], device)

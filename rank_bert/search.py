@@ -11,8 +11,9 @@ __all__ = ['Ranker', 'fit_ranking', 'train_ranker', 'load_ranker']
 import json
 import os
 from collections.abc import Callable
+from copy import copy as shallow_copy
 from copy import deepcopy
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -42,17 +43,20 @@ from .features import EncoderWatch, FeatureStore, encode
 from .features import progress_bar
 
 # %% ../nbs/03b_search.ipynb #a16ea105
-from .heads import get_head
+from .heads import DualHead, get_head
 from .losses import best_passage
 from .nearest import BLOCK, LARGE, FaissIndex, PassageIndex, load_faiss
 from .changes import Changes, Plan, can_move, fitting, moved_passages, moved_vectors
 from .changes import plan_add, plan_remove, plan_update, same_passages
 from .lexical import BM25, best, load_bm25, moments, scores_at
-from .metrics import METRICS, evaluate, rank_documents, summarise
+from .drift import Drift, Reference, compare_samples, document_texts, load_reference, sample_rows
+from .feedback import FeedbackData, check_enough, feedback_data, feedback_rows
+from .metrics import METRICS, change_table, evaluate, rank_documents, summarise
 from .callbacks import KeepBest, epochs_for
 from .learners import fit_task, frozen_groups
 from .ranking import Fusion, RankingFeatures, RankingLearner, RankingModel, check_trainable, ranking_features
 from .ranking import STAND_INS, mrr, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
+from .ranking import usable_rows
 
 # %% ../nbs/03b_search.ipynb #a87daff3
 class Ranker:
@@ -71,6 +75,7 @@ class Ranker:
         self.device = best_device()  # where queries are encoded
         self._indexes, self._cut, self._near = {}, None, None
         self._seals = {}  # folder it was read from or saved to -> SHA-256 of its mark then
+        self.reference: Reference|None = None  # what `drift` compares with
         made = 'the passages of this ranker were encoded, so vectors of queries and passages can no longer be compared'
         remedy = 'train the ranker again with train_ranker, or load it and its encoder again with load_ranker'
         self._watch = EncoderWatch(encoder, made, remedy)
@@ -420,6 +425,28 @@ def _fusion(features: RankingFeatures, model: RankingModel) -> Fusion:
     parts = [scored(features, model, index, qrels, some) for some in _batches(_weighed(features))]
     return fit_fusion_parts([one for part in parts for one in part])
 
+# %% ../nbs/03b_search.ipynb #b15a0020
+@patch
+def _top_scores(self: Ranker, vectors: torch.Tensor) -> torch.Tensor:  # `(queries,)`
+    "Cosine of each query, after the head, with the nearest document."
+    index = self._index('dense')
+    parts = (index.nearest(some.to(index.vectors.device), 1).scores for some in vectors.split(64) if len(some))
+    return torch.cat([vectors.new_zeros(0).cpu(), *(part[:, 0].cpu() for part in parts)])
+
+@patch
+def _unknown(self: Ranker, texts: list[str]) -> torch.Tensor:  # `(queries,)`, or `(0,)` without BM25
+    "Share of unknown words of each query."
+    return torch.zeros(0) if self.bm25 is None else torch.from_numpy(self.bm25.unknown(texts))
+
+def _refer(ranker: Ranker, data: RankingData, vectors: torch.Tensor) -> Reference:
+    "What the queries and documents of a training were like."
+    (train, valid), m = (usable_rows(data, split) for split in ('train', 'valid')), ranker.model
+    groups = pd.Series(data.queries.group.to_numpy()[valid], valid)
+    alone = groups.sample(frac=1, random_state=0).drop_duplicates().index.to_numpy()  # one query of each
+    valid = np.sort(alone)[sample_rows(len(alone)).numpy()]
+    asked, unknown = vectors[valid], ranker._unknown(list(data.queries.text.iloc[valid]))
+    return Reference.build(vectors[train], asked, ranker._top_scores(asked), unknown, m.passages.cpu(), m.owner.cpu())
+
 # %% ../nbs/03b_search.ipynb #e40487ed
 def _ranker(features: RankingFeatures, encoder: Encoder, model: RankingModel, about: dict) -> Ranker:
     "A ranker from a trained head; the weight of BM25 is fitted on the validation queries."
@@ -427,7 +454,9 @@ def _ranker(features: RankingFeatures, encoder: Encoder, model: RankingModel, ab
     parts = {s: int((data.queries.split == s).sum()) for s in ('train', 'valid', 'test')}
     about = dict(data=data.name, queries=parts, documents=len(data.documents), notes=data.notes) | about
     fusion = None if features.bm25 is None else _fusion(features, model)
-    return Ranker(encoder, model, data.documents, features.bm25, fusion, features.settings, about)
+    ranker = Ranker(encoder, model, data.documents, features.bm25, fusion, features.settings, about)
+    ranker.reference = _refer(ranker, data, features.queries)
+    return ranker
 
 # %% ../nbs/03b_search.ipynb #8b1abf66
 def _train_head(
@@ -735,6 +764,7 @@ def save(self: Ranker,
         _write_documents(self.documents, new/'documents.jsonl')
         if self.bm25 is not None: self.bm25.save(new)
         if self._near is not None: self._near.save(new/'near.safetensors')
+        if self.reference is not None: self.reference.save(new/'drift.safetensors')
         seal_folder(new, 'ranker.json', dict(backbone=write_backbone(self.encoder, new)) | about)
         seal = json.loads((new/'ranker.json').read_text(encoding='utf-8'))['sha256']
     self._seals[place] = seal
@@ -800,7 +830,7 @@ def read_head(make: Callable[[], torch.nn.Module], path: Path, remedy: str) -> t
 # %% ../nbs/03b_search.ipynb #3156fe15
 _REMEDY = 'train the ranker again'
 _FILES = {'head.safetensors': True, 'index.safetensors': True, 'documents.jsonl': True, 'bm25.safetensors': False,
-          'bm25.json': False, 'near.safetensors': False}  # name -> whether every ranker has it
+          'bm25.json': False, 'near.safetensors': False, 'drift.safetensors': False}  # whether every ranker has it
 
 # %% ../nbs/03b_search.ipynb #28b45f72
 def _read_document(line: bytes, where: str) -> dict:
@@ -891,6 +921,12 @@ def _read_near(folder: Path, about: dict, passages: torch.Tensor) -> FaissIndex|
     if (len(near), near.ivf.d) == (n, dim): return near
     raise ValueError(f"{path} is damaged: it is of {len(near)} passages, not of {n}, or of another width; {_REMEDY}")
 
+# %% ../nbs/03b_search.ipynb #b15a0022
+def _read_reference(folder: Path, about: dict, dim: int) -> Reference|None:
+    "What drift is compared with, if the folder has it."
+    name = 'drift.safetensors'
+    return load_reference(folder/name, dim, _REMEDY) if name in about['files'] else None
+
 # %% ../nbs/03b_search.ipynb #5d1a7c30
 def _cut_again(ranker: Ranker, rows: list[int]) -> list[list[str]]:
     "The passages of some documents, with titles, cut as in training."
@@ -938,6 +974,7 @@ def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
     ranker = Ranker(encoder, model, documents, bm25, fusion, settings, about['about'])
     ranker._near = _read_near(folder, about, model.passages)
     if 'sha256' in about: ranker._seals[_place(folder)] = about['sha256']
+    ranker.reference = _read_reference(folder, about, encoder.dim)
     return _check_index(ranker, folder)
 
 # %% ../nbs/03b_search.ipynb #fe9359ee
@@ -951,6 +988,194 @@ def load_ranker(
         text = f"there is no folder {str(folder)!r}"
         raise FileNotFoundError(f'{text}; train a ranker first: rank_bert train DATA --out {folder}')
     return read_steadily(folder, 'ranker.json', lambda: _load_ranker(folder, encoder))
+
+# %% ../nbs/03b_search.ipynb #b15a0002
+MEASURED = 'MRR', 'accuracy@1', 'accuracy@3'
+
+@patch
+def _matched(self: Ranker, data: RankingData) -> RankingData:
+    "Queries and relevance of `data`, over the documents of the ranker."
+    found = _qrels(data, self.documents).tocoo()
+    ids = data.queries.query_id.to_numpy()[found.row], self.documents.doc_id.to_numpy()[found.col]
+    relevance = pd.DataFrame(dict(query_id=ids[0], doc_id=ids[1], grade=found.data.astype(float)))
+    return RankingData(self.documents, data.queries.reset_index(drop=True), relevance, data.name)
+
+@patch
+def _with_head(self: Ranker, head: DualHead, fusion: Fusion|None, about: dict) -> 'Ranker':
+    "The same documents and encoder with another head; this ranker stays as it is."
+    found, m = shallow_copy(self), self.model
+    model = RankingModel(deepcopy(head).to(m.owner.device), m.passages, m.owner, m.temperature)
+    found.model, found.fusion, found.about, found._indexes = model.eval(), fusion, about, {}
+    return found
+
+# %% ../nbs/03b_search.ipynb #b15a0021
+def _grown(ranker: Ranker, before: Reference|None, data: RankingData, vectors: torch.Tensor) -> Reference:
+    "The reference of an earlier training, with the queries of a later one and the scores of its head."
+    later = _refer(ranker, data, vectors)
+    if before is None: return later
+    joined = before.joined(later)
+    return replace(joined, score=ranker._top_scores(joined.asked))
+
+# %% ../nbs/03b_search.ipynb #b15a0003
+@patch
+def _trained_more(
+    self: Ranker, data: RankingData, vectors: torch.Tensor, epochs: int|None, lr: float, bs: int, seed: int,
+    progress: bool|None, refused: sparse.csr_matrix|None = None,
+) -> 'Ranker':
+    "A ranker with this head trained further on matched data, and the weight of BM25 fitted again."
+    m, patience = self.model, None
+    features = RankingFeatures(vectors, m.passages.cpu(), m.owner.cpu(), self.bm25, data, self.settings, refused)
+    counts = {split: len(features.rows(split)) for split in ('train', 'valid')}
+    if epochs is None:
+        epochs = epochs_for(counts['train'], bs, STEPS, least=8)
+        patience = epochs//2
+    own = dict(head=deepcopy(m.head).cpu(), temperature=m.temperature, bs=bs, seed=seed)
+    with progress_bar(epochs, 'training', progress, 'epochs') as bar:
+        model, fit = _fit_one(features, self.about.get('shared'), epochs, patience, lr, bar, **own)
+    done = dict(queries=counts, seed=seed, lr=lr, bs=bs, epochs=len(fit['curve'])) | fit
+    fusion = None if self.bm25 is None else _fusion(features, model)
+    found = self._with_head(model.head, fusion, self.about | dict(more=[*self.about.get('more', ()), done]))
+    found.reference = _grown(found, self.reference, data, vectors)
+    return found
+
+# %% ../nbs/03b_search.ipynb #b15a0004
+def _gains(before: Ranker, after: Ranker, data: RankingData, vectors: torch.Tensor, rows, metrics) -> pd.DataFrame:
+    "What changes between two rankers of the same documents, for some queries, in the modes that use the head."
+    queries, qrels, tables = data.queries.iloc[rows], data.qrels()[rows], []
+    for mode in (mode for mode in before.modes if mode in ('hybrid', 'dense')):
+        frames = [r._per_query(queries, qrels, mode, metrics, vectors[rows], 256) for r in (before, after)]
+        table = change_table(*frames, queries.group.tolist())
+        table.insert(0, 'mode', mode)
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)
+
+def _gain(table: pd.DataFrame) -> float:
+    "Mean difference of the first metric in the default mode."
+    return float(table.difference.iloc[0])
+
+def _told(table: pd.DataFrame, changed: bool) -> str:
+    "What happened to the first metric in the default mode, as a sentence."
+    row = table.iloc[0]
+    what = f'{row.metric} of {row.n} {row.queries}: {row.before:.3f} before, {row.after:.3f} after'
+    what += f' (difference {row.difference:+.3f}, 95% interval {row.low:+.3f} to {row.high:+.3f})'
+    return f'the ranker has changed. {what}' if changed else f'the ranker is as it was. {what}'
+
+# %% ../nbs/03b_search.ipynb #b15a0005
+@patch
+def _become(self: Ranker, other: 'Ranker') -> None:
+    "Take head, weight of BM25, history and reference of another ranker of the same documents."
+    taken = {name: getattr(other, name) for name in ('model', 'fusion', 'about', 'reference')}
+    vars(self).update(taken | dict(_indexes={}))  # one call: Ctrl-C comes before it or after it
+
+@patch
+def _judged(self: Ranker, after: 'Ranker', data: RankingData, vectors: torch.Tensor, metrics) -> 'Ranker':
+    "The other ranker, or this one if nothing has changed, or the 'valid' queries are ranked worse by the other."
+    heads = fingerprint(self.model.head), fingerprint(after.model.head)
+    if heads[0] == heads[1] and self.fusion == after.fusion: return self
+    return self if _gain(_gains(self, after, data, vectors, usable_rows(data, 'valid'), metrics)) < 0 else after
+
+# %% ../nbs/03b_search.ipynb #b15a0006
+@patch
+def train_more(self: Ranker,
+    data: RankingData,  # queries and their relevant documents, which must be among the ranker's
+    epochs: int|None = None,  # by default at least 8, and enough for 200 optimizer steps
+    lr: float = 3e-4,  # highest learning rate; lower than in training, because the head is there already
+    bs: int = 128,  # queries in a batch
+    metrics: tuple[str, ...] = MEASURED,  # of the table; the first decides
+    seed: int = 0,  # of the order of batches
+    store: FeatureStore|None = None,  # where query vectors are kept; by default in the cache folder
+    progress: bool|None = None,  # show bars; by default in a terminal or a notebook
+) -> pd.DataFrame:  # mode, metric, before, after, difference, low, high, p, n; .attrs: changed, told
+    "Train the head further on the 'train' queries; keep what is better on the 'valid' queries, or nothing."
+    data = self._matched(data)
+    check_trainable(data)
+    vectors = self._query_vectors(data, store or FeatureStore())[:]
+    after = self._judged(self._trained_more(data, vectors, epochs, lr, bs, seed, progress), data, vectors, metrics)
+    split = 'test' if len(usable_rows(data, 'test')) else 'valid'
+    table = _gains(self, after, data, vectors, usable_rows(data, split), metrics)
+    table.insert(0, 'queries', f'{split} queries')
+    table.attrs.update(changed=after is not self, told=_told(table, after is not self))
+    self._become(after)
+    return table
+
+# %% ../nbs/03b_search.ipynb #b15a0013
+def _still_there(data: RankingData|None, documents: pd.DataFrame) -> RankingData|None:
+    "The data without documents that the ranker does not have any more, and without queries that lose all of theirs."
+    return None if data is None else data.where(documents_mask=_same_documents(data, documents) >= 0)
+
+def _held_out(data: RankingData, given: np.ndarray) -> dict[str, np.ndarray]:
+    "Rows of held-out queries with feedback, and of the others."
+    rows = usable_rows(data, 'test')
+    parts = {'queries of the feedback': rows[given[rows]], 'queries of the original data': rows[~given[rows]]}
+    return {name: part for name, part in parts.items() if len(part)}
+
+def _is_worse(table: pd.DataFrame) -> bool:
+    "Whether the mean of the feedback is lower, or the original data is clearly worse, by the first metric."
+    rows = table.drop_duplicates('queries')
+    return bool(rows.difference.iloc[0] < 0 or (rows.high[1:] < 0).any())
+
+# %% ../nbs/03b_search.ipynb #b15a0014
+@patch
+def feedback(self: Ranker,
+    rows: pd.DataFrame|list,  # frame or list of dicts: query, doc_id, and grade (1 by default, 0 for a wrong document)
+    data: RankingData|None = None,  # what the ranker was trained on, so that it is not forgotten
+    epochs: int|None = None,  # as in `train_more`
+    lr: float = 3e-4,  # as in `train_more`
+    bs: int = 128,  # queries in a batch
+    metrics: tuple[str, ...] = MEASURED,  # of the table; the first decides
+    seed: int = 0,  # of the order of batches
+    store: FeatureStore|None = None,  # where query vectors are kept; by default in the cache folder
+    progress: bool|None = None,  # show bars; by default in a terminal or a notebook
+) -> pd.DataFrame:  # queries, mode, metric, before, after, difference, low, high, p, n; .attrs: changed, told, notes
+    "Learn from clicks and corrections; keep the change unless held-out queries are ranked worse."
+    data = _still_there(data, self.documents)
+    found = feedback_data(feedback_rows(rows, self.documents), self.documents, data and self._matched(data))
+    check_enough(found)
+    vectors = self._query_vectors(found.data, store or FeatureStore())[:]
+    after = self._trained_more(found.data, vectors, epochs, lr, bs, seed, progress, found.refused)
+    after = self._judged(after, found.data, vectors, metrics)
+    table = self._compared(after, found, vectors, metrics)
+    if changed := after is not self and not _is_worse(table): self._become(after)
+    table.attrs.update(changed=changed, told=_told(table, changed), notes=found.notes)
+    return table
+
+# %% ../nbs/03b_search.ipynb #b15a0015
+@patch
+def _compared(self: Ranker, after: 'Ranker', found: FeedbackData, vectors: torch.Tensor, metrics) -> pd.DataFrame:
+    "Both rankers on the held-out queries."
+    tables = []
+    for name, rows in _held_out(found.data, found.given).items():
+        tables.append(_gains(self, after, found.data, vectors, rows, metrics))
+        tables[-1].insert(0, 'queries', name)
+    return pd.concat(tables, ignore_index=True)
+
+# %% ../nbs/03b_search.ipynb #b15a0024
+@patch
+def _document_vectors(self: Ranker, documents) -> tuple[torch.Tensor, torch.Tensor]:
+    "Vectors of the passages of new documents, and the document of each."
+    titles, texts = document_texts(documents)
+    table = pd.DataFrame(dict(doc_id=[str(i) for i in range(len(texts))], title=titles, text=texts))
+    parts, owner = cut_documents(RankingData(table, pd.DataFrame(), pd.DataFrame()), **_cutting(self.settings))
+    how = {k: self.settings[k] for k in ('pooling', 'max_tokens')}
+    return encode(parts, self.encoder, **how, keep='start', device=self.device, progress=False), torch.from_numpy(owner)
+
+# %% ../nbs/03b_search.ipynb #b15a0025
+@patch
+def drift(self: Ranker,
+    queries: list[str],  # of today
+    documents: list|pd.DataFrame|None = None,  # of today: texts, or a table with text, and title if there is one
+    level: float = 0.05,  # chance of an alarm without drift
+) -> Drift:  # a table, a verdict and a picture
+    "Whether queries and documents of today are unlike those of the training, so that training again may help."
+    if self.reference is None:
+        raise ValueError("this ranker has no reference to compare with: it was saved by an earlier version, or put "
+                         "together from its parts. Train it again; train_more makes a reference too")
+    texts = as_texts(queries, 'queries')
+    _check_not_blank(texts)
+    vectors = self._encoded(texts) if texts else self.reference.asked[:0]
+    there = None if documents is None else self._document_vectors(documents)
+    now = self.reference.now(vectors.cpu(), self._top_scores(vectors), self._unknown(texts), there)
+    return compare_samples(self.reference.then(), now, level)
 
 # %% ../nbs/03b_search.ipynb #5d0a0002
 @patch
