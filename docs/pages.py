@@ -17,7 +17,8 @@ REPO = "https://github.com/rank-bert/rank_bert"
 COLAB = "https://colab.research.google.com/github/rank-bert/rank_bert/blob/main/"
 SECTIONS = {"": "Reference", "tutorials": "Tutorials", "benchmarks": "Benchmarks", "experiments": "Experiments"}
 GROUPS = {  # of the reference, by what one does
-    "Rank and classify": "ranking search nearest changes feedback drift classifiers tagging multitask embeddings saved cli",
+    "Rank documents": "ranking scoring search nearest changes feedback drift",
+    "Classify and embed": "classifiers tagging multitask embeddings saved cli",
     "Data": "tables data texts lexical metrics",
     "Encoders": "models engines features layers light pretraining",
     "Train": "heads losses callbacks learners barlow",

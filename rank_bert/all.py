@@ -31,6 +31,7 @@ from .callbacks import *
 # %% ../nbs/04d_all.ipynb #6de98b25
 from .rank import *
 from .ranking import *
+from .scoring import *
 from .search import *
 from .learners import *
 from .classifiers import *

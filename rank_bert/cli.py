@@ -1,4 +1,4 @@
-"""The `rank_bert` command: demo, train, evaluate, search, documents, feedback, drift, classify, predict, encode, store, experiment
+"""The `rank_bert` command: train, evaluate and search, documents, feedback and drift, classify, and more
 
 Docs: https://rank-bert.github.io/rank_bert/cli.html.md"""
 

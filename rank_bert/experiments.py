@@ -38,7 +38,8 @@ from .texts import TextData, builtin_texts
 from .lowrank import add_lora
 from .metrics import METRICS, bootstrap_interval, classification_metrics, compare, correctness, evaluate, paired_test
 from .callbacks import KeepBest
-from .search import Ranker, train_ranker
+from .scoring import Ranker
+from .search import train_ranker
 from .learners import TaskBatches, task_dl, task_learner
 
 # %% ../nbs/04_experiments.ipynb #5f95427f

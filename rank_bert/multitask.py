@@ -40,7 +40,7 @@ from .heads import ResidualHead, get_head
 from .losses import UncertaintyWeights, gradient_conflict, gradient_norm_weights, in_batch_loss
 from .callbacks import Frozen
 from .ranking import RankingModel, mrr
-from .search import Ranker
+from .scoring import Ranker
 from .learners import KINDS, FrozenPrefix, Kind, TaskBatches, TaskModel, encoder_learner, layers_dtype, prepared
 from .learners import unlabelled
 from .classifiers import Classifier

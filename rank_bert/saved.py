@@ -13,7 +13,8 @@ from pathlib import Path
 # %% ../nbs/03i_saved.ipynb #06691b6b
 from .core import recover_folder
 from .models import Encoder
-from .search import Ranker, load_ranker
+from .scoring import Ranker
+from .search import load_ranker
 from .classifiers import Classifier, load_classifier
 from .tagging import Tagger, load_tagger
 from .embeddings import SentenceEncoder, load_sentence_encoder

@@ -119,7 +119,7 @@ const tests = {
     assert.ok(await page.locator('article figure.plot svg').first().isVisible())
     const code = (await page.locator('article pre').allInnerTexts()).join('\n')
     for (const command of ['rank_bert demo', 'tools/test.py']) assert.ok(code.includes(command), command)
-    for (const section of ['Rank and classify', 'Ranks of matrices', 'Tutorials', 'Benchmarks', 'Experiments']) {
+    for (const section of ['Rank documents', 'Classify and embed', 'Ranks of matrices', 'Tutorials', 'Benchmarks', 'Experiments']) {
       assert.ok(await page.locator('.bd-sidebar-primary .caption-text', { hasText: section }).isVisible(), section)
     }
     await close(page)
