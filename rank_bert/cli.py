@@ -367,10 +367,10 @@ def train(
     head: Annotated[str, typer.Option(help='residual, plain, barlow or identity.')] = 'residual',
     shared: Shared = None,
     lexical: Annotated[bool, typer.Option('--bm25/--no-bm25', help='Add BM25.')] = True,
-    epochs: Epochs = None,
-    lr: Rate = None,
+    epochs: Epochs = None, lr: Rate = None,
     bs: Annotated[int|None, _option('Queries in a batch; default 128, or 32 if layers are trained.', min=1)] = None,
     seed: Seed = 0,
+    engine: Annotated[str, typer.Option(help='Of a frozen encoder: torch, openvino or auto.')] = 'torch',
     doc_id: DocId = None, doc_text: DocText = None, title: Title = None, query_id: QueryId = None,
     query_text: QueryText = None, query_type: QueryType = None, grade: Grade = None, group: Group = None,
     split_column: SplitColumn = None,
@@ -382,7 +382,7 @@ def train(
     found = _read(data, columns)
     ranker = _train(found, out, backbone, columns, freeze=_depth(freeze), passages=passages, size=size,
                     pooling=pooling, max_tokens=max_tokens, head=head, shared=shared, lexical=lexical,
-                    epochs=epochs, lr=lr, bs=bs, seed=seed)
+                    epochs=epochs, lr=lr, bs=bs, seed=seed, engine=engine)
     if (found.queries.split == 'test').any(): _table(ranker, found)
 
 # %% ../nbs/04c_cli.ipynb #f28b2f0e

@@ -33,7 +33,7 @@ from fastcore.basics import patch
 from .models import Encoder, evaluation_mode, fingerprint, get_encoder
 from .tables import DataError
 from .data import RankingData, cut_documents
-from .engines import best_device
+from .engines import best_device, best_dtype, best_engine
 from .features import BLOCK, Features, FeatureStore, encode
 from .lexical import BM25, moments, scores_at, standardise
 from .heads import DualHead, get_head
@@ -77,6 +77,14 @@ def _in_memory(vectors: torch.Tensor|Features) -> torch.Tensor:  # float32, or b
     for start in range(0, len(out), BLOCK): out[start:start + BLOCK] = vectors[start:start + BLOCK]
     return out
 
+# %% ../nbs/03a_ranking.ipynb #9c90cb99
+def _named_engine(engine: str) -> str:
+    "'torch' or 'openvino'; raises `TypeError` for an engine of eight bits, which cannot be saved by its name."
+    if not isinstance(engine, str):
+        raise TypeError("a ranker saves the name of its engine, so it takes 'torch', 'openvino' or 'auto'; engines of "
+                        "int8_engine are for encode and FeatureStore.encode")
+    return best_engine(best_device(), best_dtype()) if engine == 'auto' else engine
+
 # %% ../nbs/03a_ranking.ipynb #9c90cb9a
 def ranking_features(
     data: RankingData,  # documents, queries, relevance
@@ -89,14 +97,15 @@ def ranking_features(
     lexical: bool = True,  # build BM25 as well
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
+    engine: str = 'torch',  # 'torch'; on a CPU also 'openvino' or 'auto' (extra `speed`)
 ) -> RankingFeatures:
     "Encode queries and passages of a ranking task; texts that are in `store` are not encoded again."
-    encoder = get_encoder(backbone)
+    encoder, engine = get_encoder(backbone), _named_engine(engine)
     def vectors(texts, **how):
-        how |= dict(pooling=pooling, max_tokens=max_tokens, progress=progress)
+        how |= dict(pooling=pooling, max_tokens=max_tokens, progress=progress, engine=engine)
         return encode(texts, encoder, **how) if store is None else store.encode(texts, encoder, **how)
     parts, owner = cut_documents(data, passages, size=size, stride=stride)
-    settings = dict(passages=passages, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens)
+    settings = dict(passages=passages, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens, engine=engine)
     query_vectors = vectors(list(data.queries.text), keep='end', label='queries')[:]
     passage_vectors = _in_memory(vectors(parts, keep='start', label='passages'))
     bm25 = BM25.build(data.texts) if lexical else None

@@ -88,15 +88,18 @@ def _index(self: Ranker, mode: str) -> PassageIndex:
     return self._indexes[bare][1]
 
 # %% ../nbs/03b_scoring.ipynb #94594f4a
+def encoding(settings: dict) -> dict:
+    "How texts become vectors: arguments of `encode`."
+    return {k: settings[k] for k in ('pooling', 'max_tokens')} | dict(engine=settings.get('engine') or 'torch')
+
 _looked_plans = WeakKeyDictionary()  # ranker -> the plan of its encoder at the last look at all weights
 
 @patch
 def _encoded(self: Ranker, texts: list[str]) -> torch.Tensor:
     "Vectors of queries, encoded as in training `(queries, dim)`."
     looked = self._watch.check(self.encoder, whole=len(texts) > 1)
-    how = {k: self.settings[k] for k in ('pooling', 'max_tokens')}
     with same_plan(None if looked else _looked_plans.get(self)) as _looked_plans[self]:
-        return encode(texts, self.encoder, **how, keep='end', device=self.device, progress=False)
+        return encode(texts, self.encoder, **encoding(self.settings), keep='end', device=self.device, progress=False)
 
 # %% ../nbs/03b_scoring.ipynb #99a344b5
 @patch

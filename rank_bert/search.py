@@ -14,6 +14,7 @@ from collections.abc import Callable
 from copy import copy as shallow_copy
 from copy import deepcopy
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 # %% ../nbs/03b_search.ipynb #53d5a62c
@@ -54,7 +55,7 @@ from .learners import fit_task, frozen_groups
 from .ranking import Fusion, RankingFeatures, RankingLearner, RankingModel, check_trainable, ranking_features
 from .ranking import STAND_INS, mrr, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
 from .ranking import usable_rows
-from .scoring import Ranker, check_not_blank, cutting
+from .scoring import Ranker, check_not_blank, cutting, encoding
 
 # %% ../nbs/03b_search.ipynb #74639257
 class _Tick(Callback):
@@ -203,8 +204,8 @@ def _fit_layers(
 ) -> RankingLearner:
     "Train a head, then layers; keep the epoch with the best validation MRR, or the state before (epoch -1)."
     (model, head), seed = fit_ranking(features, **own), own['seed']
-    learn = ranking_learner(features.data, encoder, freeze, model.head, bs=bs, seed=seed, store=store,
-                            **features.settings)
+    settings = {k: v for k, v in features.settings.items() if k != 'engine'}
+    learn = ranking_learner(features.data, encoder, freeze, model.head, bs=bs, seed=seed, store=store, **settings)
     fit = fit_task(learn, **asked, probe=False, progress=own['progress'])
     curve = _curve(learn)
     learn.fitted = dict(shared=head['shared'], seed=seed, epochs=len(curve), lr=fit['lr'], bs=learn.dls.train.bs,
@@ -222,8 +223,9 @@ def _trainable(data: RankingData, backbone: Encoder|str|Path, head: str) -> Enco
     get_head(head, encoder.dim)
     return encoder
 
-def _checked_callbacks(cbs: list|None, shared: bool|None, frozen: bool) -> list:
-    "The callbacks; raises `ValueError` for those that would see the training of two heads, or choose another epoch."
+def _checked_callbacks(cbs: list|None, shared: bool|None, frozen: bool, engine: str) -> list:
+    "The callbacks; raises `ValueError` for those that would see two trainings, or choose an epoch, and for an engine."
+    if not frozen and engine != 'torch': raise ValueError(f"torch trains layers: leave out engine={engine!r}")
     cbs = list(cbs or ())
     for cb in cbs:
         if issubclass(cb if isinstance(cb, type) else type(cb), (KeepBest, SaveModelCallback)):
@@ -253,17 +255,17 @@ def train_ranker(
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
     cbs: list|None = None,  # fastai callbacks, such as `RankMonitor`, of the head's training, or of the layers' if any
+    engine: str = 'torch',  # of a frozen encoder: 'torch'; on a CPU also 'openvino' or 'auto' (extra `speed`)
 ) -> Ranker:
     "A ranker trained on the 'train' queries, the head first and then layers; 'valid' queries decide every choice."
     encoder, store = _trainable(data, backbone, head), store or FeatureStore()
     frozen = frozen_groups(encoder, freeze) > len(encoder.layers)
-    cbs = _checked_callbacks(cbs, shared, frozen)
+    cbs = _checked_callbacks(cbs, shared, frozen, engine)
     features = ranking_features(data, encoder, passages, size, stride, pooling, max_tokens, lexical and frozen, store,
-                                progress)
+                                progress, engine)
     own, asked = dict(head=head, shared=shared, seed=seed, progress=progress), dict(epochs=epochs, lr=lr, cbs=cbs)
     if frozen: return _train_head(features, encoder, epochs, lr, bs, own | dict(cbs=cbs))
-    if encoder is backbone: encoder = deepcopy(encoder)
-    return _fit_layers(features, encoder, freeze, own, asked, bs, store).ranker(lexical, progress)
+    return _fit_layers(features, deepcopy(encoder), freeze, own, asked, bs, store).ranker(lexical, progress)
 
 # %% ../nbs/03b_search.ipynb #a873a2cc
 @patch
@@ -338,7 +340,7 @@ def _qrels(data: RankingData, documents: pd.DataFrame) -> sparse.csr_matrix:
 def _query_vectors(self: Ranker, data: RankingData, store: FeatureStore|None) -> torch.Tensor:
     "Vectors of all queries, from the encoder or a store."
     self._watch.check(self.encoder)
-    make, how = encode if store is None else store.encode, {k: self.settings[k] for k in ('pooling', 'max_tokens')}
+    make, how = encode if store is None else store.encode, encoding(self.settings)
     return make(list(data.queries.text), self.encoder, **how, keep='end', device=self.device, label='queries')
 
 def _not_found(scores: torch.Tensor, qrels: sparse.csr_matrix, rows: pd.Index) -> np.ndarray:  # bool `(rows,)`
@@ -460,7 +462,7 @@ def _write_documents(documents: pd.DataFrame, path: Path) -> None:
 # %% ../nbs/03b_search.ipynb #a3bcba19
 _PASSAGES = 'windows', 'truncate', 'select', None
 _SETTINGS = dict(passages=_PASSAGES, documents=_PASSAGES, size='count?', stride='count?', pooling='text',
-                 max_tokens='count')
+                 max_tokens='count', engine='text?')
 _FIELDS = dict(head='object', temperature='positive', fusion='object?', settings=_SETTINGS,
                about=dict(notes='object?', columns='object?'))  # of ranker.json
 
@@ -629,6 +631,12 @@ def _read_settings(path: Path, settings: dict, encoder: Encoder) -> dict:
     if 'documents' in settings: settings['passages'] = settings.pop('documents')  # its name in the first release
     try: cut_documents(['a text'], **cutting(settings))
     except ValueError as e: raise ValueError(f"{path} is damaged: {e}; {_REMEDY}") from e
+    if settings.get('engine') not in (None, 'torch', 'openvino'):
+        raise ValueError(f"{path} is damaged: it names an engine {settings['engine']!r:.40}; {_REMEDY}")
+    if settings.get('engine') == 'openvino' and find_spec('openvino') is None:
+        warnings.warn('passages were encoded by OpenVINO, which is not installed here: torch encodes the queries; '
+                      'vectors differ by rounding only', stacklevel=4)
+        settings['engine'] = 'torch'
     return settings
 
 # %% ../nbs/03b_search.ipynb #9b84cd96
@@ -668,10 +676,10 @@ def _cut_again(ranker: Ranker, rows: list[int]) -> list[list[str]]:
 # %% ../nbs/03b_search.ipynb #d728715c
 def _encode_again(ranker: Ranker, passages: list[str]) -> torch.Tensor:
     "Vectors of passages, encoded as in training."
-    how = {k: ranker.settings[k] for k in ('pooling', 'max_tokens')}
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', DataWarning)  # the warning of cut texts was already given in training
-        return encode(passages, ranker.encoder, **how, keep='start', dtype=torch.float32, progress=False)
+        return encode(passages, ranker.encoder, **encoding(ranker.settings), keep='start', dtype=torch.float32,
+                      progress=False)
 
 # %% ../nbs/03b_search.ipynb #237f42bb
 def _has_own_index(ranker: Ranker) -> bool:
@@ -885,8 +893,8 @@ def _document_vectors(self: Ranker, documents) -> tuple[torch.Tensor, torch.Tens
     titles, texts = document_texts(documents)
     table = pd.DataFrame(dict(doc_id=[str(i) for i in range(len(texts))], title=titles, text=texts))
     parts, owner = cut_documents(RankingData(table, pd.DataFrame(), pd.DataFrame()), **cutting(self.settings))
-    how = {k: self.settings[k] for k in ('pooling', 'max_tokens')}
-    return encode(parts, self.encoder, **how, keep='start', device=self.device, progress=False), torch.from_numpy(owner)
+    vectors = encode(parts, self.encoder, **encoding(self.settings), keep='start', device=self.device, progress=False)
+    return vectors, torch.from_numpy(owner)
 
 # %% ../nbs/03b_search.ipynb #b15a0025
 @patch
@@ -938,7 +946,7 @@ def _changed_words(self: Ranker, plan: Plan) -> BM25|None:
 @patch
 def _changed_vectors(self: Ranker, texts: list[str], source: np.ndarray, store: FeatureStore|None, progress):
     "Vectors of all passages, where only `texts` are encoded."
-    come, how = torch.empty(0, self.encoder.dim), {k: self.settings[k] for k in ('pooling', 'max_tokens')}
+    come, how = torch.empty(0, self.encoder.dim), encoding(self.settings)
     if texts:
         self._watch.check(self.encoder)
         store = store or FeatureStore()
