@@ -31,7 +31,7 @@ class Changes(NamedTuple):
     unchanged: list[str]
 
     def __repr__(self) -> str:
-        return f"Changes({', '.join(f'{name}={len(ids)}' for name, ids in self._asdict().items())})"
+        return f"<Changes: {', '.join(f'{len(ids):,} {name}' for name, ids in self._asdict().items())}>"
 
     def table(self) -> pd.DataFrame:  # change, documents (how many), doc_ids
         "A row for each kind of change."

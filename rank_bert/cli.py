@@ -560,7 +560,7 @@ def feedback(
     check_folder(folder, 'ranker.json')
     table = ranker.feedback(rows, _original(ranker, data), epochs, lr, seed=seed, store=_store())
     if table.attrs['changed']: ranker.save(folder)
-    _say('{rows:,} rows for {queries:,} queries, {without_relevant:,} of them without a right document: not used'
+    _say('{rows:,} rows for {queries:,} queries; {without_relevant:,} queries without a relevant document are not used'
          .format(**table.attrs['notes']))
     _say(table.attrs['told'])
     if as_json: _print_json(table)
@@ -588,7 +588,7 @@ def drift(
     "Say whether queries and documents of today are unlike those of the training, so that training again may help."
     from rank_bert.search import load_ranker
     found = load_ranker(folder).drift(_query_texts(queries), None if documents is None else _rows_of(documents))
-    if as_json: return _print_json(found.table)
+    if as_json: return _print_json(found.table.assign(alarm=found.table.holm < found.level))
     _show(found.verdict)
     _show(found.table.to_string(index=False, float_format='{:.3f}'.format))
 

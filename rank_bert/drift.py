@@ -167,17 +167,17 @@ class Drift:
 
 # %% ../nbs/02f_drift.ipynb #df000022
 @patch(as_prop=True)
-def stale(self: Drift) -> bool:
+def detected(self: Drift) -> bool:
     "Whether a measure raises an alarm."
     return bool((self.table.holm < self.level).any())
 
 @patch(as_prop=True)
 def verdict(self: Drift) -> str:
-    "One sentence: whether to train again, and why."
+    "One sentence: which measures raise an alarm, and what to do."
     found = self.table[self.table.holm < self.level].sort_values('holm')
     if found.empty: return f'No sign of drift: the smallest adjusted p-value is {self.table.holm.min():.2f}.'
-    why = ', '.join(f'{r.measure} was {r.then:.2f} and is {r.now:.2f}' for r in found.itertuples())
-    return f'Train again with queries of today: {why}.'
+    what = ', '.join(f'{r.measure} ({r.then:.2f} -> {r.now:.2f})' for r in found.itertuples())
+    return f'Drift in {what}. Check the answers; training again with queries of today may help.'
 
 # %% ../nbs/02f_drift.ipynb #df000023
 def compare_samples(
@@ -185,7 +185,7 @@ def compare_samples(
     now: dict,  # measure -> values now; of some of the measures
     level: float = 0.05,  # chance of an alarm without drift
 ) -> Drift:
-    "Whether values of now are worse than those in training; measures without values are left out."
+    "Tests whether values of now are worse than those in training; measures without values are left out."
     both = [m for m in then if len(then[m]) and len(now.get(m, ()))]
     if not both: raise ValueError("there is nothing to compare: pass at least one query or document of today")
     table = pd.DataFrame([_tested(m, then[m], now[m]) for m in both])

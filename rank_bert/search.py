@@ -823,7 +823,7 @@ def train_more(self: Ranker,
     store: FeatureStore|None = None,  # where query vectors are kept; by default in the cache folder
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
 ) -> pd.DataFrame:  # mode, metric, before, after, difference, low, high, p, n; .attrs: changed, told
-    "Train the head further on the 'train' queries; keep what is better on the 'valid' queries, or nothing."
+    "Train the head further, in place; nothing changes if 'valid' queries are ranked worse, or on a `DataError`."
     data = self._matched(data)
     check_trainable(data)
     vectors = self._query_vectors(data, store or FeatureStore())[:]
@@ -864,7 +864,7 @@ def feedback(self: Ranker,
     store: FeatureStore|None = None,  # where query vectors are kept; by default in the cache folder
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
 ) -> pd.DataFrame:  # queries, mode, metric, before, after, difference, low, high, p, n; .attrs: changed, told, notes
-    "Learn from clicks and corrections; keep the change unless held-out queries are ranked worse."
+    "Learn from clicks and corrections, in place; nothing changes if held-out queries are ranked worse."
     data = _still_there(data, self.documents)
     found = feedback_data(feedback_rows(rows, self.documents), self.documents, data and self._matched(data))
     check_enough(found)
