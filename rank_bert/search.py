@@ -790,12 +790,15 @@ def _gain(table: pd.DataFrame) -> float:
     "Mean difference of the first metric in the default mode."
     return float(table.difference.iloc[0])
 
-def _told(table: pd.DataFrame, changed: bool) -> str:
-    "What happened to the first metric in the default mode, as a sentence."
+def _told(table: pd.DataFrame, changed: bool, tried: bool) -> str:
+    "What happened to the first metric in the default mode, as a sentence; `tried`: the 'valid' queries agreed."
     row = table.iloc[0]
+    if not tried:
+        return ("the ranker is as it was: further training ranks the 'valid' queries no better. "
+                f'{row.metric} of {row.n} {row.queries}: {row.before:.3f}')
     what = f'{row.metric} of {row.n} {row.queries}: {row.before:.3f} before, {row.after:.3f} after'
     what += f' (difference {row.difference:+.3f}, 95% interval {row.low:+.3f} to {row.high:+.3f})'
-    return f'the ranker has changed. {what}' if changed else f'the ranker is as it was. {what}'
+    return f'the ranker has changed. {what}' if changed else f'the ranker is as it was, since it would be worse. {what}'
 
 # %% ../nbs/03b_search.ipynb #b15a0005
 @patch
@@ -831,7 +834,8 @@ def train_more(self: Ranker,
     split = 'test' if len(usable_rows(data, 'test')) else 'valid'
     table = _gains(self, after, data, vectors, usable_rows(data, split), metrics)
     table.insert(0, 'queries', f'{split} queries')
-    table.attrs.update(changed=after is not self, told=_told(table, after is not self))
+    changed = after is not self
+    table.attrs.update(changed=changed, told=_told(table, changed, changed))
     self._become(after)
     return table
 
@@ -873,7 +877,7 @@ def feedback(self: Ranker,
     after = self._judged(after, found.data, vectors, metrics)
     table = self._compared(after, found, vectors, metrics)
     if changed := after is not self and not _is_worse(table): self._become(after)
-    table.attrs.update(changed=changed, told=_told(table, changed), notes=found.notes)
+    table.attrs.update(changed=changed, told=_told(table, changed, after is not self), notes=found.notes)
     return table
 
 # %% ../nbs/03b_search.ipynb #b15a0015
