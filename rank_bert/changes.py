@@ -9,6 +9,7 @@ __all__ = ['Changes']
 
 # %% ../nbs/02e_changes.ipynb #e2000005
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 # %% ../nbs/02e_changes.ipynb #e2000006
@@ -93,7 +94,9 @@ def _same_content(old: pd.DataFrame, new: pd.DataFrame, own: np.ndarray) -> np.n
 def _same_value(a, b) -> bool:
     "Whether two cells hold the same, as they would be saved."
     if isinstance(a, str) and isinstance(b, str): return a == b
-    return is_missing(a) and is_missing(b) or jsonable(a) == jsonable(b)
+    if is_missing(a) or is_missing(b): return is_missing(a) and is_missing(b)
+    a, b = jsonable(a), jsonable(b)
+    return a == b and isinstance(a, bool) == isinstance(b, bool)
 
 def _differ(old: pd.DataFrame, new: pd.DataFrame, at: np.ndarray) -> np.ndarray:  # bool `(len(at),)`
     "Which documents are not what they were; `at` is their row in `old`."
@@ -138,9 +141,21 @@ def plan_remove(old: pd.DataFrame, ids) -> Plan:
     return _plan(old, as_documents([]), kept, np.full(len(kept), -1))
 
 # %% ../nbs/02e_changes.ipynb #e2000017
+def _completed(old: pd.DataFrame, documents):
+    "A list of dicts whose rows have all columns: what a row does not give stays as it is in `old`."
+    rows = documents if isinstance(documents, list) and all(isinstance(row, dict) for row in documents) else []
+    names, at = dict.fromkeys(n for row in rows for n in row), pd.Index(old.doc_id)
+    if all(len(row) == len(names) for row in rows): return documents
+    held = at.get_indexer([str(row.get('doc_id')) for row in rows])
+    return [row if r < 0 else {n: old[n].iloc[r] for n in names if n in old and n not in row} | row
+            for r, row in zip(held, rows)]
+
 def plan_update(old: pd.DataFrame, documents, remove_missing: bool) -> Plan:
     "The plan for documents of which some may be there; the others stay, or go with `remove_missing`."
-    new, n = as_documents(documents), len(old)
+    if documents is old:
+        raise DataError("these are the ranker's own documents, so nothing tells what was changed in them: pass a "
+                        "changed copy, made by ranker.documents.copy()")
+    new, n = as_documents(_completed(old, documents)), len(old)
     at = pd.Index(new.doc_id).get_indexer(old.doc_id)
     kept = np.flatnonzero(at >= 0) if remove_missing else np.arange(n)
     come = np.flatnonzero(~new.doc_id.isin(old.doc_id).to_numpy())
@@ -192,9 +207,14 @@ def moved_vectors(
 
 # %% ../nbs/02e_changes.ipynb #e2000022
 def _holds(cell, values: list) -> bool:
-    "Whether a cell is one of the values, or a list that holds one."
-    cells = cell if isinstance(cell, (list, tuple, set, np.ndarray)) else [cell]
+    "Whether a cell is one of the values, or a list that holds one; cells are compared as they are saved."
+    cells = cell if isinstance(cell, (list, tuple, set, frozenset, np.ndarray)) else [cell]
     return any(_same_value(c, v) for c in cells for v in values)
+
+def _listed(given) -> list:
+    "The values that one column may have, as they are saved."
+    many = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
+    return [v if is_missing(v) else jsonable(v) for v in (given if many else [given])]
 
 def fitting(
     documents: pd.DataFrame,  # with any columns
@@ -207,7 +227,7 @@ def fitting(
         raise ValueError(f"documents have no column {listed(unknown)}; they have {listed(documents.columns, 99)}")
     found = np.ones(len(documents), dtype=bool)
     for name, given in where.items():
-        values = list(given) if isinstance(given, (list, tuple, set, np.ndarray, pd.Series)) else [given]
+        values = _listed(given)
         texts = {v for v in values if isinstance(v, str)}  # found at once, the others one by one
         found &= [c in texts if isinstance(c, str) else _holds(c, values) for c in documents[name]]
     return found

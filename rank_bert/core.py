@@ -318,7 +318,7 @@ def _aside(new: Path, place: Path) -> None:
 # %% ../nbs/00_core.ipynb #5a2451e7
 def _check_held(place: Path, mark: str, held: str|None) -> None:
     "Raise `OSError` when the mark of a folder is no longer the one with this SHA-256."
-    if held is None or json.loads((place/mark).read_text(encoding='utf-8')).get('sha256') == held: return
+    if held is None or json.loads((place/mark).read_text(encoding='utf-8')).get('sha256', '') == held: return
     raise _error(errno.EBUSY, f"{str(place)!r} was changed since it was read, perhaps by another process, and is left "
                  "as it is: load it again and repeat the change, or choose another folder")
 

@@ -8,6 +8,9 @@ Docs: https://rank-bert.github.io/rank_bert/scoring.html.md"""
 __all__ = ['Ranker']
 
 # %% ../nbs/03b_scoring.ipynb #4a0e0004
+from collections.abc import Callable
+from functools import wraps
+from threading import Lock, RLock
 from weakref import WeakKeyDictionary
 
 # %% ../nbs/03b_scoring.ipynb #4a0e0005
@@ -49,7 +52,7 @@ class Ranker:
         self.encoder, self.model, self.documents = encoder, model.eval().cpu(), documents.copy()
         self.bm25, self.fusion, self.settings, self.about = bm25, fusion, settings, about
         self.device = best_device()  # where queries are encoded
-        self._indexes, self._cut, self._near = {}, None, None
+        self._indexes, self._near = {}, None  # what is made of model and documents; replaced with them
         self._seals = {}  # folder it was read from or saved to -> SHA-256 of its mark then
         self.reference: Reference|None = None  # what `drift` compares with
         made = 'the passages of this ranker were encoded, so vectors of queries and passages can no longer be compared'
@@ -58,6 +61,31 @@ class Ranker:
 
     def __repr__(self) -> str:
         return f'Ranker({len(self.documents)} documents, {len(self.model.passages)} passages, {self.encoder.name!r})'
+
+# %% ../nbs/03b_scoring.ipynb #5e0a0102
+@patch
+def at_once(self: Ranker) -> Ranker:
+    "The ranker as it is now; its parts are shared, and what another thread replaces is not seen."
+    found = object.__new__(Ranker)
+    vars(found).update(vars(self))  # one call: all parts of the same moment
+    return found
+
+@patch
+def __copy__(self: Ranker) -> Ranker:
+    "A ranker with the same parts, which is changed and saved by itself."
+    found = self.at_once()
+    found._seals, found._indexes = dict(self._seals), {}
+    return found
+
+_locks, _all_locks = WeakKeyDictionary(), Lock()
+
+def alone(change: Callable) -> Callable:
+    "A method that waits until no other thread changes the ranker."
+    @wraps(change)
+    def waiting(self, *args, **kwargs):
+        with _all_locks: lock = _locks.setdefault(self, RLock())
+        with lock: return change(self, *args, **kwargs)
+    return waiting
 
 # %% ../nbs/03b_scoring.ipynb #9fabf05e
 MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score; the first is the default
@@ -92,13 +120,13 @@ def encoding(settings: dict) -> dict:
     "How texts become vectors: arguments of `encode`."
     return {k: settings[k] for k in ('pooling', 'max_tokens')} | dict(engine=settings.get('engine') or 'torch')
 
-_looked_plans = WeakKeyDictionary()  # ranker -> the plan of its encoder at the last look at all weights
+_looked_plans = WeakKeyDictionary()  # watch of a ranker -> the plan of its encoder at the last look at all weights
 
 @patch
 def _encoded(self: Ranker, texts: list[str]) -> torch.Tensor:
     "Vectors of queries, encoded as in training `(queries, dim)`."
     looked = self._watch.check(self.encoder, whole=len(texts) > 1)
-    with same_plan(None if looked else _looked_plans.get(self)) as _looked_plans[self]:
+    with same_plan(None if looked else _looked_plans.get(self._watch)) as _looked_plans[self._watch]:
         return encode(texts, self.encoder, **encoding(self.settings), keep='end', device=self.device, progress=False)
 
 # %% ../nbs/03b_scoring.ipynb #99a344b5
@@ -155,6 +183,7 @@ def scores(self: Ranker,
     vectors: torch.Tensor|None = None,  # the queries' vectors from the encoder, when they are already there
 ) -> torch.Tensor:  # `(queries, documents)`
     "Score of every document for each query; raises `ValueError` for a changed encoder, NaN and infinity."
+    self = self.at_once()
     mode, texts = self._mode(mode), as_texts(texts)
     check_not_blank(texts)
     if mode == 'bm25': return self._scored(texts, mode, None, None)
@@ -220,8 +249,9 @@ def cutting(settings: dict) -> dict:
 @patch
 def _selected(self: Ranker) -> list[str]:
     "The best sentences of each document; they depend on all documents, so they are computed once."
-    if self._cut is None: self._cut, _ = cut_documents(list(self.documents.text), **cutting(self.settings))
-    return self._cut
+    if 'cut' not in self._indexes:
+        self._indexes['cut'], _ = cut_documents(list(self.documents.text), **cutting(self.settings))
+    return self._indexes['cut']
 
 # %% ../nbs/03b_scoring.ipynb #a4186a02
 @patch
@@ -273,7 +303,8 @@ def search(self: Ranker,
     mode: str|None = None,  # one of `MODES`; 'hybrid' by default
     where: dict|None = None,  # column -> value or list of values: of the documents that hold one; of all by default
 ) -> pd.DataFrame:  # columns rank, doc_id, title, score, passage
-    "The `k` best documents for a query, best first."
+    "At most `k` best documents, best first; raises `ValueError` for an empty query and for unknown modes and columns."
+    self = self.at_once()
     if not isinstance(query, str): raise TypeError(f'query is {type(query).__name__}: search takes one text')
     if k < 1: raise ValueError(f"k is {k}; ask for at least 1 document")
     mode, (query,) = self._mode(mode), as_texts([query])

@@ -55,7 +55,7 @@ from .learners import fit_task, frozen_groups
 from .ranking import Fusion, RankingFeatures, RankingLearner, RankingModel, check_trainable, ranking_features
 from .ranking import STAND_INS, mrr, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
 from .ranking import usable_rows
-from .scoring import Ranker, check_not_blank, cutting, encoding
+from .scoring import Ranker, alone, check_not_blank, cutting, encoding
 
 # %% ../nbs/03b_search.ipynb #74639257
 class _Tick(Callback):
@@ -479,13 +479,14 @@ def _about(self: Ranker) -> dict:
     return about
 
 # %% ../nbs/03b_search.ipynb #94f2e251
-def _place(folder: str|Path) -> str: return os.path.abspath(os.path.expanduser(folder))
+def _place(folder: str|Path) -> str: return os.path.realpath(os.path.expanduser(folder))
 
 @patch
 def save(self: Ranker,
     folder: str|Path,  # made, or replaced when it holds a ranker and nothing else
 ) -> None:
     "Write the ranker as safetensors and JSON, whole or not at all; never over a change of another process."
+    self = self.at_once()
     self._watch.check(self.encoder)
     about, place = self._about(), _place(folder)
     with new_folder(folder, 'ranker.json', self._seals.get(place)) as new:
@@ -710,7 +711,7 @@ def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
     model = _read_model(folder, about, encoder.dim, len(documents))
     ranker = Ranker(encoder, model, documents, bm25, fusion, settings, about['about'])
     ranker._near = _read_near(folder, about, model.passages)
-    if 'sha256' in about: ranker._seals[_place(folder)] = about['sha256']
+    ranker._seals[_place(folder)] = about.get('sha256', '')
     ranker.reference = _read_reference(folder, about, encoder.dim)
     return _check_index(ranker, folder)
 
@@ -779,6 +780,7 @@ def _trained_more(
 def _gains(before: Ranker, after: Ranker, data: RankingData, vectors: torch.Tensor, rows, metrics) -> pd.DataFrame:
     "What changes between two rankers of the same documents, for some queries, in the modes that use the head."
     queries, qrels, tables = data.queries.iloc[rows], data.qrels()[rows], []
+    metrics = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     for mode in (mode for mode in before.modes if mode in ('hybrid', 'dense')):
         frames = [r._per_query(queries, qrels, mode, metrics, vectors[rows], 256) for r in (before, after)]
         table = change_table(*frames, queries.group.tolist())
@@ -816,6 +818,7 @@ def _judged(self: Ranker, after: 'Ranker', data: RankingData, vectors: torch.Ten
 
 # %% ../nbs/03b_search.ipynb #b15a0006
 @patch
+@alone
 def train_more(self: Ranker,
     data: RankingData,  # queries and their relevant documents, which must be among the ranker's
     epochs: int|None = None,  # by default at least 8, and enough for 200 optimizer steps
@@ -857,6 +860,7 @@ def _is_worse(table: pd.DataFrame) -> bool:
 
 # %% ../nbs/03b_search.ipynb #b15a0014
 @patch
+@alone
 def feedback(self: Ranker,
     rows: pd.DataFrame|list,  # frame or list of dicts: query, doc_id, and grade (1 by default, 0 for a wrong document)
     data: RankingData|None = None,  # what the ranker was trained on, so that it is not forgotten
@@ -911,7 +915,8 @@ def drift(self: Ranker,
     if self.reference is None:
         raise ValueError("this ranker has no reference to compare with: it was saved by an earlier version, or put "
                          "together from its parts. Train it again; train_more makes a reference too")
-    texts = as_texts(queries, 'queries')
+    self = self.at_once()
+    texts = list(dict.fromkeys(as_texts(queries, 'queries')))  # a repeated query is one observation
     check_not_blank(texts)
     vectors = self._encoded(texts) if texts else self.reference.asked[:0]
     there = None if documents is None else self._document_vectors(documents)
@@ -968,12 +973,13 @@ def _change(self: Ranker, plan: Plan, store: FeatureStore|None, progress: bool|N
         model = RankingModel(old.head, vectors, torch.from_numpy(owner), old.temperature).eval()
         near = self._near and self._near.updated(source, vectors[torch.from_numpy(source < 0)])
         found |= dict(model=model.to(old.owner.device), bm25=self._changed_words(plan), _near=near, _indexes={},
-                      _cut=None, about=self.about | dict(documents=len(plan.documents)))
+                      about=self.about | dict(documents=len(plan.documents)))
     vars(self).update(found)  # one call: Ctrl-C comes before it or after it
     return plan.changes
 
 # %% ../nbs/03b_search.ipynb #5d0a0005
 @patch
+@alone
 def add(self: Ranker,
     documents,  # frame or list of dicts: doc_id, text, title if there is one, other columns; or `RankingData`
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
@@ -983,6 +989,7 @@ def add(self: Ranker,
     return self._change(plan_add(self.documents, documents), store, progress)
 
 @patch
+@alone
 def remove(self: Ranker,
     ids: list[str],  # of documents
     store: FeatureStore|None = None,  # where vectors are kept; needed with 'select', and where a large index gets small
@@ -993,6 +1000,7 @@ def remove(self: Ranker,
 
 # %% ../nbs/03b_search.ipynb #5d0a0006
 @patch
+@alone
 def update(self: Ranker,
     documents,  # frame or list of dicts: doc_id, text, title if there is one, other columns; or `RankingData`
     remove_missing: bool = False,  # drop documents that are not given
