@@ -456,13 +456,19 @@ def search(
     else: _answers(ranker, query, k, mode, where)
 
 # %% ../nbs/04c_cli.ipynb #5e0a0003
+def _is_table(file: Path) -> bool: return bool(re.search(r'\.(csv|tsv|jsonl?|parquet)(\.gz)?$', file.name.lower()))
+
+def _rows_of(file: Path):
+    "The rows of a table file; its index has the line of each."
+    from rank_bert.tables import read_table
+    if not file.is_file(): raise ValueError(f'there is no file {str(file)!r}')
+    return read_table(file)
+
 def _ids(path: Path) -> list[str]:
     "The ids of a file: one a line, or the column doc_id of a table."
-    from rank_bert.tables import read_lines, read_table
-    if path.name.removesuffix('.gz').rpartition('.')[2].lower() not in ('csv', 'tsv', 'json', 'jsonl', 'parquet'):
-        return read_lines(path)
-    if not path.is_file(): raise ValueError(f'there is no file {str(path)!r}')
-    table = read_table(path)
+    from rank_bert.tables import read_lines
+    if not _is_table(path): return read_lines(path)
+    table = _rows_of(path)
     if 'doc_id' in table: return table.doc_id.tolist()
     raise ValueError(f"{str(path)!r} has no column 'doc_id'; pass a file with one id a line, or name the column doc_id")
 
@@ -520,12 +526,6 @@ def documents(
     _report(steps, as_json)
 
 # %% ../nbs/04c_cli.ipynb #b15c0002
-def _rows_of(file: Path):
-    "The rows of a table file; its index has the line of each."
-    from rank_bert.tables import read_table
-    if not file.is_file(): raise ValueError(f'there is no file {str(file)!r}')
-    return read_table(file)
-
 def _show_gains(table) -> None:
     "Print what has changed on held-out queries."
     columns = ['queries', 'n', 'mode', 'metric', 'before', 'after', 'difference', 'low', 'high', 'p']
@@ -570,7 +570,7 @@ def feedback(
 def _query_texts(file: Path) -> list[str]:
     "The queries of a text file or of a table."
     from rank_bert.tables import listed, read_lines
-    if not re.search(r'\.(csv|tsv|jsonl?|parquet)(\.gz)?$', file.name): return read_lines(file)
+    if not _is_table(file): return read_lines(file)
     table = _rows_of(file)
     found = [c for c in ('query', 'question', 'text') if c in table]
     if found: return [str(t) for t in table[found[0]] if str(t).strip()]

@@ -322,6 +322,7 @@ def search(self: Ranker,
 
 # %% ../nbs/03b_scoring.ipynb #6a75555e
 @patch
+@alone
 def use_index(self: Ranker,
     near: str|FaissIndex|None,  # 'faiss' (extra `ann`) builds an approximate index; `None` reads all vectors again
     **kwargs,  # arguments of `FaissIndex.build`, such as `nprobe`

@@ -96,6 +96,12 @@ def _fit_one(
 # %% ../nbs/03b_search.ipynb #a552b25b
 STEPS = 200  # optimizer steps when `epochs` is not given; eight epochs if those have more steps
 
+def _length(epochs: int|None, queries: int, bs: int) -> tuple[int, int|None]:
+    "How many epochs, and after how many without improvement training stops; as asked, or by default."
+    if epochs is not None: return epochs, None
+    epochs = epochs_for(queries, bs, STEPS, least=8)
+    return epochs, epochs//2
+
 # %% ../nbs/03b_search.ipynb #7d129115
 def fit_ranking(
     features: RankingFeatures,  # from `ranking_features`
@@ -106,10 +112,7 @@ def fit_ranking(
     **kwargs,  # arguments of `ranking_learner`: head, bs, temperature, seed, device
 ) -> tuple[RankingModel, dict]:  # the model at its best epoch, and how training went
     "Train a ranking head; keep the epoch with the best validation MRR, or the untrained head (epoch -1)."
-    patience = None
-    if epochs is None:
-        epochs = epochs_for(len(features.rows('train')), kwargs.get('bs', 128), STEPS, least=8)
-        patience = epochs//2
+    epochs, patience = _length(epochs, len(features.rows('train')), kwargs.get('bs', 128))
     tries = (True, False) if shared is None else (shared,)
     with progress_bar(epochs*len(tries), 'training', progress, 'epochs') as bar:
         found = [_fit_one(features, one, epochs, patience, lr, bar, **kwargs) for one in tries]
@@ -761,12 +764,10 @@ def _trained_more(
     progress: bool|None, refused: sparse.csr_matrix|None = None,
 ) -> 'Ranker':
     "A ranker with this head trained further on matched data, and the weight of BM25 fitted again."
-    m, patience = self.model, None
+    m = self.model
     features = RankingFeatures(vectors, m.passages.cpu(), m.owner.cpu(), self.bm25, data, self.settings, refused)
     counts = {split: len(features.rows(split)) for split in ('train', 'valid')}
-    if epochs is None:
-        epochs = epochs_for(counts['train'], bs, STEPS, least=8)
-        patience = epochs//2
+    epochs, patience = _length(epochs, counts['train'], bs)
     own = dict(head=deepcopy(m.head).cpu(), temperature=m.temperature, bs=bs, seed=seed)
     with progress_bar(epochs, 'training', progress, 'epochs') as bar:
         model, fit = _fit_one(features, self.about.get('shared'), epochs, patience, lr, bar, **own)
@@ -895,12 +896,16 @@ def _compared(self: Ranker, after: 'Ranker', found: FeedbackData, vectors: torch
     return pd.concat(tables, ignore_index=True)
 
 # %% ../nbs/03b_search.ipynb #b15a0024
+def _without_queries(documents: pd.DataFrame) -> RankingData:
+    "Documents alone, as data."
+    return RankingData(documents, pd.DataFrame(), pd.DataFrame())
+
 @patch
 def _document_vectors(self: Ranker, documents) -> tuple[torch.Tensor, torch.Tensor]:
     "Vectors of the passages of new documents, and the document of each."
     titles, texts = document_texts(documents)
     table = pd.DataFrame(dict(doc_id=[str(i) for i in range(len(texts))], title=titles, text=texts))
-    parts, owner = cut_documents(RankingData(table, pd.DataFrame(), pd.DataFrame()), **cutting(self.settings))
+    parts, owner = cut_documents(_without_queries(table), **cutting(self.settings))
     vectors = encode(parts, self.encoder, **encoding(self.settings), keep='start', device=self.device, progress=False)
     return vectors, torch.from_numpy(owner)
 
@@ -912,10 +917,10 @@ def drift(self: Ranker,
     level: float = 0.05,  # chance of an alarm without drift
 ) -> Drift:  # a table, a verdict and a picture
     "Whether queries and documents of today are unlike those of the training, so that training again may help."
+    self = self.at_once()
     if self.reference is None:
         raise ValueError("this ranker has no reference to compare with: it was saved by an earlier version, or put "
                          "together from its parts. Train it again; train_more makes a reference too")
-    self = self.at_once()
     texts = list(dict.fromkeys(as_texts(queries, 'queries')))  # a repeated query is one observation
     check_not_blank(texts)
     vectors = self._encoded(texts) if texts else self.reference.asked[:0]
@@ -928,7 +933,7 @@ def drift(self: Ranker,
 def _moves(self: Ranker, plan: Plan) -> tuple[list[str], np.ndarray, np.ndarray]:
     "Passages without a vector yet, the older row of each passage of the new index or -1, and its document."
     def cut(documents):
-        return cut_documents(RankingData(documents, pd.DataFrame(), pd.DataFrame()), **cutting(self.settings))
+        return cut_documents(_without_queries(documents), **cutting(self.settings))
     if self.settings['passages'] == 'select':  # which sentences are best depends on all documents
         texts, documents = cut(plan.documents)
         source = same_passages(cut(self.documents)[0], texts)
@@ -948,7 +953,7 @@ def _moves(self: Ranker, plan: Plan) -> tuple[list[str], np.ndarray, np.ndarray]
 def _changed_words(self: Ranker, plan: Plan) -> BM25|None:
     "BM25 of the new documents, by its counts if they are known."
     if self.bm25 is None: return None
-    texts = RankingData(plan.documents, pd.DataFrame(), pd.DataFrame()).texts
+    texts = _without_queries(plan.documents).texts
     found = self.bm25.updated(plan.rows, [texts[i] for i in np.flatnonzero(plan.rows < 0)])
     return self.bm25.rebuilt(texts) if found is None else found
 
@@ -959,7 +964,7 @@ def _changed_vectors(self: Ranker, texts: list[str], source: np.ndarray, store: 
     if texts:
         self._watch.check(self.encoder)
         store = store or FeatureStore()
-        come = store.encode(texts, self.encoder, **how, keep='start', progress=progress, label='documents')
+        come = store.encode(texts, self.encoder, **how, keep='start', progress=progress, label='passages')
     return moved_vectors(self.model.passages.cpu(), source, come)
 
 # %% ../nbs/03b_search.ipynb #5d0a0004
