@@ -342,13 +342,16 @@ def demo(
     seed: Seed = 0,
 ):
     "Rank the docstrings of Python's standard library: encode, train, measure, save, ask."
-    from rank_bert.data import builtin_corpus
+    from rank_bert.data import builtin_corpus, builtin_whole_documents
     out = _check_out(out, 'ranker.json')
     data = builtin_corpus(max_documents)
     _describe(data)
     ranker = _train(data, out, backbone, epochs=epochs, seed=seed)
     _say('results on test queries, whose documents answer no training query; all documents are ranked:\n')
     _table(ranker, data)
+    _say('\nfirst sentences were the questions, so documents lacked them; for your questions the ranker gets them back')
+    ranker.update(builtin_whole_documents(max_documents), store=_store())
+    ranker.save(out)
     for sample in SAMPLES: _answers(ranker, sample, 3)
     command = 'rank_bert' if shutil.which('rank_bert') else os.path.relpath(sys.argv[0])
     _say(f'\nask your own: {command} search {out} "your question"')
