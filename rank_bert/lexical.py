@@ -360,6 +360,14 @@ def shares(self: BM25,
         if name in kept: kept[name] = kept[name] + row
     return list(kept), np.array([*kept.values()]).reshape(len(kept), len(documents))
 
+# %% ../nbs/00d_lexical.ipynb #d62ca0c6
+@patch
+def words_of(self: BM25,
+    texts: list[str],  # any texts
+) -> list[list[str]]:
+    "The words of each text that count, in their order."
+    return self._cut(as_texts(texts))
+
 # %% ../nbs/00d_lexical.ipynb #fb4f59a7
 def best(
     scores: sparse.csr_matrix,  # of `BM25.sparse_scores`
