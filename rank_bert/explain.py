@@ -181,8 +181,8 @@ def _pair_table(q: pd.DataFrame, p: pd.DataFrame, shares: np.ndarray, most: int 
     names = [[t.lower() if a >= 0 else '' for t, a in zip(x.token, x.start)] for x in (q, p)]
     index = pd.MultiIndex.from_product(names, names=['query', 'passage'])
     found = pd.Series(shares.ravel(), index).groupby(level=[0, 1]).sum().sort_values(ascending=False)
-    found = found[(found.index.get_level_values(0) != '') & (found.index.get_level_values(1) != '')]
-    return found[:most].rename('share').reset_index()
+    whole = [all(any(c.isalnum() for c in name) for name in pair) for pair in found.index]  # no bare signs
+    return found[whole][:most].rename('share').reset_index()
 
 def _grouped(places: list) -> np.ndarray:
     "Which tokens belong to each word, in the order of `_by_word` `(words, tokens)`."

@@ -106,7 +106,7 @@ def _figures(table: pd.DataFrame) -> str:
             '95% interval': [f'{a:.3f} to {b:.3f}' for a, b in zip(rows.low, rows.high)],
             'drawn': [_track(a, b, v, left, right) for a, b, v in zip(rows.low, rows.high, rows.value)],
             'p': ['' if np.isnan(p) else '< 0.001' if p < .001 else f'{p:.3f}' for p in rows.p], 'n': rows.n})
-        shown = shown.sort_values('queries', key=lambda s: s != 'all', kind='stable') if many else shown
+        if many: shown = shown.sort_values('queries', key=lambda s: s.where(s != 'all', ''), kind='stable')
         body = table_html(shown, metric, raw=('drawn',))
         parts.append(body if not parts else f'<details><summary>{escape(metric)}</summary>{body}</details>')
     return ''.join(parts)
@@ -170,17 +170,23 @@ def _kinds(errors: Errors) -> str:
 
 def _percent(value: float) -> str: return '' if np.isnan(value) else f'{value:.0%}'
 
+def _one_failure(ranker: Ranker, row, mode: str, explained: bool) -> str:
+    "A query with the relevant document and the one found first."
+    def shown(name, text): return f'<strong>{escape(name)}</strong> {escape(text)}'
+    body = (f'<dl><dt>relevant, rank {row.rank}</dt><dd>{shown(row.right_id, row.right)}</dd>'
+            f'<dt>found first</dt><dd>{shown(row.first_id, row.first)}</dd></dl>')
+    if explained:
+        why = ranker.explain(row.text, mode=mode, doc_ids=[row.first_id, row.right_id])._repr_html_()
+        body += f'<details><summary>Which words and tokens made the scores</summary>{why}</details>'
+    text = row.text if len(row.text) <= 200 else row.text[:199] + '…'
+    return f'<li><p><q>{escape(text)}</q> ({row.kind})</p>{body}</li>'
+
 def _worst(ranker: Ranker, errors: Errors, n: int, explained: int) -> str:
     "The worst queries, the first of them explained."
     rows = errors.worst(n)
     if not len(rows): return '<p>No query fails.</p>'
-    table = rows.drop(columns='query_id').rename(columns=dict(right_id='relevant', right='its text', first_id='first'))
-    table = table.set_axis(['query', 'rank', 'kind', 'relevant', 'its text', 'found first', 'its text '], axis=1)
-    cards = []
-    for row in rows.head(explained).itertuples():
-        why = ranker.explain(row.text, mode=errors.mode, doc_ids=[row.first_id, row.right_id])._repr_html_()
-        cards.append(f'<details><summary>Why: {escape(row.text[:100])}</summary>{why}</details>')
-    return table_html(table, 'worst queries') + ''.join(cards)
+    cards = [_one_failure(ranker, row, errors.mode, i < explained) for i, row in enumerate(rows.itertuples())]
+    return f'<ol class="worst">{"".join(cards)}</ol>'
 
 # %% ../nbs/03l_report.ipynb #4e900015
 _STYLE = """:root { color-scheme: light dark; --ink: #1c1c1e; --paper: #fff; --line: #8a8a8e; --soft: #f3f4f6;
@@ -201,6 +207,8 @@ thead th { white-space: nowrap } th { font-weight: 600 }
 .track { position: relative; width: 9rem; height: 1.4rem } .track span { position: absolute }
 .range { top: .5rem; height: .4rem; background: var(--blue); opacity: .55; border-radius: .2rem }
 .dot { top: .35rem; width: .7rem; height: .7rem; margin-left: -.35rem; border-radius: 50%; background: var(--blue) }
+ol.worst { padding-left: 1.4rem } ol.worst li { margin: 1rem 0 } ol p, dl { margin: .2rem 0 } dt { font-size: .9rem }
+dd { margin: 0 0 .3rem 1rem }
 figure { margin: .6rem 0; max-width: 34rem } svg { width: 100%; height: auto; font-size: 11px; fill: none }
 svg text { fill: currentColor } svg .mark { stroke: var(--blue); stroke-dasharray: 3 3 } figcaption { font-size: .9rem }
 details { margin: .5rem 0; padding: .3rem .7rem; background: var(--soft); border-radius: .4rem }

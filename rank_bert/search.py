@@ -451,7 +451,7 @@ def errors(self: Ranker,
     if not qrels.nnz: raise DataError(f"the split {split!r} has no query with a relevant document")
     vectors = None if mode == 'bm25' else self._query_vectors(part, store)
     found = self._ranked(list(part.queries.text), qrels, mode, vectors, bs)
-    texts = _without_queries(self.documents).texts
+    texts = RankingData(self.documents, pd.DataFrame(), pd.DataFrame()).texts
     bm25 = self.bm25 or BM25.build(texts, ngrams=1)
     facts = query_facts(part.queries.iloc[found.index], texts, found['rank'].to_numpy(), found.document.to_numpy(),
                         found['first'].to_numpy(), bm25)
