@@ -74,6 +74,7 @@ def query_facts(
                  words=words, length=length)
     return queries[['query_id', 'text', 'type', 'group']].reset_index(drop=True).assign(**facts)
 
+# %% ../nbs/03b_errors.ipynb #e4400010
 def has_property(
     facts: pd.DataFrame,  # from `query_facts`
 ) -> pd.DataFrame:  # bool, a column for each of the first kinds
@@ -90,7 +91,7 @@ def kind_of(
     for name, holds in reversed([*has_property(facts).items()]): found = np.where(holds, name, found)
     return pd.Series(np.where(facts['rank'] == 1, '', found), facts.index)
 
-# %% ../nbs/03b_errors.ipynb #e4400012
+# %% ../nbs/03b_errors.ipynb #e4400013
 def _rates(failed: np.ndarray, holds: np.ndarray) -> tuple[float, float]:
     "How often queries fail that have a property, and the others."
     return tuple(float(failed[some].mean()) if some.any() else np.nan for some in (holds, ~holds))
@@ -111,7 +112,7 @@ def kinds_table(
     columns = ['kind', 'queries', 'share', 'lost', 'fails', 'others']
     return pd.DataFrame(rows, columns=columns).sort_values('lost', ascending=False, ignore_index=True)
 
-# %% ../nbs/03b_errors.ipynb #e4400013
+# %% ../nbs/03b_errors.ipynb #e4400014
 @dataclass(frozen=True, repr=False)
 class Errors:
     "The queries of a split by kind of failure; made by `Ranker.errors`."
@@ -125,7 +126,7 @@ class Errors:
         said = f'{failed} of {n} queries have no relevant document in first place ({self.mode})'
         return said + ('\n' + self.table.round(3).to_string(index=False) if failed else '')
 
-# %% ../nbs/03b_errors.ipynb #e4400014
+# %% ../nbs/03b_errors.ipynb #e4400015
 def build_errors(facts: pd.DataFrame, ids: list[str], documents: list[str], mode: str) -> Errors:
     "The kinds of all queries, and their table."
     facts = facts.assign(kind=kind_of(facts))
@@ -135,7 +136,7 @@ def build_errors(facts: pd.DataFrame, ids: list[str], documents: list[str], mode
     queries = queries[front + ['copied', 'unknown', 'shared', 'words', 'length']]
     return Errors(queries, kinds_table(facts), mode, {ids[r]: documents[r] for r in named})
 
-# %% ../nbs/03b_errors.ipynb #e4400016
+# %% ../nbs/03b_errors.ipynb #e4400017
 @patch
 def examples(self: Errors,
     kind: str|None = None,  # a key of `KINDS`; all kinds by default
@@ -161,7 +162,7 @@ def _shown(self: Errors, rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(right=right, first=first)[
         ['query_id', 'text', 'rank', 'kind', 'right_id', 'right', 'first_id', 'first']].reset_index(drop=True)
 
-# %% ../nbs/03b_errors.ipynb #e4400017
+# %% ../nbs/03b_errors.ipynb #e4400018
 def _start(text: str, n: int = 120) -> str:
     "The beginning of a text on one line."
     text = ' '.join(text.split())

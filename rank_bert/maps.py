@@ -355,7 +355,7 @@ def _held(table: pd.DataFrame, excerpt: int) -> str:
     text = json.dumps(dict(points=points, groups=groups, colours=_COLOURS), separators=(',', ':'), default=int)
     return text.replace('<', '\\u003c')
 
-# %% ../nbs/03b_maps.ipynb #3a90001f
+# %% ../nbs/03b_maps.ipynb #3a900020
 @patch
 def html(self: Map,
     title: str = 'Documents and queries',  # of the page

@@ -129,6 +129,7 @@ def _training(about: dict) -> str:
         parts.append(f'<figure>{curve_svg(one["curve"], names, best)}<figcaption>{said}</figcaption></figure>')
     return ''.join(parts)
 
+# %% ../nbs/03l_report.ipynb #4e900011
 def _drift(found: Drift|None, what: str) -> str:
     "Verdict and table."
     if found is None: return '<p>Nothing to compare: the ranker has no reference, or there are no queries.</p>'
@@ -136,7 +137,7 @@ def _drift(found: Drift|None, what: str) -> str:
     table = found.table[list(names)].rename(columns=names)
     return f'<p>{escape(what)} <strong>{escape(found.verdict)}</strong></p>{table_html(table, "drift")}'
 
-# %% ../nbs/03l_report.ipynb #4e900011
+# %% ../nbs/03l_report.ipynb #4e900012
 def ranks_table(ranker: Ranker, most: int = 2000) -> pd.DataFrame:
     "Measures of rank of the head's matrices, and of passages before and after the head."
     head, vectors = ranker.model.head, ranker.model.passages
@@ -154,7 +155,7 @@ def _today(ranker: Ranker, data: RankingData|None, split: str, queries: list[str
     if ranker.reference is None or not queries: return None, ''
     return ranker.drift(queries), f'{len(queries):,} queries beside those of the training.'
 
-# %% ../nbs/03l_report.ipynb #4e900013
+# %% ../nbs/03l_report.ipynb #4e900014
 def _kinds(errors: Errors) -> str:
     "The table of kinds."
     rows = errors.table
@@ -170,6 +171,7 @@ def _kinds(errors: Errors) -> str:
 
 def _percent(value: float) -> str: return '' if np.isnan(value) else f'{value:.0%}'
 
+# %% ../nbs/03l_report.ipynb #4e900015
 def _one_failure(ranker: Ranker, row, mode: str, explained: bool) -> str:
     "A query with the relevant document and the one found first."
     def shown(name, text): return f'<strong>{escape(name)}</strong> {escape(text)}'
@@ -188,7 +190,7 @@ def _worst(ranker: Ranker, errors: Errors, n: int, explained: int) -> str:
     cards = [_one_failure(ranker, row, errors.mode, i < explained) for i, row in enumerate(rows.itertuples())]
     return f'<ol class="worst">{"".join(cards)}</ol>'
 
-# %% ../nbs/03l_report.ipynb #4e900015
+# %% ../nbs/03l_report.ipynb #4e900017
 _STYLE = """:root { color-scheme: light dark; --ink: #1c1c1e; --paper: #fff; --line: #8a8a8e; --soft: #f3f4f6;
   --blue: #2563a8 }
 @media (prefers-color-scheme: dark) { :root { --ink: #ececec; --paper: #15171a; --line: #8d9299; --soft: #23272d;
@@ -221,7 +223,7 @@ _FRAME = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{t
 <body><header><h1>{title}</h1><p>{lead}</p></header><nav aria-label="sections"><ul>{links}</ul></nav>
 <main>{main}</main><footer><p>Made by rank_bert {version}.</p></footer></body></html>"""
 
-# %% ../nbs/03l_report.ipynb #4e900016
+# %% ../nbs/03l_report.ipynb #4e900018
 def _sections(ranker: Ranker, data, split: str, queries, mode, store, worst: int, most: int) -> dict[str, str]:
     "Titles and contents of the sections."
     found = {}
@@ -249,7 +251,7 @@ def _lead(ranker: Ranker, data: RankingData|None, split: str) -> str:
     if data is not None: said += f'; measured on the {split} queries of {data.name or "data"}'
     return said + '.'
 
-# %% ../nbs/03l_report.ipynb #4e900017
+# %% ../nbs/03l_report.ipynb #4e900019
 def report_page(
     ranker: Ranker,  # from `train_ranker` or `load_ranker`
     data: RankingData|None = None,  # queries and relevant documents to measure on; without them no figures
@@ -273,7 +275,7 @@ def report_page(
     for name, part in parts.items(): page = page.replace('{' + name + '}', part)
     return page
 
-# %% ../nbs/03l_report.ipynb #4e900018
+# %% ../nbs/03l_report.ipynb #4e90001a
 def write_report(
     ranker: Ranker|str|Path,  # a ranker, or the folder of one
     path: str|Path,  # an HTML file

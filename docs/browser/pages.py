@@ -15,5 +15,6 @@ ranker.map(data, color="shelf").save(folder/"map.html")
 write_report(ranker, folder/"report.html", data=data)
 why = ranker.explain(data.queries.text[0])._repr_html_()
 style = "<style>:root { color-scheme: light dark } body { background: Canvas; color: CanvasText }</style>"
-(folder/"explain.html").write_text(f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Why</title>{style}'
-                                   f'</head><body><main><h1>Why</h1>{why}</main></body></html>', encoding="utf-8")
+head = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Why</title>{style}</head>'
+page = f"{head}<body><main><h1>Why</h1>{why}</main></body></html>"
+(folder/"explain.html").write_text(page, encoding="utf-8")
