@@ -240,6 +240,7 @@ def _sections(ranker: Ranker, data, split: str, queries, mode, store, worst: int
         found['Map'] = f'<details><summary>Show the map</summary>{plane._repr_html_()}</details>'
     return found
 
+# %% ../nbs/03l_report.ipynb #4e900019
 def _lead(ranker: Ranker, data: RankingData|None, split: str) -> str:
     "What the page is about, in one line."
     about, m = ranker.about, ranker.model
@@ -251,7 +252,7 @@ def _lead(ranker: Ranker, data: RankingData|None, split: str) -> str:
     if data is not None: said += f'; measured on the {split} queries of {data.name or "data"}'
     return said + '.'
 
-# %% ../nbs/03l_report.ipynb #4e900019
+# %% ../nbs/03l_report.ipynb #4e90001a
 def report_page(
     ranker: Ranker,  # from `train_ranker` or `load_ranker`
     data: RankingData|None = None,  # queries and relevant documents to measure on; without them no figures
@@ -275,7 +276,7 @@ def report_page(
     for name, part in parts.items(): page = page.replace('{' + name + '}', part)
     return page
 
-# %% ../nbs/03l_report.ipynb #4e90001a
+# %% ../nbs/03l_report.ipynb #4e90001b
 def write_report(
     ranker: Ranker|str|Path,  # a ranker, or the folder of one
     path: str|Path,  # an HTML file
