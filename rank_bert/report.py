@@ -218,12 +218,13 @@ summary { cursor: pointer; padding: .25rem 0 } iframe { width: 100%; height: 44r
 :focus-visible { outline: 3px solid var(--blue); outline-offset: 2px }
 @media print { nav, iframe { display: none } }"""
 
+# %% ../nbs/03l_report.ipynb #4e900018
 _FRAME = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width,initial-scale=1"><style>{style}</style></head>
 <body><header><h1>{title}</h1><p>{lead}</p></header><nav aria-label="sections"><ul>{links}</ul></nav>
 <main>{main}</main><footer><p>Made by rank_bert {version}.</p></footer></body></html>"""
 
-# %% ../nbs/03l_report.ipynb #4e900018
+# %% ../nbs/03l_report.ipynb #4e900019
 def _sections(ranker: Ranker, data, split: str, queries, mode, store, worst: int, most: int) -> dict[str, str]:
     "Titles and contents of the sections."
     found = {}
@@ -240,7 +241,7 @@ def _sections(ranker: Ranker, data, split: str, queries, mode, store, worst: int
         found['Map'] = f'<details><summary>Show the map</summary>{plane._repr_html_()}</details>'
     return found
 
-# %% ../nbs/03l_report.ipynb #4e900019
+# %% ../nbs/03l_report.ipynb #4e90001a
 def _lead(ranker: Ranker, data: RankingData|None, split: str) -> str:
     "What the page is about, in one line."
     about, m = ranker.about, ranker.model
@@ -252,7 +253,7 @@ def _lead(ranker: Ranker, data: RankingData|None, split: str) -> str:
     if data is not None: said += f'; measured on the {split} queries of {data.name or "data"}'
     return said + '.'
 
-# %% ../nbs/03l_report.ipynb #4e90001a
+# %% ../nbs/03l_report.ipynb #4e90001b
 def report_page(
     ranker: Ranker,  # from `train_ranker` or `load_ranker`
     data: RankingData|None = None,  # queries and relevant documents to measure on; without them no figures
@@ -276,7 +277,7 @@ def report_page(
     for name, part in parts.items(): page = page.replace('{' + name + '}', part)
     return page
 
-# %% ../nbs/03l_report.ipynb #4e90001b
+# %% ../nbs/03l_report.ipynb #4e90001c
 def write_report(
     ranker: Ranker|str|Path,  # a ranker, or the folder of one
     path: str|Path,  # an HTML file
