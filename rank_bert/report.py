@@ -205,7 +205,7 @@ nav a { display: inline-block; padding: .25rem 0 }
 .wide { overflow-x: auto; margin: .6rem 0 } table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 th, td { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line);
   min-width: 3.2rem; max-width: 22rem; overflow-wrap: break-word }
-thead th { white-space: nowrap } th { font-weight: 600 }
+.wide table { width: max-content; max-width: 59rem } thead th { white-space: nowrap } th { font-weight: 600 }
 .track { position: relative; width: 9rem; height: 1.4rem } .track span { position: absolute }
 .range { top: .5rem; height: .4rem; background: var(--blue); opacity: .55; border-radius: .2rem }
 .dot { top: .35rem; width: .7rem; height: .7rem; margin-left: -.35rem; border-radius: 50%; background: var(--blue) }
