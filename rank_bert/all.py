@@ -32,6 +32,9 @@ from .callbacks import *
 from .rank import *
 from .ranking import *
 from .scoring import *
+from .errors import *
+from .explain import *
+from .maps import *
 from .search import *
 from .learners import *
 from .classifiers import *
@@ -41,6 +44,7 @@ from .embeddings import *
 from .pretraining import *
 from .barlow import *
 from .saved import *
+from .report import *
 from .experiments import *
 from .sweeps import *
 from .studies import *

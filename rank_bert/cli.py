@@ -1,4 +1,4 @@
-"""The `rank_bert` command: train, evaluate and search, documents, feedback and drift, classify, and more
+"""The `rank_bert` command: train, evaluate and search, documents, feedback, drift and report, classify, and more
 
 Docs: https://rank-bert.github.io/rank_bert/cli.html.md"""
 
@@ -389,6 +389,8 @@ def train(
     if (found.queries.split == 'test').any(): _table(ranker, found)
 
 # %% ../nbs/04c_cli.ipynb #f28b2f0e
+COLUMNS = ('doc_id', 'doc_text', 'title', 'query_id', 'query_text', 'query_type', 'grade', 'group', 'split')
+
 def _kept_columns(ranker, columns: dict) -> dict:
     "The column options with which the training data was read."
     known = ranker.about.get('columns') or {}
@@ -594,6 +596,36 @@ def drift(
     if as_json: return _print_json(found.table.assign(alarm=found.table.holm < found.level))
     _show(found.verdict)
     _show(found.table.to_string(index=False, float_format='{:.3f}'.format))
+
+# %% ../nbs/04c_cli.ipynb #5e160102
+def _data_of(ranker, data: str|None, columns: dict, split: str):
+    "Data read with the columns of the training, where no others are named; `None` without data."
+    if data is None: return None
+    kept = _kept_columns(ranker, columns)
+    found = _read(data, columns | {k: v for k, v in kept.items() if columns[k] is None})
+    _hint_other_split(kept, columns, split)
+    return found
+
+@app.command()
+def report(
+    folder: Folder,
+    out: Annotated[Path, typer.Option(callback=_home, help='HTML file to write.')],
+    data: Annotated[str|None, _option('Data to measure on, as evaluate takes it.', callback=_home)] = None,
+    split: Annotated[str, typer.Option(help='Queries to measure on: train, valid or test.')] = 'test',
+    queries: Annotated[Path|None, _option('Queries of today, as drift takes them.', callback=_home)] = None,
+    mode: Mode = None,
+    group: Group = None, split_column: SplitColumn = None,
+):
+    "Write one HTML page about a saved ranker: figures, training, failures, worst queries, drift, ranks, a map."
+    from rank_bert.core import check_file
+    from rank_bert.report import report_page
+    from rank_bert.search import load_ranker
+    path, ranker = check_file(out, [] if data is None else [data]), load_ranker(folder)
+    found = _data_of(ranker, data, dict.fromkeys(COLUMNS) | dict(group=group, split=split_column), split)
+    today = None if queries is None else _query_texts(queries)
+    page = report_page(ranker, found, split, today, mode, _store())
+    _write(path, lambda new: new.write_text(page, encoding='utf-8'), 'The ranker is as it was')
+    _say(f'a page of {len(page.encode())/1e6:.1f} MB in {out}')
 
 # %% ../nbs/04c_cli.ipynb #27083aa0
 def _train_classifier(data, out: Path, backbone: str, freeze: str, epochs: int|None, lr: float|None, **kwargs):

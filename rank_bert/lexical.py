@@ -323,6 +323,51 @@ def unknown(self: BM25,
     found = np.bincount(np.repeat(np.arange(len(cut)), counts), new, len(cut))
     return (found/np.maximum(counts, 1)).astype(np.float32)
 
+# %% ../nbs/00d_lexical.ipynb #d62ca0c1
+def _joined_words(words: list[str], most: int) -> list[str]:
+    "Words and their n-grams as texts, in the order of `gram_keys`."
+    return [' '.join(words[i:i + n]) for n in range(1, most + 1) for i in range(len(words) - n + 1)]
+
+@patch
+def _weights(self: BM25, rows: np.ndarray, documents: np.ndarray) -> np.ndarray:  # float64 `(rows, documents)`
+    "Weights of some rows of the index in some documents."
+    p, found = self.postings, np.zeros((len(rows), len(documents)))
+    for held, row in zip(found, rows.tolist()):
+        own = slice(*p.indptr[row:row + 2].tolist())
+        found_at, (_, mine, theirs) = p.indices[own], np.intersect1d(documents, p.indices[own], return_indices=True)
+        if len(found_at) and not 0 <= found_at.min() <= found_at.max() < p.documents: raise ValueError(_DAMAGED)
+        held[mine] = p.data[own][theirs]
+    return found
+
+# %% ../nbs/00d_lexical.ipynb #d62ca0c2
+@patch
+def shares(self: BM25,
+    text: str,  # one query
+    documents: list[int],  # rows of different documents
+) -> tuple[list[str], np.ndarray]:  # words, and pairs that count; what each adds, float64 `(words, documents)`
+    "What each word of a query adds to the score of a document; they sum to the score. Each word occurs once."
+    words, documents = self._cut(as_texts([text]))[0], np.asarray(documents, dtype=np.int64)
+    if len(np.unique(documents)) < len(documents): raise ValueError("a document is given twice: give each row once")
+    keys = np.array([word_key(w) for w in words], dtype=np.uint64)
+    keys, _ = gram_keys(keys, np.zeros(len(keys), dtype=np.int64), self.ngrams)
+    held = self.postings.keys
+    rows = np.minimum(np.searchsorted(held, keys), len(held) - 1)
+    known, found = held[rows] == keys, np.zeros((len(keys), len(documents)))
+    found[known] = self._weights(rows[known], documents)
+    names = _joined_words(words, self.ngrams)
+    kept = {name: 0 for name, row in zip(names, found) if ' ' not in name or (row > 0).any()}
+    for name, row in zip(names, found):
+        if name in kept: kept[name] = kept[name] + row
+    return list(kept), np.array([*kept.values()]).reshape(len(kept), len(documents))
+
+# %% ../nbs/00d_lexical.ipynb #d62ca0c6
+@patch
+def words_of(self: BM25,
+    texts: list[str],  # any texts
+) -> list[list[str]]:
+    "The words of each text that count, in their order."
+    return self._cut(as_texts(texts))
+
 # %% ../nbs/00d_lexical.ipynb #fb4f59a7
 def best(
     scores: sparse.csr_matrix,  # of `BM25.sparse_scores`

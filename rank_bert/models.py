@@ -653,6 +653,24 @@ def tokenize(self: Encoder,
     texts, pairs = as_pairs(texts, pairs)
     return self._tokenize(texts, max_tokens, keep, pairs)[0]
 
+# %% ../nbs/00_models.ipynb #79a4f451
+@patch
+def spans(self: Encoder,
+    text: str,  # one text
+    max_tokens: int = 256,  # as in `tokenize`
+    keep: str = 'start',  # as in `tokenize`
+) -> list[tuple[int, int]|None]:  # where the word begins and ends; `None` for a special token
+    "The place in the text of the word that each token belongs to."
+    if keep not in ('start', 'end'): raise ValueError(f"keep is 'start' or 'end', not {keep!r}")
+    found, whole = self._pieces.encode(as_texts([text])[0], add_special_tokens=False), {}
+    words = [i if word is None else (word,) for i, word in enumerate(found.word_ids)]
+    kept = _cut(list(zip(words, found.offsets)), self._room(max_tokens, False), keep)
+    for word, (start, end) in kept:
+        first, last = whole.get(word, (start, end))
+        whole[word] = min(first, start), max(last, end)
+    parts = dict(cls=[None], sep=[None], A=[whole[word] for word, _ in kept])
+    return [place for part in self._order(False) for place in parts[part]]
+
 # %% ../nbs/00_models.ipynb #5c1f801d
 def pad_batch(
     ids: list[list[int]],  # token ids of each text

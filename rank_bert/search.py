@@ -44,7 +44,7 @@ from .features import FeatureStore, encode, progress_bar
 from .heads import DualHead, get_head
 from .losses import best_passage
 from .lexical import BM25, best, load_bm25
-from .metrics import METRICS, change_table, evaluate, summarise
+from .metrics import METRICS, change_table, evaluate, rank_documents, right_ranks, summarise
 from .callbacks import KeepBest, epochs_for
 from .nearest import LARGE, FaissIndex, PassageIndex, load_faiss
 from .changes import Changes, Plan, can_move, moved_passages, moved_vectors
@@ -56,6 +56,9 @@ from .ranking import Fusion, RankingFeatures, RankingLearner, RankingModel, chec
 from .ranking import STAND_INS, mrr, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
 from .ranking import usable_rows
 from .scoring import Ranker, alone, check_not_blank, cutting, encoding
+from .errors import Errors, build_errors, query_facts
+from .explain import cut_again  # adds `Ranker.explain`
+from .maps import Map  # adds `Ranker.map`
 
 # %% ../nbs/03b_search.ipynb #74639257
 class _Tick(Callback):
@@ -416,6 +419,44 @@ def evaluate(self: Ranker,
         tables.append(table)
     return pd.concat(tables, ignore_index=True)
 
+# %% ../nbs/03b_search.ipynb #5e160002
+@patch
+def _ranked(self: Ranker, texts: list[str], qrels, mode: str, vectors, bs: int) -> pd.DataFrame:
+    "Rank and row of the best relevant document of each query, and the row of the first document."
+    ids, frames = self.documents.doc_id.tolist(), []
+    bs = max(1, min(bs, MOST_SCORES//len(ids)))
+    for start in range(0, len(texts), bs):
+        rows = slice(start, start + bs)
+        if not qrels[rows].nnz: continue
+        scores = self.scores(texts[rows], mode, None if vectors is None else vectors[rows])
+        best = right_ranks(scores, qrels[rows], ids).drop_duplicates('query').set_index('query')
+        best['first'] = rank_documents(scores, ids, 1)[best.index, 0]
+        if mode == 'bm25': best.loc[_not_found(scores, qrels[rows], best.index), 'rank'] = len(ids)  # shares no word
+        frames.append(best.set_index(best.index + start))
+    return pd.concat(frames)
+
+# %% ../nbs/03b_search.ipynb #5e160003
+@patch
+def errors(self: Ranker,
+    data: RankingData,  # queries and their relevant documents, which must be among the ranker's
+    split: str = 'test',  # whose queries
+    mode: str|None = None,  # one of `MODES`; 'hybrid' by default
+    store: FeatureStore|None = None,  # where query vectors are kept; nowhere by default
+    bs: int = 256,  # queries at once, or fewer where there are many documents
+) -> Errors:  # a table of kinds, and a row for each query
+    "The queries whose relevant document is not first, by kind; `DataError` when the split is empty."
+    self = self.at_once()
+    part, mode = data.part(split), self._mode(mode)
+    qrels = _qrels(part, self.documents)
+    if not qrels.nnz: raise DataError(f"the split {split!r} has no query with a relevant document")
+    vectors = None if mode == 'bm25' else self._query_vectors(part, store)
+    found = self._ranked(list(part.queries.text), qrels, mode, vectors, bs)
+    texts = RankingData(self.documents, pd.DataFrame(), pd.DataFrame()).texts
+    bm25 = self.bm25 or BM25.build(texts, ngrams=1)
+    facts = query_facts(part.queries.iloc[found.index], texts, found['rank'].to_numpy(), found.document.to_numpy(),
+                        found['first'].to_numpy(), bm25)
+    return build_errors(facts, self.documents.doc_id.tolist(), texts, mode)
+
 # %% ../nbs/03b_search.ipynb #03531b30
 def _is_named(encoder: Encoder) -> bool:
     "Whether the name leads to these weights, settings and tokenizer on every machine; a path does not."
@@ -668,15 +709,6 @@ def _read_reference(folder: Path, about: dict, dim: int) -> Reference|None:
     name = 'drift.safetensors'
     return load_reference(folder/name, dim, _REMEDY) if name in about['files'] else None
 
-# %% ../nbs/03b_search.ipynb #5d1a7c30
-def _cut_again(ranker: Ranker, rows: list[int]) -> list[list[str]]:
-    "The passages of some documents, with titles, cut as in training."
-    how, documents = cutting(ranker.settings), ranker.documents
-    asked = list(range(len(documents))) if how['passages'] == 'select' else rows  # 'select' needs all documents
-    some = RankingData(documents.iloc[asked].reset_index(drop=True), pd.DataFrame(), pd.DataFrame())
-    parts, owner = cut_documents(some, **how)
-    return [[parts[j] for j in np.flatnonzero(owner == asked.index(r))] for r in rows]
-
 # %% ../nbs/03b_search.ipynb #d728715c
 def _encode_again(ranker: Ranker, passages: list[str]) -> torch.Tensor:
     "Vectors of passages, encoded as in training."
@@ -690,7 +722,7 @@ def _has_own_index(ranker: Ranker) -> bool:
     "Whether the encoder gives the last passages of three documents the vectors that are in the index."
     n, model = len(ranker.documents), ranker.model
     rows = sorted({0, n//2, n - 1})
-    ours = _cut_again(ranker, rows)
+    ours = cut_again(ranker, rows)
     held = [(model.owner == r).nonzero().flatten() for r in rows]
     if [len(o) for o in ours] != [len(h) for h in held]: return False
     now, there = _encode_again(ranker, [o[-1] for o in ours]), model.passages[[int(h[-1]) for h in held]].float()
