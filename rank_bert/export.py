@@ -288,7 +288,7 @@ def run(texts, output, keep='start'):
 {use}
 """
 _LOAD = dict(onnxruntime="session = onnxruntime.InferenceSession('model.onnx')",
-             openvino="model = openvino.Core().compile_model('model.xml', 'CPU')")
+             openvino="model = openvino.Core().compile_model('model.xml', 'CPU', dict(INFERENCE_PRECISION_HINT='f32'))")
 _RUN = dict(onnxruntime='session.run([output], dict(input_ids=ids, attention_mask=mask))[0]',
             openvino='model([ids, mask])[output]')
 

@@ -84,9 +84,10 @@ def compute(self: TextModel,
         warnings.simplefilter('ignore', DataWarning)  # that texts are cut is meant
         if out.pooling is None:
             rows = [torch.tensor([ids], device=encoder.device) for ids in encoder.tokenize(texts, **how)]
-            return [out.finish(encoder(ids, torch.ones_like(ids))[0])[0].cpu().numpy() for ids in rows]
+            return [out.finish(encoder(ids, torch.ones_like(ids))[0].float())[0].cpu().numpy() for ids in rows]
         vectors = encode(texts, encoder, out.pooling, dtype=torch.float32, device=encoder.device, progress=False, **how)
-        return [*out.finish(vectors.to(encoder.device)).cpu().numpy()]
+        home = next((p.device for p in out.head.parameters()), vectors.device)
+        return [*out.finish(vectors.to(home)).cpu().numpy()]
 
 # %% ../nbs/02h_graphs.ipynb #28179bc2
 def _template(encoder: Encoder, paired: bool) -> list[str]:
