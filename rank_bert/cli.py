@@ -701,9 +701,11 @@ def _export_options(to: str, **given) -> dict:
     if odd: raise ValueError(f"{_flag(odd[0])} is for --to {of[odd[0]]}: leave it out")
     return given
 
+# %% ../nbs/04c_cli.ipynb #e16f0005
 @app.command()
 def export(
-    folder: Annotated[Path, typer.Argument(callback=_home, help='Folder of a ranker, classifier, tagger or sentence encoder.')],
+    folder: Annotated[Path, typer.Argument(callback=_home, help=
+        'Folder of a ranker, classifier, tagger or sentence encoder.')],
     to: Annotated[str, typer.Option(help='sentence-transformers, onnx or openvino.')],
     out: Annotated[Path, typer.Option(callback=_home, help='Folder to write.')],
     int8: Annotated[bool|None, typer.Option('--int8/--no-int8', show_default=False,

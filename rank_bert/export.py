@@ -40,12 +40,13 @@ class Target:
 
 TARGETS: dict[str, Target] = {}  # name -> target
 
-# %% ../nbs/02j_export.ipynb #5b287e4c
+# %% ../nbs/02j_export.ipynb #586fac86
 PROBES = [
     'How can I split a path into a folder and a file name?', 'wait', 'The quick brown fox jumps over a lazy dog.',
-    'Naïve cafés: C++ and 5G; don\'t', 'a [SEP] b [CLS] c', '  two  spaces ', '...', '1,234.5 + 6 = ?', 'ÀÉÎÕÜ straße',
-    '\u65e5\u672c\u8a9e', '\u041f\u0440\u0438\u0432\u0435\u0442', 'smile \U0001f600', 'line one\nline two', 'UPPER lower MiXeD',
-    'where is ba be bi', 'x', 'unbelievablyantidisestablishmentarianism', 'open the archive and extract one member ' * 4,
+    'Naïve cafés: C++ and 5G; don\'t', 'a [SEP] b [CLS] c', '  two  spaces ', '...', '1,234.5 + 6 = ?',
+    'ÀÉÎÕÜ straße', '\u65e5\u672c\u8a9e', '\u041f\u0440\u0438\u0432\u0435\u0442', 'smile \U0001f600',
+    'line one\nline two', 'UPPER lower MiXeD', 'where is ba be bi', 'x', 'unbelievablyantidisestablishmentarianism',
+    'open the archive and extract one member ' * 4,
     'words ' * 700, ' '.join(f'{n} begins and ends elsewhere' for n in range(300))]
 EXACT, ROUGH = 2e-5, .8  # largest difference of a file in float32; lowest cosine of one in 8 bits
 
@@ -94,11 +95,12 @@ def _check(table: pd.DataFrame, what: str, to: str) -> None:
         if not rough and row.difference <= EXACT: continue
         found = f'cosine {row.cosine:.3f}' if rough else f'the largest difference is {row.difference:.1e}'
         remedy = 'leave it out with int8=False' if rough else 'nothing is written. Please report it, with the encoder'
-        raise ValueError(f"{row.file} for {to} does not give the outputs {row.output!r} of this {what} ({found}): {remedy}")
+        raise ValueError(f"{row.file} for {to} does not give the outputs {row.output!r} of this {what} ({found}): "
+                         f"{remedy}")
 
 # %% ../nbs/02j_export.ipynb #2185242d
-LICENCES = dict.fromkeys(('tiny', 'mini', 'small', 'medium', 'base', 'minilm', 'distilbert', 'albert', 'modernbert'),
-                         'apache-2.0') | dict(danish='cc-by-4.0', roberta='mit', xlnet='mit')  # of the weights, by variant
+_APACHE = 'tiny', 'mini', 'small', 'medium', 'base', 'minilm', 'distilbert', 'albert', 'modernbert'
+LICENCES = dict.fromkeys(_APACHE, 'apache-2.0') | dict(danish='cc-by-4.0', roberta='mit', xlnet='mit')  # by variant
 
 def origin(
     name: str,  # of an encoder
@@ -111,15 +113,16 @@ def origin(
 
 def _markdown(table: pd.DataFrame) -> str:
     "A table of the comparison in Markdown."
-    rows = [(r.file, r.output, r.texts, f'{r.difference:.1e}', '' if r.cosine is None or pd.isna(r.cosine) else f'{r.cosine:.4f}')
-            for r in table.itertuples()]
+    def cosine(c): return '' if c is None or pd.isna(c) else f'{c:.4f}'
+    rows = [(r.file, r.output, r.texts, f'{r.difference:.1e}', cosine(r.cosine)) for r in table.itertuples()]
     head = ['file', 'output', 'texts', 'largest difference', 'lowest cosine']
     return '\n'.join('| ' + ' | '.join(map(str, row)) + ' |' for row in [head, ['---']*len(head), *rows])
 
 # %% ../nbs/02j_export.ipynb #7f81152f
 _README = """# {title}
 
-Made from {article} {what} of [rank_bert](https://github.com/rank-bert/rank_bert) on the encoder {encoder}. This folder needs none of it:
+Made from {article} {what} of [rank_bert](https://github.com/rank-bert/rank_bert) on the encoder {encoder}.
+This folder needs none of it:
 
 ```
 pip install {libraries}
@@ -140,12 +143,15 @@ The files were loaded and run on {n} texts before this folder was written. Diffe
 {table}
 """
 
+# %% ../nbs/02j_export.ipynb #ef70ebec
+_LAST = {'unit': ', a vector of length 1', 'softmax': ', probabilities', 'sigmoid': ', probabilities of each alone'}
+
 def _described(model: TextModel) -> str:
     "A line for each output."
     lines = []
     for name, o in model.outputs.items():
         what = 'a row for each token' if o.pooling is None else 'one for each text'
-        what += {'unit': ', a vector of length 1', 'softmax': ', probabilities', 'sigmoid': ', probabilities of each alone'}.get(o.activation, '')
+        what += _LAST.get(o.activation, '')
         named = f": {', '.join(map(str, o.labels))}" if o.labels else ''
         part = f"texts of more than {model.max_tokens} tokens lose their {'end' if o.keep == 'start' else 'beginning'}"
         lines.append(f"- `{name}`, {what}{named}; {part}" + ('; takes pairs of texts' if o.pairs else ''))
@@ -182,8 +188,8 @@ def _libraries(target: Target) -> dict[str, str]:
 
 def _facts(model: TextModel) -> dict:
     "What a program needs to know of the outputs."
-    return {name: dict(activation=o.activation, keep=o.keep, labels=list(o.labels), pairs=o.pairs, per_token=o.pooling is None)
-            for name, o in model.outputs.items()}
+    return {name: dict(activation=o.activation, keep=o.keep, labels=list(o.labels), pairs=o.pairs,
+                       per_token=o.pooling is None) for name, o in model.outputs.items()}
 
 # %% ../nbs/02j_export.ipynb #4a0c5fbc
 def export_model(
@@ -202,9 +208,9 @@ def export_model(
         table = compared(model, target.readers(new, model), texts, uncut if len(model.outputs) > 1 else ())
         _check(table, model.what, to)
         (new/'README.md').write_text(_readme(model, to, table, notes), encoding='utf-8')
-        about = dict(to=to, what=model.what, encoder=dict(name=Path(model.encoder.name).name) | origin(model.encoder.name),
-                     max_tokens=model.max_tokens, outputs=_facts(model), libraries=_libraries(target),
-                     check=table.to_dict('records'), notes=notes, about=model.about)
+        encoder = dict(name=Path(model.encoder.name).name) | origin(model.encoder.name)
+        about = dict(to=to, what=model.what, encoder=encoder, max_tokens=model.max_tokens, outputs=_facts(model),
+                     libraries=_libraries(target), check=table.to_dict('records'), notes=notes, about=model.about)
         seal_folder(new, 'export.json', about)
     table.attrs.update(notes=notes)
     return table
@@ -216,19 +222,18 @@ def _write_sentences(folder: Path, model: TextModel, exact_queries: bool = False
     if 'query' not in model.outputs: return []
     notes = ['Queries go through `encode_query` and documents through `encode_document`; their cosine is the score.']
     if not exact_queries and model.outputs['query'].keep != model.outputs['document'].keep:
-        notes.append(f'A query of more than {model.max_tokens} tokens loses its end here, and its beginning in rank_bert; '
-                     'the option `exact_queries` keeps the end, with a second copy of the encoder.')
+        notes.append(f'A query of more than {model.max_tokens} tokens loses its end here, and its beginning in '
+                     'rank_bert; the option `exact_queries` keeps the end, with a second copy of the encoder.')
     return notes + [n for n in [model.about.get('passages')] if n]
 
 def _sentence_usage(model: TextModel) -> str:
     "Code for the README."
-    two = 'query' in model.outputs
-    lines = ['from sentence_transformers import SentenceTransformer', '', "model = SentenceTransformer('.')"]
-    if two: lines += ["queries = model.encode_query(['how do I wait for a thread'])",
-                      "documents = model.encode_document(['Wait until the thread terminates.', 'Return the square root.'])"]
-    else: lines += ["queries = model.encode(['how do I wait for a thread'])",
-                    "documents = model.encode(['Wait until the thread terminates.', 'Return the square root.'])"]
-    return '\n'.join(lines + ['print(model.similarity(queries, documents))'])
+    query, document = ('_query', '_document') if 'query' in model.outputs else ('', '')
+    lines = ['from sentence_transformers import SentenceTransformer', '', "model = SentenceTransformer('.')",
+             f"queries = model.encode{query}(['how do I wait for a thread'])",
+             f"documents = model.encode{document}(['Wait until the thread terminates.', 'Return the square root.'])",
+             'print(model.similarity(queries, documents))']
+    return '\n'.join(lines)
 
 TARGETS['sentence-transformers'] = Target(
     _write_sentences, lambda folder, model: {'model.safetensors': sentence_reader(folder, model)}, _sentence_usage,
@@ -303,12 +308,14 @@ def _use(model: TextModel) -> str:
                 "print(queries @ documents.T)")
     texts = "[('a text', 'its pair'), ('one', 'more')]" if out.pairs else "['a text', 'one more']"
     lines = [f'found = run({texts}, {name!r}, keep={out.keep!r})']
-    if out.labels: lines += [f'labels = {list(out.labels)!r}', 'print([labels[i] for i in found[0].argmax(-1).ravel()])']
+    names = 'print([labels[i] for i in found[0].argmax(-1).ravel()])'
+    if out.labels: lines += [f'labels = {list(out.labels)!r}', names]
     return '\n'.join([*lines, 'print(found)'])
 
 def _graph_usage(model: TextModel, library: str) -> str:
     "Code for the README."
-    return _CODE.format(library=library, load=_LOAD[library], run=_RUN[library], max_tokens=model.max_tokens, use=_use(model))
+    return _CODE.format(library=library, load=_LOAD[library], run=_RUN[library], max_tokens=model.max_tokens,
+                        use=_use(model))
 
 TARGETS['onnx'] = Target(_write_onnx, _onnx_readers, partial(_graph_usage, library='onnxruntime'),
                          ('numpy', 'tokenizers', 'onnxruntime'))

@@ -1,4 +1,4 @@
-"""An encoder, its pooling and its heads as one file that other programs run: ONNX and OpenVINO, with a tokenizer beside it
+"""An encoder, its pooling and its heads as one file that other programs run, with a tokenizer beside it
 
 Docs: https://rank-bert.github.io/rank_bert/graphs.html.md"""
 

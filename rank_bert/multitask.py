@@ -792,6 +792,7 @@ def table(self: GradientConflict) -> pd.DataFrame:
     return pd.DataFrame(self.rows, columns=['step', 'epoch', 'task', 'other', 'cosine'])
 
 # %% ../nbs/03e_multitask.ipynb #e16e0002
+from pathlib import Path
 from .graphs import Output, TextModel
 from .export import export_model
 
@@ -800,7 +801,8 @@ def _outputs(task: str, data, head: nn.Module, settings: dict) -> dict[str, Outp
     "The outputs of a task, by name."
     pooling, keep = settings['pooling'], settings['keep']
     if isinstance(data, RankingData):
-        return {f'{task}_{side}': Output(head, pooling, 'unit', keep=end) for side, end in (('query', 'end'), ('document', 'start'))}
+        ends = dict(query='end', document='start')
+        return {f'{task}_{side}': Output(head, pooling, 'unit', keep=end) for side, end in ends.items()}
     last = {'class': 'softmax', 'tags': 'softmax', 'multilabel': 'sigmoid'}.get(data.kind, '')
     return {task: Output(head, None if data.kind == 'tags' else pooling, last, keep=keep, labels=data.labels,
                          pairs=data.pairs is not None)}

@@ -1023,7 +1023,8 @@ from .export import export_model
 def _cutting_in_words(settings: dict) -> str:
     "How documents became passages, for people who encode them elsewhere."
     how = {'windows': 'were cut into windows of {size} words, one every {stride}, and the best window gives the score',
-           'truncate': 'were cut after {size} words', 'select': 'were replaced by their best sentences, {size} words at most'}
+           'truncate': 'were cut after {size} words',
+           'select': 'were replaced by their best sentences, {size} words at most'}
     said = how.get(settings.get('passages') or '', 'were taken whole').format(**settings)
     return f'In rank_bert, documents {said}. A passage is the title, a line break, and the text.'
 

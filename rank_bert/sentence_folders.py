@@ -38,8 +38,8 @@ _PLAIN = 'linear.Identity'
 _ACTIVATIONS = {nn.ReLU: 'activation.ReLU', nn.GELU: 'activation.GELU', nn.Tanh: 'activation.Tanh'}
 
 def _refused(module: nn.Module) -> ValueError:
-    return ValueError(f"{type(module).__name__} cannot be made of the standard modules of sentence-transformers: export to "
-                      "'onnx' or 'openvino', or train with head='residual' or head='plain'")
+    return ValueError(f"{type(module).__name__} cannot be made of the standard modules of sentence-transformers: "
+                      "export to 'onnx' or 'openvino', or train with head='residual' or head='plain'")
 
 # %% ../nbs/02i_sentence_folders.ipynb #9518f6ef
 def _scaled(before: Dense, norm: nn.BatchNorm1d) -> Dense:
@@ -113,11 +113,12 @@ def plain_encoder(
     with torch.device('meta'): usual = AutoModel.from_config(made.model.config)
     if getattr(made.model, 'pooler', None) is None: usual.pooler = None
     changes = changes_of(made.model, usual)
-    for path, home in changes.pop('shared', {}).items(): _put(made.model, path, deepcopy(made.model.get_submodule(home)))
+    for path, home in changes.pop('shared', {}).items():
+        _put(made.model, path, deepcopy(made.model.get_submodule(home)))
     if not changes: return made
     where = next(iter(next(iter(changes.values()))))
-    raise ValueError(f"{encoder.name!r} has layers of other sizes than its configuration says ({where}), such as pruned "
-                     "attention heads, which transformers cannot read: export to 'onnx' or 'openvino'")
+    raise ValueError(f"{encoder.name!r} has layers of other sizes than its configuration says ({where}), such as "
+                     "pruned attention heads, which transformers cannot read: export to 'onnx' or 'openvino'")
 
 # %% ../nbs/02i_sentence_folders.ipynb #95cda75d
 _TYPE = 'sentence_transformers.models.'
@@ -151,8 +152,8 @@ def _file_tokenizer(encoder: Encoder, max_tokens: int, keep: str) -> PreTrainedT
     names = ['input_ids', 'attention_mask'] + ['token_type_ids']*(encoder.family.types > 1)
     special = {f'{n}_token': getattr(own, f'{n}_token') for n in ('cls', 'sep', 'pad', 'mask', 'unk', 'bos', 'eos')}
     return PreTrainedTokenizerFast(
-        tokenizer_object=file_tokenizer(encoder, max_tokens, keep), model_max_length=max_tokens, model_input_names=names,
-        truncation_side='right' if keep == 'start' else 'left', split_special_tokens=True,
+        tokenizer_object=file_tokenizer(encoder, max_tokens, keep), model_max_length=max_tokens,
+        model_input_names=names, truncation_side='right' if keep == 'start' else 'left', split_special_tokens=True,
         padding_side='left' if encoder.family.summary_last else 'right',
         **{k: v for k, v in special.items() if v is not None})
 
@@ -192,13 +193,13 @@ def _check_vectors(model: TextModel) -> None:
     "Raise `ValueError` for what has no place in a SentenceTransformer."
     outs = model.outputs.values()
     if any(o.pooling is None or o.labels or o.pairs or o.activation not in ('', 'unit') for o in outs):
-        raise ValueError(f"a {model.what} gives labels or scores, and sentence-transformers gives vectors: export to 'onnx' "
-                         "or 'openvino'")
+        raise ValueError(f"a {model.what} gives labels or scores, and sentence-transformers gives vectors: "
+                         "export to 'onnx' or 'openvino'")
     one, *rest = outs
     same = all((o.pooling, o.activation, o.dim) == (one.pooling, one.activation, one.dim) for o in rest)
     if rest and {*model.outputs} != {'query', 'document'} or not same:
-        raise ValueError(f"sentence-transformers has a vector for queries and one for documents; this {model.what} gives "
-                         f"{', '.join(model.outputs)}: export to 'onnx', or one task at a time")
+        raise ValueError("sentence-transformers has a vector for queries and one for documents; this "
+                         f"{model.what} gives {', '.join(model.outputs)}: export to 'onnx', or one task at a time")
 
 # %% ../nbs/02i_sentence_folders.ipynb #23e26c86
 def _write_modules(folder: Path, parts: list[tuple[str, str]]) -> None:

@@ -423,4 +423,5 @@ def export(self: Tagger,
     "Write encoder and head for another library, checked; its output is `tags`, a row for each token."
     self._check_encoder()
     out = Output(self.head, None, 'softmax', labels=self.labels)
-    return export_model(TextModel(self.encoder, dict(tags=out), self.settings['max_tokens'], 'tagger'), folder, to, **kwargs)
+    model = TextModel(self.encoder, dict(tags=out), self.settings['max_tokens'], 'tagger')
+    return export_model(model, folder, to, **kwargs)
