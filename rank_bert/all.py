@@ -23,6 +23,7 @@ from .light import *
 from .losses import *
 from .nearest import *
 from .changes import *
+from .export import *
 from .drift import *
 from .feedback import *
 from .metrics import *

@@ -390,3 +390,23 @@ def load_classifier(
     "The classifier saved in a folder; the error names a file that is missing, damaged or of a newer version."
     folder = recover_folder(folder, 'classifier.json')
     return read_steadily(folder, 'classifier.json', lambda: _load_classifier(folder, encoder))
+
+# %% ../nbs/03c_classifiers.ipynb #e16b0002
+from .graphs import Output, TextModel
+from .export import export_model
+
+# %% ../nbs/03c_classifiers.ipynb #e16b0003
+@patch
+def export(self: Classifier,
+    folder: str|Path,  # made, or replaced when an export is in it
+    to: str = 'onnx',  # 'onnx', 'openvino', or another key of `TARGETS`
+    **kwargs,  # arguments of `export_model`: `texts`, `int8`
+) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
+    "Write encoder and head for another library, checked; its output is `probabilities`, or `score`."
+    paired = self._paired()  # raises for a tagger
+    self._check_encoder()
+    last, s = dict(multilabel='sigmoid').get(self.kind, 'softmax'*(self.kind == 'class')), self.settings
+    out = Output(self.head, s['pooling'], last, keep=s['keep'], labels=self.labels, pairs=paired)
+    name = 'score' if self.kind == 'score' else 'probabilities'
+    model = TextModel(self.encoder, {name: out}, s['max_tokens'], 'classifier')
+    return export_model(model, folder, to, **kwargs)

@@ -725,6 +725,41 @@ def predict(
     columns = [c for c in found if c != 'text'] + ['text']
     _show(found[columns].to_string(index=False, max_colwidth=80, float_format='{:.3f}'.format))
 
+# %% ../nbs/04c_cli.ipynb #e16f0002
+def _export_options(to: str, **given) -> dict:
+    "The options that were given; raises where a target does not have one."
+    from rank_bert.export import TARGETS
+    if to not in TARGETS: raise ValueError(f"unknown target {to!r}; the targets are {', '.join(TARGETS)}")
+    of = dict(int8='onnx', exact_queries='sentence-transformers')
+    given = {k: v for k, v in given.items() if v is not None}
+    odd = [k for k in given if of[k] != to]
+    if odd: raise ValueError(f"{_flag(odd[0])} is for --to {of[odd[0]]}: leave it out")
+    return given
+
+# %% ../nbs/04c_cli.ipynb #e16f0005
+@app.command()
+def export(
+    folder: Annotated[Path, typer.Argument(callback=_home, help=
+        'Folder of a ranker, classifier, tagger or sentence encoder.')],
+    to: Annotated[str, typer.Option(help='sentence-transformers, onnx or openvino.')],
+    out: Annotated[Path, typer.Option(callback=_home, help='Folder to write.')],
+    int8: Annotated[bool|None, typer.Option('--int8/--no-int8', show_default=False,
+                                            help='With onnx: also a file in 8 bits, which is the default.')] = None,
+    exact_queries: Annotated[bool|None, typer.Option('--exact-queries', show_default=False, help=
+        'With sentence-transformers: a second copy of the encoder keeps the end of long queries.')] = None,
+    as_json: Json = False,
+):
+    "Write a saved model for another library, checked against the original."
+    from rank_bert.core import check_folder
+    options = _export_options(to, int8=int8, exact_queries=exact_queries)
+    check_folder(out, 'export.json')
+    from rank_bert.saved import load
+    table = load(folder).export(out, to, **options)
+    for note in table.attrs['notes']: _say(f'  {note}')
+    _say(f'checked, and saved to {out}')
+    if as_json: return _print_json(table)
+    _show(table.to_string(index=False, formatters=dict(difference='{:.1e}'.format, cosine='{:.4f}'.format)))
+
 # %% ../nbs/04c_cli.ipynb #a286e8eb
 def _write_vectors(vectors, path: Path) -> None:
     "Write a safetensors file piece by piece: one of the size of memory has no room for a copy."

@@ -606,3 +606,21 @@ def _saved_head(config: dict, dim: int, folder: Path, remedy: str) -> nn.Module:
     head = read_head(make, folder/'head.safetensors', remedy)
     head.config = config
     return head
+
+# %% ../nbs/03f_embeddings.ipynb #e16d0002
+from .graphs import Output, TextModel
+from .export import export_model
+
+# %% ../nbs/03f_embeddings.ipynb #e16d0003
+@patch
+def export(self: SentenceEncoder,
+    folder: str|Path,  # made, or replaced when an export is in it
+    to: str = 'sentence-transformers',  # or 'onnx', 'openvino', or another key of `TARGETS`
+    **kwargs,  # arguments of `export_model`: `texts`, `int8`
+) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
+    "Write encoder, pooling and head for another library, checked; its output is `vector`."
+    self._check_encoder()
+    s = self.settings
+    out = Output(self.head, s['pooling'], 'unit'*s['normalise'], s['dim'], s['keep'])
+    model = TextModel(self.encoder, dict(vector=out), s['max_tokens'], 'sentence encoder')
+    return export_model(model, folder, to, **kwargs)

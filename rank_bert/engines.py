@@ -387,7 +387,7 @@ _FUSED.append((_is_plain_bert, _FusedBert))
 
 # %% ../nbs/00a_engines.ipynb #e0a10021
 @cache
-def _openvino():
+def load_openvino():
     "OpenVINO without its telemetry, which would report its uses to a server."
     sys.modules.setdefault('openvino_telemetry', None)  # the import of a module that is None fails
     try: import openvino
@@ -401,7 +401,7 @@ def check_engine(engine, device: torch.device, dtype: torch.dtype) -> None:
         raise ValueError(f"unknown engine {engine!r}; the engines are {', '.join(_ENGINES)}, "
                          "auto and those of int8_engine")
     if engine == 'torch': return
-    _openvino()
+    load_openvino()
     if device.type != 'cpu': raise ValueError(f"engine {engine!r} computes on the CPU, and device is {device}: "
                                               "pass device='cpu' or engine='torch'")
     if dtype not in (torch.float32, torch.bfloat16):
@@ -434,7 +434,7 @@ def _parts(file: Path) -> dict[str, np.ndarray]:
 
 def _model_of(parts: dict[str, np.ndarray]):
     "The model of OpenVINO in its bytes; the weights are copied, because it must own them."
-    return _openvino().Core().read_model(parts['xml'].tobytes(), _openvino().Tensor(parts['bin']))
+    return load_openvino().Core().read_model(parts['xml'].tobytes(), load_openvino().Tensor(parts['bin']))
 
 # %% ../nbs/00a_engines.ipynb #0c24913c
 def _write_model(model, about: dict, name: str, space: Path) -> None:
@@ -444,7 +444,7 @@ def _write_model(model, about: dict, name: str, space: Path) -> None:
         new = Path(folder)
         (new/'space.json').write_text(json.dumps(about | dict(name=name), indent=1))
         os.replace(new/'space.json', space/'space.json')  # first: what a killed process leaves can be cleaned
-        _openvino().save_model(model, new/'model.xml', compress_to_fp16=False)
+        load_openvino().save_model(model, new/'model.xml', compress_to_fp16=False)
         save_file(_parts(new/'model.xml'), new/'whole')
         os.replace(new/'whole', space/f'{file_hash(new/"whole")}.safetensors')
 
@@ -502,14 +502,14 @@ def _infer(model, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 @patch
 def _about(self: _OpenVino, layer: int) -> dict:
     "All that determines the converted first layers."
-    e, libraries = self.encoder(), [m.__version__ for m in (_openvino(), torch, transformers)]
+    e, libraries = self.encoder(), [m.__version__ for m in (load_openvino(), torch, transformers)]
     about = dict(version=1, kind='model', layer=layer, libraries=libraries)
     return about | dict(encoder=known_hash(e), shape=settings_hash(e)) | about_engine(self.engine)
 
 @patch
 def _converted(self: _OpenVino, layer: int):
     "The first layers, from a trace of torch."
-    e, ov = self.encoder(), _openvino()
+    e, ov = self.encoder(), load_openvino()
     example = e.pad(e.tokenize(['a b c', 'd'], pairs=['e', 'f g h i j']))
     with torch.inference_mode(False), torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter('ignore')  # of the trace: Python values, such as the number of layers, stay as they are
@@ -521,7 +521,7 @@ def _compiled(self: _OpenVino, model):
     "A model compiled for this CPU."
     how = dict(INFERENCE_PRECISION_HINT='bf16' if self.dtype == torch.bfloat16 else 'f32',
                INFERENCE_NUM_THREADS=torch.get_num_threads())
-    return _openvino().Core().compile_model(model, 'CPU', how)
+    return load_openvino().Core().compile_model(model, 'CPU', how)
 
 # %% ../nbs/00a_engines.ipynb #1bfd6ff2
 @patch
@@ -583,7 +583,7 @@ def _quantised(model, ids: list[list[int]]):
     "A model with 8-bit weights and activations; in a process of its own, because NNCF prints and keeps its memory."
     if find_spec('nncf') is None: raise ImportError('8 bits need the package nncf: pip install "rank_bert[speed]"')
     with tempfile.TemporaryDirectory() as folder:
-        _openvino().save_model(model, f'{folder}/float.xml', compress_to_fp16=False)
+        load_openvino().save_model(model, f'{folder}/float.xml', compress_to_fp16=False)
         done = subprocess.run([sys.executable, '-c', _QUANTISE, folder], input=json.dumps(ids), text=True,
                               capture_output=True)
         if done.returncode: raise RuntimeError(f'NNCF: {(done.stderr.strip() or "it was ended").splitlines()[-1]}')

@@ -270,7 +270,8 @@ FAMILIES = {
 
 # %% ../nbs/00_models.ipynb #129f93eb
 def _check_mask(states: torch.Tensor, mask: torch.Tensor) -> None:
-    "Raise where a mask is of another shape, or a row has no real token."
+    "Raise where a mask is of another shape, or a row has no real token; a graph that is exported has no checks."
+    if torch.compiler.is_compiling() or torch.jit.is_tracing(): return
     if states.shape[:2] != mask.shape:
         raise ValueError(f"token states {tuple(states.shape)} and mask {tuple(mask.shape)} do not fit each other")
     empty = (mask.sum(1) == 0).nonzero().flatten()
@@ -746,7 +747,7 @@ def cls_pool(
     "The state of the first real token, or the last, whichever side the padding is on."
     _check_mask(states, mask)
     at = mask.shape[1] - 1 - mask.int().flip(1).argmax(1) if last else mask.int().argmax(1)
-    return states[torch.arange(len(states), device=states.device), at]
+    return states.gather(1, at[:, None, None].expand(-1, 1, states.shape[-1])).squeeze(1)
 
 # %% ../nbs/00_models.ipynb #feb7003d
 def mean_pool(

@@ -790,3 +790,31 @@ def _cosine(a: tuple, b: tuple) -> float:
 def table(self: GradientConflict) -> pd.DataFrame:
     "A row for each measurement and pair of tasks: step, epoch, task, other, cosine."
     return pd.DataFrame(self.rows, columns=['step', 'epoch', 'task', 'other', 'cosine'])
+
+# %% ../nbs/03e_multitask.ipynb #e16e0002
+from pathlib import Path
+from .graphs import Output, TextModel
+from .export import export_model
+
+# %% ../nbs/03e_multitask.ipynb #e16e0003
+def _outputs(task: str, data, head: nn.Module, settings: dict) -> dict[str, Output]:
+    "The outputs of a task, by name."
+    pooling, keep = settings['pooling'], settings['keep']
+    if isinstance(data, RankingData):
+        ends = dict(query='end', document='start')
+        return {f'{task}_{side}': Output(head, pooling, 'unit', keep=end) for side, end in ends.items()}
+    last = {'class': 'softmax', 'tags': 'softmax', 'multilabel': 'sigmoid'}.get(data.kind, '')
+    return {task: Output(head, None if data.kind == 'tags' else pooling, last, keep=keep, labels=data.labels,
+                         pairs=data.pairs is not None)}
+
+@patch
+def export(self: MultitaskLearner,
+    folder: str|Path,  # made, or replaced when an export is in it
+    to: str = 'onnx',  # 'onnx', 'openvino', or another key of `TARGETS`
+    **kwargs,  # arguments of `export_model`: `texts`, `int8`
+) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
+    "Write the encoder and all heads for another library, checked."
+    outputs, heads = {}, self.model.eval().heads
+    for task, data in self.data.items(): outputs |= _outputs(task, data, heads[task], self.settings)
+    model = TextModel(self.model.encoder, outputs, self.settings['max_tokens'], 'model of several tasks')
+    return export_model(model, folder, to, **kwargs)

@@ -1046,3 +1046,31 @@ def update(self: Ranker,
 ) -> Changes:
     "Replace documents that have changed, where they are, and take new ones at the end; a column not given stays."
     return self._change(plan_update(self.documents, documents, remove_missing), store, progress)
+
+# %% ../nbs/03b_search.ipynb #e16a0002
+from .graphs import Output, TextModel
+from .export import export_model
+
+# %% ../nbs/03b_search.ipynb #e16a0003
+def _cutting_in_words(settings: dict) -> str:
+    "How documents became passages, for people who encode them elsewhere."
+    how = {'windows': 'were cut into windows of {size} words, one every {stride}, and the best window gives the score',
+           'truncate': 'were cut after {size} words',
+           'select': 'were replaced by their best sentences, {size} words at most'}
+    said = how.get(settings.get('passages') or '', 'were taken whole').format(**settings)
+    return f'In rank_bert, documents {said}. A passage is the title, a line break, and the text.'
+
+@patch
+def export(self: Ranker,
+    folder: str|Path,  # made, or replaced when an export is in it
+    to: str,  # 'sentence-transformers', 'onnx', 'openvino', or another key of `TARGETS`
+    **kwargs,  # arguments of `export_model`: `texts`, and options such as `int8` or `exact_queries`
+) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
+    "Write encoder and heads for another library, checked; a folder that cannot be exact is not written."
+    self = self.at_once()
+    self._watch.check(self.encoder)
+    head, (pooling, longest) = self.model.head, (self.settings[k] for k in ('pooling', 'max_tokens'))
+    outputs = {name: Output(getattr(head, name), pooling, 'unit', keep=keep)
+               for name, keep in (('query', 'end'), ('document', 'start'))}
+    about = dict(passages=_cutting_in_words(self.settings))
+    return export_model(TextModel(self.encoder, outputs, longest, 'ranker', about), folder, to, **kwargs)

@@ -408,3 +408,20 @@ def load_tagger(
         raise ValueError(f"{str(folder)!r} holds a classifier of kind {c.kind!r}, not a tagger: "
                          "use load_classifier of rank_bert.classifiers")
     return Tagger(c.encoder, c.head, c.labels, c.settings, c.head_kwargs, c.about)
+
+# %% ../nbs/03d_tagging.ipynb #e16c0002
+from .graphs import Output, TextModel
+from .export import export_model
+
+# %% ../nbs/03d_tagging.ipynb #e16c0003
+@patch
+def export(self: Tagger,
+    folder: str|Path,  # made, or replaced when an export is in it
+    to: str = 'onnx',  # 'onnx', 'openvino', or another key of `TARGETS`
+    **kwargs,  # arguments of `export_model`: `texts`, `int8`
+) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
+    "Write encoder and head for another library, checked; its output is `tags`, a row for each token."
+    self._check_encoder()
+    out = Output(self.head, None, 'softmax', labels=self.labels)
+    model = TextModel(self.encoder, dict(tags=out), self.settings['max_tokens'], 'tagger')
+    return export_model(model, folder, to, **kwargs)

@@ -1,0 +1,94 @@
+"""Exported folders where rank_bert is not installed: `python tools/exported.py`.
+
+Folders are written here, with what the models give for some texts. The code of each folder's README then runs in an
+environment that has only the packages that the README names. uv makes the environments. The last line is
+`N passed, N failed`.
+"""
+import argparse, json, os, subprocess, sys, tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENTS = {  # target -> packages, and modules that must not be there
+    "sentence-transformers": (["sentence-transformers"], ["rank_bert", "fastai"]),
+    "onnx": (["numpy", "tokenizers", "onnxruntime"], ["rank_bert", "torch", "transformers"]),
+    "openvino": (["numpy", "tokenizers", "openvino"], ["rank_bert", "torch", "transformers"]),
+}
+# Runs in the other environment: the code of the README, in its folder, then what it computed beside what is expected
+CHECK = """
+import importlib.util, json, os, re, sys
+folder, expected, absent = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3].split()
+there = [name for name in absent if importlib.util.find_spec(name)]
+assert not there, f'{there} are installed: this proves nothing'
+os.chdir(folder)
+sys.modules['openvino_telemetry'] = None
+names = {}
+exec(re.search(r'```python\\n(.*?)```', open('README.md', encoding='utf-8').read(), re.S)[1], names)
+import numpy as np
+for name, rows in expected.items():
+    off = float(np.abs(np.asarray(names[name]) - np.asarray(rows)).max())
+    print(name, 'differs by', f'{off:.1e}')
+    assert off < 1e-4, f'{name} differs by {off}'
+"""
+
+
+def written(place: Path) -> dict[str, tuple[Path, str, dict]]:
+    "Folders to check: name -> where, target, and what the variables of the README's code must hold."
+    sys.path.insert(0, str(ROOT))
+    import torch
+    from rank_bert.data import builtin_corpus
+    from rank_bert.graphs import Output, TextModel
+    from rank_bert.search import train_ranker
+    from rank_bert.testing import tiny_encoder
+    from rank_bert.texts import builtin_texts
+    from rank_bert.classifiers import train_classifier
+    ranker = train_ranker(builtin_corpus(60), "minilm", shared=False, epochs=2, progress=False)
+    asked, parts = ["how do I wait for a thread"], ["Wait until the thread terminates.", "Return the square root."]
+    head = ranker.model.head
+    model = TextModel(ranker.encoder, {"query": Output(head.query, activation="unit", keep="end"),
+                                       "document": Output(head.document, activation="unit")})
+    vectors = {"queries": [v.tolist() for v in model.compute("query", asked)],
+               "documents": [v.tolist() for v in model.compute("document", parts)]}
+    found = {}
+    for to in ENVIRONMENTS:
+        ranker.export(place/to, to)
+        found[f"ranker {to}"] = place/to, to, vectors
+    classifier = train_classifier(builtin_texts(60), tiny_encoder(), epochs=2, dtype=torch.float32, progress=False)
+    classifier.export(place/"classifier", "onnx")
+    given = classifier.outputs(["a text", "one more"]).tolist()
+    found["classifier onnx"] = place/"classifier", "onnx", {"found": given}
+    return found
+
+
+def environment(place: Path, packages: list[str]) -> Path:
+    "The Python of a new environment with some packages."
+    subprocess.run(["uv", "venv", "-q", "--python", sys.executable, place], check=True)
+    python = place/"bin"/"python"
+    subprocess.run(["uv", "pip", "install", "-q", "--python", python, *packages], check=True)
+    return python
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("targets", nargs="*", choices=[*ENVIRONMENTS, []], help="targets to check (all)")
+    chosen = p.parse_args().targets or [*ENVIRONMENTS]
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    passed = failed = 0
+    with tempfile.TemporaryDirectory() as place:
+        os.environ.setdefault("RANK_BERT_HOME", f"{place}/home")
+        folders = written(Path(place))
+        for to in chosen:
+            packages, absent = ENVIRONMENTS[to]
+            python = environment(Path(place)/f"env-{to}", packages)
+            env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+            for name, (folder, target, expected) in folders.items():
+                if target != to: continue
+                command = [python, "-I", "-W", "ignore", "-c", CHECK, folder, json.dumps(expected), " ".join(absent)]
+                done = subprocess.run(command, capture_output=True, text=True, env=env)
+                good, said = done.returncode == 0, done.stdout if done.returncode == 0 else done.stderr
+                passed, failed = passed + good, failed + (not good)
+                print(f"{'ok' if good else 'FAIL'} {name}: {said.strip()[-900:]}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__": main()
