@@ -1,4 +1,4 @@
-"""Search pages in a browser: `python tools/pages.py`, after `npm ci --ignore-scripts` in docs/browser.
+"""Search pages in a browser: `python tools/pages.py`, after `docs/browser/run prepare`.
 
 Pages of rankers and of a classifier are exported here, with what the models give for some texts; docs/browser/web.mjs
 opens them in Chromium. `--full` takes the whole built-in corpus and prints sizes. The last line is `N passed, N failed`.
