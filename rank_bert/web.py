@@ -121,6 +121,7 @@ def _multiplied(name: str, weights: np.ndarray, helper, numpy_helper) -> tuple[l
              helper.make_node('Reshape', [f'{name}_rows', f'{name}_shape'], [name])]
     return held, nodes
 
+# %% ../nbs/02l_web.ipynb #6fb90f91
 def store_in_blocks(
     file: Path,  # an ONNX file in float32
     out: Path,  # a new file
@@ -244,20 +245,24 @@ WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEM
 COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR
 OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE."""
 
+# %% ../nbs/02l_web.ipynb #68e156e1
 def _licences(libraries: dict[str, bytes]) -> str:
     "What the licences of the libraries ask to be shown."
     ort, tok = LIBRARIES
-    return (f'This page: made by rank_bert, Apache-2.0\n\n{ort.name} {ort.version}: Copyright (c) Microsoft Corporation. '
-            f'MIT License\n\n{_MIT}\n\n{tok.name} {tok.version}: Apache-2.0\n\n'
-            + libraries[f'{tok.name}/LICENSE'].decode())
+    parts = ['This page: made by rank_bert, Apache-2.0',
+             f'{ort.name} {ort.version}: Copyright (c) Microsoft Corporation. MIT License', _MIT,
+             f'{tok.name} {tok.version}: Apache-2.0', libraries[f'{tok.name}/LICENSE'].decode()]
+    return '\n\n'.join(parts)
 
 # %% ../nbs/02l_web.ipynb #7564885a
 _POLICY = ("default-src 'none'; script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval' blob:; style-src 'unsafe-inline'; "
            "img-src data:; base-uri 'none'; form-action 'none'")  # a request to elsewhere is refused by the browser
 _SEARCH = dict(
     verb='Search', help='Keys: / to the box, up and down through the results, Enter for the whole text. ',
-    box='<input id="query" type="search" aria-label="Search" placeholder="Ask a question" autocomplete="off" autofocus>')
-_LABEL = dict(verb='Label', help='', box='<textarea id="query" aria-label="Text" rows="4" placeholder="A text"></textarea>')
+    box='<input id="query" type="search" aria-label="Search" placeholder="Ask a question" autocomplete="off" '
+        'autofocus>')
+_LABEL = dict(verb='Label', help='',
+              box='<textarea id="query" aria-label="Text" rows="4" placeholder="A text"></textarea>')
 
 def _page(title: str, parts: str, search: bool, licences: str) -> str:
     "The HTML of a page."
@@ -299,6 +304,7 @@ def _check_kind(model: TextModel, index: PageIndex|None) -> None:
                          "export it to 'onnx'")
     if outputs[0].pairs: raise ValueError("there is no page for a classifier of pairs; export it to 'onnx'")
 
+# %% ../nbs/02l_web.ipynb #d8441ace
 def _write_web(
     folder: Path, model: TextModel, index: PageIndex|None = None, int8: bool = True, one_file: bool = False,
     libraries: str|Path|None = None, download: bool = False, title: str|None = None,
@@ -314,8 +320,10 @@ def _write_web(
     if not one_file:
         (folder/'parts').mkdir()
         for name, text in scripts.items(): (folder/'parts'/f'{name}.js').write_text(text, encoding='utf-8')
-    given = [f'<script>{t}</script>' if one_file else f'<script src="parts/{n}.js"></script>' for n, t in scripts.items()]
-    page = _page(title or ('Search' if index is not None else 'Label'), '\n'.join(given), index is not None, _licences(held))
+    given = '\n'.join(f'<script>{text}</script>' if one_file else f'<script src="parts/{name}.js"></script>'
+                      for name, text in scripts.items())
+    search = index is not None
+    page = _page(title or ('Search' if search else 'Label'), given, search, _licences(held))
     (folder/'index.html').write_text(page, encoding='utf-8')
     return _notes(folder)
 
@@ -336,6 +344,7 @@ def _web_readers(folder: Path, model: TextModel) -> dict[str, Reader]:
             return onnx_reader(Path(place)/'model.onnx', model)(name, texts, pairs)
     return {'model_int8' if json.loads(parts['settings.json'])['int8'] else 'model': read}
 
+# %% ../nbs/02l_web.ipynb #63d6a5b3
 _HOW = """# {title}
 
 Made from {article} {what} of [rank_bert](https://github.com/rank-bert/rank_bert) on the encoder {encoder}.

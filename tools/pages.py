@@ -1,7 +1,8 @@
 """Search pages in a browser: `python tools/pages.py`, after `docs/browser/run prepare`.
 
-Pages of rankers and of a classifier are exported here, with what the models give for some texts; docs/browser/web.mjs
-opens them in Chromium. `--full` takes the whole built-in corpus and prints sizes. The last line is `N passed, N failed`.
+Pages of rankers and of a classifier are exported here, with what the models give for some texts; web.mjs
+of docs/browser opens them in Chromium. `--full RANKER` takes a saved ranker of the whole built-in corpus. The last
+line is `N passed, N failed`.
 """
 import argparse, json, os, subprocess, sys, tempfile
 from pathlib import Path
@@ -9,18 +10,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MODES = ["hybrid", "dense", "bm25"]
 TEXTS = ["how do I copy a folder", "wait for a thread to end", "split a path into folder and file name", "square root",
-         "Naïve cafés: C++ and 5G; don't", "a [SEP] b [CLS] c", "ΟΔΥΣΣΕΥΣ ὈΔΥΣΣΕΎΣ", "日本語 のテキスト", "smile 😀 İstanbul ﬁle",
-         "os.path.join(a, b) .NET f_string", "ภาษาไทย", "x" * 150, "the of and", "Привет мир",
+         "Naïve cafés: C++ and 5G; don't", "a [SEP] b [CLS] c", "ΟΔΥΣΣΕΥΣ ὈΔΥΣΣΕΎΣ", "日本語 のテキスト",
+         "smile 😀 İstanbul ﬁle", "os.path.join(a, b) .NET f_string", "ภาษาไทย", "x" * 150, "the of and",
+         "Привет мир",
          "user: my list is sorted in place and the function gives None. " * 12 + "how do I get a new sorted list?"]
 
 
-def expected(ranker, texts: list[str], float32: bool) -> list[dict]:
+def expected(ranker, texts: list[str]) -> list[dict]:
     "Token ids, scores of all documents, the first ten and the passages of three, in each mode, for each text."
+    import numpy as np
     import torch
     from rank_bert.graphs import Output, TextModel, file_tokenizer
     s = ranker.settings
     model = TextModel(ranker.encoder, {"raw": Output(pooling=s["pooling"], keep="end")}, s["max_tokens"])
-    import numpy as np
     vectors = torch.from_numpy(np.stack(model.compute("raw", texts)))  # in float32, where `search` may take bfloat16
     tokenizer = file_tokenizer(ranker.encoder, s["max_tokens"], "end")
     scores = {mode: ranker.scores(texts, mode, vectors if mode != "bm25" else None) for mode in MODES}
@@ -51,7 +53,7 @@ def write(place: Path, libraries: Path, full: Path|None) -> None:
         ranker = load_ranker(full)
         texts = TEXTS + [q for q in builtin_corpus().queries.text[::60]][:100]
     else: ranker = train_ranker(builtin_corpus(120), "minilm", epochs=2, progress=False)
-    given = expected(ranker, texts, True)
+    given = expected(ranker, texts)
     for name, options, http in (("exact folder", {"int8": False}, True), ("folder by http", {}, True),
                                 ("folder by file", {}, False), ("one file", {"one_file": True}, False)):
         out = name.replace(" ", "_")
@@ -69,8 +71,8 @@ def write(place: Path, libraries: Path, full: Path|None) -> None:
     s = classifier.settings
     out = Output(classifier.head, s["pooling"], "softmax", keep=s["keep"], labels=classifier.labels)
     values = TextModel(classifier.encoder, {"p": out}, s["max_tokens"]).compute("p", own)
-    rows.append({"name": "classifier", "file": "classifier/index.html", "kind": "classifier", "http": False, "exact": True,
-                 "texts": own, "labels": classifier.labels, "expected": [v.tolist() for v in values]})
+    rows.append({"name": "classifier", "file": "classifier/index.html", "kind": "classifier", "http": False,
+                 "exact": True, "texts": own, "labels": classifier.labels, "expected": [v.tolist() for v in values]})
     (place/"expected.json").write_text(json.dumps(rows), encoding="utf-8")
 
 
