@@ -1,4 +1,4 @@
-// Drives exported pages in a browser: `node docs/browser/web.mjs FOLDER`, with what `tools/pages.py` wrote there:
+// Drives exported pages in a browser: `node docs/browser/web.mjs FOLDER [NAME]`, with what `tools/pages.py` wrote there:
 // pages, and expected.json: [{name, file, kind, texts, ...}]. The last line is `N passed, N failed`.
 import { createReadStream, existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -98,8 +98,10 @@ for (const one of expected) {
     tests[`${name}: typed, read, by keyboard`] = async () => {
       const page = await open(file, { http })
       const items = page.locator('#results li')
+      await page.evaluate(() => document.activeElement.blur())
       await page.keyboard.press('/')
       await page.keyboard.type(one.texts[0])
+      assert.equal(await page.locator('#query').inputValue(), one.texts[0])
       await page.locator('#results mark').first().waitFor() // the first results may be of half a query
       await page.locator('#query').press('Enter')
       await page.waitForFunction(text => decodeURIComponent(location.hash) === `#q=${text}`, one.texts[0])
@@ -179,7 +181,7 @@ for (const one of expected) {
 }
 
 let passed = 0, failed = 0
-for (const [name, test] of Object.entries(tests)) {
+for (const [name, test] of Object.entries(tests).filter(([name]) => name.startsWith(process.argv[3] ?? ''))) {
   try {
     await test()
     console.log(`ok ${name}`)
