@@ -19,7 +19,7 @@ setup(
                  "Intended Audience :: Science/Research",
                  "Natural Language :: English", "Topic :: Scientific/Engineering :: Artificial Intelligence",
                  *(f"Programming Language :: Python :: {v}" for v in ("3.11", "3.12", "3.13"))],
-    packages=["rank_bert"], include_package_data=False, zip_safe=False,
+    packages=["rank_bert"], package_data={"rank_bert": ["pages/*"]}, include_package_data=False, zip_safe=False,
     install_requires=cfg["requirements"].split(), extras_require=extras,
     entry_points={"console_scripts": [cfg["console_scripts"]], "nbdev": ["rank_bert = rank_bert._modidx:d"]},
 )

@@ -24,6 +24,7 @@ from .losses import *
 from .nearest import *
 from .changes import *
 from .export import *
+from .web import *
 from .drift import *
 from .feedback import *
 from .metrics import *

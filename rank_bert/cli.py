@@ -726,14 +726,17 @@ def predict(
     _show(found[columns].to_string(index=False, max_colwidth=80, float_format='{:.3f}'.format))
 
 # %% ../nbs/04c_cli.ipynb #e16f0002
+_WEB = 'one_file', 'libraries', 'download', 'title'
+
 def _export_options(to: str, **given) -> dict:
     "The options that were given; raises where a target does not have one."
     from rank_bert.export import TARGETS
+    import rank_bert.web
     if to not in TARGETS: raise ValueError(f"unknown target {to!r}; the targets are {', '.join(TARGETS)}")
-    of = dict(int8='onnx', exact_queries='sentence-transformers')
+    of = dict(int8='onnx web', exact_queries='sentence-transformers') | dict.fromkeys(_WEB, 'web')
     given = {k: v for k, v in given.items() if v is not None}
-    odd = [k for k in given if of[k] != to]
-    if odd: raise ValueError(f"{_flag(odd[0])} is for --to {of[odd[0]]}: leave it out")
+    odd = [k for k in given if to not in of[k].split()]
+    if odd: raise ValueError(f"{_flag(odd[0])} is for --to {of[odd[0]].replace(' ', ' or ')}: leave it out")
     return given
 
 # %% ../nbs/04c_cli.ipynb #e16f0005
@@ -741,17 +744,24 @@ def _export_options(to: str, **given) -> dict:
 def export(
     folder: Annotated[Path, typer.Argument(callback=_home, help=
         'Folder of a ranker, classifier, tagger or sentence encoder.')],
-    to: Annotated[str, typer.Option(help='sentence-transformers, onnx or openvino.')],
+    to: Annotated[str, typer.Option(help='sentence-transformers, onnx, openvino or web.')],
     out: Annotated[Path, typer.Option(callback=_home, help='Folder to write.')],
     int8: Annotated[bool|None, typer.Option('--int8/--no-int8', show_default=False,
-                                            help='With onnx: also a file in 8 bits, which is the default.')] = None,
+                                            help='With onnx and web: 8 bits, which is the default.')] = None,
     exact_queries: Annotated[bool|None, typer.Option('--exact-queries', show_default=False, help=
         'With sentence-transformers: a second copy of the encoder keeps the end of long queries.')] = None,
+    one_file: Annotated[bool|None, typer.Option('--one-file', show_default=False, help=
+        'With web: all in one HTML file.')] = None,
+    libraries: Annotated[Path|None, _option('With web: a folder node_modules.', callback=_home)] = None,
+    download: Annotated[bool|None, typer.Option('--download', show_default=False, help=
+        'With web: fetch the libraries of the page once from the registry of npm.')] = None,
+    title: Annotated[str|None, _option('With web: title of the page.')] = None,
     as_json: Json = False,
 ):
     "Write a saved model for another library, checked against the original."
     from rank_bert.core import check_folder
-    options = _export_options(to, int8=int8, exact_queries=exact_queries)
+    web = dict(one_file=one_file, libraries=libraries, download=download, title=title)
+    options = _export_options(to, int8=int8, exact_queries=exact_queries, **web)
     check_folder(out, 'export.json')
     from rank_bert.saved import load
     table = load(folder).export(out, to, **options)

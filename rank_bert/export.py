@@ -37,6 +37,7 @@ class Target:
     usage: Callable  # `(model)` -> Python code for the README, which runs in the folder
     libraries: tuple[str, ...]  # what its users install
     uncut: tuple[str, ...] = ()  # outputs whose longer texts are cut elsewhere than ours
+    readme: str = ''  # its template; by default one with `usage`
 
 TARGETS: dict[str, Target] = {}  # name -> target
 
@@ -167,10 +168,11 @@ def _readme(model: TextModel, to: str, table: pd.DataFrame, notes: list[str]) ->
     lines = [f"{k}: {json.dumps(v) if isinstance(v, list) else v}" for k, v in fields.items()]
     encoder = Path(model.encoder.name).name if Path(model.encoder.name).is_dir() else model.encoder.name
     title = f"{model.what[:1].upper()}{model.what[1:]} for {to}"
-    body = _README.format(title=title, what=model.what, article='an' if model.what[0] in 'aeiou' else 'a',
-                          encoder=encoder, libraries=' '.join(target.libraries), usage=target.usage(model).strip(),
-                          notes=''.join(f'{n}\n\n' for n in notes), outputs=_described(model), n=table.texts.max(),
-                          table=_markdown(table))
+    body = (target.readme or _README).format(
+        title=title, what=model.what, article='an' if model.what[0] in 'aeiou' else 'a', encoder=encoder,
+        libraries=' '.join(target.libraries), usage=target.usage(model).strip(),
+        notes=''.join(f'{n}\n\n' for n in notes), outputs=_described(model), n=table.texts.max(),
+        table=_markdown(table))
     return '---\n' + '\n'.join(lines) + '\n---\n' + body
 
 # %% ../nbs/02j_export.ipynb #05afa529

@@ -29,11 +29,11 @@ from scipy import sparse
 from .core import as_texts, check_fields, read_json, read_tensors, to_json, write_tensors
 
 # %% ../nbs/00d_lexical.ipynb #8802c391
-_UNSPACED = ('\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff'
+UNSPACED = ('\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff'
              '\uf900-\ufaff\U00020000-\U000323af')  # Thai, Lao, Burmese, Khmer, kana, Han
 # vowel signs, accents
 _MARKS = ''.join(c for c in map(chr, range(0x300, 0x1f000)) if unicodedata.category(c)[0] == 'M')
-_WORD = re.compile(rf'[{_UNSPACED}]|(?:(?<![\w.])\.)?(?:(?![{_UNSPACED}])[\w{_MARKS}])+(?:\+\+|\#)?')
+_WORD = re.compile(rf'[{UNSPACED}]|(?:(?<![\w.])\.)?(?:(?![{UNSPACED}])[\w{_MARKS}])+(?:\+\+|\#)?')
 
 def cut_words(
     text: str,  # any text
@@ -45,7 +45,7 @@ def cut_words(
 ENGLISH = frozenset(  # words that `bm25s` leaves out
     'a an and are as at be but by for if in into is it no not of on or such that the their then there these '
     'they this to was will with'.split())
-_BITS = frozenset('istdm0123456789')  # I, single letters after an apostrophe, and single digits
+SHORT = frozenset('istdm0123456789')  # I, single letters after an apostrophe, and single digits
 _SURE = frozenset('the of and'.split())  # very common in English, rare in other languages
 
 def is_english(
@@ -122,7 +122,7 @@ def _cut(self: BM25, texts: list[str]) -> list[list[str]]:
     "The words of each text, without stop words."
     if self.version == 1:
         return _bm25s().tokenize(texts, stopwords=self.stopwords, return_ids=False, show_progress=False)
-    left_out = ENGLISH | _BITS if self.stopwords == 'english' else frozenset(self.stopwords or ())
+    left_out = ENGLISH | SHORT if self.stopwords == 'english' else frozenset(self.stopwords or ())
     return [[w for w in cut_words(t) if w not in left_out] for t in texts]
 
 # %% ../nbs/00d_lexical.ipynb #c7bea255

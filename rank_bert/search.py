@@ -1048,8 +1048,22 @@ def update(self: Ranker,
     return self._change(plan_update(self.documents, documents, remove_missing), store, progress)
 
 # %% ../nbs/03b_search.ipynb #e16a0002
+from torch import nn
 from .graphs import Output, TextModel
 from .export import export_model
+from .web import PageIndex
+
+# %% ../nbs/03b_search.ipynb #e16c0001
+@patch
+def _page_index(self: Ranker) -> PageIndex:
+    "What a search page holds of this ranker."
+    order = self.model.owner.argsort(stable=True)
+    with torch.inference_mode():
+        vectors = torch.cat([nn.functional.normalize(self.model.head.document(self.model.passages[rows].float()))
+                             for rows in order.split(2**16)])
+    fused = dict(weight=self.fusion.weight, standard=self.fusion.standard) if self.bm25 is not None else {}
+    return PageIndex(self.documents, self._parts([*range(len(self.documents))]), vectors.cpu().numpy(), self.bm25,
+                     **fused)
 
 # %% ../nbs/03b_search.ipynb #e16a0003
 def _cutting_in_words(settings: dict) -> str:
@@ -1063,7 +1077,7 @@ def _cutting_in_words(settings: dict) -> str:
 @patch
 def export(self: Ranker,
     folder: str|Path,  # made, or replaced when an export is in it
-    to: str,  # 'sentence-transformers', 'onnx', 'openvino', or another key of `TARGETS`
+    to: str,  # 'sentence-transformers', 'onnx', 'openvino', 'web', or another key of `TARGETS`
     **kwargs,  # arguments of `export_model`: `texts`, and options such as `int8` or `exact_queries`
 ) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
     "Write encoder and heads for another library, checked; a folder that cannot be exact is not written."
@@ -1073,4 +1087,6 @@ def export(self: Ranker,
     outputs = {name: Output(getattr(head, name), pooling, 'unit', keep=keep)
                for name, keep in (('query', 'end'), ('document', 'start'))}
     about = dict(passages=_cutting_in_words(self.settings))
+    if to == 'web': del outputs['document'], about['passages']
+    if to == 'web': kwargs = dict(index=self._page_index()) | kwargs
     return export_model(TextModel(self.encoder, outputs, longest, 'ranker', about), folder, to, **kwargs)

@@ -392,7 +392,7 @@ def metadata():
 
 def wheel():
     "The built packages hold what they must and no more, and the sdist builds again."
-    package = {p.as_posix() for p in Path("rank_bert").rglob("*.py")}
+    package = {p.as_posix() for p in [*Path("rank_bert").rglob("*.py"), *Path("rank_bert/pages").iterdir()]}
     top = {"settings.ini", "setup.py", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in", "CHANGELOG.md"}
     with tempfile.TemporaryDirectory() as folder:
         files = build(Path(folder))

@@ -1,0 +1,95 @@
+"""Search pages in a browser: `python tools/pages.py`, after `docs/browser/run prepare`.
+
+Pages of rankers and of a classifier are exported here, with what the models give for some texts; web.mjs
+of docs/browser opens them in Chromium. `--full RANKER` takes a saved ranker of the whole built-in corpus. The last
+line is `N passed, N failed`.
+"""
+import argparse, json, os, subprocess, sys, tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MODES = ["hybrid", "dense", "bm25"]
+TEXTS = ["how do I copy a folder", "wait for a thread to end", "split a path into folder and file name", "square root",
+         "Naïve cafés: C++ and 5G; don't", "a [SEP] b [CLS] c", "ΟΔΥΣΣΕΥΣ ὈΔΥΣΣΕΎΣ", "日本語 のテキスト",
+         "smile 😀 İstanbul ﬁle", "os.path.join(a, b) .NET f_string", "ภาษาไทย", "x" * 150, "the of and",
+         "Привет мир",
+         "user: my list is sorted in place and the function gives None. " * 12 + "how do I get a new sorted list?"]
+
+
+def expected(ranker, texts: list[str]) -> list[dict]:
+    "Token ids, scores of all documents, the first ten and the passages of three, in each mode, for each text."
+    import numpy as np
+    import torch
+    from rank_bert.graphs import Output, TextModel, file_tokenizer
+    s = ranker.settings
+    model = TextModel(ranker.encoder, {"raw": Output(pooling=s["pooling"], keep="end")}, s["max_tokens"])
+    vectors = torch.from_numpy(np.stack(model.compute("raw", texts)))  # in float32, where `search` may take bfloat16
+    tokenizer = file_tokenizer(ranker.encoder, s["max_tokens"], "end")
+    scores = {mode: ranker.scores(texts, mode, vectors if mode != "bm25" else None) for mode in MODES}
+    found = []
+    for i, text in enumerate(texts):
+        order = []
+        for mode in MODES:
+            top, values = ranker._first(scores[mode][i], 10, None)
+            order.append([ranker.documents.doc_id[r] for r, v in zip(top, values) if mode != "bm25" or v > 0])
+        rows, _ = ranker._first(scores["hybrid"][i], 3, None)
+        passages = ranker._nearest(text, rows, ranker._index("hybrid"), vectors[i:i + 1])
+        found.append({"ids": tokenizer.encode(text).ids, "order": order, "passages": passages,
+                      "scores": [scores[mode][i].tolist() for mode in MODES]})
+    return found
+
+
+def write(place: Path, libraries: Path, full: Path|None) -> None:
+    "Pages, and expected.json beside them."
+    import torch
+    from rank_bert.classifiers import train_classifier
+    from rank_bert.data import builtin_corpus
+    from rank_bert.graphs import Output, TextModel
+    from rank_bert.search import load_ranker, train_ranker
+    from rank_bert.testing import tiny_encoder
+    from rank_bert.texts import builtin_texts
+    texts, rows = TEXTS, []
+    if full:
+        ranker = load_ranker(full)
+        texts = TEXTS + [q for q in builtin_corpus().queries.text[::60]][:100]
+    else: ranker = train_ranker(builtin_corpus(120), "minilm", epochs=2, progress=False)
+    given = expected(ranker, texts)
+    for name, options, http in (("exact folder", {"int8": False}, True), ("folder by http", {}, True),
+                                ("folder by file", {}, False), ("one file", {"one_file": True}, False)):
+        out = name.replace(" ", "_")
+        if name != "folder by file":
+            ranker.export(place/out, "web", libraries=libraries, title="The standard library", **options)
+        else: out = "folder_by_http"
+        size = sum(f.stat().st_size for f in (place/out).rglob("*") if f.is_file())
+        print(f"{name}: {size/1e6:.1f} MB", flush=True)
+        rows.append({"name": name, "file": f"{out}/index.html", "kind": "ranker", "http": http, "texts": texts,
+                     "modes": MODES, "expected": given, "exact": options.get("int8") is False,
+                     "pictures": name == "one file"})
+    classifier = train_classifier(builtin_texts(60), tiny_encoder(), epochs=2, dtype=torch.float32, progress=False)
+    classifier.export(place/"classifier", "web", libraries=libraries, int8=False, one_file=True)
+    own = [t for t in TEXTS if len(t) < 200]
+    s = classifier.settings
+    out = Output(classifier.head, s["pooling"], "softmax", keep=s["keep"], labels=classifier.labels)
+    values = TextModel(classifier.encoder, {"p": out}, s["max_tokens"]).compute("p", own)
+    rows.append({"name": "classifier", "file": "classifier/index.html", "kind": "classifier", "http": False,
+                 "exact": True, "texts": own, "labels": classifier.labels, "expected": [v.tolist() for v in values]})
+    (place/"expected.json").write_text(json.dumps(rows), encoding="utf-8")
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--full", type=Path, metavar="RANKER", help="a saved ranker of the whole built-in corpus")
+    p.add_argument("--out", type=Path, help="keep the pages in this folder")
+    args = p.parse_args()
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    sys.path.insert(0, str(ROOT))
+    browser = ROOT/"docs"/"browser"
+    with tempfile.TemporaryDirectory() as temporary:
+        place = args.out or Path(temporary)
+        place.mkdir(parents=True, exist_ok=True)
+        os.environ.setdefault("RANK_BERT_HOME", f"{temporary}/home")
+        write(place, browser/"node_modules", args.full)
+        sys.exit(subprocess.run(["node", browser/"web.mjs", place]).returncode)
+
+
+if __name__ == "__main__": main()
