@@ -151,6 +151,14 @@ def check_not_blank(texts: list[str]) -> None:
     blank = [i for i, t in enumerate(texts) if not t.strip()]
     if blank: raise ValueError(f"query {blank[0]} is empty: write at least one word")
 
+# %% ../nbs/03b_scoring.ipynb #5e1f0021
+@patch
+def encode_queries(self: Ranker, texts: list[str], mode: str|None = None) -> torch.Tensor|None:
+    "Vectors of queries as `search` and `scores` take them `(queries, dim)`; `None` for a mode that needs none."
+    mode, texts = self._mode(mode), as_texts(texts)
+    check_not_blank(texts)
+    return None if mode == 'bm25' else self._encoded(texts)
+
 # %% ../nbs/03b_scoring.ipynb #d2fb33c6
 def _finite(scores: torch.Tensor, mode: str) -> torch.Tensor:
     "The scores, when all of them are finite."
@@ -295,6 +303,12 @@ def _nearest(
     near = np.split(near, np.cumsum([len(p) for p in parts])[:-1])
     return [part[int(n.argmax())] for part, n in zip(parts, near)]
 
+# %% ../nbs/03b_scoring.ipynb #5e1f0022
+@patch
+def _vector(self: Ranker, query: str, vectors: torch.Tensor|None) -> torch.Tensor:
+    "The vector of a query, encoded unless it is given `(1, dim)`."
+    return self._encoded([query]) if vectors is None else self._given([query], vectors)
+
 # %% ../nbs/03b_scoring.ipynb #5936b9c9
 @patch
 def search(self: Ranker,
@@ -302,6 +316,7 @@ def search(self: Ranker,
     k: int = 5,  # how many documents
     mode: str|None = None,  # one of `MODES`; 'hybrid' by default
     where: dict|None = None,  # column -> value or list of values: of the documents that hold one; of all by default
+    vectors: torch.Tensor|None = None,  # the query's vector from the encoder `(1, dim)`, when it is already there
 ) -> pd.DataFrame:  # columns rank, doc_id, title, score, passage
     "At most `k` best documents, best first; raises `ValueError` for an empty query and for unknown modes and columns."
     self = self.at_once()
@@ -310,7 +325,7 @@ def search(self: Ranker,
     mode, (query,) = self._mode(mode), as_texts([query])
     check_not_blank([query])
     rows = None if where is None else np.flatnonzero(fitting(self.documents, where))
-    vector, index = (None, None) if mode == 'bm25' else (self._encoded([query]), self._index(mode))
+    vector, index = (None, None) if mode == 'bm25' else (self._vector(query, vectors), self._index(mode))
     large = len(self.model.passages) > LARGE or self._near is not None
     if large: scores, rows = self._scored_rows(query, mode, vector, index, k, rows)
     else: scores = self._scored([query], mode, vector, index)[0][... if rows is None else rows]
