@@ -103,14 +103,15 @@ class Batcher:
             self._change.notify()
         return order.future
 
-    def close(self) -> None:
-        "Compute what waits, and end the thread."
-        with self._change:
-            self._open = False
-            self._change.notify()
-        self._thread.join()
-
 # %% ../nbs/03k_serving.ipynb #5100000e
+@patch
+def close(self: Batcher) -> None:
+    "Compute what waits, and end the thread."
+    with self._change:
+        self._open = False
+        self._change.notify()
+    self._thread.join()
+
 @patch
 def _drop_done(self: Batcher) -> None:
     "Forget what nobody waits for any more, and orders of which an item has failed."
@@ -1088,6 +1089,15 @@ def serving_app(
     return app
 
 # %% ../nbs/03k_serving.ipynb #5100005d
+def _waiting(sock: socket.socket) -> list[socket.socket]:
+    "Connections that the system has made and nobody has taken; they would be reset when the socket closes."
+    found = []
+    sock.setblocking(False)
+    with suppress(OSError):
+        while True: found.append(sock.accept()[0])
+    return found
+
+# %% ../nbs/03k_serving.ipynb #5100005e
 class _Server(uvicorn.Server):
     "A server that answers what has come before it ends, and then ends without an error."
     service: Service
@@ -1102,7 +1112,9 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets=None):
         self.service.stopping = True
+        late = [one for sock in sockets or () for one in _waiting(sock)]
         for listening in self.servers: listening.close()
+        for one in late: await asyncio.get_running_loop().connect_accepted_socket(self._protocol, one)
         calm, end, answered = 0, time.monotonic() + self.service.limits.seconds, -1
         while calm < 5 and time.monotonic() < end and not self.force_exit:  # half a second without a request
             calm = calm + 1 if (answered, self.service.active) == (self.service.answered, 0) else 0
@@ -1110,7 +1122,11 @@ class _Server(uvicorn.Server):
             await asyncio.sleep(.1)
         await super().shutdown(sockets)
 
-# %% ../nbs/03k_serving.ipynb #5100005e
+    def _protocol(self):
+        return self.config.http_protocol_class(config=self.config, server_state=self.server_state,
+                                               app_state=self.lifespan.state)
+
+# %% ../nbs/03k_serving.ipynb #5100005f
 _LOCAL = 'localhost', '127.0.0.1', '[::1]'
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -1133,7 +1149,7 @@ def _check_open(open_to_all: bool) -> None:
         raise ValueError('others can reach this address: set a key in the environment variable RANK_BERT_API_KEY, '
                          'or pass --open to answer everybody')
 
-# %% ../nbs/03k_serving.ipynb #5100005f
+# %% ../nbs/03k_serving.ipynb #51000060
 def serve(
     folders: list[str|Path],  # saved models, or NAME=FOLDER
     host: str = '127.0.0.1',  # address; '0.0.0.0' for all of this machine's
