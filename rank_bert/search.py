@@ -1052,7 +1052,6 @@ def rank(self: Ranker,
     mode, (titles, texts) = self._mode(mode), document_texts(documents)
     check_not_blank([query])
     table = pd.DataFrame(dict(doc_id=[str(i) for i in range(len(texts))], title=titles, text=texts))
-    if not len(table): return pd.DataFrame(columns=['rank', 'index', 'title', 'score', 'passage'])
     near, parts, owner = self._passage_scores(query, mode, table, vectors)
     rows = [np.flatnonzero(owner == i) for i in range(len(table))]
     first = [int(r[near[r].argmax()]) for r in rows]
