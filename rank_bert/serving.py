@@ -864,7 +864,7 @@ button { margin-top: 1rem; background: var(--blue); color: var(--paper); border:
 :focus-visible { outline: 3px solid var(--blue); outline-offset: 2px; }
 .two { display: grid; grid-template-columns: 1fr 1fr; gap: .75rem; }
 ol { padding-left: 1.6rem; } li { margin-bottom: .9rem; }
-p.meta, .meta { color: var(--faint); font-size: .9rem; margin: 0; }
+.meta, li p { color: var(--faint); font-size: .9rem; margin: 0; }
 mark { background: var(--mark); color: inherit; border-radius: .2rem; padding: 0 .15rem; }
 table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .3rem .5rem;
   border-bottom: 1px solid var(--line); vertical-align: top; }
@@ -991,8 +991,8 @@ def _html(title: str, body: str, script: str = '') -> HTMLResponse:
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
     style, run = f'<style nonce="{nonce}">{_STYLE}</style>', f'<script nonce="{nonce}">{script}</script>'*bool(script)
     policy = (f"default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; connect-src 'self'; "
-              "base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
-    head = f'<head>{head}<title>{title}</title>{style}</head>'
+              "img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+    head = f'<head>{head}<link rel="icon" href="data:,"><title>{title}</title>{style}</head>'
     return HTMLResponse(f'<!doctype html>\n<html lang="en">{head}<body>{body}{run}</body></html>',
                         headers={'Content-Security-Policy': policy, 'X-Content-Type-Options': 'nosniff'})
 

@@ -1648,10 +1648,15 @@ def usage():
 
 # A server
 
+def dies_with_parent() -> None:
+    "A hook for `before`: a case that is ended at its limit leaves no server behind."
+    import ctypes
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
 def served(*args) -> tuple[int, Path, int]:
     "A server in a process of its own, and its port."
-    pid, printed = start(main_of(("serve", *args, "--port", "0", "--reload", ".1")))
-    end = time.monotonic() + 60
+    pid, printed = start(main_of(("serve", *args, "--port", "0", "--reload", ".1")), before=dies_with_parent)
+    end = time.monotonic() + 150
     while time.monotonic() < end:
         said = (printed/"said").read_text() if (printed/"said").exists() else ""
         if found := re.search(r" at http://127.0.0.1:(\d+)\n", said): return pid, printed, int(found[1])
@@ -1698,9 +1703,9 @@ def stopped_under_load(number: int) -> None:
 
 for number, short in ((signal.SIGTERM, "term"), (signal.SIGINT, "ctrl-c")):
     case("serve", f"{short} while 12 clients ask and the folder is replaced six times", "every request is answered, by one of the rankers; exit code 0",
-         name=f"serve-{short}", quick=number == signal.SIGTERM)(lambda number=number: stopped_under_load(number))
+         name=f"serve-{short}", quick=number == signal.SIGTERM, limit=300)(lambda number=number: stopped_under_load(number))
 
-@case("serve", "the folder is damaged, replaced by a classifier, removed, and mended", "the older ranker answers all the time; then the newer one")
+@case("serve", "the folder is damaged, replaced by a classifier, removed, and mended", "the older ranker answers all the time; then the newer one", limit=300)
 def served_damaged():
     put("ranker", "live")
     pid, printed, port = served("live")
@@ -1721,10 +1726,10 @@ def served_damaged():
     done = stop(pid, printed)
     must(done.code == 0 and done.said.count("stays as it was") >= 1 and "was read again" in done.said, done.said[-600:])
 
-@case("serve", "requests that are cut, slow, huge, nested 100,000 deep, no JSON, no HTTP; 300 idle connections", "a status from 400 to 431, or a closed connection; others are answered")
+@case("serve", "requests that are cut, slow, huge, nested 100,000 deep, no JSON, no HTTP; 300 idle connections", "a status from 400 to 431, or a closed connection; others are answered", limit=300)
 def served_hostile():
     import socket
-    pid, printed, port = served("ranker", "--seconds", "1")
+    pid, printed, port = served("ranker", "--seconds", "5")
     def raw(content: bytes) -> bytes:
         with socket.create_connection(("127.0.0.1", port), 20) as line:
             with contextlib.suppress(OSError): line.sendall(content)
