@@ -1017,13 +1017,13 @@ def update(self: Ranker,
 
 # %% ../nbs/03b_search.ipynb #5e1f0032
 @patch
-def _passage_scores(self: Ranker, query: str, mode: str, documents: pd.DataFrame, vectors: torch.Tensor|None):
+def _passage_scores(self: Ranker, query: str, mode: str, documents: pd.DataFrame):
     "Scores of the passages of given documents for a query, their texts without titles, and the document of each."
     how, head = cutting(self.settings), self.model.head
     parts, owner = cut_documents(_without_queries(documents), **how)
     bare, _ = cut_documents(list(documents.text), **how)
     if mode == 'bm25': return self.bm25.scores_of([query], parts)[0], bare, owner
-    query = self._vector(query, vectors)
+    query = self._asked([query], mode)
     held = encode(parts, self.encoder, **encoding(self.settings), keep='start', device=self.device, progress=False)
     if mode == 'cosine': head = get_head('identity', held.shape[1])
     index = PassageIndex(held.to(self.model.passages), head)
@@ -1045,14 +1045,13 @@ def rank(self: Ranker,
     documents: list|pd.DataFrame,  # texts, or a table or list of dicts with text, and title if there is one
     k: int|None = None,  # how many of the best; all by default
     mode: str|None = None,  # one of `MODES`; 'hybrid' by default
-    vectors: torch.Tensor|None = None,  # the query's vector from the encoder `(1, dim)`, when it is already there
 ) -> pd.DataFrame:  # columns rank, index (place in `documents`), title, score, passage
     "Given documents, best first; raises `ValueError` for an empty query and unknown modes, `DataError` for documents."
     self, (query,) = self.at_once(), as_texts([query])
     mode, (titles, texts) = self._mode(mode), document_texts(documents)
     check_not_blank([query])
     table = pd.DataFrame(dict(doc_id=[str(i) for i in range(len(texts))], title=titles, text=texts))
-    near, parts, owner = self._passage_scores(query, mode, table, vectors)
+    near, parts, owner = self._passage_scores(query, mode, table)
     rows = [np.flatnonzero(owner == i) for i in range(len(table))]
     first = [int(r[near[r].argmax()]) for r in rows]
     scores = near[first]*(mode != 'bm25') + self._added_words(query, mode, table)

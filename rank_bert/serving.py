@@ -282,7 +282,7 @@ def refresh(self: ServedModel) -> str:
             if type(model) is not type(self.model):
                 raise ValueError(f"{str(self.folder)!r} holds a {_KINDS[type(model)]} now, not a {self.kind}: "
                                  "start the server again")
-        except (OSError, ValueError) as e:
+        except Exception as e:  # whatever a folder holds, the model that is there goes on
             failed, self.problem, self._again = not self.problem, str(e), time.monotonic() + RETRY
             return 'failed' if failed else 'same'
         self.model, self.seal, self.problem = model, seal, ''
@@ -322,11 +322,9 @@ class Limits:
 # %% ../nbs/03k_serving.ipynb #51000023
 def _searched(ranker: Ranker, mode: str, asked: list['SearchRequest']) -> list[list[dict]]:
     "Found documents of some queries, which are encoded together."
-    vectors, found = ranker.encode_queries([a.query for a in asked], mode), []
-    for i, a in enumerate(asked):
-        given = None if vectors is None else vectors[i:i + 1]
-        found.append(ranker.search(a.query, a.k, mode, a.where, given).to_dict('records'))
-    return found
+    queries, ks, wheres = zip(*((a.query, a.k, a.where) for a in asked))
+    found = ranker.search_many(list(queries), list(ks), mode, list(wheres))
+    return [[dict(zip(columns, row)) for row in zip(*columns.values())] for columns in found]
 
 def _ranked(ranker: Ranker, query: str, mode: str, parts: list[list[dict]]) -> list[list[dict]]:
     "Some given documents, with the score of each."
@@ -339,7 +337,7 @@ def _embedded(model: Ranker|SentenceEncoder, side: str, texts: list[str]) -> lis
         vectors, how = model.encode(texts), (model.settings['max_tokens'], model.settings['keep'])
     else:
         how = model.settings['max_tokens'], 'end' if side == 'query' else 'start'
-        if side == 'query': vectors = model.encode_queries(texts, 'dense')
+        if side == 'query': vectors = model.encode_queries(texts)
         else:
             device = model.device
             vectors = encode(texts, model.encoder, **encoding(model.settings), device=device, progress=False)
