@@ -251,7 +251,8 @@ class ServedModel:
         folder: str|Path,  # where it was saved
         encoders: WeakValueDictionary|None = None,  # hash -> encoder; shared by models
     ):
-        self.name, self.folder, self.problem, self._again, self._lock = name, Path(folder).expanduser(), '', 0., Lock()
+        self.name, self.folder, self.problem = name, Path(folder).expanduser(), ''
+        self._failed, self._again, self._lock = None, 0., Lock()  # a mark that could not be read, and for how long
         self._encoders = WeakValueDictionary() if encoders is None else encoders
         self.model, self.seal = self._read()
 
@@ -267,24 +268,25 @@ class ServedModel:
         return model, about.get('sha256', '')
 
 # %% ../nbs/03k_serving.ipynb #5100001c
-RETRY = 10.  # seconds until a folder that could not be read is tried again
+RETRY = 10.  # seconds until a folder that could not be read is tried again, if its mark is the same
 
 @patch
 def refresh(self: ServedModel) -> str:
     "Take up the folder if it has changed; 'same', 'new', or 'failed', which `problem` explains."
     with self._lock:
+        seal = None
         try:
-            if _mark(self.folder).get('sha256', '') == self.seal:
-                self.problem = ''
-                return 'same'
-            if time.monotonic() < self._again: return 'same'
+            seal = _mark(self.folder).get('sha256', '')
+            if seal == self.seal: self.problem = ''
+            if seal == self.seal or seal == self._failed and time.monotonic() < self._again: return 'same'
             model, seal = self._read()
             if type(model) is not type(self.model):
                 raise ValueError(f"{str(self.folder)!r} holds a {_KINDS[type(model)]} now, not a {self.kind}: "
                                  "start the server again")
         except Exception as e:  # whatever a folder holds, the model that is there goes on
-            failed, self.problem, self._again = not self.problem, str(e), time.monotonic() + RETRY
-            return 'failed' if failed else 'same'
+            told, self.problem = self.problem == str(e), str(e)
+            self._failed, self._again = seal, time.monotonic() + RETRY
+            return 'same' if told else 'failed'
         self.model, self.seal, self.problem = model, seal, ''
         return 'new'
 
