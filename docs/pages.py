@@ -18,7 +18,7 @@ COLAB = "https://colab.research.google.com/github/rank-bert/rank_bert/blob/main/
 SECTIONS = {"": "Reference", "tutorials": "Tutorials", "benchmarks": "Benchmarks", "experiments": "Experiments"}
 GROUPS = {  # of the reference, by what one does
     "Rank documents": "ranking scoring search nearest changes feedback drift errors explain maps report",
-    "Classify and embed": "classifiers tagging multitask embeddings saved cli",
+    "Classify and embed": "classifiers tagging multitask embeddings saved serving cli",
     "Data": "tables data texts lexical metrics",
     "Encoders": "models engines features layers light pretraining",
     "Train": "heads losses callbacks learners barlow",

@@ -803,6 +803,28 @@ def encode(
     _write(path, lambda new: _write_vectors(vectors, new), 'The vectors are kept in the store')
     _say(f'{len(lines):,} vectors of {vectors.shape[1]} dimensions in {out}')
 
+# %% ../nbs/04c_cli.ipynb #5e1f0042
+@app.command()
+def serve(
+    folders: Annotated[list[str], typer.Argument(help='Folders of saved models; NAME=FOLDER for another name.')],
+    host: Annotated[str, typer.Option(help='Address; 0.0.0.0 for all of this machine.')] = '127.0.0.1',
+    port: Annotated[int, typer.Option(min=0, max=65535, help='Port; 0 for any that is free.')] = 8000,
+    batch: Annotated[int, typer.Option(min=1, help='Texts that are computed together.')] = 8,
+    queue: Annotated[int, typer.Option(min=1, help='Texts that may wait; more are refused with status 429.')] = 256,
+    seconds: Annotated[float, _option('Seconds until a request is given up.', default=True, min=1,
+                                      callback=_finite)] = 30,
+    texts: Annotated[int, typer.Option(min=1, help='Texts or documents in one request.')] = 128,
+    reload: Annotated[float, _option('Seconds between looks for newer folders; 0 for none.', default=True, min=0,
+                                     callback=_finite)] = 1,
+    read_only: Annotated[bool, typer.Option('--read-only', help='Refuse changes of documents.')] = False,
+    open_to_all: Annotated[bool, typer.Option('--open', help='Answer without a key whoever reaches the address.')
+                           ] = False,
+):
+    "Answer over HTTP for saved rankers, classifiers, taggers and sentence encoders."
+    from rank_bert.serving import Limits, serve as run
+    limits = Limits(batch=batch, queue=queue, seconds=seconds, texts=texts, reload=reload, read_only=read_only)
+    run([_home(folder) for folder in folders], host, port, limits, open_to_all, _say)
+
 # %% ../nbs/04c_cli.ipynb #5a1c0b7f
 def _summary(store, held):
     "One row with what a store holds."

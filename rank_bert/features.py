@@ -20,7 +20,8 @@ import warnings
 import zlib
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from ctypes import string_at
 from dataclasses import dataclass
 from pathlib import Path
@@ -898,6 +899,16 @@ class EncoderWatch:
         self.made, self.remedy = made, remedy
         self.known, self.looked = _encoder_state(encoder), (_glance(encoder), time.monotonic())
 
+# %% ../nbs/00b_features.ipynb #5e1f0001
+_thorough = ContextVar('thorough', default=True)  # whether many texts deserve a look at all weights
+
+@contextmanager
+def seldom_checked() -> Iterator[None]:
+    "In this block a full check in the last ten seconds is enough for many texts too, as in a server's batches."
+    token = _thorough.set(False)
+    try: yield
+    finally: _thorough.reset(token)
+
 # %% ../nbs/00b_features.ipynb #0b801e56
 @patch
 def check(self: EncoderWatch,
@@ -906,7 +917,7 @@ def check(self: EncoderWatch,
 ) -> bool:  # whether all weights were read
     "Raise `ValueError` when weights, tokenizer or settings are no longer what they were."
     now, (before, at) = _glance(encoder), self.looked
-    if not whole and now == before and time.monotonic() - at < LOOK: return False
+    if not (whole and _thorough.get()) and now == before and time.monotonic() - at < LOOK: return False
     self.looked = None, 0.
     changed = [k for k, v in _encoder_state(encoder).items() if v != self.known[k]]
     if changed:

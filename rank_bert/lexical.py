@@ -323,6 +323,32 @@ def unknown(self: BM25,
     found = np.bincount(np.repeat(np.arange(len(cut)), counts), new, len(cut))
     return (found/np.maximum(counts, 1)).astype(np.float32)
 
+# %% ../nbs/00d_lexical.ipynb #5e1f0015
+def _word_counts(rows: list[np.ndarray], words: int) -> sparse.csr_matrix:
+    "How often each text holds each word of an index `(texts, words)`."
+    owner = np.repeat(np.arange(len(rows)), np.array([*map(len, rows)], dtype=np.int64))
+    at = np.concatenate([np.zeros(0, dtype=np.int64), *rows])
+    return sparse.coo_matrix((np.ones(len(at)), (owner, at)), shape=(len(rows), words)).tocsr()
+
+# %% ../nbs/00d_lexical.ipynb #5e1f0012
+@patch
+def scores_of(self: BM25,
+    texts: list[str],  # queries
+    documents: list[str],  # any texts
+) -> np.ndarray:  # float32 `(queries, documents)`; 0 where no word of the index is shared
+    "BM25 of every query with other texts; raises `ValueError` for an index of an earlier version, without lengths."
+    if self.lengths is None:
+        raise ValueError("an index of an earlier version does not know how long a usual document is: build it again, "
+                         "or train the ranker again")
+    documents, p = as_texts(documents, 'documents'), self.postings
+    asked, found = (_word_counts(self._rows(some), len(p.keys)) for some in (as_texts(texts), documents))
+    lengths = _lengths(_numbered(self, documents), self.ngrams)
+    norms = self.k1*((1 - self.b) + self.b*lengths/self.lengths.mean())
+    found.data /= np.repeat(norms, np.diff(found.indptr)) + found.data
+    frequency = np.diff(p.indptr)
+    inverse = np.log(1 + (p.documents - frequency + .5)/(frequency + .5))
+    return (asked.multiply(inverse) @ found.T).toarray().astype(np.float32)
+
 # %% ../nbs/00d_lexical.ipynb #d62ca0c1
 def _joined_words(words: list[str], most: int) -> list[str]:
     "Words and their n-grams as texts, in the order of `gram_keys`."

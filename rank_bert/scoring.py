@@ -151,6 +151,19 @@ def check_not_blank(texts: list[str]) -> None:
     blank = [i for i, t in enumerate(texts) if not t.strip()]
     if blank: raise ValueError(f"query {blank[0]} is empty: write at least one word")
 
+# %% ../nbs/03a_scoring.ipynb #5e1f0021
+@patch
+def encode_queries(self: Ranker, texts: list[str]) -> torch.Tensor:
+    "Vectors of queries before the head `(queries, dim)`; raises `ValueError` for an empty one."
+    texts = as_texts(texts)
+    check_not_blank(texts)
+    return self._encoded(texts)
+
+@patch
+def _asked(self: Ranker, texts: list[str], mode: str, vectors: torch.Tensor|None = None) -> torch.Tensor:
+    "Vectors of queries for a mode: of the encoder, or those that were encoded before."
+    return self._encoded(texts) if vectors is None else self._given(texts, vectors)
+
 # %% ../nbs/03a_scoring.ipynb #d2fb33c6
 def _finite(scores: torch.Tensor, mode: str) -> torch.Tensor:
     "The scores, when all of them are finite."
@@ -295,6 +308,19 @@ def _nearest(
     near = np.split(near, np.cumsum([len(p) for p in parts])[:-1])
     return [part[int(n.argmax())] for part, n in zip(parts, near)]
 
+# %% ../nbs/03a_scoring.ipynb #5e1f0026
+@patch
+def _best(
+    self: Ranker, query: str, k: int, mode: str, scores: torch.Tensor, rows: np.ndarray|None,
+    vector: torch.Tensor|None, index: PassageIndex|None,
+) -> dict:
+    "Columns of what a search has found, of all documents or those of some rows."
+    top, scores = self._first(scores, k, rows)
+    if mode == 'bm25': top, scores = (x[:sum(s > 0 for s in scores)] for x in (top, scores))  # no word in common
+    doc_id, title = self._columns(top, 'doc_id', 'title')
+    return dict(rank=range(1, len(top) + 1), doc_id=doc_id, title=title, score=scores,
+                passage=self._nearest(query, top, index, vector))
+
 # %% ../nbs/03a_scoring.ipynb #5936b9c9
 @patch
 def search(self: Ranker,
@@ -310,15 +336,28 @@ def search(self: Ranker,
     mode, (query,) = self._mode(mode), as_texts([query])
     check_not_blank([query])
     rows = None if where is None else np.flatnonzero(fitting(self.documents, where))
-    vector, index = (None, None) if mode == 'bm25' else (self._encoded([query]), self._index(mode))
+    vector, index = (None, None) if mode == 'bm25' else (self._asked([query], mode), self._index(mode))
     large = len(self.model.passages) > LARGE or self._near is not None
     if large: scores, rows = self._scored_rows(query, mode, vector, index, k, rows)
     else: scores = self._scored([query], mode, vector, index)[0][... if rows is None else rows]
-    top, scores = self._first(scores, k, rows)
-    if mode == 'bm25': top, scores = (x[:sum(s > 0 for s in scores)] for x in (top, scores))  # no word in common
-    doc_id, title = self._columns(top, 'doc_id', 'title')
-    return pd.DataFrame(dict(rank=range(1, len(top) + 1), doc_id=doc_id, title=title, score=scores,
-                             passage=self._nearest(query, top, index, vector)))
+    return pd.DataFrame(self._best(query, k, mode, scores, rows, vector, index))
+
+# %% ../nbs/03a_scoring.ipynb #5e1f0027
+@patch
+def search_many(self: Ranker, queries: list[str], ks: list[int], mode: str, wheres: list[dict|None]) -> list[dict]:
+    "The columns of `search` for several queries, each with its `k` and its `where`; they are encoded together."
+    self, queries = self.at_once(), as_texts(queries)
+    check_not_blank(queries)
+    chosen = [None if w is None else np.flatnonzero(fitting(self.documents, w)) for w in wheres]
+    vectors, index = (None, None) if mode == 'bm25' else (self._asked(queries, mode), self._index(mode))
+    large, found = len(self.model.passages) > LARGE or self._near is not None, []
+    every = None if large else self._scored(queries, mode, vectors, index)
+    for i, (query, k, rows) in enumerate(zip(queries, ks, chosen)):
+        vector = None if vectors is None else vectors[i:i + 1]
+        if large: scores, rows = self._scored_rows(query, mode, vector, index, k, rows)
+        else: scores = every[i][... if rows is None else rows]
+        found.append(self._best(query, k, mode, scores, rows, vector, index))
+    return found
 
 # %% ../nbs/03a_scoring.ipynb #6a75555e
 @patch

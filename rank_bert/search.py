@@ -43,7 +43,7 @@ from .features import FeatureStore, encode, progress_bar
 # %% ../nbs/03b_search.ipynb #a16ea105
 from .heads import DualHead, get_head
 from .losses import best_passage
-from .lexical import BM25, best, load_bm25
+from .lexical import BM25, best, load_bm25, moments
 from .metrics import METRICS, change_table, evaluate, rank_documents, right_ranks, summarise
 from .callbacks import KeepBest, epochs_for
 from .nearest import LARGE, FaissIndex, PassageIndex, load_faiss
@@ -1046,6 +1046,53 @@ def update(self: Ranker,
 ) -> Changes:
     "Replace documents that have changed, where they are, and take new ones at the end; a column not given stays."
     return self._change(plan_update(self.documents, documents, remove_missing), store, progress)
+
+# %% ../nbs/03b_search.ipynb #5e1f0032
+@patch
+def _passage_scores(self: Ranker, query: str, mode: str, documents: pd.DataFrame):
+    "Scores of the passages of given documents for a query, their texts without titles, and the document of each."
+    how, head = cutting(self.settings), self.model.head
+    parts, owner = cut_documents(_without_queries(documents), **how)
+    bare, _ = cut_documents(list(documents.text), **how)
+    if mode == 'bm25': return self.bm25.scores_of([query], parts)[0], bare, owner
+    query = self._asked([query], mode)
+    held = encode(parts, self.encoder, **encoding(self.settings), keep='start', device=self.device, progress=False)
+    if mode == 'cosine': head = get_head('identity', held.shape[1])
+    index = PassageIndex(held.to(self.model.passages), head)
+    return index.scores(query.to(index.vectors.device))[0].cpu().numpy(), bare, owner
+
+# %% ../nbs/03b_search.ipynb #5e1f0033
+@patch
+def _added_words(self: Ranker, query: str, mode: str, documents: pd.DataFrame) -> np.ndarray|float:
+    "What BM25 adds to the scores of given documents in a mode `(documents,)`."
+    if mode not in ('bm25', 'hybrid'): return 0.
+    words = self.bm25.scores_of([query], _without_queries(documents).texts)
+    if mode == 'hybrid': words = self.fusion.scaled(words, moments(self.bm25.sparse_scores([query])))
+    return words[0]
+
+# %% ../nbs/03b_search.ipynb #5e1f0034
+@patch
+def rank(self: Ranker,
+    query: str,  # a question or a whole conversation
+    documents: list|pd.DataFrame,  # texts, or a table or list of dicts with text, and title if there is one
+    k: int|None = None,  # how many of the best; all by default
+    mode: str|None = None,  # one of `MODES`; 'hybrid' by default
+) -> pd.DataFrame:  # columns rank, index (place in `documents`), title, score, passage
+    "Given documents, best first; raises `ValueError` for an empty query and unknown modes, `DataError` for documents."
+    self, (query,) = self.at_once(), as_texts([query])
+    mode, (titles, texts) = self._mode(mode), document_texts(documents)
+    check_not_blank([query])
+    table = pd.DataFrame(dict(doc_id=[str(i) for i in range(len(texts))], title=titles, text=texts))
+    near, parts, owner = self._passage_scores(query, mode, table)
+    rows = [np.flatnonzero(owner == i) for i in range(len(table))]
+    first = [int(r[near[r].argmax()]) for r in rows]
+    scores = near[first]*(mode != 'bm25') + self._added_words(query, mode, table)
+    found = pd.DataFrame(dict(index=range(len(table)), title=titles, score=scores.astype(float),
+                              passage=[parts[i] or titles[int(owner[i])] for i in first]))
+    if not np.isfinite(found.score).all(): raise ValueError("scores are NaN or infinite: train the ranker again")
+    found = found.sort_values('score', ascending=False, kind='stable', ignore_index=True)[:k]
+    found.insert(0, 'rank', range(1, len(found) + 1))
+    return found
 
 # %% ../nbs/03b_search.ipynb #e16a0002
 from torch import nn

@@ -1646,6 +1646,127 @@ def usage():
     for args in (("serch",), ("train",), ("train", "shop"), ("search", "ranker"), ("train", "shop", "--out", "o", "--epoch", "3")): refuses(command(*args), code=2)
 
 
+# A server
+
+def dies_with_parent() -> None:
+    "A hook for `before`: a case that is ended at its limit leaves no server behind."
+    import ctypes
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+def served(*args) -> tuple[int, Path, int]:
+    "A server in a process of its own, and its port."
+    pid, printed = start(main_of(("serve", *args, "--port", "0", "--reload", ".1")), before=dies_with_parent)
+    end = time.monotonic() + 150
+    while time.monotonic() < end:
+        said = (printed/"said").read_text() if (printed/"said").exists() else ""
+        if found := re.search(r" at http://127.0.0.1:(\d+)\n", said): return pid, printed, int(found[1])
+        time.sleep(.02)
+    os.killpg(pid, signal.SIGKILL)
+    raise Wrong(f"it does not serve: {said[-500:]}")
+
+def post(port: int, path: str, body: dict|bytes, limit: float = 60) -> tuple[int, dict]:
+    "Status and content of an answer."
+    from http.client import HTTPConnection
+    with contextlib.closing(HTTPConnection("127.0.0.1", port, timeout=limit)) as line:
+        line.request("POST", path, body if isinstance(body, bytes) else json.dumps(body), {"Content-Type": "application/json"})
+        answer = line.getresponse()
+        return answer.status, json.loads(answer.read())
+
+def ask_on(port: int, answers: list, lost: list) -> None:
+    "Ask until the server takes no more connections."
+    while not time.sleep(.02):
+        try: answers.append(post(port, "/search", dict(query=QUERY, k=3)))
+        except ConnectionRefusedError: return
+        except Exception as e: return lost.append(f"{type(e).__name__}: {e}")
+
+def stopped_under_load(number: int) -> None:
+    "Twelve clients ask while the folder is replaced four times; then the server is told to stop."
+    from rank_bert.search import load_ranker
+    put("ranker", "live")
+    put("older", "next")
+    pid, printed, port = served("live")
+    answers, lost = [], []
+    with ThreadPoolExecutor(12) as pool:
+        for _ in range(12): pool.submit(ask_on, port, answers, lost)
+        for n in range(1, 5):
+            os.rename("live", "was")
+            os.rename("next", "live")
+            os.rename("was", "next")
+            end = time.monotonic() + 60
+            while (printed/"said").read_text().count("was read again") < n and time.monotonic() < end: time.sleep(.1)
+        os.kill(pid, number)
+    done = stop(pid, printed)
+    must(done.code == 0 and "Traceback" not in done.said, f"exit code {done.code}: {done.said[-800:]}")
+    must(not lost, f"{len(lost)} of {len(answers)} requests were dropped: {lost[:3]}")
+    must({status for status, _ in answers} == {200} and len(answers) > 24, Counter(status for status, _ in answers))
+    valid = [[*load_ranker(name).search(QUERY, 3).doc_id] for name in ("ranker", "older")]
+    found = [[row["doc_id"] for row in one["results"]] for _, one in answers]
+    must(all(one in valid for one in found), f"answers of neither ranker: {[one for one in found if one not in valid][:3]}")
+    must(done.said.count("was read again") == 4, f"newer folders were not taken up: {done.said[-500:]}")
+
+for number, short in ((signal.SIGTERM, "term"), (signal.SIGINT, "ctrl-c")):
+    case("serve", f"{short} while 12 clients ask and the folder is replaced four times", "every request is answered, by one of the rankers; exit code 0",
+         name=f"serve-{short}", quick=number == signal.SIGTERM, limit=300)(lambda number=number: stopped_under_load(number))
+
+@case("serve", "the folder is damaged, replaced by a classifier, removed, and mended", "the older ranker answers all the time; then the newer one", limit=300)
+def served_damaged():
+    put("ranker", "live")
+    pid, printed, port = served("live")
+    for name in ("damaged", "kinds", "gone"):
+        shutil.rmtree("live")
+        if name == "kinds": put("kinds", "live")
+        elif name == "damaged":
+            put("older", "live")
+            Path("live/head.safetensors").write_bytes(b"x")
+        for _ in range(5):
+            must(post(port, "/search", dict(query=QUERY))[0] == 200, name)
+            time.sleep(.1)
+    shutil.rmtree("live", ignore_errors=True)
+    put("older", "live")
+    end = time.monotonic() + 30  # it looks at a damaged folder every ten seconds
+    while "was read again" not in (printed/"said").read_text() and time.monotonic() < end: time.sleep(.1)
+    os.kill(pid, signal.SIGTERM)
+    done = stop(pid, printed)
+    must(done.code == 0 and done.said.count("stays as it was") >= 1 and "was read again" in done.said, done.said[-600:])
+
+@case("serve", "requests that are cut, slow, huge, nested 100,000 deep, no JSON, no HTTP; 300 idle connections", "a status from 400 to 431, or a closed connection; others are answered", limit=300)
+def served_hostile():
+    import socket
+    pid, printed, port = served("ranker", "--seconds", "5")
+    def raw(content: bytes) -> bytes:
+        with socket.create_connection(("127.0.0.1", port), 20) as line:
+            with contextlib.suppress(OSError): line.sendall(content)
+            found = b""
+            with contextlib.suppress(OSError):
+                while part := line.recv(65536): found += part
+            return found
+    head = b"POST /search HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    def status(content): return int((raw(content).split(b" ", 2) + [b"0", b"0"])[1] or 0)
+    must(status(head + b"Content-Length: 50\r\n\r\n{") == 408, "a slow body")
+    must(status(head + b"Content-Length: 99999999999\r\n\r\n{") == 413, "a huge body")
+    deep = b'{"query": "a", "where": ' + b'{"a":'*100_000 + b"1" + b"}"*100_001
+    for body in (deep, b"[" * 100_000, b"\xff\xfe", b"", b"null", b'{"query": "\\ud800"}', b'{"query": 1e999}'):
+        found = status(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        must(400 <= found < 500 or found == 200 and b"ud800" in body, f"{found} for {body[:30]!r}")
+    for content in (b"\0" * 1000, b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\n\r\n"):
+        must(status(content) in (0, 400, 414, 431, 505, 403, 404), content[:20])
+    idle = [socket.create_connection(("127.0.0.1", port), 20) for _ in range(300)]
+    must(post(port, "/search", dict(query=QUERY))[0] == 200, "it does not answer any more")
+    for line in idle: line.close()
+    os.kill(pid, signal.SIGTERM)
+    done = stop(pid, printed)
+    must(done.code == 0 and "Traceback" not in done.said, done.said[-800:])
+
+@case("serve", "a port in use, no such folder, an open address without a key", "a sentence, before a model is loaded where possible")
+def serve_refused():
+    import socket
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        refuses(command("serve", "ranker", "--port", str(taken.getsockname()[1])), "in use", "another port")
+    refuses(command("serve", "nothing", "--port", "0"), "nothing", "ranker.json")
+    refuses(command("serve", "ranker", "--port", "0", "--host", "0.0.0.0"), "RANK_BERT_API_KEY")
+    refuses(command("serve", "ranker", "--port", "0", env=dict(RANK_BERT_API_KEY="clé")), "ASCII")
+
+
 # Run them
 
 def attempt(c: Case, base: Path, work: Path) -> tuple[int, Path, float]:
@@ -1720,7 +1841,7 @@ def warm() -> None:
     "Import everything, and run nothing: what is forked from here starts at once."
     import importlib, torch
     torch.set_num_threads(1)
-    for name in ("cli", "classifiers", "experiments", "features", "search", "studies", "sweeps", "tagging", "testing", "texts"): importlib.import_module(f"rank_bert.{name}")
+    for name in ("cli", "classifiers", "experiments", "features", "search", "serving", "studies", "sweeps", "tagging", "testing", "texts"): importlib.import_module(f"rank_bert.{name}")
     import bm25s, pyarrow.parquet, transformers  # noqa: F401
 
 def main() -> int:
