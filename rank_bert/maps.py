@@ -84,7 +84,7 @@ def _after_head(self: Ranker, head, rows: np.ndarray) -> torch.Tensor:  # `(rows
 
 # %% ../nbs/03b_maps.ipynb #3a90000f
 @patch
-def _asked(self: Ranker, data, split: str) -> tuple[list[str], list[str], np.ndarray]:
+def _queries_of(self: Ranker, data, split: str) -> tuple[list[str], list[str], np.ndarray]:
     "Ids and texts of queries, and the row of a relevant document of each, or -1."
     if data is None: return [], [], np.zeros(0, dtype=np.int64)
     if not isinstance(data, RankingData):
@@ -135,7 +135,7 @@ def map(self: Ranker,
     self = self.at_once()
     if mode not in ('dense', 'cosine'): raise ValueError(f"mode is {mode!r}; vectors are 'dense' or 'cosine'")
     groups = _groups(self.documents, color)
-    ids, texts, right = self._asked(data, split)
+    ids, texts, right = self._queries_of(data, split)
     head = self.model.head if mode == 'dense' else get_head('identity', self.model.passages.shape[1])
     vectors = self._encoded(texts) if texts else torch.zeros(0, self.model.passages.shape[1])
     first = _first_found(self.scores(texts, mode, vectors)) if texts else right

@@ -290,6 +290,7 @@ def refresh(self: ServedModel) -> str:
         self.model, self.seal, self.problem = model, seal, ''
         return 'new'
 
+# %% ../nbs/03k_serving.ipynb #5100001d0
 @patch
 def change(self: ServedModel, do: Callable[[Ranker], Any]) -> Any:
     "Change a copy of a ranker, save it to the folder, and take it up; what `do` returns."
