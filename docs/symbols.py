@@ -43,8 +43,8 @@ def text(node: ast.AST | None) -> str:
 
 def assigned(node: ast.AST) -> list[str]:
     "The names that a statement assigns to."
-    targets = node.targets if isinstance(node, ast.Assign) else []
-    return [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+    targets = getattr(node, "targets", [node.target] if isinstance(node, ast.AnnAssign) else [])
+    return [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
 
 
 def aliases(source: str) -> Known:
@@ -206,11 +206,11 @@ def class_(node: ast.ClassDef, cell: Cell) -> str:
     return directive(kind, node.name + signature, cell, body)
 
 
-def constants(node: ast.Assign, cell: Cell) -> list[str]:
+def constants(node: ast.Assign | ast.AnnAssign, cell: Cell) -> list[str]:
     "Directives for names in capitals: their values as the source gives them, unless long."
     value = text(node.value)
-    options = (f":value: {value}",) if len(value) < 100 and not isinstance(node.targets[0], ast.Tuple) else ()
     names = [name for name in assigned(node) if CONSTANT.fullmatch(name)]
+    options = (f":value: {value}",) if len(value) < 100 and len(names) == 1 else ()
     return [directive("data", name, cell, [cell.said.get(node.end_lineno, "")], options) for name in names]
 
 
@@ -218,7 +218,7 @@ def document(source: str, module: str, link: Callable[[str], str], known: Known)
     "MyST for every public symbol of an exported cell, in the order of the source."
     cell, found = Cell(module, comments(source), link, known), []
     for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign): found += constants(node, cell)
+        if isinstance(node, ast.Assign | ast.AnnAssign): found += constants(node, cell)
         elif isinstance(node, ast.ClassDef) and public(node): found.append(class_(node, cell))
         elif public(node): found.append(function(node, cell, owner(node)))
     return "\n\n".join(found)
