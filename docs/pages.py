@@ -17,14 +17,14 @@ REPO = "https://github.com/rank-bert/rank_bert"
 COLAB = "https://colab.research.google.com/github/rank-bert/rank_bert/blob/main/"
 SECTIONS = {"": "Reference", "tutorials": "Tutorials", "benchmarks": "Benchmarks", "experiments": "Experiments"}
 GROUPS = {  # of the reference, by what one does
-    "Rank documents": "ranking scoring search nearest changes feedback drift",
+    "Rank documents": "ranking scoring search nearest changes feedback drift light_runtime",
     "Classify and embed": "classifiers tagging multitask embeddings saved cli",
     "Data": "tables data texts lexical metrics",
-    "Encoders": "models engines features layers light pretraining",
+    "Encoders": "models engines features layers light table distil pretraining",
     "Train": "heads losses callbacks learners barlow",
     "Ranks of matrices": "lowrank rank",
     "Compare": "experiments sweeps studies",
-    "Inside": "core testing all",
+    "Inside": "core testing words all",
 }
 FIRST = {"rank_your_own_documents"}  # of the tutorials
 EXPORTS = {"export", "exports", "exporti"}

@@ -27,6 +27,8 @@ from .drift import *
 from .feedback import *
 from .metrics import *
 from .callbacks import *
+from .table import *
+from .distil import *
 
 # %% ../nbs/04d_all.ipynb #6de98b25
 from .rank import *
@@ -41,6 +43,7 @@ from .embeddings import *
 from .pretraining import *
 from .barlow import *
 from .saved import *
+from .light_runtime import *
 from .experiments import *
 from .sweeps import *
 from .studies import *
