@@ -23,8 +23,8 @@ from scipy import sparse
 
 # %% ../nbs/00d_lexical.ipynb #f90d3e2b
 from .core import as_texts, check_fields, read_json, read_tensors, to_json, write_tensors
-from .words import DAMAGED, FACTOR, Postings, add_postings, cut_texts, cut_words, gram_keys, is_english, posting_rows
-from .words import word_key
+from .words import DAMAGED, FACTOR, Postings, add_postings, cut_texts, cut_words, gram_keys, is_english
+from .words import posting_rows, word_key
 
 # %% ../nbs/00d_lexical.ipynb #6ad00886
 class BM25:
