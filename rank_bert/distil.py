@@ -14,6 +14,9 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import sparse
 
+# %% ../nbs/02l_distil.ipynb #2d1a0008
+from .table import saturated
+
 # %% ../nbs/02l_distil.ipynb #2d1a0011
 def count_tokens(
     ids: list[list[int]],  # ids of the tokens of each text
@@ -39,7 +42,8 @@ def weighted_bags(
     weights: np.ndarray,  # of tokens `(vocabulary,)`
 ) -> sparse.csr_matrix:  # rows of length one, or of zeros
     "Bags of weighted tokens."
-    bags = counts.multiply(weights[None]).tocsr().astype(np.float32)
+    bags = counts.copy()
+    bags.data = saturated(bags.data)*weights[bags.indices]
     length = np.sqrt(np.asarray(bags.multiply(bags).sum(1)).ravel())
     bags.data /= np.repeat(np.maximum(length, 1e-12), np.diff(bags.indptr)).astype(np.float32)
     return bags
@@ -84,7 +88,35 @@ def solve_table(
         move += scale*rest
     return found
 
+# %% ../nbs/02l_distil.ipynb #2d1a0026
+def cut_pieces(
+    titles: list[str],  # of documents; may be ''
+    texts: list[str],  # of documents
+    most: int,  # how many pieces; of more a sample is taken
+    seed: int = 0,  # of the lengths and the sample
+) -> list[str]:  # each once
+    "Short pieces of documents, and their titles."
+    rng, found = np.random.default_rng(seed), {}
+    for title, text in zip(titles, texts):
+        words, start = text.split(), 0
+        if title.strip(): found[title] = None
+        while start < len(words):
+            end = start + int(rng.integers(6, 30))
+            found[' '.join(words[start:end])] = None
+            start = end
+    pieces = list(found)
+    return [pieces[i] for i in np.sort(rng.permutation(len(pieces))[:max(most, 0)])]
+
 # %% ../nbs/02l_distil.ipynb #2d1a0031
+def _linear_map(bags: sparse.csr_matrix, targets, base: np.ndarray) -> np.ndarray:  # `(tokens, dim)`
+    "The linear map of base vectors that is best as token vectors."
+    def sums(some): return bags[some] @ base
+    square = sum(sums(some).T @ sums(some) for some in _blocks(bags.shape[0])).astype(np.float64)
+    right = sum(sums(some).T @ targets(some) for some in _blocks(bags.shape[0]))
+    square += np.eye(len(square))*(1e-3*np.trace(square)/len(square) + 1e-12)
+    return (base @ np.linalg.solve(square, right)).astype(np.float32)
+
+# %% ../nbs/02l_distil.ipynb #2d1a0035
 def fit_table(
     ids: list[list[int]],  # ids of the tokens of each text
     targets,  # float32 `(texts, dim)`, of length one; or a function, as in `solve_table`
@@ -92,12 +124,16 @@ def fit_table(
     a: float = 1e-3,  # as in `frequency_weights`
     ridge: float = 0.3,  # as in `solve_table`
     steps: int = 30,  # as in `solve_table`
+    base: np.ndarray|None = None,  # float32, other vectors of all tokens `(vocabulary, any width)`
 ) -> tuple[np.ndarray, np.ndarray]:  # float32 vectors `(tokens, dim)`, and the ids of these tokens
     "Vectors of all tokens of some texts, fitted so that their sum points where the target of a text points."
-    counts = count_tokens(ids, vocabulary)
+    counts, given = count_tokens(ids, vocabulary), targets if callable(targets) else lambda some: targets[some]
     total = np.asarray(counts.sum(0)).ravel()
     tokens = np.flatnonzero(total)
     if not len(tokens): raise ValueError("the texts hold no token: pass texts with words")
     weights = frequency_weights(total, a)[tokens]
-    found = solve_table(weighted_bags(counts[:, tokens], weights), targets, ridge, steps)
-    return found*weights[:, None], tokens
+    bags = weighted_bags(counts[:, tokens], weights)
+    if base is None: return solve_table(bags, given, ridge, steps)*weights[:, None], tokens
+    first = _linear_map(bags, given, base[tokens])
+    rest = solve_table(bags, lambda some: given(some) - bags[some] @ first, ridge, steps)
+    return (first + rest)*weights[:, None], tokens

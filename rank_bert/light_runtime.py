@@ -103,7 +103,8 @@ def light_search(
 
 # %% ../nbs/03m_light_runtime.ipynb #3ca10021
 _REMEDY = 'save the ranker again'
-_FILES = 'documents.jsonl', 'table.safetensors', 'tokenizer.json', 'passages.safetensors', 'bm25.safetensors', 'bm25.json'
+_FILES = ('documents.jsonl', 'table.safetensors', 'tokenizer.json', 'passages.safetensors', 'bm25.safetensors',
+          'bm25.json')
 _FORM = dict(keys=('U64', 'words'), indptr=('I64', 'ends'), indices=('I32', 'n'), data=('F32', 'n'), shape=('I64', 2))
 
 def _check_hashes(folder: Path, files: dict[str, str]) -> None:

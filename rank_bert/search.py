@@ -58,7 +58,7 @@ from .ranking import STAND_INS, mrr, ranking_learner, fit_fusion_parts, fusion_s
 from .ranking import usable_rows
 from .table import PackedPassages, TokenTable, load_passages, load_table, make_table, pack_passages
 from .table import plain_tokenizer, save_passages, save_table
-from .distil import fit_table
+from .distil import cut_pieces, fit_table
 from .scoring import TABLE_MODES, Ranker, alone, check_not_blank, cutting, encoding
 
 # %% ../nbs/03b_search.ipynb #74639257
@@ -1078,16 +1078,26 @@ class _Lesson(NamedTuple):
     tokenizer: str  # JSON of the library `tokenizers`
     vocabulary: int  # number of token ids
     room: int  # most tokens of a text
+    base: np.ndarray  # the embedding matrix of the encoder `(vocabulary, width)`
 
     def part(self, rows: np.ndarray) -> '_Lesson':
         "Some of the texts."
         return self._replace(ids=[self.ids[i] for i in rows], vectors=self.vectors[torch.from_numpy(rows)])
 
+# %% ../nbs/03b_search.ipynb #7ab1e10d
+@torch.inference_mode()
+def _embeddings(encoder: Encoder) -> np.ndarray:  # float32 `(vocabulary, width)`
+    "The embedding of each token."
+    ids = torch.arange(len(encoder.tokenizer), device=encoder.device)
+    return encoder.model.get_input_embeddings()(ids).float().cpu().numpy()
+
 @patch
-def _lesson(self: Ranker, queries: list[str], vectors: torch.Tensor, most: int, seed: int) -> _Lesson:
-    "Queries, and all passages or a sample of them."
-    encoder, held = self.encoder, self.model.passages.cpu()
-    parts, _ = cut_documents(_without_queries(self.documents), **cutting(self.settings))
+def _lesson(self: Ranker, queries: list[str], pieces: int, most: int, seed: int, store: FeatureStore) -> _Lesson:
+    "All passages or a sample of them, pieces of documents, and queries."
+    encoder, held, d = self.encoder, self.model.passages.cpu(), self.documents
+    parts, _ = cut_documents(_without_queries(d), **cutting(self.settings))
+    queries = cut_pieces(list(d.title), list(d.text), pieces, seed) + queries
+    vectors = store.encode(queries, encoder, **encoding(self.settings), keep='end', label='texts')[:]
     rows = np.sort(np.random.default_rng(seed).permutation(len(held))[:max(0, most - len(queries))])
     words, room = encoder._pieces.to_str(), encoder._room(self.settings['max_tokens'], False)
     cutter, ids = plain_tokenizer(words), []
@@ -1095,8 +1105,8 @@ def _lesson(self: Ranker, queries: list[str], vectors: torch.Tensor, most: int, 
         for some in _batches(np.arange(len(texts)), 4096):
             cut = cutter.encode_batch_fast([texts[i] for i in some], add_special_tokens=False)
             ids += [np.array(e.ids[kept], dtype=np.int32) for e in cut]
-    both = torch.cat([held[torch.from_numpy(rows)].float(), vectors.float()])
-    return _Lesson(ids, both, words, len(encoder.tokenizer), room)
+    both = torch.cat([held[torch.from_numpy(rows)].float(), vectors])
+    return _Lesson(ids, both, words, len(encoder.tokenizer), room, _embeddings(encoder))
 
 # %% ../nbs/03b_search.ipynb #7ab1e102
 @patch
@@ -1111,7 +1121,7 @@ def _with_table(self: Ranker, lesson: _Lesson, a: float, ridge: float, steps: in
     "The same ranker with a table that is fitted to some texts."
     def targets(some): return self._after_head(lesson.vectors[some])
     found = self.at_once()
-    vectors, tokens = fit_table(lesson.ids, targets, lesson.vocabulary, a, ridge, steps)
+    vectors, tokens = fit_table(lesson.ids, targets, lesson.vocabulary, a, ridge, steps, lesson.base)
     found.table = make_table(vectors, tokens, lesson.vocabulary, lesson.tokenizer, lesson.room)
     found.table_fusion = self.fusion
     return found
@@ -1166,6 +1176,7 @@ def _beside_encoder(self: Ranker, data: RankingData, vectors: torch.Tensor, metr
         tables[-1].insert(0, 'mode', other)
     return pd.concat(tables, ignore_index=True).rename(columns=dict(before='encoder', after='table'))
 
+# %% ../nbs/03b_search.ipynb #7ab1e10e
 def _verdict(table: pd.DataFrame, tolerance: float) -> tuple[bool|None, str]:
     "Whether the table may stand in for the encoder, `None` if that is not clear; and a sentence."
     row = table.iloc[0]
@@ -1198,26 +1209,23 @@ def distil_table(self: Ranker,
     queries: list[str]|None = None,  # more queries, without labels
     a: float|None = None,  # as in `fit_table`; by default the best of three by agreement on held-out queries
     ridge: float = 0.3,  # as in `fit_table`
+    pieces: int = 10_000,  # short pieces of the documents that are encoded for the fit as well
     most: int = 200_000,  # texts that the table is fitted to; of more passages a sample is taken
     tolerance: float = 0.02,  # loss in the first metric at which the table may still stand in for the encoder
     metrics: tuple[str, ...] = MEASURED,  # of the comparison; the first decides
     seed: int = 0,  # of samples
-    store: FeatureStore|None = None,  # where query vectors are kept; by default in the cache folder
+    store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
 ) -> pd.DataFrame:  # mode, metric, encoder, table, difference, low, high, p, n; .attrs: told, stands_in, mode
     "Fit a table of token vectors that stands in for the encoder of queries, in place; empty without `data`."
     store, data = store or FeatureStore(), None if data is None else self._matched(data)
-    texts, told = as_texts(queries or [], 'queries'), 'the table was not measured: pass data with \'valid\' queries'
-    vectors = store.encode(texts, self.encoder, **encoding(self.settings), keep='end')[:] if texts else None
-    asked = torch.zeros(0, self.encoder.dim) if vectors is None else vectors
-    if data is not None:
-        known, rows = self._query_vectors(data, store)[:], np.flatnonzero(data.queries.split == 'train')
-        texts, asked = texts + list(data.queries.text.iloc[rows]), torch.cat([asked, known[torch.from_numpy(rows)]])
-    lesson, agreement = self._lesson(texts, asked, most, seed), None
+    texts, told = as_texts(queries or [], 'queries'), "the table was not measured: pass data with 'valid' queries"
+    if data is not None: texts += list(data.part('train').queries.text)
+    lesson, agreement = self._lesson(texts, pieces, most, seed, store), None
     if a is None: a, agreement = self._best_weight(lesson, texts, ridge, seed)
     found, table = self._with_table(lesson, a, ridge), pd.DataFrame()
     about = dict(stands_in=None, told=told, mode=TABLE_MODES[self.bm25 is None])
     if data is not None and len(usable_rows(data, 'valid')):
-        table, about = found._measured_table(data, known, tuple(metrics), tolerance)
+        table, about = found._measured_table(data, self._query_vectors(data, store)[:], tuple(metrics), tolerance)
     table.attrs.update(about)
     about |= dict(texts=len(lesson.ids), queries=len(texts), a=a, agreement=agreement)
     vars(self).update(table=found.table, table_fusion=found.table_fusion, about=self.about | dict(table=about))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 # %% ../nbs/02k_table.ipynb #2ba10006
 import numpy as np
+from fastcore.basics import patch
 from tokenizers import Tokenizer
 
 # %% ../nbs/02k_table.ipynb #2ba10007
@@ -46,10 +47,17 @@ def plain_tokenizer(
     found.encode_special_tokens = True
     return found
 
+# %% ../nbs/02k_table.ipynb #2ba10014
+def saturated(
+    counts: np.ndarray,  # how often a text holds a token
+) -> np.ndarray:  # float32, of the same shape
+    "What repeated tokens count: the square root of how often they are there."
+    return np.sqrt(counts, dtype=np.float32)
+
 # %% ../nbs/02k_table.ipynb #2ba10021
 @dataclass(eq=False)
 class TokenTable:
-    "A vector for each token; that of a text is their sum, at length one. Made by `make_table`."
+    "A vector for each token; that of a text is their weighted sum, at length one. Made by `make_table`."
     rows: np.ndarray  # int8 `(tokens, dim)`
     scale: np.ndarray  # float32: what each row is multiplied with `(tokens,)`
     at: np.ndarray  # int32: row of each token of the vocabulary, -1 for those that have none `(vocabulary,)`
@@ -61,20 +69,28 @@ class TokenTable:
     def __repr__(self) -> str: return f'TokenTable({len(self):,} tokens, {self.rows.shape[1]} numbers each)'
     def __getstate__(self) -> dict: return self.__dict__ | dict(_cutter=None)  # a pickled tokenizer loses its settings
 
-    def tokens(self, texts: list[str]) -> list[list[int]]:
-        "Ids of the tokens of each text, without special tokens."
-        if self._cutter is None: self._cutter = plain_tokenizer(self.tokenizer)
-        cut = self._cutter.encode_batch_fast(texts, add_special_tokens=False)
-        return [e.ids[-self.room:] for e in cut]
+# %% ../nbs/02k_table.ipynb #2ba10027
+@patch
+def tokens(self: TokenTable,
+    texts: list[str],  # any number of texts
+) -> list[list[int]]:  # without special tokens; the last `room` of a longer text
+    "Ids of the tokens of each text."
+    if self._cutter is None: self._cutter = plain_tokenizer(self.tokenizer)
+    cut = self._cutter.encode_batch_fast(texts, add_special_tokens=False)
+    return [e.ids[-self.room:] for e in cut]
 
-    def encode(self, texts: list[str]) -> np.ndarray:
-        "Vectors of texts, float32 `(texts, dim)`, of length one; zeros for a text without a known token."
-        found = np.zeros((len(texts), self.rows.shape[1]), dtype=np.float32)
-        for out, ids in zip(found, self.tokens(as_texts(texts))):
-            rows = np.sort(self.at[ids])  # the order of words does not even change the rounding
-            rows = rows[rows >= 0]
-            out += self.scale[rows] @ self.rows[rows].astype(np.float32)
-        return unit_rows(found)
+@patch
+def encode(self: TokenTable,
+    texts: list[str],  # any number of texts
+) -> np.ndarray:  # float32 `(texts, dim)`, of length one; zeros for a text without a known token
+    "Vectors of texts."
+    texts = as_texts(texts)
+    found = np.zeros((len(texts), self.rows.shape[1]), dtype=np.float32)
+    for out, ids in zip(found, self.tokens(texts)):
+        rows, counts = np.unique(self.at[ids], return_counts=True)
+        rows, counts = rows[rows >= 0], counts[rows >= 0]
+        out += (self.scale[rows]*saturated(counts)) @ self.rows[rows].astype(np.float32)
+    return unit_rows(found)
 
 # %% ../nbs/02k_table.ipynb #2ba10022
 def make_table(
@@ -135,21 +151,32 @@ class PackedPassages:
         self._starts = np.flatnonzero(np.diff(self.owner, prepend=-1))
         self._whole = self.rows.astype(np.float32) if len(self) <= 4*_BLOCK else None  # quicker, where there is room
 
-    def passages(self, query: np.ndarray) -> np.ndarray:
-        "Cosine of one vector `(dim,)` with every passage, float32 `(passages,)`."
-        if self._whole is not None: return self._whole @ query*self.scale
-        parts = (slice(start, start + _BLOCK) for start in range(0, len(self), _BLOCK))
-        return np.concatenate([self.rows[some].astype(np.float32) @ query*self.scale[some] for some in parts])
+# %% ../nbs/02k_table.ipynb #2ba10045
+@patch
+def passages(self: PackedPassages,
+    query: np.ndarray,  # a vector of length one `(dim,)`
+) -> np.ndarray:  # float32 `(passages,)`
+    "Cosine of a vector with every passage."
+    if self._whole is not None: return self._whole @ query*self.scale
+    parts = (slice(start, start + _BLOCK) for start in range(0, len(self), _BLOCK))
+    return np.concatenate([self.rows[some].astype(np.float32) @ query*self.scale[some] for some in parts])
 
-    def scores(self, query: np.ndarray) -> np.ndarray:
-        "Cosine of one vector `(dim,)` with the best passage of every document, float32 `(documents,)`."
-        return np.maximum.reduceat(self.passages(query), self._starts)
+@patch
+def scores(self: PackedPassages,
+    query: np.ndarray,  # a vector of length one `(dim,)`
+) -> np.ndarray:  # float32 `(documents,)`
+    "Cosine of a vector with the best passage of every document."
+    return np.maximum.reduceat(self.passages(query), self._starts)
 
-    def best(self, query: np.ndarray, document: int) -> int:
-        "The passage of a document that is nearest to a vector."
-        first, end = np.searchsorted(self.owner, [document, document + 1]).tolist()
-        near = self.rows[first:end].astype(np.float32) @ query*self.scale[first:end]
-        return first + int(near.argmax())
+@patch
+def best(self: PackedPassages,
+    query: np.ndarray,  # a vector of length one `(dim,)`
+    document: int,  # its row
+) -> int:  # row of the passage
+    "The passage of a document that is nearest to a vector."
+    first, end = np.searchsorted(self.owner, [document, document + 1]).tolist()
+    near = self.rows[first:end].astype(np.float32) @ query*self.scale[first:end]
+    return first + int(near.argmax())
 
 # %% ../nbs/02k_table.ipynb #2ba10042
 def pack_passages(
