@@ -107,15 +107,6 @@ def cut_pieces(
     pieces = list(found)
     return [pieces[i] for i in np.sort(rng.permutation(len(pieces))[:max(most, 0)])]
 
-# %% ../nbs/02l_distil.ipynb #2d1a0031
-def _linear_map(bags: sparse.csr_matrix, targets, base: np.ndarray) -> np.ndarray:  # `(tokens, dim)`
-    "The linear map of base vectors that is best as token vectors."
-    def sums(some): return bags[some] @ base
-    square = sum(sums(some).T @ sums(some) for some in _blocks(bags.shape[0])).astype(np.float64)
-    right = sum(sums(some).T @ targets(some) for some in _blocks(bags.shape[0]))
-    square += np.eye(len(square))*(1e-3*np.trace(square)/len(square) + 1e-12)
-    return (base @ np.linalg.solve(square, right)).astype(np.float32)
-
 # %% ../nbs/02l_distil.ipynb #2d1a0035
 def fit_table(
     ids: list[list[int]],  # ids of the tokens of each text
@@ -124,16 +115,12 @@ def fit_table(
     a: float = 1e-3,  # as in `frequency_weights`
     ridge: float = 0.3,  # as in `solve_table`
     steps: int = 30,  # as in `solve_table`
-    base: np.ndarray|None = None,  # float32, other vectors of all tokens `(vocabulary, any width)`
 ) -> tuple[np.ndarray, np.ndarray]:  # float32 vectors `(tokens, dim)`, and the ids of these tokens
     "Vectors of all tokens of some texts, fitted so that their sum points where the target of a text points."
-    counts, given = count_tokens(ids, vocabulary), targets if callable(targets) else lambda some: targets[some]
+    counts = count_tokens(ids, vocabulary)
     total = np.asarray(counts.sum(0)).ravel()
     tokens = np.flatnonzero(total)
     if not len(tokens): raise ValueError("the texts hold no token: pass texts with words")
     weights = frequency_weights(total, a)[tokens]
-    bags = weighted_bags(counts[:, tokens], weights)
-    if base is None: return solve_table(bags, given, ridge, steps)*weights[:, None], tokens
-    first = _linear_map(bags, given, base[tokens])
-    rest = solve_table(bags, lambda some: given(some) - bags[some] @ first, ridge, steps)
-    return (first + rest)*weights[:, None], tokens
+    found = solve_table(weighted_bags(counts[:, tokens], weights), targets, ridge, steps)
+    return found*weights[:, None], tokens

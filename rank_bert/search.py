@@ -1078,19 +1078,12 @@ class _Lesson(NamedTuple):
     tokenizer: str  # JSON of the library `tokenizers`
     vocabulary: int  # number of token ids
     room: int  # most tokens of a text
-    base: np.ndarray  # the embedding matrix of the encoder `(vocabulary, width)`
 
     def part(self, rows: np.ndarray) -> '_Lesson':
         "Some of the texts."
         return self._replace(ids=[self.ids[i] for i in rows], vectors=self.vectors[torch.from_numpy(rows)])
 
 # %% ../nbs/03b_search.ipynb #7ab1e10d
-@torch.inference_mode()
-def _embeddings(encoder: Encoder) -> np.ndarray:  # float32 `(vocabulary, width)`
-    "The embedding of each token."
-    ids = torch.arange(len(encoder.tokenizer), device=encoder.device)
-    return encoder.model.get_input_embeddings()(ids).float().cpu().numpy()
-
 @patch
 def _lesson(self: Ranker, queries: list[str], pieces: int, most: int, seed: int, store: FeatureStore) -> _Lesson:
     "All passages or a sample of them, pieces of documents, and queries."
@@ -1106,7 +1099,7 @@ def _lesson(self: Ranker, queries: list[str], pieces: int, most: int, seed: int,
             cut = cutter.encode_batch_fast([texts[i] for i in some], add_special_tokens=False)
             ids += [np.array(e.ids[kept], dtype=np.int32) for e in cut]
     both = torch.cat([held[torch.from_numpy(rows)].float(), vectors])
-    return _Lesson(ids, both, words, len(encoder.tokenizer), room, _embeddings(encoder))
+    return _Lesson(ids, both, words, len(encoder.tokenizer), room)
 
 # %% ../nbs/03b_search.ipynb #7ab1e102
 @patch
@@ -1121,7 +1114,7 @@ def _with_table(self: Ranker, lesson: _Lesson, a: float, ridge: float, steps: in
     "The same ranker with a table that is fitted to some texts."
     def targets(some): return self._after_head(lesson.vectors[some])
     found = self.at_once()
-    vectors, tokens = fit_table(lesson.ids, targets, lesson.vocabulary, a, ridge, steps, lesson.base)
+    vectors, tokens = fit_table(lesson.ids, targets, lesson.vocabulary, a, ridge, steps)
     found.table = make_table(vectors, tokens, lesson.vocabulary, lesson.tokenizer, lesson.room)
     found.table_fusion = self.fusion
     return found
