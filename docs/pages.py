@@ -17,15 +17,15 @@ REPO = "https://github.com/rank-bert/rank_bert"
 COLAB = "https://colab.research.google.com/github/rank-bert/rank_bert/blob/main/"
 SECTIONS = {"": "Reference", "tutorials": "Tutorials", "benchmarks": "Benchmarks", "experiments": "Experiments"}
 GROUPS = {  # of the reference, by what one does
-    "Rank documents": "ranking scoring search nearest changes feedback drift errors explain maps report",
+    "Rank documents": "ranking scoring search nearest changes feedback drift errors explain maps report light_runtime",
     "Classify and embed": "classifiers tagging multitask embeddings saved serving cli",
     "Data": "tables data texts lexical metrics",
-    "Encoders": "models engines features layers light pretraining",
+    "Encoders": "models engines features layers light table distil pretraining",
     "Train": "heads losses callbacks learners barlow",
     "Use elsewhere": "export graphs sentence_folders web",
     "Ranks of matrices": "lowrank rank",
     "Compare": "experiments sweeps studies",
-    "Inside": "core testing all",
+    "Inside": "core testing words all",
 }
 FIRST = {"rank_your_own_documents"}  # of the tutorials
 EXPORTS = {"export", "exports", "exporti"}

@@ -23,12 +23,14 @@ from .light import *
 from .losses import *
 from .nearest import *
 from .changes import *
-from .export import *
-from .web import *
 from .drift import *
 from .feedback import *
 from .metrics import *
 from .callbacks import *
+from .export import *
+from .table import *
+from .web import *
+from .distil import *
 
 # %% ../nbs/04d_all.ipynb #6de98b25
 from .rank import *
@@ -47,6 +49,7 @@ from .pretraining import *
 from .barlow import *
 from .saved import *
 from .report import *
+from .light_runtime import *
 from .experiments import *
 from .sweeps import *
 from .studies import *

@@ -66,7 +66,8 @@ SplitColumn = Annotated[str|None, _option(
 Folder = Annotated[Path, typer.Argument(callback=_home, help='Folder of a saved ranker.')]
 Out = Annotated[Path, typer.Option(callback=_home, help='Folder to save the ranker to.')]
 Json = Annotated[bool, typer.Option('--json', help='Print JSON instead of text.')]
-Mode = Annotated[str|None, _option('hybrid, dense, cosine or bm25; by default hybrid, or dense without BM25.')]
+Mode = Annotated[str|None, _option('hybrid, dense, cosine, bm25, or with a table (see distil) table_hybrid or table; '
+    'by default hybrid, or dense without BM25.')]
 Backbone = Annotated[str, _option('Variant, folder or Hub id of the frozen encoder.', default=True, callback=_home)]
 Seed = Annotated[int, _option('Seed of the head and the batches.', default=True, min=0, max=2**32 - 1)]
 Rate = Annotated[float|None, _option('Highest learning rate.', min=1e-9, callback=_finite)]
@@ -596,6 +597,26 @@ def drift(
     if as_json: return _print_json(found.table.assign(alarm=found.table.holm < found.level))
     _show(found.verdict)
     _show(found.table.to_string(index=False, float_format='{:.3f}'.format))
+
+# %% ../nbs/04c_cli.ipynb #7ab1e202
+@app.command()
+def distil(
+    folder: Folder,
+    data: Annotated[str|None, _option('What the ranker was trained on: its queries are used without their answers, '
+                                      'and the table is measured.', callback=_home)] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+):
+    "Fit a table of token vectors to a saved ranker, so that it answers without its encoder."
+    from rank_bert.core import check_folder
+    from rank_bert.search import load_ranker
+    ranker = load_ranker(folder)
+    check_folder(folder, 'ranker.json')
+    table = ranker.distil_table(_original(ranker, data), seed=seed, store=_store())
+    ranker.save(folder)
+    _say(table.attrs['told'])
+    if as_json: _print_json(table)
+    elif len(table): _show(table.drop(columns='p').to_string(index=False, float_format='{:.3f}'.format))
 
 # %% ../nbs/04c_cli.ipynb #5e160102
 def _data_of(ranker, data: str|None, columns: dict, split: str):

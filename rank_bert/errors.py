@@ -18,7 +18,7 @@ from fastcore.basics import patch
 
 # %% ../nbs/03b_errors.ipynb #e4400006
 from .core import as_texts
-from .lexical import cut_words
+from .words import cut_words
 
 # %% ../nbs/03b_errors.ipynb #e4400009
 KINDS = {  # kind -> what it means, and what to do

@@ -8,13 +8,9 @@ Docs: https://rank-bert.github.io/rank_bert/lexical.html.md"""
 __all__ = ['BM25']
 
 # %% ../nbs/00d_lexical.ipynb #68356e01
-import hashlib
 import math
-import re
-import unicodedata
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import reduce
 from itertools import count, pairwise
 from pathlib import Path
@@ -27,67 +23,8 @@ from scipy import sparse
 
 # %% ../nbs/00d_lexical.ipynb #f90d3e2b
 from .core import as_texts, check_fields, read_json, read_tensors, to_json, write_tensors
-
-# %% ../nbs/00d_lexical.ipynb #8802c391
-UNSPACED = ('\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff'
-             '\uf900-\ufaff\U00020000-\U000323af')  # Thai, Lao, Burmese, Khmer, kana, Han
-# vowel signs, accents
-_MARKS = ''.join(c for c in map(chr, range(0x300, 0x1f000)) if unicodedata.category(c)[0] == 'M')
-_WORD = re.compile(rf'[{UNSPACED}]|(?:(?<![\w.])\.)?(?:(?![{UNSPACED}])[\w{_MARKS}])+(?:\+\+|\#)?')
-
-def cut_words(
-    text: str,  # any text
-) -> list[str]:  # in their order, in lower case
-    "The words of a text, in lower case; in scripts without spaces, each character is a word."
-    return _WORD.findall(unicodedata.normalize('NFKC', text).lower())
-
-# %% ../nbs/00d_lexical.ipynb #57eaa11f
-ENGLISH = frozenset(  # words that `bm25s` leaves out
-    'a an and are as at be but by for if in into is it no not of on or such that the their then there these '
-    'they this to was will with'.split())
-SHORT = frozenset('istdm0123456789')  # I, single letters after an apostrophe, and single digits
-_SURE = frozenset('the of and'.split())  # very common in English, rare in other languages
-
-def is_english(
-    texts: list[str],  # any number of texts; the first thousand are looked at
-) -> bool:  # whether to leave out English stop words
-    "Whether at least a tenth of the words are common English ones, and *the*, *of* or *and* is among them."
-    counts = Counter(w for t in as_texts(texts[:1000]) for w in cut_words(t[:2000]))
-    return any(counts[w] for w in _SURE) and 10*sum(counts[w] for w in ENGLISH) >= counts.total()
-
-# %% ../nbs/00d_lexical.ipynb #72187a00
-def word_key(
-    word: str,  # one word
-) -> int:  # 64 bits, the same in every process
-    "The number of a word: the first 8 bytes of its BLAKE2b."
-    return int.from_bytes(hashlib.blake2b(word.encode('utf-8', 'surrogatepass'), digest_size=8).digest(), 'little')
-
-# %% ../nbs/00d_lexical.ipynb #91f20bd4
-_FACTOR = 0x9e3779b97f4a7c15  # any odd number with mixed bits
-
-def gram_keys(
-    keys: np.ndarray,  # uint64, of the words of several texts, in order `(words,)`
-    owner: np.ndarray,  # text of each word `(words,)`
-    most: int,  # words of the longest n-gram
-) -> tuple[np.ndarray, np.ndarray]:  # keys `(n-grams,)` and text of each: all words, then all pairs, and so on
-    "The words of texts and their n-grams; none reaches from one text into the next."
-    found, texts, joined = [keys], [owner], keys
-    for n in range(1, most):
-        joined = joined[:-1]*np.uint64(_FACTOR) + keys[n:]
-        inside = owner[:-n] == owner[n:]
-        found.append(joined[inside])
-        texts.append(owner[:-n][inside])
-    return np.concatenate(found), np.concatenate(texts)
-
-# %% ../nbs/00d_lexical.ipynb #3c02940e
-@dataclass(frozen=True)
-class Postings:
-    "Documents and weights of each word or n-gram."
-    keys: np.ndarray  # uint64, ascending `(words,)`
-    indptr: np.ndarray  # where the postings of each word begin, and the end of the last `(words + 1,)`
-    indices: np.ndarray  # int32, document of each posting `(postings,)`
-    data: np.ndarray  # float32, weight of each posting `(postings,)`
-    documents: int  # how many
+from .words import DAMAGED, FACTOR, Postings, add_postings, cut_texts, cut_words, gram_keys, is_english
+from .words import posting_rows, word_key
 
 # %% ../nbs/00d_lexical.ipynb #6ad00886
 class BM25:
@@ -122,8 +59,7 @@ def _cut(self: BM25, texts: list[str]) -> list[list[str]]:
     "The words of each text, without stop words."
     if self.version == 1:
         return _bm25s().tokenize(texts, stopwords=self.stopwords, return_ids=False, show_progress=False)
-    left_out = ENGLISH | SHORT if self.stopwords == 'english' else frozenset(self.stopwords or ())
-    return [[w for w in cut_words(t) if w not in left_out] for t in texts]
+    return cut_texts(texts, self.stopwords)
 
 # %% ../nbs/00d_lexical.ipynb #c7bea255
 def _checked_stopwords(stopwords, documents: list[str]) -> str|list[str]|None:
@@ -257,28 +193,7 @@ def build(cls: BM25,
 @patch
 def _rows(self: BM25, texts: list[str]) -> list[np.ndarray]:
     "Rows of the words and n-grams of each text, in their order."
-    cut, held = self._cut(texts), self.postings.keys
-    keys = np.array([word_key(w) for words in cut for w in words], dtype=np.uint64)
-    owner = np.repeat(np.arange(len(cut)), np.array([*map(len, cut)], dtype=np.int64))
-    keys, owner = gram_keys(keys, owner, self.ngrams)
-    rows = np.minimum(np.searchsorted(held, keys), len(held) - 1)
-    known = held[rows] == keys
-    rows, owner = rows[known], owner[known]
-    ends = np.cumsum(np.bincount(owner, minlength=len(cut)))
-    return np.split(rows[np.argsort(owner, kind='stable')], ends)[:len(cut)]
-
-# %% ../nbs/00d_lexical.ipynb #fc71d965
-_DAMAGED = ("bm25.safetensors is damaged: a document number is out of range, or a weight is NaN or infinite; "
-            "build the index again, or train the ranker again")
-
-@patch
-def _add(self: BM25, rows: np.ndarray, scores: np.ndarray) -> None:
-    "Add the weights of words to the scores of all documents; raises `ValueError` for a document that is not there."
-    p = self.postings
-    try:
-        for start, end in zip(p.indptr[rows].tolist(), p.indptr[rows + 1].tolist()):
-            np.add.at(scores, p.indices[start:end].view(np.uint32), p.data[start:end])  # -1 becomes a large number
-    except IndexError as e: raise ValueError(_DAMAGED) from e
+    return posting_rows(self._cut(texts), self.postings.keys, self.ngrams)
 
 # %% ../nbs/00d_lexical.ipynb #d62ca055
 @patch
@@ -288,8 +203,8 @@ def scores(self: BM25,
     "BM25 of every query with every document."
     texts = as_texts(texts)
     found = np.zeros((len(texts), self.postings.documents), dtype=np.float32)
-    for rows, scores in zip(self._rows(texts), found): self._add(rows, scores)
-    if not np.isfinite(found).all(): raise ValueError(_DAMAGED)
+    for rows, scores in zip(self._rows(texts), found): add_postings(self.postings, rows, scores)
+    if not np.isfinite(found).all(): raise ValueError(DAMAGED)
     return found
 
 # %% ../nbs/00d_lexical.ipynb #f3b09adc
@@ -300,14 +215,14 @@ def sparse_scores(self: BM25,
     "The scores of `BM25.scores` that are not 0."
     texts, scores, parts = as_texts(texts), np.zeros(self.postings.documents, dtype=np.float32), []
     for rows in self._rows(texts):
-        self._add(rows, scores)
+        add_postings(self.postings, rows, scores)
         at = np.flatnonzero(scores != 0)
         parts.append((at.astype(np.int32), scores[at]))
         scores[at] = 0
     indptr = np.cumsum([0, *(len(at) for at, _ in parts)])
     indices = np.concatenate([np.zeros(0, dtype=np.int32), *(at for at, _ in parts)])
     data = np.concatenate([scores[:0], *(values for _, values in parts)])
-    if not np.isfinite(data).all(): raise ValueError(_DAMAGED)
+    if not np.isfinite(data).all(): raise ValueError(DAMAGED)
     return sparse.csr_matrix((data, indices, indptr), shape=(len(texts), len(scores)))
 
 # %% ../nbs/00d_lexical.ipynb #d62ca0b1
@@ -514,7 +429,7 @@ _OLD_FORM = dict(data=('F32', 'n'), indices=('I32 I64', 'n'), indptr=('I32 I64',
 def _old_key(gram: str) -> int:
     "The key of a word, or of words with blanks between them."
     first, *others = map(word_key, gram.split(' '))
-    return reduce(lambda key, other: (key*_FACTOR + other) % 2**64, others, first)
+    return reduce(lambda key, other: (key*FACTOR + other) % 2**64, others, first)
 
 def _read_old_postings(path: Path, about: dict, remedy: str) -> tuple[Postings, None]|None:
     "The postings of a file of an earlier version; `None` if they do not fit together."

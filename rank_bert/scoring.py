@@ -28,12 +28,13 @@ from .engines import best_device, same_plan
 from .features import EncoderWatch, encode
 
 # %% ../nbs/03a_scoring.ipynb #4a0e0007
-from .heads import get_head
+from .heads import DualHead, get_head
 from .losses import best_passage
-from .nearest import BLOCK, LARGE, FaissIndex, PassageIndex
+from .nearest import BLOCK, LARGE, FaissIndex, PassageIndex, as_matrix
 from .changes import fitting
 from .lexical import BM25, best, moments, scores_at
 from .drift import Reference
+from .table import TokenTable
 from .metrics import rank_documents
 from .ranking import Fusion, RankingModel
 
@@ -55,6 +56,8 @@ class Ranker:
         self._indexes, self._near = {}, None  # what is made of model and documents; replaced with them
         self._seals = {}  # folder it was read from or saved to -> SHA-256 of its mark then
         self.reference: Reference|None = None  # what `drift` compares with
+        self.table: TokenTable|None = None  # stands in for the encoder of queries; made by `distil_table`
+        self.table_fusion: Fusion|None = None  # how its cosine and BM25 are added
         made = 'the passages of this ranker were encoded, so vectors of queries and passages can no longer be compared'
         remedy = 'train the ranker again with train_ranker, or load it and its encoder again with load_ranker'
         self._watch = EncoderWatch(encoder, made, remedy)
@@ -89,12 +92,14 @@ def alone(change: Callable) -> Callable:
 
 # %% ../nbs/03a_scoring.ipynb #9fabf05e
 MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score; the first is the default
+TABLE_MODES = ('table_hybrid', 'table')  # of a ranker with a table, which stands in for the encoder of queries
 
 # %% ../nbs/03a_scoring.ipynb #b66ff23a
 @patch(as_prop=True)
 def modes(self: Ranker) -> tuple[str, ...]:
     "The modes that this ranker has; the first is the default."
-    return MODES if self.bm25 is not None else ('dense', 'cosine')
+    tables = TABLE_MODES if self.table is not None else ()
+    return MODES + tables if self.bm25 is not None else ('dense', 'cosine', *tables[1:])
 
 @patch
 def _mode(self: Ranker, mode: str|None) -> str:
@@ -102,18 +107,22 @@ def _mode(self: Ranker, mode: str|None) -> str:
     if mode is None: return self.modes[0]
     if mode in self.modes: return mode
     why = ' (it was trained without BM25)' if mode in MODES else ''
+    if mode in TABLE_MODES: why = ' (it has no table: call distil_table)' if self.table is None else ' (no BM25)'
     raise ValueError(f"unknown mode {mode!r}{why}; the modes are {', '.join(self.modes)}")
 
 # %% ../nbs/03a_scoring.ipynb #7461199a
 @patch
 def _index(self: Ranker, mode: str) -> PassageIndex:
     "The passages under the head of a mode, made again when the head has changed."
-    model, bare = self.model.eval(), mode == 'cosine'
-    made = None if bare else fingerprint(model.head)
-    if bare not in self._indexes or self._indexes[bare][0] != made:
-        head = get_head('identity', model.passages.shape[1]) if bare else model.head
-        self._indexes[bare] = made, PassageIndex(model.passages, head, self._near)
-    return self._indexes[bare][1]
+    model, kind = self.model.eval(), 'table' if mode in TABLE_MODES else mode if mode == 'cosine' else 'dense'
+    made = None if kind == 'cosine' else fingerprint(model.head)
+    if kind not in self._indexes or self._indexes[kind][0] != made:
+        head, near = model.head, self._near
+        if kind == 'cosine': head = get_head('identity', model.passages.shape[1])
+        if kind == 'table': head = DualHead(torch.nn.Identity(), head.document)  # the head for queries is in the table
+        if kind == 'table' and as_matrix(head.document, model.passages) is None: near = None  # is of vectors before it
+        self._indexes[kind] = made, PassageIndex(model.passages, head, near)
+    return self._indexes[kind][1]
 
 # %% ../nbs/03a_scoring.ipynb #94594f4a
 def encoding(settings: dict) -> dict:
@@ -137,6 +146,18 @@ def _given(self: Ranker, texts: list[str], vectors: torch.Tensor) -> torch.Tenso
     wanted = len(texts), self.model.passages.shape[1]
     if tuple(vectors.shape) == wanted: return vectors
     raise ValueError(f"vectors has shape {tuple(vectors.shape)}; {len(texts)} queries need {wanted}")
+
+# %% ../nbs/03a_scoring.ipynb #7ab1e001
+@patch
+def _asked(self: Ranker, texts: list[str], mode: str, vectors: torch.Tensor|None = None) -> torch.Tensor:
+    "Vectors of queries for a mode: of the table, of the encoder, or those that were encoded before."
+    if mode in TABLE_MODES: return torch.from_numpy(self.table.encode(texts))
+    return self._encoded(texts) if vectors is None else self._given(texts, vectors)
+
+@patch
+def _fusion_of(self: Ranker, mode: str) -> Fusion|None:
+    "How cosine and BM25 are added in a mode; `None` where they are not."
+    return dict(hybrid=self.fusion, table_hybrid=self.table_fusion).get(mode)
 
 # %% ../nbs/03a_scoring.ipynb #ecff2a0e
 @patch
@@ -185,7 +206,8 @@ def _scored(
     "Scores of queries whose vectors are there `(queries, documents)`."
     if mode == 'bm25': return _finite(torch.from_numpy(self.bm25.scores(texts)), mode)
     found = self._cosines(index, vectors)
-    if mode == 'hybrid': found = self.fusion(found, self.bm25.scores(texts))
+    fusion = self._fusion_of(mode)
+    if fusion is not None: found = fusion(found, self.bm25.scores(texts))
     return _finite(found, mode)
 
 # %% ../nbs/03a_scoring.ipynb #3c692d97
@@ -200,8 +222,7 @@ def scores(self: Ranker,
     mode, texts = self._mode(mode), as_texts(texts)
     check_not_blank(texts)
     if mode == 'bm25': return self._scored(texts, mode, None, None)
-    vectors = self._encoded(texts) if vectors is None else self._given(texts, vectors)
-    return self._scored(texts, mode, vectors, self._index(mode))
+    return self._scored(texts, mode, self._asked(texts, mode, vectors), self._index(mode))
 
 # %% ../nbs/03a_scoring.ipynb #f1b57a01
 @patch
@@ -241,7 +262,8 @@ def _scored_rows(
     documents: np.ndarray|None,
 ) -> tuple[torch.Tensor, np.ndarray]:
     "Scores and rows of some documents, by default of the candidates for the `k` best."
-    words = self.bm25.sparse_scores([query]) if mode in ('bm25', 'hybrid') else None
+    fusion = self._fusion_of(mode)
+    words = self.bm25.sparse_scores([query]) if mode == 'bm25' or fusion is not None else None
     if index is not None: vector = vector.to(index.vectors.device)
     if documents is None: documents = self._candidates(words, vector, index, k)
     scores = torch.zeros(1, len(documents))
@@ -250,7 +272,7 @@ def _scored_rows(
         scores = torch.cat([self.model.best_of(index, vector, some).cpu() for some in parts], 1)
     if words is not None:
         shared = scores_at(words, documents[None])
-        scores += torch.from_numpy(shared if mode == 'bm25' else self.fusion.scaled(shared, moments(words)))
+        scores += torch.from_numpy(shared if mode == 'bm25' else fusion.scaled(shared, moments(words)))
     return _finite(scores[0], mode), documents
 
 # %% ../nbs/03a_scoring.ipynb #88d51508

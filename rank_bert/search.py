@@ -16,6 +16,7 @@ from copy import deepcopy
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 # %% ../nbs/03b_search.ipynb #53d5a62c
 import warnings
@@ -46,7 +47,7 @@ from .losses import best_passage
 from .lexical import BM25, best, load_bm25, moments
 from .metrics import METRICS, change_table, evaluate, rank_documents, right_ranks, summarise
 from .callbacks import KeepBest, epochs_for
-from .nearest import LARGE, FaissIndex, PassageIndex, load_faiss
+from .nearest import BLOCK, LARGE, FaissIndex, PassageIndex, load_faiss
 from .changes import Changes, Plan, can_move, moved_passages, moved_vectors
 from .changes import plan_add, plan_remove, plan_update, same_passages
 from .drift import Drift, Reference, compare_samples, document_texts, load_reference, sample_rows
@@ -55,7 +56,10 @@ from .learners import fit_task, frozen_groups
 from .ranking import Fusion, RankingFeatures, RankingLearner, RankingModel, check_trainable, ranking_features
 from .ranking import STAND_INS, mrr, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
 from .ranking import usable_rows
-from .scoring import Ranker, alone, check_not_blank, cutting, encoding
+from .table import PackedPassages, TokenTable, load_passages, load_table, make_table, pack_passages
+from .table import plain_tokenizer, save_passages, save_table
+from .distil import cut_pieces, fit_table
+from .scoring import TABLE_MODES, Ranker, alone, check_not_blank, cutting, encoding
 from .errors import Errors, build_errors, query_facts
 from .explain import cut_again  # adds `Ranker.explain`
 from .maps import Map  # adds `Ranker.map`
@@ -399,7 +403,7 @@ def per_query(self: Ranker,
         raise DataError(f"the split {split!r} has no query with a relevant document; the queries are {there}")
     modes, metrics = ((x,) if isinstance(x, str) else tuple(x) for x in (modes or self.modes, metrics))
     names = [self._mode(mode) for mode in modes]
-    vectors = None if {*names} == {'bm25'} else self._query_vectors(part, store)
+    vectors = None if {*names} <= {'bm25', *TABLE_MODES} else self._query_vectors(part, store)
     return {name: self._per_query(part.queries, qrels, name, metrics, vectors, bs) for name in names}
 
 # %% ../nbs/03b_search.ipynb #95406f04
@@ -508,7 +512,7 @@ _PASSAGES = 'windows', 'truncate', 'select', None
 _SETTINGS = dict(passages=_PASSAGES, documents=_PASSAGES, size='count?', stride='count?', pooling='text',
                  max_tokens='count', engine='text?')
 _FIELDS = dict(head='object', temperature='positive', fusion='object?', settings=_SETTINGS,
-               about=dict(notes='object?', columns='object?'))  # of ranker.json
+               about=dict(notes='object?', columns='object?'), table='object?')  # of ranker.json
 
 # %% ../nbs/03b_search.ipynb #9499dc25
 @patch
@@ -518,9 +522,35 @@ def _about(self: Ranker) -> dict:
     if config is None: raise ValueError("only a head made by get_head can be saved: the file stores its name")
     about = jsonable(dict(head=config, temperature=self.model.temperature, fusion=self.fusion and asdict(self.fusion),
                           settings=self.settings, about=self.about))
+    if self.table is not None: about['table'] = dict(fusion=self.table_fusion and asdict(self.table_fusion))
     check_fields(about, _FIELDS, 'the ranker', 'train it again')
     if about['fusion']: check_fields(about['fusion'], dict(weight='number'), 'the fusion', 'train the ranker again')
     return about
+
+# %% ../nbs/03b_search.ipynb #7ab1e010
+def _spans(documents: pd.DataFrame, settings: dict) -> np.ndarray:  # int32 `(passages, 2)`
+    "First and last character of each passage in the text of its document; -1 where it is no part of it."
+    texts, spans, at, before = list(documents.text), [], -1, -1
+    for part, row in zip(*cut_documents(texts, **cutting(settings))):
+        at = texts[row].find(part, at + 1 if row == before else 0)
+        spans.append((at, at + len(part)) if at >= 0 else (-1, -1))
+        before = row
+    return np.array(spans, dtype=np.int32)
+
+def _packed(model: RankingModel, span: np.ndarray) -> PackedPassages:
+    "The passages after the head, in eight bits; some at a time."
+    rows, parts = torch.arange(len(model.passages), device=model.owner.device), []
+    for some in rows.split(BLOCK):
+        with torch.inference_mode(): vectors = model.index(some).cpu().numpy()
+        parts.append(pack_passages(vectors, model.owner[some].cpu().numpy()))
+    arrays = (np.concatenate([getattr(p, name) for p in parts]) for name in ('rows', 'scale', 'owner'))
+    return PackedPassages(*arrays, span)
+
+@patch
+def _save_table(self: Ranker, folder: Path) -> None:
+    "Write the table, and the passages as `rank_bert.light_runtime` reads them."
+    save_table(self.table, folder)
+    save_passages(_packed(self.model.eval(), _spans(self.documents, self.settings)), folder/'passages.safetensors')
 
 # %% ../nbs/03b_search.ipynb #94f2e251
 def _place(folder: str|Path) -> str: return os.path.realpath(os.path.expanduser(folder))
@@ -541,6 +571,7 @@ def save(self: Ranker,
         if self.bm25 is not None: self.bm25.save(new)
         if self._near is not None: self._near.save(new/'near.safetensors')
         if self.reference is not None: self.reference.save(new/'drift.safetensors')
+        if self.table is not None: self._save_table(new)
         seal_folder(new, 'ranker.json', dict(backbone=write_backbone(self.encoder, new)) | about)
         seal = json.loads((new/'ranker.json').read_text(encoding='utf-8'))['sha256']
     self._seals[place] = seal
@@ -606,7 +637,8 @@ def read_head(make: Callable[[], torch.nn.Module], path: Path, remedy: str) -> t
 # %% ../nbs/03b_search.ipynb #3156fe15
 _REMEDY = 'train the ranker again'
 _FILES = {'head.safetensors': True, 'index.safetensors': True, 'documents.jsonl': True, 'bm25.safetensors': False,
-          'bm25.json': False, 'near.safetensors': False, 'drift.safetensors': False}  # whether every ranker has it
+          'bm25.json': False, 'near.safetensors': False, 'drift.safetensors': False, 'table.safetensors': False,
+          'tokenizer.json': False, 'passages.safetensors': False}  # whether every ranker has it
 
 # %% ../nbs/03b_search.ipynb #28b45f72
 def _read_document(line: bytes, where: str) -> dict:
@@ -709,6 +741,23 @@ def _read_reference(folder: Path, about: dict, dim: int) -> Reference|None:
     name = 'drift.safetensors'
     return load_reference(folder/name, dim, _REMEDY) if name in about['files'] else None
 
+# %% ../nbs/03b_search.ipynb #7ab1e011
+_TABLE_FILES = {'table.safetensors', 'tokenizer.json', 'passages.safetensors'}
+
+def _read_table(folder: Path, about: dict, model: RankingModel) -> tuple[TokenTable|None, Fusion|None]:
+    "The table and its weight of BM25, if the folder has them."
+    path, there, saved = folder/'ranker.json', _TABLE_FILES & {*about['files']}, about.get('table')
+    if not there and saved is None: return None, None
+    if there != _TABLE_FILES or saved is None:
+        raise ValueError(f"{path} is damaged: a table has {len(_TABLE_FILES)} files, and some are missing; {_REMEDY}")
+    check_fields(saved, dict(fusion='object?'), f'{path}, table,', _REMEDY)
+    if bool(saved.get('fusion')) != bool(about.get('fusion')):
+        raise ValueError(f"{path} is damaged: BM25 and its weight go together, and one is missing; {_REMEDY}")
+    with torch.inference_mode(): width = model.index(torch.zeros(1, dtype=torch.long)).shape[1]
+    table = load_table(folder, width, _REMEDY)
+    load_passages(folder/'passages.safetensors', model.n_documents, _REMEDY)
+    return table, saved.get('fusion') and _read_fusion(path, saved['fusion'])
+
 # %% ../nbs/03b_search.ipynb #d728715c
 def _encode_again(ranker: Ranker, passages: list[str]) -> torch.Tensor:
     "Vectors of passages, encoded as in training."
@@ -748,6 +797,7 @@ def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
     ranker._near = _read_near(folder, about, model.passages)
     ranker._seals[_place(folder)] = about.get('sha256', '')
     ranker.reference = _read_reference(folder, about, encoder.dim)
+    ranker.table, ranker.table_fusion = _read_table(folder, about, model)
     return _check_index(ranker, folder)
 
 # %% ../nbs/03b_search.ipynb #fe9359ee
@@ -779,6 +829,7 @@ def _with_head(self: Ranker, head: DualHead, fusion: Fusion|None, about: dict) -
     found, m = shallow_copy(self), self.model
     model = RankingModel(deepcopy(head).to(m.owner.device), m.passages, m.owner, m.temperature)
     found.model, found.fusion, found.about, found._indexes = model.eval(), fusion, about, {}
+    found.table = found.table_fusion = None  # it was fitted to the head before
     return found
 
 # %% ../nbs/03b_search.ipynb #b15a0021
@@ -839,7 +890,11 @@ def _told(table: pd.DataFrame, changed: bool, tried: bool) -> str:
 @patch
 def _become(self: Ranker, other: 'Ranker') -> None:
     "Take head, weight of BM25, history and reference of another ranker of the same documents."
-    taken = {name: getattr(other, name) for name in ('model', 'fusion', 'about', 'reference')}
+    names = 'model', 'fusion', 'about', 'reference', 'table', 'table_fusion'
+    if self.table is not None and other.table is None:
+        warnings.warn("the table was fitted to the head before this training and is dropped: call distil_table again",
+                      stacklevel=4)
+    taken = {name: getattr(other, name) for name in names}
     vars(self).update(taken | dict(_indexes={}))  # one call: Ctrl-C comes before it or after it
 
 @patch
@@ -1046,6 +1101,160 @@ def update(self: Ranker,
 ) -> Changes:
     "Replace documents that have changed, where they are, and take new ones at the end; a column not given stays."
     return self._change(plan_update(self.documents, documents, remove_missing), store, progress)
+
+# %% ../nbs/03b_search.ipynb #7ab1e101
+class _Lesson(NamedTuple):
+    "What a table is fitted to."
+    ids: list[np.ndarray]  # tokens of each text
+    vectors: torch.Tensor  # from the encoder, without the head `(texts, dim)`
+    tokenizer: str  # JSON of the library `tokenizers`
+    vocabulary: int  # number of token ids
+    room: int  # most tokens of a text
+
+    def part(self, rows: np.ndarray) -> '_Lesson':
+        "Some of the texts."
+        return self._replace(ids=[self.ids[i] for i in rows], vectors=self.vectors[torch.from_numpy(rows)])
+
+# %% ../nbs/03b_search.ipynb #7ab1e10d
+@patch
+def _lesson(self: Ranker, queries: list[str], pieces: int, most: int, seed: int, store: FeatureStore) -> _Lesson:
+    "All passages or a sample of them, pieces of documents, and queries."
+    encoder, held, d = self.encoder, self.model.passages.cpu(), self.documents
+    parts, _ = cut_documents(_without_queries(d), **cutting(self.settings))
+    queries = cut_pieces(list(d.title), list(d.text), pieces, seed) + queries
+    vectors = store.encode(queries, encoder, **encoding(self.settings), keep='end', label='texts')[:]
+    rows = np.sort(np.random.default_rng(seed).permutation(len(held))[:max(0, most - len(queries))])
+    words, room = encoder._pieces.to_str(), encoder._room(self.settings['max_tokens'], False)
+    cutter, ids = plain_tokenizer(words), []
+    for texts, kept in (([parts[i] for i in rows], slice(room)), (queries, slice(-room, None))):
+        for some in _batches(np.arange(len(texts)), 4096):
+            cut = cutter.encode_batch_fast([texts[i] for i in some], add_special_tokens=False)
+            ids += [np.array(e.ids[kept], dtype=np.int32) for e in cut]
+    both = torch.cat([held[torch.from_numpy(rows)].float(), vectors])
+    return _Lesson(ids, both, words, len(encoder.tokenizer), room)
+
+# %% ../nbs/03b_search.ipynb #7ab1e102
+@patch
+def _after_head(self: Ranker, vectors: torch.Tensor) -> np.ndarray:
+    "Vectors of queries after the head, of length one `(queries, dim)`."
+    with torch.inference_mode():
+        found = self.model.eval().head.query(vectors.to(self.model.owner.device))
+        return torch.nn.functional.normalize(found, dim=1).cpu().numpy()
+
+@patch
+def _with_table(self: Ranker, lesson: _Lesson, a: float, ridge: float, steps: int = 30) -> 'Ranker':
+    "The same ranker with a table that is fitted to some texts."
+    def targets(some): return self._after_head(lesson.vectors[some])
+    found = self.at_once()
+    vectors, tokens = fit_table(lesson.ids, targets, lesson.vocabulary, a, ridge, steps)
+    found.table = make_table(vectors, tokens, lesson.vocabulary, lesson.tokenizer, lesson.room)
+    found.table_fusion = self.fusion
+    return found
+
+@patch
+def _agreement(self: Ranker, texts: list[str], vectors: torch.Tensor) -> float:
+    "Mean reciprocal rank of the document that the encoder finds first, in the order of the table."
+    scores = self.scores(texts, 'table')
+    first = self.scores(texts, 'dense', vectors).argmax(1, keepdim=True)
+    return float((1/((scores > scores.gather(1, first)).sum(1) + 1.)).mean())
+
+# %% ../nbs/03b_search.ipynb #7ab1e103
+_WEIGHTS = 1e-2, 1e-3, 1e-4  # of `frequency_weights`, that are tried
+_TRIED = 20_000  # most texts of a trial
+_HELD = 256  # most queries of a trial
+
+@patch
+def _best_weight(self: Ranker, lesson: _Lesson, texts: list[str], ridge: float, seed: int) -> tuple[float, float|None]:
+    "The weighting of tokens whose table agrees most with the encoder on queries that it has not seen; the agreement."
+    held = np.random.default_rng(seed).permutation(len(texts))[:min(_HELD, len(texts)//10)]
+    if len(held) < 5: return 1e-3, None
+    n, asked = len(lesson.ids) - len(texts), [texts[i] for i in held]
+    known = {*asked}
+    rest = np.array([*range(n), *(n + i for i, t in enumerate(texts) if t not in known)])
+    trial = lesson.part(np.sort(np.random.default_rng(seed).permutation(rest)[:_TRIED]))
+    vectors = lesson.vectors[torch.from_numpy(n + held)]
+    found = [(self._with_table(trial, a, ridge, 12)._agreement(asked, vectors), a) for a in _WEIGHTS]
+    agreement, a = max(found)
+    return a, agreement
+
+# %% ../nbs/03b_search.ipynb #7ab1e104
+@patch
+def _weighed_table(self: Ranker, data: RankingData) -> 'Ranker':
+    "The same ranker with the weight of BM25 fitted for its table."
+    m, rows = self.model, usable_rows(data, 'valid')
+    vectors = torch.zeros(len(data.queries), self.table.rows.shape[1])
+    vectors[torch.from_numpy(rows)] = torch.from_numpy(self.table.encode(list(data.queries.text.iloc[rows])))
+    passages, owner = m.passages.cpu(), m.owner.cpu()
+    model = RankingModel(DualHead(torch.nn.Identity(), m.head.document).cpu(), passages, owner, m.temperature).eval()
+    self.table_fusion = _fusion(RankingFeatures(vectors, passages, owner, self.bm25, data, self.settings), model)
+    return self
+
+@patch
+def _beside_encoder(self: Ranker, data: RankingData, vectors: torch.Tensor, metrics) -> pd.DataFrame:
+    "The modes of the encoder and of the table on the 'valid' queries."
+    rows, tables = usable_rows(data, 'valid'), []
+    queries, qrels = data.queries.iloc[rows], data.qrels()[rows]
+    for mode, other in (('hybrid', 'table_hybrid'), ('dense', 'table')):
+        if mode not in self.modes: continue
+        frames = (self._per_query(queries, qrels, one, metrics, vectors[rows], 256) for one in (mode, other))
+        tables.append(change_table(*frames, queries.group.tolist()))
+        tables[-1].insert(0, 'mode', other)
+    return pd.concat(tables, ignore_index=True).rename(columns=dict(before='encoder', after='table'))
+
+# %% ../nbs/03b_search.ipynb #7ab1e10e
+def _verdict(table: pd.DataFrame, tolerance: float) -> tuple[bool|None, str]:
+    "Whether the table may stand in for the encoder, `None` if that is not clear; and a sentence."
+    row = table.iloc[0]
+    said = (f'{row.metric} of {row.n} valid queries in the mode {row["mode"]!r}: {row.encoder:.3f} with the encoder, '
+            f'{row.table:.3f} with the table (difference {row.difference:+.3f}, 95% interval {row.low:+.3f} to '
+            f'{row.high:+.3f})')
+    if row.low >= -tolerance: return True, f'the table may stand in for the encoder. {said}'
+    if row.difference < -tolerance: return False, f'the table is worse than the encoder. {said}'
+    return None, f'it is not clear whether the table is as good as the encoder. {said}'
+
+# %% ../nbs/03b_search.ipynb #7ab1e105
+@patch
+def _measured_table(self: Ranker, data: RankingData, vectors: torch.Tensor, metrics, tolerance: float) -> tuple:
+    "The table of a comparison on the 'valid' queries, and what goes into `about`."
+    if self.bm25 is not None: self._weighed_table(data)
+    table = self._beside_encoder(data, vectors, metrics)
+    stands_in, told = _verdict(table, tolerance)
+    rows = usable_rows(data, 'valid')
+    first = table.drop_duplicates('mode').set_index('mode').table.to_dict()
+    if self.bm25 is not None:
+        queries, qrels = data.queries.iloc[rows], data.qrels()[rows]
+        first['bm25'] = self._per_query(queries, qrels, 'bm25', metrics, None, 256)[metrics[0]].mean()
+    return table, dict(stands_in=stands_in, told=told, mode=max(first, key=first.get))
+
+# %% ../nbs/03b_search.ipynb #7ab1e106
+@patch
+@alone
+def distil_table(self: Ranker,
+    data: RankingData|None = None,  # 'train' queries are used without labels, 'valid' queries measure the table
+    queries: list[str]|None = None,  # more queries, without labels
+    a: float|None = None,  # as in `fit_table`; by default the best of three by agreement on held-out queries
+    ridge: float = 0.3,  # as in `fit_table`
+    pieces: int = 10_000,  # short pieces of the documents that are encoded for the fit as well
+    most: int = 200_000,  # texts that the table is fitted to; of more passages a sample is taken
+    tolerance: float = 0.02,  # loss in the first metric at which the table may still stand in for the encoder
+    metrics: tuple[str, ...] = MEASURED,  # of the comparison; the first decides
+    seed: int = 0,  # of samples
+    store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
+) -> pd.DataFrame:  # mode, metric, encoder, table, difference, low, high, p, n; .attrs: told, stands_in, mode
+    "Fit a table of token vectors that stands in for the encoder of queries, in place; empty without `data`."
+    store, data = store or FeatureStore(), None if data is None else self._matched(data)
+    texts, told = as_texts(queries or [], 'queries'), "the table was not measured: pass data with 'valid' queries"
+    if data is not None: texts += list(data.part('train').queries.text)
+    lesson, agreement = self._lesson(texts, pieces, most, seed, store), None
+    if a is None: a, agreement = self._best_weight(lesson, texts, ridge, seed)
+    found, table = self._with_table(lesson, a, ridge), pd.DataFrame()
+    about = dict(stands_in=None, told=told, mode=TABLE_MODES[self.bm25 is None])
+    if data is not None and len(usable_rows(data, 'valid')):
+        table, about = found._measured_table(data, self._query_vectors(data, store)[:], tuple(metrics), tolerance)
+    table.attrs.update(about)
+    about |= dict(texts=len(lesson.ids), queries=len(texts), a=a, agreement=agreement)
+    vars(self).update(table=found.table, table_fusion=found.table_fusion, about=self.about | dict(table=about))
+    return table
 
 # %% ../nbs/03b_search.ipynb #5e1f0032
 @patch

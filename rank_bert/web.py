@@ -29,7 +29,8 @@ import pandas as pd
 
 # %% ../nbs/02l_web.ipynb #109dd7df
 from .core import home_folder, write_tensors
-from .lexical import ENGLISH, SHORT, UNSPACED, BM25
+from .words import UNSPACED, left_out
+from .lexical import BM25
 from .metrics import rank_documents
 from .graphs import Reader, TextModel, file_tokenizer, needed, onnx_reader, write_onnx
 from .export import TARGETS, Target
@@ -192,8 +193,7 @@ def _spans(index: PageIndex) -> list:
 
 def _left_out(bm25: BM25|None) -> list[str]:
     "Words that BM25 does not count."
-    if bm25 is None: return []
-    return sorted(ENGLISH | SHORT if bm25.stopwords == 'english' else bm25.stopwords or ())
+    return [] if bm25 is None else sorted(left_out(bm25.stopwords))
 
 def index_settings(
     index: PageIndex,
