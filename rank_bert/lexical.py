@@ -276,7 +276,7 @@ def _weights(self: BM25, rows: np.ndarray, documents: np.ndarray) -> np.ndarray:
     for held, row in zip(found, rows.tolist()):
         own = slice(*p.indptr[row:row + 2].tolist())
         found_at, (_, mine, theirs) = p.indices[own], np.intersect1d(documents, p.indices[own], return_indices=True)
-        if len(found_at) and not 0 <= found_at.min() <= found_at.max() < p.documents: raise ValueError(_DAMAGED)
+        if len(found_at) and not 0 <= found_at.min() <= found_at.max() < p.documents: raise ValueError(DAMAGED)
         held[mine] = p.data[own][theirs]
     return found
 

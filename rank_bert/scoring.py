@@ -180,11 +180,6 @@ def encode_queries(self: Ranker, texts: list[str]) -> torch.Tensor:
     check_not_blank(texts)
     return self._encoded(texts)
 
-@patch
-def _asked(self: Ranker, texts: list[str], mode: str, vectors: torch.Tensor|None = None) -> torch.Tensor:
-    "Vectors of queries for a mode: of the encoder, or those that were encoded before."
-    return self._encoded(texts) if vectors is None else self._given(texts, vectors)
-
 # %% ../nbs/03a_scoring.ipynb #d2fb33c6
 def _finite(scores: torch.Tensor, mode: str) -> torch.Tensor:
     "The scores, when all of them are finite."

@@ -45,7 +45,7 @@ from .features import FeatureStore, encode, progress_bar
 from .heads import DualHead, get_head
 from .losses import best_passage
 from .lexical import BM25, best, load_bm25, moments
-from .metrics import METRICS, change_table, evaluate, rank_documents, right_ranks, summarise
+from .metrics import change_table
 from .callbacks import KeepBest, epochs_for
 from .nearest import BLOCK, LARGE, FaissIndex, PassageIndex, load_faiss
 from .changes import Changes, Plan, can_move, moved_passages, moved_vectors
@@ -60,9 +60,9 @@ from .table import PackedPassages, TokenTable, load_passages, load_table, make_t
 from .table import plain_tokenizer, save_passages, save_table
 from .distil import cut_pieces, fit_table
 from .scoring import TABLE_MODES, Ranker, alone, check_not_blank, cutting, encoding
-from .errors import Errors, build_errors, query_facts
 from .explain import cut_again  # adds `Ranker.explain`
 from .maps import Map  # adds `Ranker.map`
+from .measuring import own_qrels, same_documents
 
 # %% ../nbs/03b_search.ipynb #74639257
 class _Tick(Callback):
@@ -304,162 +304,6 @@ def to(self: Ranker,
     self.encoder.to(self.device)
     self.model.to(self.device)
     return self
-
-# %% ../nbs/03b_search.ipynb #e792b70a
-def _keys(documents: pd.DataFrame):
-    "Keys to find each document by, the most exact first: id, text and title, then only some of them."
-    for doc_id, title, text in zip(documents.doc_id, documents.title, documents.text):
-        text = ' '.join((text or title).split())
-        yield (doc_id, text, title), (None, text, title), (doc_id, text, None), (None, text, None)
-
-def _same_documents(data: RankingData, documents: pd.DataFrame) -> np.ndarray:
-    "Row in `documents` of each document of `data`: by id and text, or else by text; -1 where there is none."
-    rows = {}
-    for row, keys in enumerate(_keys(documents)):
-        for key in keys: rows.setdefault(key, row)
-    return np.array([next((rows[k] for k in keys if k in rows), -1) for keys in _keys(data.documents)], dtype=np.int64)
-
-# %% ../nbs/03b_search.ipynb #d6e384b9
-def _check_found(lost: list[str], documents: pd.DataFrame) -> None:
-    "Raise `DataError` when relevant documents are not among those of the ranker."
-    if not lost: return
-    other = len({*lost} & {*documents.doc_id})
-    why = f"; {other} of them have the id of a document with another text" if other else ''
-    raise DataError(f"{len(lost)} relevant documents are not among those of the ranker ({', '.join(lost[:3])}){why}: "
-                    "train it on the documents that these queries ask for")
-
-def _warn_of_ids(moved: list[str]) -> None:
-    "Warn of relevant documents that have another id in the ranker."
-    if moved: warnings.warn(f"{len(moved)} relevant documents have ids that belong to other texts in the ranker "
-                            f"({', '.join(moved[:3])}): they are matched by their text", DataWarning, stacklevel=4)
-
-# %% ../nbs/03b_search.ipynb #da4a1d78
-def _qrels(data: RankingData, documents: pd.DataFrame) -> sparse.csr_matrix:
-    "Relevance of `data` over the documents of a ranker `(queries, documents)`."
-    r, ids = data.relevance, documents.doc_id.to_numpy()
-    at = _same_documents(data, documents)[pd.Index(data.documents.doc_id).get_indexer(r.doc_id)]
-    _check_found(list(r.doc_id[at < 0].unique()), documents)
-    _warn_of_ids(list(r.doc_id[(ids[at] != r.doc_id.to_numpy()) & r.doc_id.isin(ids)].unique()))
-    queries = pd.Series(range(len(data.queries)), index=data.queries.query_id)
-    found = pd.DataFrame(dict(query=queries[r.query_id].to_numpy(), document=at, grade=r.grade.to_numpy(np.float32)))
-    found = found.groupby(['query', 'document'], as_index=False).grade.max()  # one document may have had two ids
-    return sparse.csr_matrix((found.grade, (found['query'], found.document)), shape=(len(queries), len(documents)))
-
-# %% ../nbs/03b_search.ipynb #f1b57a02
-@patch
-def _query_vectors(self: Ranker, data: RankingData, store: FeatureStore|None) -> torch.Tensor:
-    "Vectors of all queries, from the encoder or a store."
-    self._watch.check(self.encoder)
-    make, how = encode if store is None else store.encode, encoding(self.settings)
-    return make(list(data.queries.text), self.encoder, **how, keep='end', device=self.device, label='queries')
-
-def _not_found(scores: torch.Tensor, qrels: sparse.csr_matrix, rows: pd.Index) -> np.ndarray:  # bool `(rows,)`
-    "Queries that share no word with any of their relevant documents, whose rank would be that of a tie at 0."
-    found = qrels[rows].multiply(scores[list(rows)].numpy() > 0)
-    return np.asarray((found > 0).sum(1)).ravel() == 0
-
-# %% ../nbs/03b_search.ipynb #fc84a6b7
-@patch
-def _measured(self: Ranker, texts: list[str], qrels, mode: str, metrics: tuple[str, ...], vectors) -> pd.DataFrame:
-    "Metrics of some queries in a mode."
-    scores = self.scores(texts, mode, vectors)
-    frame = evaluate(scores, qrels, self.documents.doc_id.tolist(), metrics)
-    if mode == 'bm25': frame[_not_found(scores, qrels, frame.index)] = 0.  # `search` does not show it either
-    return frame
-
-# %% ../nbs/03b_search.ipynb #0d9daa6c
-MOST_SCORES = 2**26  # scores that are in memory at once
-
-@patch
-def _per_query(self: Ranker, queries: pd.DataFrame, qrels, mode: str, metrics, vectors, bs: int) -> pd.DataFrame:
-    "Metrics of all queries in a mode, some at a time."
-    texts, frames = list(queries.text), []
-    bs = max(1, min(bs, MOST_SCORES//len(self.documents)))
-    for start in range(0, len(texts), bs):
-        rows = slice(start, start + bs)
-        if not qrels[rows].nnz: continue
-        given = None if vectors is None else vectors[rows]
-        frame = self._measured(texts[rows], qrels[rows], mode, metrics, given)
-        frames.append(frame.set_index(frame.index + start))
-    table = pd.concat(frames)
-    table.attrs.update(queries=len(texts), left_out=len(texts) - len(table))
-    return table
-
-# %% ../nbs/03b_search.ipynb #090a1d88
-@patch
-def per_query(self: Ranker,
-    data: RankingData,  # queries and their relevant documents, which must be among the ranker's
-    split: str = 'test',  # whose queries
-    modes: tuple[str, ...]|None = None,  # all by default
-    metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
-    store: FeatureStore|None = None,  # where query vectors are kept; nowhere by default
-    bs: int = 256,  # queries at once, or fewer where there are many documents
-) -> dict[str, pd.DataFrame]:  # mode -> a row for each query that has a relevant document
-    "Metrics of every query of a split in each mode; `DataError` when the split is empty or documents are missing."
-    part = data.part(split)
-    qrels = _qrels(part, self.documents)
-    if not qrels.nnz:
-        there = data.queries.split.value_counts().to_dict()
-        raise DataError(f"the split {split!r} has no query with a relevant document; the queries are {there}")
-    modes, metrics = ((x,) if isinstance(x, str) else tuple(x) for x in (modes or self.modes, metrics))
-    names = [self._mode(mode) for mode in modes]
-    vectors = None if {*names} <= {'bm25', *TABLE_MODES} else self._query_vectors(part, store)
-    return {name: self._per_query(part.queries, qrels, name, metrics, vectors, bs) for name in names}
-
-# %% ../nbs/03b_search.ipynb #95406f04
-@patch
-def evaluate(self: Ranker,
-    data: RankingData,  # queries and their relevant documents, which must be among the ranker's
-    split: str = 'test',  # whose queries
-    modes: tuple[str, ...]|None = None,  # all by default
-    metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
-    store: FeatureStore|None = None,  # where query vectors are kept; nowhere by default
-) -> pd.DataFrame:  # mode, part ('all' or a type of query), metric, value, low, high, n (queries)
-    "Metrics of each mode on a split, with intervals; to compare rankers use `ranking_table`."
-    queries, tables = data.part(split).queries, []
-    for mode, frame in self.per_query(data, split, modes, metrics, store).items():
-        table = summarise(frame, queries.type.tolist(), queries.group.tolist()).rename(columns=dict(queries='part'))
-        table.insert(0, 'mode', mode)
-        tables.append(table)
-    return pd.concat(tables, ignore_index=True)
-
-# %% ../nbs/03b_search.ipynb #5e160002
-@patch
-def _ranked(self: Ranker, texts: list[str], qrels, mode: str, vectors, bs: int) -> pd.DataFrame:
-    "Rank and row of the best relevant document of each query, and the row of the first document."
-    ids, frames = self.documents.doc_id.tolist(), []
-    bs = max(1, min(bs, MOST_SCORES//len(ids)))
-    for start in range(0, len(texts), bs):
-        rows = slice(start, start + bs)
-        if not qrels[rows].nnz: continue
-        scores = self.scores(texts[rows], mode, None if vectors is None else vectors[rows])
-        best = right_ranks(scores, qrels[rows], ids).drop_duplicates('query').set_index('query')
-        best['first'] = rank_documents(scores, ids, 1)[best.index, 0]
-        if mode == 'bm25': best.loc[_not_found(scores, qrels[rows], best.index), 'rank'] = len(ids)  # shares no word
-        frames.append(best.set_index(best.index + start))
-    return pd.concat(frames)
-
-# %% ../nbs/03b_search.ipynb #5e160003
-@patch
-def errors(self: Ranker,
-    data: RankingData,  # queries and their relevant documents, which must be among the ranker's
-    split: str = 'test',  # whose queries
-    mode: str|None = None,  # one of `MODES`; 'hybrid' by default
-    store: FeatureStore|None = None,  # where query vectors are kept; nowhere by default
-    bs: int = 256,  # queries at once, or fewer where there are many documents
-) -> Errors:  # a table of kinds, and a row for each query
-    "The queries whose relevant document is not first, by kind; `DataError` when the split is empty."
-    self = self.at_once()
-    part, mode = data.part(split), self._mode(mode)
-    qrels = _qrels(part, self.documents)
-    if not qrels.nnz: raise DataError(f"the split {split!r} has no query with a relevant document")
-    vectors = None if mode == 'bm25' else self._query_vectors(part, store)
-    found = self._ranked(list(part.queries.text), qrels, mode, vectors, bs)
-    texts = RankingData(self.documents, pd.DataFrame(), pd.DataFrame()).texts
-    bm25 = self.bm25 or BM25.build(texts, ngrams=1)
-    facts = query_facts(part.queries.iloc[found.index], texts, found['rank'].to_numpy(), found.document.to_numpy(),
-                        found['first'].to_numpy(), bm25)
-    return build_errors(facts, self.documents.doc_id.tolist(), texts, mode)
 
 # %% ../nbs/03b_search.ipynb #03531b30
 def _is_named(encoder: Encoder) -> bool:
@@ -818,7 +662,7 @@ MEASURED = 'MRR', 'accuracy@1', 'accuracy@3'
 @patch
 def _matched(self: Ranker, data: RankingData) -> RankingData:
     "Queries and relevance of `data`, over the documents of the ranker."
-    found = _qrels(data, self.documents).tocoo()
+    found = own_qrels(data, self.documents).tocoo()
     ids = data.queries.query_id.to_numpy()[found.row], self.documents.doc_id.to_numpy()[found.col]
     relevance = pd.DataFrame(dict(query_id=ids[0], doc_id=ids[1], grade=found.data.astype(float)))
     return RankingData(self.documents, data.queries.reset_index(drop=True), relevance, data.name)
@@ -933,7 +777,7 @@ def train_more(self: Ranker,
 # %% ../nbs/03b_search.ipynb #b15a0013
 def _still_there(data: RankingData|None, documents: pd.DataFrame) -> RankingData|None:
     "The data without documents that the ranker does not have any more, and without queries that lose all of theirs."
-    return None if data is None else data.where(documents_mask=_same_documents(data, documents) >= 0)
+    return None if data is None else data.where(documents_mask=same_documents(data, documents) >= 0)
 
 def _held_out(data: RankingData, given: np.ndarray) -> dict[str, np.ndarray]:
     "Rows of held-out queries with feedback, and of the others."
@@ -1135,7 +979,7 @@ def _lesson(self: Ranker, queries: list[str], pieces: int, most: int, seed: int,
 
 # %% ../nbs/03b_search.ipynb #7ab1e102
 @patch
-def _after_head(self: Ranker, vectors: torch.Tensor) -> np.ndarray:
+def _query_targets(self: Ranker, vectors: torch.Tensor) -> np.ndarray:
     "Vectors of queries after the head, of length one `(queries, dim)`."
     with torch.inference_mode():
         found = self.model.eval().head.query(vectors.to(self.model.owner.device))
@@ -1144,7 +988,7 @@ def _after_head(self: Ranker, vectors: torch.Tensor) -> np.ndarray:
 @patch
 def _with_table(self: Ranker, lesson: _Lesson, a: float, ridge: float, steps: int = 30) -> 'Ranker':
     "The same ranker with a table that is fitted to some texts."
-    def targets(some): return self._after_head(lesson.vectors[some])
+    def targets(some): return self._query_targets(lesson.vectors[some])
     found = self.at_once()
     vectors, tokens = fit_table(lesson.ids, targets, lesson.vocabulary, a, ridge, steps)
     found.table = make_table(vectors, tokens, lesson.vocabulary, lesson.tokenizer, lesson.room)

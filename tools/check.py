@@ -20,6 +20,7 @@ PROSE_WORDS = 120
 DEMO_ASSERTS = 6
 HEAVY = {"torch", "fastai"}
 EXPORTS = {"export", "exporti", "exports"}
+DEFS = ast.FunctionDef | ast.AsyncFunctionDef
 ASSERTION = re.compile(r"\bassert\b|\btest_\w+\(|\bexpect_fail\(")
 COLAB = re.compile(r"^\s*! ?\[ -e /content \] && pip install .*rank_bert", re.M)
 LOCAL_PATH = re.compile(r"(?<![\w.:/-])/(?:home|root|tmp|work|Users|private|mnt|opt|usr|var|srv|workspace)/[\w.-]*|"
@@ -162,6 +163,24 @@ def private():
             if not isinstance(node, ast.ImportFrom) or not (node.level or node.module.startswith("rank_bert")): continue
             for name in (a.name for a in node.names if a.name[0] == "_" and a.name[:2] != "__"):
                 yield f"{path}:{node.lineno} imports {name}: drop its underscore, in a cell flagged `#| exporti`"
+
+
+def methods(path: Path):
+    "(class, method, line) of every method in a module, also of those that `@patch` adds."
+    for node in tree(path).body:
+        if isinstance(node, ast.ClassDef):
+            yield from ((node.name, n.name, n.lineno) for n in node.body if isinstance(n, DEFS) and not n.decorator_list)
+        elif isinstance(node, DEFS) and any(ast.unparse(d).split("(")[0] == "patch" for d in node.decorator_list):
+            yield ast.unparse(node.args.args[0].annotation).strip("'"), node.name, node.lineno
+
+
+def patches():
+    "A class has one method of a name: a second one that `@patch` adds, in any module, would replace the first."
+    homes = {}
+    for path in modules():
+        for owner, name, line in methods(path):
+            if (at := homes.setdefault((owner, name), f"{path}:{line}")) != f"{path}:{line}":
+                yield f"{path}:{line} replaces {owner}.{name} of {at}: give it another name"
 
 
 def public(path: Path) -> set[str]:
@@ -439,8 +458,8 @@ def light():
         else: print(f"   light: `{said}` imports {len(times)} modules in {sum(int(t) for t, _ in times)/1e6:.2f} s")
 
 
-CHECKS = {f.__name__: f for f in (exported, clean, readme, order, private, parameters, lessons, skipped, colab, errors,
-                                  sizes, lengths, style, pictures, stamps, names, metadata, wheel, workflows, light)}
+CHECKS = {f.__name__: f for f in (exported, clean, readme, order, private, patches, parameters, lessons, skipped, colab,
+                                  errors, sizes, lengths, style, pictures, stamps, names, metadata, wheel, workflows, light)}
 
 
 def passes(name: str) -> bool:
