@@ -169,7 +169,8 @@ def methods(path: Path):
     "(class, method, line) of every method in a module, also of those that `@patch` adds."
     for node in tree(path).body:
         if isinstance(node, ast.ClassDef):
-            yield from ((node.name, n.name, n.lineno) for n in node.body if isinstance(n, DEFS) and not n.decorator_list)
+            own = (n for n in node.body if isinstance(n, DEFS) and not n.decorator_list)
+            yield from ((node.name, n.name, n.lineno) for n in own)
         elif isinstance(node, DEFS) and any(ast.unparse(d).split("(")[0] == "patch" for d in node.decorator_list):
             yield ast.unparse(node.args.args[0].annotation).strip("'"), node.name, node.lineno
 
@@ -458,8 +459,9 @@ def light():
         else: print(f"   light: `{said}` imports {len(times)} modules in {sum(int(t) for t, _ in times)/1e6:.2f} s")
 
 
-CHECKS = {f.__name__: f for f in (exported, clean, readme, order, private, patches, parameters, lessons, skipped, colab,
-                                  errors, sizes, lengths, style, pictures, stamps, names, metadata, wheel, workflows, light)}
+CHECKS = {f.__name__: f for f in (exported, clean, readme, order, private, patches, parameters, lessons, skipped,
+                                  colab, errors, sizes, lengths, style, pictures, stamps, names, metadata, wheel,
+                                  workflows, light)}
 
 
 def passes(name: str) -> bool:
