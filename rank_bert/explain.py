@@ -29,7 +29,7 @@ from .engines import best_device
 from .features import encode
 from .heads import DualHead, RankingHead, ResidualHead, StackedHead, get_head
 from .lexical import moments
-from .scoring import Ranker, check_not_blank, cutting, encoding
+from .scoring import TABLE_MODES, Ranker, check_not_blank, cutting, encoding
 
 # %% ../nbs/03b_explain.ipynb #e8a1000a
 _PATH = (nn.Identity, nn.Linear, LowRankLinear, nn.BatchNorm1d, nn.ReLU, nn.GELU, nn.Dropout, nn.Sequential,
@@ -150,13 +150,14 @@ def _placed(self: Ranker, query: str, k: int, mode: str, doc_ids: list[str]|None
 @patch
 def _word_shares(self: Ranker, query: str, mode: str, placed: pd.DataFrame) -> pd.DataFrame:
     "What each word adds to the score; where BM25 is standardised, the average document is subtracted as a whole."
-    if mode not in ('bm25', 'hybrid'): return pd.DataFrame(columns=['rank', 'word', 'share'])
+    fusion = self._fusion_of(mode)
+    if mode != 'bm25' and fusion is None: return pd.DataFrame(columns=['rank', 'word', 'share'])
     words, shares = self.bm25.shares(query, placed.row.tolist())
-    if mode == 'hybrid' and self.fusion.standard:
+    if fusion is not None and fusion.standard:
         mean, deviation = (float(m[0, 0]) for m in moments(self.bm25.sparse_scores([query])))
         words, shares = [*words, '(average document)'], np.r_[shares, np.full((1, len(placed)), -mean)]
         shares /= max(deviation, 1e-6)
-    if mode == 'hybrid': shares = shares*self.fusion.weight
+    if fusion is not None: shares = shares*fusion.weight
     tables = [pd.DataFrame(dict(rank=rank, word=words, share=column)) for rank, column in zip(placed['rank'], shares.T)]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=['rank', 'word', 'share'])
 
@@ -192,27 +193,35 @@ def _grouped(places: list) -> np.ndarray:
 
 # %% ../nbs/03b_explain.ipynb #e8a10019
 @patch
-def _shares(self: Ranker, head: DualHead, query: str, vector: torch.Tensor, hit: tuple) -> tuple:
+def _side(self: Ranker, head: nn.Module, text: str, keep: str, vector: torch.Tensor) -> tuple:
+    "Places of the tokens of a text, what each adds to its vector after the head, and the whole, of length one."
+    parts, whole = _unit_parts(head, _states(self, text, keep), vector, self.settings['pooling'])
+    return self.encoder.spans(text, self.settings['max_tokens'], keep), parts.numpy(), whole.numpy()
+
+@patch
+def _table_side(self: Ranker, text: str) -> tuple:
+    "The same of a query, by the table."
+    parts, places = self.table.parts(text), self.encoder.spans(text, self.settings['max_tokens'], 'end')
+    return [p for p in places if p is not None], parts, parts.sum(0)
+
+@patch
+def _shares(self: Ranker, head: DualHead, query: str, vector: torch.Tensor, mode: str, hit: tuple) -> tuple:
     "Shares of query tokens, of passage tokens and of pairs, for one document."
-    (cosine, row, passage), settings = hit, self.settings
-    sides = []
-    for one, text, keep, given in ((head.query, query, 'end', vector[0]),
-                                   (head.document, passage, 'start', self.model.passages[row])):
-        parts, whole = _unit_parts(one, _states(self, text, keep), given, settings['pooling'])
-        sides.append((text, self.encoder.spans(text, settings['max_tokens'], keep), parts.numpy(), whole.numpy()))
-    (text, places, q, whole_q), (text_p, places_p, p, whole_p) = sides
-    tables = _by_word(text, places, q @ whole_p), _by_word(text_p, places_p, p @ whole_q)
-    pairs = _grouped(places) @ (q @ p.T) @ _grouped(places_p).T
+    cosine, row, passage = hit
+    one = self._table_side(query) if mode in TABLE_MODES else self._side(head.query, query, 'end', vector[0])
+    (places, q, whole_q), (held, p, whole_p) = one, self._side(head.document, passage, 'start', self.model.passages[row])
+    tables = _by_word(query, places, q @ whole_p), _by_word(passage, held, p @ whole_q)
+    pairs = _grouped(places) @ (q @ p.T) @ _grouped(held).T
     return *(_with_rest(t, cosine) for t in tables), _pair_table(*tables, pairs)
 
 @patch
-def _falls(self: Ranker, head: DualHead, query: str, vector: torch.Tensor, hit: tuple) -> tuple:
+def _falls(self: Ranker, head: DualHead, query: str, vector: torch.Tensor, mode: str, hit: tuple) -> tuple:
     "The same by leaving out words."
     (_, row, passage), how = hit, encoding(self.settings) | dict(device=self.device, progress=False)
     def unit(one, x):
         with torch.no_grad(): return nn.functional.normalize(one(x.float().cpu()), dim=1)
     q, p = unit(head.query, vector), unit(head.document, self.model.passages[[row]])
-    def asked(texts): return unit(head.query, encode(texts, self.encoder, keep='end', **how)) @ p[0]
+    def asked(texts): return unit(head.query, self._asked(texts, mode)) @ p[0]
     def held(texts): return unit(head.document, encode(texts, self.encoder, keep='start', **how)) @ q[0]
     pairs = pd.DataFrame(columns=['query', 'passage', 'share'])
     return _left_out(query, 64, asked), _left_out(passage, 32, held), pairs
@@ -231,12 +240,13 @@ def _token_tables(self: Ranker, query: str, mode: str, method: str|None, rows: l
     "Method, best passages, and for each document the shares of query tokens, passage tokens and pairs."
     if mode == 'bm25': return 'shares', [(0., -1, text[0]) for text in cut_again(self, rows)], []
     head = get_head('identity', self.model.passages.shape[1]) if mode == 'cosine' else self.model.head
+    if mode in TABLE_MODES: head = DualHead(nn.Identity(), head.document)
     method = _method(method, head, self.settings['pooling'])
-    vector, index = self._encoded([query]), self._index(mode)
+    vector, index = self._asked([query], mode), self._index(mode)
     found = [self._best_passage(index, vector, row) for row in rows]
     take = self._shares if method == 'shares' else self._falls
     head = deepcopy(head).cpu().eval()
-    return method, found, [take(head, query, vector, hit) for hit in found]
+    return method, found, [take(head, query, vector, mode, hit) for hit in found]
 
 # %% ../nbs/03b_explain.ipynb #e8a1001c
 _COLUMNS = dict(tokens=['rank', 'side', 'token', 'start', 'end', 'share'], pairs=['rank', 'query', 'passage', 'share'])
@@ -260,7 +270,7 @@ def _hits(self: Ranker, placed: pd.DataFrame, found: list, words: pd.DataFrame) 
 def explain(self: Ranker,
     query: str,  # a question or a whole conversation
     k: int = 3,  # how many documents
-    mode: str|None = None,  # 'hybrid', 'dense', 'cosine' or 'bm25'; 'hybrid' by default
+    mode: str|None = None,  # one of `Ranker.modes`; the first by default
     doc_ids: list[str]|None = None,  # of the documents to explain; by default the best
     method: str|None = None,  # of the tokens: 'shares' or 'leave-out'; by default 'shares' if they add up
 ) -> Explanation:
@@ -309,7 +319,7 @@ def _line(name: str, body: str) -> str:
 def _card(self: Explanation, hit) -> str:
     "HTML of one document."
     tokens, words, pairs = (t[t['rank'] == hit.rank] for t in (self.tokens, self.words, self.pairs))
-    parts = dict(hybrid=f' = {hit.cosine:.3f} cosine {hit.words:+.3f} words').get(self.mode, '')
+    parts = f' = {hit.cosine:.3f} cosine {hit.words:+.3f} words' if 'hybrid' in self.mode else ''
     name = ': '.join(dict.fromkeys(escape(x) for x in (hit.doc_id, hit.title) if x))
     said = ', '.join(f'{escape(p.query)} – {escape(p.passage)} {p.share:.3f}' for p in pairs.head(5).itertuples())
     sides = {side: tokens[tokens.side == side] for side in ('query', 'passage')}

@@ -174,7 +174,7 @@ def errors(self: Ranker,
     part, mode = data.part(split), self._mode(mode)
     qrels = own_qrels(part, self.documents)
     if not qrels.nnz: raise DataError(f"the split {split!r} has no query with a relevant document")
-    vectors = None if mode == 'bm25' else self._query_vectors(part, store)
+    vectors = None if mode in ('bm25', *TABLE_MODES) else self._query_vectors(part, store)
     found = self._ranked(list(part.queries.text), qrels, mode, vectors, bs)
     texts = RankingData(self.documents, pd.DataFrame(), pd.DataFrame()).texts
     bm25 = self.bm25 or BM25.build(texts, ngrams=1)

@@ -84,7 +84,8 @@ def curve_svg(
             f'<text x="30" y="152">epoch 1</text><text x="340" y="152" text-anchor="end">{len(curve)}</text></svg>')
 
 # %% ../nbs/03l_report.ipynb #4e90000e
-NAMES = {'bm25': 'BM25', 'cosine': 'plain cosine', 'dense': 'trained head', 'hybrid': 'hybrid'}
+NAMES = {'bm25': 'BM25', 'cosine': 'plain cosine', 'dense': 'trained head', 'hybrid': 'hybrid',
+         'table': 'table', 'table_hybrid': 'table and BM25'}
 SHOWN = 'MRR', 'accuracy@1', 'accuracy@3', 'nDCG@10'
 
 def figures_table(ranker: Ranker, data: RankingData, split: str, store: FeatureStore|None) -> pd.DataFrame:
