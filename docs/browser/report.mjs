@@ -1,5 +1,5 @@
-// Drives a browser through the pages that rank_bert writes: `node docs/browser/pages.mjs FOLDER`, after
-// `python docs/browser/pages.py FOLDER`. CHROMIUM names the browser where it is not found.
+// Drives a browser through the pages that rank_bert writes: `node docs/browser/report.mjs FOLDER`, after
+// `python docs/browser/report.py FOLDER`. CHROMIUM names the browser where it is not found.
 // The last line is `N passed, N failed`.
 import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'

@@ -1,4 +1,4 @@
-"Write the pages of a small ranker into a folder, for pages.mjs: `python docs/browser/pages.py FOLDER`."
+"A report, a map and an explanation of a small ranker, in a folder, for report.mjs: `python docs/browser/report.py FOLDER`."
 import sys
 from pathlib import Path
 
