@@ -53,7 +53,7 @@ except ImportError as e:
 from . import __version__
 from .core import jsonable, read_json, recover_folder
 from .engines import same_plan
-from .features import LOOK, encode, seldom_checked
+from .features import encode, seldom_checked
 from .scoring import Ranker, encoding
 from .classifiers import Classifier
 from .tagging import Tagger
@@ -441,13 +441,15 @@ def check(self: Service, texts: list[str], name: str = 'texts') -> None:
         if not text.strip(): raise Problem(422, f'{name}[{i}] is empty: write at least one word')
 
 # %% ../nbs/03k_serving.ipynb #51000029
+LOOKS = 600.  # seconds between looks at all weights of an encoder, which nothing else in this process changes
+
 @patch
 def _lightly(self: Service, encoder, run: Callable, *args) -> Callable[[list], list]:
-    "A function of a batch that looks at all weights of the encoder every ten seconds only."
+    "A function of a batch that looks at all weights of the encoder every ten minutes only."
     def light(items):
         at, plan = self._plans.get(encoder, (0., None))
-        if time.monotonic() - at > LOOK: self._plans[encoder] = at, plan = time.monotonic(), {}
-        with seldom_checked(), same_plan(plan): return run(*args, items)
+        if time.monotonic() - at > LOOKS: self._plans[encoder] = at, plan = time.monotonic(), {}
+        with seldom_checked(LOOKS), same_plan(plan): return run(*args, items)
     return light
 
 @patch
