@@ -900,14 +900,14 @@ class EncoderWatch:
         self.known, self.looked = _encoder_state(encoder), (_glance(encoder), time.monotonic())
 
 # %% ../nbs/00b_features.ipynb #5e1f0001
-_thorough = ContextVar('thorough', default=True)  # whether many texts deserve a look at all weights
+_seldom = ContextVar('seldom', default=None)  # seconds for which a full check is enough, for many texts too
 
 @contextmanager
-def seldom_checked() -> Iterator[None]:
-    "In this block a full check in the last ten seconds is enough for many texts too, as in a server's batches."
-    token = _thorough.set(False)
+def seldom_checked(seconds: float = 600.) -> Iterator[None]:
+    "In this block one full check in so many seconds is enough, for any number of texts, as in a server's batches."
+    token = _seldom.set(seconds)
     try: yield
-    finally: _thorough.reset(token)
+    finally: _seldom.reset(token)
 
 # %% ../nbs/00b_features.ipynb #0b801e56
 @patch
@@ -917,7 +917,9 @@ def check(self: EncoderWatch,
 ) -> bool:  # whether all weights were read
     "Raise `ValueError` when weights, tokenizer or settings are no longer what they were."
     now, (before, at) = _glance(encoder), self.looked
-    if not (whole and _thorough.get()) and now == before and time.monotonic() - at < LOOK: return False
+    seldom = _seldom.get()
+    enough = LOOK if seldom is None else seldom
+    if not (whole and seldom is None) and now == before and time.monotonic() - at < enough: return False
     self.looked = None, 0.
     changed = [k for k, v in _encoder_state(encoder).items() if v != self.known[k]]
     if changed:

@@ -53,7 +53,7 @@ except ImportError as e:
 from . import __version__
 from .core import jsonable, read_json, recover_folder
 from .engines import same_plan
-from .features import LOOK, encode, seldom_checked
+from .features import encode, seldom_checked
 from .scoring import Ranker, encoding
 from .classifiers import Classifier
 from .tagging import Tagger
@@ -290,7 +290,7 @@ def refresh(self: ServedModel) -> str:
         self.model, self.seal, self.problem = model, seal, ''
         return 'new'
 
-# %% ../nbs/03k_serving.ipynb #5100001d0
+# %% ../nbs/03k_serving.ipynb #5100001d
 @patch
 def change(self: ServedModel, do: Callable[[Ranker], Any]) -> Any:
     "Change a copy of a ranker, save it to the folder, and take it up; what `do` returns."
@@ -301,7 +301,7 @@ def change(self: ServedModel, do: Callable[[Ranker], Any]) -> Any:
         self.model, self.seal = _tried(ranker), _mark(self.folder).get('sha256', '')
         return found
 
-# %% ../nbs/03k_serving.ipynb #51000021
+# %% ../nbs/03k_serving.ipynb #51000022
 @dataclass(frozen=True)
 class Limits:
     "How much a server takes on."
@@ -322,7 +322,7 @@ class Limits:
             raise ValueError(f"a request may hold {self.texts} texts, but only {self.queue} may wait: "
                              "raise queue or lower texts")
 
-# %% ../nbs/03k_serving.ipynb #51000023
+# %% ../nbs/03k_serving.ipynb #51000024
 def _searched(ranker: Ranker, mode: str, asked: list['SearchRequest']) -> list[list[dict]]:
     "Found documents of some queries, which are encoded together."
     queries, ks, wheres = zip(*((a.query, a.k, a.where) for a in asked))
@@ -333,7 +333,7 @@ def _ranked(ranker: Ranker, query: str, mode: str, parts: list[list[dict]]) -> l
     "Some given documents, with the score of each."
     return [ranker.rank(query, part, None, mode).to_dict('records') for part in parts]
 
-# %% ../nbs/03k_serving.ipynb #51000024
+# %% ../nbs/03k_serving.ipynb #51000025
 def _embedded(model: Ranker|SentenceEncoder, side: str, texts: list[str]) -> list[tuple[np.ndarray, int]]:
     "A vector of length one for each text, as a query or as a document of a ranker, and its tokens."
     if isinstance(model, SentenceEncoder):
@@ -349,7 +349,7 @@ def _embedded(model: Ranker|SentenceEncoder, side: str, texts: list[str]) -> lis
     if not vectors.isfinite().all(): raise ValueError('the vectors are NaN or infinite: train the model again')
     return list(zip(vectors.float().cpu().numpy(), map(len, model.encoder.tokenize(texts, *how))))
 
-# %% ../nbs/03k_serving.ipynb #51000025
+# %% ../nbs/03k_serving.ipynb #51000026
 def _classified(model: Classifier, texts: list) -> list[dict]:
     "The label of each text, or its labels, or its score; with the probability of each label."
     frame, n = model.predict(texts, all_labels=True), len(model.labels)
@@ -363,7 +363,7 @@ def _tagged(model: Tagger, texts: list[str]) -> list[list[dict]]:
     frame = model.predict(texts)
     return [frame[frame.row == i].drop(columns='row').to_dict('records') for i in range(len(texts))]
 
-# %% ../nbs/03k_serving.ipynb #51000026
+# %% ../nbs/03k_serving.ipynb #51000027
 _TYPES = {400: 'Validation', 401: 'Unauthorized', 403: 'Forbidden', 404: 'NotFound', 408: 'Timeout', 409: 'Conflict',
           413: 'TooLarge', 415: 'Validation', 422: 'Validation', 424: 'Backend', 429: 'Overloaded', 503: 'Unhealthy',
           504: 'Timeout'}
@@ -387,7 +387,7 @@ def as_problem(e: Exception) -> Problem:
     getLogger('rank_bert').error('a request failed', exc_info=e)
     return Problem(424, f'computing failed ({type(e).__name__}); the log of the server says more')
 
-# %% ../nbs/03k_serving.ipynb #51000027
+# %% ../nbs/03k_serving.ipynb #51000028
 class Service:
     "Models, batches and limits of a server."
     def __init__(self,
@@ -414,7 +414,7 @@ class Service:
         self.batcher.close()
         self.changing.shutdown()
 
-# %% ../nbs/03k_serving.ipynb #51000028
+# %% ../nbs/03k_serving.ipynb #51000029
 @patch
 def find(self: Service, name: str|None, kind: str) -> ServedModel:
     "The model of a kind with a name, or the first of this kind; raises `Problem` (404) if there is none."
@@ -441,14 +441,16 @@ def check(self: Service, texts: list[str], name: str = 'texts') -> None:
             raise Problem(413, f'{name}[{i}] has {len(text)} characters, and {longest} is the limit: send less')
         if not text.strip(): raise Problem(422, f'{name}[{i}] is empty: write at least one word')
 
-# %% ../nbs/03k_serving.ipynb #51000029
+# %% ../nbs/03k_serving.ipynb #5100002a
+LOOKS = 600.  # seconds between looks at all weights of an encoder, which nothing else in this process changes
+
 @patch
 def _lightly(self: Service, encoder, run: Callable, *args) -> Callable[[list], list]:
-    "A function of a batch that looks at all weights of the encoder every ten seconds only."
+    "A function of a batch that looks at all weights of the encoder every ten minutes only."
     def light(items):
         at, plan = self._plans.get(encoder, (0., None))
-        if time.monotonic() - at > LOOK: self._plans[encoder] = at, plan = time.monotonic(), {}
-        with seldom_checked(), same_plan(plan): return run(*args, items)
+        if time.monotonic() - at > LOOKS: self._plans[encoder] = at, plan = time.monotonic(), {}
+        with seldom_checked(LOOKS), same_plan(plan): return run(*args, items)
     return light
 
 @patch
@@ -460,7 +462,7 @@ async def ask(self: Service, served: ServedModel, run: Callable, *args, items: l
         return await asyncio.wait_for(asyncio.wrap_future(future), self.limits.seconds)
     except Exception as e: raise as_problem(e) from e
 
-# %% ../nbs/03k_serving.ipynb #5100002a
+# %% ../nbs/03k_serving.ipynb #5100002b
 @patch
 async def change(self: Service, served: ServedModel, do: Callable[[Ranker], Any]) -> Any:
     "What `do` returns for a ranker, once the change is saved; one change at a time, and at most four wait."
@@ -482,7 +484,7 @@ def refresh(self: Service) -> None:
         words = f'{name} was read again' if result == 'new' else f'{name} stays as it was: {served.problem}'
         getLogger('rank_bert').warning(words)
 
-# %% ../nbs/03k_serving.ipynb #5100002b
+# %% ../nbs/03k_serving.ipynb #5100002c
 def _resident() -> int:
     "Bytes of memory of this process; 0 where the system does not say."
     with suppress(OSError, ValueError), open('/proc/self/statm') as f:
@@ -511,7 +513,7 @@ def measured(self: Service) -> str:
     if size := _resident(): self.metrics.put('resident_bytes', size)
     return self.metrics.text()
 
-# %% ../nbs/03k_serving.ipynb #5100002d
+# %% ../nbs/03k_serving.ipynb #5100002e
 class _Strict(BaseModel):
     model_config = ConfigDict(extra='forbid')
     model: str|None = Field(None, description='Name of a served folder; by default the first that fits.')
@@ -535,7 +537,7 @@ class RankRequest(_Strict):
     k: int|None = Field(None, ge=1, description='How many of the best; all by default.')
     mode: str|None = Field(None, description='hybrid, dense, cosine or bm25.')
 
-# %% ../nbs/03k_serving.ipynb #5100002e
+# %% ../nbs/03k_serving.ipynb #5100002f
 class RerankRequest(BaseModel):
     "As Cohere's clients send it; with `texts` for `documents`, as those of text-embeddings-inference do."
     model: str|None = Field(None, description='Name of a served ranker; by default the first.')
@@ -553,7 +555,7 @@ class EmbeddingsRequest(BaseModel):
     encoding_format: Literal['float', 'base64'] = Field('float', description='Numbers, or float32 in base64.')
     dimensions: int|None = Field(None, description='Numbers of a vector, as many as the model gives.')
 
-# %% ../nbs/03k_serving.ipynb #5100002f
+# %% ../nbs/03k_serving.ipynb #51000030
 class TextsRequest(_Strict):
     "Texts for a classifier or a tagger."
     texts: list[str|tuple[str, str]] = Field(description='Texts; for a classifier of pairs, lists of two.')
@@ -574,7 +576,7 @@ class RemoveRequest(_Strict):
     "Documents to drop."
     ids: list[str] = Field(description='Ids of documents.')
 
-# %% ../nbs/03k_serving.ipynb #51000030
+# %% ../nbs/03k_serving.ipynb #51000031
 router = APIRouter()
 
 def _mode(ranker: Ranker, mode: str|None) -> str:
@@ -598,7 +600,7 @@ async def _search(request: Request, asked: SearchRequest) -> JSONResponse:
     (results,) = await service.ask(served, _searched, mode, items=[asked])
     return JSONResponse(jsonable(dict(model=served.name, mode=mode, results=results)))
 
-# %% ../nbs/03k_serving.ipynb #51000031
+# %% ../nbs/03k_serving.ipynb #51000032
 async def _rank_given(service: Service, served: ServedModel, query: str, documents: list, mode: str|None) -> list[dict]:
     "Given documents, best first; eight at a time, unless which sentences are taken depends on all of them."
     given = [d if isinstance(d, str) else f'{d.title} {d.text}' for d in documents]
@@ -620,7 +622,7 @@ async def _rank(request: Request, asked: RankRequest) -> JSONResponse:
     results = await _rank_given(service, served, asked.query, asked.documents, asked.mode)
     return JSONResponse(jsonable(dict(model=served.name, results=results[:asked.k])))
 
-# %% ../nbs/03k_serving.ipynb #51000032
+# %% ../nbs/03k_serving.ipynb #51000033
 @router.post('/v2/rerank', include_in_schema=False)
 @router.post('/v1/rerank', include_in_schema=False)
 @router.post('/rerank', summary="The same, in the form of Cohere's clients",
@@ -641,7 +643,7 @@ async def _rerank(request: Request, asked: RerankRequest) -> JSONResponse:
     meta = dict(api_version=dict(version='2'), billed_units=dict(search_units=1))
     return JSONResponse(dict(id=str(uuid4()), results=results, meta=meta))
 
-# %% ../nbs/03k_serving.ipynb #51000033
+# %% ../nbs/03k_serving.ipynb #51000034
 def _vector(vector: np.ndarray, form: str) -> str|list[float]:
     "A vector as numbers, or as float32 in base64."
     return base64.b64encode(vector.astype('<f4').tobytes()).decode() if form == 'base64' else vector.tolist()
@@ -666,7 +668,7 @@ async def _embeddings(request: Request, asked: EmbeddingsRequest) -> JSONRespons
     usage = dict(prompt_tokens=tokens, total_tokens=tokens)
     return JSONResponse(dict(object='list', data=data, model=asked.model, usage=usage))
 
-# %% ../nbs/03k_serving.ipynb #51000034
+# %% ../nbs/03k_serving.ipynb #51000035
 def _listed(name: str) -> dict: return dict(id=name, object='model', created=0, owned_by='rank_bert')
 
 @router.get('/v1/models', summary='Names of the models that give vectors', responses=_example(
@@ -679,7 +681,7 @@ async def _model(request: Request, name: str) -> JSONResponse:
     request.app.state.service.embedder(name)
     return JSONResponse(_listed(name))
 
-# %% ../nbs/03k_serving.ipynb #51000035
+# %% ../nbs/03k_serving.ipynb #51000036
 @router.post('/classify', summary='The label of each text, by a classifier', responses=_example(
     model='classifier', results=[dict(label='yes', probability=.9, all=dict(no=.1, yes=.9))]))
 async def _classify(request: Request, asked: TextsRequest) -> JSONResponse:
@@ -703,7 +705,7 @@ async def _tag(request: Request, asked: TextsRequest) -> JSONResponse:
     results = await service.ask(served, _tagged, items=asked.texts)
     return JSONResponse(jsonable(dict(model=served.name, results=results)))
 
-# %% ../nbs/03k_serving.ipynb #51000036
+# %% ../nbs/03k_serving.ipynb #51000037
 def _told(served: ServedModel, changes) -> JSONResponse:
     "What has changed, and how many documents there are now."
     done = {k: v for k, v in changes._asdict().items() if k != 'unchanged'}
@@ -726,7 +728,7 @@ async def _remove(request: Request, asked: RemoveRequest) -> JSONResponse:
     served = service.find(asked.model, 'ranker')
     return _told(served, await service.change(served, lambda r: r.remove(asked.ids, progress=False)))
 
-# %% ../nbs/03k_serving.ipynb #51000037
+# %% ../nbs/03k_serving.ipynb #51000038
 @router.get('/documents', summary='Documents of a ranker, some at a time', responses=_example(
     model='ranker', documents=20, rows=[dict(doc_id='d0', title='', text='...')]))
 async def _documents(request: Request, model: str|None = None, start: int = 0, n: int = 20) -> JSONResponse:
@@ -751,7 +753,7 @@ async def _health(request: Request) -> JSONResponse:
     stopping = request.app.state.service.stopping
     return JSONResponse(dict(status='stopping' if stopping else 'ok'), 503 if stopping else 200)
 
-# %% ../nbs/03k_serving.ipynb #51000039
+# %% ../nbs/03k_serving.ipynb #5100003a
 _OPEN = {'/', '/healthz', '/health', '/docs', '/openapi.json'}  # say nothing about models: no key is needed
 
 def _error(path: str, problem: Problem) -> JSONResponse:
@@ -766,7 +768,7 @@ def _name_of(host: str) -> str:
     "The name in a Host header, without the port."
     return re.sub(r':\d*$', '', host).lower()
 
-# %% ../nbs/03k_serving.ipynb #5100003a
+# %% ../nbs/03k_serving.ipynb #5100003b
 class Gate:
     "An ASGI application before another one: counts requests, and lets through those that are allowed."
     def __init__(self,
@@ -796,7 +798,7 @@ class Gate:
             service.metrics.add('requests_total', **labels, status=status)
             service.metrics.observe('request_seconds', time.perf_counter() - began, **labels)
 
-# %% ../nbs/03k_serving.ipynb #5100003b
+# %% ../nbs/03k_serving.ipynb #5100003c
 @patch
 def _check(self: Gate, scope: dict) -> None:
     "Raise `Problem` for a request that is not allowed, by its first lines."
@@ -818,7 +820,7 @@ def _check(self: Gate, scope: dict) -> None:
 def _too_large(self: Gate) -> Problem:
     return Problem(413, f'the request has more than {self.service.limits.body:,} bytes: send less at a time')
 
-# %% ../nbs/03k_serving.ipynb #5100003c
+# %% ../nbs/03k_serving.ipynb #5100003d
 @patch
 async def _body(self: Gate, receive) -> bytes:
     "The body of a request; raises `Problem` when it is too large or too slow."
@@ -847,7 +849,7 @@ async def _let_through(self: Gate, scope, receive, send) -> None:
         return await receive() if message is None else message
     await self.app(scope, again, send)
 
-# %% ../nbs/03k_serving.ipynb #5100003e
+# %% ../nbs/03k_serving.ipynb #5100003f
 _STYLE = '''
 :root { color-scheme: light dark; --ink: #1b1b1f; --paper: #fff; --faint: #5b5b66; --line: #8a8a99; --mark: #ffe9a8;
   --blue: #1a4fb4; }
@@ -874,7 +876,7 @@ pre { overflow-x: auto; border: 1px solid var(--line); padding: .5rem; border-ra
 [hidden] { display: none !important; }
 '''
 
-# %% ../nbs/03k_serving.ipynb #5100003f
+# %% ../nbs/03k_serving.ipynb #51000040
 _BODY = '''
 <main>
 <h1>rank_bert</h1>
@@ -898,7 +900,7 @@ _BODY = '''
 </main>
 '''
 
-# %% ../nbs/03k_serving.ipynb #51000040
+# %% ../nbs/03k_serving.ipynb #51000041
 _SCRIPT = '''
 const $ = id => document.getElementById(id), say = text => { $('said').textContent = text; };
 const make = (tag, text = '', ...inside) => { const e = document.createElement(tag); e.textContent = text;
@@ -928,7 +930,7 @@ const begin = async () => {
 };
 '''
 
-# %% ../nbs/03k_serving.ipynb #51000041
+# %% ../nbs/03k_serving.ipynb #51000042
 _ANSWERS = '''
 const rounded = x => Number(x).toFixed(3);
 const bars = all => { const rows = Object.entries(all).sort((a, b) => b[1] - a[1]).slice(0, 20).map(([name, p]) => {
@@ -957,7 +959,7 @@ const answers = {
   },
 '''
 
-# %% ../nbs/03k_serving.ipynb #51000042
+# %% ../nbs/03k_serving.ipynb #51000043
 _LAST = '''
   encoder: async (model, text) => {
     const input = text.split('\\n').filter(t => t.trim());
@@ -985,7 +987,7 @@ $('form').addEventListener('submit', async event => {
 begin().catch(e => say(e.message));
 '''
 
-# %% ../nbs/03k_serving.ipynb #51000043
+# %% ../nbs/03k_serving.ipynb #51000044
 def _html(title: str, body: str, script: str = '') -> HTMLResponse:
     "A page that loads nothing from elsewhere, and that no other page can show in a frame."
     nonce = uuid4().hex
@@ -1001,7 +1003,7 @@ def _html(title: str, body: str, script: str = '') -> HTMLResponse:
 async def _page(request: Request) -> HTMLResponse:
     return _html('rank_bert', _BODY, _SCRIPT + _ANSWERS + _LAST)
 
-# %% ../nbs/03k_serving.ipynb #51000044
+# %% ../nbs/03k_serving.ipynb #51000045
 def _fields(schema: dict, of: dict) -> str:
     "The fields of a request as a table; `of` has all schemas."
     name = schema['requestBody']['content']['application/json']['schema']['$ref'].rsplit('/', 1)[1]
@@ -1026,7 +1028,7 @@ async def _docs(request: Request) -> HTMLResponse:
              'form of OpenAPI. <a href="/">Try it</a></p>')
     return _html('rank_bert: how programs ask', first + ''.join(parts) + '</main>')
 
-# %% ../nbs/03k_serving.ipynb #51000046
+# %% ../nbs/03k_serving.ipynb #51000047
 def _keys() -> tuple[str, ...]:
     "The keys in the environment, of which a request must bring one."
     keys = tuple(k.strip() for k in os.environ.get('RANK_BERT_API_KEY', '').split(',') if k.strip())
@@ -1046,7 +1048,7 @@ def named_folders(folders: list[str|Path]) -> dict[str, Path]:
     if not found: raise ValueError("there is nothing to serve: name a folder that `save` wrote")
     return found
 
-# %% ../nbs/03k_serving.ipynb #51000047
+# %% ../nbs/03k_serving.ipynb #51000048
 async def _watch(service: Service) -> None:
     "Look at the folders now and then."
     while True:
@@ -1069,7 +1071,7 @@ def _wrong(error: RequestValidationError) -> Problem:
     where = '.'.join(str(p) for p in first['loc'][1:])
     return Problem(422, f"{where}: {first['msg']}" if where else first['msg'])
 
-# %% ../nbs/03k_serving.ipynb #51000048
+# %% ../nbs/03k_serving.ipynb #51000049
 def serving_app(
     folders: list[str|Path],  # saved models, or NAME=FOLDER
     limits: Limits = Limits(),  # how much is taken on
@@ -1089,7 +1091,7 @@ def serving_app(
     async def unknown(request, e): return _error(request.url.path, Problem(e.status_code, str(e.detail)))
     return app
 
-# %% ../nbs/03k_serving.ipynb #5100005d
+# %% ../nbs/03k_serving.ipynb #5100005e
 def _waiting(sock: socket.socket) -> list[socket.socket]:
     "Connections that the system has made and nobody has taken; they would be reset when the socket closes."
     found = []
@@ -1098,7 +1100,7 @@ def _waiting(sock: socket.socket) -> list[socket.socket]:
         while True: found.append(sock.accept()[0])
     return found
 
-# %% ../nbs/03k_serving.ipynb #5100005e
+# %% ../nbs/03k_serving.ipynb #5100005f
 class _Server(uvicorn.Server):
     "A server that answers what has come before it ends, and then ends without an error."
     service: Service
@@ -1127,7 +1129,7 @@ class _Server(uvicorn.Server):
         return self.config.http_protocol_class(config=self.config, server_state=self.server_state,
                                                app_state=self.lifespan.state)
 
-# %% ../nbs/03k_serving.ipynb #5100005f
+# %% ../nbs/03k_serving.ipynb #51000060
 _LOCAL = 'localhost', '127.0.0.1', '[::1]'
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -1150,7 +1152,7 @@ def _check_open(open_to_all: bool) -> None:
         raise ValueError('others can reach this address: set a key in the environment variable RANK_BERT_API_KEY, '
                          'or pass --open to answer everybody')
 
-# %% ../nbs/03k_serving.ipynb #51000060
+# %% ../nbs/03k_serving.ipynb #51000061
 def serve(
     folders: list[str|Path],  # saved models, or NAME=FOLDER
     host: str = '127.0.0.1',  # address; '0.0.0.0' for all of this machine's

@@ -97,7 +97,7 @@ function defines ([symbol, link]) {
   const [, path, from, to] = link.slice(source.length).match(/^(.+)#L(\d+)-L(\d+)$/)
   const lines = read(repository, path).split('\n').slice(from - 1, to)
   const name = symbol.split('.').at(-1)
-  return lines.some(line => new RegExp(`^\\s*(def|class) ${name}\\b|^[\\w, ]*\\b${name}\\b[\\w, ]*(:.*)?=`).test(line))
+  return lines.some(line => new RegExp(`^\\s*((async )?def|class) ${name}\\b|^[\\w, ]*\\b${name}\\b[\\w, ]*(:.*)?=`).test(line))
 }
 
 // The names that the modules offer
