@@ -209,11 +209,13 @@ def _shares(self: Ranker, head: DualHead, query: str, vector: torch.Tensor, mode
     "Shares of query tokens, of passage tokens and of pairs, for one document."
     cosine, row, passage = hit
     one = self._table_side(query) if mode in TABLE_MODES else self._side(head.query, query, 'end', vector[0])
-    (places, q, whole_q), (held, p, whole_p) = one, self._side(head.document, passage, 'start', self.model.passages[row])
+    other = self._side(head.document, passage, 'start', self.model.passages[row])
+    (places, q, whole_q), (held, p, whole_p) = one, other
     tables = _by_word(query, places, q @ whole_p), _by_word(passage, held, p @ whole_q)
     pairs = _grouped(places) @ (q @ p.T) @ _grouped(held).T
     return *(_with_rest(t, cosine) for t in tables), _pair_table(*tables, pairs)
 
+# %% ../nbs/03b_explain.ipynb #e8a10032
 @patch
 def _falls(self: Ranker, head: DualHead, query: str, vector: torch.Tensor, mode: str, hit: tuple) -> tuple:
     "The same by leaving out words."

@@ -80,19 +80,6 @@ def tokens(self: TokenTable,
     return [e.ids[-self.room:] for e in cut]
 
 @patch
-def parts(self: TokenTable,
-    text: str,  # any text
-) -> np.ndarray:  # float32 `(tokens, dim)`; zeros for a token without a row
-    "What each token adds to the vector of a text, which is their sum."
-    rows = self.at[self.tokens([text])[0]]
-    known = rows >= 0
-    found, (_, place, counts) = np.zeros((len(rows), self.rows.shape[1]), dtype=np.float32), np.unique(
-        rows[known], return_inverse=True, return_counts=True)
-    weights = self.scale[rows[known]]*(saturated(counts)/counts)[place]
-    found[known] = weights[:, None]*self.rows[rows[known]]
-    return found/max(float(np.linalg.norm(found.sum(0))), 1e-12)
-
-@patch
 def encode(self: TokenTable,
     texts: list[str],  # any number of texts
 ) -> np.ndarray:  # float32 `(texts, dim)`, of length one; zeros for a text without a known token
@@ -104,6 +91,20 @@ def encode(self: TokenTable,
         rows, counts = rows[rows >= 0], counts[rows >= 0]
         out += (self.scale[rows]*saturated(counts)) @ self.rows[rows].astype(np.float32)
     return unit_rows(found)
+
+# %% ../nbs/02k_table.ipynb #2ba1002a
+@patch
+def parts(self: TokenTable,
+    text: str,  # any text
+) -> np.ndarray:  # float32 `(tokens, dim)`; zeros for a token without a row
+    "What each token adds to the vector of a text, which is their sum."
+    rows = self.at[self.tokens([text])[0]]
+    known = rows >= 0
+    found, (_, place, counts) = np.zeros((len(rows), self.rows.shape[1]), dtype=np.float32), np.unique(
+        rows[known], return_inverse=True, return_counts=True)
+    weights = self.scale[rows[known]]*(saturated(counts)/counts)[place]
+    found[known] = weights[:, None]*self.rows[rows[known]]
+    return found/max(float(np.linalg.norm(found.sum(0))), 1e-12)
 
 # %% ../nbs/02k_table.ipynb #2ba10022
 def make_table(

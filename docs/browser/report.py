@@ -1,4 +1,4 @@
-"A report, a map and an explanation of a small ranker, in a folder, for report.mjs: `python docs/browser/report.py FOLDER`."
+"A report, a map and an explanation of a small ranker, for report.mjs: `python docs/browser/report.py FOLDER`."
 import sys
 from pathlib import Path
 
