@@ -210,7 +210,7 @@ def constants(node: ast.Assign | ast.AnnAssign, cell: Cell) -> list[str]:
     "Directives for names in capitals: their values as the source gives them, unless long."
     value = text(node.value)
     names = [name for name in assigned(node) if CONSTANT.fullmatch(name)]
-    options = (f":value: {value}",) if len(value) < 100 and len(names) == 1 else ()
+    options = (f":value: {value}",) if len(value) < 100 and value.isascii() and len(names) == 1 else ()
     return [directive("data", name, cell, [cell.said.get(node.end_lineno, "")], options) for name in names]
 
 
