@@ -105,7 +105,8 @@ class HubStandIn(ThreadingHTTPServer):
     def commit(self, repo: str, branch: str, files: dict[str, bytes]) -> str:
         "Add a commit; its id."
         found = self.repos[repo]
-        name = hashlib.sha1(f"{repo} {len(found['commits'])}".encode()).hexdigest()
+        parts = [len(found['commits']), *((path, _blob(files[path])['oid']) for path in sorted(files))]
+        name = hashlib.sha1(str(parts).encode()).hexdigest()
         found['commits'][name], found['branches'][branch] = files, name
         return name
 
@@ -118,8 +119,8 @@ def _is_large(path: str) -> bool: return path.endswith(('.safetensors', '.onnx',
 
 class _Refused(Exception):
     "An answer that is an error."
-    def __init__(self, status: int, message: str, code: str = ''):
-        self.status, self.message, self.code = status, message, code
+    def __init__(self, status: int, message: str, code: str = '', url: str = ''):
+        self.status, self.message, self.code, self.url = status, message, code, url
 
 _PATHS = [('created', 'POST', 'api/repos/create'), ('checked', 'POST', 'api/validate-yaml'),
           ('told', 'GET', r'api/(?P<repo>\w+/[^/]+/[^/]+)(?:/revision/(?P<branch>[^/]+))?'),
@@ -153,7 +154,7 @@ class _Answers(BaseHTTPRequestHandler):
                     return self._send(*getattr(self, name)(**found.groupdict()))
             raise _Refused(404, 'not part of the stand-in')
         except _Refused as e:
-            self._send(json.dumps(dict(error=e.message)).encode(), e.status,
+            self._send(dict(error=e.message, url=e.url), e.status,
                        {'X-Error-Message': e.message} | ({'X-Error-Code': e.code} if e.code else {}))
 
     do_GET = do_HEAD = do_POST = do_PUT = _answer
@@ -192,11 +193,12 @@ def created(self: _Answers) -> tuple:
     if not self.user: raise _Refused(401, 'Invalid username or password.')
     if owner != self.user: raise _Refused(403, f"You don't have the rights to create a model under {owner}")
     name = f"{asked.get('type') or 'model'}s/{owner}/{asked['name']}"
-    if name in self.server.repos: raise _Refused(409, 'You already created this repo')
+    url = f"{self.server.url}/{name.removeprefix('models/')}"
+    if name in self.server.repos: raise _Refused(409, 'You already created this model repo', url=url)
     private = bool(asked.get('private')) or asked.get('visibility') == 'private'
     self.server.repos[name] = dict(commits={}, branches={}, private=private, sdk=asked.get('sdk'))
     self.server.commit(name, 'main', {'.gitattributes': b'*.safetensors filter=lfs'})
-    return dict(url=f"{self.server.url}/{name.removeprefix('models/')}", name=name),
+    return dict(url=url, name=name),
 
 def checked(self: _Answers) -> tuple: return dict(errors=[], warnings=[]),
 
@@ -281,15 +283,18 @@ def stand_in_for_hub(
     **tokens,  # user -> token
 ) -> Iterator[HubStandIn]:
     "A local server in the place of the Hub, and an empty cache; no request leaves this machine."
-    server = HubStandIn({token: user for user, token in tokens.items()})
+    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+    server, bars = HubStandIn({token: user for user, token in tokens.items()}), not are_progress_bars_disabled()
     Thread(target=server.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory() as place:
         changed = dict(ENDPOINT=server.url, HF_HUB_OFFLINE=False, HF_HUB_DISABLE_XET=True, HF_HUB_CACHE=f'{place}/hub',
-                       HF_TOKEN_PATH=f'{place}/token', HF_HUB_DISABLE_PROGRESS_BARS=True,
+                       HF_TOKEN_PATH=f'{place}/token',
                        HUGGINGFACE_CO_URL_TEMPLATE=server.url + '/{repo_id}/resolve/{revision}/{filename}')
+        disable_progress_bars()
         try:
             with (mock.patch.multiple('huggingface_hub.constants', **changed),
                   mock.patch.dict('os.environ', RANK_BERT_HOME=f'{place}/home', HF_TOKEN='')): yield server
         finally:
+            if bars: enable_progress_bars()
             server.shutdown()
             server.server_close()
