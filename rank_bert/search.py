@@ -51,7 +51,7 @@ from .changes import Changes, Plan, can_move, moved_passages, moved_vectors
 from .changes import plan_add, plan_remove, plan_update, same_passages
 from .drift import Drift, Reference, compare_samples, document_texts, load_reference, sample_rows
 from .feedback import FeedbackData, check_enough, feedback_data, feedback_rows
-from .learners import fit_task, frozen_groups
+from .learners import begin_run, fit_task, frozen_groups
 from .ranking import Fusion, RankingFeatures, RankingLearner, RankingModel, check_trainable, ranking_features
 from .ranking import STAND_INS, mrr, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
 from .ranking import usable_rows
@@ -265,13 +265,13 @@ def train_ranker(
 ) -> Ranker:
     "A ranker trained on the 'train' queries, the head first and then layers; 'valid' queries decide every choice."
     encoder, store = _trainable(data, backbone, head), store or FeatureStore()
-    frozen = frozen_groups(encoder, freeze) > len(encoder.layers)
+    ended, frozen = begin_run(encoder, freeze), frozen_groups(encoder, freeze) > len(encoder.layers)
     cbs = _checked_callbacks(cbs, shared, frozen, engine)
     features = ranking_features(data, encoder, passages, size, stride, pooling, max_tokens, lexical and frozen, store,
                                 progress, engine)
     own, asked = dict(head=head, shared=shared, seed=seed, progress=progress), dict(epochs=epochs, lr=lr, cbs=cbs)
-    if frozen: return _train_head(features, encoder, epochs, lr, bs, own | dict(cbs=cbs))
-    return _fit_layers(features, deepcopy(encoder), freeze, own, asked, bs, store).ranker(lexical, progress)
+    if frozen: return ended(_train_head(features, encoder, epochs, lr, bs, own | dict(cbs=cbs)), data)
+    return ended(_fit_layers(features, deepcopy(encoder), freeze, own, asked, bs, store).ranker(lexical, progress), data)
 
 # %% ../nbs/03b_search.ipynb #a873a2cc
 @patch
