@@ -25,6 +25,10 @@ from .classifiers import Classifier, load_classifier
 from .tagging import Tagger, load_tagger
 from .embeddings import SentenceEncoder, load_sentence_encoder
 
+# %% ../nbs/03i_saved.ipynb #5a7e0000
+# JSON file of a kind -> its loader
+SAVED = {'ranker.json': load_ranker, 'classifier.json': load_classifier, 'sentence.json': load_sentence_encoder}
+
 # %% ../nbs/03i_saved.ipynb #5a7e0002
 _HUB = re.compile(r'(?:hf:/+)?([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?:@([\w./-]+))?', re.A)
 
@@ -62,8 +66,8 @@ def _in_words(e: Exception, repo: str, revision: str|None) -> Exception|None:
     "An error of `huggingface_hub` as one sentence with the remedy; `None` for other errors."
     from huggingface_hub import constants, errors
     network = next(c for c in errors.HfHubHTTPError.__mro__ if c.__module__.startswith('httpx'))
-    if isinstance(e, errors.LocalEntryNotFoundError) and isinstance(e.__cause__, (network, errors.HfHubHTTPError)):
-        e = e.__cause__
+    wrapped = isinstance(e, (errors.LocalEntryNotFoundError, RuntimeError))  # RuntimeError: of an upload
+    if wrapped and isinstance(e.__cause__, (network, errors.HfHubHTTPError)): e = e.__cause__
     if isinstance(e, errors.GatedRepoError): return PermissionError(f"{repo!r} is gated: accept its terms on its page")
     if isinstance(e, errors.RepositoryNotFoundError): return _missing(repo, f'repository {repo!r}')
     if isinstance(e, errors.RevisionNotFoundError): return _missing(repo, f'revision {revision!r} of {repo!r}')
@@ -123,10 +127,10 @@ def hub_folder(
     revision = revision or named
     def fetched(names, at): return Path(snapshot_download(repo, revision=at, token=token, allow_patterns=names))
     with hub_errors(repo, revision):
-        snapshot = fetched([*_LOADERS], revision)
-        marks = [name for name in _LOADERS if (snapshot/name).is_file()]
+        snapshot = fetched([*SAVED], revision)
+        marks = [name for name in SAVED if (snapshot/name).is_file()]
         if len(marks) != 1:
-            raise FileNotFoundError(f"{repo!r} of the Hub does not hold one of {', '.join(_LOADERS)}: name a repository "
+            raise FileNotFoundError(f"{repo!r} of the Hub does not hold one of {', '.join(SAVED)}: name a repository "
                                     "that `push_to_hub` has written")
         names = _listed(snapshot/marks[0])
         fetched(names, snapshot.name)  # by its commit: one state of the repository
@@ -147,15 +151,13 @@ def local_folder(
 
 def _nothing(folder: str|Path) -> FileNotFoundError:
     "The error for a folder that holds nothing that was saved."
-    names = ', '.join(_LOADERS)
+    names = ', '.join(SAVED)
     if Path(folder).expanduser().is_dir():
         return FileNotFoundError(f"{str(folder)!r} holds none of {names}: pass a folder that `save` wrote")
     hint = f"; for the repository of this name on the Hub: load('hf://{folder}')" if _HUB.fullmatch(str(folder)) else ''
     return FileNotFoundError(f"there is no folder {str(folder)!r} with one of {names}{hint}")
 
 # %% ../nbs/03i_saved.ipynb #286aa56c
-_LOADERS = {'ranker.json': load_ranker, 'classifier.json': load_classifier, 'sentence.json': load_sentence_encoder}
-
 def load(
     folder: str|Path,  # where `save` of a ranker, classifier, tagger or sentence encoder wrote it, or 'hf://user/repo'
     encoder: Encoder|None = None,  # the backbone, when it is already loaded or its folder has moved
@@ -164,9 +166,9 @@ def load(
 ) -> Ranker|Classifier|Tagger|SentenceEncoder:
     "What was saved in a folder or pushed to the Hub; raises `FileNotFoundError` for any other, and errors of loaders."
     folder = local_folder(folder, revision, token)
-    found = [file for file in _LOADERS if (recover_folder(folder, file)/file).is_file()]
+    found = [file for file in SAVED if (recover_folder(folder, file)/file).is_file()]
     if not found: raise _nothing(folder)
     if len(found) > 1:
         raise ValueError(f"{str(folder)!r} holds {' and '.join(found)}: only one kind can be saved in a folder")
-    saved = _LOADERS[found[0]](folder, encoder)
+    saved = SAVED[found[0]](folder, encoder)
     return load_tagger(folder, saved.encoder) if getattr(saved, 'kind', '') == 'tags' else saved
