@@ -25,6 +25,7 @@ from .nearest import *
 from .changes import *
 from .export import *
 from .web import *
+from .space import *
 from .drift import *
 from .feedback import *
 from .metrics import *
@@ -47,6 +48,7 @@ from .pretraining import *
 from .barlow import *
 from .saved import *
 from .report import *
+from .hub import *
 from .experiments import *
 from .sweeps import *
 from .studies import *

@@ -396,12 +396,13 @@ def load_classifier(
 from .graphs import Output, TextModel
 from .export import export_model
 from .web import PageIndex  # the target 'web'
+from .space import GRADIO  # the target 'space'
 
 # %% ../nbs/03c_classifiers.ipynb #e16b0003
 @patch
 def export(self: Classifier,
     folder: str|Path,  # made, or replaced when an export is in it
-    to: str = 'onnx',  # 'onnx', 'openvino', 'web', or another key of `TARGETS`
+    to: str = 'onnx',  # 'onnx', 'openvino', 'web', 'space', or another key of `TARGETS`
     **kwargs,  # arguments of `export_model`: `texts`, `int8`
 ) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
     "Write encoder and head for another library, checked; its output is `probabilities`, or `score`."

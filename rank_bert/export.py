@@ -11,7 +11,7 @@ __all__ = ['TARGETS', 'Target', 'export_model']
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -38,6 +38,7 @@ class Target:
     libraries: tuple[str, ...]  # what its users install
     uncut: tuple[str, ...] = ()  # outputs whose longer texts are cut elsewhere than ours
     readme: str = ''  # its template; by default one with `usage`
+    head: dict = field(default_factory=dict)  # more fields of the README's head, such as those that Spaces reads
 
 TARGETS: dict[str, Target] = {}  # name -> target
 
@@ -164,8 +165,8 @@ def _readme(model: TextModel, to: str, table: pd.DataFrame, notes: list[str]) ->
     target, about = TARGETS[to], origin(model.encoder.name)
     kind = dict(library_name=to) if to in ('sentence-transformers', 'openvino') else {}
     if {*model.outputs} <= {'vector', 'query', 'document'}: kind['pipeline_tag'] = 'sentence-similarity'
-    fields = about | kind | dict(tags=['rank_bert'])
-    lines = [f"{k}: {json.dumps(v) if isinstance(v, list) else v}" for k, v in fields.items()]
+    fields = about | kind | dict(tags=['rank_bert']) | target.head
+    lines = [f"{k}: {json.dumps(v) if isinstance(v, (list, bool)) else v}" for k, v in fields.items()]
     encoder = Path(model.encoder.name).name if Path(model.encoder.name).is_dir() else model.encoder.name
     title = f"{model.what[:1].upper()}{model.what[1:]} for {to}"
     body = (target.readme or _README).format(

@@ -66,7 +66,8 @@ def _wide(figures: pd.DataFrame, names: dict[str, str]) -> pd.DataFrame:
     table = figures.assign(value=spans, part=[_line(p) for p in figures.part])
     table = table.pivot_table('value', [*keys, 'n'], 'metric', 'first', sort=False).reset_index()
     if 'mode' in table: table['mode'] = table['mode'].map(names)
-    return table[[*keys, 'n', *dict.fromkeys(figures.metric)]].rename(columns=dict(n='queries' if 'mode' in keys else 'rows'))
+    table = table[[*keys, 'n', *dict.fromkeys(figures.metric)]]
+    return table.rename(columns=dict(n='queries' if 'mode' in keys else 'rows'))
 
 # %% ../nbs/03m_hub.ipynb #6b0c000e
 def _figures(model, figures: pd.DataFrame|None, data, split: str) -> str:
@@ -162,8 +163,9 @@ def _limits(model) -> str:
                   '- It knows the documents that are in it; `add`, `update` and `remove` change them.']
         if model.bm25 is None: parts.append('- There is no BM25 in it: rare words and names may be missed.')
     if len(getattr(model, 'labels', [])): parts.append('- It knows no other labels, and always gives one of these.')
-    return '\n'.join([*parts, '- Languages, kinds of text and groups of people that are not in its data were not tested. '
-                      'Its predictions can repeat what is wrong or unfair in them.'])
+    parts.append('- Languages, kinds of text and groups of people that are not in its data were not tested. Its '
+                 'predictions can repeat what is wrong or unfair in them.')
+    return '\n'.join(parts)
 
 def _results(model, figures: pd.DataFrame|None, data, split: str, datasets: list[str]|None) -> list:
     "The figures of the default mode over all rows, for the head of the card."
@@ -217,10 +219,10 @@ def model_card(
     datasets: list[str]|None = None,  # ids of data sets of the Hub
 ) -> str:  # Markdown with a head in YAML
     "A model card from what is known of a model; what is unknown is said to be."
-    figures, what, known = _measured(model, data, split, store), kind_of(model), _backbone(model)
-    results = _results(model, figures, data, split, datasets)
-    head = _head(model, repo.split('/')[-1], results, license, language, datasets)
-    top = _CARD.format(head=head, title=repo.split('/')[-1], version=__version__, what=what, does=_DOES[what], repo=repo,
+    what, known, name = kind_of(model), _backbone(model), repo.split('/')[-1]
+    figures = _measured(model, data, split, store)
+    head = _head(model, name, _results(model, figures, data, split, datasets), license, language, datasets)
+    top = _CARD.format(head=head, title=name, version=__version__, what=what, does=_DOES[what], repo=repo,
                        use=_USES[what])
     encoder = {'encoder': _line(known['name']), 'pretrained weights': known.get('base_model'),
                'licence of the pretrained weights': known.get('license'), 'licence of this repository': license}
@@ -245,7 +247,7 @@ def _copied(source: Path, folder: Path) -> None:
         (folder/name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source/name, folder/name)
         if file_hash(folder/name) != digest:
-            raise ValueError(f"{source/name} is damaged: its SHA-256 is not the one it was written with; export it again")
+            raise ValueError(f"{source/name} is damaged: its SHA-256 is not the one it was written with; export again")
     shutil.copyfile(source/'export.json', folder/'export.json')
 
 def _collected(model, folder: Path, repo: str, card: dict) -> dict:
@@ -285,7 +287,7 @@ def _uploaded(folder: Path, repo: str, kind: str, private: bool, revision: str|N
     api.create_repo(repo, private=private, exist_ok=True, repo_type=kind, **sdk)
     info = api.repo_info(repo, repo_type=kind)
     if private and not info.private:
-        raise ValueError(f"{repo!r} is public: pass private=False if everybody may read this, or name another repository")
+        raise ValueError(f"{repo!r} is public: pass private=False if everybody may read this, or name another one")
     if revision:
         api.create_branch(repo, branch=revision, exist_ok=True, repo_type=kind)
         info = api.repo_info(repo, revision=revision, repo_type=kind)

@@ -1,4 +1,4 @@
-"""`load` opens whatever a folder or a repository of the Hub holds: a ranker, a classifier, a tagger or a sentence encoder
+"""`load` opens a folder or a repository of the Hub: a ranker, a classifier, a tagger or a sentence encoder
 
 Docs: https://rank-bert.github.io/rank_bert/saved.html.md"""
 
@@ -49,8 +49,8 @@ def repo_name(
 def _refusal(status: int, repo: str, said: str) -> Exception:
     "What a status of the Hub means for a user."
     if status == 401:
-        return PermissionError(f"the Hub does not accept the token for {repo!r}: log in with `hf auth login`, or pass a "
-                               "token from https://huggingface.co/settings/tokens")
+        return PermissionError(f"the Hub needs a valid token for {repo!r}: log in with `hf auth login`, or pass one "
+                               "from https://huggingface.co/settings/tokens")
     if status == 403:
         return PermissionError(f"this token may not do that with {repo!r} ({said:.200}): use a token with the right to "
                                "write there")

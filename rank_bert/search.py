@@ -265,13 +265,13 @@ def train_ranker(
 ) -> Ranker:
     "A ranker trained on the 'train' queries, the head first and then layers; 'valid' queries decide every choice."
     encoder, store = _trainable(data, backbone, head), store or FeatureStore()
-    ended, frozen = begin_run(encoder, freeze), frozen_groups(encoder, freeze) > len(encoder.layers)
+    end, frozen = begin_run(encoder, freeze), frozen_groups(encoder, freeze) > len(encoder.layers)
     cbs = _checked_callbacks(cbs, shared, frozen, engine)
     features = ranking_features(data, encoder, passages, size, stride, pooling, max_tokens, lexical and frozen, store,
                                 progress, engine)
     own, asked = dict(head=head, shared=shared, seed=seed, progress=progress), dict(epochs=epochs, lr=lr, cbs=cbs)
-    if frozen: return ended(_train_head(features, encoder, epochs, lr, bs, own | dict(cbs=cbs)), data)
-    return ended(_fit_layers(features, deepcopy(encoder), freeze, own, asked, bs, store).ranker(lexical, progress), data)
+    if frozen: return end(_train_head(features, encoder, epochs, lr, bs, own | dict(cbs=cbs)), data)
+    return end(_fit_layers(features, deepcopy(encoder), freeze, own, asked, bs, store).ranker(lexical, progress), data)
 
 # %% ../nbs/03b_search.ipynb #a873a2cc
 @patch
@@ -1099,6 +1099,7 @@ from torch import nn
 from .graphs import Output, TextModel
 from .export import export_model
 from .web import PageIndex
+from .space import GRADIO  # the target 'space'
 
 # %% ../nbs/03b_search.ipynb #e16c0001
 @patch
@@ -1124,7 +1125,7 @@ def _cutting_in_words(settings: dict) -> str:
 @patch
 def export(self: Ranker,
     folder: str|Path,  # made, or replaced when an export is in it
-    to: str,  # 'sentence-transformers', 'onnx', 'openvino', 'web', or another key of `TARGETS`
+    to: str,  # 'sentence-transformers', 'onnx', 'openvino', 'web', 'space', or another of `TARGETS`
     **kwargs,  # arguments of `export_model`: `texts`, and options such as `int8` or `exact_queries`
 ) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
     "Write encoder and heads for another library, checked; a folder that cannot be exact is not written."
@@ -1134,6 +1135,7 @@ def export(self: Ranker,
     outputs = {name: Output(getattr(head, name), pooling, 'unit', keep=keep)
                for name, keep in (('query', 'end'), ('document', 'start'))}
     about = dict(passages=_cutting_in_words(self.settings))
-    if to == 'web': del outputs['document'], about['passages']
-    if to == 'web': kwargs = dict(index=self._page_index()) | kwargs
+    if to in ('web', 'space'):
+        del outputs['document'], about['passages']
+        kwargs = dict(index=self._page_index()) | kwargs
     return export_model(TextModel(self.encoder, outputs, longest, 'ranker', about), folder, to, **kwargs)

@@ -13,6 +13,7 @@ import hashlib
 import json
 import random
 import re
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -266,6 +267,9 @@ def committed(self: _Answers, repo: str, branch: str) -> tuple:
     oid = self.server.commit(repo, branch, files)
     return dict(commitUrl=f"{self.server.url}/{repo.removeprefix('models/')}/commit/{oid}", commitOid=oid),
 
+for one in (stored, committed): setattr(_Answers, one.__name__, one)
+
+# %% ../nbs/00c_testing.ipynb #7b0a000c
 def sent(self: _Answers, repo: str, branch: str, path: str) -> tuple:
     "The content of a file."
     repo = repo if repo.startswith('spaces/') else f'models/{repo}'
@@ -275,7 +279,7 @@ def sent(self: _Answers, repo: str, branch: str, path: str) -> tuple:
     etag = hashlib.sha256(content).hexdigest() if _is_large(path) else _blob(content)['oid']
     return content, 200, {'X-Repo-Commit': sha, 'ETag': f'"{etag}"'}
 
-for one in (stored, committed, sent): setattr(_Answers, one.__name__, one)
+_Answers.sent = sent
 
 # %% ../nbs/00c_testing.ipynb #7b0a0009
 @contextmanager
@@ -283,18 +287,17 @@ def stand_in_for_hub(
     **tokens,  # user -> token
 ) -> Iterator[HubStandIn]:
     "A local server in the place of the Hub, and an empty cache; no request leaves this machine."
-    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
-    server, bars = HubStandIn({token: user for user, token in tokens.items()}), not are_progress_bars_disabled()
+    from huggingface_hub.utils import are_progress_bars_disabled as disabled
+    server = HubStandIn({token: user for user, token in tokens.items()})
     Thread(target=server.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory() as place:
         changed = dict(ENDPOINT=server.url, HF_HUB_OFFLINE=False, HF_HUB_DISABLE_XET=True, HF_HUB_CACHE=f'{place}/hub',
                        HF_TOKEN_PATH=f'{place}/token',
                        HUGGINGFACE_CO_URL_TEMPLATE=server.url + '/{repo_id}/resolve/{revision}/{filename}')
-        disable_progress_bars()
         try:
             with (mock.patch.multiple('huggingface_hub.constants', **changed),
+                  mock.patch.object(sys.modules[disabled.__module__], disabled.__name__, lambda name=None: True),
                   mock.patch.dict('os.environ', RANK_BERT_HOME=f'{place}/home', HF_TOKEN='')): yield server
         finally:
-            if bars: enable_progress_bars()
             server.shutdown()
             server.server_close()
