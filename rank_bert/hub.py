@@ -321,4 +321,4 @@ def push_to_hub(
         with hub_errors(name, revision or named):
             return _uploaded(folder, name, kind, private, revision or named, token)
 
-for one in (Ranker, WithHead, MultitaskLearner): one.push_to_hub = push_to_hub
+MultitaskLearner.push_to_hub = push_to_hub  # the others have the method already

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from copy import copy as shallow_copy
 from copy import deepcopy
 from dataclasses import asdict, replace
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -1139,3 +1140,12 @@ def export(self: Ranker,
         del outputs['document'], about['passages']
         kwargs = dict(index=self._page_index()) | kwargs
     return export_model(TextModel(self.encoder, outputs, longest, 'ranker', about), folder, to, **kwargs)
+
+# %% ../nbs/03b_search.ipynb #6b0cd012
+@patch
+def push_to_hub(self: Ranker,
+    repo: str,  # 'user/name'; made if it is not there
+    **kwargs,  # arguments of `push_to_hub` of `rank_bert.hub`, such as `data`, `private`, `token`
+) -> str:  # the address of the commit
+    "Upload the ranker, with a model card, in one commit; its folder holds the texts of its documents."
+    return import_module('rank_bert.hub').push_to_hub(self, repo, **kwargs)

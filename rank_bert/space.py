@@ -153,7 +153,8 @@ def shown(query, mode, k):
     rows = []
     for hit in hits:
         title, text = (html.escape(t) for t in (hit['title'] or hit['id'], hit['passage']))
-        rows.append(f'<li><p><strong>{title}</strong> <small>{hit["score"]:.3f}</small></p><p>{text}</p></li>')
+        name = f'<strong>{title}</strong> <small>{hit["score"]:.3f}</small>'
+        rows.append(f'<li><div>{name}</div><div style="margin-bottom: 1em">{text}</div></li>')
     return f'<ol>{"".join(rows)}</ol>'
 
 
@@ -161,6 +162,8 @@ with gr.Blocks(title=SETTINGS['title'], analytics_enabled=False) as demo:
     gr.Markdown(f"# {SETTINGS['title']}")
     query = gr.Textbox(label='Question', lines=2, max_lines=8, autofocus=True)
 '''
+
+# %% ../nbs/02m_space.ipynb #5bace020
 _APP_END = '''    with gr.Row():
         mode = gr.Radio(SETTINGS['modes'], value=SETTINGS['modes'][0], label='Mode')
         k = gr.Slider(1, 20, value=5, step=1, label='Documents')
@@ -217,9 +220,10 @@ def _checked_output(model: TextModel, index: PageIndex|None) -> str:
     return next(iter(model.outputs))
 
 def _examples(index: PageIndex|None, examples: list[str]|None) -> list[str]:
-    "Texts to begin with: those given, or titles of documents."
+    "Texts to begin with: those given, or titles of documents, or how they begin."
     if examples is not None or index is None: return list(examples or [])
-    return [t for t in index.documents.title if t.strip()][:3]
+    return [title.strip() or ' '.join(text.split()[:8]) for title, text
+            in zip(index.documents.title[:3], index.documents.text[:3])]
 
 # %% ../nbs/02m_space.ipynb #5bace013
 def _write_weights(folder: Path, model: TextModel, int8: bool) -> str:

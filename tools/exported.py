@@ -99,15 +99,17 @@ def written(place: Path) -> dict[str, tuple[Path, str, dict]]:
     for to in ENVIRONMENTS:
         ranker.export(place/to, to, **({"int8": False} if to == "space" else {}))
         found[f"ranker {to}"] = place/to, to, vectors
-    texts = [*asked, "C++ naïve 日本", "user: my list is sorted in place. " * 30 + "how do I get a new sorted list?"]
+    texts = [*asked, "C++ naïve 日本", "my list is sorted in place. " * 40 + "how do I get a new sorted list?"]
     values = [v.tolist() for v in model.compute("query", texts)]
-    found["ranker space"] = place/"space", "space", {"texts": texts, "outputs": values, "found": searches(ranker, texts)}
+    wanted = {"texts": texts, "outputs": values, "found": searches(ranker, texts)}
+    found["ranker space"] = place/"space", "space", wanted
     classifier = train_classifier(builtin_texts(60), tiny_encoder(), epochs=2, dtype=torch.float32, progress=False)
     classifier.export(place/"classifier", "onnx")
     given = classifier.outputs(["a text", "one more"]).tolist()
     found["classifier onnx"] = place/"classifier", "onnx", {"found": given}
     classifier.export(place/"labels", "space", int8=False)
-    found["classifier space"] = place/"labels", "space", {"texts": ["a text", "one more"], "outputs": given, "found": []}
+    wanted = {"texts": ["a text", "one more"], "outputs": given, "found": []}
+    found["classifier space"] = place/"labels", "space", wanted
     return found
 
 
@@ -130,7 +132,8 @@ def main() -> None:
         folders = written(Path(place))
         for to in chosen:
             packages, absent = ENVIRONMENTS[to]
-            python = environment(Path(place)/f"env-{to}", packages, next(f for f, t, _ in folders.values() if t == to))
+            first = next(folder for folder, target, _ in folders.values() if target == to)
+            python = environment(Path(place)/f"env-{to}", packages, first)
             env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
             for name, (folder, target, expected) in folders.items():
                 if target != to: continue
