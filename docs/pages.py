@@ -23,7 +23,7 @@ GROUPS = {  # of the reference, by what one does
     "Data": "tables data texts lexical metrics",
     "Encoders": "models engines features layers light table distil pretraining",
     "Train": "heads losses callbacks learners barlow",
-    "Use elsewhere": "export graphs sentence_folders web",
+    "Use elsewhere": "export graphs sentence_folders web space hub",
     "Ranks of matrices": "lowrank rank",
     "Compare": "experiments sweeps studies",
     "Inside": "core testing words all",

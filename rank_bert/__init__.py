@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .embeddings import SentenceEncoder, embedding_learner, evaluate_sts
     from .experiments import compare_freezing, ranking_plot, ranking_table
     from .features import FeatureStore, encode
+    from .hub import model_card, push_to_hub
     from .lowrank import add_lora, factorise, rank_table
     from .metrics import format_table
     from .models import Encoder, get_encoder
@@ -31,6 +32,7 @@ _HOMES = {
     "embeddings": ("SentenceEncoder", "embedding_learner", "evaluate_sts"),
     "experiments": ("compare_freezing", "ranking_plot", "ranking_table"),
     "features": ("FeatureStore", "encode"),
+    "hub": ("model_card", "push_to_hub"),
     "lowrank": ("add_lora", "factorise", "rank_table"),
     "metrics": ("format_table",),
     "models": ("Encoder", "get_encoder"),

@@ -31,6 +31,7 @@ from .export import *
 from .table import *
 from .web import *
 from .distil import *
+from .space import *
 
 # %% ../nbs/04d_all.ipynb #6de98b25
 from .rank import *
@@ -50,6 +51,7 @@ from .barlow import *
 from .saved import *
 from .report import *
 from .light_runtime import *
+from .hub import *
 from .experiments import *
 from .sweeps import *
 from .studies import *

@@ -31,7 +31,7 @@ from .features import FeatureStore, WithHead, encode
 from .texts import TextData
 from .metrics import draw_means, group_sums, classification_metrics, spearman
 from .search import check_settings, read_backbone, read_head, write_backbone
-from .learners import KINDS, fit_task, freezing_kept, task_learner
+from .learners import KINDS, begin_run, fit_task, freezing_kept, task_learner
 
 # %% ../nbs/03c_classifiers.ipynb #60f5a912
 class Classifier(WithHead):
@@ -241,11 +241,12 @@ def train_classifier(
     "A classifier of texts or pairs, trained with defaults for small and large data."
     if isinstance(backbone, Encoder) and freeze != 'backbone': backbone = deepcopy(backbone)
     backbone = get_encoder(backbone)
+    ended = begin_run(backbone, freeze)
     with freezing_kept(backbone):
         learn = classifier_learner(data, backbone, freeze, **kwargs)
         learn.fitted = fit_task(learn, epochs, lr, patience=patience, progress=progress)
     if freeze == 'lora': fold_adapters(learn.model.encoder)
-    return learn.classifier()
+    return ended(learn.classifier(), data)
 
 # %% ../nbs/03c_classifiers.ipynb #7ceaf481
 def _matched(model: Classifier, data: TextData, split: str) -> tuple[TextData, np.ndarray]:
@@ -395,12 +396,13 @@ def load_classifier(
 from .graphs import Output, TextModel
 from .export import export_model
 from .web import PageIndex  # the target 'web'
+from .space import GRADIO  # the target 'space'
 
 # %% ../nbs/03c_classifiers.ipynb #e16b0003
 @patch
 def export(self: Classifier,
     folder: str|Path,  # made, or replaced when an export is in it
-    to: str = 'onnx',  # 'onnx', 'openvino', 'web', or another key of `TARGETS`
+    to: str = 'onnx',  # 'onnx', 'openvino', 'web', 'space', or another key of `TARGETS`
     **kwargs,  # arguments of `export_model`: `texts`, `int8`
 ) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
     "Write encoder and head for another library, checked; its output is `probabilities`, or `score`."

@@ -46,6 +46,24 @@ def _option(help: str, panel: str|None = None, default: bool = False, **kwargs):
     "An option; its default is shown in the help when `default` is set."
     return typer.Option(help=help, rich_help_panel=panel, show_default=default, **kwargs)
 
+# %% ../nbs/04c_cli.ipynb #6b0cc001
+def _local(value: Path|None):
+    "As `_home`; hf://user/repo is downloaded to the cache."
+    if not str(value).startswith('hf:/'): return _home(value)
+    from rank_bert.saved import local_folder
+    return local_folder(value)
+
+def _own(value: Path|None):
+    "As `_home`; refuses a repository, because the command writes to its folder."
+    if not str(value).startswith('hf:/'): return _home(value)
+    raise typer.BadParameter('it changes its folder, and a repository is only read: save it to a folder first')
+
+def _served(value: str) -> str:
+    "NAME=FOLDER as `serve` takes it, where the folder may be hf://user/repo."
+    name, _, folder = value.rpartition('=')
+    if not folder.startswith('hf:/'): return _home(value)
+    return f"{name or folder.split('@')[0].split('/')[-1]}={_local(Path(folder))}"
+
 # %% ../nbs/04c_cli.ipynb #5d0c41e7
 Data = Annotated[str, typer.Argument(callback=_home, help='Folder (documents and queries as .jsonl or .csv, or BEIR), '
     '.csv, .tsv, .parquet, .jsonl, .json, a name under $RANK_BERT_DATA, or a data set of the Hub.')]
@@ -63,7 +81,8 @@ SplitColumn = Annotated[str|None, _option(
     'Column with train, valid or test; by default a fifth of the groups is held out.', 'Columns')]
 
 # %% ../nbs/04c_cli.ipynb #f030a073
-Folder = Annotated[Path, typer.Argument(callback=_home, help='Folder of a saved ranker.')]
+Folder = Annotated[Path, typer.Argument(callback=_local, help='Folder of a saved ranker, or hf://user/repo.')]
+OwnFolder = Annotated[Path, typer.Argument(callback=_own, help='Folder of a saved ranker.')]
 Out = Annotated[Path, typer.Option(callback=_home, help='Folder to save the ranker to.')]
 Json = Annotated[bool, typer.Option('--json', help='Print JSON instead of text.')]
 Mode = Annotated[str|None, _option('hybrid, dense, cosine, bm25, or with a table (see distil) table_hybrid or table; '
@@ -506,7 +525,7 @@ def _apply(ranker, given: dict, columns: dict) -> list[tuple[str, object]]:
 # %% ../nbs/04c_cli.ipynb #5e0a0005
 @app.command()
 def documents(
-    folder: Folder,
+    folder: OwnFolder,
     remove: Annotated[Path|None, _option('File of ids, one a line or a column doc_id.', callback=_home)] = None,
     add: Annotated[Path|None, _option('File or folder of new documents.', callback=_home)] = None,
     update: Annotated[Path|None, _option('File or folder of new and changed documents.', callback=_home)] = None,
@@ -549,7 +568,7 @@ def _original(ranker, data: str|None):
 # %% ../nbs/04c_cli.ipynb #b15c0004
 @app.command()
 def feedback(
-    folder: Folder,
+    folder: OwnFolder,
     file: Annotated[Path, typer.Argument(callback=_home, help=
         'Table with the columns query, doc_id and grade (0 for a wrong document; without the column all are right).')],
     data: Annotated[str|None, _option(
@@ -601,7 +620,7 @@ def drift(
 # %% ../nbs/04c_cli.ipynb #7ab1e202
 @app.command()
 def distil(
-    folder: Folder,
+    folder: OwnFolder,
     data: Annotated[str|None, _option('What the ranker was trained on: its queries are used without their answers, '
                                       'and the table is measured.', callback=_home)] = None,
     seed: Seed = 0,
@@ -727,7 +746,7 @@ def _asked(texts: list[str]|None, pairs: list[str]|None, file: Path|None, paired
 # %% ../nbs/04c_cli.ipynb #e4a90b3c
 @app.command()
 def predict(
-    folder: Annotated[Path, typer.Argument(callback=_home, help='Folder of a saved classifier.')],
+    folder: Annotated[Path, typer.Argument(callback=_local, help='Folder of a saved classifier, or hf://user/repo.')],
     texts: Annotated[list[str]|None, typer.Argument(help='Texts, or first texts of pairs.', show_default=False)] = None,
     pairs: Annotated[list[str]|None, typer.Option(
         '--pair', show_default=False, help='Second text of a pair; repeat it for each first text.')] = None,
@@ -752,9 +771,10 @@ _WEB = 'one_file', 'libraries', 'download', 'title'
 def _export_options(to: str, **given) -> dict:
     "The options that were given; raises where a target does not have one."
     from rank_bert.export import TARGETS
-    import rank_bert.web
+    import rank_bert.space
     if to not in TARGETS: raise ValueError(f"unknown target {to!r}; the targets are {', '.join(TARGETS)}")
-    of = dict(int8='onnx web', exact_queries='sentence-transformers') | dict.fromkeys(_WEB, 'web')
+    of = dict(int8='onnx web space', exact_queries='sentence-transformers') | dict.fromkeys(_WEB, 'web')
+    of |= dict(title='web space')
     given = {k: v for k, v in given.items() if v is not None}
     odd = [k for k in given if to not in of[k].split()]
     if odd: raise ValueError(f"{_flag(odd[0])} is for --to {of[odd[0]].replace(' ', ' or ')}: leave it out")
@@ -763,12 +783,12 @@ def _export_options(to: str, **given) -> dict:
 # %% ../nbs/04c_cli.ipynb #e16f0005
 @app.command()
 def export(
-    folder: Annotated[Path, typer.Argument(callback=_home, help=
-        'Folder of a ranker, classifier, tagger or sentence encoder.')],
-    to: Annotated[str, typer.Option(help='sentence-transformers, onnx, openvino or web.')],
+    folder: Annotated[Path, typer.Argument(callback=_local, help=
+        'Folder of a ranker, classifier, tagger or sentence encoder, or hf://user/repo.')],
+    to: Annotated[str, typer.Option(help='sentence-transformers, onnx, openvino, web or space.')],
     out: Annotated[Path, typer.Option(callback=_home, help='Folder to write.')],
     int8: Annotated[bool|None, typer.Option('--int8/--no-int8', show_default=False,
-                                            help='With onnx and web: 8 bits, which is the default.')] = None,
+                                            help='With onnx, web and space: 8 bits, the default.')] = None,
     exact_queries: Annotated[bool|None, typer.Option('--exact-queries', show_default=False, help=
         'With sentence-transformers: a second copy of the encoder keeps the end of long queries.')] = None,
     one_file: Annotated[bool|None, typer.Option('--one-file', show_default=False, help=
@@ -776,7 +796,7 @@ def export(
     libraries: Annotated[Path|None, _option('With web: a folder node_modules.', callback=_home)] = None,
     download: Annotated[bool|None, typer.Option('--download', show_default=False, help=
         'With web: fetch the libraries of the page once from the registry of npm.')] = None,
-    title: Annotated[str|None, _option('With web: title of the page.')] = None,
+    title: Annotated[str|None, _option('With web and space: title of the page.')] = None,
     as_json: Json = False,
 ):
     "Write a saved model for another library, checked against the original."
@@ -790,6 +810,46 @@ def export(
     _say(f'checked, and saved to {out}')
     if as_json: return _print_json(table)
     _show(table.to_string(index=False, formatters=dict(difference='{:.1e}'.format, cosine='{:.4f}'.format)))
+
+# %% ../nbs/04c_cli.ipynb #6b0cc012
+def _card_data(model, data: str|None, split: str, group: str|None):
+    "Data to measure on, read as the kind of the model needs it."
+    if data is None: return {}
+    if hasattr(model, 'documents'):
+        found = _data_of(model, data, dict.fromkeys(COLUMNS) | dict(group=group), split)
+        return dict(data=found, split=split, store=_store())
+    from rank_bert.texts import read_texts
+    return dict(data=_found(read_texts, data, group=group), split=split)
+
+# %% ../nbs/04c_cli.ipynb #6b0cc013
+@app.command()
+def push(
+    folder: Annotated[Path, typer.Argument(callback=_home, help='Folder of a saved model, or an exported one.')],
+    repo: Annotated[str, typer.Argument(help='user/name on the Hub; made if it is not there.')],
+    data: Annotated[str|None, _option('Data to measure on, as evaluate takes it.', callback=_home)] = None,
+    split: Annotated[str, typer.Option(help='Rows to measure on: train, valid or test.')] = 'test',
+    public: Annotated[bool, typer.Option('--public', help='A new repository is public.')] = False,
+    publish_texts: Annotated[bool, typer.Option('--publish-texts', help=
+        'With --public: the texts of the documents may be public.')] = False,
+    revision: Annotated[str|None, _option('Branch, made if it is not there; main by default.')] = None,
+    license: Annotated[str|None, _option('Licence of the whole, such as apache-2.0.')] = None,
+    language: Annotated[str|None, _option('Code of the language, such as en.')] = None,
+    group: Group = None,
+):
+    "Upload a saved or exported model with a card to the Hub, in one commit; private by default."
+    from rank_bert.hub import push_to_hub
+    from rank_bert.saved import load
+    card = dict(license=license, language=language)
+    exported = (folder/'export.json').is_file()
+    model = folder if exported else load(folder)
+    if not exported: card |= _card_data(model, data, split, group)
+    elif data: raise ValueError('leave out --data: an exported folder has a README of its own')
+    if hasattr(model, 'documents'):
+        _say(f'  the folder holds the texts of {len(model.documents):,} documents')
+        if public and not publish_texts: raise ValueError('pass --publish-texts if these texts may be public')
+    card = {k: v for k, v in card.items() if v is not None}
+    address = push_to_hub(model, repo, not public, publish_texts, revision, **card)
+    _show(address)
 
 # %% ../nbs/04c_cli.ipynb #a286e8eb
 def _write_vectors(vectors, path: Path) -> None:
@@ -844,7 +904,7 @@ def serve(
     "Answer over HTTP for saved rankers, classifiers, taggers and sentence encoders."
     from rank_bert.serving import Limits, serve as run
     limits = Limits(batch=batch, queue=queue, seconds=seconds, texts=texts, reload=reload, read_only=read_only)
-    run([_home(folder) for folder in folders], host, port, limits, open_to_all, _say)
+    run([_served(folder) for folder in folders], host, port, limits, open_to_all, _say)
 
 # %% ../nbs/04c_cli.ipynb #5a1c0b7f
 def _summary(store, held):

@@ -11,8 +11,9 @@ __all__ = ['TARGETS', 'Target', 'export_model']
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from fastcore.basics import patch
 # %% ../nbs/02j_export.ipynb #649d97b2
 from .core import as_texts, check_folder, new_folder, seal_folder
 from .models import ALIASES, VARIANTS, Encoder
+from .features import WithHead
 from .graphs import Output, Reader, TextModel, file_tokenizer, onnx_reader, openvino_reader, quantise_onnx
 from .graphs import write_onnx, write_openvino
 from .sentence_folders import sentence_reader, write_sentence_folder
@@ -38,6 +40,7 @@ class Target:
     libraries: tuple[str, ...]  # what its users install
     uncut: tuple[str, ...] = ()  # outputs whose longer texts are cut elsewhere than ours
     readme: str = ''  # its template; by default one with `usage`
+    head: dict = field(default_factory=dict)  # more fields of the README's head, such as those that Spaces reads
 
 TARGETS: dict[str, Target] = {}  # name -> target
 
@@ -164,8 +167,8 @@ def _readme(model: TextModel, to: str, table: pd.DataFrame, notes: list[str]) ->
     target, about = TARGETS[to], origin(model.encoder.name)
     kind = dict(library_name=to) if to in ('sentence-transformers', 'openvino') else {}
     if {*model.outputs} <= {'vector', 'query', 'document'}: kind['pipeline_tag'] = 'sentence-similarity'
-    fields = about | kind | dict(tags=['rank_bert'])
-    lines = [f"{k}: {json.dumps(v) if isinstance(v, list) else v}" for k, v in fields.items()]
+    fields = about | kind | dict(tags=['rank_bert']) | target.head
+    lines = [f"{k}: {json.dumps(v) if isinstance(v, (list, bool)) else v}" for k, v in fields.items()]
     encoder = Path(model.encoder.name).name if Path(model.encoder.name).is_dir() else model.encoder.name
     title = f"{model.what[:1].upper()}{model.what[1:]} for {to}"
     body = (target.readme or _README).format(
@@ -342,3 +345,12 @@ def export(self: Encoder,
         raise ValueError(f"{self.name!r} has no pooling {pooling!r}; use one of {', '.join(self.poolings)}")
     out = Output(pooling=pooling, activation='unit'*normalise, keep=keep)
     return export_model(TextModel(self, dict(vector=out), max_tokens), folder, to, **kwargs)
+
+# %% ../nbs/02j_export.ipynb #6b0cd002
+@patch
+def push_to_hub(self: WithHead,
+    repo: str,  # 'user/name'; made if it is not there
+    **kwargs,  # arguments of `push_to_hub` of `rank_bert.hub`
+) -> str:  # the address of the commit
+    "Upload what `load` opens, with a model card, in one commit."
+    return import_module('rank_bert.hub').push_to_hub(self, repo, **kwargs)

@@ -9,9 +9,11 @@ __all__ = ['TaskModel', 'TaskBatches', 'task_dl', 'AdamW', 'task_learner', 'fit_
 
 # %% ../nbs/03_learners.ipynb #515bf9d6
 import hashlib
+import platform
 import random
 import shutil
 import tempfile
+import time
 import uuid
 import warnings
 import weakref
@@ -41,7 +43,7 @@ from fastai.torch_core import set_seed
 from sklearn.metrics import f1_score
 
 # %% ../nbs/03_learners.ipynb #93464702
-from .models import Encoder, evaluation_mode, get_encoder, pad_batch
+from .models import Encoder, evaluation_mode, get_encoder, pad_batch, weights_hash
 from .tables import DataError, DataWarning
 from .engines import best_device, best_dtype, prefix_parameters, weights_state
 from .features import FeatureStore, progress_bar
@@ -864,3 +866,51 @@ def fit_task(
         _stage(learn, epochs, lr, best, [_Advance(bar), *(cbs or [])], last_passes)
     return dict(epochs=epochs, lr=lr, monitor=monitor, best_epoch=best.best_epoch, best=float(best.best),
                 untrained=best.untrained)
+
+# %% ../nbs/03_learners.ipynb #9e3c0002
+def _columns_hash(frame: pd.DataFrame) -> bytes:
+    return pd.util.hash_pandas_object(frame.astype(str), index=False).to_numpy().tobytes()
+
+def data_hash(
+    data,  # `RankingData` or `TextData`
+) -> str:  # 64 hexadecimal digits
+    "SHA-256 over the texts, their labels or relevance, and their splits."
+    if isinstance(data, TextData):
+        parts = [data.rows[[c for c in ('text', 'pair', 'target', 'split') if c in data.rows]]]
+    else: parts = [data.documents[['doc_id', 'title', 'text']], data.queries[['query_id', 'text', 'split']],
+                   data.relevance[['query_id', 'doc_id', 'grade']]]
+    return hashlib.sha256(b''.join(map(_columns_hash, parts))).hexdigest()
+
+def frozen_hash(
+    encoder: Encoder,  # any encoder
+    groups: int,  # from the start, as `frozen_groups` gives them
+) -> str|None:  # 64 hexadecimal digits; `None` without groups
+    "SHA-256 over the weights of the first groups of an encoder; of a whole one its `weights_hash`."
+    if not groups: return None
+    if groups > len(encoder.layers): return weights_hash(encoder.model)
+    h = hashlib.sha256()
+    for p in (p for group in encoder.groups()[:groups] for p in group):
+        h.update(p.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return h.hexdigest()
+
+# %% ../nbs/03_learners.ipynb #9e3c0003
+def _machine(encoder: Encoder) -> str:
+    "Processor or graphics card, threads and version of torch; no name of the machine."
+    cuda = encoder.device.type == 'cuda'
+    processor = torch.cuda.get_device_name(encoder.device) if cuda else platform.machine()
+    return f'{processor}, {torch.get_num_threads()} threads, torch {torch.__version__}'
+
+def begin_run(
+    encoder: Encoder,  # before the training
+    freeze: str|int,  # as in `frozen_groups`
+) -> Callable:  # takes what was trained and its data, writes `about['run']`, and gives back what was trained
+    "Begin the record of a training."
+    start, groups, n = time.perf_counter(), frozen_groups(encoder, freeze), len(encoder.layers)
+    before = frozen_hash(encoder, groups)
+    what = 'the whole encoder' if groups > n else f'embeddings and {groups - 1} of {n} layers' if groups else 'nothing'
+    def end(made, data):
+        made.about['run'] = dict(seconds=round(time.perf_counter() - start, 1), machine=_machine(made.encoder),
+                                 data_sha256=data_hash(data), frozen=what, frozen_before=before,
+                                 frozen_after=frozen_hash(made.encoder, groups))
+        return made
+    return end

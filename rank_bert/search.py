@@ -14,6 +14,7 @@ from collections.abc import Callable
 from copy import copy as shallow_copy
 from copy import deepcopy
 from dataclasses import asdict, replace
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -52,7 +53,7 @@ from .changes import Changes, Plan, can_move, moved_passages, moved_vectors
 from .changes import plan_add, plan_remove, plan_update, same_passages
 from .drift import Drift, Reference, compare_samples, document_texts, load_reference, sample_rows
 from .feedback import FeedbackData, check_enough, feedback_data, feedback_rows
-from .learners import fit_task, frozen_groups
+from .learners import begin_run, fit_task, frozen_groups
 from .ranking import Fusion, RankingFeatures, RankingLearner, RankingModel, check_trainable, ranking_features
 from .ranking import STAND_INS, mrr, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
 from .ranking import usable_rows
@@ -269,13 +270,13 @@ def train_ranker(
 ) -> Ranker:
     "A ranker trained on the 'train' queries, the head first and then layers; 'valid' queries decide every choice."
     encoder, store = _trainable(data, backbone, head), store or FeatureStore()
-    frozen = frozen_groups(encoder, freeze) > len(encoder.layers)
+    end, frozen = begin_run(encoder, freeze), frozen_groups(encoder, freeze) > len(encoder.layers)
     cbs = _checked_callbacks(cbs, shared, frozen, engine)
     features = ranking_features(data, encoder, passages, size, stride, pooling, max_tokens, lexical and frozen, store,
                                 progress, engine)
     own, asked = dict(head=head, shared=shared, seed=seed, progress=progress), dict(epochs=epochs, lr=lr, cbs=cbs)
-    if frozen: return _train_head(features, encoder, epochs, lr, bs, own | dict(cbs=cbs))
-    return _fit_layers(features, deepcopy(encoder), freeze, own, asked, bs, store).ranker(lexical, progress)
+    if frozen: return end(_train_head(features, encoder, epochs, lr, bs, own | dict(cbs=cbs)), data)
+    return end(_fit_layers(features, deepcopy(encoder), freeze, own, asked, bs, store).ranker(lexical, progress), data)
 
 # %% ../nbs/03b_search.ipynb #a873a2cc
 @patch
@@ -1152,6 +1153,7 @@ from torch import nn
 from .graphs import Output, TextModel
 from .export import export_model
 from .web import PageIndex
+from .space import GRADIO  # the target 'space'
 
 # %% ../nbs/03b_search.ipynb #e16c0001
 @patch
@@ -1177,7 +1179,7 @@ def _cutting_in_words(settings: dict) -> str:
 @patch
 def export(self: Ranker,
     folder: str|Path,  # made, or replaced when an export is in it
-    to: str,  # 'sentence-transformers', 'onnx', 'openvino', 'web', or another key of `TARGETS`
+    to: str,  # 'sentence-transformers', 'onnx', 'openvino', 'web', 'space', or another of `TARGETS`
     **kwargs,  # arguments of `export_model`: `texts`, and options such as `int8` or `exact_queries`
 ) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
     "Write encoder and heads for another library, checked; a folder that cannot be exact is not written."
@@ -1187,6 +1189,16 @@ def export(self: Ranker,
     outputs = {name: Output(getattr(head, name), pooling, 'unit', keep=keep)
                for name, keep in (('query', 'end'), ('document', 'start'))}
     about = dict(passages=_cutting_in_words(self.settings))
-    if to == 'web': del outputs['document'], about['passages']
-    if to == 'web': kwargs = dict(index=self._page_index()) | kwargs
+    if to in ('web', 'space'):
+        del outputs['document'], about['passages']
+        kwargs = dict(index=self._page_index()) | kwargs
     return export_model(TextModel(self.encoder, outputs, longest, 'ranker', about), folder, to, **kwargs)
+
+# %% ../nbs/03b_search.ipynb #6b0cd012
+@patch
+def push_to_hub(self: Ranker,
+    repo: str,  # 'user/name'; made if it is not there
+    **kwargs,  # arguments of `push_to_hub` of `rank_bert.hub`, such as `data`, `private`, `token`
+) -> str:  # the address of the commit
+    "Upload the ranker, with a model card, in one commit; its folder holds the texts of its documents."
+    return import_module('rank_bert.hub').push_to_hub(self, repo, **kwargs)

@@ -1,8 +1,8 @@
 """Exported folders where rank_bert is not installed: `python tools/exported.py`.
 
 Folders are written here, with what the models give for some texts. The code of each folder's README then runs in an
-environment that has only the packages that the README names. uv makes the environments. The last line is
-`N passed, N failed`.
+environment that has only the packages that the README names. The app of a Space is started there, and asked over HTTP.
+uv makes the environments. The last line is `N passed, N failed`.
 """
 import argparse, json, os, subprocess, sys, tempfile
 from pathlib import Path
@@ -12,6 +12,7 @@ ENVIRONMENTS = {  # target -> packages, and modules that must not be there
     "sentence-transformers": (["sentence-transformers"], ["rank_bert", "fastai"]),
     "onnx": (["numpy", "tokenizers", "onnxruntime"], ["rank_bert", "torch", "transformers"]),
     "openvino": (["numpy", "tokenizers", "openvino"], ["rank_bert", "torch", "transformers"]),
+    "space": (["-r", "requirements.txt", "gradio==6.31.0"], ["rank_bert", "torch", "transformers"]),  # of the folder
 }
 # Runs in the other environment: the code of the README, in its folder, then what it computed beside what is expected
 CHECK = """
@@ -29,6 +30,52 @@ for name, rows in expected.items():
     print(name, 'differs by', f'{off:.1e}')
     assert off < 1e-4, f'{name} differs by {off}'
 """
+# The same for a Space: its engine beside what is expected, and its page, asked over HTTP
+CHECK_SPACE = """
+import importlib.util, json, os, sys
+folder, expected, absent = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3].split()
+there = [name for name in absent if importlib.util.find_spec(name)]
+assert not there, f'{there} are installed: this proves nothing'
+os.chdir(folder)
+sys.path.insert(0, folder)
+import numpy as np, app, engine
+off = float(np.abs(np.stack([engine.outputs([t])[0] for t in expected['texts']]) - np.array(expected['outputs'])).max())
+print('outputs differ by', f'{off:.1e}')
+assert off < 1e-4
+for text, mode, ids, scores in expected['found']:
+    hits = engine.search(text, mode, len(ids))
+    assert [h['id'] for h in hits] == ids, (text, mode, ids, hits)
+    assert np.allclose([h['score'] for h in hits], scores, atol=1e-4), (text, mode)
+print(len(expected['found']), 'searches agree')
+from gradio_client import Client
+app.demo.launch(prevent_thread_lock=True, server_name='127.0.0.1', quiet=True)
+try:
+    client, text = Client(app.demo.local_url, verbose=False), expected['texts'][0]
+    if expected['found']:
+        said = client.predict(text, expected['found'][0][1], 5, api_name='/search')
+        assert said == app.shown(text, expected['found'][0][1], 5) and '<li>' in said, said
+    else:
+        said = client.predict(text, api_name='/label')
+        assert said['label'] in engine.SETTINGS['labels'], said
+    print('the page answers')
+finally: app.demo.close()
+"""
+
+
+def searches(ranker, texts: list[str]) -> list:
+    "What a ranker finds in each mode, with vectors in float32: text, mode, ids, scores."
+    import numpy as np
+    import torch
+    from rank_bert.graphs import Output, TextModel
+    s = ranker.settings
+    model = TextModel(ranker.encoder, {"raw": Output(pooling=s["pooling"], keep="end")}, s["max_tokens"])
+    vectors, found = torch.from_numpy(np.stack(model.compute("raw", texts))), []
+    for mode in ("hybrid", "dense", "bm25"):
+        for text, row in zip(texts, ranker.scores(texts, mode, vectors if mode != "bm25" else None)):
+            top, values = ranker._first(row, 5, None)
+            kept = [(ranker.documents.doc_id[r], float(v)) for r, v in zip(top, values) if mode != "bm25" or v > 0]
+            found.append((text, mode, [i for i, _ in kept], [v for _, v in kept]))
+    return found
 
 
 def written(place: Path) -> dict[str, tuple[Path, str, dict]]:
@@ -50,20 +97,27 @@ def written(place: Path) -> dict[str, tuple[Path, str, dict]]:
                "documents": [v.tolist() for v in model.compute("document", parts)]}
     found = {}
     for to in ENVIRONMENTS:
-        ranker.export(place/to, to)
+        ranker.export(place/to, to, **({"int8": False} if to == "space" else {}))
         found[f"ranker {to}"] = place/to, to, vectors
+    texts = [*asked, "C++ naïve 日本", "my list is sorted in place. " * 40 + "how do I get a new sorted list?"]
+    values = [v.tolist() for v in model.compute("query", texts)]
+    wanted = {"texts": texts, "outputs": values, "found": searches(ranker, texts)}
+    found["ranker space"] = place/"space", "space", wanted
     classifier = train_classifier(builtin_texts(60), tiny_encoder(), epochs=2, dtype=torch.float32, progress=False)
     classifier.export(place/"classifier", "onnx")
     given = classifier.outputs(["a text", "one more"]).tolist()
     found["classifier onnx"] = place/"classifier", "onnx", {"found": given}
+    classifier.export(place/"labels", "space", int8=False)
+    wanted = {"texts": ["a text", "one more"], "outputs": given, "found": []}
+    found["classifier space"] = place/"labels", "space", wanted
     return found
 
 
-def environment(place: Path, packages: list[str]) -> Path:
-    "The Python of a new environment with some packages."
+def environment(place: Path, packages: list[str], folder: Path) -> Path:
+    "The Python of a new environment with some packages; a list of requirements is in the folder."
     subprocess.run(["uv", "venv", "-q", "--python", sys.executable, place], check=True)
     python = place/"bin"/"python"
-    subprocess.run(["uv", "pip", "install", "-q", "--python", python, *packages], check=True)
+    subprocess.run(["uv", "pip", "install", "-q", "--python", python, *packages], check=True, cwd=folder)
     return python
 
 
@@ -78,11 +132,13 @@ def main() -> None:
         folders = written(Path(place))
         for to in chosen:
             packages, absent = ENVIRONMENTS[to]
-            python = environment(Path(place)/f"env-{to}", packages)
+            first = next(folder for folder, target, _ in folders.values() if target == to)
+            python = environment(Path(place)/f"env-{to}", packages, first)
             env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
             for name, (folder, target, expected) in folders.items():
                 if target != to: continue
-                command = [python, "-I", "-W", "ignore", "-c", CHECK, folder, json.dumps(expected), " ".join(absent)]
+                code = CHECK_SPACE if to == "space" else CHECK
+                command = [python, "-I", "-W", "ignore", "-c", code, folder, json.dumps(expected), " ".join(absent)]
                 done = subprocess.run(command, capture_output=True, text=True, env=env)
                 good, said = done.returncode == 0, done.stdout if done.returncode == 0 else done.stderr
                 passed, failed = passed + good, failed + (not good)
