@@ -166,10 +166,13 @@ def _readme(model: TextModel, to: str, table: pd.DataFrame, notes: list[str]) ->
     "The README of a folder, with the fields that the Hub reads."
     target, about = TARGETS[to], origin(model.encoder.name)
     kind = dict(library_name=to) if to in ('sentence-transformers', 'openvino') else {}
-    if {*model.outputs} <= {'vector', 'query', 'document'}: kind['pipeline_tag'] = 'sentence-similarity'
+    vectors, app = {*model.outputs} <= {'vector', 'query', 'document'}, 'sdk' in target.head
+    if vectors and not app: kind['pipeline_tag'] = 'sentence-similarity'
+    licence = about.pop('license', None)  # of the weights, not of all that is in the folder
     fields = about | kind | dict(tags=['rank_bert']) | target.head
     lines = [f"{k}: {json.dumps(v) if isinstance(v, (list, bool)) else v}" for k, v in fields.items()]
     encoder = Path(model.encoder.name).name if Path(model.encoder.name).is_dir() else model.encoder.name
+    if licence: encoder += f' (licence of its pretrained weights: {licence})'
     title = f"{model.what[:1].upper()}{model.what[1:]} for {to}"
     body = (target.readme or _README).format(
         title=title, what=model.what, article='an' if model.what[0] in 'aeiou' else 'a', encoder=encoder,
