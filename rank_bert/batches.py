@@ -36,16 +36,17 @@ class _Order:
 
 # %% ../nbs/03j_batches.ipynb #5100000d
 class Batcher:
-    "One thread that computes what several clients ask for in small batches."
+    "Threads that compute what several clients ask for in small batches."
     def __init__(self,
         most: int = 8,  # texts in a batch
         room: int = 256,  # texts that may wait
         seen: Callable[[int], None]|None = None,  # is called with the size of each batch
+        threads: int = 1,  # batches that are computed at the same time
     ):
         self.most, self.room, self.seen = most, room, seen or (lambda size: None)
         self.waiting, self._orders, self._change, self._open = 0, deque(), Condition(), True
-        self._thread = Thread(target=self._work, name='batches', daemon=True)
-        self._thread.start()
+        self._threads = [Thread(target=self._work, name=f'batches {i}', daemon=True) for i in range(threads)]
+        for thread in self._threads: thread.start()
 
     def submit(self, key: Hashable, run: Callable[[list], list], items: list, most: int|None = None) -> Future:
         "The answers of some items, later; raises `Busy` where there is no room for them."
@@ -58,7 +59,7 @@ class Batcher:
             self.waiting += len(items)
             if items: self._orders.append(order)
             else: order.future.set_result([])
-            self._change.notify()
+            self._change.notify_all()
         return order.future
 
 # %% ../nbs/03j_batches.ipynb #5100000e
@@ -67,8 +68,8 @@ def close(self: Batcher) -> None:
     "Compute what waits, and end the thread."
     with self._change:
         self._open = False
-        self._change.notify()
-    self._thread.join()
+        self._change.notify_all()
+    for thread in self._threads: thread.join()
 
 @patch
 def _drop_done(self: Batcher) -> None:
@@ -109,9 +110,10 @@ def _answer(self: Batcher, batch: list[tuple[_Order, int]]) -> None:
         for one in batch: self._answer([one])
         return
     self.seen(len(batch))
-    for (order, i), answer in found:
-        order.answers[i], order.missing = answer, order.missing - 1
-        if not order.missing: _settle(order)
+    with self._change:  # another thread may have other items of the same order
+        for (order, i), answer in found: order.answers[i], order.missing = answer, order.missing - 1
+        done = dict.fromkeys(order for order, _ in batch if not order.missing)
+    for order in done: _settle(order)
 
 @patch
 def _work(self: Batcher) -> None:

@@ -918,9 +918,9 @@ def check(self: EncoderWatch,
     "Raise `ValueError` when weights, tokenizer or settings are no longer what they were."
     now, (before, at) = _glance(encoder), self.looked
     if not (whole and _thorough.get()) and now == before and time.monotonic() - at < LOOK: return False
-    self.looked = None, 0.
     changed = [k for k, v in _encoder_state(encoder).items() if v != self.known[k]]
     if changed:
+        self.looked = None, 0.
         raise ValueError(f"the encoder {encoder.name!r} has other {', '.join(changed)}, and is not as it was when "
                          f"{self.made}: {self.remedy}")
     self.looked = now, time.monotonic()

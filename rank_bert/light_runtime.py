@@ -98,9 +98,10 @@ def _rows(ranker: LightRanker, where: dict|None) -> np.ndarray:
     return np.flatnonzero(found)
 
 def _best(ranker: LightRanker, scores: np.ndarray, rows: np.ndarray, k: int) -> list[int]:
-    "At most `k` of some rows, best first; equal scores in the order of the ids."
+    "At most `k` of some rows, best first; equal scores in the order of `Ranker.search`, the last id first."
     if k < len(rows): rows = rows[scores[rows] >= np.partition(scores[rows], -k)[-k]]
-    return sorted(rows.tolist(), key=lambda row: (-scores[row], ranker.ids[row]))[:k]
+    by_id = sorted(rows.tolist(), key=lambda row: ranker.ids[row], reverse=True)
+    return sorted(by_id, key=lambda row: -scores[row])[:k]
 
 # %% ../nbs/03m_light_runtime.ipynb #072826c3
 def _passage(ranker: LightRanker, row: int, vector: np.ndarray|None) -> str:
@@ -116,7 +117,7 @@ def light_search(
     mode: str|None = None,  # as in `light_scores`
     where: dict|None = None,  # column -> value or list of values: of the documents that hold one; of all by default
 ) -> list[dict]:  # rank, doc_id, title, score, passage
-    "At most `k` best documents, best first; equal scores in the order of the ids."
+    "At most `k` best documents, best first; equal scores in the order of `Ranker.search`."
     if k < 1: raise ValueError(f"k is {k}; ask for at least 1 document")
     query, mode, vector = _asked(ranker, query, mode)
     scores, rows = _scored(ranker, query, mode, vector), _rows(ranker, where)

@@ -11,6 +11,7 @@ __all__ = ['Limits']
 import asyncio
 import base64
 import errno
+import gc
 import hmac
 import os
 import re
@@ -105,6 +106,8 @@ class Backend:
     runs: dict[str, Callable]  # request -> function of a model, arguments and a list of texts, which are computed together
     change: Callable[[Any, Path, Callable], tuple[Any, Any]]|None = None  # change a copy of a ranker and save it
     around: Callable[[Any], AbstractContextManager] = nullcontext  # what a batch of a model is computed in
+    look: Callable[[Any], Any] = bool  # checks a model now and then, in a thread beside those of the batches
+    threads: int = 1  # batches that are computed at the same time
     remedy: str = ''  # for a request that has no function
 
 @patch
@@ -185,7 +188,8 @@ class Service:
     ):
         self.limits, self.metrics = limits, Metrics()
         self.models = {name: ServedModel(name, folder, backend) for name, folder in folders.items()}
-        self.batcher = Batcher(limits.batch, limits.queue, lambda n: self.metrics.observe('batch_texts', n))
+        def seen(size): self.metrics.observe('batch_texts', size)
+        self.batcher = Batcher(limits.batch, limits.queue, seen, backend.threads)
         self.changing, self.active, self.answered, self.stopping = ThreadPoolExecutor(1), 0, 0, False
         self.pending, self._embedders = 0, {}
         for served in self.models.values():
@@ -243,6 +247,12 @@ async def ask(self: Service, served: ServedModel, name: str, *args, items: list,
     except Exception as e: raise as_problem(e) from e
 
 # %% ../nbs/03j_server.ipynb #5100002a
+def _settle() -> None:
+    "Keep what is held now out of garbage collections: a whole one would take a quarter of a second, with the models."
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+
 @patch
 async def change(self: Service, served: ServedModel, do: Callable[[Any], Any]) -> Any:
     "What `do` returns for a ranker, once the change is saved; one change at a time, and at most four wait."
@@ -260,12 +270,19 @@ def refresh(self: Service) -> None:
     "Take up the folders that have changed."
     for name, served in self.models.items():
         result = served.refresh()
+        if result == 'new' and gc.get_freeze_count(): _settle()
         if result == 'same': continue
         self.metrics.add('reloads_total', model=name, result=result)
         words = f'{name} was read again' if result == 'new' else f'{name} stays as it was: {served.problem}'
         getLogger('rank_bert').warning(words)
 
 # %% ../nbs/03j_server.ipynb #5100002b
+@patch
+def look(self: Service) -> None:
+    "Let the backend check its models, so that no batch has to; what is wrong with one, its next batch says."
+    for served in self.models.values():
+        with suppress(Exception): served.backend.look(served.model)
+
 def _resident() -> int:
     "Bytes of memory of this process; 0 where the system does not say."
     with suppress(OSError, ValueError), open('/proc/self/statm') as f:
@@ -657,20 +674,23 @@ def named_folders(folders: list[str|Path]) -> dict[str, Path]:
     return found
 
 # %% ../nbs/03j_server.ipynb #51000047
-async def _watch(service: Service) -> None:
-    "Look at the folders now and then."
-    while True:
-        await asyncio.sleep(service.limits.reload)
-        await asyncio.to_thread(service.refresh)
+_LOOK = 5.  # seconds between looks at the models
+
+async def _again(seconds: float, do: Callable[[], None]) -> None:
+    "Do something now and then, in a thread of its own."
+    while seconds:
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(do)
 
 @asynccontextmanager
 async def _life(app: FastAPI):
-    "Follow the folders while the server runs; answer what waits at its end."
+    "Follow the folders, and look at the models, while the server runs; answer what waits at its end."
     service = app.state.service
-    watching = asyncio.create_task(_watch(service)) if service.limits.reload else None
+    beside = [asyncio.create_task(_again(*each)) for each in ((service.limits.reload, service.refresh),
+                                                              (_LOOK, service.look))]
     try: yield
     finally:
-        if watching: watching.cancel()
+        for task in beside: task.cancel()
         await asyncio.to_thread(service.close)
 
 def _wrong(error: RequestValidationError) -> Problem:
@@ -782,5 +802,7 @@ def run_server(
         server.service = app.state.service
         names = ', '.join(f'{m.name} ({m.kind})' for m in server.service.models.values())
         where = f'[{address}]' if ':' in address else address
+        _settle()
         ready(f'serving {names} at http://{where}:{number}')
-        server.run([sock])
+        try: server.run([sock])
+        finally: gc.unfreeze()

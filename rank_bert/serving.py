@@ -8,6 +8,7 @@ Docs: https://rank-bert.github.io/rank_bert/serving.html.md"""
 __all__ = ['serving_app', 'serve']
 
 # %% ../nbs/03k_serving.ipynb #51000004
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -82,11 +83,11 @@ def _kind(model) -> str: return _KINDS[type(model)]
 
 def _tried(model):
     "The model, once it has answered a text: indexes are made, and a head of NaN is found, before anybody asks."
-    text = 'one two'
-    if isinstance(model, Ranker): model.search(text, 1)
-    elif isinstance(model, Tagger): model.predict([text])
-    elif isinstance(model, Classifier): model.outputs([(text, text) if model.settings['pairs'] else text])
-    else: model.encode([text])
+    texts = ['one two', 'two']  # several, as these are worth a look at all weights
+    if isinstance(model, Ranker): model.search_many(texts, [1, 1], model.modes[0], [None, None])
+    elif isinstance(model, Tagger): model.predict(texts)
+    elif isinstance(model, Classifier): model.outputs([(t, t) if model.settings['pairs'] else t for t in texts])
+    else: model.encode(texts)
     return model
 
 def _changed(ranker: Ranker, folder: Path, do: Callable[[Ranker], Any]) -> tuple[Ranker, Any]:
@@ -115,21 +116,27 @@ def _rows(ranker: Ranker, start: int, end: int) -> list[dict]:
     return rows.where(rows.notna(), None).to_dict('records')
 
 # %% ../nbs/03k_serving.ipynb #51000029
+def _cores() -> int: return len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
+
 def torch_backend() -> Backend:
     "What reads all kinds of saved models, and computes with torch; models that it has read share their encoders."
     encoders, plans = WeakValueDictionary(), WeakKeyDictionary()  # hash -> encoder; encoder -> last look, plan
     def read(folder: Path, mark: dict):
         known = mark.get('backbone', {}).get('sha256')
-        model = _tried(load(folder, encoders.get(known)))
+        model = load(folder, encoders.get(known))
+        look(model)
         if known: encoders[known] = model.encoder
         return model
     @contextmanager
     def around(model) -> Iterator[None]:
         at, plan = plans.get(model.encoder, (0., None))
-        if time.monotonic() - at > LOOK: plans[model.encoder] = at, plan = time.monotonic(), {}
+        if time.monotonic() - at > LOOK: plans[model.encoder] = _, plan = time.monotonic(), {}
         with seldom_checked(), same_plan(plan): yield
+    def look(model) -> None:
+        with same_plan() as plan: _tried(model)
+        plans[model.encoder] = time.monotonic(), plan
     runs = dict(search=_searched, rank=_ranked, embed=_embedded, classify=_classified, tag=_tagged)
-    return Backend(read, _kind, _about, _sides, _rows, runs, _changed, around)
+    return Backend(read, _kind, _about, _sides, _rows, runs, _changed, around, look, min(2, _cores()))
 
 # %% ../nbs/03k_serving.ipynb #51000048
 def serving_app(
@@ -147,4 +154,6 @@ def serve(
     **kwargs,
 ) -> None:
     "Answer for saved models until SIGTERM or Ctrl-C; raises the errors of `load`, and `OSError` for a port in use."
+    os.environ.setdefault('ONEDNN_PRIMITIVE_CACHE_CAPACITY', '128')  # kernels that stay in memory, one for each length
+    torch.set_num_threads(max(1, min(torch.get_num_threads(), _cores()//2)))  # for each of two batches
     run_server(folders, torch_backend(), **kwargs)
