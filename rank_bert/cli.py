@@ -900,11 +900,15 @@ def serve(
     read_only: Annotated[bool, typer.Option('--read-only', help='Refuse changes of documents.')] = False,
     open_to_all: Annotated[bool, typer.Option('--open', help='Answer without a key whoever reaches the address.')
                            ] = False,
+    light: Annotated[bool, typer.Option('--light', help='Search by the tables of rankers (see distil), without torch.')
+                     ] = False,
 ):
     "Answer over HTTP for saved rankers, classifiers, taggers and sentence encoders."
-    from rank_bert.serving import Limits, serve as run
+    from rank_bert.server import Limits
     limits = Limits(batch=batch, queue=queue, seconds=seconds, texts=texts, reload=reload, read_only=read_only)
-    run([_served(folder) for folder in folders], host, port, limits, open_to_all, _say)
+    if light: from rank_bert.light_serving import serve_light as run
+    else: from rank_bert.serving import serve as run
+    run([_served(folder) for folder in folders], host=host, port=port, limits=limits, open_to_all=open_to_all, ready=_say)
 
 # %% ../nbs/04c_cli.ipynb #5a1c0b7f
 def _summary(store, held):

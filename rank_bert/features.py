@@ -920,9 +920,9 @@ def check(self: EncoderWatch,
     seldom = _seldom.get()
     enough = LOOK if seldom is None else seldom
     if not (whole and seldom is None) and now == before and time.monotonic() - at < enough: return False
-    self.looked = None, 0.
     changed = [k for k, v in _encoder_state(encoder).items() if v != self.known[k]]
     if changed:
+        self.looked = None, 0.
         raise ValueError(f"the encoder {encoder.name!r} has other {', '.join(changed)}, and is not as it was when "
                          f"{self.made}: {self.remedy}")
     self.looked = now, time.monotonic()

@@ -11,6 +11,7 @@ __all__ = ['LightRanker', 'light_scores', 'light_search', 'load_light']
 import json
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 # %% ../nbs/03m_light_runtime.ipynb #3ca10006
@@ -32,6 +33,9 @@ class LightRanker:
     about: dict  # what ranker.json and bm25.json hold
 
     def __repr__(self) -> str: return f'LightRanker({len(self.documents)} documents, {", ".join(self.modes)})'
+
+    @cached_property
+    def ids(self) -> list[str]: return [document['doc_id'] for document in self.documents]
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -78,6 +82,28 @@ def light_scores(
     return _scored(ranker, *_asked(ranker, query, mode))
 
 # %% ../nbs/03m_light_runtime.ipynb #3ca10016
+def _is(cell, value) -> bool: return cell == value and isinstance(cell, bool) == isinstance(value, bool)
+
+def _rows(ranker: LightRanker, where: dict|None) -> np.ndarray:
+    "Rows of the documents that hold one of the values in each column, as `Ranker.search` chooses them."
+    if where is None: return np.arange(len(ranker.documents))
+    if not isinstance(where, dict): raise TypeError(f"where is {type(where).__name__}: pass a dict, column -> value")
+    columns = ranker.documents[0]
+    unknown = [name for name in where if name not in columns]
+    if unknown: raise ValueError(f"documents have no column {unknown[0]!r}; they have {', '.join(map(repr, columns))}")
+    found = np.ones(len(ranker.documents), dtype=bool)
+    for name, given in where.items():
+        values, cells = given if isinstance(given, list) else [given], (d[name] for d in ranker.documents)
+        found &= [any(_is(c, v) for c in (cell if isinstance(cell, list) else [cell]) for v in values) for cell in cells]
+    return np.flatnonzero(found)
+
+def _best(ranker: LightRanker, scores: np.ndarray, rows: np.ndarray, k: int) -> list[int]:
+    "At most `k` of some rows, best first; equal scores in the order of `Ranker.search`, the last id first."
+    if k < len(rows): rows = rows[scores[rows] >= np.partition(scores[rows], -k)[-k]]
+    by_id = sorted(rows.tolist(), key=lambda row: ranker.ids[row], reverse=True)
+    return sorted(by_id, key=lambda row: -scores[row])[:k]
+
+# %% ../nbs/03m_light_runtime.ipynb #072826c3
 def _passage(ranker: LightRanker, row: int, vector: np.ndarray|None) -> str:
     "The passage of a document that is nearest to the query; the whole text where passages are not known."
     document, start, end = ranker.documents[row], -1, -1
@@ -89,17 +115,15 @@ def light_search(
     query: str,  # a question or a whole conversation
     k: int = 5,  # how many documents
     mode: str|None = None,  # as in `light_scores`
+    where: dict|None = None,  # column -> value or list of values: of the documents that hold one; of all by default
 ) -> list[dict]:  # rank, doc_id, title, score, passage
-    "At most `k` best documents, best first; equal scores in the order of the ids."
+    "At most `k` best documents, best first; equal scores in the order of `Ranker.search`."
     if k < 1: raise ValueError(f"k is {k}; ask for at least 1 document")
     query, mode, vector = _asked(ranker, query, mode)
-    scores = _scored(ranker, query, mode, vector)
-    least = np.partition(scores, -k)[-k] if k < len(scores) else scores.min()
-    ids = [document['doc_id'] for document in ranker.documents]
-    rows = sorted(np.flatnonzero(scores >= least).tolist(), key=lambda i: (-scores[i], ids[i]))[:k]
-    if mode == 'bm25': rows = [i for i in rows if scores[i] > 0]  # no word in common
-    return [dict(rank=n, doc_id=ids[i], title=ranker.documents[i]['title'], score=float(scores[i]),
-                 passage=_passage(ranker, i, vector)) for n, i in enumerate(rows, 1)]
+    scores, rows = _scored(ranker, query, mode, vector), _rows(ranker, where)
+    if mode == 'bm25': rows = rows[scores[rows] > 0]  # no word in common
+    return [dict(rank=n, doc_id=ranker.ids[i], title=ranker.documents[i]['title'], score=float(scores[i]),
+                 passage=_passage(ranker, i, vector)) for n, i in enumerate(_best(ranker, scores, rows, k), 1)]
 
 # %% ../nbs/03m_light_runtime.ipynb #3ca10021
 _REMEDY = 'save the ranker again'

@@ -135,8 +135,10 @@ _looked_plans = WeakKeyDictionary()  # watch of a ranker -> the plan of its enco
 def _encoded(self: Ranker, texts: list[str]) -> torch.Tensor:
     "Vectors of queries, encoded as in training `(queries, dim)`."
     looked = self._watch.check(self.encoder, whole=len(texts) > 1)
-    with same_plan(None if looked else _looked_plans.get(self._watch)) as _looked_plans[self._watch]:
-        return encode(texts, self.encoder, **encoding(self.settings), keep='end', device=self.device, progress=False)
+    how = encoding(self.settings) | dict(keep='end', device=self.device, progress=False)
+    with same_plan(None if looked else _looked_plans.get(self._watch)) as plan: found = encode(texts, self.encoder, **how)
+    _looked_plans[self._watch] = plan  # whole: another thread may take it at once
+    return found
 
 # %% ../nbs/03a_scoring.ipynb #99a344b5
 @patch
@@ -226,8 +228,9 @@ def _first(self: Ranker, scores: torch.Tensor, k: int, documents: np.ndarray|Non
     top = scores.topk(min(k + 1, len(scores)))
     places = top.indices[:k].numpy()
     if (top.values.diff() == 0).any():
-        ids = self.documents.doc_id if documents is None else self.documents.doc_id.iloc[documents]
-        places = np.asarray(rank_documents(scores[None], list(ids), k)[0])
+        near = (scores >= top.values[-1]).nonzero().flatten().numpy()  # the best, and all that equal the last of them
+        ids, = self._columns(near if documents is None else documents[near], 'doc_id')
+        places = near[rank_documents(scores[near][None], list(ids), k)[0]]
     return (places if documents is None else documents[places]).tolist(), scores[places].tolist()
 
 # %% ../nbs/03a_scoring.ipynb #f1b57a0a
@@ -316,9 +319,10 @@ def _by_vector(self: Ranker, index: PassageIndex, vector: torch.Tensor, rows: li
 @patch
 def _nearest(
     self: Ranker, query: str, rows: list[int], index: PassageIndex|None, vector: torch.Tensor|None,
+    parts: list[list[str]]|None = None,
 ) -> list[str]:
-    "The passage of each document that is nearest to the query."
-    parts = self._parts(rows)
+    "The passage of each document that is nearest to the query; `parts` are those of the documents, if at hand."
+    if parts is None: parts = self._parts(rows)
     if all(len(p) == 1 for p in parts): return [p[0] for p in parts]
     flat = [p for part in parts for p in part]
     near = _by_words(query, flat) if index is None else self._by_vector(index, vector, rows)
@@ -327,16 +331,23 @@ def _nearest(
 
 # %% ../nbs/03a_scoring.ipynb #5e1f0026
 @patch
-def _best(
-    self: Ranker, query: str, k: int, mode: str, scores: torch.Tensor, rows: np.ndarray|None,
-    vector: torch.Tensor|None, index: PassageIndex|None,
-) -> dict:
-    "Columns of what a search has found, of all documents or those of some rows."
+def _top(self: Ranker, k: int, mode: str, scores: torch.Tensor, rows: np.ndarray|None) -> tuple[list[int], list[float]]:
+    "Rows and scores of what a search finds, among all documents or those of some rows."
     top, scores = self._first(scores, k, rows)
     if mode == 'bm25': top, scores = (x[:sum(s > 0 for s in scores)] for x in (top, scores))  # no word in common
-    doc_id, title = self._columns(top, 'doc_id', 'title')
-    return dict(rank=range(1, len(top) + 1), doc_id=doc_id, title=title, score=scores,
-                passage=self._nearest(query, top, index, vector))
+    return top, scores
+
+@patch
+def _shown(self: Ranker, queries: list[str], tops: list[tuple], index: PassageIndex|None, vectors) -> list[dict]:
+    "Columns of what some searches have found; documents are read once for all of them."
+    rows = sorted({row for top, _ in tops for row in top})
+    held, found = {row: one for row, *one in zip(rows, *self._columns(rows, 'doc_id', 'title'), self._parts(rows))}, []
+    for i, (query, (top, scores)) in enumerate(zip(queries, tops)):
+        doc_id, title, parts = ([held[row][part] for row in top] for part in range(3))
+        near = self._nearest(query, top, index, None if vectors is None else vectors[i:i + 1], parts)
+        found.append(dict(rank=range(1, len(top) + 1), doc_id=doc_id, title=title, score=scores, passage=near))
+    return found
+
 
 # %% ../nbs/03a_scoring.ipynb #5936b9c9
 @patch
@@ -347,17 +358,10 @@ def search(self: Ranker,
     where: dict|None = None,  # column -> value or list of values: of the documents that hold one; of all by default
 ) -> pd.DataFrame:  # columns rank, doc_id, title, score, passage
     "At most `k` best documents, best first; raises `ValueError` for an empty query and for unknown modes and columns."
-    self = self.at_once()
     if not isinstance(query, str): raise TypeError(f'query is {type(query).__name__}: search takes one text')
     if k < 1: raise ValueError(f"k is {k}; ask for at least 1 document")
-    mode, (query,) = self._mode(mode), as_texts([query])
-    check_not_blank([query])
-    rows = None if where is None else np.flatnonzero(fitting(self.documents, where))
-    vector, index = (None, None) if mode == 'bm25' else (self._asked([query], mode), self._index(mode))
-    large = len(self.model.passages) > LARGE or self._near is not None
-    if large: scores, rows = self._scored_rows(query, mode, vector, index, k, rows)
-    else: scores = self._scored([query], mode, vector, index)[0][... if rows is None else rows]
-    return pd.DataFrame(self._best(query, k, mode, scores, rows, vector, index))
+    self = self.at_once()
+    return pd.DataFrame(self.search_many([query], [k], self._mode(mode), [where])[0])
 
 # %% ../nbs/03a_scoring.ipynb #5e1f0027
 @patch
@@ -367,14 +371,15 @@ def search_many(self: Ranker, queries: list[str], ks: list[int], mode: str, wher
     check_not_blank(queries)
     chosen = [None if w is None else np.flatnonzero(fitting(self.documents, w)) for w in wheres]
     vectors, index = (None, None) if mode == 'bm25' else (self._asked(queries, mode), self._index(mode))
-    large, found = len(self.model.passages) > LARGE or self._near is not None, []
+    large, tops = len(self.model.passages) > LARGE or self._near is not None, []
     every = None if large else self._scored(queries, mode, vectors, index)
     for i, (query, k, rows) in enumerate(zip(queries, ks, chosen)):
         vector = None if vectors is None else vectors[i:i + 1]
         if large: scores, rows = self._scored_rows(query, mode, vector, index, k, rows)
         else: scores = every[i][... if rows is None else rows]
-        found.append(self._best(query, k, mode, scores, rows, vector, index))
-    return found
+        tops.append(self._top(k, mode, scores, rows))
+    return self._shown(queries, tops, index, vectors)
+
 
 # %% ../nbs/03a_scoring.ipynb #6a75555e
 @patch
