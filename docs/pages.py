@@ -19,14 +19,14 @@ SECTIONS = {"": "Reference", "tutorials": "Tutorials", "benchmarks": "Benchmarks
 GROUPS = {  # of the reference, by what one does
     "Rank documents": "ranking scoring measuring search nearest changes feedback drift errors explain maps report "
                       "light_runtime",
-    "Classify and embed": "classifiers tagging multitask embeddings saved serving cli",
+    "Classify and embed": "classifiers tagging multitask embeddings saved serving light_serving cli",
     "Data": "tables data texts lexical metrics",
     "Encoders": "models engines features layers light table distil pretraining",
     "Train": "heads losses callbacks learners barlow",
     "Use elsewhere": "export graphs sentence_folders web space hub",
     "Ranks of matrices": "lowrank rank",
     "Compare": "experiments sweeps studies",
-    "Inside": "core testing words all",
+    "Inside": "core testing words batches trial_page server all",
 }
 FIRST = {"rank_your_own_documents"}  # of the tutorials
 EXPORTS = {"export", "exports", "exporti"}

@@ -35,7 +35,9 @@ class LightRanker:
     def __repr__(self) -> str: return f'LightRanker({len(self.documents)} documents, {", ".join(self.modes)})'
 
     @cached_property
-    def ids(self) -> list[str]: return [document['doc_id'] for document in self.documents]
+    def ids(self) -> list[str]:
+        "Ids of the documents, in their order."
+        return [document['doc_id'] for document in self.documents]
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -94,7 +96,8 @@ def _rows(ranker: LightRanker, where: dict|None) -> np.ndarray:
     found = np.ones(len(ranker.documents), dtype=bool)
     for name, given in where.items():
         values, cells = given if isinstance(given, list) else [given], (d[name] for d in ranker.documents)
-        found &= [any(_is(c, v) for c in (cell if isinstance(cell, list) else [cell]) for v in values) for cell in cells]
+        lists = (cell if isinstance(cell, list) else [cell] for cell in cells)
+        found &= [any(_is(c, v) for c in cell for v in values) for cell in lists]
     return np.flatnonzero(found)
 
 def _best(ranker: LightRanker, scores: np.ndarray, rows: np.ndarray, k: int) -> list[int]:

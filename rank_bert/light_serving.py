@@ -61,7 +61,7 @@ def light_app(
 @delegates(run_server, but=['backend'])
 def serve_light(
     folders: list[str|Path],  # saved rankers with a table, or NAME=FOLDER
-    **kwargs,
+    **kwargs,  # host, port, limits, open_to_all, ready: as in `serve`
 ) -> None:
-    "Search in saved rankers until SIGTERM or Ctrl-C; raises the errors of `load_light`, and `OSError` for a port in use."
+    "Search in rankers until SIGTERM or Ctrl-C; raises the errors of `load_light`, and `OSError` for a port in use."
     run_server(folders, light_backend(), **kwargs)

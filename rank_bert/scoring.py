@@ -136,7 +136,8 @@ def _encoded(self: Ranker, texts: list[str]) -> torch.Tensor:
     "Vectors of queries, encoded as in training `(queries, dim)`."
     looked = self._watch.check(self.encoder, whole=len(texts) > 1)
     how = encoding(self.settings) | dict(keep='end', device=self.device, progress=False)
-    with same_plan(None if looked else _looked_plans.get(self._watch)) as plan: found = encode(texts, self.encoder, **how)
+    with same_plan(None if looked else _looked_plans.get(self._watch)) as plan:
+        found = encode(texts, self.encoder, **how)
     _looked_plans[self._watch] = plan  # whole: another thread may take it at once
     return found
 

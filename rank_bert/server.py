@@ -1,4 +1,4 @@
-"""What a server for saved models is made of, whatever computes the answers: folders, limits, requests, a gate, a process
+"""What a server for saved models is made of, whatever computes: folders, limits, requests, a gate, a process
 
 Docs: https://rank-bert.github.io/rank_bert/server.html.md"""
 
@@ -103,7 +103,7 @@ class Backend:
     about: Callable[[Any], dict]  # what `/info` says of a model
     sides: Callable[[Any], tuple[str, ...]]  # what a model gives vectors of: 'query', 'document', '' for any text
     rows: Callable[[Any, int, int], list[dict]]  # documents of a ranker, from one row to another
-    runs: dict[str, Callable]  # request -> function of a model, arguments and a list of texts, which are computed together
+    runs: dict[str, Callable]  # request -> function of a model, arguments and a list: a batch
     change: Callable[[Any, Path, Callable], tuple[Any, Any]]|None = None  # change a copy of a ranker and save it
     around: Callable[[Any], AbstractContextManager] = nullcontext  # what a batch of a model is computed in
     look: Callable[[Any], Any] = bool  # checks a model now and then, in a thread beside those of the batches
@@ -791,7 +791,7 @@ def run_server(
     open_to_all: bool = False,  # answer everybody who can reach the address, without a key
     ready: Callable[[str], None] = print,  # is called with a line of what is served, and where, once it answers
 ) -> None:
-    "Answer for saved models until SIGTERM or Ctrl-C; raises the errors of `Backend.read`, and `OSError` for a port in use."
+    "Answer until SIGTERM or Ctrl-C; raises the errors of `Backend.read`, and `OSError` for a port in use."
     with _listening(host, port) as sock:
         local = _is_local(sock)
         if not local: _check_open(open_to_all)

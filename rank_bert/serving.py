@@ -151,7 +151,7 @@ def serving_app(
 @delegates(run_server, but=['backend'])
 def serve(
     folders: list[str|Path],  # saved models, or NAME=FOLDER
-    **kwargs,
+    **kwargs,  # host, port, limits, open_to_all, ready: as in `run_server`
 ) -> None:
     "Answer for saved models until SIGTERM or Ctrl-C; raises the errors of `load`, and `OSError` for a port in use."
     os.environ.setdefault('ONEDNN_PRIMITIVE_CACHE_CAPACITY', '128')  # kernels that stay in memory, one for each length
