@@ -90,13 +90,13 @@ def light_search(
     k: int = 5,  # how many documents
     mode: str|None = None,  # as in `light_scores`
 ) -> list[dict]:  # rank, doc_id, title, score, passage
-    "At most `k` best documents, best first; equal scores in the order of the ids."
+    "At most `k` best documents, best first; equal scores in the order of `Ranker.search`."
     if k < 1: raise ValueError(f"k is {k}; ask for at least 1 document")
     query, mode, vector = _asked(ranker, query, mode)
     scores = _scored(ranker, query, mode, vector)
     least = np.partition(scores, -k)[-k] if k < len(scores) else scores.min()
     ids = [document['doc_id'] for document in ranker.documents]
-    rows = sorted(np.flatnonzero(scores >= least).tolist(), key=lambda i: (-scores[i], ids[i]))[:k]
+    rows = sorted(np.flatnonzero(scores >= least).tolist(), key=lambda i: (scores[i], ids[i]), reverse=True)[:k]
     if mode == 'bm25': rows = [i for i in rows if scores[i] > 0]  # no word in common
     return [dict(rank=n, doc_id=ids[i], title=ranker.documents[i]['title'], score=float(scores[i]),
                  passage=_passage(ranker, i, vector)) for n, i in enumerate(rows, 1)]

@@ -352,7 +352,7 @@ def _table_readers(parts: dict[str, bytes]) -> dict[str, Reader]:
 # %% ../nbs/02l_web.ipynb #21042fd1
 def _check_kind(model: TextModel, index: PageIndex|None, light: bool) -> None:
     "Raise `ValueError` for a model without a page."
-    if light and not isinstance(model, TableModel):
+    if light and not hasattr(model, 'table'):
         raise ValueError(f"only a ranker has a light page, and this is a {model.what}: leave out light")
     outputs = [*model.outputs.values()]
     if len(outputs) != 1 or outputs[0].pooling is None or (index is None and model.what != 'classifier'):
