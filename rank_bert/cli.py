@@ -766,7 +766,7 @@ def predict(
     _show(found[columns].to_string(index=False, max_colwidth=80, float_format='{:.3f}'.format))
 
 # %% ../nbs/04c_cli.ipynb #e16f0002
-_WEB = 'one_file', 'libraries', 'download', 'title'
+_WEB = 'one_file', 'light', 'libraries', 'download', 'title'
 
 def _export_options(to: str, **given) -> dict:
     "The options that were given; raises where a target does not have one."
@@ -793,6 +793,8 @@ def export(
         'With sentence-transformers: a second copy of the encoder keeps the end of long queries.')] = None,
     one_file: Annotated[bool|None, typer.Option('--one-file', show_default=False, help=
         'With web: all in one HTML file.')] = None,
+    light: Annotated[bool|None, typer.Option('--light', show_default=False, help=
+        'With web: a page without the encoder, which searches by the table that distil made.')] = None,
     libraries: Annotated[Path|None, _option('With web: a folder node_modules.', callback=_home)] = None,
     download: Annotated[bool|None, typer.Option('--download', show_default=False, help=
         'With web: fetch the libraries of the page once from the registry of npm.')] = None,
@@ -801,7 +803,7 @@ def export(
 ):
     "Write a saved model for another library, checked against the original."
     from rank_bert.core import check_folder
-    web = dict(one_file=one_file, libraries=libraries, download=download, title=title)
+    web = dict(one_file=one_file, light=light, libraries=libraries, download=download, title=title)
     options = _export_options(to, int8=int8, exact_queries=exact_queries, **web)
     check_folder(out, 'export.json')
     from rank_bert.saved import load

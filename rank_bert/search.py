@@ -1152,20 +1152,34 @@ def rank(self: Ranker,
 from torch import nn
 from .graphs import Output, TextModel
 from .export import export_model
-from .web import PageIndex
+from .web import PageIndex, TableModel
 from .space import GRADIO  # the target 'space'
 
 # %% ../nbs/03b_search.ipynb #e16c0001
 @patch
-def _page_index(self: Ranker) -> PageIndex:
+def _page_index(self: Ranker, light: bool = False) -> PageIndex:
     "What a search page holds of this ranker."
+    fusion, modes, first = self.fusion, ('hybrid', 'dense', 'bm25'), None
+    if light: fusion, modes, first = self.table_fusion, (*TABLE_MODES, 'bm25'), self.about['table']['mode']
     order = self.model.owner.argsort(stable=True)
     with torch.inference_mode():
         vectors = torch.cat([nn.functional.normalize(self.model.head.document(self.model.passages[rows].float()))
                              for rows in order.split(2**16)])
-    fused = dict(weight=self.fusion.weight, standard=self.fusion.standard) if self.bm25 is not None else {}
+    fused = dict(weight=fusion.weight, standard=fusion.standard) if self.bm25 is not None else {}
     return PageIndex(self.documents, self._parts([*range(len(self.documents))]), vectors.cpu().numpy(), self.bm25,
-                     **fused)
+                     modes=tuple(sorted(modes, key=lambda name: name != first)), **fused)
+
+@patch
+def _page(self: Ranker, model: TextModel, light: bool) -> tuple[TextModel, PageIndex]:
+    "What a search page computes queries with, and what it searches."
+    if light and self.table is None:
+        raise ValueError("a light page searches by a table, and this ranker has none: call distil_table first (on the "
+                         "command line: rank_bert distil), or leave out light")
+    del model.outputs['document'], model.about['passages']
+    if not light: return model, self._page_index()
+    about = dict(table=self.about['table']['told'])
+    made = TableModel(self.encoder, model.outputs, self.table.room, model.what, about, self.table)
+    return made, self._page_index(light)
 
 # %% ../nbs/03b_search.ipynb #e16a0003
 def _cutting_in_words(settings: dict) -> str:
@@ -1180,7 +1194,7 @@ def _cutting_in_words(settings: dict) -> str:
 def export(self: Ranker,
     folder: str|Path,  # made, or replaced when an export is in it
     to: str,  # 'sentence-transformers', 'onnx', 'openvino', 'web', 'space', or another of `TARGETS`
-    **kwargs,  # arguments of `export_model`: `texts`, and options such as `int8` or `exact_queries`
+    **kwargs,  # arguments of `export_model`: `texts`, and options such as `int8`, `exact_queries` or `light`
 ) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
     "Write encoder and heads for another library, checked; a folder that cannot be exact is not written."
     self = self.at_once()
@@ -1189,10 +1203,11 @@ def export(self: Ranker,
     outputs = {name: Output(getattr(head, name), pooling, 'unit', keep=keep)
                for name, keep in (('query', 'end'), ('document', 'start'))}
     about = dict(passages=_cutting_in_words(self.settings))
+    model = TextModel(self.encoder, outputs, longest, 'ranker', about)
     if to in ('web', 'space'):
-        del outputs['document'], about['passages']
-        kwargs = dict(index=self._page_index()) | kwargs
-    return export_model(TextModel(self.encoder, outputs, longest, 'ranker', about), folder, to, **kwargs)
+        model, index = self._page(model, kwargs.get('light', False))
+        kwargs = dict(index=index) | kwargs
+    return export_model(model, folder, to, **kwargs)
 
 # %% ../nbs/03b_search.ipynb #6b0cd012
 @patch

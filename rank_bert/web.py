@@ -26,12 +26,14 @@ from pathlib import Path
 # %% ../nbs/02l_web.ipynb #fd0b9896
 import numpy as np
 import pandas as pd
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 # %% ../nbs/02l_web.ipynb #109dd7df
 from .core import home_folder, write_tensors
 from .words import UNSPACED, left_out
 from .lexical import BM25
 from .metrics import rank_documents
+from .table import TokenTable, load_table, pack_rows, save_table
 from .graphs import Reader, TextModel, file_tokenizer, needed, onnx_reader, write_onnx
 from .export import TARGETS, Target
 
@@ -153,13 +155,9 @@ class PageIndex:
     bm25: BM25|None = None  # of the documents
     weight: float = 0.  # of BM25 in the sum
     standard: bool = False  # standardise BM25 first
+    modes: tuple[str, ...] = ('hybrid', 'dense', 'bm25')  # of scoring; the first is the default
 
 # %% ../nbs/02l_web.ipynb #deb72f68
-def _eight_bits(vectors: np.ndarray) -> dict[str, np.ndarray]:
-    "Rows of vectors as int8, and the scale of each."
-    scales = np.maximum(np.abs(vectors).max(1), 1e-12)/127
-    return dict(vectors=np.rint(vectors/scales[:, None]).astype(np.int8), scales=scales.astype(np.float32))
-
 def index_tensors(
     index: PageIndex,
     int8: bool = True,  # vectors in 8 bits
@@ -174,7 +172,7 @@ def index_tensors(
         found |= dict(starts=p.indptr, holders=p.indices)
     found = {name: a.astype(np.int32) for name, a in found.items()}
     if index.bm25 is not None: found |= dict(keys=p.keys, weights=p.data)
-    return found | (_eight_bits(vectors) if int8 else dict(vectors=vectors))
+    return found | (dict(zip(('vectors', 'scales'), pack_rows(vectors))) if int8 else dict(vectors=vectors))
 
 # %% ../nbs/02l_web.ipynb #99be34f9
 def _span(text: str, passage: str, start: int) -> list[int]|str:
@@ -204,15 +202,14 @@ def index_settings(
     rows = [dict(id=str(o.doc_id), title=o.title, text=o.text) for o in index.documents.itertuples()]
     return dict(documents=len(rows), rows=rows, spans=_spans(index), unspaced=UNSPACED, left_out=_left_out(index.bm25),
                 ngrams=index.bm25.ngrams if index.bm25 is not None else 1,
-                modes=['hybrid', 'dense', 'bm25'] if index.bm25 is not None else ['dense'],
+                modes=[m for m in index.modes if index.bm25 is not None or m in ('dense', 'table')],
                 fusion=dict(weight=float(np.float32(index.weight)), standard=index.standard))
 
 # %% ../nbs/02l_web.ipynb #950b00b9
-MODULES = 'words', 'index', 'model', 'page'  # of `rank_bert/pages`, in the order of their imports
-
-def _script() -> str:
-    "The modules as one."
-    text = ''.join((files('rank_bert')/'pages'/f'{name}.js').read_text(encoding='utf-8') for name in MODULES)
+def _script(model: str = 'model') -> str:
+    "The modules of `rank_bert/pages` as one, in the order of their imports; `model` computes vectors of queries."
+    names = 'words', 'index', 'parts', model, 'page'
+    text = ''.join((files('rank_bert')/'pages'/f'{name}.js').read_text(encoding='utf-8') for name in names)
     return re.sub(r'^export (?=(async )?(function|class|const))', '', re.sub(r'^import .*\n', '', text, flags=re.M),
                   flags=re.M)
 
@@ -248,6 +245,7 @@ OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR
 # %% ../nbs/02l_web.ipynb #68e156e1
 def _licences(libraries: dict[str, bytes]) -> str:
     "What the licences of the libraries ask to be shown."
+    if not libraries: return 'This page: made by rank_bert, Apache-2.0'
     ort, tok = LIBRARIES
     parts = ['This page: made by rank_bert, Apache-2.0',
              f'{ort.name} {ort.version}: Copyright (c) Microsoft Corporation. MIT License', _MIT,
@@ -255,8 +253,9 @@ def _licences(libraries: dict[str, bytes]) -> str:
     return '\n\n'.join(parts)
 
 # %% ../nbs/02l_web.ipynb #7564885a
-_POLICY = ("default-src 'none'; script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval' blob:; style-src 'unsafe-inline'; "
+_POLICY = ("default-src 'none'; script-src 'self' 'unsafe-inline'{libraries}; style-src 'unsafe-inline'; "
            "img-src data:; base-uri 'none'; form-action 'none'")  # a request to elsewhere is refused by the browser
+_LIBRARIES_POLICY = " 'wasm-unsafe-eval' blob:"
 _SEARCH = dict(
     verb='Search', help='Keys: / to the box, up and down through the results, Enter for the whole text. ',
     box='<input id="query" type="search" aria-label="Search" placeholder="Ask a question" autocomplete="off" '
@@ -264,11 +263,13 @@ _SEARCH = dict(
 _LABEL = dict(verb='Label', help='',
               box='<textarea id="query" aria-label="Text" rows="4" placeholder="A text"></textarea>')
 
-def _page(title: str, parts: str, search: bool, licences: str) -> str:
+def _page(title: str, parts: str, search: bool, libraries: dict[str, bytes]) -> str:
     "The HTML of a page."
+    policy = _POLICY.format(libraries=_LIBRARIES_POLICY if libraries else '')
     read = {name: (files('rank_bert')/'pages'/f'page.{name}').read_text(encoding='utf-8') for name in ('html', 'css')}
-    fields = dict(title=html.escape(title), policy=_POLICY, css=read['css'], parts=parts, code=_script(),
-                  licences=html.escape(licences)) | (_SEARCH if search else _LABEL)
+    fields = dict(title=html.escape(title), policy=policy, css=read['css'], parts=parts,
+                  code=_script('model' if libraries else 'table'), licences=html.escape(_licences(libraries)))
+    fields |= _SEARCH if search else _LABEL
     return read['html'].format(**fields)
 
 # %% ../nbs/02l_web.ipynb #5a0df724
@@ -295,9 +296,64 @@ def _index_parts(folder: Path, index: PageIndex, int8: bool) -> dict[str, bytes]
     return {'documents.json': json.dumps(index_settings(index)).encode(),
             'index.safetensors': (folder/'index.safetensors').read_bytes()}
 
+# %% ../nbs/02l_web.ipynb #1b9c0002
+@dataclass(repr=False)
+class TableModel(TextModel):
+    "A ranker as it is exported, with its table in the place of the encoder."
+    table: TokenTable|None = None  # always there
+
+    def compute(self,
+        name: str,  # of the output
+        texts: list[str],  # any number of texts
+        pairs: None = None,  # a table has none
+    ) -> list[np.ndarray]:  # float32 `(dim,)`
+        "Vectors of queries."
+        return [*self.table.encode(texts)]
+
+# %% ../nbs/02l_web.ipynb #1b9c0003
+def _bert_cutting(tokenizer: dict) -> dict:
+    "The settings of BERT's tokenizer, as `table.js` has them; raises `ValueError` for another tokenizer."
+    model, plain, cut = (tokenizer[name] or {} for name in ('model', 'normalizer', 'pre_tokenizer'))
+    more = any(not o['special'] for o in tokenizer['added_tokens'])
+    if more or [o.get('type') for o in (model, plain, cut)] != ['WordPiece', 'BertNormalizer', 'BertPreTokenizer']:
+        raise ValueError("a light page cuts texts as BERT does (WordPiece), and the tokenizer of this encoder is another "
+                         "one: leave out light")
+    accents = plain['lowercase'] if plain['strip_accents'] is None else plain['strip_accents']
+    return dict(unknown=model['unk_token'], prefix=model['continuing_subword_prefix'], accents=accents,
+                longest=model['max_input_chars_per_word'], clean=plain['clean_text'], lower=plain['lowercase'],
+                ideographs=plain['handle_chinese_chars'])
+
+# %% ../nbs/02l_web.ipynb #1b9c0004
+def _table_parts(folder: Path, model: TableModel) -> dict[str, bytes]:
+    "The table, the words of the tokenizer, and what the page must know of them."
+    tokenizer = json.loads(model.table.tokenizer)
+    about = dict(kind=model.what, room=model.table.room, tokenizer=_bert_cutting(tokenizer))
+    words = {i: word for word, i in tokenizer['model']['vocab'].items()}
+    listed = [words.get(i, '') for i in range(len(model.table.at))]
+    save_table(model.table, folder)
+    return {'settings.json': json.dumps(about).encode(), 'vocabulary.json': json.dumps(listed).encode(),
+            'table.safetensors': (folder/'table.safetensors').read_bytes()}
+
+def _table_readers(parts: dict[str, bytes]) -> dict[str, Reader]:
+    "The table of a page, with a tokenizer that is made from what the page has."
+    about, words = (json.loads(parts[name]) for name in ('settings.json', 'vocabulary.json'))
+    rules = about['tokenizer']
+    made = Tokenizer(models.WordPiece({word: i for i, word in enumerate(words)}, unk_token=rules['unknown'],
+                                      continuing_subword_prefix=rules['prefix'],
+                                      max_input_chars_per_word=rules['longest']))
+    made.normalizer = normalizers.BertNormalizer(rules['clean'], rules['ideographs'], rules['accents'], rules['lower'])
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    with tempfile.TemporaryDirectory() as place:
+        (Path(place)/'table.safetensors').write_bytes(parts['table.safetensors'])
+        (Path(place)/'tokenizer.json').write_text(made.to_str(), encoding='utf-8')
+        table = load_table(place)
+    return {'table': lambda name, texts, pairs=None: [*table.encode(texts)]}
+
 # %% ../nbs/02l_web.ipynb #21042fd1
-def _check_kind(model: TextModel, index: PageIndex|None) -> None:
+def _check_kind(model: TextModel, index: PageIndex|None, light: bool) -> None:
     "Raise `ValueError` for a model without a page."
+    if light and not hasattr(model, 'table'):
+        raise ValueError(f"only a ranker has a light page, and this is a {model.what}: leave out light")
     outputs = [*model.outputs.values()]
     if len(outputs) != 1 or outputs[0].pooling is None or (index is None and model.what != 'classifier'):
         raise ValueError(f"there is a page for a ranker and for a classifier, but not for this {model.what}; "
@@ -307,13 +363,13 @@ def _check_kind(model: TextModel, index: PageIndex|None) -> None:
 # %% ../nbs/02l_web.ipynb #d8441ace
 def _write_web(
     folder: Path, model: TextModel, index: PageIndex|None = None, int8: bool = True, one_file: bool = False,
-    libraries: str|Path|None = None, download: bool = False, title: str|None = None,
+    libraries: str|Path|None = None, download: bool = False, title: str|None = None, light: bool = False,
 ) -> list[str]:
     "index.html with its parts, and what people should know."
-    _check_kind(model, index)
-    held = page_libraries(libraries, download)
+    _check_kind(model, index, light)
+    held = {} if light else page_libraries(libraries, download)
     with tempfile.TemporaryDirectory() as place:
-        parts = _model_parts(Path(place), model, int8)
+        parts = _table_parts(Path(place), model) if light else _model_parts(Path(place), model, int8)
         if index is not None: parts |= _index_parts(Path(place), index, int8)
     parts |= {name.split('/')[-1]: content for name, content in held.items() if not name.endswith('LICENSE')}
     scripts = {name: _part(name, content) for name, content in parts.items()}
@@ -323,21 +379,24 @@ def _write_web(
     given = '\n'.join(f'<script>{text}</script>' if one_file else f'<script src="parts/{name}.js"></script>'
                       for name, text in scripts.items())
     search = index is not None
-    page = _page(title or ('Search' if search else 'Label'), given, search, _licences(held))
+    page = _page(title or ('Search' if search else 'Label'), given, search, held)
     (folder/'index.html').write_text(page, encoding='utf-8')
-    return _notes(folder)
+    return _notes(folder, model, light)
 
 # %% ../nbs/02l_web.ipynb #9ca796db
-def _notes(folder: Path) -> list[str]:
+def _notes(folder: Path, model: TextModel, light: bool) -> list[str]:
     "What the owner of a page should know."
     size = sum(f.stat().st_size for f in folder.rglob('*') if f.is_file())/1e6
+    if light: return [f'The page has {size:.1f} MB. Whoever has it has the texts of the documents.',
+                      'A table of token vectors stands in for the encoder. ' + model.about.get('table', '')]
     used = ' and '.join(f'{o.name} {o.version} ({o.licence})' for o in LIBRARIES)
     return [f'The page has {size:.1f} MB. Whoever has it has the texts of the documents and the encoder.',
             f'It holds {used}.']
 
 def _web_readers(folder: Path, model: TextModel) -> dict[str, Reader]:
-    "The model of a page, run by onnxruntime."
+    "The model of a page, run by onnxruntime; of a light page its table."
     parts = read_parts(folder)
+    if 'table.safetensors' in parts: return _table_readers(parts)
     def read(name, texts, pairs=None):
         with tempfile.TemporaryDirectory() as place:
             for file in ('model.onnx', 'tokenizer.json'): (Path(place)/file).write_bytes(parts[file])

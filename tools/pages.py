@@ -1,8 +1,8 @@
 """Search pages in a browser: `python tools/pages.py`, after `docs/browser/run prepare`.
 
-Pages of rankers and of a classifier are exported here, with what the models give for some texts; web.mjs
-of docs/browser opens them in Chromium. `--full RANKER` takes a saved ranker of the whole built-in corpus. The last
-line is `N passed, N failed`.
+Pages of rankers, with the encoder and light ones, and of a classifier are exported here, with what the models give for
+some texts; web.mjs of docs/browser opens them in Chromium. `--full RANKER` takes a saved ranker of the whole built-in
+corpus. The last line is `N passed, N failed`.
 """
 import argparse, json, os, subprocess, sys, tempfile
 from pathlib import Path
@@ -39,6 +39,36 @@ def expected(ranker, texts: list[str]) -> list[dict]:
     return found
 
 
+def expected_light(ranker, texts: list[str], place: Path) -> tuple[list[str], list[dict], list[dict]]:
+    "The modes of a light page, and as `expected` what `Ranker.search` gives in them, and `rank_bert.light_runtime`."
+    from rank_bert.light_runtime import light_scores, light_search, load_light
+    ranker.save(place)
+    light = load_light(place)
+    modes, exact, eight = [*light.modes], [], []
+    for text, ids in zip(texts, light.table.tokens(texts)):
+        order = [list(ranker.search(text, 10, mode).doc_id) for mode in modes]
+        exact.append({"ids": ids, "order": order, "passages": list(ranker.search(text, 3, modes[0]).passage),
+                      "scores": [ranker.scores([text], mode)[0].tolist() for mode in modes]})
+        order = [[o["doc_id"] for o in light_search(light, text, 10, mode)] for mode in modes]
+        eight.append({"ids": ids, "order": order, "passages": [o["passage"] for o in light_search(light, text, 3)],
+                      "scores": [light_scores(light, text, mode).tolist() for mode in modes]})
+    return modes, exact, eight
+
+
+def write_pages(place: Path, ranker, texts: list[str], forms: list[tuple], **options) -> list[dict]:
+    "Pages of a ranker, and a line for each of `forms`: name, options, whether it is opened by http, what is expected."
+    rows = []
+    for name, own, http, modes, given, exact in forms:
+        out = name.replace(" ", "_")
+        if name != "folder by file": ranker.export(place/out, "web", title="The standard library", **options, **own)
+        else: out = "folder_by_http"
+        size = sum(f.stat().st_size for f in (place/out).rglob("*") if f.is_file())
+        print(f"{name}: {size/1e6:.1f} MB", flush=True)
+        rows.append({"name": name, "file": f"{out}/index.html", "kind": "ranker", "http": http, "texts": texts,
+                     "modes": modes, "expected": given, "exact": exact, "pictures": "one file" in name})
+    return rows
+
+
 def write(place: Path, libraries: Path, full: Path|None) -> None:
     "Pages, and expected.json beside them."
     import torch
@@ -48,23 +78,21 @@ def write(place: Path, libraries: Path, full: Path|None) -> None:
     from rank_bert.search import load_ranker, train_ranker
     from rank_bert.testing import tiny_encoder
     from rank_bert.texts import builtin_texts
-    texts, rows = TEXTS, []
+    texts, corpus = TEXTS, builtin_corpus(None if full else 120)
     if full:
         ranker = load_ranker(full)
-        texts = TEXTS + [q for q in builtin_corpus().queries.text[::60]][:100]
-    else: ranker = train_ranker(builtin_corpus(120), "minilm", epochs=2, progress=False)
+        texts = TEXTS + [q for q in corpus.queries.text[::60]][:100]
+    else: ranker = train_ranker(corpus, "minilm", epochs=2, progress=False)
     given = expected(ranker, texts)
-    for name, options, http in (("exact folder", {"int8": False}, True), ("folder by http", {}, True),
-                                ("folder by file", {}, False), ("one file", {"one_file": True}, False)):
-        out = name.replace(" ", "_")
-        if name != "folder by file":
-            ranker.export(place/out, "web", libraries=libraries, title="The standard library", **options)
-        else: out = "folder_by_http"
-        size = sum(f.stat().st_size for f in (place/out).rglob("*") if f.is_file())
-        print(f"{name}: {size/1e6:.1f} MB", flush=True)
-        rows.append({"name": name, "file": f"{out}/index.html", "kind": "ranker", "http": http, "texts": texts,
-                     "modes": MODES, "expected": given, "exact": options.get("int8") is False,
-                     "pictures": name == "one file"})
+    forms = [("exact folder", {"int8": False}, True, MODES, given, True),
+             ("folder by http", {}, True, MODES, given, False), ("folder by file", {}, False, MODES, given, False),
+             ("one file", {"one_file": True}, False, MODES, given, False)]
+    rows = write_pages(place, ranker, texts, forms, libraries=libraries)
+    if ranker.table is None: ranker.distil_table(corpus, pieces=10_000 if full else 300)
+    modes, exact, eight = expected_light(ranker, texts, place/"ranker")
+    forms = [("light exact folder", {"int8": False}, True, modes, exact, True),
+             ("light one file", {"one_file": True}, False, modes, eight, True)]
+    rows += write_pages(place, ranker, texts, forms, light=True)
     classifier = train_classifier(builtin_texts(60), tiny_encoder(), epochs=2, dtype=torch.float32, progress=False)
     classifier.export(place/"classifier", "web", libraries=libraries, int8=False, one_file=True)
     own = [t for t in TEXTS if len(t) < 200]

@@ -86,10 +86,10 @@ export class SearchIndex {
     return words.map(x => weight * Math.fround((x - mean) / deviation))
   }
 
-  // Scores of all documents; `vector` is needed for the modes 'hybrid' and 'dense'
+  // Scores of all documents; `vector` is needed for all modes but 'bm25'
   scores (query, mode, vector) {
     const passages = mode === 'bm25' ? null : this.bestPassages(this.byVector(vector))
-    const words = mode === 'dense' ? null : this.byWords(query)
+    const words = mode === 'dense' || mode === 'table' ? null : this.byWords(query)
     if (!passages) return { scores: words, rows: null }
     if (!words) return { scores: passages.best, rows: passages.rows }
     const added = this.scaled(words)
@@ -97,7 +97,7 @@ export class SearchIndex {
   }
 
   // The `k` best documents: row, score, and row of the best passage
-  search (query, { k = 5, mode = 'hybrid', vector = null } = {}) {
+  search (query, { k = 5, mode = this.settings.modes[0], vector = null } = {}) {
     const { scores, rows } = this.scores(query, mode, vector)
     const { ties } = this.tensors
     const order = Array.from(scores.keys())

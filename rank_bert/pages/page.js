@@ -1,6 +1,7 @@
 // The page: what is typed, what is shown.
 import { SearchIndex, readTensors } from './index.js'
-import { TextModel, jsonPart, part } from './model.js'
+import { loadModel } from './model.js' // or './table.js': a page has one of them
+import { jsonPart, part } from './parts.js'
 
 const at = id => document.getElementById(id)
 const status = text => { at('status').textContent = text }
@@ -74,7 +75,8 @@ async function ranker (settings, model, ask) {
     return index.search(query, { k, mode, vector })
   }
   const modes = at('mode')
-  const names = { hybrid: 'words and meaning', dense: 'meaning', bm25: 'words' }
+  const both = 'words and meaning'
+  const names = { hybrid: both, table_hybrid: both, dense: 'meaning', table: 'meaning', bm25: 'words' }
   for (const mode of index.settings.modes) modes.append(element('option', names[mode], { value: mode }))
   at('choice').hidden = modes.length < 2
   const show = latest(async () => {
@@ -122,7 +124,7 @@ async function start () {
   status('Reading the model ...')
   const settings = await jsonPart('settings.json')
   const begun = performance.now()
-  const model = await TextModel.load(settings)
+  const model = await loadModel(settings)
   let timer
   const ask = show => {
     box.addEventListener('input', () => { clearTimeout(timer); timer = setTimeout(show, 120) })
