@@ -24,10 +24,10 @@ class Busy(Exception):
 
 @dataclass(eq=False)
 class _Order:
-    "Some things to compute for one client."
-    key: Hashable  # things of the same key are computed together
+    "Items to compute for one client."
+    key: Hashable  # items of the same key are computed together
     run: Callable[[list], list]  # items -> their answers, in order
-    most: int  # items at once
+    most: int  # items in a batch at most
     items: list
     future: Future  # of all answers
     answers: list
@@ -40,7 +40,7 @@ class Batcher:
     def __init__(self,
         most: int = 8,  # texts in a batch
         room: int = 256,  # texts that may wait
-        seen: Callable[[int], None]|None = None,  # is called with the size of each batch
+        seen: Callable[[int], None]|None = None,  # called with the size of each batch
         threads: int = 1,  # batches that are computed at the same time
     ):
         self.most, self.room, self.seen = most, room, seen or (lambda size: None)
@@ -65,7 +65,7 @@ class Batcher:
 # %% ../nbs/03j_batches.ipynb #5100000e
 @patch
 def close(self: Batcher) -> None:
-    "Compute what waits, and end the thread."
+    "Compute the waiting items, and end the thread."
     with self._change:
         self._open = False
         self._change.notify_all()
@@ -73,14 +73,14 @@ def close(self: Batcher) -> None:
 
 @patch
 def _drop_done(self: Batcher) -> None:
-    "Forget what nobody waits for any more, and orders of which an item has failed."
+    "Remove orders that were cancelled, or of which an item has failed."
     for order in [o for o in self._orders if o.future.done()]:
         self.waiting -= len(order.left)
         self._orders.remove(order)
 
 @patch
 def _take(self: Batcher) -> list[tuple[_Order, int]]:
-    "Items of one key, one of each order in turn; orders that have more go to the end."
+    "Items of one key, one from each order in turn; orders with items left go to the end of the queue."
     self._drop_done()
     if not self._orders: return []
     first, found = self._orders[0], []
@@ -96,7 +96,7 @@ def _take(self: Batcher) -> list[tuple[_Order, int]]:
 
 # %% ../nbs/03j_batches.ipynb #5100000f
 def _settle(order: _Order, error: Exception|None = None) -> None:
-    "Give a client its answers, or the error, unless it has gone."
+    "Give a client its answers, or the error, unless it has cancelled."
     with suppress(InvalidStateError):
         if error is None: order.future.set_result(order.answers)
         else: order.future.set_exception(error)
@@ -148,16 +148,16 @@ class Metrics:
     def __init__(self): self._values, self._lock = {name: {} for name in _FAMILIES}, Lock()
 
     def add(self, name: str, value: float = 1, **labels) -> None:
-        "Count up."
+        "Increase a counter."
         key = tuple(labels.items())
         with self._lock: self._values[name][key] = self._values[name].get(key, 0) + value
 
     def put(self, name: str, value: float, **labels) -> None:
-        "The value of now."
+        "Set a gauge."
         with self._lock: self._values[name][tuple(labels.items())] = value
 
     def observe(self, name: str, value: float, **labels) -> None:
-        "Enter a value into a histogram."
+        "Add a value to a histogram."
         key, edges = tuple(labels.items()), _FAMILIES[name][2]
         with self._lock:
             counts, total = self._values[name].get(key, ((0,)*(len(edges) + 1), 0.))

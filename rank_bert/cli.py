@@ -621,12 +621,12 @@ def drift(
 @app.command()
 def distil(
     folder: OwnFolder,
-    data: Annotated[str|None, _option('What the ranker was trained on: its queries are used without their answers, '
+    data: Annotated[str|None, _option('The data of the training: its queries are used without relevance labels, '
                                       'and the table is measured.', callback=_home)] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ):
-    "Fit a table of token vectors to a saved ranker, so that it answers without its encoder."
+    "Fit a table of token vectors to a saved ranker, so that it can search without its encoder."
     from rank_bert.core import check_folder
     from rank_bert.search import load_ranker
     ranker = load_ranker(folder)
@@ -639,7 +639,7 @@ def distil(
 
 # %% ../nbs/04c_cli.ipynb #5e160102
 def _data_of(ranker, data: str|None, columns: dict, split: str):
-    "Data read with the columns of the training, where no others are named; `None` without data."
+    "Read data, by default with the columns of the training; `None` without data."
     if data is None: return None
     kept = _kept_columns(ranker, columns)
     found = _read(data, columns | {k: v for k, v in kept.items() if columns[k] is None})
@@ -650,13 +650,13 @@ def _data_of(ranker, data: str|None, columns: dict, split: str):
 def report(
     folder: Folder,
     out: Annotated[Path, typer.Option(callback=_home, help='HTML file to write.')],
-    data: Annotated[str|None, _option('Data to measure on, as evaluate takes it.', callback=_home)] = None,
+    data: Annotated[str|None, _option('Data to measure on, as the command evaluate reads it.', callback=_home)] = None,
     split: Annotated[str, typer.Option(help='Queries to measure on: train, valid or test.')] = 'test',
-    queries: Annotated[Path|None, _option('Queries of today, as drift takes them.', callback=_home)] = None,
+    queries: Annotated[Path|None, _option('New queries, as the command drift reads them.', callback=_home)] = None,
     mode: Mode = None,
     group: Group = None, split_column: SplitColumn = None,
 ):
-    "Write one HTML page about a saved ranker: figures, training, failures, worst queries, drift, ranks, a map."
+    "Write one HTML page on a ranker: metrics, training, failures, worst queries, drift, matrix ranks, a map."
     from rank_bert.core import check_file
     from rank_bert.report import report_page
     from rank_bert.search import load_ranker
@@ -769,7 +769,7 @@ def predict(
 _WEB = 'one_file', 'light', 'libraries', 'download', 'title'
 
 def _export_options(to: str, **given) -> dict:
-    "The options that were given; raises where a target does not have one."
+    "The options that are set; raises an error if the target does not have one of them."
     from rank_bert.export import TARGETS
     import rank_bert.space
     if to not in TARGETS: raise ValueError(f"unknown target {to!r}; the targets are {', '.join(TARGETS)}")
@@ -791,13 +791,12 @@ def export(
                                             help='With onnx, web and space: 8 bits, the default.')] = None,
     exact_queries: Annotated[bool|None, typer.Option('--exact-queries', show_default=False, help=
         'With sentence-transformers: a second copy of the encoder keeps the end of long queries.')] = None,
-    one_file: Annotated[bool|None, typer.Option('--one-file', show_default=False, help=
-        'With web: all in one HTML file.')] = None,
+    one_file: Annotated[bool|None, typer.Option('--one-file', show_default=False, help='One HTML file (web).')] = None,
     light: Annotated[bool|None, typer.Option('--light', show_default=False, help=
         'With web: a page without the encoder, which searches by the table that distil made.')] = None,
     libraries: Annotated[Path|None, _option('With web: a folder node_modules.', callback=_home)] = None,
     download: Annotated[bool|None, typer.Option('--download', show_default=False, help=
-        'With web: fetch the libraries of the page once from the registry of npm.')] = None,
+        'With web: download missing libraries of the page from the npm registry.')] = None,
     title: Annotated[str|None, _option('With web and space: title of the page.')] = None,
     as_json: Json = False,
 ):
@@ -815,7 +814,7 @@ def export(
 
 # %% ../nbs/04c_cli.ipynb #6b0cc012
 def _card_data(model, data: str|None, split: str, group: str|None):
-    "Data to measure on, read as the kind of the model needs it."
+    "Data for the metrics of the card, read as this kind of model needs it."
     if data is None: return {}
     if hasattr(model, 'documents'):
         found = _data_of(model, data, dict.fromkeys(COLUMNS) | dict(group=group), split)
@@ -827,14 +826,14 @@ def _card_data(model, data: str|None, split: str, group: str|None):
 @app.command()
 def push(
     folder: Annotated[Path, typer.Argument(callback=_home, help='Folder of a saved model, or an exported one.')],
-    repo: Annotated[str, typer.Argument(help='user/name on the Hub; made if it is not there.')],
-    data: Annotated[str|None, _option('Data to measure on, as evaluate takes it.', callback=_home)] = None,
+    repo: Annotated[str, typer.Argument(help='user/name on the Hub; created if it does not exist.')],
+    data: Annotated[str|None, _option('Data to measure on, as the command evaluate reads it.', callback=_home)] = None,
     split: Annotated[str, typer.Option(help='Rows to measure on: train, valid or test.')] = 'test',
     public: Annotated[bool, typer.Option('--public', help='A new repository is public.')] = False,
     publish_texts: Annotated[bool, typer.Option('--publish-texts', help=
         'With --public: the texts of the documents may be public.')] = False,
-    revision: Annotated[str|None, _option('Branch, made if it is not there; main by default.')] = None,
-    license: Annotated[str|None, _option('Licence of the whole, such as apache-2.0.')] = None,
+    revision: Annotated[str|None, _option('Branch, created if it does not exist; main by default.')] = None,
+    license: Annotated[str|None, _option('Licence of the repository, such as apache-2.0.')] = None,
     language: Annotated[str|None, _option('Code of the language, such as en.')] = None,
     group: Group = None,
 ):
@@ -890,27 +889,28 @@ def encode(
 @app.command()
 def serve(
     folders: Annotated[list[str], typer.Argument(help='Folders of saved models; NAME=FOLDER for another name.')],
-    host: Annotated[str, typer.Option(help='Address; 0.0.0.0 for all of this machine.')] = '127.0.0.1',
+    host: Annotated[str, typer.Option(help='Address; 0.0.0.0 for all addresses of this machine.')] = '127.0.0.1',
     port: Annotated[int, typer.Option(min=0, max=65535, help='Port; 0 for any that is free.')] = 8000,
     batch: Annotated[int, typer.Option(min=1, help='Texts that are computed together.')] = 8,
     queue: Annotated[int, typer.Option(min=1, help='Texts that may wait; more are refused with status 429.')] = 256,
-    seconds: Annotated[float, _option('Seconds until a request is given up.', default=True, min=1,
+    seconds: Annotated[float, _option('Time limit of a request in seconds.', default=True, min=1,
                                       callback=_finite)] = 30,
     texts: Annotated[int, typer.Option(min=1, help='Texts or documents in one request.')] = 128,
-    reload: Annotated[float, _option('Seconds between looks for newer folders; 0 for none.', default=True, min=0,
+    reload: Annotated[float, _option('Seconds between checks for newer folders; 0 for none.', default=True, min=0,
                                      callback=_finite)] = 1,
     read_only: Annotated[bool, typer.Option('--read-only', help='Refuse changes of documents.')] = False,
-    open_to_all: Annotated[bool, typer.Option('--open', help='Answer without a key whoever reaches the address.')
+    open_to_all: Annotated[bool, typer.Option('--open', help='Answer every client, without a key.')
                            ] = False,
     light: Annotated[bool, typer.Option('--light', help='Search by the tables of rankers (see distil), without torch.')
                      ] = False,
 ):
-    "Answer over HTTP for saved rankers, classifiers, taggers and sentence encoders."
+    "Start an HTTP server for saved rankers, classifiers, taggers and sentence encoders."
     from rank_bert.server import Limits
     limits = Limits(batch=batch, queue=queue, seconds=seconds, texts=texts, reload=reload, read_only=read_only)
     if light: from rank_bert.light_serving import serve_light as run
     else: from rank_bert.serving import serve as run
-    run([_served(folder) for folder in folders], host=host, port=port, limits=limits, open_to_all=open_to_all, ready=_say)
+    folders = [_served(folder) for folder in folders]
+    run(folders, host=host, port=port, limits=limits, open_to_all=open_to_all, ready=_say)
 
 # %% ../nbs/04c_cli.ipynb #5a1c0b7f
 def _summary(store, held):

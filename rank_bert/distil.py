@@ -52,11 +52,11 @@ def weighted_bags(
 _BLOCK = 2**14  # texts at a time
 
 def _blocks(n: int) -> Iterator[slice]:
-    "Rows, some at a time."
+    "Slices of `n` rows, at most `_BLOCK` rows each."
     return (slice(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK))
 
 def _across(bags: sparse.csr_matrix, values) -> np.ndarray:  # `(tokens, dim)`
-    "Transposed bags times the values of texts, which a function gives for some rows."
+    "Transposed bags times values; the function `values` gives those of a slice of texts."
     return sum(bags[some].T @ values(some) for some in _blocks(bags.shape[0]))
 
 def _squares(bags: sparse.csr_matrix) -> np.ndarray:  # `(tokens, 1)`
@@ -68,8 +68,8 @@ def solve_table(
     bags: sparse.csr_matrix,  # of `weighted_bags` `(texts, tokens)`
     targets,  # float32 `(texts, dim)`, an array, or a function that gives those of a slice of texts
     ridge: float = 0.3,  # weight of the squares of the token vectors
-    steps: int = 30,  # most steps
-    eps: float = 1e-2,  # stop when the residual of each column is this small a part of the first
+    steps: int = 30,  # steps at most
+    eps: float = 1e-2,  # stop when each column's residual is this fraction of its first one
 ) -> np.ndarray:  # float32 `(tokens, dim)`
     "Token vectors of the ridge regression of targets on bags, by conjugate gradients."
     if not ridge > 0: raise ValueError(f"ridge is {ridge}; it is a positive number, such as 0.3")
@@ -92,7 +92,7 @@ def solve_table(
 def cut_pieces(
     titles: list[str],  # of documents; may be ''
     texts: list[str],  # of documents
-    most: int,  # how many pieces; of more a sample is taken
+    most: int,  # how many pieces at most; a random sample
     seed: int = 0,  # of the lengths and the sample
 ) -> list[str]:  # each once
     "Short pieces of documents, and their titles."
@@ -116,7 +116,7 @@ def fit_table(
     ridge: float = 0.3,  # as in `solve_table`
     steps: int = 30,  # as in `solve_table`
 ) -> tuple[np.ndarray, np.ndarray]:  # float32 vectors `(tokens, dim)`, and the ids of these tokens
-    "Vectors of all tokens of some texts, fitted so that their sum points where the target of a text points."
+    "Vectors of all tokens of some texts, fitted so that their sum has the direction of the text's target."
     counts = count_tokens(ids, vocabulary)
     total = np.asarray(counts.sum(0)).ravel()
     tokens = np.flatnonzero(total)

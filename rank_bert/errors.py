@@ -25,10 +25,10 @@ KINDS = {  # kind -> what it means, and what to do
     'near-copy': ('the document found first says nearly the same as the relevant one',
                   'merge the copies, or name both as relevant'),
     'unknown words': ('at least half of the words are in no document',
-                      'add documents, or the words that people use to titles; look for typing errors'),
+                      'add documents, or add the words of users to titles; look for typing errors'),
     'no shared word': ('the query and its document have no word in common',
-                       'collect more training queries of this kind: only the head can lead from one to the other'),
-    'short query': ('at most two words besides stop words', 'show several documents, or ask back'),
+                       'collect more training queries of this kind: only the head can match the two'),
+    'short query': ('at most two words besides stop words', 'show several documents, or ask the user for more'),
     'long document': ('the relevant document is more than three times as long as most',
                       'divide it into documents of one topic each'),
     'second place': ('the relevant document has rank 2 or 3',
@@ -38,11 +38,11 @@ KINDS = {  # kind -> what it means, and what to do
 }
 
 # %% ../nbs/03b_errors.ipynb #e440000a
-LONG, COPIED, HALF = 3, .5, .5  # times the median length; share of word triples; share of words
+LONG, COPIED, HALF = 3, .5, .5  # limits: times the median length; share of word triples; share of words
 
 def word_triples(
     text: str,  # any text
-) -> set[tuple[str, ...]]:  # of a shorter text all words as one
+) -> set[tuple[str, ...]]:  # a shorter text gives one tuple of all its words
     "All triples of neighbouring words of a text."
     words = cut_words(text)
     return {tuple(words[i:i + 3]) for i in range(max(1, len(words) - 2))} if words else set()
@@ -78,7 +78,7 @@ def query_facts(
 def has_property(
     facts: pd.DataFrame,  # from `query_facts`
 ) -> pd.DataFrame:  # bool, a column for each of the first kinds
-    "Which queries have what makes a kind, whether they fail or not; a near-copy is known only of those that fail."
+    "Which queries have the property of a kind, failing or not; near-copies only for failing queries."
     return pd.DataFrame({'near-copy': (facts['rank'] > 1) & (facts.copied >= COPIED),
                          'unknown words': (facts.unknown >= HALF) & (facts.words > 0), 'no shared word': ~facts.shared,
                          'short query': facts.words <= 2, 'long document': facts.length > LONG})
@@ -93,7 +93,7 @@ def kind_of(
 
 # %% ../nbs/03b_errors.ipynb #e4400013
 def _rates(failed: np.ndarray, holds: np.ndarray) -> tuple[float, float]:
-    "How often queries fail that have a property, and the others."
+    "Failure rates of queries with a property, and of the others."
     return tuple(float(failed[some].mean()) if some.any() else np.nan for some in (holds, ~holds))
 
 def kinds_table(
@@ -119,7 +119,7 @@ class Errors:
     queries: pd.DataFrame  # a row for each: query_id, text, type, group, rank, kind, right_id, first_id, and the facts
     table: pd.DataFrame  # kind, queries, share, lost, fails, others
     mode: str  # of the scores
-    texts: dict  # doc_id -> text of the documents that are named
+    texts: dict  # doc_id -> text, of the documents in `queries`
 
     def __repr__(self) -> str:
         failed, n = int((self.queries['rank'] > 1).sum()), len(self.queries)

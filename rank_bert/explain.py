@@ -33,13 +33,13 @@ from .scoring import TABLE_MODES, Ranker, check_not_blank, cutting, encoding
 
 # %% ../nbs/03b_explain.ipynb #e8a1000a
 _PATH = (nn.Identity, nn.Linear, LowRankLinear, nn.BatchNorm1d, nn.ReLU, nn.GELU, nn.Dropout, nn.Sequential,
-         ResidualHead, RankingHead, StackedHead)  # modules that a share goes through
+         ResidualHead, RankingHead, StackedHead)  # modules for which shares can be computed
 
 def has_shares(
     head: nn.Module,  # for queries, for documents, or both
     pooling: str,  # of the encoder
 ) -> bool:
-    "Whether a vector after the head is a sum over tokens: not with `cls`, where one token stands for all."
+    "Whether the output of the head is a sum over tokens: not with `cls` pooling, which uses one token."
     known = (m for m in head.modules() if not isinstance(m, DualHead))
     return pooling in ('mean', 'max') and all(isinstance(m, _PATH) for m in known)
 
@@ -49,7 +49,7 @@ def _added(states: torch.Tensor, pooling: str) -> torch.Tensor:  # `(tokens, dim
     return states.where(torch.arange(len(states))[:, None] == states.argmax(0), 0.)
 
 def _path(head: nn.Module) -> list[tuple[float, float]]:
-    "Places on the line from zero to a vector, and their weights (Gauss-Legendre); one place for a linear head."
+    "Points on the line from zero to a vector, and their weights (Gauss-Legendre); one for a linear head."
     if not any(isinstance(m, (nn.ReLU, nn.GELU)) for m in head.modules()): return [(1., 1.)]
     places, weights = np.polynomial.legendre.leggauss(64)
     return list(zip((places + 1)/2, weights/2))
@@ -60,7 +60,7 @@ def token_parts(
     states: torch.Tensor,  # of the tokens of a text `(tokens, dim)`
     pooling: str,  # 'mean' or 'max'
 ) -> torch.Tensor:  # `(tokens, width of the head)`
-    "What each token adds to the output of the head; the bias of the head is no part of it."
+    "What each token adds to the output of the head; without the bias of the head."
     added = _added(states, pooling)
     whole, found = added.sum(0).expand_as(added), 0.
     for place, weight in _path(head):
@@ -93,7 +93,7 @@ def _by_word(text: str, places: list, shares: np.ndarray) -> pd.DataFrame:
     return rows
 
 def _with_rest(rows: pd.DataFrame, whole: float) -> pd.DataFrame:
-    "The same rows and one for what no token adds: the bias of the head, and rounding."
+    "Adds a row '(rest)' for what comes from no token: the bias of the head, and rounding."
     rest = pd.DataFrame([dict(token='(rest)', start=-1, end=-1, share=whole - rows.share.sum())])
     return pd.concat([rows, rest], ignore_index=True)
 
@@ -101,13 +101,13 @@ def _with_rest(rows: pd.DataFrame, whole: float) -> pd.DataFrame:
 METHODS = ('shares', 'leave-out')
 
 def _groups_of_words(text: str, most: int = 32) -> list[tuple[int, int]]:
-    "Beginning and end of each word of a text, or of as many groups of neighbouring words."
+    "Start and end of each word of a text, or of at most `most` groups of neighbouring words."
     words = [m.span() for m in re.finditer(r'\S+', text)]
     groups = np.array_split(np.arange(len(words)), min(most, len(words)))
     return [(words[g[0]][0], words[g[-1]][1]) for g in groups]
 
 def _left_out(text: str, most: int, cosine) -> pd.DataFrame:
-    "By how much the cosine falls without each word; `cosine` takes texts, of which the first is whole."
+    "Decrease of the cosine without each word; `cosine` takes texts, the first one complete."
     places = _groups_of_words(text, most)
     found = cosine([text] + [text[:a] + text[b:] for a, b in places])
     return pd.DataFrame([(text[a:b], a, b, s) for (a, b), s in zip(places, (found[0] - found[1:]).tolist())],
@@ -149,7 +149,7 @@ def _placed(self: Ranker, query: str, k: int, mode: str, doc_ids: list[str]|None
 # %% ../nbs/03b_explain.ipynb #e8a10016
 @patch
 def _word_shares(self: Ranker, query: str, mode: str, placed: pd.DataFrame) -> pd.DataFrame:
-    "What each word adds to the score; where BM25 is standardised, the average document is subtracted as a whole."
+    "What each word adds to the score; standardised BM25 gets one more row, '(average document)'."
     fusion = self._fusion_of(mode)
     if mode != 'bm25' and fusion is None: return pd.DataFrame(columns=['rank', 'word', 'share'])
     words, shares = self.bm25.shares(query, placed.row.tolist())
@@ -172,7 +172,7 @@ def _best_passage(self: Ranker, index, vector: torch.Tensor, row: int) -> tuple[
     return float(scores[best]), int(passages[best]), cut_again(self, [row])[0][best]
 
 def _unit_parts(head: nn.Module, states: torch.Tensor, vector: torch.Tensor, pooling: str):
-    "What each token adds to a vector after the head, and the whole, both over its length."
+    "What each token adds to the output of the head, and this output; both divided by its length."
     with torch.no_grad(): whole = head(vector[None].float().cpu())[0]
     return token_parts(head, states, pooling)/whole.norm(), whole/whole.norm()
 
@@ -182,7 +182,7 @@ def _pair_table(q: pd.DataFrame, p: pd.DataFrame, shares: np.ndarray, most: int 
     names = [[t.lower() if a >= 0 else '' for t, a in zip(x.token, x.start)] for x in (q, p)]
     index = pd.MultiIndex.from_product(names, names=['query', 'passage'])
     found = pd.Series(shares.ravel(), index).groupby(level=[0, 1]).sum().sort_values(ascending=False)
-    whole = [all(any(c.isalnum() for c in name) for name in pair) for pair in found.index]  # no bare signs
+    whole = [all(any(c.isalnum() for c in name) for name in pair) for pair in found.index]  # no punctuation
     return found[whole][:most].rename('share').reset_index()
 
 def _grouped(places: list) -> np.ndarray:
@@ -194,13 +194,13 @@ def _grouped(places: list) -> np.ndarray:
 # %% ../nbs/03b_explain.ipynb #e8a10019
 @patch
 def _side(self: Ranker, head: nn.Module, text: str, keep: str, vector: torch.Tensor) -> tuple:
-    "Places of the tokens of a text, what each adds to its vector after the head, and the whole, of length one."
+    "Spans of a text's tokens, what each adds to the unit vector of the text, and this vector."
     parts, whole = _unit_parts(head, _states(self, text, keep), vector, self.settings['pooling'])
     return self.encoder.spans(text, self.settings['max_tokens'], keep), parts.numpy(), whole.numpy()
 
 @patch
 def _table_side(self: Ranker, text: str) -> tuple:
-    "The same of a query, by the table."
+    "As `_side`, for a query and the table of token vectors."
     parts, places = self.table.parts(text), self.encoder.spans(text, self.settings['max_tokens'], 'end')
     return [p for p in places if p is not None], parts, parts.sum(0)
 
@@ -218,7 +218,7 @@ def _shares(self: Ranker, head: DualHead, query: str, vector: torch.Tensor, mode
 # %% ../nbs/03b_explain.ipynb #e8a10032
 @patch
 def _falls(self: Ranker, head: DualHead, query: str, vector: torch.Tensor, mode: str, hit: tuple) -> tuple:
-    "The same by leaving out words."
+    "As `_shares`, by leaving out words."
     (_, row, passage), how = hit, encoding(self.settings) | dict(device=self.device, progress=False)
     def unit(one, x):
         with torch.no_grad(): return nn.functional.normalize(one(x.float().cpu()), dim=1)
@@ -230,7 +230,7 @@ def _falls(self: Ranker, head: DualHead, query: str, vector: torch.Tensor, mode:
 
 # %% ../nbs/03b_explain.ipynb #e8a1001b
 def _method(method: str|None, head: DualHead, pooling: str) -> str:
-    "A method that this head and this pooling allow."
+    "Check the method, or choose one for this head and pooling."
     if method is None: return METHODS[0] if has_shares(head, pooling) else METHODS[1]
     if method not in METHODS: raise ValueError(f"method is {method!r}; it is 'shares' or 'leave-out'")
     if method == 'shares' and not has_shares(head, pooling):
@@ -254,7 +254,7 @@ def _token_tables(self: Ranker, query: str, mode: str, method: str|None, rows: l
 _COLUMNS = dict(tokens=['rank', 'side', 'token', 'start', 'end', 'share'], pairs=['rank', 'query', 'passage', 'share'])
 
 def _joined(frames: list[pd.DataFrame], name: str) -> pd.DataFrame:
-    "Tables as one, also when there is none."
+    "Join tables; an empty table if there is none."
     columns = _COLUMNS[name]
     return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
 
@@ -274,7 +274,7 @@ def explain(self: Ranker,
     k: int = 3,  # how many documents
     mode: str|None = None,  # one of `Ranker.modes`; the first by default
     doc_ids: list[str]|None = None,  # of the documents to explain; by default the best
-    method: str|None = None,  # of the tokens: 'shares' or 'leave-out'; by default 'shares' if they add up
+    method: str|None = None,  # for tokens: 'shares' or 'leave-out'; by default 'shares' if the head allows it
 ) -> Explanation:
     "Which words and tokens made the scores of documents."
     self = self.at_once()

@@ -1,4 +1,4 @@
-"""One verb, `export`: a folder that works without this package, checked before it is there
+"""The method `export` writes a folder that works without this package, and checks it before it appears
 
 Docs: https://rank-bert.github.io/rank_bert/export.html.md"""
 
@@ -40,7 +40,7 @@ class Target:
     libraries: tuple[str, ...]  # what its users install
     uncut: tuple[str, ...] = ()  # outputs whose longer texts are cut elsewhere than ours
     readme: str = ''  # its template; by default one with `usage`
-    head: dict = field(default_factory=dict)  # more fields of the README's head, such as those that Spaces reads
+    head: dict = field(default_factory=dict)  # more fields of the README's YAML header, such as those of Spaces
 
 TARGETS: dict[str, Target] = {}  # name -> target
 
@@ -52,7 +52,7 @@ PROBES = [
     'line one\nline two', 'UPPER lower MiXeD', 'where is ba be bi', 'x', 'unbelievablyantidisestablishmentarianism',
     'open the archive and extract one member ' * 4,
     'words ' * 700, ' '.join(f'{n} begins and ends elsewhere' for n in range(300))]
-EXACT, ROUGH = 2e-5, .8  # largest difference of a file in float32; lowest cosine of one in 8 bits
+EXACT, ROUGH = 2e-5, .8  # limits: largest difference in float32; lowest cosine in 8 bits
 
 # %% ../nbs/02j_export.ipynb #dd7d5e49
 def _cosine(a: np.ndarray, b: np.ndarray) -> float:
@@ -61,7 +61,7 @@ def _cosine(a: np.ndarray, b: np.ndarray) -> float:
     return float(a @ b/max(np.linalg.norm(a)*np.linalg.norm(b), 1e-12)) if a.size > 1 else float('nan')
 
 def _comparison(ours: list[np.ndarray], theirs: list[np.ndarray]) -> dict:
-    "Largest difference, relative to the largest number of a text where that is above 1, and lowest cosine."
+    "Largest difference (divided by a text's largest output if that is above 1), and lowest cosine."
     if [o.shape for o in ours] != [np.shape(t) for t in theirs]:
         raise ValueError(f"its outputs have the shape {np.shape(theirs[0])}, and ours {ours[0].shape}")
     apart = [float(np.abs(o - t).max()/max(1, np.abs(o).max())) for o, t in zip(ours, theirs)]
@@ -78,9 +78,9 @@ def compared(
     model: TextModel,  # what was exported
     readers: dict[str, Reader],  # file -> what reads it
     texts: list[str],  # of the comparison
-    uncut: tuple[str, ...] = (),  # outputs for which texts that would be cut are left out
+    uncut: tuple[str, ...] = (),  # outputs that are compared only on texts that are not truncated
 ) -> pd.DataFrame:  # file, output, texts, difference (the largest), cosine (the lowest)
-    "What exported files give, beside what we give."
+    "Compare the outputs of exported files with ours."
     rows = []
     for name, out in model.outputs.items():
         some = _fits(model, name, texts) if name in uncut else texts
@@ -92,7 +92,7 @@ def compared(
 
 # %% ../nbs/02j_export.ipynb #ea5fee3a
 def _check(table: pd.DataFrame, what: str, to: str) -> None:
-    "Raise `ValueError` where a file does not give what we give."
+    "Raise `ValueError` if the outputs of a file differ from ours."
     for row in table.itertuples():
         rough = 'int8' in row.file
         if rough and (row.cosine is None or row.cosine >= ROUGH): continue
@@ -109,7 +109,7 @@ LICENCES = dict.fromkeys(_APACHE, 'apache-2.0') | dict(danish='cc-by-4.0', rober
 def origin(
     name: str,  # of an encoder
 ) -> dict:  # base_model and license, where they are known
-    "Hub id and licence of the pretrained weights that an encoder has its name from."
+    "Hub id and licence of the pretrained weights that an encoder is named after."
     ids = {v.hub_id: k for k, v in VARIANTS.items()}
     key = ALIASES.get(name, ids.get(name, name))
     if key not in VARIANTS: return {}
@@ -126,7 +126,7 @@ def _markdown(table: pd.DataFrame) -> str:
 _README = """# {title}
 
 Made from {article} {what} of [rank_bert](https://github.com/rank-bert/rank_bert) on the encoder {encoder}.
-This folder needs none of it:
+This folder works without rank_bert:
 
 ```
 pip install {libraries}
@@ -148,7 +148,7 @@ The files were loaded and run on {n} texts before this folder was written. Diffe
 """
 
 # %% ../nbs/02j_export.ipynb #ef70ebec
-_LAST = {'unit': ', a vector of length 1', 'softmax': ', probabilities', 'sigmoid': ', probabilities of each alone'}
+_LAST = {'unit': ', a vector of length 1', 'softmax': ', probabilities', 'sigmoid': ', independent probabilities'}
 
 def _described(model: TextModel) -> str:
     "A line for each output."
@@ -206,8 +206,8 @@ def export_model(
     to: str,  # a key of `TARGETS`
     texts: list[str]|None = None,  # more texts for the check
     **options,  # of the target, such as `int8` or `exact_queries`
-) -> pd.DataFrame:  # file, output, texts, difference, cosine; `attrs['notes']` for people
-    "Write a folder for another library, whole or not at all, checked; raises `ValueError` where the outputs differ."
+) -> pd.DataFrame:  # file, output, texts, difference, cosine; `attrs['notes']` for users
+    "Write a checked folder for another library, or nothing; raises `ValueError` if the outputs differ."
     target, texts = _target(to), PROBES + as_texts(texts or [])
     check_folder(folder, 'export.json')
     with new_folder(folder, 'export.json') as new:
@@ -225,7 +225,7 @@ def export_model(
 
 # %% ../nbs/02j_export.ipynb #00b7114a
 def _write_sentences(folder: Path, model: TextModel, exact_queries: bool = False) -> list[str]:
-    "A folder of sentence-transformers, and what its user should know."
+    "Write a folder for sentence-transformers; gives notes for its user."
     write_sentence_folder(folder, model, exact_queries)
     if 'query' not in model.outputs: return []
     notes = ['Queries go through `encode_query` and documents through `encode_document`; their cosine is the score.']
@@ -355,5 +355,5 @@ def push_to_hub(self: WithHead,
     repo: str,  # 'user/name'; made if it is not there
     **kwargs,  # arguments of `push_to_hub` of `rank_bert.hub`
 ) -> str:  # the address of the commit
-    "Upload what `load` opens, with a model card, in one commit."
+    "Upload a folder that `load` can open, with a model card, in one commit."
     return import_module('rank_bert.hub').push_to_hub(self, repo, **kwargs)

@@ -40,13 +40,13 @@ ACTIVATIONS = {'': lambda x: x, 'softmax': lambda x: x.softmax(-1), 'sigmoid': t
 
 @dataclass
 class Output:
-    "One output of a text model: what comes after the token states."
+    "One output of a text model: pooling, head and activation."
     head: nn.Module = field(default_factory=nn.Identity)  # `(batch, dim)` in; without a pooling `(batch, tokens, dim)`
     pooling: str|None = 'mean'  # 'cls', 'mean', 'max' or 'pooler'; `None`: the head takes the state of every token
     activation: str = ''  # a key of `ACTIVATIONS`; 'unit' gives vectors of length one
     dim: int|None = None  # keep the first features only
     keep: str = 'start'  # which part of a longer text stays: 'start' or 'end'
-    labels: list[str] = field(default_factory=list)  # names of the features, where they have names
+    labels: list[str] = field(default_factory=list)  # names of the features, if any
     pairs: bool = False  # whether its input is a pair of texts
 
 # %% ../nbs/02h_graphs.ipynb #ec4ead4c
@@ -65,7 +65,7 @@ class TextModel:
     encoder: Encoder
     outputs: dict[str, Output]  # by name
     max_tokens: int = 256  # longest text in tokens, special tokens counted
-    what: str = 'encoder'  # what it was: 'ranker', 'classifier', ...; for messages and the description
+    what: str = 'encoder'  # kind of model: 'ranker', 'classifier', ...; for messages and the README
     about: dict = field(default_factory=dict)  # what is known of its training
 
     def __repr__(self) -> str: return f"TextModel({self.what} on {self.encoder.name!r}: {', '.join(self.outputs)})"
@@ -81,7 +81,7 @@ def compute(self: TextModel,
     (texts, pairs), out, encoder = as_pairs(texts, pairs), self.outputs[name], self.encoder
     how = dict(max_tokens=self.max_tokens, keep=out.keep, pairs=pairs)
     with torch.inference_mode(), evaluation_mode(encoder), evaluation_mode(out.head), warnings.catch_warnings():
-        warnings.simplefilter('ignore', DataWarning)  # that texts are cut is meant
+        warnings.simplefilter('ignore', DataWarning)  # texts are truncated on purpose
         if out.pooling is None:
             rows = [torch.tensor([ids], device=encoder.device) for ids in encoder.tokenize(texts, **how)]
             return [out.finish(encoder(ids, torch.ones_like(ids))[0].float())[0].cpu().numpy() for ids in rows]
@@ -120,7 +120,7 @@ def file_tokenizer(
 
 # %% ../nbs/02h_graphs.ipynb #c508be1c
 class Graph(nn.Module):
-    "Token ids and mask in, all outputs of a text model out."
+    "A module that maps token ids and mask to all outputs of a text model."
     def __init__(self,
         model: TextModel,  # stays as it is
     ):
@@ -151,14 +151,14 @@ def _states(self: Graph, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     encoder, = self.encoder
     x = encoder.embed(ids, mask)
     if getattr(encoder.model.config, 'local_attention', None) is None: return encoder.run(x, mask, ids)
-    for i in range(len(encoder.layers)):  # padding whose window holds only padding becomes NaN, which must not spread
+    for i in range(len(encoder.layers)):  # padding that attends only to padding becomes NaN, which must not spread
         x = encoder.run(x, mask, ids, i, i + 1).masked_fill(mask.unsqueeze(-1) == 0, 0)
     return x
 
 def example_batch(
     encoder: Encoder,  # any encoder
 ) -> tuple[torch.Tensor, torch.Tensor]:  # ids and mask `(batch, tokens)`
-    "A batch from which a graph is recorded; with padding and with two segments."
+    "An example batch for tracing a graph; with padding and with two segments."
     return encoder.pad(encoder.tokenize(['a b c', 'd'], pairs=['e', 'f g h i j']))
 
 # %% ../nbs/02h_graphs.ipynb #65726527
@@ -172,7 +172,7 @@ def needed(
 
 @contextmanager
 def _silent():
-    "Without the warnings and the log of libraries that record or quantise a graph."
+    "Suppress warnings and logs of libraries that trace or quantise a graph."
     before = logging.root.manager.disable
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
@@ -184,7 +184,7 @@ def _silent():
 INPUTS = 'input_ids', 'attention_mask'
 
 def _recorded(graph: Graph):
-    "The graph in ONNX, as torch records it."
+    "The graph in ONNX, traced by torch."
     needed('onnx', 'onnxscript')
     dynamic = {0: 'batch', 1: 'tokens'}
     with _silent(), torch.inference_mode(False), torch.no_grad(), evaluation_mode(graph):
@@ -201,13 +201,13 @@ def write_onnx(
     for part in (made, made.graph, *made.graph.node, *made.graph.input, *made.graph.output, *made.graph.initializer):
         part.ClearField('metadata_props')  # places in the code
         part.ClearField('doc_string')
-    made.graph.ClearField('value_info')  # sizes of the example, which quantising would trust
+    made.graph.ClearField('value_info')  # sizes of the example batch, which quantisation would take as fixed
     Path(file).write_bytes(made.SerializeToString())
 
 # %% ../nbs/02h_graphs.ipynb #34140168
 def _batched(tokenizer: Tokenizer, run: Callable, texts: Sequence[str], pairs: Sequence[str]|None, whole: bool,
              bs: int) -> list[np.ndarray]:
-    "What a model gives for each text, in batches with padding."
+    "Outputs of a model for each text, in batches with padding."
     rows, found = (list(texts) if pairs is None else list(zip(texts, pairs))), []
     for start in range(0, len(rows), bs):
         batch = tokenizer.encode_batch(rows[start:start + bs])
@@ -221,7 +221,7 @@ def read_tokenizer(
     output: Output,  # whose texts are tokenized
     max_tokens: int,  # longest text
 ) -> Tokenizer:
-    "The tokenizer of a folder, which keeps the part of a longer text that this output needs."
+    "The tokenizer of a folder, which truncates longer texts at the side that this output needs."
     found = Tokenizer.from_file(str(Path(folder)/'tokenizer.json'))
     found.enable_truncation(max_tokens, direction='right' if output.keep == 'start' else 'left')
     found.encode_special_tokens = True

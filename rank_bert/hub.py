@@ -1,4 +1,4 @@
-"""A model card from what is known, and one commit to the Hub
+"""Write a model card, and upload it with the model in one commit to the Hub
 
 Docs: https://rank-bert.github.io/rank_bert/hub.html.md"""
 
@@ -36,7 +36,7 @@ from .report import NAMES, SHOWN, ranks_table
 UNKNOWN = 'unknown'
 
 def _line(text) -> str:
-    "A text from data or from a user, as a part of a line of Markdown."
+    "A text from data or from a user, escaped for a line of Markdown."
     return ''.join(f'\\{c}' if c in '\\`*_[]<>|#$' else c for c in printable(str(text)).strip())
 
 def _table(rows: dict) -> str:
@@ -45,17 +45,17 @@ def _table(rows: dict) -> str:
     return '\n'.join(['| | |', '|---|---|', *(f'| {name} | {value} |' for name, value in known.items())])
 
 def _frame(frame: pd.DataFrame) -> str:
-    "A table in Markdown; numbers with three digits."
+    "A table in Markdown; numbers with three decimals."
     def cell(v): return '' if v != v else f'{v:.3f}' if isinstance(v, (float, np.floating)) else str(v)
     rows = [[cell(v) for v in row] for row in frame.itertuples(index=False)]
     return '\n'.join('| ' + ' | '.join(row) + ' |' for row in [[*frame.columns], ['---']*len(frame.columns), *rows])
 
 # %% ../nbs/03m_hub.ipynb #6b0c000d
 def _measured(model, data: RankingData|TextData|None, split: str, store: FeatureStore|None) -> pd.DataFrame|None:
-    "Figures with intervals: mode (of a ranker), part, metric, value, low, high, n; `None` without data."
+    "Metrics with intervals: mode (of a ranker), part, metric, value, low, high, n; `None` without data."
     if data is None: return None
     if isinstance(model, Ranker): return model.evaluate(data, split, metrics=SHOWN, store=store)
-    if not hasattr(model, 'evaluate'): raise ValueError("a sentence encoder has no figures for a card: leave out data")
+    if not hasattr(model, 'evaluate'): raise ValueError("a sentence encoder has no metrics for a card: leave out data")
     return model.evaluate(data, split)
 
 def _wide(figures: pd.DataFrame, names: dict[str, str]) -> pd.DataFrame:
@@ -71,7 +71,7 @@ def _wide(figures: pd.DataFrame, names: dict[str, str]) -> pd.DataFrame:
 
 # %% ../nbs/03m_hub.ipynb #6b0c000e
 def _figures(model, figures: pd.DataFrame|None, data, split: str) -> str:
-    "The section of figures."
+    "The section of metrics."
     if figures is None: return 'Unknown: nobody has measured it for this card.'
     about = model.about
     names = NAMES | (dict(cosine='trained encoder') if about.get('encoder') == 'trained' else {})
@@ -111,7 +111,7 @@ def _frozen(model) -> str:
 
 # %% ../nbs/03m_hub.ipynb #6b0c0011
 def _ranks(model) -> str:
-    "Measures of rank of the matrices of the head, and of a ranker's passages."
+    "Measures of the matrix rank of the head, and of a ranker's passage vectors."
     if isinstance(model, Ranker): table = ranks_table(model)
     else:
         linears = find_linears(model.head) if any(True for _ in model.head.parameters()) else {}
@@ -145,11 +145,11 @@ def kind_of(model) -> str:
                     "learn.classifier() or learn.ranker()")
 
 def _holds(model) -> str:
-    "What the folder holds of the data."
+    "Which part of the data is in the folder."
     if isinstance(model, Ranker):
         return (f'The texts of {len(model.documents):,} documents and vectors of their passages'
                 + (', and vectors of queries of the training' if model.reference is not None else '')
-                + ': who can read this repository can read them.')
+                + ': all readers of this repository can read them.')
     labels = ', '.join(map(_line, getattr(model, 'labels', [])[:50]))
     return f'Labels: {labels}. No text of the training is in it.' if labels else 'No text of the training is in it.'
 
@@ -160,7 +160,7 @@ def _limits(model) -> str:
     parts = [f"- Longer texts than {s['max_tokens']} tokens are cut."]
     if ranker:
         parts += ['- Scores compare documents for one query, not queries with each other.',
-                  '- It knows the documents that are in it; `add`, `update` and `remove` change them.']
+                  '- It finds only documents that are in it; `add`, `update` and `remove` change them.']
         if model.bm25 is None: parts.append('- There is no BM25 in it: rare words and names may be missed.')
     if len(getattr(model, 'labels', [])): parts.append('- It knows no other labels, and always gives one of these.')
     parts.append('- Languages, kinds of text and groups of people that are not in its data were not tested. Its '
@@ -168,7 +168,7 @@ def _limits(model) -> str:
     return '\n'.join(parts)
 
 def _results(model, figures: pd.DataFrame|None, data, split: str, datasets: list[str]|None) -> list:
-    "The figures of the default mode over all rows, for the head of the card."
+    "Metrics of the default mode over all rows, for the YAML header of the card."
     from huggingface_hub import EvalResult
     if figures is None: return []
     rows = figures[figures.part == 'all']
@@ -210,15 +210,15 @@ model = load('hf://{repo}')
 # %% ../nbs/03m_hub.ipynb #6b0c0016
 def model_card(
     model: Ranker|WithHead,  # a ranker, classifier, tagger or sentence encoder
-    data: RankingData|TextData|None = None,  # what it is measured on; without data its figures are unknown
-    split: str = 'test',  # whose queries or rows
+    data: RankingData|TextData|None = None,  # what it is measured on; without data its metrics are unknown
+    split: str = 'test',  # of the queries or rows
     store: FeatureStore|None = None,  # where query vectors are kept; nowhere by default
     repo: str = 'user/name',  # where the card will be
-    license: str|None = None,  # of the whole, such as 'apache-2.0'; nothing is said by default
+    license: str|None = None,  # of the whole repository, such as 'apache-2.0'; none by default
     language: str|None = None,  # code of the language of the texts, such as 'en'
     datasets: list[str]|None = None,  # ids of data sets of the Hub
 ) -> str:  # Markdown with a head in YAML
-    "A model card from what is known of a model; what is unknown is said to be."
+    "A model card from what is known of a model; the rest is marked as unknown."
     what, known, name = kind_of(model), _backbone(model), repo.split('/')[-1]
     figures = _measured(model, data, split, store)
     head = _head(model, name, _results(model, figures, data, split, datasets), license, language, datasets)
@@ -233,7 +233,7 @@ def model_card(
 
 # %% ../nbs/03m_hub.ipynb #6b0c001d
 def _written(model, folder: Path, repo: str, card: dict) -> None:
-    "A folder with all that goes up."
+    "Write a folder with all files of the upload."
     if isinstance(model, MultitaskLearner): model.export(folder, 'onnx')
     else:
         text = model_card(model, repo=repo, **card)
@@ -251,7 +251,7 @@ def _copied(source: Path, folder: Path) -> None:
     shutil.copyfile(source/'export.json', folder/'export.json')
 
 def _collected(model, folder: Path, repo: str, card: dict) -> dict:
-    "Write what goes up to a new folder; the content of its JSON file."
+    "Write the upload to a new folder; gives the content of its JSON file."
     if not isinstance(model, (str, Path)): _written(model, folder, repo, card)
     elif not (Path(model)/'export.json').is_file(): _written(load(model), folder, repo, card)
     elif card: raise ValueError(f"{str(model)!r} has a README of its own: leave out {', '.join(card)}")
@@ -262,14 +262,14 @@ def _collected(model, folder: Path, repo: str, card: dict) -> dict:
 MARKS = *SAVED, 'export.json'  # JSON files that name the kind of a folder
 
 def _check_public(about: dict, folder: Path, publish_texts: bool) -> None:
-    "Raise `ValueError` where texts of documents would be public without being asked for."
+    "Raise `ValueError` if texts would become public without `publish_texts`."
     holds = (folder/'documents.jsonl').exists() or about.get('what') == 'ranker' and about['to'] in ('web', 'space')
     if holds and not publish_texts:
         raise ValueError("the folder holds the texts of the documents, and everybody could read them: pass "
                          "publish_texts=True if they may be public, or leave out private=False")
 
 def _former(api, repo: str, kind: str, info) -> set[str]:
-    "The files of the former push, by its JSON file."
+    "The files of the previous push, as its JSON file lists them."
     found = set()
     for mark in {s.rfilename for s in info.siblings} & {*MARKS}:
         path = api.hf_hub_download(repo, mark, revision=info.sha, repo_type=kind)
@@ -300,7 +300,7 @@ def _uploaded(folder: Path, repo: str, kind: str, private: bool, revision: str|N
 
 # %% ../nbs/03m_hub.ipynb #6b0c0020
 def push_to_hub(
-    model: Ranker|WithHead|MultitaskLearner|str|Path,  # what was trained, its saved folder, or an exported folder
+    model: Ranker|WithHead|MultitaskLearner|str|Path,  # a trained model, its saved folder, or an exported folder
     repo: str,  # 'user/name'; made if it is not there
     private: bool = True,  # of a new repository
     publish_texts: bool = False,  # with private=False: the texts of the documents may be public
@@ -308,7 +308,7 @@ def push_to_hub(
     token: str|None = None,  # with the right to write; by default that of `hf auth login`, or $HF_TOKEN
     **card,  # arguments of `model_card`: data, split, store, license, language, datasets
 ) -> str:  # the address of the commit
-    """Upload what `load` opens, with a model card, in one commit; a ranker's folder holds the texts of its documents.
+    """Upload a model for `load`, with a model card, in one commit; a ranker's folder holds the texts of its documents.
 
     An exported folder is uploaded as it is, with `to='space'` as a Space. Raises an `OSError` with the remedy when the
     Hub refuses or cannot be reached; the repository is then as it was."""

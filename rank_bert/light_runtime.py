@@ -28,7 +28,7 @@ class LightRanker:
     "Searches a saved ranker by its table, by BM25, or by both; made by `load_light`."
     documents: list[dict]  # doc_id, title, text, and other columns
     table: TokenTable|None  # stands in for the encoder of queries
-    passages: PackedPassages|None  # vectors after the head
+    passages: PackedPassages|None  # outputs of the head
     postings: Postings|None  # of BM25
     about: dict  # what ranker.json and bm25.json hold
 
@@ -61,13 +61,13 @@ def _added(words: np.ndarray, fusion: dict) -> np.ndarray:
     return (fusion['weight']*words).astype(np.float32)
 
 def _scored(ranker: LightRanker, query: str, mode: str, vector: np.ndarray|None) -> np.ndarray:
-    "Score of every document for a query whose vector is there."
+    "Score of every document for a query and its vector."
     if mode == 'bm25': return _words(ranker, query)
     found = ranker.passages.scores(vector)
     return found if mode == 'table' else found + _added(_words(ranker, query), ranker.about['table']['fusion'])
 
 def _asked(ranker: LightRanker, query: str, mode: str|None) -> tuple[str, str, np.ndarray|None]:
-    "The query, the mode, and the vector of the query if there is a table."
+    "Checks query and mode; gives both and, with a table, the query vector."
     query, = as_texts([query])
     mode = mode or ranker.modes[0]
     if mode not in ranker.modes: raise ValueError(f"unknown mode {mode!r}; the modes are {', '.join(ranker.modes)}")
@@ -108,7 +108,7 @@ def _best(ranker: LightRanker, scores: np.ndarray, rows: np.ndarray, k: int) -> 
 
 # %% ../nbs/03m_light_runtime.ipynb #072826c3
 def _passage(ranker: LightRanker, row: int, vector: np.ndarray|None) -> str:
-    "The passage of a document that is nearest to the query; the whole text where passages are not known."
+    "The passage of a document that is nearest to the query; the whole text if passages are unknown."
     document, start, end = ranker.documents[row], -1, -1
     if vector is not None: start, end = ranker.passages.span[ranker.passages.best(vector, row)].tolist()
     return (document['text'] if start < 0 else document['text'][start:end]) or document['title']
@@ -146,7 +146,7 @@ def _read_postings(folder: Path, documents: int) -> tuple[Postings, dict]:
     path, about = folder/'bm25.safetensors', read_json(folder/'bm25.json', _REMEDY)
     check_fields(about, dict(ngrams='count', version='count?'), folder/'bm25.json', _REMEDY)
     if about.get('version') != 2:
-        raise ValueError(f"{path} is of an earlier version, whose words are cut by another library; {_REMEDY}")
+        raise ValueError(f"{path} is of an earlier version, which splits texts into words differently; {_REMEDY}")
     arrays = read_tensors(path, _FORM | (dict(lengths=('I32', 'documents')) if 'k1' in about else {}), 'np', _REMEDY)
     (words, width), ends = arrays.pop('shape').tolist(), arrays['indptr']
     arrays.pop('lengths', None)

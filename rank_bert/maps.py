@@ -1,4 +1,4 @@
-"""Documents and queries on a plane, to look at and to move about in
+"""An interactive scatter plot of documents and queries
 
 Docs: https://rank-bert.github.io/rank_bert/maps.html.md"""
 
@@ -32,7 +32,7 @@ def principal_plane(
     vectors: torch.Tensor,  # `(n, dim)`
     others: torch.Tensor,  # placed on the same plane `(m, dim)`
 ) -> tuple[np.ndarray, np.ndarray, float]:  # places `(n, 2)` and `(m, 2)`, share of the variance
-    "The plane of largest variance; the largest part of each direction is positive, so that it is always the same."
+    "Projection on two principal components; each one's largest coefficient is positive, for a fixed sign."
     vectors, others = vectors.double(), others.double()
     mean = vectors.mean(0)
     centred = vectors - mean
@@ -73,7 +73,7 @@ def _chosen_rows(n: int, most: int, wanted: np.ndarray, seed: int) -> np.ndarray
 
 @patch
 def _after_head(self: Ranker, head, rows: np.ndarray) -> torch.Tensor:  # `(rows, dim)`
-    "Mean of the normalised vectors of the passages of some documents, after the head."
+    "Mean of the normalised head outputs of the passages of some documents."
     parts = []
     for some in np.array_split(rows, max(1, len(rows)//512)):
         passages, place = self.model.passages_of(torch.from_numpy(some).to(self.model.owner.device))
@@ -98,7 +98,7 @@ def _queries_of(self: Ranker, data, split: str) -> tuple[list[str], list[str], n
     return part.queries.query_id.tolist(), part.queries.text.tolist(), right
 
 def _groups(documents: pd.DataFrame, color: str|None, most: int = 8) -> list[str]:
-    "The group of each document; groups beyond the largest are one."
+    "The group of each document; groups that are not among the largest become 'other'."
     if color is None: return ['']*len(documents)
     if color not in documents:
         raise ValueError(f"the documents have no column {color!r}; they have {', '.join(map(str, documents.columns))}")
@@ -124,11 +124,11 @@ def _first_found(scores: torch.Tensor) -> np.ndarray:
 @patch
 def map(self: Ranker,
     data: RankingData|list[str]|None = None,  # queries with their documents, or texts of queries; none by default
-    split: str = 'test',  # whose queries, where data are given
+    split: str = 'test',  # of the queries, if data are given
     color: str|None = None,  # column of the documents; all have one colour by default
-    mode: str = 'dense',  # vectors after the head ('dense'), or of the encoder ('cosine')
+    mode: str = 'dense',  # outputs of the head ('dense'), or of the encoder ('cosine')
     method: str|None = None,  # 'pca' or 'umap'; by default UMAP if it is installed
-    most: int = 2000,  # documents that are drawn
+    most: int = 2000,  # documents at most
     seed: int = 0,  # of the sample, and of UMAP
 ) -> Map:
     "Documents and queries on a plane."
@@ -148,7 +148,7 @@ def map(self: Ranker,
 
 # %% ../nbs/03b_maps.ipynb #3a900012
 def _where(documents: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    "Place of documents among the rows that are drawn, or -1."
+    "Position of documents among the rows on the map, or -1."
     at = np.minimum(np.searchsorted(rows, documents), len(rows) - 1)
     return np.where(rows[at] == documents, at, -1)
 
@@ -183,7 +183,7 @@ _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{ti
 <meta name="viewport" content="width=device-width,initial-scale=1"><style>{style}</style></head><body><main>
 <h1>{title}</h1><p id="help">{help}</p><div class="bar"><label>Find <input id="find" type="search"></label>
 <button id="in" aria-label="zoom in">+</button><button id="out" aria-label="zoom out">−</button>
-<button id="all">all</button><button id="last">query before</button><button id="next">next query</button></div>
+<button id="all">all</button><button id="last">previous query</button><button id="next">next query</button></div>
 <canvas id="plot" tabindex="0" role="application" aria-label="map: arrow keys go from point to point"
  aria-describedby="help">A map of the documents.</canvas>
 <div class="bar" id="groups" role="group" aria-label="groups"></div><p id="said" role="status"></p></main>
@@ -330,7 +330,7 @@ _LEGEND = """held.groups.forEach((name, i) => {
 new ResizeObserver(draw).observe(canvas); dark.addEventListener('change', draw); draw()
 """
 
-_HELP = ('Dots are documents; crosses are queries: + is answered by its document, × is not. Arrow keys go from '
+_HELP = ('Dots are documents, crosses are queries: + if the right document is first, × if not. Arrow keys go from '
          'point to point, + and - zoom, 0 shows all, n and p go through the queries. Drag to move.')
 
 # %% ../nbs/03b_maps.ipynb #3a90001e
@@ -361,7 +361,7 @@ def html(self: Map,
     title: str = 'Documents and queries',  # of the page
     excerpt: int = 200,  # characters of each text
 ) -> str:
-    "One page that needs nothing else."
+    "The map as one HTML page without external files."
     script = _START + _DRAW + _MOVE + _KEYS + _LISTEN + _LEGEND
     parts = dict(title=escape(title), style=_STYLE, help=_HELP, held=_held(self.table, excerpt), script=script)
     page = _PAGE
@@ -372,7 +372,7 @@ def html(self: Map,
 def save(self: Map,
     path: str|Path,  # an HTML file
 ) -> None:
-    "Write the page, whole or not at all."
+    "Write the page completely or not at all."
     with new_file(path) as new: new.write_text(self.html(), encoding='utf-8')
 
 @patch

@@ -28,13 +28,13 @@ from .errors import Errors, build_errors, query_facts
 
 # %% ../nbs/03b_measuring.ipynb #e792b70a
 def _keys(documents: pd.DataFrame):
-    "Keys to find each document by, the most exact first: id, text and title, then only some of them."
+    "Keys of each document, most specific first: id, text and title, then only some of these."
     for doc_id, title, text in zip(documents.doc_id, documents.title, documents.text):
         text = ' '.join((text or title).split())
         yield (doc_id, text, title), (None, text, title), (doc_id, text, None), (None, text, None)
 
 def same_documents(data: RankingData, documents: pd.DataFrame) -> np.ndarray:
-    "Row in `documents` of each document of `data`: by id and text, or else by text; -1 where there is none."
+    "Row in `documents` of each document of `data`: by id and text, or else by text; -1 if there is no match."
     rows = {}
     for row, keys in enumerate(_keys(documents)):
         for key in keys: rows.setdefault(key, row)
@@ -75,7 +75,7 @@ def _query_vectors(self: Ranker, data: RankingData, store: FeatureStore|None) ->
     return make(list(data.queries.text), self.encoder, **how, keep='end', device=self.device, label='queries')
 
 def _not_found(scores: torch.Tensor, qrels: sparse.csr_matrix, rows: pd.Index) -> np.ndarray:  # bool `(rows,)`
-    "Queries that share no word with any of their relevant documents, whose rank would be that of a tie at 0."
+    "Queries that share no word with any of their relevant documents, so that their BM25 scores are tied at 0."
     found = qrels[rows].multiply(scores[list(rows)].numpy() > 0)
     return np.asarray((found > 0).sum(1)).ravel() == 0
 
@@ -110,11 +110,11 @@ def _per_query(self: Ranker, queries: pd.DataFrame, qrels, mode: str, metrics, v
 @patch
 def per_query(self: Ranker,
     data: RankingData,  # queries and their relevant documents, which must be among the ranker's
-    split: str = 'test',  # whose queries
+    split: str = 'test',  # of the queries
     modes: tuple[str, ...]|None = None,  # all by default
     metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
     store: FeatureStore|None = None,  # where query vectors are kept; nowhere by default
-    bs: int = 256,  # queries at once, or fewer where there are many documents
+    bs: int = 256,  # batch size of queries; smaller if there are many documents
 ) -> dict[str, pd.DataFrame]:  # mode -> a row for each query that has a relevant document
     "Metrics of every query of a split in each mode; `DataError` when the split is empty or documents are missing."
     part = data.part(split)
@@ -131,7 +131,7 @@ def per_query(self: Ranker,
 @patch
 def evaluate(self: Ranker,
     data: RankingData,  # queries and their relevant documents, which must be among the ranker's
-    split: str = 'test',  # whose queries
+    split: str = 'test',  # of the queries
     modes: tuple[str, ...]|None = None,  # all by default
     metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
     store: FeatureStore|None = None,  # where query vectors are kept; nowhere by default
@@ -164,10 +164,10 @@ def _ranked(self: Ranker, texts: list[str], qrels, mode: str, vectors, bs: int) 
 @patch
 def errors(self: Ranker,
     data: RankingData,  # queries and their relevant documents, which must be among the ranker's
-    split: str = 'test',  # whose queries
+    split: str = 'test',  # of the queries
     mode: str|None = None,  # one of `MODES`; 'hybrid' by default
     store: FeatureStore|None = None,  # where query vectors are kept; nowhere by default
-    bs: int = 256,  # queries at once, or fewer where there are many documents
+    bs: int = 256,  # batch size of queries; smaller if there are many documents
 ) -> Errors:  # a table of kinds, and a row for each query
     "The queries whose relevant document is not first, by kind; `DataError` when the split is empty."
     self = self.at_once()

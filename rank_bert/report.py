@@ -1,4 +1,4 @@
-"""All that is known of a trained ranker on one page of HTML
+"""A report on a trained ranker, as one HTML page
 
 Docs: https://rank-bert.github.io/rank_bert/report.html.md"""
 
@@ -30,7 +30,7 @@ from .search import load_ranker
 
 # %% ../nbs/03l_report.ipynb #4e900009
 def _cell(value) -> str:
-    "A value as HTML; numbers with three digits."
+    "A value as HTML; numbers with three decimals."
     if isinstance(value, (float, np.floating)): return '' if np.isnan(value) else f'{value:.3f}'
     return escape(str(value))
 
@@ -39,7 +39,7 @@ def table_html(
     label: str,  # of the table, for screen readers
     raw: tuple[str, ...] = (),  # columns that hold HTML
 ) -> str:
-    "A table that scrolls by itself; the first column is the header of each row."
+    "A table that can be scrolled alone; the first column is the header of each row."
     head = ''.join(f'<th scope="col">{escape(str(c))}</th>' for c in rows.columns)
     body = []
     for row in rows.itertuples(index=False, name=None):
@@ -64,9 +64,9 @@ def _bar(share: float) -> str:
 def curve_svg(
     curve: list[dict],  # losses and metrics of each epoch
     names: list[str],  # of those to draw, each on a scale of its own
-    best: int,  # epoch that is marked, from 0; none below 0
+    best: int,  # epoch to mark, counted from 0; a negative number marks none
 ) -> str:
-    "Lines over the epochs; black is the colour of the text."
+    "Lines over the epochs, in the colour of the text."
     lines, n = [], max(len(curve) - 1, 1)
     for i, name in enumerate(names):
         values = np.array([epoch[name] for epoch in curve], dtype=float)
@@ -96,7 +96,7 @@ def figures_table(ranker: Ranker, data: RankingData, split: str, store: FeatureS
     return compare(rows, queries.type.tolist(), queries.group.tolist(), baseline=names['cosine'])
 
 def _figures(table: pd.DataFrame) -> str:
-    "Tables of the figures, one for each metric."
+    "HTML tables of the results, one for each metric."
     parts = []
     for metric, rows in table.groupby('metric', sort=False):
         left, right = rows.low.min(), rows.high.max()
@@ -132,7 +132,7 @@ def _training(about: dict) -> str:
 
 # %% ../nbs/03l_report.ipynb #4e900011
 def _drift(found: Drift|None, what: str) -> str:
-    "Verdict and table."
+    "The verdict on drift, and its table, as HTML."
     if found is None: return '<p>Nothing to compare: the ranker has no reference, or there are no queries.</p>'
     names = dict(measure='measure', then='then', now='now', auc='probability of worse', holm='adjusted p')
     table = found.table[list(names)].rename(columns=names)
@@ -140,7 +140,7 @@ def _drift(found: Drift|None, what: str) -> str:
 
 # %% ../nbs/03l_report.ipynb #4e900012
 def ranks_table(ranker: Ranker, most: int = 2000) -> pd.DataFrame:
-    "Measures of rank of the head's matrices, and of passages before and after the head."
+    "Measures of matrix rank: of the head's matrices, and of passage vectors before and after the head."
     head, vectors = ranker.model.head, ranker.model.passages
     vectors = vectors[np.linspace(0, len(vectors) - 1, min(most, len(vectors))).round().astype(int)].float()
     found = {'passages of the encoder': vectors, 'passages after the head': head.document(vectors).detach()}
@@ -151,7 +151,7 @@ def ranks_table(ranker: Ranker, most: int = 2000) -> pd.DataFrame:
     return table.drop(columns='centred')
 
 def _today(ranker: Ranker, data: RankingData|None, split: str, queries: list[str]|None) -> tuple[Drift|None, str]:
-    "Drift of queries of today, or of those of the split."
+    "Drift of the given queries, or of the queries of the split."
     if queries is None and data is not None: queries = data.part(split).queries.text.tolist()
     if ranker.reference is None or not queries: return None, ''
     return ranker.drift(queries), f'{len(queries):,} queries beside those of the training.'
@@ -166,8 +166,8 @@ def _kinds(errors: Errors) -> str:
         'drawn': [_bar(v/rows.lost.max()) for v in rows.lost],
         'fails': [_percent(v) for v in rows.fails], 'others': [_percent(v) for v in rows.others],
         'meaning': [KINDS[k][0] for k in rows.kind], 'what to do': [KINDS[k][1] for k in rows.kind]})
-    said = ('<p>“fails” is how often queries with this property fail, and “others” how often all others do: '
-            'only where the first is clearly higher, the property is a reason.</p>')
+    said = ('<p>“fails” is the failure rate of queries with this property, and “others” that of all other queries: '
+            'the property is a reason only if the first is clearly higher.</p>')
     return said + table_html(shown, 'failures by kind', raw=('drawn',))
 
 def _percent(value: float) -> str: return '' if np.isnan(value) else f'{value:.0%}'
@@ -257,15 +257,15 @@ def _lead(ranker: Ranker, data: RankingData|None, split: str) -> str:
 # %% ../nbs/03l_report.ipynb #4e90001b
 def report_page(
     ranker: Ranker,  # from `train_ranker` or `load_ranker`
-    data: RankingData|None = None,  # queries and relevant documents to measure on; without them no figures
-    split: str = 'test',  # whose queries
-    queries: list[str]|None = None,  # of today, for drift; by default those of the split
+    data: RankingData|None = None,  # queries and relevant documents to measure on; without them no metrics
+    split: str = 'test',  # of the queries
+    queries: list[str]|None = None,  # new queries, for drift; by default those of the split
     mode: str|None = None,  # of failures and explanations; 'hybrid' by default
     store: FeatureStore|None = None,  # where query vectors are kept; nowhere by default
     worst: int = 10,  # queries that are listed
     most: int = 1000,  # documents on the map; 0 leaves the map out
 ) -> str:  # HTML
-    "One page about a ranker that needs nothing else."
+    "One HTML page about a ranker, without external files."
     if worst < 1: raise ValueError(f"worst is {worst}; list at least 1 query")
     sections = _sections(ranker, data, split, queries, mode, store, worst, most)
     def key(title): return title.lower().replace(' ', '-')
@@ -284,7 +284,7 @@ def write_report(
     path: str|Path,  # an HTML file
     **kwargs,  # arguments of `report_page`
 ) -> None:
-    "Write the page, whole or not at all."
+    "Write the page completely or not at all."
     if not isinstance(ranker, Ranker): ranker = load_ranker(ranker)
     page = report_page(ranker, **kwargs)
     with new_file(path) as new: new.write_text(page, encoding='utf-8')

@@ -949,12 +949,12 @@ def update(self: Ranker,
 
 # %% ../nbs/03b_search.ipynb #7ab1e101
 class _Lesson(NamedTuple):
-    "What a table is fitted to."
+    "Texts and target vectors for the fit of a table."
     ids: list[np.ndarray]  # tokens of each text
     vectors: torch.Tensor  # from the encoder, without the head `(texts, dim)`
     tokenizer: str  # JSON of the library `tokenizers`
     vocabulary: int  # number of token ids
-    room: int  # most tokens of a text
+    room: int  # tokens of a text at most
 
     def part(self, rows: np.ndarray) -> '_Lesson':
         "Some of the texts."
@@ -981,7 +981,7 @@ def _lesson(self: Ranker, queries: list[str], pieces: int, most: int, seed: int,
 # %% ../nbs/03b_search.ipynb #7ab1e102
 @patch
 def _query_targets(self: Ranker, vectors: torch.Tensor) -> np.ndarray:
-    "Vectors of queries after the head, of length one `(queries, dim)`."
+    "Head outputs for queries, scaled to length one `(queries, dim)`."
     with torch.inference_mode():
         found = self.model.eval().head.query(vectors.to(self.model.owner.device))
         return torch.nn.functional.normalize(found, dim=1).cpu().numpy()
@@ -998,19 +998,19 @@ def _with_table(self: Ranker, lesson: _Lesson, a: float, ridge: float, steps: in
 
 @patch
 def _agreement(self: Ranker, texts: list[str], vectors: torch.Tensor) -> float:
-    "Mean reciprocal rank of the document that the encoder finds first, in the order of the table."
+    "MRR of the table, if the document that the encoder finds first is taken as relevant."
     scores = self.scores(texts, 'table')
     first = self.scores(texts, 'dense', vectors).argmax(1, keepdim=True)
     return float((1/((scores > scores.gather(1, first)).sum(1) + 1.)).mean())
 
 # %% ../nbs/03b_search.ipynb #7ab1e103
 _WEIGHTS = 1e-2, 1e-3, 1e-4  # of `frequency_weights`, that are tried
-_TRIED = 20_000  # most texts of a trial
-_HELD = 256  # most queries of a trial
+_TRIED = 20_000  # texts of a trial, at most
+_HELD = 256  # queries of a trial, at most
 
 @patch
 def _best_weight(self: Ranker, lesson: _Lesson, texts: list[str], ridge: float, seed: int) -> tuple[float, float|None]:
-    "The weighting of tokens whose table agrees most with the encoder on queries that it has not seen; the agreement."
+    "The weight `a` whose table agrees best with the encoder on held-out queries, and this agreement."
     held = np.random.default_rng(seed).permutation(len(texts))[:min(_HELD, len(texts)//10)]
     if len(held) < 5: return 1e-3, None
     n, asked = len(lesson.ids) - len(texts), [texts[i] for i in held]
@@ -1036,7 +1036,7 @@ def _weighed_table(self: Ranker, data: RankingData) -> 'Ranker':
 
 @patch
 def _beside_encoder(self: Ranker, data: RankingData, vectors: torch.Tensor, metrics) -> pd.DataFrame:
-    "The modes of the encoder and of the table on the 'valid' queries."
+    "Compare the modes of the encoder with those of the table on the 'valid' queries."
     rows, tables = usable_rows(data, 'valid'), []
     queries, qrels = data.queries.iloc[rows], data.qrels()[rows]
     for mode, other in (('hybrid', 'table_hybrid'), ('dense', 'table')):
@@ -1048,7 +1048,7 @@ def _beside_encoder(self: Ranker, data: RankingData, vectors: torch.Tensor, metr
 
 # %% ../nbs/03b_search.ipynb #7ab1e10e
 def _verdict(table: pd.DataFrame, tolerance: float) -> tuple[bool|None, str]:
-    "Whether the table may stand in for the encoder, `None` if that is not clear; and a sentence."
+    "Whether the table may replace the encoder (`None` if unclear), and a message for the user."
     row = table.iloc[0]
     said = (f'{row.metric} of {row.n} valid queries in the mode {row["mode"]!r}: {row.encoder:.3f} with the encoder, '
             f'{row.table:.3f} with the table (difference {row.difference:+.3f}, 95% interval {row.low:+.3f} to '
@@ -1060,7 +1060,7 @@ def _verdict(table: pd.DataFrame, tolerance: float) -> tuple[bool|None, str]:
 # %% ../nbs/03b_search.ipynb #7ab1e105
 @patch
 def _measured_table(self: Ranker, data: RankingData, vectors: torch.Tensor, metrics, tolerance: float) -> tuple:
-    "The table of a comparison on the 'valid' queries, and what goes into `about`."
+    "The comparison on the 'valid' queries as a table, and a dict for `about`."
     if self.bm25 is not None: self._weighed_table(data)
     table = self._beside_encoder(data, vectors, metrics)
     stands_in, told = _verdict(table, tolerance)
@@ -1079,14 +1079,14 @@ def distil_table(self: Ranker,
     queries: list[str]|None = None,  # more queries, without labels
     a: float|None = None,  # as in `fit_table`; by default the best of three by agreement on held-out queries
     ridge: float = 0.3,  # as in `fit_table`
-    pieces: int = 10_000,  # short pieces of the documents that are encoded for the fit as well
-    most: int = 200_000,  # texts that the table is fitted to; of more passages a sample is taken
-    tolerance: float = 0.02,  # loss in the first metric at which the table may still stand in for the encoder
+    pieces: int = 10_000,  # number of short pieces of documents that are added to the fit
+    most: int = 200_000,  # texts for the fit at most; passages are sampled if needed
+    tolerance: float = 0.02,  # largest acceptable loss in the first metric
     metrics: tuple[str, ...] = MEASURED,  # of the comparison; the first decides
     seed: int = 0,  # of samples
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
 ) -> pd.DataFrame:  # mode, metric, encoder, table, difference, low, high, p, n; .attrs: told, stands_in, mode
-    "Fit a table of token vectors that stands in for the encoder of queries, in place; empty without `data`."
+    "Fit a table that replaces the encoder of queries, in place; the result is empty without `data`."
     store, data = store or FeatureStore(), None if data is None else self._matched(data)
     texts, told = as_texts(queries or [], 'queries'), "the table was not measured: pass data with 'valid' queries"
     if data is not None: texts += list(data.part('train').queries.text)
@@ -1158,7 +1158,7 @@ from .space import GRADIO  # the target 'space'
 # %% ../nbs/03b_search.ipynb #e16c0001
 @patch
 def _page_index(self: Ranker, light: bool = False) -> PageIndex:
-    "What a search page holds of this ranker."
+    "The documents, vectors and BM25 of this ranker for a search page."
     fusion, modes, first = self.fusion, ('hybrid', 'dense', 'bm25'), None
     if light: fusion, modes, first = self.table_fusion, (*TABLE_MODES, 'bm25'), self.about['table']['mode']
     order = self.model.owner.argsort(stable=True)
@@ -1183,7 +1183,7 @@ def _page(self: Ranker, model: TextModel, light: bool) -> tuple[TextModel, PageI
 
 # %% ../nbs/03b_search.ipynb #e16a0003
 def _cutting_in_words(settings: dict) -> str:
-    "How documents became passages, for people who encode them elsewhere."
+    "How documents were split into passages, for users of the exported model."
     how = {'windows': 'were cut into windows of {size} words, one every {stride}, and the best window gives the score',
            'truncate': 'were cut after {size} words',
            'select': 'were replaced by their best sentences, {size} words at most'}
@@ -1196,7 +1196,7 @@ def export(self: Ranker,
     to: str,  # 'sentence-transformers', 'onnx', 'openvino', 'web', 'space', or another of `TARGETS`
     **kwargs,  # arguments of `export_model`: `texts`, and options such as `int8`, `exact_queries` or `light`
 ) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
-    "Write encoder and heads for another library, checked; a folder that cannot be exact is not written."
+    "Write encoder and heads for another library; a folder with inexact outputs is not written."
     self = self.at_once()
     self._watch.check(self.encoder)
     head, (pooling, longest) = self.model.head, (self.settings[k] for k in ('pooling', 'max_tokens'))
@@ -1205,7 +1205,7 @@ def export(self: Ranker,
     about = dict(passages=_cutting_in_words(self.settings))
     model = TextModel(self.encoder, outputs, longest, 'ranker', about)
     if to in ('web', 'space'):
-        model, index = self._page(model, kwargs.get('light', False))
+        model, index = self._page(model, to == 'web' and kwargs.get('light', False))
         kwargs = dict(index=index) | kwargs
     return export_model(model, folder, to, **kwargs)
 

@@ -51,7 +51,7 @@ def _scaled(before: Dense, norm: nn.BatchNorm1d) -> Dense:
     return Dense(before.weight*scale[:, None], bias)
 
 def _appended(layers: list[Dense], module: nn.Module, width: int) -> list[Dense]:
-    "Layers with one more module."
+    "Append a module to layers, or fold it into the last one."
     if isinstance(module, (nn.Dropout, nn.Identity)): return layers
     if isinstance(module, LowRankLinear): module = module.merged()
     if type(module) is nn.Linear:
@@ -65,7 +65,7 @@ def _appended(layers: list[Dense], module: nn.Module, width: int) -> list[Dense]
 
 # %% ../nbs/02i_sentence_folders.ipynb #da6cb151
 def _chain(modules: Iterable[nn.Module], width: int) -> list[Dense]:
-    "The layers of modules that follow each other."
+    "The dense layers of a sequence of modules."
     layers = []
     for module in modules: layers = _appended(layers, module, layers[-1].weight.shape[0] if layers else width)
     return layers
@@ -85,7 +85,7 @@ def dense_layers(
     head: nn.Module,  # `(batch, width)` to `(batch, features)`
     width: int,  # features of its input
 ) -> list[Dense]:  # with the same outputs in evaluation mode; [] for the identity
-    "A head as dense layers; raises `ValueError` for one that they cannot express."
+    "A head as dense layers; raises `ValueError` if no dense layers are equal to it."
     with torch.no_grad():
         if isinstance(head, RankingHead): return _chain(head.layers, width)
         if type(head) is ResidualHead: return _with_residual(_chain(head.correction, width), width, head)
@@ -100,13 +100,13 @@ def _put(model: nn.Module, path: str, module: nn.Module) -> None:
     setattr(model.get_submodule(parent), name, module)
 
 def _full(embedding: FactorisedEmbedding) -> nn.Embedding:
-    "The embedding matrix, multiplied out."
+    "The full embedding matrix, the product of its factors."
     return nn.Embedding.from_pretrained(embedding.weight.detach(), padding_idx=embedding.tokens.padding_idx)
 
 def plain_encoder(
     encoder: Encoder,  # stays as it is
 ) -> Encoder:  # a copy on the CPU that `transformers` can read, with the same outputs
-    "An encoder without thin layers, adapters and shared weights; raises `ValueError` where something else is changed."
+    "An encoder without low-rank layers, adapters and shared weights; `ValueError` for any other change."
     made = deepcopy(encoder).cpu().eval()
     merge(made.model)
     swap_modules(made.model, {m: _full(m) for m in made.model.modules() if isinstance(m, FactorisedEmbedding)})
@@ -169,7 +169,7 @@ def _write_transformer(folder: Path, encoder: Encoder, max_tokens: int, keep: st
 
 # %% ../nbs/02i_sentence_folders.ipynb #2a9bdfd6
 def _pooled(encoder: Encoder, pooling: str) -> tuple[str, list[Dense]]:
-    "The mode of Pooling and the dense layers that make a pooling of ours."
+    "The mode of Pooling and the dense layers that are equal to one of our poolings."
     if pooling == 'cls': return ('last' if encoder.family.summary_last else 'cls'), []
     if pooling != 'pooler': return pooling, []
     layer = encoder.model.pooler
@@ -190,7 +190,7 @@ def _layers(encoder: Encoder, out: Output) -> tuple[str, list[Dense]]:
 
 # %% ../nbs/02i_sentence_folders.ipynb #714b109f
 def _check_vectors(model: TextModel) -> None:
-    "Raise `ValueError` for what has no place in a SentenceTransformer."
+    "Raise `ValueError` for outputs that a SentenceTransformer cannot have."
     outs = model.outputs.values()
     if any(o.pooling is None or o.labels or o.pairs or o.activation not in ('', 'unit') for o in outs):
         raise ValueError(f"a {model.what} gives labels or scores, and sentence-transformers gives vectors: "
@@ -237,7 +237,7 @@ def _write_route(folder: Path, encoder: Encoder, model: TextModel, name: str) ->
 def write_sentence_folder(
     folder: Path,  # empty
     model: TextModel,  # one output, or `query` and `document`
-    exact_queries: bool = False,  # queries are cut where ours are, by a second copy of the encoder
+    exact_queries: bool = False,  # truncate queries as we do, with a second copy of the encoder
 ) -> None:
     "Write a folder for `SentenceTransformer`; raises `ValueError` for what its standard modules cannot express."
     _check_vectors(model)

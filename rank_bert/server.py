@@ -52,14 +52,14 @@ from .trial_page import docs_page, trial_page
 # %% ../nbs/03j_server.ipynb #51000021
 @dataclass(frozen=True)
 class Limits:
-    "How much a server takes on."
+    "Limits on the load of a server."
     batch: int = 8  # texts that are computed together
     queue: int = 256  # texts that may wait; more are refused with 429
-    seconds: float = 30.  # for a request to arrive, and again to be answered
+    seconds: float = 30.  # time limit to receive a request, and again to answer it
     body: int = 2**21  # bytes of a request
     texts: int = 128  # texts or documents of a request
     characters: int = 20_000  # of a text
-    reload: float = 1.  # seconds between looks at the folders; 0 for none
+    reload: float = 1.  # seconds between checks of the folders; 0 for none
     read_only: bool = False  # refuse changes of documents
 
     def __post_init__(self):
@@ -76,13 +76,13 @@ _TYPES = {400: 'Validation', 401: 'Unauthorized', 403: 'Forbidden', 404: 'NotFou
           503: 'Unhealthy', 504: 'Timeout'}
 
 class Problem(Exception):
-    "An error that a client is told, with its HTTP status."
+    "An error that is sent to the client, with its HTTP status."
     def __init__(self, status: int, text: str):
         super().__init__(text)
         self.status = status
 
 def as_problem(e: Exception) -> Problem:
-    "The status and the sentence for an error."
+    "The HTTP status and the message for an error."
     code = getattr(e, 'errno', None)
     if isinstance(e, Problem): return e
     if isinstance(e, Busy): return Problem(429, str(e))
@@ -136,23 +136,23 @@ class ServedModel:
         backend: Backend,  # reads it
     ):
         self.name, self.folder, self.backend, self.problem = name, Path(folder).expanduser(), backend, ''
-        self._failed, self._again, self._lock = None, 0., Lock()  # a mark that could not be read, and for how long
+        self._failed, self._again, self._lock = None, 0., Lock()  # hash of an unreadable folder, and when to retry
         self.model, self.seal = self._read()
 
     @property
     def kind(self) -> str: return self.backend.kind(self.model)
 
     def _read(self) -> tuple[Any, str]:
-        "The model of the folder, and the hash of its mark; a change during the reading shows as another hash later."
+        "The model of the folder, and the hash in its JSON file; if the folder changes meanwhile, the hash differs."
         about = _mark(self.folder)
         return self.backend.read(self.folder, about), about.get('sha256', '')
 
 # %% ../nbs/03j_server.ipynb #5100001c
-RETRY = 10.  # seconds until a folder that could not be read is tried again, if its mark is the same
+RETRY = 10.  # seconds until a folder that could not be read is tried again, if its hash is the same
 
 @patch
 def refresh(self: ServedModel) -> str:
-    "Take up the folder if it has changed; 'same', 'new', or 'failed', which `problem` explains."
+    "Load the folder if it has changed; 'same', 'new', or 'failed', which `problem` explains."
     with self._lock:
         seal = None
         try:
@@ -162,7 +162,7 @@ def refresh(self: ServedModel) -> str:
             model, seal = self._read()
             if (kind := self.backend.kind(model)) != self.kind:
                 raise ValueError(f"{str(self.folder)!r} holds a {kind} now, not a {self.kind}: start the server again")
-        except Exception as e:  # whatever a folder holds, the model that is there goes on
+        except Exception as e:  # after any error, the old model stays in use
             told, self.problem = self.problem == str(e), str(e)
             self._failed, self._again = seal, time.monotonic() + RETRY
             return 'same' if told else 'failed'
@@ -172,7 +172,7 @@ def refresh(self: ServedModel) -> str:
 # %% ../nbs/03j_server.ipynb #5100001d
 @patch
 def change(self: ServedModel, do: Callable[[Any], Any]) -> Any:
-    "Change a copy of a ranker, save it to the folder, and take it up; what `do` returns."
+    "Change a copy of a ranker, save it to the folder, and serve it; gives what `do` returns."
     with self._lock:
         model, found = self.backend.change(self.model, self.folder, do)
         self.model, self.seal = model, _mark(self.folder).get('sha256', '')
@@ -198,11 +198,11 @@ class Service:
                 self._embedders[name] = served, side
 
     def sides(self, served: ServedModel) -> dict[str, str]:
-        "What a model is called where vectors are asked for."
+        "Names of a model in requests for vectors, and the side of each."
         return {f'{served.name}-{side}'.removesuffix('-'): side for side in served.backend.sides(served.model)}
 
     def close(self) -> None:
-        "Answer what waits, and end all threads."
+        "Answer the waiting requests, and end all threads."
         self.batcher.close()
         self.changing.shutdown()
 
@@ -218,7 +218,7 @@ def find(self: Service, name: str|None, kind: str) -> ServedModel:
 
 @patch
 def embedder(self: Service, name: str|None) -> tuple[ServedModel, str]:
-    "The model that gives the vectors of a name, and for which side."
+    "The model that a name for vectors stands for, and its side ('query' or 'document')."
     if name in self._embedders: return self._embedders[name]
     raise Problem(404, f"no model for vectors is called {name!r}: there are {', '.join(self._embedders) or 'none'}")
 
@@ -255,7 +255,7 @@ def _settle() -> None:
 
 @patch
 async def change(self: Service, served: ServedModel, do: Callable[[Any], Any]) -> Any:
-    "What `do` returns for a ranker, once the change is saved; one change at a time, and at most four wait."
+    "Change a ranker and save it; gives what `do` returns. One change at a time, and at most four wait."
     if self.limits.read_only: raise Problem(403, 'this server is read-only: start it without --read-only')
     served.backend.find('change')
     if self.pending > 4: raise Problem(429, 'other changes are waiting: try again in some seconds')
@@ -267,7 +267,7 @@ async def change(self: Service, served: ServedModel, do: Callable[[Any], Any]) -
 
 @patch
 def refresh(self: Service) -> None:
-    "Take up the folders that have changed."
+    "Load the folders that have changed."
     for name, served in self.models.items():
         result = served.refresh()
         if result == 'new' and gc.get_freeze_count(): _settle()
@@ -284,14 +284,14 @@ def look(self: Service) -> None:
         with suppress(Exception): served.backend.look(served.model)
 
 def _resident() -> int:
-    "Bytes of memory of this process; 0 where the system does not say."
+    "Bytes of memory of this process; 0 if the system does not tell."
     with suppress(OSError, ValueError), open('/proc/self/statm') as f:
         return int(f.read().split()[1])*os.sysconf('SC_PAGESIZE')
     return 0
 
 @patch
 def describe(self: Service) -> dict:
-    "What the server has, for its page and for `/info`."
+    "Models and limits of the server, for its page and for `/info`."
     models = []
     for name, served in self.models.items():
         one = dict(name=name, kind=served.kind, embeddings=[*self.sides(served)]) | served.backend.about(served.model)
@@ -322,8 +322,8 @@ class SearchRequest(_Strict):
 
 class GivenDocument(BaseModel):
     "A document in a request."
-    text: str = Field(description='What it says.')
-    title: str = Field('', description='What it is called.')
+    text: str = Field(description='Text of the document.')
+    title: str = Field('', description='Title of the document.')
 
 class RankRequest(_Strict):
     "A query, and documents to rank for it."
@@ -334,14 +334,14 @@ class RankRequest(_Strict):
 
 # %% ../nbs/03j_server.ipynb #5100002e
 class RerankRequest(BaseModel):
-    "As Cohere's clients send it; with `texts` for `documents`, as those of text-embeddings-inference do."
+    "As clients of Cohere send it, or with `texts` for `documents` as for text-embeddings-inference."
     model: str|None = Field(None, description='Name of a served ranker; by default the first.')
     query: str = Field(description='A question.')
     documents: list[str|GivenDocument]|None = Field(None, description='Texts to rank.')
-    texts: list[str]|None = Field(None, description='The same by another name; the answer is a list then.')
+    texts: list[str]|None = Field(None, description='As `documents`; but then the answer is a list.')
     top_n: int|None = Field(None, ge=1, description='How many of the best; all by default.')
     return_documents: bool = Field(False, description='Repeat the documents in the answer.')
-    return_text: bool = Field(False, description='The same, for texts.')
+    return_text: bool = Field(False, description='Repeat the texts in the answer.')
 
 class EmbeddingsRequest(BaseModel):
     "As OpenAI's clients send it."
@@ -359,8 +359,8 @@ class StoredDocument(BaseModel):
     "A document to keep, with any further columns."
     model_config = ConfigDict(extra='allow')
     doc_id: str = Field(description='Its id.')
-    text: str = Field('', description='What it says.')
-    title: str|None = Field(None, description='What it is called.')
+    text: str = Field('', description='Text of the document.')
+    title: str|None = Field(None, description='Title of the document.')
 
 class AddRequest(_Strict):
     "Documents to keep."
@@ -368,7 +368,7 @@ class AddRequest(_Strict):
     update: bool = Field(False, description='Replace documents whose ids are there.')
 
 class RemoveRequest(_Strict):
-    "Documents to drop."
+    "Documents to remove."
     ids: list[str] = Field(description='Ids of documents.')
 
 # %% ../nbs/03j_server.ipynb #51000030
@@ -380,7 +380,7 @@ def _mode(ranker, mode: str|None) -> str:
     raise Problem(422, f"unknown mode {mode!r}; the modes are {', '.join(ranker.modes)}")
 
 def _example(**content) -> dict:
-    "What an answer looks like, for the page of the interface."
+    "An example of an answer, for the API documentation at `/docs`."
     return {200: {'content': {'application/json': {'example': content}}}}
 
 _FOUND = dict(rank=1, doc_id='os.path.split', title='os.path.split', score=2.1, passage='Split a pathname ...')
@@ -397,7 +397,7 @@ async def _search(request: Request, asked: SearchRequest) -> JSONResponse:
 
 # %% ../nbs/03j_server.ipynb #51000031
 async def _rank_given(service: Service, served: ServedModel, query: str, documents: list, mode: str|None) -> list[dict]:
-    "Given documents, best first; eight at a time, unless which sentences are taken depends on all of them."
+    "Given documents, best first; in parts of eight, unless the choice of sentences depends on all documents."
     served.backend.find('rank')
     given = [d if isinstance(d, str) else f'{d.title} {d.text}' for d in documents]
     service.check([query], 'query')
@@ -452,7 +452,7 @@ async def _embeddings(request: Request, asked: EmbeddingsRequest) -> JSONRespons
     served, side = service.embedder(asked.model)
     texts = [asked.input] if isinstance(asked.input, str) else asked.input
     if not all(isinstance(t, str) for t in texts):
-        raise Problem(422, 'input holds numbers of tokens, of another tokenizer: send texts '
+        raise Problem(422, 'input has token ids of another tokenizer: send texts '
                            '(in LangChain check_embedding_ctx_length=False)')
     service.check(texts, 'input')
     found = await service.ask(served, 'embed', side, items=texts)
@@ -574,11 +574,11 @@ def _name_of(host: str) -> str:
 
 # %% ../nbs/03j_server.ipynb #5100003a
 class Gate:
-    "An ASGI application before another one: counts requests, and lets through those that are allowed."
+    "An ASGI middleware: counts requests, and passes on those that are allowed."
     def __init__(self,
-        app,  # what answers
+        app,  # the application
         service: Service,  # its limits and metrics
-        keys: tuple[str, ...] = (),  # one of which a request must bring; none is needed by default
+        keys: tuple[str, ...] = (),  # a request must have one of them; none is needed by default
         hosts: tuple[str, ...] = (),  # names of the server in requests; any by default
     ):
         self.app, self.service, self.hosts = app, service, {*hosts}
@@ -605,10 +605,10 @@ class Gate:
 # %% ../nbs/03j_server.ipynb #5100003b
 @patch
 def _check(self: Gate, scope: dict) -> None:
-    "Raise `Problem` for a request that is not allowed, by its first lines."
+    "Raise `Problem` for a request that is not allowed; reads path, method and headers."
     headers = {k.lower(): v for k, v in scope['headers']}
     if self.hosts and _name_of(headers.get(b'host', b'').decode('latin-1')) not in self.hosts:
-        raise Problem(403, f"ask for {' or '.join(sorted(self.hosts))}: this server answers to no other name")
+        raise Problem(403, f"ask for {' or '.join(sorted(self.hosts))}: this server has no other name")
     kind, _, given = headers.get(b'authorization', b'').partition(b' ')
     if self.keys and scope['path'] not in _OPEN:
         fits = [hmac.compare_digest(given.strip(), key) for key in self.keys]
@@ -655,7 +655,7 @@ async def _let_through(self: Gate, scope, receive, send) -> None:
 
 # %% ../nbs/03j_server.ipynb #51000046
 def _keys() -> tuple[str, ...]:
-    "The keys in the environment, of which a request must bring one."
+    "The keys in the environment variable; a request must have one of them."
     keys = tuple(k.strip() for k in os.environ.get('RANK_BERT_API_KEY', '').split(',') if k.strip())
     if any(not k.isascii() for k in keys): raise ValueError('RANK_BERT_API_KEY has other characters than ASCII')
     return keys
@@ -684,7 +684,7 @@ async def _again(seconds: float, do: Callable[[], None]) -> None:
 
 @asynccontextmanager
 async def _life(app: FastAPI):
-    "Follow the folders, and look at the models, while the server runs; answer what waits at its end."
+    "Follow the folders, and look at the models, while the server runs; answer the waiting requests at its end."
     service = app.state.service
     beside = [asyncio.create_task(_again(*each)) for each in ((service.limits.reload, service.refresh),
                                                               (_LOOK, service.look))]
@@ -722,7 +722,7 @@ def make_app(
 
 # %% ../nbs/03j_server.ipynb #5100005d
 def _waiting(sock: socket.socket) -> list[socket.socket]:
-    "Connections that the system has made and nobody has taken; they would be reset when the socket closes."
+    "Connections that the system has made and that are not accepted yet; closing the socket would reset them."
     found = []
     sock.setblocking(False)
     with suppress(OSError):
@@ -731,7 +731,7 @@ def _waiting(sock: socket.socket) -> list[socket.socket]:
 
 # %% ../nbs/03j_server.ipynb #5100005e
 class _Server(uvicorn.Server):
-    "A server that answers what has come before it ends, and then ends without an error."
+    "A server that first answers all requests that have arrived, and then ends without an error."
     service: Service
 
     @contextmanager
@@ -762,7 +762,7 @@ class _Server(uvicorn.Server):
 _LOCAL = 'localhost', '127.0.0.1', '[::1]'
 
 def _listening(host: str, port: int) -> socket.socket:
-    "A socket at an address; raises `OSError` with what to do."
+    "A socket at an address; raises `OSError` with a remedy."
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         return socket.create_server(address[:2], family=family, backlog=1024)
@@ -785,11 +785,11 @@ def _check_open(open_to_all: bool) -> None:
 def run_server(
     folders: list[str|Path],  # saved models, or NAME=FOLDER
     backend: Backend,  # reads and computes
-    host: str = '127.0.0.1',  # address; '0.0.0.0' for all of this machine's
+    host: str = '127.0.0.1',  # address; '0.0.0.0' for all addresses of this machine
     port: int = 8000,  # 0 for any that is free
     limits: Limits = Limits(),  # how much is taken on
     open_to_all: bool = False,  # answer everybody who can reach the address, without a key
-    ready: Callable[[str], None] = print,  # is called with a line of what is served, and where, once it answers
+    ready: Callable[[str], None] = print,  # called with a line on models and address, once it answers
 ) -> None:
     "Answer until SIGTERM or Ctrl-C; raises the errors of `Backend.read`, and `OSError` for a port in use."
     with _listening(host, port) as sock:

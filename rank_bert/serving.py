@@ -1,4 +1,4 @@
-"""A server for saved models over HTTP: search, rank, embed, classify, tag, and documents that come and go
+"""A server for saved models over HTTP: search, rank, embed, classify, tag, and documents that can be added and removed
 
 Docs: https://rank-bert.github.io/rank_bert/serving.html.md"""
 
@@ -48,7 +48,7 @@ def _ranked(ranker: Ranker, query: str, mode: str, parts: list[list[dict]]) -> l
 
 # %% ../nbs/03k_serving.ipynb #51000024
 def _embedded(model: Ranker|SentenceEncoder, side: str, texts: list[str]) -> list[tuple[np.ndarray, int]]:
-    "A vector of length one for each text, as a query or as a document of a ranker, and its tokens."
+    "A vector of length one for each text, as a ranker's query or document, and its number of tokens."
     if isinstance(model, SentenceEncoder):
         vectors, how = model.encode(texts), (model.settings['max_tokens'], model.settings['keep'])
     else:
@@ -82,7 +82,7 @@ _KINDS = {Ranker: 'ranker', Classifier: 'classifier', Tagger: 'tagger', Sentence
 def _kind(model) -> str: return _KINDS[type(model)]
 
 def _tried(model):
-    "The model, once it has answered a text: indexes are made, and a head of NaN is found, before anybody asks."
+    "Run a model on one text, so that indexes are built, and a head with NaN is found, before a request."
     texts = ['one two', 'two']  # several, as these are worth a look at all weights
     if isinstance(model, Ranker): model.search_many(texts, [1, 1], model.modes[0], [None, None])
     elif isinstance(model, Tagger): model.predict(texts)
@@ -141,7 +141,7 @@ def torch_backend() -> Backend:
 # %% ../nbs/03k_serving.ipynb #51000048
 def serving_app(
     folders: list[str|Path],  # saved models, or NAME=FOLDER
-    limits: Limits = Limits(),  # how much is taken on
+    limits: Limits = Limits(),  # limits on the load
     hosts: tuple[str, ...] = (),  # names of the server that requests may use; any by default
 ) -> FastAPI:  # with `state.service`
     "The application that answers for saved models; raises the errors of `load`."

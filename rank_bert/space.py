@@ -1,4 +1,4 @@
-"""A Gradio app of a ranker or classifier: the folder that one uploads to Hugging Face Spaces
+"""A Gradio app for a ranker or classifier: a folder that you can upload to Hugging Face Spaces
 
 Docs: https://rank-bert.github.io/rank_bert/space.html.md"""
 
@@ -220,7 +220,7 @@ def _checked_output(model: TextModel, index: PageIndex|None) -> str:
     return next(iter(model.outputs))
 
 def _examples(index: PageIndex|None, examples: list[str]|None) -> list[str]:
-    "Texts to begin with: those given, or titles of documents, or how they begin."
+    "Example texts: those given, or titles of documents, or their first words."
     if examples is not None or index is None: return list(examples or [])
     return [title.strip() or ' '.join(text.split()[:8]) for title, text
             in zip(index.documents.title[:3], index.documents.text[:3])]
@@ -240,7 +240,7 @@ def _write_space(
     folder: Path, model: TextModel, index: PageIndex|None = None, int8: bool = True, title: str|None = None,
     examples: list[str]|None = None,
 ) -> list[str]:
-    "app.py with all that it needs, and what people should know."
+    "Write app.py and all that it needs; gives notes for the owner."
     name = _checked_output(model, index)
     out, search = model.outputs[name], index is not None
     about = dict(kind=model.what, title=title or ('Search' if search else 'Label'), output=name, keep=out.keep,
@@ -268,7 +268,7 @@ def _notes(search: bool) -> list[str]:
     "What the owner should know."
     what = 'The texts of all documents are in this folder. ' if search else ''
     return [what + 'A Space is public unless it is made private: `rank_bert push` makes it private.',
-            'Gradio counts its use by requests to a host of its own; app.py turns that off.']
+            'Gradio sends statistics of its use to its own server; app.py turns that off.']
 
 def engine_of(
     folder: Path,  # an exported Space

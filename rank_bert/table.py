@@ -1,4 +1,4 @@
-"""A vector for each token instead of a BERT: what stands in for the encoder of queries, with NumPy alone
+"""A table of token vectors that replaces the encoder of queries and needs only NumPy
 
 Docs: https://rank-bert.github.io/rank_bert/table.html.md"""
 
@@ -51,18 +51,18 @@ def plain_tokenizer(
 def saturated(
     counts: np.ndarray,  # how often a text holds a token
 ) -> np.ndarray:  # float32, of the same shape
-    "What repeated tokens count: the square root of how often they are there."
+    "The weights of repeated tokens: the square roots of their counts."
     return np.sqrt(counts, dtype=np.float32)
 
 # %% ../nbs/02k_table.ipynb #2ba10021
 @dataclass(eq=False)
 class TokenTable:
-    "A vector for each token; that of a text is their weighted sum, at length one. Made by `make_table`."
+    "A vector for each token; a text's vector is their weighted sum, scaled to length one. See `make_table`."
     rows: np.ndarray  # int8 `(tokens, dim)`
     scale: np.ndarray  # float32: what each row is multiplied with `(tokens,)`
     at: np.ndarray  # int32: row of each token of the vocabulary, -1 for those that have none `(vocabulary,)`
     tokenizer: str  # JSON of the library `tokenizers`
-    room: int = 254  # most tokens of a text; of a longer text the last ones are taken
+    room: int = 254  # tokens of a text at most; of a longer text, the last ones
     _cutter: Tokenizer|None = field(default=None, repr=False)
 
     def __len__(self) -> int: return len(self.rows)
@@ -112,9 +112,9 @@ def make_table(
     tokens: np.ndarray,  # ids of these tokens `(tokens,)`
     vocabulary: int,  # number of ids
     tokenizer: str,  # JSON of the library `tokenizers`
-    room: int = 254,  # most tokens of a text
+    room: int = 254,  # tokens of a text at most
 ) -> TokenTable:
-    "The table of some tokens, in eight bits."
+    "Build a table from token vectors, in eight bits."
     rows, scale = pack_rows(vectors)
     at = np.full(vocabulary, -1, dtype=np.int32)
     at[tokens] = np.arange(len(tokens))
@@ -156,14 +156,14 @@ class PackedPassages:
     "Vectors of passages in eight bits, and the document of each. Made by `pack_passages`."
     rows: np.ndarray  # int8 `(passages, dim)`
     scale: np.ndarray  # float32 `(passages,)`
-    owner: np.ndarray  # int32, document of each passage, in order, none left out `(passages,)`
+    owner: np.ndarray  # int32, document of each passage, sorted; every document occurs `(passages,)`
     span: np.ndarray  # int32, first and last character of each passage in its text; -1 if unknown `(passages, 2)`
 
     def __len__(self) -> int: return len(self.rows)
 
     def __post_init__(self):
         self._starts = np.flatnonzero(np.diff(self.owner, prepend=-1))
-        self._whole = self.rows.astype(np.float32) if len(self) <= 4*_BLOCK else None  # quicker, where there is room
+        self._whole = self.rows.astype(np.float32) if len(self) <= 4*_BLOCK else None  # faster, if memory allows
 
 # %% ../nbs/02k_table.ipynb #2ba10045
 @patch
@@ -194,11 +194,11 @@ def best(self: PackedPassages,
 
 # %% ../nbs/02k_table.ipynb #2ba10042
 def pack_passages(
-    vectors: np.ndarray,  # `(passages, dim)`, of any length
+    vectors: np.ndarray,  # `(passages, dim)`, of any norm
     owner: np.ndarray,  # document of each passage, in order `(passages,)`
     span: np.ndarray|None = None,  # first and last character of each in its text `(passages, 2)`
 ) -> PackedPassages:
-    "Passages in eight bits, at length one."
+    "Scale passage vectors to length one and pack them in eight bits."
     if span is None: span = np.full((len(owner), 2), -1)
     rows, scale = pack_rows(unit_rows(vectors.astype(np.float32)))
     return PackedPassages(rows, scale, owner.astype(np.int32), span.astype(np.int32))
@@ -215,7 +215,7 @@ def load_passages(
     documents: int,  # how many there are
     remedy: str = 'save it again',  # last part of the message about a damaged file
 ) -> PackedPassages:
-    "Packed passages; raises `ValueError` unless all documents occur in order."
+    "Packed passages; raises `ValueError` if a document is missing or out of order."
     form = dict(rows=('I8', 'passages', 'dim'), scale=('F32', 'passages'), owner=('I32', 'passages'),
                 span=('I32', 'passages', 2))
     arrays = read_tensors(path, form, 'np', remedy)

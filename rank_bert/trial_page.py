@@ -54,12 +54,12 @@ _BODY = '''
 <div><label for="k">Documents</label><input id="k" type="number" min="1" max="100" value="5"></div>
 </div>
 <button id="go">Ask</button>
-<p class="meta">Ctrl and Enter ask too. <a href="/docs">How programs ask</a></p>
+<p class="meta">Ctrl and Enter also send. <a href="/docs">API for programs</a></p>
 </form>
 <p id="said" role="status"></p>
 <section id="found" aria-labelledby="title" hidden><h2 id="title" tabindex="-1">Answer</h2>
 <div id="answer"></div></section>
-<noscript><p>This page needs JavaScript. <a href="/docs">How programs ask</a></p></noscript>
+<noscript><p>This page needs JavaScript. <a href="/docs">API for programs</a></p></noscript>
 </main>
 '''
 
@@ -189,6 +189,6 @@ def docs_page(
         if 'requestBody' in one: parts.append(_fields(one, schema['components']['schemas']))
         example = one['responses']['200'].get('content', {}).get('application/json', {}).get('example')
         if example: parts.append(f'<p>Answer:</p><pre tabindex="0">{html.escape(json.dumps(example, indent=1))}</pre>')
-    first = ('<main><h1>How programs ask</h1><p>JSON in, JSON out. The <a href="/openapi.json">schema</a> is in the '
+    first = ('<main><h1>API for programs</h1><p>JSON in, JSON out. The <a href="/openapi.json">schema</a> is in the '
              'form of OpenAPI. <a href="/">Try it</a></p>')
-    return _page('rank_bert: how programs ask', first + ''.join(parts) + '</main>')
+    return _page('rank_bert: API for programs', first + ''.join(parts) + '</main>')

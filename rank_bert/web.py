@@ -43,7 +43,7 @@ class Library:
     "A package of npm, and the files of it that a page holds."
     name: str
     version: str
-    integrity: str  # SHA-512 of the archive in base64, as npm has it
+    integrity: str  # SHA-512 of the archive in base64, as npm lists it
     files: dict  # path in the package -> SHA-256
     licence: str
 
@@ -69,7 +69,7 @@ def _archive(library: Library) -> tarfile.TarFile:
     return tarfile.open(fileobj=io.BytesIO(content))
 
 def _cached(library: Library, folder: Path, download: bool) -> None:
-    "Put the files of a package into the cache, when that is wanted and they are not there."
+    "Download the files of a package into the cache, if `download` is set and one is missing."
     place = folder/library.name
     if not download or all((place/path).exists() for path in library.files): return
     with _archive(library) as archive:
@@ -82,9 +82,9 @@ def _cached(library: Library, folder: Path, download: bool) -> None:
 # %% ../nbs/02l_web.ipynb #b4a40506
 def page_libraries(
     libraries: str|Path|None = None,  # a folder `node_modules`; by default files of an earlier download
-    download: bool = False,  # fetch from the registry of npm what is not there
+    download: bool = False,  # fetch missing files from the npm registry
 ) -> dict[str, bytes]:  # 'name/path' -> content
-    "The files that run in the browser; raises an `OSError` or `ValueError` with the remedy where one lacks or differs."
+    "The files that run in the browser; raises an `OSError` or `ValueError` with the remedy if one is missing or wrong."
     folder = home_folder()/'web' if libraries is None else Path(libraries)
     wanted = ' '.join(f'{o.name}@{o.version}' for o in LIBRARIES)
     remedy = ("pass download=True (on the command line --download) to fetch it once, or `npm install --ignore-scripts "
@@ -154,7 +154,7 @@ class PageIndex:
     vectors: np.ndarray  # of all passages in this order, of length one, float32 `(passages, dim)`
     bm25: BM25|None = None  # of the documents
     weight: float = 0.  # of BM25 in the sum
-    standard: bool = False  # standardise BM25 first
+    standard: bool = False  # standardise BM25 scores first
     modes: tuple[str, ...] = ('hybrid', 'dense', 'bm25')  # of scoring; the first is the default
 
 # %% ../nbs/02l_web.ipynb #deb72f68
@@ -176,7 +176,7 @@ def index_tensors(
 
 # %% ../nbs/02l_web.ipynb #99be34f9
 def _span(text: str, passage: str, start: int) -> list[int]|str:
-    "Where a passage is in a text, in units of UTF-16; the passage itself where it is not in it."
+    "Start and end of a passage in a text, in UTF-16 units; the passage itself if it is not found."
     at = text.find(passage, start)
     if at < 0: at = text.find(passage)
     if at < 0: return passage
@@ -214,14 +214,14 @@ def _script(model: str = 'model') -> str:
                   flags=re.M)
 
 def _part(name: str, content: bytes) -> str:
-    "The statement that holds a part."
+    "The JavaScript statement that holds a part."
     packed = base64.b64encode(gzip.compress(content, 9, mtime=0)).decode()
     return f'rankBertParts[{json.dumps(name)}] = "{packed}"'
 
 def read_parts(
     folder: Path,  # an exported page
 ) -> dict[str, bytes]:  # name -> content
-    "The parts of a page, in its folder or in its one file."
+    "The parts of a page, read from its folder or from its single file."
     found = {}
     for file in [*Path(folder).glob('*.html'), *Path(folder).glob('parts/*.js')]:
         for name, packed in re.findall(r'rankBertParts\["([^"]+)"\] = "([^"]*)"', file.read_text(encoding='utf-8')):
@@ -257,7 +257,7 @@ _POLICY = ("default-src 'none'; script-src 'self' 'unsafe-inline'{libraries}; st
            "img-src data:; base-uri 'none'; form-action 'none'")  # a request to elsewhere is refused by the browser
 _LIBRARIES_POLICY = " 'wasm-unsafe-eval' blob:"
 _SEARCH = dict(
-    verb='Search', help='Keys: / to the box, up and down through the results, Enter for the whole text. ',
+    verb='Search', help='Keys: / goes to the search box, up and down to the results, Enter shows the whole text. ',
     box='<input id="query" type="search" aria-label="Search" placeholder="Ask a question" autocomplete="off" '
         'autofocus>')
 _LABEL = dict(verb='Label', help='',
@@ -316,8 +316,8 @@ def _bert_cutting(tokenizer: dict) -> dict:
     model, plain, cut = (tokenizer[name] or {} for name in ('model', 'normalizer', 'pre_tokenizer'))
     more = any(not o['special'] for o in tokenizer['added_tokens'])
     if more or [o.get('type') for o in (model, plain, cut)] != ['WordPiece', 'BertNormalizer', 'BertPreTokenizer']:
-        raise ValueError("a light page cuts texts as BERT does (WordPiece), and the tokenizer of this encoder is another "
-                         "one: leave out light")
+        raise ValueError("a light page cuts texts as BERT does (WordPiece), and the tokenizer of this encoder is "
+                         "another one: leave out light")
     accents = plain['lowercase'] if plain['strip_accents'] is None else plain['strip_accents']
     return dict(unknown=model['unk_token'], prefix=model['continuing_subword_prefix'], accents=accents,
                 longest=model['max_input_chars_per_word'], clean=plain['clean_text'], lower=plain['lowercase'],
@@ -365,7 +365,7 @@ def _write_web(
     folder: Path, model: TextModel, index: PageIndex|None = None, int8: bool = True, one_file: bool = False,
     libraries: str|Path|None = None, download: bool = False, title: str|None = None, light: bool = False,
 ) -> list[str]:
-    "index.html with its parts, and what people should know."
+    "Write index.html and its parts; gives notes for the owner."
     _check_kind(model, index, light)
     held = {} if light else page_libraries(libraries, download)
     with tempfile.TemporaryDirectory() as place:
@@ -408,7 +408,7 @@ _HOW = """# {title}
 
 Made from {article} {what} of [rank_bert](https://github.com/rank-bert/rank_bert) on the encoder {encoder}.
 
-Open `index.html` in a browser: by a double click, or on any web server. It needs no network, and asks for none.
+Open `index.html` in a browser, with a double click or from any web server. It works offline and sends no requests.
 
 {notes}## Outputs
 
