@@ -547,7 +547,7 @@ def _check_saved(folder: Path, mark: str, what: str, verb: str) -> None:
         raise _error(errno.ENOENT, f"{str(folder)!r} has no {mark}: it is not a saved {what}{other}")
 
 # %% ../nbs/00_core.ipynb #33d25449
-def _check_seal(about: dict, path: Path, remedy: str) -> None:
+def check_seal(about: dict, path: Path, remedy: str) -> None:
     "Raise `ValueError` for a mark of a newer format, or with a wrong checksum."
     check_fields(about, dict(format='count', files='object'), path, remedy)
     if about['format'] > FORMAT:
@@ -574,7 +574,7 @@ def read_folder(
     _check_saved(folder, mark, what, verb)
     path, remedy = folder/mark, f'{verb} the {what} again'
     about = read_json(_listed_file(folder, mark, what, verb), remedy)
-    _check_seal(about, path, remedy)
+    check_seal(about, path, remedy)
     check_fields(about, dict(backbone=_BACKBONE) | fields, path, remedy)
     parts = _INSIDE if about['backbone'].get('inside') else {}
     _check_files(folder, mark, about['files'], files | parts, what, verb)

@@ -34,6 +34,7 @@ def frequency_weights(
     a: float,  # share of all tokens at which the weight is one half; infinity for equal weights
 ) -> np.ndarray:  # float32 `(vocabulary,)`, 0 to 1
     "Weights of tokens by their frequency."
+    if not a > 0: raise ValueError(f"a is {a}; it is a positive number, such as 0.001")
     if np.isinf(a): return np.ones(len(counts), np.float32)
     return (a/(a + counts/max(counts.sum(), 1))).astype(np.float32)
 
@@ -72,7 +73,7 @@ def solve_table(
     eps: float = 1e-2,  # stop when each column's residual is this fraction of its first one
 ) -> np.ndarray:  # float32 `(tokens, dim)`
     "Token vectors of the ridge regression of targets on bags, by conjugate gradients."
-    if not ridge > 0: raise ValueError(f"ridge is {ridge}; it is a positive number, such as 0.3")
+    if not 0 < ridge < np.inf: raise ValueError(f"ridge is {ridge}; it is a positive number, such as 0.3")
     rest = _across(bags, targets if callable(targets) else lambda some: targets[some])
     found, scale = np.zeros_like(rest), 1/(_squares(bags) + np.float32(ridge))
     move = scale*rest

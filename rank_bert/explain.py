@@ -189,7 +189,7 @@ def _grouped(places: list) -> np.ndarray:
     "Which tokens belong to each word, in the order of `_by_word` `(words, tokens)`."
     spans = [(-1, -1) if p is None else p for p in places]
     words = sorted(set(spans))
-    return np.array([[s == w for s in spans] for w in words], dtype=float)
+    return np.array([[s == w for s in spans] for w in words], dtype=float).reshape(len(words), len(spans))
 
 # %% ../nbs/03b_explain.ipynb #e8a10019
 @patch
@@ -241,8 +241,7 @@ def _method(method: str|None, head: DualHead, pooling: str) -> str:
 def _token_tables(self: Ranker, query: str, mode: str, method: str|None, rows: list[int]) -> tuple:
     "Method, best passages, and for each document the shares of query tokens, passage tokens and pairs."
     if mode == 'bm25': return 'shares', [(0., -1, text[0]) for text in cut_again(self, rows)], []
-    head = get_head('identity', self.model.passages.shape[1]) if mode == 'cosine' else self.model.head
-    if mode in TABLE_MODES: head = DualHead(nn.Identity(), head.document)
+    head = self._head_of(mode)
     method = _method(method, head, self.settings['pooling'])
     vector, index = self._asked([query], mode), self._index(mode)
     found = [self._best_passage(index, vector, row) for row in rows]

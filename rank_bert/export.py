@@ -142,7 +142,8 @@ pip install {libraries}
 
 ## Checked
 
-The files were loaded and run on {n} texts before this folder was written. Difference from the original:
+The files were loaded and run on {n} texts before this folder was written. Difference from the original, in float32
+(`rank_bert` itself may compute in bfloat16, which differs by up to 0.004):
 
 {table}
 """
@@ -166,7 +167,7 @@ def _readme(model: TextModel, to: str, table: pd.DataFrame, notes: list[str]) ->
     "The README of a folder, with the fields that the Hub reads."
     target, about = TARGETS[to], origin(model.encoder.name)
     kind = dict(library_name=to) if to in ('sentence-transformers', 'openvino') else {}
-    vectors, app = {*model.outputs} <= {'vector', 'query', 'document'}, 'sdk' in target.head
+    vectors, app = {*model.outputs} <= {'vector', 'query', 'document'}, bool(target.readme)
     if vectors and not app: kind['pipeline_tag'] = 'sentence-similarity'
     licence = about.pop('license', None)  # of the weights, not of all that is in the folder
     fields = about | kind | dict(tags=['rank_bert']) | target.head

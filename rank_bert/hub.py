@@ -19,10 +19,11 @@ import pandas as pd
 # %% ../nbs/03m_hub.ipynb #6b0c0007
 from . import __version__
 from .core import file_hash, printable, read_json
+from .models import VARIANTS
 from .data import RankingData
 from .features import FeatureStore, WithHead
 from .lowrank import find_linears, rank_table
-from .learners import data_hash
+from .learners import rows_hash
 from .export import origin
 from .scoring import Ranker
 from .classifiers import Classifier
@@ -70,16 +71,24 @@ def _wide(figures: pd.DataFrame, names: dict[str, str]) -> pd.DataFrame:
     return table.rename(columns=dict(n='queries' if 'mode' in keys else 'rows'))
 
 # %% ../nbs/03m_hub.ipynb #6b0c000e
+def _whose(about: dict, data) -> str:
+    "Whether the model has learnt from some data, as far as that is recorded."
+    first, *later = [one.get('data_sha256') for one in (about.get('run') or {}, *about.get('more', ()))]
+    found = rows_hash(data)
+    said = {first: 'the data of the training', **dict.fromkeys(later, 'the data of a later training')}
+    unknown = 'whether these are the data of the training is unknown'
+    whose = said.get(found) or ('other data than those of the training' if all([first, *later]) else unknown)
+    return whose + ('; it has also learnt from feedback, which may hold these queries' if None in later else '')
+
 def _figures(model, figures: pd.DataFrame|None, data, split: str) -> str:
     "The section of metrics."
     if figures is None: return 'Unknown: nobody has measured it for this card.'
     about = model.about
     names = NAMES | (dict(cosine='trained encoder') if about.get('encoder') == 'trained' else {})
-    known = (about.get('run') or {}).get('data_sha256')
-    same = {True: 'the data of the training', False: 'other data than those of the training'}
-    whose = same[known == data_hash(data)] if known else 'whether these are the data of the training is unknown'
     what = f'{split} queries' if isinstance(model, Ranker) else f'{split} rows'
-    return (f"On the {what} of {_line(data.name) or 'data without a name'} ({whose}), with 95% intervals.\n\n"
+    among = f', among {len(model.documents):,} documents' if isinstance(model, Ranker) else ''
+    name = _line(data.name) or 'data without a name'
+    return (f"On the {what} of {name} ({_whose(about, data)}){among}, with 95% intervals.\n\n"
             + _frame(_wide(figures, names)))
 
 # %% ../nbs/03m_hub.ipynb #6b0c0010
@@ -90,13 +99,15 @@ def _training(model) -> str:
     rows = dict(data=_line(about.get('data') or ''), **{'SHA-256 of the data': run.get('data_sha256')})
     rows |= {f'{part} queries': f'{n:,}' for part, n in counts.items()} if isinstance(counts, dict) else {}
     if about.get('train_rows'): rows['train rows'] = f"{about['train_rows']:,}"
-    for name in ('documents', 'seed', 'lr', 'bs', 'epochs'):
-        if about.get(name) is not None: rows[dict(lr='learning rate', bs='batch size').get(name, name)] = about[name]
+    names = dict(documents='documents now', seed='seed', lr='learning rate', bs='batch size', epochs='epochs')
+    rows |= {label: about[name] for name, label in names.items() if about.get(name) is not None}
     best = about.get('best_epoch')
     if best is not None: rows['kept'] = f'epoch {best + 1}' if best >= 0 else 'the state before training'
     score = about.get('valid_mrr', about.get('best'))
     if score is not None: rows['validation'] = f"{score:.3f} ({about.get('monitor', 'MRR').replace('_', ' ')})"
-    if about.get('more'): rows['trained further'] = f"{len(about['more'])} times"
+    for i, more in enumerate(about.get('more', ()), 1):
+        after = 'no epoch kept' if more['best_epoch'] < 0 else f"epoch {more['best_epoch'] + 1} kept"
+        rows[f'later training {i}'] = f"{more['epochs']} epochs, {after}, validation {more['valid_mrr']:.3f}"
     seconds = run.get('seconds')
     return _table(rows | {'seconds': None if seconds is None else f'{seconds:,}', 'machine': run.get('machine')})
 
@@ -122,7 +133,7 @@ def _ranks(model) -> str:
 def _backbone(model) -> dict[str, str|None]:
     "Name of the encoder, and what is known of its origin."
     name = model.encoder.name
-    if Path(name).is_dir(): return dict(name=Path(name).name)
+    if Path(name).is_dir() and name not in VARIANTS: return dict(name=Path(name).name)
     hub = dict(base_model=name) if name.count('/') == 1 else {}
     return dict(name=name) | hub | origin(name)
 
@@ -131,6 +142,7 @@ _TASKS = {'ranker': 'text-ranking', 'classifier': 'text-classification', 'tagger
           'sentence encoder': 'sentence-similarity'}
 _USES = {'ranker': "model.search('a question')", 'classifier': "model.predict(['a text'])",
          'tagger': "model.predict(['a text'])", 'sentence encoder': "model.encode(['a text'])"}
+_PAIRS = "model.predict([('a text', 'its second text')])"  # of a classifier of pairs
 _DOES = {'ranker': 'finds documents for a query, by words (BM25) and by vectors under a trained head',
          'classifier': 'gives each text a label, labels or a score', 'tagger': 'gives each word a tag',
          'sentence encoder': 'turns texts into vectors'}
@@ -162,7 +174,9 @@ def _limits(model) -> str:
         parts += ['- Scores compare documents for one query, not queries with each other.',
                   '- It finds only documents that are in it; `add`, `update` and `remove` change them.']
         if model.bm25 is None: parts.append('- There is no BM25 in it: rare words and names may be missed.')
-    if len(getattr(model, 'labels', [])): parts.append('- It knows no other labels, and always gives one of these.')
+    if len(getattr(model, 'labels', [])):
+        always = ', and always gives one of these' if model.kind == 'class' else ''
+        parts.append(f'- It knows no other labels{always}.')
     parts.append('- Languages, kinds of text and groups of people that are not in its data were not tested. Its '
                  'predictions can repeat what is wrong or unfair in them.')
     return '\n'.join(parts)
@@ -173,7 +187,7 @@ def _results(model, figures: pd.DataFrame|None, data, split: str, datasets: list
     if figures is None: return []
     rows = figures[figures.part == 'all']
     if 'mode' in rows: rows = rows[rows['mode'] == model.modes[0]]
-    task, kind = _TASKS[kind_of(model)], (datasets or [UNKNOWN])[0]
+    task, kind = _TASKS[kind_of(model)], datasets[0] if datasets and len(datasets) == 1 else UNKNOWN
     return [EvalResult(task, kind, printable(data.name or UNKNOWN), row.metric.lower().replace(' ', '_'),
                        round(float(row.value), 6), metric_name=row.metric, dataset_split=split)
             for row in rows.itertuples()]
@@ -223,7 +237,7 @@ def model_card(
     figures = _measured(model, data, split, store)
     head = _head(model, name, _results(model, figures, data, split, datasets), license, language, datasets)
     top = _CARD.format(head=head, title=name, version=__version__, what=what, does=_DOES[what], repo=repo,
-                       use=_USES[what])
+                       use=_PAIRS if getattr(model, 'settings', {}).get('pairs') else _USES[what])
     encoder = {'encoder': _line(known['name']), 'pretrained weights': known.get('base_model'),
                'licence of the pretrained weights': known.get('license'), 'licence of this repository': license}
     sections = {'Contents': _holds(model), 'Backbone and licence': _table(encoder), 'Training': _training(model),

@@ -871,7 +871,7 @@ def fit_task(
 def _columns_hash(frame: pd.DataFrame) -> bytes:
     return pd.util.hash_pandas_object(frame.astype(str), index=False).to_numpy().tobytes()
 
-def data_hash(
+def rows_hash(
     data,  # `RankingData` or `TextData`
 ) -> str:  # 64 hexadecimal digits
     "SHA-256 over the texts, their labels or relevance, and their splits."
@@ -910,7 +910,7 @@ def begin_run(
     what = 'the whole encoder' if groups > n else f'embeddings and {groups - 1} of {n} layers' if groups else 'nothing'
     def end(made, data):
         made.about['run'] = dict(seconds=round(time.perf_counter() - start, 1), machine=_machine(made.encoder),
-                                 data_sha256=data_hash(data), frozen=what, frozen_before=before,
+                                 data_sha256=rows_hash(data), frozen=what, frozen_before=before,
                                  frozen_after=frozen_hash(made.encoder, groups))
         return made
     return end

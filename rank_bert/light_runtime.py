@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 # %% ../nbs/03m_light_runtime.ipynb #3ca10007
-from .core import as_texts, check_fields, file_hash, read_json, read_tensors, recover_folder
+from .core import as_texts, check_fields, check_seal, file_hash, read_json, read_tensors, recover_folder
 from .words import Postings, add_postings, cut_texts, posting_rows
 from .table import PackedPassages, TokenTable, load_passages, load_table
 
@@ -164,7 +164,8 @@ def load_light(
     if not (folder/'ranker.json').is_file():
         raise FileNotFoundError(f"{str(folder)!r} has no ranker.json: pass a folder that `Ranker.save` wrote")
     about = read_json(folder/'ranker.json', _REMEDY)
-    check_fields(about, dict(files='object', about='object', table='object?'), folder/'ranker.json', _REMEDY)
+    check_seal(about, folder/'ranker.json', _REMEDY)
+    check_fields(about, dict(about='object', table='object?'), folder/'ranker.json', _REMEDY)
     _check_hashes(folder, about['files'])
     lines = (folder/'documents.jsonl').read_bytes().removesuffix(b'\n').split(b'\n')
     documents, table, passages, postings = [json.loads(line) for line in lines], None, None, None

@@ -112,14 +112,19 @@ def _mode(self: Ranker, mode: str|None) -> str:
 
 # %% ../nbs/03a_scoring.ipynb #7461199a
 @patch
+def _head_of(self: Ranker, mode: str):
+    "The head of a mode: none for `cosine`; for a table that of documents, because the one of queries is in the table."
+    model = self.model.eval()
+    if mode == 'cosine': return get_head('identity', model.passages.shape[1])
+    return DualHead(torch.nn.Identity(), model.head.document) if mode in TABLE_MODES else model.head
+
+@patch
 def _index(self: Ranker, mode: str) -> PassageIndex:
     "The passages under the head of a mode, made again when the head has changed."
     model, kind = self.model.eval(), 'table' if mode in TABLE_MODES else mode if mode == 'cosine' else 'dense'
     made = None if kind == 'cosine' else fingerprint(model.head)
     if kind not in self._indexes or self._indexes[kind][0] != made:
-        head, near = model.head, self._near
-        if kind == 'cosine': head = get_head('identity', model.passages.shape[1])
-        if kind == 'table': head = DualHead(torch.nn.Identity(), head.document)  # the head for queries is in the table
+        head, near = self._head_of(mode), self._near
         if kind == 'table' and as_matrix(head.document, model.passages) is None: near = None  # is of vectors before it
         self._indexes[kind] = made, PassageIndex(model.passages, head, near)
     return self._indexes[kind][1]

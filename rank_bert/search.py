@@ -36,7 +36,8 @@ from scipy import sparse
 from .core import as_texts, check_fields, new_folder, jsonable, read_folder, read_steadily, read_tensors
 from .core import recover_folder, seal_folder, to_json, write_tensors
 from .layers import fold_adapters
-from .models import Encoder, ModelNotFoundError, fingerprint, get_encoder, save_encoder
+from .models import ALIASES, VARIANTS, Encoder, ModelNotFoundError, fingerprint, get_encoder
+from .models import save_encoder
 from .tables import DataError, DataWarning, hash_fold
 from .data import RankingData, cut_documents
 from .engines import check_settings_hash, encoder_hash
@@ -53,7 +54,7 @@ from .changes import Changes, Plan, can_move, moved_passages, moved_vectors
 from .changes import plan_add, plan_remove, plan_update, same_passages
 from .drift import Drift, Reference, compare_samples, document_texts, load_reference, sample_rows
 from .feedback import FeedbackData, check_enough, feedback_data, feedback_rows
-from .learners import begin_run, fit_task, frozen_groups
+from .learners import begin_run, fit_task, frozen_groups, rows_hash
 from .ranking import Fusion, RankingFeatures, RankingLearner, RankingModel, check_trainable, ranking_features
 from .ranking import STAND_INS, mrr, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
 from .ranking import usable_rows
@@ -323,7 +324,9 @@ def write_backbone(encoder: Encoder, folder: Path, inside: bool|None = None) -> 
     save_encoder(encoder, folder/'encoder')
     saved = get_encoder(folder/'encoder')
     _check_saved(encoder, saved)
-    name = Path(encoder.name).name if Path(encoder.name).is_dir() else encoder.name  # no path of this machine
+    name = encoder.name
+    if Path(name).is_dir() and name not in VARIANTS: name = Path(name).name  # no path of this machine
+    if name != encoder.name and (name in VARIANTS or name in ALIASES): name = f'{name} of a folder'  # not that variant
     return dict(name=name, inside=True, sha256=encoder_hash(saved))  # as it will be read
 
 # %% ../nbs/03b_search.ipynb #2c82c6ce
@@ -689,7 +692,7 @@ def _grown(ranker: Ranker, before: Reference|None, data: RankingData, vectors: t
 @patch
 def _trained_more(
     self: Ranker, data: RankingData, vectors: torch.Tensor, epochs: int|None, lr: float, bs: int, seed: int,
-    progress: bool|None, refused: sparse.csr_matrix|None = None,
+    progress: bool|None, digest: str|None, refused: sparse.csr_matrix|None = None,
 ) -> 'Ranker':
     "A ranker with this head trained further on matched data, and the weight of BM25 fitted again."
     m = self.model
@@ -699,7 +702,7 @@ def _trained_more(
     own = dict(head=deepcopy(m.head).cpu(), temperature=m.temperature, bs=bs, seed=seed)
     with progress_bar(epochs, 'training', progress, 'epochs') as bar:
         model, fit = _fit_one(features, self.about.get('shared'), epochs, patience, lr, bar, **own)
-    done = dict(queries=counts, seed=seed, lr=lr, bs=bs, epochs=len(fit['curve'])) | fit
+    done = dict(queries=counts, seed=seed, lr=lr, bs=bs, epochs=len(fit['curve']), data_sha256=digest) | fit
     fusion = None if self.bm25 is None else _fusion(features, model)
     found = self._with_head(model.head, fusion, self.about | dict(more=[*self.about.get('more', ()), done]))
     found.reference = _grown(found, self.reference, data, vectors)
@@ -763,10 +766,11 @@ def train_more(self: Ranker,
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
 ) -> pd.DataFrame:  # mode, metric, before, after, difference, low, high, p, n; .attrs: changed, told
     "Train the head further, in place; nothing changes if 'valid' queries are ranked worse, or on a `DataError`."
-    data = self._matched(data)
+    data, digest = self._matched(data), rows_hash(data)
     check_trainable(data)
     vectors = self._query_vectors(data, store or FeatureStore())[:]
-    after = self._judged(self._trained_more(data, vectors, epochs, lr, bs, seed, progress), data, vectors, metrics)
+    after = self._trained_more(data, vectors, epochs, lr, bs, seed, progress, digest)
+    after = self._judged(after, data, vectors, metrics)
     split = 'test' if len(usable_rows(data, 'test')) else 'valid'
     table = _gains(self, after, data, vectors, usable_rows(data, split), metrics)
     table.insert(0, 'queries', f'{split} queries')
@@ -810,7 +814,7 @@ def feedback(self: Ranker,
     found = feedback_data(feedback_rows(rows, self.documents), self.documents, data and self._matched(data))
     check_enough(found)
     vectors = self._query_vectors(found.data, store or FeatureStore())[:]
-    after = self._trained_more(found.data, vectors, epochs, lr, bs, seed, progress, found.refused)
+    after = self._trained_more(found.data, vectors, epochs, lr, bs, seed, progress, None, found.refused)
     after = self._judged(after, found.data, vectors, metrics)
     table = self._compared(after, found, vectors, metrics)
     if changed := after is not self and not _is_worse(table): self._become(after)
@@ -1001,7 +1005,7 @@ def _agreement(self: Ranker, texts: list[str], vectors: torch.Tensor) -> float:
     "MRR of the table, if the document that the encoder finds first is taken as relevant."
     scores = self.scores(texts, 'table')
     first = self.scores(texts, 'dense', vectors).argmax(1, keepdim=True)
-    return float((1/((scores > scores.gather(1, first)).sum(1) + 1.)).mean())
+    return float((1/(scores >= scores.gather(1, first)).sum(1)).mean())  # equal scores count against it
 
 # %% ../nbs/03b_search.ipynb #7ab1e103
 _WEIGHTS = 1e-2, 1e-3, 1e-4  # of `frequency_weights`, that are tried
@@ -1088,14 +1092,16 @@ def distil_table(self: Ranker,
 ) -> pd.DataFrame:  # mode, metric, encoder, table, difference, low, high, p, n; .attrs: told, stands_in, mode
     "Fit a table that replaces the encoder of queries, in place; the result is empty without `data`."
     store, data = store or FeatureStore(), None if data is None else self._matched(data)
+    metrics = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     texts, told = as_texts(queries or [], 'queries'), "the table was not measured: pass data with 'valid' queries"
+    check_not_blank(texts)
     if data is not None: texts += list(data.part('train').queries.text)
     lesson, agreement = self._lesson(texts, pieces, most, seed, store), None
     if a is None: a, agreement = self._best_weight(lesson, texts, ridge, seed)
     found, table = self._with_table(lesson, a, ridge), pd.DataFrame()
     about = dict(stands_in=None, told=told, mode=TABLE_MODES[self.bm25 is None])
     if data is not None and len(usable_rows(data, 'valid')):
-        table, about = found._measured_table(data, self._query_vectors(data, store)[:], tuple(metrics), tolerance)
+        table, about = found._measured_table(data, self._query_vectors(data, store)[:], metrics, tolerance)
     table.attrs.update(about)
     about |= dict(texts=len(lesson.ids), queries=len(texts), a=a, agreement=agreement)
     vars(self).update(table=found.table, table_fusion=found.table_fusion, about=self.about | dict(table=about))
@@ -1105,23 +1111,23 @@ def distil_table(self: Ranker,
 @patch
 def _passage_scores(self: Ranker, query: str, mode: str, documents: pd.DataFrame):
     "Scores of the passages of given documents for a query, their texts without titles, and the document of each."
-    how, head = cutting(self.settings), self.model.head
+    how = cutting(self.settings)
     parts, owner = cut_documents(_without_queries(documents), **how)
     bare, _ = cut_documents(list(documents.text), **how)
     if mode == 'bm25': return self.bm25.scores_of([query], parts)[0], bare, owner
     query = self._asked([query], mode)
     held = encode(parts, self.encoder, **encoding(self.settings), keep='start', device=self.device, progress=False)
-    if mode == 'cosine': head = get_head('identity', held.shape[1])
-    index = PassageIndex(held.to(self.model.passages), head)
+    index = PassageIndex(held.to(self.model.passages), self._head_of(mode))
     return index.scores(query.to(index.vectors.device))[0].cpu().numpy(), bare, owner
 
 # %% ../nbs/03b_search.ipynb #5e1f0033
 @patch
 def _added_words(self: Ranker, query: str, mode: str, documents: pd.DataFrame) -> np.ndarray|float:
     "What BM25 adds to the scores of given documents in a mode `(documents,)`."
-    if mode not in ('bm25', 'hybrid'): return 0.
+    fusion = self._fusion_of(mode)
+    if mode != 'bm25' and fusion is None: return 0.
     words = self.bm25.scores_of([query], _without_queries(documents).texts)
-    if mode == 'hybrid': words = self.fusion.scaled(words, moments(self.bm25.sparse_scores([query])))
+    if fusion is not None: words = fusion.scaled(words, moments(self.bm25.sparse_scores([query])))
     return words[0]
 
 # %% ../nbs/03b_search.ipynb #5e1f0034
@@ -1130,7 +1136,7 @@ def rank(self: Ranker,
     query: str,  # a question or a whole conversation
     documents: list|pd.DataFrame,  # texts, or a table or list of dicts with text, and title if there is one
     k: int|None = None,  # how many of the best; all by default
-    mode: str|None = None,  # one of `MODES`; 'hybrid' by default
+    mode: str|None = None,  # one of `Ranker.modes`; the first by default
 ) -> pd.DataFrame:  # columns rank, index (place in `documents`), title, score, passage
     "Given documents, best first; raises `ValueError` for an empty query and unknown modes, `DataError` for documents."
     self, (query,) = self.at_once(), as_texts([query])
@@ -1187,7 +1193,10 @@ def _cutting_in_words(settings: dict) -> str:
     how = {'windows': 'were cut into windows of {size} words, one every {stride}, and the best window gives the score',
            'truncate': 'were cut after {size} words',
            'select': 'were replaced by their best sentences, {size} words at most'}
-    said = how.get(settings.get('passages') or '', 'were taken whole').format(**settings)
+    kind = settings.get('passages') or ''
+    size = settings.get('size') or (110 if kind == 'select' else 140)  # as in `cut_documents`
+    sizes = dict(size=size, stride=settings.get('stride') or max(1, size//2))
+    said = how.get(kind, 'were taken whole').format(**sizes)
     return f'In rank_bert, documents {said}. A passage is the title, a line break, and the text.'
 
 @patch
