@@ -26,7 +26,7 @@ GROUPS = {  # of the reference, by what one does
     "Use elsewhere": "export graphs sentence_folders web space hub",
     "Ranks of matrices": "lowrank rank",
     "Compare": "experiments sweeps studies",
-    "Inside": "core testing words batches trial_page server all",
+    "Inside": "core testing words batches page server all",
 }
 FIRST = {"rank_your_own_documents"}  # of the tutorials
 EXPORTS = {"export", "exports", "exporti"}
