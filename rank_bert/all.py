@@ -17,6 +17,7 @@ from .features import *
 from .testing import *
 from .lexical import *
 from .texts import *
+from .cluster import *
 from .heads import *
 from .lowrank import *
 from .light import *

@@ -864,16 +864,18 @@ def _write_vectors(vectors, path: Path) -> None:
         for part in (len(header).to_bytes(8, 'little'), header, content): f.write(part)
 
 # %% ../nbs/04c_cli.ipynb #257f9f76
-@app.command()
-def encode(
-    texts: Annotated[Path, typer.Argument(callback=_home, help='File with one text a line, UTF-8.')],
-    out: Annotated[Path, typer.Option(callback=_home, help='Safetensors file to write; its tensor is called vectors.')],
-    backbone: Backbone = 'minilm',
-    pooling: Pooling = 'mean',
-    max_tokens: Annotated[int, typer.Option(min=3, help='Longest text in tokens.')] = 256,
-    keep: Keep = 'start',
-):
-    "Write the vectors of texts, through the feature store."
+def _encode_on_ray(data: str, out: str, lance: str|None, address: str|None, backbone: str, **options) -> None:
+    "Encode files on Ray and say what was done; then write the table of Lance."
+    from rank_bert.cluster import encode_dataset, start_ray, write_lance
+    if address: start_ray(address)
+    found = encode_dataset(data, out, backbone, **{k: v for k, v in options.items() if v is not None})
+    _say(f'{found.rows:,} rows, {found.encoded:,} of them encoded now, in {out}')
+    if found.removed: _say(f'  {found.removed:,} old texts of ids whose text has changed are removed')
+    if found.bad: _say(f'  {found.bad:,} bad rows, not encoded: the reasons are in {out.rstrip("/")}/bad.jsonl')
+    if lance: _say(f'{write_lance(out, lance):,} rows in {lance}')
+
+def _encode_lines(texts: Path, out: Path, backbone: str, **options) -> None:
+    "Write the vectors of the lines of a file."
     from rank_bert.core import check_file
     from rank_bert.models import get_encoder
     path = check_file(out, [texts])
@@ -881,9 +883,37 @@ def encode(
     needed, free = 4*len(lines)*encoder.dim, shutil.disk_usage(path.parent).free
     if needed > free:
         raise ValueError(f'{str(path)!r} needs {needed/1e6:.0f} MB, and {free/1e6:.0f} MB are free: name another --out')
-    vectors = _store().encode(lines, encoder, pooling=pooling, max_tokens=max_tokens, keep=keep).tensor()
+    vectors = _store().encode(lines, encoder, **options).tensor()
     _write(path, lambda new: _write_vectors(vectors, new), 'The vectors are kept in the store')
     _say(f'{len(lines):,} vectors of {vectors.shape[1]} dimensions in {out}')
+
+# %% ../nbs/04c_cli.ipynb #c1a57e01
+@app.command()
+def encode(
+    texts: Annotated[str, typer.Argument(callback=_home, help=
+        'File with one text a line, UTF-8; with --on ray Parquet or JSON lines: a file, a folder or a URI.')],
+    out: Annotated[str, typer.Option(callback=_home, help=
+        'Safetensors file to write; its tensor is called vectors. With --on ray a folder or a URI.')],
+    backbone: Backbone = 'minilm',
+    pooling: Pooling = 'mean',
+    max_tokens: Annotated[int, typer.Option(min=3, help='Longest text in tokens.')] = 256,
+    keep: Keep = 'start',
+    engine: Annotated[str, typer.Option(help='Of the frozen encoder: torch, openvino or auto.')] = 'torch',
+    on: Annotated[str, typer.Option(help='machine, or ray: all cores of it, or a cluster.')] = 'machine',
+    address: Annotated[str|None, _option('Address of a Ray cluster, or auto.', 'On Ray')] = None,
+    workers: Annotated[int|None, _option('Encoders at a time; as many as fit by default.', 'On Ray', min=1)] = None,
+    gpus: Annotated[float|None, _option('GPUs of each encoder.', 'On Ray', min=0, callback=_finite)] = None,
+    doc_id: Annotated[str|None, _option('Column of the id; doc_id by default.', 'On Ray')] = None,
+    doc_text: Annotated[str|None, _option('Column of the text; text by default.', 'On Ray')] = None,
+    lance: Annotated[str|None, _option('Table of Lance to write as well.', 'On Ray', callback=_home)] = None,
+):
+    "Write the vectors of texts: of a file through the feature store, or of any number of rows on Ray."
+    if on not in ('machine', 'ray'): raise ValueError(f'--on is {on!r}; it is machine or ray')
+    how = dict(pooling=pooling, max_tokens=max_tokens, keep=keep, engine=engine)
+    ray = dict(address=address, workers=workers, gpus=gpus, doc_id=doc_id, doc_text=doc_text, lance=lance)
+    if on == 'ray': return _encode_on_ray(texts, out, backbone=backbone, **ray, **how)
+    if given := [k for k, v in ray.items() if v is not None]: raise ValueError(f'{_flag(given[0])} needs --on ray')
+    _encode_lines(Path(texts), Path(out), backbone, **how)
 
 # %% ../nbs/04c_cli.ipynb #5e1f0042
 @app.command()

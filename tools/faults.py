@@ -1777,6 +1777,136 @@ def serve_refused():
     refuses(command("serve", "ranker", "--port", "0", env=dict(RANK_BERT_API_KEY="clé")), "ASCII")
 
 
+# Ray
+
+def ray_rows(n: int = 960) -> None:
+    "Rows in two files, among them bad ones and an id that comes again."
+    from rank_bert.testing import synth_ranking
+    rows = synth_ranking(n).documents.to_dict("records")
+    Path("rows").mkdir()
+    more = [dict(doc_id="d0", text="again"), dict(doc_id="x", text=" "), dict(text="no id"), dict(doc_id="y", text=5)]
+    for name, part in (("a", rows[:n//2]), ("b", rows[n//2:] + more)): Path(f"rows/{name}.jsonl").write_text("\n".join(map(json.dumps, part)))
+
+def on_ray(data: str = "rows", **kwargs) -> list[int]:
+    "Encode in small tasks: rows, encoded, removed, bad."
+    from rank_bert.cluster import encode_dataset
+    return [*encode_dataset(data, "out", "little", bs=16, workers=2, progress=False, **kwargs)]
+
+def alone_on_ray() -> None:
+    "The same on a Ray of its own; prints what came."
+    from rank_bert.cluster import start_ray
+    with start_ray(workers=2, memory_mb=100): print(json.dumps(on_ray()))
+
+def until_done(n: int, limit: float = 240) -> None:
+    "Wait until some tasks are recorded as done."
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        if sum(not p.name.endswith(".pending.parquet") for p in Path("out").glob("checkpoint/*.parquet")) >= n: return
+        time.sleep(.005)
+    raise Wrong(f"no {n} tasks were done in {limit:.0f} s")
+
+def children(pid: int) -> list:
+    import psutil
+    return psutil.Process(pid).children(recursive=True)
+
+def once(n: int = 960) -> None:
+    "Every row is there once, with the vector of one machine."
+    import numpy as np, pandas as pd
+    from rank_bert.features import encode
+    from rank_bert.models import get_encoder
+    table = pd.read_parquet("out/vectors").set_index("id")
+    must(len(table) == n and set(table.index) == {f"d{i}" for i in range(n)}, f"{len(table)} rows, {table.index.nunique()} ids")
+    apart = np.abs(np.stack(table.vector) - encode(table.text, get_encoder("little"), progress=False).numpy()).max()
+    must(apart < 2e-2, f"vectors differ by {apart}")
+    reasons = Counter(json.loads(line)["reason"] for line in open("out/bad.jsonl"))
+    must(sum(reasons.values()) == len(reasons) == 4, reasons)
+
+@case("ray", "a worker is killed in the middle", "the run goes on: every row once", quick=False, limit=600)
+def ray_worker():
+    ray_rows()
+    pid, printed = start(alone_on_ray, before=dies_with_parent)
+    until_done(4)
+    workers = [c for c in children(pid) if "_Worker" in c.name() + " ".join(c.cmdline())]
+    must(workers, "no worker was found")
+    workers[0].kill()
+    done = works(stop(pid, printed, 400))
+    must(json.loads(done.out) == [960, 960, 0, 4], done.out)
+    once()
+
+@case("ray", "the program is killed in the middle, and started again", "nothing of Ray is left running; the second run encodes only what is missing: every row once", limit=900)
+def ray_program():
+    import pyarrow.parquet as pq
+    ray_rows()
+    pid, printed = start(alone_on_ray, before=dies_with_parent)
+    until_done(4)
+    of_it = children(pid)
+    os.kill(pid, signal.SIGKILL)
+    stop(pid, printed)
+    end = time.monotonic() + 60
+    while (left := [c for c in of_it if c.is_running() and c.status() != "zombie"]) and time.monotonic() < end: time.sleep(.1)
+    must(not left, f"left running: {left}")
+    done = sum(pq.read_metadata(p).num_rows for p in Path("out/checkpoint").glob("*.parquet") if not p.name.endswith(".pending.parquet"))
+    must(0 < done < 960, f"{done} rows were done when it was killed")
+    again = works(forked(alone_on_ray, limit=400))
+    must(json.loads(again.out) == [960, 960 - done, 0, 4], f"{done} were done; {again.out}")
+    once()
+
+@case("ray", "a node of two is killed in the middle", "the run goes on with the other node: every row once", quick=False, limit=900)
+def ray_node():
+    def run():
+        import threading
+        from ray.cluster_utils import Cluster
+        from rank_bert.cluster import load_ray, start_ray
+        load_ray()
+        cluster = Cluster(initialize_head=True, head_node_args=dict(num_cpus=3, object_store_memory=100*2**20))
+        node = cluster.add_node(num_cpus=1, object_store_memory=100*2**20)
+        killed = []
+        def kill():
+            until_done(4)
+            killed.append([c.name() for c in children(node.all_processes["raylet"][0].process.pid)])
+            cluster.remove_node(node, allow_graceful=False)
+        try:
+            with start_ray(cluster.address):
+                killer = threading.Thread(target=kill)
+                killer.start()
+                came = on_ray()
+                killer.join()
+        finally: cluster.shutdown()
+        print(json.dumps([came, killed]))
+    ray_rows()
+    done = works(forked(run, before=dies_with_parent, limit=800))
+    came, (killed,) = json.loads(done.out)
+    must(any("_Worker" in name or "MapW" in name for name in killed), f"no worker was on the node: {killed}")
+    must(came == [960, 960, 0, 4], came)
+    once()
+
+@case("ray", "files that are damaged, cut, empty or of another form; no files; vectors of another kind", "a sentence that names the file, before anything is encoded", limit=300)
+def ray_refused():
+    import pandas as pd
+    from rank_bert.cluster import start_ray
+    frame = pd.DataFrame(dict(doc_id=["a"], text=["b"]))
+    def bad(name: str, content: bytes, *words: str) -> None:
+        Path("bad").mkdir(exist_ok=True)
+        Path("bad", name).write_bytes(content)
+        raises(lambda: on_ray(f"bad/{name}"), *words)
+        must(not Path("out/vectors").exists(), "something was encoded")
+    def run():
+        frame.to_parquet("whole.parquet")
+        with start_ray(workers=2, memory_mb=100):
+            bad("cut.parquet", Path("whole.parquet").read_bytes()[:-9], "cut.parquet")
+            bad("empty.parquet", b"", "empty.parquet")
+            bad("cut.jsonl.gz", gzip.compress(b'{"doc_id": "a", "text": "b"}\n'*9999)[:50], "cut.jsonl.gz")
+            bad("none.jsonl", b"", "no row")
+            bad("other.jsonl", b'{"id": "a", "body": "b"}\n', "no row", "bad.jsonl")
+            bad("other.csv", b"a,b\n", "no row")
+            raises(lambda: on_ray("nowhere"), "nowhere", ".jsonl")
+            frame.rename(columns=dict(text="body")).to_parquet("bad/column.parquet")
+            raises(lambda: on_ray("bad/column.parquet"), "column.parquet", "no column 'text'")
+            must(on_ray("whole.parquet") == [1, 1, 0, 0], "not encoded")
+            raises(lambda: on_ray("whole.parquet", pooling="max"), "pooling", "another folder")
+    works(forked(run, limit=280))
+
+
 # Run them
 
 def attempt(c: Case, base: Path, work: Path) -> tuple[int, Path, float]:
