@@ -41,12 +41,14 @@ def load_ray():
     except ImportError as e: raise ImportError('a cluster needs the extra ray: pip install "rank_bert[ray]"') from e
     return ray
 
-# %% ../nbs/00f_cluster.ipynb #676fd3ab
+# %% ../nbs/00f_cluster.ipynb #dbb01568
+_QUIET = dict(logging_level='error', log_to_driver=False)  # errors of workers are raised, not printed
+
 def _start_here(ray, **options):
     "Start Ray on this machine, reachable from this machine alone."
     from ray._private import services
     with mock.patch.object(services, 'resolve_ip_for_localhost', lambda host: host):  # else it listens everywhere
-        context = ray.init(_node_ip_address='127.0.0.1', dashboard_host='127.0.0.1', logging_level='error', **options)
+        context = ray.init(_node_ip_address='127.0.0.1', dashboard_host='127.0.0.1', **_QUIET, **options)
     if context.address_info['node_ip_address'] == '127.0.0.1': return context
     ray.shutdown()
     raise RuntimeError(f'Ray {ray.__version__} does not keep to the loopback address: start it with '
@@ -62,7 +64,7 @@ def start_ray(
 ):  # a context manager that ends the connection, and stops what was started
     "Start Ray on this machine, or join a cluster."
     ray = load_ray()
-    if address: return ray.init(address, logging_level='error')
+    if address: return ray.init(address, **_QUIET)
     return _start_here(ray, num_cpus=(workers or os.cpu_count()) + SPARE,
                        object_store_memory=memory_mb and memory_mb*2**20)
 
@@ -195,19 +197,23 @@ def _settings(ray, **options) -> Iterator[None]:
     finally:
         for name, value in before.items(): setattr(context, name, value)
 
+_TRACES = 'ray.data.exceptions', 'ray.data._internal.execution.streaming_executor_state'  # they print tracebacks
+
 @contextmanager
 def _run(ray, progress: bool|None, bs: int) -> Iterator[None]:
     "Small blocks, of about `bs` texts of 512 bytes; whether progress is shown; errors of workers as they were raised."
     if progress is None: progress = 'IN_TEST' not in os.environ
-    log = logging.getLogger('ray.data')
-    level = log.level
-    if not progress: log.setLevel(logging.ERROR)
+    logs = [logging.getLogger(name) for name in (*_TRACES, *['ray.data']*(not progress))]
+    levels = [log.level for log in logs]
+    for log in logs: log.setLevel(logging.CRITICAL)
     try:
         with _settings(ray, enable_progress_bars=progress, target_max_block_size=512*bs): yield
     except ray.exceptions.RayTaskError as e:
-        if isinstance(e.cause, (ValueError, OSError, TypeError)): raise e.cause from None
-        raise
-    finally: log.setLevel(level)
+        if not isinstance(e.cause, (ValueError, OSError, TypeError)): raise
+        kind = DataError if isinstance(e.cause, DataError) else ValueError
+        raise kind(str(e.cause).partition('\nFailed to apply UDF')[0]) from None  # Ray's advice on retries
+    finally:
+        for log, level in zip(logs, levels): log.setLevel(level)
 
 # %% ../nbs/00f_cluster.ipynb #46f52a7d
 @contextmanager
