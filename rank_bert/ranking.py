@@ -144,9 +144,10 @@ class RankingModel(TaskModel):
         index: torch.Tensor|None = None,  # as in `cosine`
         documents: torch.Tensor|None = None,  # as in `cosine`
         log_weight: torch.Tensor|None = None,  # logarithm of the importance weight of each document `(documents,)`
+        rows: torch.Tensor|None = None,  # as in `cosine`
     ) -> torch.Tensor:  # scores `(queries, documents)`
         "Cosines over the temperature, plus the logarithm of the importance weight of sampled documents."
-        scores = self.cosine(self.features(x, mask, states), index, documents) / self.temperature
+        scores = self.cosine(self.features(x, mask, states), index, documents, rows) / self.temperature
         if log_weight is None: return scores
         return (scores + log_weight).masked_fill(log_weight == -torch.inf, -torch.inf)  # their gradient is 0, never NaN
 
@@ -184,10 +185,13 @@ def passages_of(self: RankingModel, documents: torch.Tensor) -> tuple[torch.Tens
 def cosine(self: RankingModel,
     queries: torch.Tensor,  # vectors `(queries, dim)`
     index: torch.Tensor|None = None,  # what `index()` gave; recomputed by default
-    documents: torch.Tensor|None = None,  # row numbers of documents; all by default
+    documents: torch.Tensor|None = None,  # row numbers of documents, in order; all by default
+    rows: torch.Tensor|None = None,  # row numbers of the passages in `index`, if it is of some of those documents'
 ) -> torch.Tensor:  # `(queries, documents)`
     "Cosine of each query with the best passage of each document."
     queries = F.normalize(self.head.query(queries), dim=1)
+    if rows is not None:
+        return best_passage(queries @ index.T, torch.searchsorted(documents, self.owner[rows]), len(documents))
     if documents is None:
         index = self.index() if index is None else index
         return best_passage(queries @ index.T, self.owner, self.n_documents)
@@ -282,7 +286,7 @@ class QueryBatches:
         copies: sparse.csr_matrix|None = None,  # of all queries of `data`: documents that are not negatives
     ):
         self.rows, self.seed, self.documents = usable_rows(data, split), seed % 2**32, documents
-        self.negatives = _number(negatives, len(data.documents))
+        self.every, self.negatives = negatives == 'all', _number(negatives, len(data.documents))
         self.relevance, self.passages = data.qrels()[self.rows], passages
         self.refused = None if refused is None else refused[self.rows]
         self.copies = None if copies is None else copies[self.rows]
@@ -521,7 +525,7 @@ def _text_learner(
     if whole and head == 'identity': raise ValueError(_NOTHING)
     queries, texts, owner = _texts(data, encoder, settings, dtype=dtype, store=about['store'])
     negatives, stale = batches['negatives'], batches['refresh']['share'] is not None
-    if stale and negatives == 'auto': negatives = 'all'  # a number is refused by `IndexRefresh`
+    if whole and stale and negatives == 'auto': negatives = 'all'  # a number is refused by `IndexRefresh`
     train = QueryBatches(data, 'train', queries, texts, negatives, about['seed'] or 0,
                          copies=copies_of_relevant(data, batches['copies']))
     valid = QueryBatches(data, 'valid', queries, texts)
@@ -546,7 +550,7 @@ def ranking_learner(
     max_tokens: int = 256,  # longest passage and query in tokens; not with features
     bs: int|None = None,  # queries in a batch; by default 128, or 32 if layers are trained
     refresh: float|None = None,  # share of the index recomputed in a step, see `IndexRefresh`; not with features
-    negatives: int|str = 'auto',  # random documents in the loss of a batch, or 'all'; 'auto': 1,024, 'all' up to 1,000
+    negatives: int|str = 'auto',  # random documents in the loss of a batch; 'auto': 1,024, or 'all' up to 1,000 (vectors)
     copies: float|None = 0.95,  # copies of a relevant document are no negatives, see `near_copies`; `None`: they are
     hard: int = 0,  # hard negatives of a query that have a gradient, see `IndexRefresh`; not with features
     margin: float|None = None,  # leaves out probable false negatives, see `IndexRefresh`; not with features
@@ -816,21 +820,32 @@ def _learned(self: IndexRefresh, queries: torch.Tensor, right: torch.Tensor, log
 # %% ../nbs/03a_ranking.ipynb #a21349ee
 @patch
 def _indexed(self: IndexRefresh, given: tuple) -> tuple:
-    """Inputs of a batch with the index that they are scored against.
-
-    If encoder layers are trained, gradients flow through the passages of relevant documents and of hard negatives
-    that are nearest to their query; otherwise through the recomputed share of the index."""
+    "Inputs of a batch with the index that they are scored against; gradients flow through the recomputed share of it."
     if self._whole: return given
     inputs, (documents, log_weight) = given[:3], given[4:] or (None, None)
+    if self.training and self._deep: return self._stepped(inputs, log_weight)
     if not self.training: index = self.exact
-    elif not self._deep:
-        index = self._made(self.stale, self._turn())
-        self.stale = index.detach()
     else:
-        with torch.no_grad(): self.stale = self._made(self.stale, self._turn())
-        inputs = (self.model.features(*inputs),)
-        rows, log_weight = self._learned(inputs[0], self.yb[0] > 0, log_weight)
-        index = self._made(self.stale, rows)
+        index = self._made(self.stale, self._turn())
         self.stale = index.detach()
     self.moved |= self.training
     return *inputs, *[None]*(3 - len(inputs)), index, documents, log_weight
+
+# %% ../nbs/03a_ranking.ipynb #15f0a020
+@patch
+def _stepped(self: IndexRefresh, inputs: tuple, log_weight: torch.Tensor|None) -> tuple:
+    """Inputs of a training step of layers.
+
+    Gradients flow through the passages of relevant documents and of hard negatives that are nearest to their query.
+    Only these are scored, or with `negatives='all'` all passages."""
+    with torch.no_grad(): self.stale, self.moved = self._made(self.stale, self._turn()), True
+    queries = self.model.features(*inputs)
+    rows, log_weight = self._learned(queries, self.yb[0] > 0, log_weight)
+    with evaluation_mode(self.model.encoder): index = self.model.index(rows)
+    whole = self.stale.index_copy(0, rows, index)
+    self.stale = whole.detach()
+    if self.dls.train.dataset.every: return queries, None, None, whole, None, log_weight
+    documents = self.model.owner[rows].unique()
+    self.learn.yb = self.yb[0][:, documents],
+    if log_weight is not None: log_weight = log_weight[:, documents]
+    return queries, None, None, index, documents, log_weight, rows
