@@ -118,6 +118,11 @@ def _grouped(owner: torch.Tensor) -> dict[str, torch.Tensor]:
     counts = torch.bincount(owner)
     return dict(passage_order=owner.argsort(stable=True), passage_start=counts.cumsum(0) - counts, passage_count=counts)
 
+# %% ../nbs/03a_ranking.ipynb #15f0a021
+def _weigh_documents(scores: torch.Tensor, log_weight: torch.Tensor) -> torch.Tensor:
+    "Scores plus log weights; where a weight is 0 the gradient is 0, also if no other document is left."
+    return (scores + log_weight).masked_fill(log_weight == -torch.inf, -torch.inf)
+
 # %% ../nbs/03a_ranking.ipynb #1af61391
 class RankingModel(TaskModel):
     "Scores of queries with all documents `(queries, documents)`, from an encoder or its vectors, and a head."
@@ -148,8 +153,7 @@ class RankingModel(TaskModel):
     ) -> torch.Tensor:  # scores `(queries, documents)`
         "Cosines over the temperature, plus the logarithm of the importance weight of sampled documents."
         scores = self.cosine(self.features(x, mask, states), index, documents, rows) / self.temperature
-        if log_weight is None: return scores
-        return (scores + log_weight).masked_fill(log_weight == -torch.inf, -torch.inf)  # their gradient is 0, never NaN
+        return scores if log_weight is None else _weigh_documents(scores, log_weight)
 
 # %% ../nbs/03a_ranking.ipynb #1af61392
 @patch
@@ -489,10 +493,10 @@ def _vector_learner(
     features: RankingFeatures, freeze, head, shared: bool, batches: dict, about: dict, kwargs: dict,
 ) -> RankingLearner:
     "A Learner on stored vectors, without an encoder."
-    share, hard, margin = batches['refresh'].values()
-    if freeze != 'backbone' or hard or not (share is None and margin is None):
-        raise ValueError(f"freeze is {freeze!r}, refresh {share}, hard {hard} and margin {margin}, but features are "
-                         "vectors, and have no layers to train: pass the data and a backbone")
+    share, margin = (batches['refresh'][name] for name in ('share', 'margin'))
+    if freeze != 'backbone' or not (share is None and margin is None):
+        raise ValueError(f"freeze is {freeze!r}, refresh {share} and margin {margin}, but features are vectors, and "
+                         "have no layers to train: pass the data and a backbone")
     check_trainable(features.data)
     train = QueryBatches(features.data, 'train', features.queries, None, batches['negatives'], about['seed'] or 0,
                          refused=features.refused,
@@ -550,9 +554,9 @@ def ranking_learner(
     max_tokens: int = 256,  # longest passage and query in tokens; not with features
     bs: int|None = None,  # queries in a batch; by default 128, or 32 if layers are trained
     refresh: float|None = None,  # share of the index recomputed in a step, see `IndexRefresh`; not with features
-    negatives: int|str = 'auto',  # random documents in the loss of a batch; 'auto': 1,024, or 'all' up to 1,000 (vectors)
+    negatives: int|str = 'auto',  # random documents in the loss of a batch, or 'all'; 'auto': 1,024, 'all' up to 1,000
     copies: float|None = 0.95,  # copies of a relevant document are no negatives, see `near_copies`; `None`: they are
-    hard: int = 0,  # hard negatives of a query that have a gradient, see `IndexRefresh`; not with features
+    hard: int = 2,  # hard negatives of each query, see `IndexRefresh`; if layers are trained
     margin: float|None = None,  # leaves out probable false negatives, see `IndexRefresh`; not with features
     temperature: float = 0.05,  # cosines are divided by it
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
@@ -706,7 +710,7 @@ class IndexRefresh(Callback):
     def __init__(self,
         share: float|None = None,  # of passages, 0 to 1; default: all for vectors, one per query if layers are trained
         seed: int = 0,  # seed of the order
-        hard: int = 0,  # wrong documents of each query, the highest-scoring, with a gradient; if layers are trained
+        hard: int = 2,  # wrong documents of each query, the highest-scoring, in a batch; if layers are trained
         margin: float|None = None,  # share of the relevant document's cosine above which wrong ones are left out
     ):
         _check_refresh(share, hard, margin)
