@@ -284,14 +284,14 @@ def _sample(
     relevance: sparse.csr_matrix, negatives: int, rng: np.random.Generator, refused: np.ndarray|None = None,
     asked: np.ndarray|None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    "Sorted rows of documents, relevant or refused ones of queries and random ones of `asked`, and log importance weights."
+    "Sorted rows of relevant or refused documents and random ones of `asked`, and their log importance weights."
     theirs = np.split(relevance.indices, relevance.indptr[1:-1])
     theirs = [d if len(d) <= RELEVANT else rng.choice(d, RELEVANT, replace=False) for d in theirs]
     first = np.unique(np.concatenate(theirs if refused is None else [*theirs, refused]))
     asked = np.arange(relevance.shape[1]) if asked is None else asked
     others = np.setdiff1d(asked[rng.integers(len(asked), size=negatives)], first)
     documents = np.r_[first, others].astype(np.int64)
-    weight = max(1, len(np.setdiff1d(asked, first)))/max(1, len(others))
+    weight = max(1, len(asked) - np.isin(first, asked).sum())/max(1, len(others))
     log_weight = np.repeat([0., np.log(weight)], [len(first), len(others)])
     order = documents.argsort()
     return documents[order], log_weight[order].astype(np.float32)
