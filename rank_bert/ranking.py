@@ -292,6 +292,7 @@ class QueryBatches:
         self.rows, self.seed, self.documents = usable_rows(data, split), seed % 2**32, documents
         self.every, self.negatives = negatives == 'all', _number(negatives, len(data.documents))
         self.relevance, self.passages = data.qrels()[self.rows], passages
+        self.asked = np.unique(self.relevance.indices)  # random documents are drawn from these
         self.refused = None if refused is None else refused[self.rows]
         self.copies = None if copies is None else copies[self.rows]
         self.queries = _Vectors(queries) if isinstance(queries, torch.Tensor) else queries
@@ -329,14 +330,16 @@ def _number(negatives: int|str, n: int) -> int|None:
 # %% ../nbs/03a_ranking.ipynb #816906fa
 def _sample(
     relevance: sparse.csr_matrix, negatives: int, rng: np.random.Generator, refused: np.ndarray|None = None,
+    asked: np.ndarray|None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    "Sorted rows of documents, relevant or refused ones of queries and random ones, and their log importance weights."
+    "Sorted rows of relevant or refused documents and random ones of `asked`, and their log importance weights."
     theirs = np.split(relevance.indices, relevance.indptr[1:-1])
     theirs = [d if len(d) <= RELEVANT else rng.choice(d, RELEVANT, replace=False) for d in theirs]
-    first, n = np.unique(np.concatenate(theirs if refused is None else [*theirs, refused])), relevance.shape[1]
-    others = np.setdiff1d(rng.integers(n, size=negatives), first)
+    first = np.unique(np.concatenate(theirs if refused is None else [*theirs, refused]))
+    asked = np.arange(relevance.shape[1]) if asked is None else asked
+    others = np.setdiff1d(asked[rng.integers(len(asked), size=negatives)], first)
     documents = np.r_[first, others].astype(np.int64)
-    weight = max(1, n - len(first))/max(1, len(others))
+    weight = max(1, len(asked) - np.isin(first, asked).sum())/max(1, len(others))
     log_weight = np.repeat([0., np.log(weight)], [len(first), len(others)])
     order = documents.argsort()
     return documents[order], log_weight[order].astype(np.float32)
@@ -359,7 +362,8 @@ def _scored_against(self: QueryBatches, rows: list[int]) -> tuple[np.ndarray|Non
     if self.documents is not None: return self.documents, np.zeros(len(self.documents), dtype=np.float32)
     if self.negatives is None or self.queries.start != 'vectors': return None, None
     refused = None if self.refused is None else self.refused[rows].indices
-    return _sample(self.relevance[rows], self.negatives, np.random.default_rng([self.seed, *rows]), refused)
+    rng = np.random.default_rng([self.seed, *rows])
+    return _sample(self.relevance[rows], self.negatives, rng, refused, self.asked)
 
 # %% ../nbs/03a_ranking.ipynb #15f0a007
 @patch
