@@ -560,7 +560,7 @@ def ranking_learner(
     refresh: float|None = None,  # share of the index recomputed in a step, see `IndexRefresh`; not with features
     negatives: int|str = 'auto',  # random documents in the loss of a batch, or 'all'; 'auto': 1,024, 'all' up to 1,000
     copies: float|None = 0.95,  # copies of a relevant document are no negatives, see `near_copies`; `None`: they are
-    hard: int = 2,  # hard negatives of each query, see `IndexRefresh`; if layers are trained
+    hard: int = 0,  # hard negatives of each query, see `IndexRefresh`; if layers are trained
     margin: float|None = None,  # leaves out probable false negatives, see `IndexRefresh`; not with features
     temperature: float = 0.05,  # cosines are divided by it
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
@@ -714,7 +714,7 @@ class IndexRefresh(Callback):
     def __init__(self,
         share: float|None = None,  # of passages, 0 to 1; default: all for vectors, one per query if layers are trained
         seed: int = 0,  # seed of the order
-        hard: int = 2,  # wrong documents of each query, the highest-scoring, in a batch; if layers are trained
+        hard: int = 0,  # wrong documents of each query, the highest-scoring, in a batch; if layers are trained
         margin: float|None = None,  # share of the relevant document's cosine above which wrong ones are left out
     ):
         _check_refresh(share, hard, margin)
