@@ -292,7 +292,7 @@ class QueryBatches:
         self.rows, self.seed, self.documents = usable_rows(data, split), seed % 2**32, documents
         self.every, self.negatives = negatives == 'all', _number(negatives, len(data.documents))
         self.relevance, self.passages = data.qrels()[self.rows], passages
-        self.asked = np.unique(self.relevance.indices)  # random documents are drawn from these
+        self.asked = _drawn_from(self.relevance, self.negatives)
         self.refused = None if refused is None else refused[self.rows]
         self.copies = None if copies is None else copies[self.rows]
         self.queries = _Vectors(queries) if isinstance(queries, torch.Tensor) else queries
@@ -343,6 +343,11 @@ def _sample(
     log_weight = np.repeat([0., np.log(weight)], [len(first), len(others)])
     order = documents.argsort()
     return documents[order], log_weight[order].astype(np.float32)
+
+def _drawn_from(relevance: sparse.csr_matrix, negatives: int|None) -> np.ndarray:
+    "Rows of the documents that a query asks for; of all documents if those are fewer than a quarter of `negatives`."
+    asked = np.unique(relevance.indices)
+    return asked if len(asked) >= (negatives or 0)/4 else np.arange(relevance.shape[1])
 
 def _grades(relevance: sparse.csr_matrix, documents: np.ndarray) -> torch.Tensor:
     "Grades of some documents, given sorted `(queries, documents)`."
