@@ -120,6 +120,7 @@ def _grouped(owner: torch.Tensor) -> dict[str, torch.Tensor]:
 # %% ../nbs/03a_ranking.ipynb #1af61391
 class RankingModel(TaskModel):
     "Scores of queries with all documents `(queries, documents)`, from an encoder or its vectors, and a head."
+    row_inputs = 3  # the first inputs have a row for each query
     def __init__(self,
         head: DualHead,  # heads for queries and documents
         passages: torch.Tensor|TaskBatches,  # vector of each passage `(passages, dim)`, or the passages as texts
@@ -131,7 +132,7 @@ class RankingModel(TaskModel):
     ):
         super().__init__(encoder, {}, pooling, (), dtype)
         self.head, self.temperature, self.n_documents = head, temperature, int(owner.max()) + 1
-        self.texts = passages if encoder is not None else None
+        self.texts, self.divide = passages if encoder is not None else None, None  # `Processes.divided` during a fit
         self.register_buffer('passages', passages if encoder is None else None, persistent=False)
         self.register_buffer('owner', owner, persistent=False)
         for name, held in _grouped(owner).items(): self.register_buffer(name, held, persistent=False)
@@ -165,8 +166,10 @@ def vectors(self: RankingModel,
 def index(self: RankingModel,
     rows: torch.Tensor|None = None,  # row numbers of passages; all by default
 ) -> torch.Tensor:  # `(passages, dim)`, of length one
-    "Normalised passage vectors with the current weights of encoder and head."
-    return F.normalize(self.head.document(self.vectors(rows)), dim=1)
+    "Normalised passage vectors with the current weights of encoder and head; each by one of several processes."
+    def made(rows): return F.normalize(self.head.document(self.vectors(rows)), dim=1)
+    if self.divide is None: return made(rows)
+    return self.divide(made, torch.arange(len(self.owner), device=self.owner.device) if rows is None else rows)
 
 # %% ../nbs/03a_ranking.ipynb #edc2b9a1
 @patch
@@ -737,7 +740,7 @@ def _indexed(self: IndexRefresh, given: tuple) -> tuple:
         self.stale = index.detach()
     else:
         with torch.no_grad(): self.stale = self._made(self.stale, self._turn())
-        given = (self.model.features(*given),)
+        given = (self.learn.processes.whole(self.model.features(*given)),)
         index = self._made(self.stale, self._nearest(given[0], self.yb[0] > 0))
         self.stale = index.detach()
     self.moved |= self.training
