@@ -365,6 +365,7 @@ def _best(self: Checkpoint):
     "The `KeepBest` of this training; `None` without one."
     return next((cb for cb in self.learn.cbs if isinstance(cb, KeepBest)), None)
 
+# %% ../nbs/02n_processes.ipynb #dd000036
 _BEST = 'best', 'best_epoch', 'kept', 'at_loss', 'finite', 'seen', 'untrained'  # of a `KeepBest`
 
 @patch
@@ -385,7 +386,7 @@ def _write(self: Checkpoint) -> None:
     text = torch.frombuffer(bytearray(to_json(about).encode()), dtype=torch.uint8)
     with new_file(self.path) as new: write_tensors(new, tensors | {'about': text})
 
-# %% ../nbs/02n_processes.ipynb #dd000036
+# %% ../nbs/02n_processes.ipynb #dd000037
 def _read_checkpoint(path: Path) -> dict:
     "Tensors of a checkpoint, and what is said about them."
     try:
@@ -398,6 +399,7 @@ def _named(tensors: dict, first: str) -> dict:
     "Tensors whose names begin with a word, without it."
     return {name.removeprefix(f'{first} '): t for name, t in tensors.items() if name.startswith(f'{first} ')}
 
+# %% ../nbs/02n_processes.ipynb #dd000038
 @patch
 @torch.no_grad()
 def _restore(self: Checkpoint) -> None:
