@@ -141,7 +141,7 @@ def leave(self: Processes) -> None:
     if self.world > 1: self.learn.remove_cb(_FirstValues)
     self.world, self.rank, self.parted, self.lent = 1, 0, False, []
 
-# %% ../nbs/02n_processes.ipynb #dd00001a
+# %% ../nbs/02n_processes.ipynb #dd00001b
 @patch
 def _prepare(self: Processes) -> None:
     "Compare the first batch of a pass later, and keep metrics from gathering rows that are all there."
@@ -162,7 +162,7 @@ def after_train(self: Processes):
     "Check that the weights are still the same in all processes."
     if self.world > 1: self._agree(_weights(self.model), 'weights after this epoch')
 
-# %% ../nbs/02n_processes.ipynb #dd00001b
+# %% ../nbs/02n_processes.ipynb #dd00001c
 @patch
 def before_batch(self: Processes):
     "Keep the rows of this process, unless there are too few."
@@ -182,7 +182,7 @@ def after_pred(self: Processes):
     if self.parted: self.learn.pred = _joined(self.pred, getattr(self.model, 'rows_at', 0))
     self.parted = False
 
-# %% ../nbs/02n_processes.ipynb #dd00001c
+# %% ../nbs/02n_processes.ipynb #dd00001d
 def _joined(output, at: int|tuple[int, ...]):
     "The rows of all processes, of a tensor or of each in a tuple."
     if torch.is_tensor(output): return all_gathered(output.movedim(at, 0).contiguous()).movedim(0, at)
@@ -199,7 +199,7 @@ def whole(self: Processes,
     self.parted = False
     return all_gathered(x)
 
-# %% ../nbs/02n_processes.ipynb #dd00001f
+# %% ../nbs/02n_processes.ipynb #dd000020
 @patch
 def divided(self: Processes,
     make: Callable,  # row numbers -> a tensor with a row for each
@@ -212,7 +212,7 @@ def divided(self: Processes,
     finally: self.parted = before
     return all_gathered(own)
 
-# %% ../nbs/02n_processes.ipynb #dd000022
+# %% ../nbs/02n_processes.ipynb #dd000023
 _MESSAGE = 25*2**20//4  # numbers in a message
 
 def _messages(parameters: list) -> Iterator[list]:
@@ -225,7 +225,7 @@ def _messages(parameters: list) -> Iterator[list]:
         held, n = [*held, p], n + p.numel()
     if held: yield held
 
-# %% ../nbs/02n_processes.ipynb #dd000024
+# %% ../nbs/02n_processes.ipynb #dd000025
 @patch
 def _average(self: Processes) -> None:
     "Give all processes the mean of their gradients."
@@ -245,7 +245,7 @@ def after_backward(self: Processes):
     if any(cb.count + find_bs(self.yb) < cb.n_acc for cb in waits): return
     self._average()
 
-# %% ../nbs/02n_processes.ipynb #dd000026
+# %% ../nbs/02n_processes.ipynb #dd000027
 def _batch_norm(processes: Processes, norm: nn.Module, x: torch.Tensor) -> torch.Tensor:
     "Batch norm over the rows of all processes."
     if not (norm.training and processes.parted): return type(norm).forward(norm, x)
@@ -273,7 +273,7 @@ def _follow(norm: nn.Module, mean: torch.Tensor, var: torch.Tensor) -> None:
     norm.running_mean.lerp_(mean, share)
     norm.running_var.lerp_(var, share)
 
-# %% ../nbs/02n_processes.ipynb #dd00002b
+# %% ../nbs/02n_processes.ipynb #dd00002c
 class _FirstValues(Callback):
     "Gives all processes the values that the first one has recorded."
     order = Recorder.order + 1
@@ -285,12 +285,12 @@ class _FirstValues(Callback):
         distributed.broadcast(values, 0)
         for i, v in zip(numbers, values.tolist()): log[i] = v
 
-# %% ../nbs/02n_processes.ipynb #dd00002d
+# %% ../nbs/02n_processes.ipynb #dd00002e
 def first_process() -> bool:
     "Whether this is the process that writes files and prints; true where there is only one."
     return int(os.environ.get('RANK', 0)) == 0
 
-# %% ../nbs/02n_processes.ipynb #dd000030
+# %% ../nbs/02n_processes.ipynb #dd000031
 def joined(
     learn: Learner,  # with the callback `Processes`
 ):
@@ -302,7 +302,7 @@ def joined(
     import fastai.distributed  # patches `Learner`
     return learn.distrib_ctx(cpu=learn.dls.device.type == 'cpu')
 
-# %% ../nbs/02n_processes.ipynb #dd000033
+# %% ../nbs/02n_processes.ipynb #dd000034
 class Checkpoint(Callback):
     "Writes the state of a training after each epoch; the same training, started again, goes on from there."
     order = KeepBest.order + 5  # after everything that looks at an epoch
@@ -326,7 +326,7 @@ class Checkpoint(Callback):
         self.held = None
         if first_process(): self.path.unlink(missing_ok=True)
 
-# %% ../nbs/02n_processes.ipynb #dd000034
+# %% ../nbs/02n_processes.ipynb #dd000035
 @patch
 def _training(self: Checkpoint) -> dict:
     "What must be the same in both starts."
@@ -352,7 +352,7 @@ def after_epoch(self: Checkpoint):
     "Write the state."
     if self.epoch >= self.start and first_process(): self._write()
 
-# %% ../nbs/02n_processes.ipynb #dd000035
+# %% ../nbs/02n_processes.ipynb #dd000036
 @patch
 def _moving(self: Checkpoint) -> dict[str, torch.Tensor]:
     "What training changes: trained parameters, those with optimizer state, and buffers."
@@ -365,7 +365,7 @@ def _best(self: Checkpoint):
     "The `KeepBest` of this training; `None` without one."
     return next((cb for cb in self.learn.cbs if isinstance(cb, KeepBest)), None)
 
-# %% ../nbs/02n_processes.ipynb #dd000036
+# %% ../nbs/02n_processes.ipynb #dd000037
 _BEST = 'best', 'best_epoch', 'kept', 'at_loss', 'finite', 'seen', 'untrained'  # of a `KeepBest`
 
 @patch
@@ -386,7 +386,7 @@ def _write(self: Checkpoint) -> None:
     text = torch.frombuffer(bytearray(to_json(about).encode()), dtype=torch.uint8)
     with new_file(self.path) as new: write_tensors(new, tensors | {'about': text})
 
-# %% ../nbs/02n_processes.ipynb #dd000037
+# %% ../nbs/02n_processes.ipynb #dd000038
 def _read_checkpoint(path: Path) -> dict:
     "Tensors of a checkpoint, and what is said about them."
     try:
@@ -399,7 +399,7 @@ def _named(tensors: dict, first: str) -> dict:
     "Tensors whose names begin with a word, without it."
     return {name.removeprefix(f'{first} '): t for name, t in tensors.items() if name.startswith(f'{first} ')}
 
-# %% ../nbs/02n_processes.ipynb #dd000038
+# %% ../nbs/02n_processes.ipynb #dd000039
 @patch
 @torch.no_grad()
 def _restore(self: Checkpoint) -> None:
