@@ -32,6 +32,7 @@ from .table import *
 from .web import *
 from .distil import *
 from .space import *
+from .processes import *
 
 # %% ../nbs/04d_all.ipynb #6de98b25
 from .rank import *

@@ -126,6 +126,7 @@ def _weigh_documents(scores: torch.Tensor, log_weight: torch.Tensor) -> torch.Te
 # %% ../nbs/03a_ranking.ipynb #1af61391
 class RankingModel(TaskModel):
     "Scores of queries with all documents `(queries, documents)`, from an encoder or its vectors, and a head."
+    row_inputs = 3  # the first inputs have a row for each query
     def __init__(self,
         head: DualHead,  # heads for queries and documents
         passages: torch.Tensor|TaskBatches,  # vector of each passage `(passages, dim)`, or the passages as texts
@@ -137,7 +138,7 @@ class RankingModel(TaskModel):
     ):
         super().__init__(encoder, {}, pooling, (), dtype)
         self.head, self.temperature, self.n_documents = head, temperature, int(owner.max()) + 1
-        self.texts = passages if encoder is not None else None
+        self.texts, self.divide = passages if encoder is not None else None, None  # `Processes.divided` during a fit
         self.register_buffer('passages', passages if encoder is None else None, persistent=False)
         self.register_buffer('owner', owner, persistent=False)
         for name, held in _grouped(owner).items(): self.register_buffer(name, held, persistent=False)
@@ -172,8 +173,10 @@ def vectors(self: RankingModel,
 def index(self: RankingModel,
     rows: torch.Tensor|None = None,  # row numbers of passages; all by default
 ) -> torch.Tensor:  # `(passages, dim)`, of length one
-    "Normalised passage vectors with the current weights of encoder and head."
-    return F.normalize(self.head.document(self.vectors(rows)), dim=1)
+    "Normalised passage vectors with the current weights of encoder and head; each by one of several processes."
+    def made(rows): return F.normalize(self.head.document(self.vectors(rows)), dim=1)
+    if self.divide is None: return made(rows)
+    return self.divide(made, torch.arange(len(self.owner), device=self.owner.device) if rows is None else rows)
 
 # %% ../nbs/03a_ranking.ipynb #edc2b9a1
 @patch
@@ -852,7 +855,7 @@ def _stepped(self: IndexRefresh, inputs: tuple, log_weight: torch.Tensor|None) -
     Gradients flow through the passages of relevant documents and of hard negatives that are nearest to their query.
     Only these are scored, or with `negatives='all'` all passages."""
     with torch.no_grad(): self.stale, self.moved = self._made(self.stale, self._turn()), True
-    queries = self.model.features(*inputs)
+    queries = self.learn.processes.whole(self.model.features(*inputs))
     rows, log_weight = self._learned(queries, self.yb[0] > 0, log_weight)
     with evaluation_mode(self.model.encoder): index = self.model.index(rows)
     whole = self.stale.index_copy(0, rows, index)
