@@ -211,7 +211,7 @@ def _holds(cell, values: list) -> bool:
     cells = cell if isinstance(cell, (list, tuple, set, frozenset, np.ndarray)) else [cell]
     return any(_same_value(c, v) for c in cells for v in values)
 
-def _listed(given) -> list:
+def listed_values(given) -> list:
     "The values that one column may have, as they are saved."
     many = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
     return [v if is_missing(v) else jsonable(v) for v in (given if many else [given])]
@@ -227,7 +227,7 @@ def fitting(
         raise ValueError(f"documents have no column {listed(unknown)}; they have {listed(documents.columns, 99)}")
     found = np.ones(len(documents), dtype=bool)
     for name, given in where.items():
-        values = _listed(given)
+        values = listed_values(given)
         texts = {v for v in values if isinstance(v, str)}  # found at once, the others one by one
         found &= [c in texts if isinstance(c, str) else _holds(c, values) for c in documents[name]]
     return found

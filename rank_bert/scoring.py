@@ -195,7 +195,7 @@ def encode_queries(self: Searcher, texts: list[str]) -> torch.Tensor:
     return self._encoded(texts)
 
 # %% ../nbs/03a_scoring.ipynb #d2fb33c6
-def _finite(scores: torch.Tensor, mode: str) -> torch.Tensor:
+def finite(scores: torch.Tensor, mode: str) -> torch.Tensor:
     "The scores, when all of them are finite."
     if scores.isfinite().all(): return scores
     raise ValueError(f"scores of the mode {mode!r} are not numbers: the head, the vectors or the weight of BM25 hold "
@@ -213,11 +213,11 @@ def _scored(
     self: Ranker, texts: list[str], mode: str, vectors: torch.Tensor|None, index: PassageIndex|None,
 ) -> torch.Tensor:
     "Scores of queries whose vectors are there `(queries, documents)`."
-    if mode == 'bm25': return _finite(torch.from_numpy(self.bm25.scores(texts)), mode)
+    if mode == 'bm25': return finite(torch.from_numpy(self.bm25.scores(texts)), mode)
     found = self._cosines(index, vectors)
     fusion = self._fusion_of(mode)
     if fusion is not None: found = fusion(found, self.bm25.scores(texts))
-    return _finite(found, mode)
+    return finite(found, mode)
 
 # %% ../nbs/03a_scoring.ipynb #3c692d97
 @patch
@@ -283,7 +283,7 @@ def _scored_rows(
     if words is not None:
         shared = scores_at(words, documents[None])
         scores += torch.from_numpy(shared if mode == 'bm25' else fusion.scaled(shared, moments(words)))
-    return _finite(scores[0], mode), documents
+    return finite(scores[0], mode), documents
 
 # %% ../nbs/03a_scoring.ipynb #88d51508
 def cutting(settings: dict) -> dict:
@@ -315,7 +315,7 @@ def _parts(self: Ranker, rows: list[int]) -> list[list[str]]:
     return [[p or title for p in part] for part, title in zip(parts, titles)]
 
 # %% ../nbs/03a_scoring.ipynb #bf17d14c
-def _by_words(query: str, passages: list[str]) -> np.ndarray:
+def by_words(query: str, passages: list[str]) -> np.ndarray:
     "BM25 scores of passages for a query; all 0 if the passages have no words."
     try: return BM25.build(passages).scores([query])[0]
     except ValueError: return np.zeros(len(passages))
@@ -337,7 +337,7 @@ def _nearest(
     if parts is None: parts = self._parts(rows)
     if all(len(p) == 1 for p in parts): return [p[0] for p in parts]
     flat = [p for part in parts for p in part]
-    near = _by_words(query, flat) if index is None else self._by_vector(index, vector, rows)
+    near = by_words(query, flat) if index is None else self._by_vector(index, vector, rows)
     near = np.split(near, np.cumsum([len(p) for p in parts])[:-1])
     return [part[int(n.argmax())] for part, n in zip(parts, near)]
 
