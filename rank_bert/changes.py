@@ -58,7 +58,7 @@ def _column(old: pd.DataFrame, new: pd.DataFrame, name: str, old_rows: np.ndarra
     source = np.where(old_rows >= 0, old_rows, len(held)) if name in old else np.full(len(old_rows), len(held))
     if name in new: source = np.where(new_rows >= 0, len(held) + 1 + new_rows, source)
     if (source < len(held)).all(): return held.take(source).reset_index(drop=True)
-    if (source != len(held)).all(): empty = held[:1]  # so that the type stays
+    if len(held) and (source != len(held)).all(): empty = held[:1]  # so that the type stays
     return pd.concat([held, empty, given], ignore_index=True).take(source).reset_index(drop=True)
 
 def _combined(old: pd.DataFrame, new: pd.DataFrame, old_rows: np.ndarray, new_rows: np.ndarray) -> pd.DataFrame:
