@@ -788,8 +788,7 @@ def _export_options(to: str, **given) -> dict:
 def export(
     folder: Annotated[Path, typer.Argument(callback=_local, help=
         'Folder of a ranker, classifier, tagger or sentence encoder, or hf://user/repo.')],
-    to: Annotated[str, typer.Option(help=
-        'sentence-transformers, onnx, openvino, web, space, or lancedb for an index of documents.')],
+    to: Annotated[str, typer.Option(help='sentence-transformers, onnx, openvino, web, space or lancedb.')],
     out: Annotated[str, typer.Option(callback=_home, help='Folder to write; with lancedb also s3://bucket/name.')],
     int8: Annotated[bool|None, typer.Option('--int8/--no-int8', show_default=False,
                                             help='With onnx, web and space: 8 bits, the default.')] = None,

@@ -67,6 +67,7 @@ def _fits(found: pa.DataType, kind: pa.DataType) -> bool:
     numbers = [pa.types.is_int64(t) or pa.types.is_float64(t) for t in (found, kind)]
     return pa.types.is_null(found) or found == kind or all(numbers)
 
+# %% ../nbs/03p_lance_tables.ipynb #b1a0f0e1
 def as_column(
     values,  # of the documents, in any form
     name: str,  # for messages
@@ -170,6 +171,7 @@ def _first_only(values: list, first: np.ndarray, owner: np.ndarray) -> pa.Array:
     "A value of each document in the row of its first passage, and nothing in the others."
     return pa.array(values).take(pa.array(np.where(first, owner, 0), mask=~first))
 
+# %% ../nbs/03p_lance_tables.ipynb #b1a0f1c1
 def passage_rows(
     documents: pd.DataFrame,  # doc_id, title, text and others
     numbers: np.ndarray,  # of documents, in their order `(documents,)`

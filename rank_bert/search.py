@@ -654,10 +654,10 @@ def _read_head(folder: Path, encoder: Encoder|None) -> tuple:
     about, path = read_folder(folder, 'ranker.json', 'ranker', 'train', _FIELDS, _FILES), folder/'ranker.json'
     encoder = read_backbone(folder, about['backbone'], encoder, _REMEDY)
     settings, fusion = _read_settings(path, about['settings'], encoder), about.get('fusion')
+    nothing = torch.zeros(1, encoder.dim), torch.zeros(1, dtype=torch.long)  # in the place of passages
     def make():
         config = head_arguments(about['head'])
-        head, none = get_head(config.pop('name'), encoder.dim, **config), torch.zeros(1, dtype=torch.long)
-        return RankingModel(head, torch.zeros(1, encoder.dim), none, about['temperature'])
+        return RankingModel(get_head(config.pop('name'), encoder.dim, **config), *nothing, about['temperature'])
     head = read_head(make, folder/'head.safetensors', _REMEDY).head
     return encoder, head, fusion and _read_fusion(path, fusion), settings, about['about']
 
