@@ -190,13 +190,13 @@ def _asked_words(self: LanceRanker, query: str) -> Asked:
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0f122
 @patch
-def _by_text(self: LanceRanker, asked: Asked, most: int, sql: str|None) -> tuple[list[str], np.ndarray]:
+def _by_text(self: LanceRanker, asked: Asked, most: int, sql: str|None) -> tuple[pa.Array, np.ndarray]:
     "Ids and scores of LanceDB of the documents that share a word with the query, best first."
-    if not len(asked.keys): return [], np.zeros(0)
+    if not len(asked.keys): return pa.array([], pa.string()), np.zeros(0)
     match = lancedb().query.MatchQuery(' '.join(asked.known), 'bm25_words')
     ask = self.passages.search(match).limit(most).select(['doc_id', '_score'])
     found = (ask if sql is None else ask.where(sql, prefilter=True)).to_arrow()
-    return found['doc_id'].to_pylist(), found['_score'].to_numpy().astype(np.float64)
+    return found['doc_id'].combine_chunks(), found['_score'].to_numpy().astype(np.float64)
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a00014
 @patch
@@ -245,12 +245,12 @@ def _word_scores(self: LanceRanker, asked: Asked, rows: dict) -> tuple[np.ndarra
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0f151
 @patch
-def _moments(self: LanceRanker, asked: Asked, own: dict[str, tuple], ids: list[str], theirs: np.ndarray) -> tuple:
+def _moments(self: LanceRanker, asked: Asked, own: dict[str, tuple], ids: pa.Array, theirs: np.ndarray) -> tuple:
     "Mean and deviation of BM25 over all documents, from our scores of some and those of LanceDB of all."
-    more = [d for d in ids[:CANDIDATES] if d not in own]  # a filter has left them out
+    more = [d for d in ids[:CANDIDATES].to_pylist() if d not in own]  # a filter has left them out
     if more: own |= zip(more, zip(*self._word_scores(asked, self._rows_of(more, 'bm25_words', 'bm25_length'))))
-    ours = np.array([own.get(d, (np.nan, np.nan)) for d in ids], dtype=np.float64).reshape(-1, 2)
-    known = ~np.isnan(ours[:, 0])
+    at = pa.compute.index_in(ids, value_set=pa.array([*own], pa.string())).fill_null(-1).to_numpy()
+    ours, known = np.array([*own.values(), (0., 0.)])[at], at >= 0
     rate = ours[known, 1].sum()/max(theirs[known].sum(), 1e-12)  # the best share pairs, the others hardly any
     every, n = np.where(known, ours[:, 0], rate*theirs), self.state.documents
     mean = every.sum()/n
@@ -271,7 +271,7 @@ def _candidates(self: LanceRanker, asked: Asked|None, mode: str, vector, k: int,
     if vector is not None: ids += self._near(mode, vector, most, max(2*k, 64), sql)
     if asked is None: return ids, None
     every = self._by_text(asked, self.state.documents, None) if fusion is not None and fusion.standard else None
-    ids += (self._by_text(asked, most, sql) if every is None or sql else every)[0][:most]
+    ids += (self._by_text(asked, most, sql) if every is None or sql else every)[0][:most].to_pylist()
     return [*dict.fromkeys(ids)], every
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0f171
@@ -576,11 +576,12 @@ def optimize(self: LanceRanker,
 ) -> None:
     "Take new rows into the indexes, join small files, and drop old versions."
     with self._writing() as passages:
-        passages.optimize(cleanup_older_than=timedelta(days=days))
-        counts = self.database.open_table(self._name)
-        if passages.version != self.state.version:
-            none = np.zeros(0, dtype=np.int64)
-            counts.add(count_rows(none.view(np.uint64), none, dict.fromkeys(TOTALS, 0), passages.version))
+        counts, none = self.database.open_table(self._name), np.zeros(0, dtype=np.int64)
+        for age in (max(days, 36500), days):  # old versions go when the new one is complete
+            passages.optimize(cleanup_older_than=timedelta(days=age))
+            if passages.version != self.state.version:
+                counts.add(count_rows(none.view(np.uint64), none, dict.fromkeys(TOTALS, 0), passages.version))
+                self.refresh()
         counts.optimize(cleanup_older_than=timedelta(days=days))
         self.refresh()
 
