@@ -53,6 +53,7 @@ from .saved import *
 from .report import *
 from .light_runtime import *
 from .hub import *
+from .lance_ranker import *
 from .experiments import *
 from .sweeps import *
 from .studies import *
