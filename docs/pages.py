@@ -18,15 +18,15 @@ COLAB = "https://colab.research.google.com/github/rank-bert/rank_bert/blob/main/
 SECTIONS = {"": "Reference", "tutorials": "Tutorials", "benchmarks": "Benchmarks", "experiments": "Experiments"}
 GROUPS = {  # of the reference, by what one does
     "Rank documents": "ranking scoring measuring search nearest changes feedback drift errors explain maps report "
-                      "light_runtime",
+                      "light_runtime lance_ranker",
     "Classify and embed": "classifiers tagging multitask embeddings saved serving light_serving cli",
     "Data": "tables data texts lexical metrics",
     "Encoders": "models engines features layers light table distil pretraining",
-    "Train": "heads losses callbacks learners barlow",
+    "Train": "heads losses callbacks learners barlow processes distributed",
     "Use elsewhere": "export graphs sentence_folders web space hub",
     "Ranks of matrices": "lowrank rank",
     "Compare": "experiments sweeps studies",
-    "Inside": "core testing words batches page server all",
+    "Inside": "core testing words lance_tables batches page server all",
 }
 FIRST = {"rank_your_own_documents"}  # of the tutorials
 EXPORTS = {"export", "exports", "exporti"}

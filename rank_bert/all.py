@@ -33,6 +33,7 @@ from .table import *
 from .web import *
 from .distil import *
 from .space import *
+from .processes import *
 
 # %% ../nbs/04d_all.ipynb #6de98b25
 from .rank import *
@@ -53,6 +54,7 @@ from .saved import *
 from .report import *
 from .light_runtime import *
 from .hub import *
+from .lance_ranker import *
 from .experiments import *
 from .sweeps import *
 from .studies import *

@@ -36,6 +36,7 @@ from .lowrank import effective_rank, rankme, spectrum
 from .losses import barlow_terms, barlow_twins_loss, vicreg_loss
 from .metrics import METRICS, evaluate
 from .callbacks import Frozen
+from .processes import Processes
 from .ranking import RankingFeatures, RankingModel, mrr, ranking_learner
 
 # %% ../nbs/03h_barlow.ipynb #6d85d11f
@@ -260,6 +261,8 @@ def zero_shot(
 # %% ../nbs/03h_barlow.ipynb #c113c34c
 class PairedHead(nn.Module):
     "Apply one head to both sides of pairs."
+    rows_at = 1  # dimension of the pairs in the output
+
     def __init__(self,
         head: DualHead,  # one for queries and documents
     ):
@@ -279,7 +282,7 @@ LOSSES = {  # name -> loss, argument for `weight`, its default
     'vicreg': (vicreg_loss, 'covariance', 1.),
 }
 
-def _pair_loss(z, answers, loss, **kwargs): return loss(*z, **kwargs)
+def _pair_loss(z, answers, loss, **kwargs): return loss(*z, gather=False, **kwargs)  # `Processes` has gathered
 
 # %% ../nbs/03h_barlow.ipynb #de360b53
 class _ZeroShot(Metric):
@@ -301,7 +304,7 @@ class _ZeroShot(Metric):
 # %% ../nbs/03h_barlow.ipynb #caac5216
 def _term(field: str, weight: float) -> AvgMetric:
     "A term of Barlow Twins as a metric."
-    def term(z, answers): return getattr(barlow_terms(*z, weight=weight), field)
+    def term(z, answers): return getattr(barlow_terms(*z, weight=weight, gather=False), field)
     term.__name__ = field
     return AvgMetric(term)
 
@@ -357,7 +360,7 @@ def barlow_learner(
     weight = default if weight is None else weight
     own = dict(loss_func=partial(_pair_loss, loss=func, **{argument: weight}),
                metrics=_pair_metrics(features, loss, weight), lr=1e-3)
-    return Learner(dls, PairedHead(head), **own | kwargs)
+    return Learner(dls, PairedHead(head), **own | kwargs).add_cb(Processes())
 
 # %% ../nbs/03h_barlow.ipynb #d3d87620
 JOINS = ('frozen', 'inherited', 'concat', 'gate')  # how a ranker uses a pre-trained head

@@ -183,6 +183,7 @@ def before_train(self: KeepBest):
 @patch
 def after_epoch(self: KeepBest):
     "Keep the weights of a new best epoch; stop when there was none for too long."
+    if not self.recorder.values[-1]: return  # `start_epoch` of fastai, or `Checkpoint`, has skipped this epoch
     value, loss = self._value(self.recorder.values[-1])
     healthy = math.isfinite(value)
     self.seen, self.finite, self.new_best = self.seen + 1, self.finite or healthy, False

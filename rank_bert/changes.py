@@ -58,7 +58,7 @@ def _column(old: pd.DataFrame, new: pd.DataFrame, name: str, old_rows: np.ndarra
     source = np.where(old_rows >= 0, old_rows, len(held)) if name in old else np.full(len(old_rows), len(held))
     if name in new: source = np.where(new_rows >= 0, len(held) + 1 + new_rows, source)
     if (source < len(held)).all(): return held.take(source).reset_index(drop=True)
-    if (source != len(held)).all(): empty = held[:1]  # so that the type stays
+    if len(held) and (source != len(held)).all(): empty = held[:1]  # so that the type stays
     return pd.concat([held, empty, given], ignore_index=True).take(source).reset_index(drop=True)
 
 def _combined(old: pd.DataFrame, new: pd.DataFrame, old_rows: np.ndarray, new_rows: np.ndarray) -> pd.DataFrame:
@@ -211,7 +211,7 @@ def _holds(cell, values: list) -> bool:
     cells = cell if isinstance(cell, (list, tuple, set, frozenset, np.ndarray)) else [cell]
     return any(_same_value(c, v) for c in cells for v in values)
 
-def _listed(given) -> list:
+def listed_values(given) -> list:
     "The values that one column may have, as they are saved."
     many = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
     return [v if is_missing(v) else jsonable(v) for v in (given if many else [given])]
@@ -227,7 +227,7 @@ def fitting(
         raise ValueError(f"documents have no column {listed(unknown)}; they have {listed(documents.columns, 99)}")
     found = np.ones(len(documents), dtype=bool)
     for name, given in where.items():
-        values = _listed(given)
+        values = listed_values(given)
         texts = {v for v in values if isinstance(v, str)}  # found at once, the others one by one
         found &= [c in texts if isinstance(c, str) else _holds(c, values) for c in documents[name]]
     return found

@@ -470,13 +470,15 @@ def search(
     k: Annotated[int, typer.Option('-k', min=1, help='How many documents.')] = 5,
     mode: Mode = None,
     where: Where = None,
+    index: Annotated[str|None, _option(
+        'Folder or URI of tables in LanceDB that export wrote, such as s3://bucket/name.', callback=_home)] = None,
     as_json: Json = False,
 ):
     "Find the documents that answer a query."
     from rank_bert.core import as_texts
     from rank_bert.search import load_ranker
     where = _fits(where)
-    ranker, query = load_ranker(folder), as_texts([query])[0]
+    ranker, query = load_ranker(folder, index=index), as_texts([query])[0]
     if as_json: _print_json(ranker.search(query, k, mode, where))
     else: _answers(ranker, query, k, mode, where)
 
@@ -772,7 +774,8 @@ def _export_options(to: str, **given) -> dict:
     "The options that are set; raises an error if the target does not have one of them."
     from rank_bert.export import TARGETS
     import rank_bert.space
-    if to not in TARGETS: raise ValueError(f"unknown target {to!r}; the targets are {', '.join(TARGETS)}")
+    targets = [*TARGETS, 'lancedb']  # the last is a ranker's own
+    if to not in targets: raise ValueError(f"unknown target {to!r}; the targets are {', '.join(targets)}")
     of = dict(int8='onnx web space', exact_queries='sentence-transformers') | dict.fromkeys(_WEB, 'web')
     of |= dict(title='web space')
     given = {k: v for k, v in given.items() if v is not None}
@@ -785,8 +788,8 @@ def _export_options(to: str, **given) -> dict:
 def export(
     folder: Annotated[Path, typer.Argument(callback=_local, help=
         'Folder of a ranker, classifier, tagger or sentence encoder, or hf://user/repo.')],
-    to: Annotated[str, typer.Option(help='sentence-transformers, onnx, openvino, web or space.')],
-    out: Annotated[Path, typer.Option(callback=_home, help='Folder to write.')],
+    to: Annotated[str, typer.Option(help='sentence-transformers, onnx, openvino, web, space or lancedb.')],
+    out: Annotated[str, typer.Option(callback=_home, help='Folder to write; with lancedb also s3://bucket/name.')],
     int8: Annotated[bool|None, typer.Option('--int8/--no-int8', show_default=False,
                                             help='With onnx, web and space: 8 bits, the default.')] = None,
     exact_queries: Annotated[bool|None, typer.Option('--exact-queries', show_default=False, help=
@@ -804,7 +807,7 @@ def export(
     from rank_bert.core import check_folder
     web = dict(one_file=one_file, light=light, libraries=libraries, download=download, title=title)
     options = _export_options(to, int8=int8, exact_queries=exact_queries, **web)
-    check_folder(out, 'export.json')
+    if to != 'lancedb': check_folder(out, 'export.json')
     from rank_bert.saved import load
     table = load(folder).export(out, to, **options)
     for note in table.attrs['notes']: _say(f'  {note}')

@@ -332,7 +332,7 @@ def _barlow_loss(vectors: torch.Tensor, ids: torch.Tensor, **kwargs) -> torch.Te
     "Barlow Twins on the first pair of each number; 0 where all pairs have the same number."
     is_first = (ids[:, None] == ids).int().argmax(1) == torch.arange(len(ids), device=ids.device)
     if is_first.sum() < 2: return vectors.sum()*0
-    return barlow_twins_loss(vectors[is_first, 0], vectors[is_first, 1], **kwargs)
+    return barlow_twins_loss(vectors[is_first, 0], vectors[is_first, 1], **dict(gather=False) | kwargs)
 
 # %% ../nbs/03f_embeddings.ipynb #75f99683
 OBJECTIVES = {  # name -> loss, metric

@@ -49,8 +49,8 @@ from .models import Encoder, fingerprint, hash_tensors, weights_hash
 
 # %% ../nbs/00a_engines.ipynb #95321fe0
 def best_device() -> torch.device:
-    "The best available device: CUDA, Apple's MPS or the CPU."
-    if torch.cuda.is_available(): return torch.device('cuda')
+    "The best available device: CUDA, Apple's MPS or the CPU; in each process of `torchrun` a graphics card of its own."
+    if torch.cuda.is_available(): return torch.device('cuda', *map(int, os.environ.get('LOCAL_RANK', '').split()))
     return torch.device('mps' if torch.backends.mps.is_available() else 'cpu')
 
 # %% ../nbs/00a_engines.ipynb #bb9cc29a

@@ -52,6 +52,7 @@ from .heads import ClassificationHead, ScoreHead
 from .lowrank import add_lora
 from .losses import token_loss
 from .callbacks import Frozen, KeepBest, epochs_for, give_back, held_parameters
+from .processes import Processes, first_process, joined
 
 # %% ../nbs/03_learners.ipynb #3a7c696e
 class TaskModel(nn.Module):
@@ -677,6 +678,7 @@ def encoder_learner(
     usual = dict(opt_func=AdamW, splitter=task_groups, wd_bn_bias=False, train_bn=False, lr=3e-3 if whole else 1e-4)
     learn = cls(dls, model, **usual | temporary | kwargs)
     if temporary: weakref.finalize(learn, shutil.rmtree, folder, True)
+    learn.add_cb(Processes())
     if model.encoder is None: return learn  # all inputs are vectors
     learn.add_cb(FrozenPrefix())
     learn.frozen_prefix.freeze(groups)
@@ -860,8 +862,8 @@ def fit_task(
     if epochs is None: epochs = epochs_for(n*passes, 1, steps, least)
     if lr is None: lr = rate
     if monitor is None: monitor = _monitor(learn)
-    best = _best(monitor, epochs, patience)
-    with progress_bar(epochs + before, 'training', progress, 'epochs') as bar:
+    best, progress = _best(monitor, epochs, patience), progress if first_process() else False
+    with joined(learn), progress_bar(epochs + before, 'training', progress, 'epochs') as bar:
         if before: _probe(learn, before, monitor, bar, passes)
         _stage(learn, epochs, lr, best, [_Advance(bar), *(cbs or [])], last_passes)
     return dict(epochs=epochs, lr=lr, monitor=monitor, best_epoch=best.best_epoch, best=float(best.best),

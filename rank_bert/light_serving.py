@@ -15,6 +15,7 @@ import numpy as np
 from fastcore.meta import delegates
 
 # %% ../nbs/03n_light_serving.ipynb #3da10007
+from .core import as_texts
 from .server import Backend, Limits, SearchRequest, make_app, run_server
 from .light_runtime import LightRanker, light_search, load_light
 
@@ -34,6 +35,7 @@ def _searched(ranker: LightRanker, mode: str, asked: list[SearchRequest]) -> lis
 
 def _embedded(ranker: LightRanker, side: str, texts: list[str]) -> list[tuple[np.ndarray, int]]:
     "The vector of each text as a query, and its tokens."
+    texts = as_texts(texts)
     return list(zip(ranker.table.encode(texts), map(len, ranker.table.tokens(texts))))
 
 # %% ../nbs/03n_light_serving.ipynb #3da10012

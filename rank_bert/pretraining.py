@@ -46,6 +46,7 @@ from .data import split_sentences
 from .engines import best_device
 from .texts import TextData
 from .losses import token_loss, triple_loss
+from .processes import Processes
 from .learners import AdamW, FrozenPrefix, TaskBatches, frozen_groups, layers_dtype, task_dl, task_groups
 from .learners import task_learner
 
@@ -581,6 +582,7 @@ def _masked_learner(dls: DataLoaders, model: nn.Module, own: dict, nsp: bool = F
     learn = Learner(dls, model, **common | own)
     if nsp and learn.loss_func is pretraining_loss: learn.recorder.loss = _BothLosses()
     learn.create_opt()
+    learn.add_cb(Processes())
     learn.add_cb(held := _Held())
     held.join()
     return learn
@@ -645,6 +647,8 @@ def _compare(
 # %% ../nbs/03g_pretraining.ipynb #1f4c4dd1
 class Distillation(nn.Module):
     "A student that is trained and a teacher that is not, on the same masked tokens."
+    rows_at = DistilOutput(0, 1, 1, 1, 1, 1, 1)  # dimensions of the tokens in the output
+
     def __init__(self,
         student: MaskedLM,  # trained in place
         teacher: MaskedLM,  # stays as it is, in evaluation mode

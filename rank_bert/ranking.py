@@ -12,7 +12,7 @@ __all__ = ['RankingFeatures', 'ranking_features', 'RankingModel', 'QueryBatches'
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 # %% ../nbs/03a_ranking.ipynb #973376c0
@@ -22,6 +22,7 @@ from torch import nn
 from torch.nn import functional as F
 from scipy import sparse
 from scipy.optimize import minimize
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 from fastai.callback.core import Callback
 from fastai.callback.schedule import fit_one_cycle  # patches `Learner`
 from fastai.data.core import DataLoaders
@@ -117,9 +118,15 @@ def _grouped(owner: torch.Tensor) -> dict[str, torch.Tensor]:
     counts = torch.bincount(owner)
     return dict(passage_order=owner.argsort(stable=True), passage_start=counts.cumsum(0) - counts, passage_count=counts)
 
+# %% ../nbs/03a_ranking.ipynb #15f0a021
+def _weigh_documents(scores: torch.Tensor, log_weight: torch.Tensor) -> torch.Tensor:
+    "Scores plus log weights; where a weight is 0 the gradient is 0, also if no other document is left."
+    return (scores + log_weight).masked_fill(log_weight == -torch.inf, -torch.inf)
+
 # %% ../nbs/03a_ranking.ipynb #1af61391
 class RankingModel(TaskModel):
     "Scores of queries with all documents `(queries, documents)`, from an encoder or its vectors, and a head."
+    row_inputs = 3  # the first inputs have a row for each query
     def __init__(self,
         head: DualHead,  # heads for queries and documents
         passages: torch.Tensor|TaskBatches,  # vector of each passage `(passages, dim)`, or the passages as texts
@@ -131,7 +138,7 @@ class RankingModel(TaskModel):
     ):
         super().__init__(encoder, {}, pooling, (), dtype)
         self.head, self.temperature, self.n_documents = head, temperature, int(owner.max()) + 1
-        self.texts = passages if encoder is not None else None
+        self.texts, self.divide = passages if encoder is not None else None, None  # `Processes.divided` during a fit
         self.register_buffer('passages', passages if encoder is None else None, persistent=False)
         self.register_buffer('owner', owner, persistent=False)
         for name, held in _grouped(owner).items(): self.register_buffer(name, held, persistent=False)
@@ -143,10 +150,11 @@ class RankingModel(TaskModel):
         index: torch.Tensor|None = None,  # as in `cosine`
         documents: torch.Tensor|None = None,  # as in `cosine`
         log_weight: torch.Tensor|None = None,  # logarithm of the importance weight of each document `(documents,)`
+        rows: torch.Tensor|None = None,  # as in `cosine`
     ) -> torch.Tensor:  # scores `(queries, documents)`
         "Cosines over the temperature, plus the logarithm of the importance weight of sampled documents."
-        scores = self.cosine(self.features(x, mask, states), index, documents) / self.temperature
-        return scores if log_weight is None else scores + log_weight
+        scores = self.cosine(self.features(x, mask, states), index, documents, rows) / self.temperature
+        return scores if log_weight is None else _weigh_documents(scores, log_weight)
 
 # %% ../nbs/03a_ranking.ipynb #1af61392
 @patch
@@ -165,8 +173,10 @@ def vectors(self: RankingModel,
 def index(self: RankingModel,
     rows: torch.Tensor|None = None,  # row numbers of passages; all by default
 ) -> torch.Tensor:  # `(passages, dim)`, of length one
-    "Normalised passage vectors with the current weights of encoder and head."
-    return F.normalize(self.head.document(self.vectors(rows)), dim=1)
+    "Normalised passage vectors with the current weights of encoder and head; each by one of several processes."
+    def made(rows): return F.normalize(self.head.document(self.vectors(rows)), dim=1)
+    if self.divide is None: return made(rows)
+    return self.divide(made, torch.arange(len(self.owner), device=self.owner.device) if rows is None else rows)
 
 # %% ../nbs/03a_ranking.ipynb #edc2b9a1
 @patch
@@ -182,10 +192,13 @@ def passages_of(self: RankingModel, documents: torch.Tensor) -> tuple[torch.Tens
 def cosine(self: RankingModel,
     queries: torch.Tensor,  # vectors `(queries, dim)`
     index: torch.Tensor|None = None,  # what `index()` gave; recomputed by default
-    documents: torch.Tensor|None = None,  # row numbers of documents; all by default
+    documents: torch.Tensor|None = None,  # row numbers of documents, in order; all by default
+    rows: torch.Tensor|None = None,  # row numbers of the passages in `index`, if it is of some of those documents'
 ) -> torch.Tensor:  # `(queries, documents)`
     "Cosine of each query with the best passage of each document."
     queries = F.normalize(self.head.query(queries), dim=1)
+    if rows is not None:
+        return best_passage(queries @ index.T, torch.searchsorted(documents, self.owner[rows]), len(documents))
     if documents is None:
         index = self.index() if index is None else index
         return best_passage(queries @ index.T, self.owner, self.n_documents)
@@ -217,6 +230,42 @@ def check_trainable(
         f"{data.queries.group.nunique():,}; queries with relevant documents: "
         + ', '.join(f'{s} {k:,}' for s, k in n.items()) + '. Add data, or check its split and relevance')
 
+# %% ../nbs/03a_ranking.ipynb #15f0a002
+def near_copies(
+    texts: list[str],  # text of each document
+    least: float = 0.95,  # cosine of TF-IDF vectors of word pairs above which two documents are copies
+) -> sparse.csr_matrix:  # bool `(documents, documents)`; a document is no copy of itself
+    "Which documents are nearly the same text."
+    if not 0 < least < 1: raise ValueError(f"least is {least}; it is a cosine between 0 and 1, such as 0.95")
+    counts = HashingVectorizer(ngram_range=(2, 2), token_pattern=r'\w+', alternate_sign=False, norm=None)
+    pairs = TfidfTransformer().fit_transform(counts.transform(texts))
+    parts = [pairs[start:start + 256] @ pairs.T > least for start in range(0, len(texts), 256)]
+    found = sparse.vstack(parts, format='lil')
+    found.setdiag(False)
+    found = found.tocsr()
+    found.eliminate_zeros()
+    return found
+
+# %% ../nbs/03a_ranking.ipynb #15f0a005
+COPIED = 20_000  # largest number of documents among which copies are looked for
+
+@lru_cache(1)
+def _near_copies(texts: tuple[str, ...], least: float) -> sparse.csr_matrix:
+    "`near_copies`, kept for the next training on the same documents."
+    return near_copies(texts, least)
+
+def copies_of_relevant(
+    data: RankingData,  # documents, queries, relevance
+    least: float|None = 0.95,  # as in `near_copies`; `None`: no document is a copy
+    refused: sparse.csr_matrix|None = None,  # as in `RankingFeatures`; such a document is wrong in any case
+) -> sparse.csr_matrix|None:  # bool `(queries, documents)`; `None` if there is none
+    "For each query, copies of its relevant documents that are not relevant themselves."
+    if least is None or len(data.documents) > COPIED: return None
+    right = data.qrels() > 0
+    near = right @ _near_copies(tuple(data.texts), least)
+    near = near > near.multiply(right if refused is None else right + (refused != 0))
+    return near if near.nnz else None
+
 # %% ../nbs/03a_ranking.ipynb #041bab1e
 @dataclass
 class _Vectors:
@@ -241,11 +290,14 @@ class QueryBatches:
         seed: int = 0,  # of the random documents
         documents: np.ndarray|None = None,  # sorted rows of those that every batch is scored against; all by default
         refused: sparse.csr_matrix|None = None,  # of all queries of `data`, as in `RankingFeatures`
+        copies: sparse.csr_matrix|None = None,  # of all queries of `data`: documents that are not negatives
     ):
         self.rows, self.seed, self.documents = usable_rows(data, split), seed % 2**32, documents
-        self.negatives = _number(negatives, len(data.documents))
+        self.every, self.negatives = negatives == 'all', _number(negatives, len(data.documents))
         self.relevance, self.passages = data.qrels()[self.rows], passages
+        self.asked = _drawn_from(self.relevance, self.negatives)
         self.refused = None if refused is None else refused[self.rows]
+        self.copies = None if copies is None else copies[self.rows]
         self.queries = _Vectors(queries) if isinstance(queries, torch.Tensor) else queries
 
     def __len__(self) -> int: return len(self.rows)
@@ -281,17 +333,24 @@ def _number(negatives: int|str, n: int) -> int|None:
 # %% ../nbs/03a_ranking.ipynb #816906fa
 def _sample(
     relevance: sparse.csr_matrix, negatives: int, rng: np.random.Generator, refused: np.ndarray|None = None,
+    asked: np.ndarray|None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    "Sorted rows of documents, relevant or refused ones of queries and random ones, and their log importance weights."
+    "Sorted rows of relevant or refused documents and random ones of `asked`, and their log importance weights."
     theirs = np.split(relevance.indices, relevance.indptr[1:-1])
     theirs = [d if len(d) <= RELEVANT else rng.choice(d, RELEVANT, replace=False) for d in theirs]
-    first, n = np.unique(np.concatenate(theirs if refused is None else [*theirs, refused])), relevance.shape[1]
-    others = np.setdiff1d(rng.integers(n, size=negatives), first)
+    first = np.unique(np.concatenate(theirs if refused is None else [*theirs, refused]))
+    asked = np.arange(relevance.shape[1]) if asked is None else asked
+    others = np.setdiff1d(asked[rng.integers(len(asked), size=negatives)], first)
     documents = np.r_[first, others].astype(np.int64)
-    weight = max(1, n - len(first))/max(1, len(others))
+    weight = max(1, len(asked) - np.isin(first, asked).sum())/max(1, len(others))
     log_weight = np.repeat([0., np.log(weight)], [len(first), len(others)])
     order = documents.argsort()
     return documents[order], log_weight[order].astype(np.float32)
+
+def _drawn_from(relevance: sparse.csr_matrix, negatives: int|None) -> np.ndarray:
+    "Rows of the documents that a query asks for; of all documents if those are fewer than a quarter of `negatives`."
+    asked = np.unique(relevance.indices)
+    return asked if len(asked) >= (negatives or 0)/4 else np.arange(relevance.shape[1])
 
 def _grades(relevance: sparse.csr_matrix, documents: np.ndarray) -> torch.Tensor:
     "Grades of some documents, given sorted `(queries, documents)`."
@@ -311,7 +370,16 @@ def _scored_against(self: QueryBatches, rows: list[int]) -> tuple[np.ndarray|Non
     if self.documents is not None: return self.documents, np.zeros(len(self.documents), dtype=np.float32)
     if self.negatives is None or self.queries.start != 'vectors': return None, None
     refused = None if self.refused is None else self.refused[rows].indices
-    return _sample(self.relevance[rows], self.negatives, np.random.default_rng([self.seed, *rows]), refused)
+    rng = np.random.default_rng([self.seed, *rows])
+    return _sample(self.relevance[rows], self.negatives, rng, refused, self.asked)
+
+# %% ../nbs/03a_ranking.ipynb #15f0a007
+@patch
+def _left_out(self: QueryBatches, rows: list[int], documents: np.ndarray|None) -> torch.Tensor|None:
+    "Which documents are copies of a relevant one, for some queries `(queries, documents)`; `None` if there is none."
+    copies = None if self.copies is None else self.copies[rows]
+    if copies is None or not copies.nnz: return None
+    return torch.from_numpy((copies if documents is None else copies[:, documents]).toarray())
 
 # %% ../nbs/03a_ranking.ipynb #3072642a
 @patch
@@ -321,9 +389,13 @@ def batch(self: QueryBatches,
     "Some queries as tensors."
     inputs, relevance = self.queries.inputs(self.rows[rows].tolist()), self.relevance[rows]
     documents, log_weight = self._scored_against(rows)
-    if documents is None: return *inputs, torch.from_numpy(relevance.toarray()).float()
-    given = *inputs, *[None]*(4 - len(inputs)), torch.from_numpy(documents)
-    return *given, *_weighted(_grades(relevance, documents), torch.from_numpy(log_weight))
+    copies = self._left_out(rows, documents)
+    if documents is None and copies is None: return *inputs, torch.from_numpy(relevance.toarray()).float()
+    if documents is None: log_weight, grades = torch.zeros(()), torch.from_numpy(relevance.toarray()).float()
+    else: log_weight, grades = _weighted(_grades(relevance, documents), torch.from_numpy(log_weight))
+    if copies is not None: log_weight = torch.where(copies, -torch.inf, log_weight)
+    documents = None if documents is None else torch.from_numpy(documents)
+    return *inputs, *[None]*(4 - len(inputs)), documents, log_weight, grades
 
 # %% ../nbs/03a_ranking.ipynb #041bab1f
 @patch
@@ -411,20 +483,39 @@ def _pool(features: RankingFeatures) -> np.ndarray|None:
     others = np.random.default_rng(0).choice(n, POOL, replace=False)
     return np.sort(np.r_[first, others[~np.isin(others, first)][:max(0, POOL - len(first))]]).astype(np.int64)
 
+# %% ../nbs/03a_ranking.ipynb #15f0a011
+def _check_refresh(share: float|None, hard: int, margin: float|None) -> None:
+    "Raise `ValueError` for settings of `IndexRefresh` that have no meaning."
+    if share is not None and not 0 <= share <= 1:
+        raise ValueError(f"share is {share}; it goes from 0 (never) to 1 (all in every step)")
+    if not isinstance(hard, int) or hard < 0:
+        raise ValueError(f"hard is {hard!r}; it is the number of hard negatives of a query, 0 for none")
+    if margin is not None and not margin > 0:
+        raise ValueError(f"margin is {margin}; it is a share of the relevant document's cosine, such as 0.95, or None")
+
+# %% ../nbs/03a_ranking.ipynb #15f0a018
+def _batching(bs: int|None, refresh: float|None, hard: int, margin: float|None, negatives, copies: float|None) -> dict:
+    "Arguments of `ranking_learner` about batches, checked."
+    if bs is not None and bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one query")
+    _check_refresh(refresh, hard, margin)
+    return dict(bs=bs, refresh=dict(share=refresh, hard=hard, margin=margin), negatives=negatives, copies=copies)
+
 # %% ../nbs/03a_ranking.ipynb #de340937
 def _vector_learner(
-    features: RankingFeatures, freeze, refresh, head, shared, bs, negatives, about, kwargs,
+    features: RankingFeatures, freeze, head, shared: bool, batches: dict, about: dict, kwargs: dict,
 ) -> RankingLearner:
     "A Learner on stored vectors, without an encoder."
-    if freeze != 'backbone' or refresh is not None:
-        raise ValueError(f"freeze is {freeze!r} and refresh {refresh!r}, but features are vectors, and have no layers "
-                         "to train: pass the data and a backbone")
+    share, margin = (batches['refresh'][name] for name in ('share', 'margin'))
+    if freeze != 'backbone' or not (share is None and margin is None):
+        raise ValueError(f"freeze is {freeze!r}, refresh {share} and margin {margin}, but features are vectors, and "
+                         "have no layers to train: pass the data and a backbone")
     check_trainable(features.data)
-    train = QueryBatches(features.data, 'train', features.queries, None, negatives, about['seed'] or 0,
-                         refused=features.refused)
+    train = QueryBatches(features.data, 'train', features.queries, None, batches['negatives'], about['seed'] or 0,
+                         refused=features.refused,
+                         copies=copies_of_relevant(features.data, batches['copies'], features.refused))
     valid = QueryBatches(features.data, 'valid', features.queries, documents=_pool(features))
     def make(head): return RankingModel(head, features.passages, features.owner, about['temperature'])
-    def loaders(device): return _loaders(train, valid, bs or 128, about['seed'], device)
+    def loaders(device): return _loaders(train, valid, batches['bs'] or 128, about['seed'], device)
     learn = _assemble(head, shared, features.passages.shape[1], make, loaders, 0, about, kwargs)
     learn.data, learn.settings, learn.store = features.data, features.settings, about['store']
     return learn
@@ -439,7 +530,7 @@ def _texts(data: RankingData, encoder: Encoder, settings: dict, **how) -> tuple:
 
 # %% ../nbs/03a_ranking.ipynb #fccb3494
 def _text_learner(
-    data: RankingData, backbone, freeze, head, shared, settings, bs, refresh, negatives, about, kwargs,
+    data: RankingData, backbone, freeze, head, shared: bool, settings: dict, batches: dict, about: dict, kwargs: dict,
 ) -> RankingLearner:
     "A Learner on texts, or on their stored states or vectors."
     check_trainable(data)
@@ -449,13 +540,15 @@ def _text_learner(
     whole = groups > len(encoder.layers)
     if whole and head == 'identity': raise ValueError(_NOTHING)
     queries, texts, owner = _texts(data, encoder, settings, dtype=dtype, store=about['store'])
-    if refresh is not None and negatives == 'auto': negatives = 'all'  # a number is refused by `IndexRefresh`
-    train = QueryBatches(data, 'train', queries, texts, negatives, about['seed'] or 0)
+    negatives, stale = batches['negatives'], batches['refresh']['share'] is not None
+    if whole and stale and negatives == 'auto': negatives = 'all'  # a number is refused by `IndexRefresh`
+    train = QueryBatches(data, 'train', queries, texts, negatives, about['seed'] or 0,
+                         copies=copies_of_relevant(data, batches['copies']))
     valid = QueryBatches(data, 'valid', queries, texts)
     def make(head): return RankingModel(head, texts, owner, about['temperature'], encoder, settings['pooling'], dtype)
-    def loaders(device): return _loaders(train, valid, bs or (128 if whole else 32), about['seed'], device)
+    def loaders(device): return _loaders(train, valid, batches['bs'] or (128 if whole else 32), about['seed'], device)
     learn = _assemble(head, shared, encoder.dim, make, loaders, groups, about, kwargs)
-    learn.add_cb(IndexRefresh(refresh))
+    learn.add_cb(IndexRefresh(**batches['refresh']))
     learn.data, learn.settings, learn.store, learn.given = data, settings, about['store'], fingerprint(encoder.model)
     return learn
 
@@ -474,6 +567,9 @@ def ranking_learner(
     bs: int|None = None,  # queries in a batch; by default 128, or 32 if layers are trained
     refresh: float|None = None,  # share of the index recomputed in a step, see `IndexRefresh`; not with features
     negatives: int|str = 'auto',  # random documents in the loss of a batch, or 'all'; 'auto': 1,024, 'all' up to 1,000
+    copies: float|None = 0.95,  # copies of a relevant document are no negatives, see `near_copies`; `None`: they are
+    hard: int = 0,  # hard negatives of each query, see `IndexRefresh`; if layers are trained
+    margin: float|None = None,  # leaves out probable false negatives, see `IndexRefresh`; not with features
     temperature: float = 0.05,  # cosines are divided by it
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int|None = 0,  # seed of the head and of the order of batches; `None` draws at random
@@ -484,10 +580,9 @@ def ranking_learner(
     "A fastai `Learner` for a ranking head and optionally encoder layers."
     settings = dict(passages=passages, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens)
     about = dict(temperature=temperature, dtype=dtype, seed=seed, store=store, device=device)
-    if bs is not None and bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one query")
-    if isinstance(data, RankingFeatures):
-        return _vector_learner(data, freeze, refresh, head, shared, bs, negatives, about, kwargs)
-    return _text_learner(data, backbone, freeze, head, shared, settings, bs, refresh, negatives, about, kwargs)
+    batches = _batching(bs, refresh, hard, margin, negatives, copies)
+    if isinstance(data, RankingFeatures): return _vector_learner(data, freeze, head, shared, batches, about, kwargs)
+    return _text_learner(data, backbone, freeze, head, shared, settings, batches, about, kwargs)
 
 # %% ../nbs/03a_ranking.ipynb #cebb789f
 @dataclass(frozen=True)
@@ -627,10 +722,12 @@ class IndexRefresh(Callback):
     def __init__(self,
         share: float|None = None,  # of passages, 0 to 1; default: all for vectors, one per query if layers are trained
         seed: int = 0,  # seed of the order
+        hard: int = 0,  # wrong documents of each query, the highest-scoring, in a batch; if layers are trained
+        margin: float|None = None,  # share of the relevant document's cosine above which wrong ones are left out
     ):
-        if share is not None and not 0 <= share <= 1:
-            raise ValueError(f"share is {share}; it goes from 0 (never) to 1 (all in every step)")
-        self.share, self.seed, self.staleness, self.moved = share, seed, [], False
+        _check_refresh(share, hard, margin)
+        self.share, self.seed, self.hard, self.margin = share, seed, hard, margin
+        self.staleness, self.moved = [], False
 
     def before_fit(self):
         "Forget the index of an earlier fit; raise `ValueError` for a second refresh, and where batches use no index."
@@ -715,30 +812,56 @@ def _made(self: IndexRefresh, index: torch.Tensor, rows: torch.Tensor) -> torch.
 
 # %% ../nbs/03a_ranking.ipynb #a060a7d5
 @patch
-def _nearest(self: IndexRefresh, queries: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    "For each relevant document of some queries, the passage that is nearest to the query."
+def _weights(self: IndexRefresh, best: torch.Tensor, right: torch.Tensor, log_weight: torch.Tensor|None):
+    "Log weights of documents, those of probable false negatives minus infinity; `None` if all are 0."
+    if self.margin is None: return log_weight
+    most = self.margin*best.masked_fill(~right, -torch.inf).amax(1, keepdim=True)
+    false = (best > most) & ~right
+    return torch.where(false, -torch.inf, best.new_zeros(()) if log_weight is None else log_weight)
+
+@patch
+def _learned(self: IndexRefresh, queries: torch.Tensor, right: torch.Tensor, log_weight: torch.Tensor|None) -> tuple:
+    "Row numbers of the passages that have a gradient, and log weights of documents."
     with torch.no_grad(), evaluation_mode(self.model.head):
-        cosine = F.normalize(self.model.head.query(queries), dim=1) @ self.stale.T
-        q, d = right.nonzero(as_tuple=True)
-        theirs = cosine[q].masked_fill(self.model.owner != d[:, None], -torch.inf)
-    return theirs.argmax(1).unique()
+        cosine, owner = F.normalize(self.model.head.query(queries), dim=1) @ self.stale.T, self.model.owner
+        best = best_passage(cosine, owner, self.model.n_documents)
+        log_weight, chosen = self._weights(best, right, log_weight), right
+        if self.hard:
+            wrong = best.masked_fill(right, -torch.inf) + (0. if log_weight is None else log_weight)
+            chosen = right.scatter(1, wrong.topk(min(self.hard, wrong.shape[1]), dim=1).indices, True)
+        q, d = chosen.nonzero(as_tuple=True)
+        theirs = cosine[q].masked_fill(owner != d[:, None], -torch.inf)
+    return theirs.argmax(1).unique(), log_weight
 
 # %% ../nbs/03a_ranking.ipynb #a21349ee
 @patch
 def _indexed(self: IndexRefresh, given: tuple) -> tuple:
-    """Inputs of a batch with the index that they are scored against.
-
-    If encoder layers are trained, gradients flow through the passage of each relevant document that is nearest to
-    its query; otherwise through the recomputed share of the index."""
+    "Inputs of a batch with the index that they are scored against; gradients flow through the recomputed share of it."
     if self._whole: return given
+    inputs, (documents, log_weight) = given[:3], given[4:] or (None, None)
+    if self.training and self._deep: return self._stepped(inputs, log_weight)
     if not self.training: index = self.exact
-    elif not self._deep:
+    else:
         index = self._made(self.stale, self._turn())
         self.stale = index.detach()
-    else:
-        with torch.no_grad(): self.stale = self._made(self.stale, self._turn())
-        given = (self.model.features(*given),)
-        index = self._made(self.stale, self._nearest(given[0], self.yb[0] > 0))
-        self.stale = index.detach()
     self.moved |= self.training
-    return *given, *[None]*(3 - len(given)), index
+    return *inputs, *[None]*(3 - len(inputs)), index, documents, log_weight
+
+# %% ../nbs/03a_ranking.ipynb #15f0a020
+@patch
+def _stepped(self: IndexRefresh, inputs: tuple, log_weight: torch.Tensor|None) -> tuple:
+    """Inputs of a training step of layers.
+
+    Gradients flow through the passages of relevant documents and of hard negatives that are nearest to their query.
+    Only these are scored, or with `negatives='all'` all passages."""
+    with torch.no_grad(): self.stale, self.moved = self._made(self.stale, self._turn()), True
+    queries = self.learn.processes.whole(self.model.features(*inputs))
+    rows, log_weight = self._learned(queries, self.yb[0] > 0, log_weight)
+    with evaluation_mode(self.model.encoder): index = self.model.index(rows)
+    whole = self.stale.index_copy(0, rows, index)
+    self.stale = whole.detach()
+    if self.dls.train.dataset.every: return queries, None, None, whole, None, log_weight
+    documents = self.model.owner[rows].unique()
+    self.learn.yb = self.yb[0][:, documents],
+    if log_weight is not None: log_weight = log_weight[:, documents]
+    return queries, None, None, index, documents, log_weight, rows

@@ -38,8 +38,20 @@ from .table import TokenTable
 from .metrics import rank_documents
 from .ranking import Fusion, RankingModel
 
+# %% ../nbs/03a_scoring.ipynb #a87daff2
+class Searcher:
+    "What rankers share, wherever their documents are: the encoder of queries, the modes, and `search`."
+    def __init__(self, encoder: Encoder, bm25: BM25|None, fusion: Fusion|None, settings: dict, about: dict):
+        self.encoder, self.bm25, self.fusion, self.settings, self.about = encoder, bm25, fusion, settings, about
+        self.device = best_device()  # where queries are encoded
+        self.table: TokenTable|None = None  # stands in for the encoder of queries; made by `distil_table`
+        self.table_fusion: Fusion|None = None  # how its cosine and BM25 are added
+        made = 'the passages of this ranker were encoded, so vectors of queries and passages can no longer be compared'
+        remedy = 'train the ranker again with train_ranker, or load it and its encoder again with load_ranker'
+        self._watch = EncoderWatch(encoder, made, remedy)
+
 # %% ../nbs/03a_scoring.ipynb #a87daff3
-class Ranker:
+class Ranker(Searcher):
     "Ranks documents for texts; made by `train_ranker`, `RankingLearner.ranker` or `load_ranker`."
     def __init__(self,
         encoder: Encoder,  # the frozen encoder
@@ -50,26 +62,20 @@ class Ranker:
         settings: dict,  # how texts became vectors: arguments of `ranking_features`
         about: dict,  # what it was trained on and how; goes into the saved folder
     ):
-        self.encoder, self.model, self.documents = encoder, model.eval().cpu(), documents.copy()
-        self.bm25, self.fusion, self.settings, self.about = bm25, fusion, settings, about
-        self.device = best_device()  # where queries are encoded
+        super().__init__(encoder, bm25, fusion, settings, about)
+        self.model, self.documents = model.eval().cpu(), documents.copy()
         self._indexes, self._near = {}, None  # what is made of model and documents; replaced with them
         self._seals = {}  # folder it was read from or saved to -> SHA-256 of its mark then
         self.reference: Reference|None = None  # what `drift` compares with
-        self.table: TokenTable|None = None  # stands in for the encoder of queries; made by `distil_table`
-        self.table_fusion: Fusion|None = None  # how its cosine and BM25 are added
-        made = 'the passages of this ranker were encoded, so vectors of queries and passages can no longer be compared'
-        remedy = 'train the ranker again with train_ranker, or load it and its encoder again with load_ranker'
-        self._watch = EncoderWatch(encoder, made, remedy)
 
     def __repr__(self) -> str:
         return f'Ranker({len(self.documents)} documents, {len(self.model.passages)} passages, {self.encoder.name!r})'
 
 # %% ../nbs/03a_scoring.ipynb #5e0a0102
 @patch
-def at_once(self: Ranker) -> Ranker:
+def at_once(self: Searcher) -> Searcher:
     "The ranker as it is now; its parts are shared, and what another thread replaces is not seen."
-    found = object.__new__(Ranker)
+    found = object.__new__(type(self))
     vars(found).update(vars(self))  # one call: all parts of the same moment
     return found
 
@@ -96,13 +102,13 @@ TABLE_MODES = ('table_hybrid', 'table')  # of a ranker with a table, which stand
 
 # %% ../nbs/03a_scoring.ipynb #b66ff23a
 @patch(as_prop=True)
-def modes(self: Ranker) -> tuple[str, ...]:
+def modes(self: Searcher) -> tuple[str, ...]:
     "The modes that this ranker has; the first is the default."
     tables = TABLE_MODES if self.table is not None else ()
     return MODES + tables if self.bm25 is not None else ('dense', 'cosine', *tables[1:])
 
 @patch
-def _mode(self: Ranker, mode: str|None) -> str:
+def _mode(self: Searcher, mode: str|None) -> str:
     "The name of a mode that this ranker has; for `None` the default."
     if mode is None: return self.modes[0]
     if mode in self.modes: return mode
@@ -137,7 +143,7 @@ def encoding(settings: dict) -> dict:
 _looked_plans = WeakKeyDictionary()  # watch of a ranker -> the plan of its encoder at the last look at all weights
 
 @patch
-def _encoded(self: Ranker, texts: list[str]) -> torch.Tensor:
+def _encoded(self: Searcher, texts: list[str]) -> torch.Tensor:
     "Vectors of queries, encoded as in training `(queries, dim)`."
     looked = self._watch.check(self.encoder, whole=len(texts) > 1)
     how = encoding(self.settings) | dict(keep='end', device=self.device, progress=False)
@@ -163,7 +169,7 @@ def _asked(self: Ranker, texts: list[str], mode: str, vectors: torch.Tensor|None
     return self._encoded(texts) if vectors is None else self._given(texts, vectors)
 
 @patch
-def _fusion_of(self: Ranker, mode: str) -> Fusion|None:
+def _fusion_of(self: Searcher, mode: str) -> Fusion|None:
     "How cosine and BM25 are added in a mode; `None` where they are not."
     return dict(hybrid=self.fusion, table_hybrid=self.table_fusion).get(mode)
 
@@ -182,14 +188,14 @@ def check_not_blank(texts: list[str]) -> None:
 
 # %% ../nbs/03a_scoring.ipynb #5e1f0021
 @patch
-def encode_queries(self: Ranker, texts: list[str]) -> torch.Tensor:
+def encode_queries(self: Searcher, texts: list[str]) -> torch.Tensor:
     "Vectors of queries before the head `(queries, dim)`; raises `ValueError` for an empty one."
     texts = as_texts(texts)
     check_not_blank(texts)
     return self._encoded(texts)
 
 # %% ../nbs/03a_scoring.ipynb #d2fb33c6
-def _finite(scores: torch.Tensor, mode: str) -> torch.Tensor:
+def finite(scores: torch.Tensor, mode: str) -> torch.Tensor:
     "The scores, when all of them are finite."
     if scores.isfinite().all(): return scores
     raise ValueError(f"scores of the mode {mode!r} are not numbers: the head, the vectors or the weight of BM25 hold "
@@ -207,11 +213,11 @@ def _scored(
     self: Ranker, texts: list[str], mode: str, vectors: torch.Tensor|None, index: PassageIndex|None,
 ) -> torch.Tensor:
     "Scores of queries whose vectors are there `(queries, documents)`."
-    if mode == 'bm25': return _finite(torch.from_numpy(self.bm25.scores(texts)), mode)
+    if mode == 'bm25': return finite(torch.from_numpy(self.bm25.scores(texts)), mode)
     found = self._cosines(index, vectors)
     fusion = self._fusion_of(mode)
     if fusion is not None: found = fusion(found, self.bm25.scores(texts))
-    return _finite(found, mode)
+    return finite(found, mode)
 
 # %% ../nbs/03a_scoring.ipynb #3c692d97
 @patch
@@ -277,7 +283,7 @@ def _scored_rows(
     if words is not None:
         shared = scores_at(words, documents[None])
         scores += torch.from_numpy(shared if mode == 'bm25' else fusion.scaled(shared, moments(words)))
-    return _finite(scores[0], mode), documents
+    return finite(scores[0], mode), documents
 
 # %% ../nbs/03a_scoring.ipynb #88d51508
 def cutting(settings: dict) -> dict:
@@ -309,7 +315,7 @@ def _parts(self: Ranker, rows: list[int]) -> list[list[str]]:
     return [[p or title for p in part] for part, title in zip(parts, titles)]
 
 # %% ../nbs/03a_scoring.ipynb #bf17d14c
-def _by_words(query: str, passages: list[str]) -> np.ndarray:
+def by_words(query: str, passages: list[str]) -> np.ndarray:
     "BM25 scores of passages for a query; all 0 if the passages have no words."
     try: return BM25.build(passages).scores([query])[0]
     except ValueError: return np.zeros(len(passages))
@@ -331,7 +337,7 @@ def _nearest(
     if parts is None: parts = self._parts(rows)
     if all(len(p) == 1 for p in parts): return [p[0] for p in parts]
     flat = [p for part in parts for p in part]
-    near = _by_words(query, flat) if index is None else self._by_vector(index, vector, rows)
+    near = by_words(query, flat) if index is None else self._by_vector(index, vector, rows)
     near = np.split(near, np.cumsum([len(p) for p in parts])[:-1])
     return [part[int(n.argmax())] for part, n in zip(parts, near)]
 
@@ -357,7 +363,7 @@ def _shown(self: Ranker, queries: list[str], tops: list[tuple], index: PassageIn
 
 # %% ../nbs/03a_scoring.ipynb #5936b9c9
 @patch
-def search(self: Ranker,
+def search(self: Searcher,
     query: str,  # a question or a whole conversation
     k: int = 5,  # how many documents
     mode: str|None = None,  # one of `MODES`; 'hybrid' by default

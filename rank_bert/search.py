@@ -648,17 +648,33 @@ def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
     ranker.table, ranker.table_fusion = _read_table(folder, about, model)
     return _check_index(ranker, folder)
 
+# %% ../nbs/03b_search.ipynb #fe9359ed
+def _read_head(folder: Path, encoder: Encoder|None) -> tuple:
+    "Encoder, head, weight of BM25, settings and history of a saved ranker, without its documents."
+    about, path = read_folder(folder, 'ranker.json', 'ranker', 'train', _FIELDS, _FILES), folder/'ranker.json'
+    encoder = read_backbone(folder, about['backbone'], encoder, _REMEDY)
+    settings, fusion = _read_settings(path, about['settings'], encoder), about.get('fusion')
+    nothing = torch.zeros(1, encoder.dim), torch.zeros(1, dtype=torch.long)  # in the place of passages
+    def make():
+        config = head_arguments(about['head'])
+        return RankingModel(get_head(config.pop('name'), encoder.dim, **config), *nothing, about['temperature'])
+    head = read_head(make, folder/'head.safetensors', _REMEDY).head
+    return encoder, head, fusion and _read_fusion(path, fusion), settings, about['about']
+
 # %% ../nbs/03b_search.ipynb #fe9359ee
 def load_ranker(
     folder: str|Path,  # where `Ranker.save` wrote it
     encoder: Encoder|None = None,  # the backbone, when it is already loaded or its folder has moved
-) -> Ranker:
+    index=None,  # documents in LanceDB (extra `lancedb`): the URI of the tables, or what `lancedb.connect` gave
+) -> Ranker:  # or a `LanceRanker`, with `index`
     "The ranker saved in a folder; raises an error that names what is missing, damaged, newer or different."
     folder = recover_folder(folder, 'ranker.json')
     if not folder.exists():
         text = f"there is no folder {str(folder)!r}"
         raise FileNotFoundError(f'{text}; train a ranker first: rank_bert train DATA --out {folder}')
-    return read_steadily(folder, 'ranker.json', lambda: _load_ranker(folder, encoder))
+    if index is None: return read_steadily(folder, 'ranker.json', lambda: _load_ranker(folder, encoder))
+    parts = read_steadily(folder, 'ranker.json', lambda: _read_head(folder, encoder))
+    return import_module('rank_bert.lance_ranker').LanceRanker(*parts, index)
 
 # %% ../nbs/03b_search.ipynb #b15a0002
 MEASURED = 'MRR', 'accuracy@1', 'accuracy@3'
@@ -1201,13 +1217,14 @@ def _cutting_in_words(settings: dict) -> str:
 
 @patch
 def export(self: Ranker,
-    folder: str|Path,  # made, or replaced when an export is in it
-    to: str,  # 'sentence-transformers', 'onnx', 'openvino', 'web', 'space', or another of `TARGETS`
+    folder: str|Path,  # made, or replaced when an export is in it; for 'lancedb' also the URI of object storage
+    to: str,  # 'sentence-transformers', 'onnx', 'openvino', 'web', 'space', 'lancedb', or another of `TARGETS`
     **kwargs,  # arguments of `export_model`: `texts`, and options such as `int8`, `exact_queries` or `light`
 ) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
-    "Write encoder and heads for another library; a folder with inexact outputs is not written."
+    "Write encoder and heads for another library, or the index; what is inexact is not written."
     self = self.at_once()
     self._watch.check(self.encoder)
+    if to == 'lancedb': return import_module('rank_bert.lance_ranker').export_lance(self, folder, **kwargs)
     head, (pooling, longest) = self.model.head, (self.settings[k] for k in ('pooling', 'max_tokens'))
     outputs = {name: Output(getattr(head, name), pooling, 'unit', keep=keep)
                for name, keep in (('query', 'end'), ('document', 'start'))}

@@ -45,7 +45,7 @@ except ImportError as e:
 
 # %% ../nbs/03j_server.ipynb #5c000007
 from . import __version__
-from .core import jsonable, read_json, recover_folder
+from .core import jsonable, read_json, recover_folder, to_json
 from .batches import Batcher, Busy, Metrics
 from .trial_page import docs_page, trial_page
 
@@ -374,6 +374,12 @@ class RemoveRequest(_Strict):
 # %% ../nbs/03j_server.ipynb #51000030
 router = APIRouter()
 
+class _Json(JSONResponse):
+    "An answer in JSON; unpaired surrogates, which UTF-8 cannot encode, are escaped."
+    def render(self, content) -> bytes:
+        try: return super().render(content)
+        except UnicodeEncodeError: return to_json(content).encode()
+
 def _mode(ranker, mode: str|None) -> str:
     "A mode of a ranker, by default its first; raises `Problem` (422) for others."
     if mode is None or mode in ranker.modes: return mode or ranker.modes[0]
@@ -393,7 +399,7 @@ async def _search(request: Request, asked: SearchRequest) -> JSONResponse:
     service.check([asked.query], 'query')
     mode = _mode(served.model, asked.mode)
     (results,) = await service.ask(served, 'search', mode, items=[asked])
-    return JSONResponse(jsonable(dict(model=served.name, mode=mode, results=results)))
+    return _Json(jsonable(dict(model=served.name, mode=mode, results=results)))
 
 # %% ../nbs/03j_server.ipynb #51000031
 async def _rank_given(service: Service, served: ServedModel, query: str, documents: list, mode: str|None) -> list[dict]:
@@ -416,7 +422,7 @@ async def _rank(request: Request, asked: RankRequest) -> JSONResponse:
     service = request.app.state.service
     served = service.find(asked.model, 'ranker')
     results = await _rank_given(service, served, asked.query, asked.documents, asked.mode)
-    return JSONResponse(jsonable(dict(model=served.name, results=results[:asked.k])))
+    return _Json(jsonable(dict(model=served.name, results=results[:asked.k])))
 
 # %% ../nbs/03j_server.ipynb #51000032
 @router.post('/v2/rerank', include_in_schema=False)
@@ -430,14 +436,14 @@ async def _rerank(request: Request, asked: RerankRequest) -> JSONResponse:
     found = (await _rank_given(service, served, asked.query, documents, None))[:asked.top_n]
     if asked.documents is None:
         def text(row): return dict(text=documents[row['index']]) if asked.return_text else {}
-        return JSONResponse([dict(index=row['index'], score=row['score']) | text(row) for row in found])
+        return _Json([dict(index=row['index'], score=row['score']) | text(row) for row in found])
     def document(row):
         one = documents[row['index']]
         return dict(document=dict(text=one) if isinstance(one, str) else one.model_dump())
     results = [dict(index=row['index'], relevance_score=row['score'])
                | (document(row) if asked.return_documents else {}) for row in found]
     meta = dict(api_version=dict(version='2'), billed_units=dict(search_units=1))
-    return JSONResponse(dict(id=str(uuid4()), results=results, meta=meta))
+    return _Json(dict(id=str(uuid4()), results=results, meta=meta))
 
 # %% ../nbs/03j_server.ipynb #51000033
 def _vector(vector: np.ndarray, form: str) -> str|list[float]:
@@ -462,7 +468,7 @@ async def _embeddings(request: Request, asked: EmbeddingsRequest) -> JSONRespons
             for i, (v, _) in enumerate(found)]
     tokens = sum(n for _, n in found)
     usage = dict(prompt_tokens=tokens, total_tokens=tokens)
-    return JSONResponse(dict(object='list', data=data, model=asked.model, usage=usage))
+    return _Json(dict(object='list', data=data, model=asked.model, usage=usage))
 
 # %% ../nbs/03j_server.ipynb #51000034
 def _listed(name: str) -> dict: return dict(id=name, object='model', created=0, owned_by='rank_bert')
@@ -470,12 +476,12 @@ def _listed(name: str) -> dict: return dict(id=name, object='model', created=0, 
 @router.get('/v1/models', summary='Names of the models that give vectors', responses=_example(
     object='list', data=[dict(id='ranker-query', object='model', created=0, owned_by='rank_bert')]))
 async def _models(request: Request) -> JSONResponse:
-    return JSONResponse(dict(object='list', data=[_listed(n) for n in request.app.state.service._embedders]))
+    return _Json(dict(object='list', data=[_listed(n) for n in request.app.state.service._embedders]))
 
 @router.get('/v1/models/{name}', summary='One of them')
 async def _model(request: Request, name: str) -> JSONResponse:
     request.app.state.service.embedder(name)
-    return JSONResponse(_listed(name))
+    return _Json(_listed(name))
 
 # %% ../nbs/03j_server.ipynb #51000035
 @router.post('/classify', summary='The label of each text, by a classifier', responses=_example(
@@ -489,7 +495,7 @@ async def _classify(request: Request, asked: TextsRequest) -> JSONResponse:
     for texts in zip(*asked.texts) if pairs else [asked.texts]: service.check(texts)
     if not asked.texts: service.check([])
     results = await service.ask(served, 'classify', items=asked.texts)
-    return JSONResponse(jsonable(dict(model=served.name, results=results)))
+    return _Json(jsonable(dict(model=served.name, results=results)))
 
 @router.post('/tag', summary='The names in each text, by a tagger', responses=_example(
     model='tagger', results=[[dict(start=0, end=3, text='Ann', type='PER', probability=.9)]]))
@@ -499,13 +505,13 @@ async def _tag(request: Request, asked: TextsRequest) -> JSONResponse:
     if not all(isinstance(t, str) for t in asked.texts): raise Problem(422, 'a tagger takes single texts')
     service.check(asked.texts)
     results = await service.ask(served, 'tag', items=asked.texts)
-    return JSONResponse(jsonable(dict(model=served.name, results=results)))
+    return _Json(jsonable(dict(model=served.name, results=results)))
 
 # %% ../nbs/03j_server.ipynb #51000036
 def _told(served: ServedModel, changes) -> JSONResponse:
     "What has changed, and how many documents there are now."
     done = {k: v for k, v in changes._asdict().items() if k != 'unchanged'}
-    return JSONResponse(dict(model=served.name, documents=len(served.model.documents), **done))
+    return _Json(dict(model=served.name, documents=len(served.model.documents), **done))
 
 @router.post('/documents', summary='Add documents to a ranker, in its folder too', responses=_example(
     model='ranker', documents=21, added=['d20'], changed=[], removed=[]))
@@ -532,11 +538,11 @@ async def _documents(request: Request, model: str|None = None, start: int = 0, n
     if start < 0 or not 1 <= n <= 1000: raise Problem(422, 'start must be at least 0, and n from 1 to 1000')
     model = served.model
     rows = served.backend.rows(model, start, start + n)
-    return JSONResponse(jsonable(dict(model=served.name, documents=len(model.documents), rows=rows)))
+    return _Json(jsonable(dict(model=served.name, documents=len(model.documents), rows=rows)))
 
 @router.get('/info', summary='What this server has')
 async def _info(request: Request) -> JSONResponse:
-    return JSONResponse(jsonable(request.app.state.service.describe()))
+    return _Json(jsonable(request.app.state.service.describe()))
 
 @router.get('/metrics', summary='Counts for Prometheus', response_class=PlainTextResponse)
 async def _metrics(request: Request) -> PlainTextResponse:
@@ -546,7 +552,7 @@ async def _metrics(request: Request) -> PlainTextResponse:
 @router.get('/healthz', summary='Whether the server answers; 503 once it is stopping', responses=_example(status='ok'))
 async def _health(request: Request) -> JSONResponse:
     stopping = request.app.state.service.stopping
-    return JSONResponse(dict(status='stopping' if stopping else 'ok'), 503 if stopping else 200)
+    return _Json(dict(status='stopping' if stopping else 'ok'), 503 if stopping else 200)
 
 # %% ../nbs/03j_server.ipynb #5c000015
 def _html(page: tuple[str, dict[str, str]]) -> HTMLResponse: return HTMLResponse(page[0], headers=page[1])
@@ -566,7 +572,7 @@ def _error(path: str, problem: Problem) -> JSONResponse:
     if path.startswith('/v1/'): body = dict(error=dict(message=text, type=kind, param=None, code=None))
     else: body = dict(error=text, error_type=kind)
     headers = {401: {'WWW-Authenticate': 'Bearer'}, 429: {'Retry-After': '1'}}.get(problem.status)
-    return JSONResponse(body, problem.status, headers)
+    return _Json(body, problem.status, headers)
 
 def _name_of(host: str) -> str:
     "The name in a Host header, without the port."

@@ -78,27 +78,40 @@ def searches(ranker, texts: list[str]) -> list:
     return found
 
 
+def encoder_of(ranker):
+    "Queries and documents of a ranker as one model."
+    from rank_bert.graphs import Output, TextModel
+    head, s = ranker.model.head, ranker.settings
+    query = Output(head.query, s["pooling"], "unit", keep="end")
+    document = Output(head.document, s["pooling"], "unit")
+    return TextModel(ranker.encoder, {"query": query, "document": document}, s["max_tokens"])
+
+
+def vectors_of(model, asked: list[str], parts: list[str]) -> dict:
+    "What the code of the READMEs of rankers computes."
+    return {name: [v.tolist() for v in model.compute(one, texts)]
+            for name, one, texts in (("queries", "query", asked), ("documents", "document", parts))}
+
+
 def written(place: Path) -> dict[str, tuple[Path, str, dict]]:
     "Folders to check: name -> where, target, and what the variables of the README's code must hold."
     sys.path.insert(0, str(ROOT))
     import torch
     from rank_bert.data import builtin_corpus
-    from rank_bert.graphs import Output, TextModel
     from rank_bert.search import train_ranker
     from rank_bert.testing import tiny_encoder
     from rank_bert.texts import builtin_texts
     from rank_bert.classifiers import train_classifier
     ranker = train_ranker(builtin_corpus(60), "minilm", shared=False, epochs=2, progress=False)
     asked, parts = ["how do I wait for a thread"], ["Wait until the thread terminates.", "Return the square root."]
-    head = ranker.model.head
-    model = TextModel(ranker.encoder, {"query": Output(head.query, activation="unit", keep="end"),
-                                       "document": Output(head.document, activation="unit")})
-    vectors = {"queries": [v.tolist() for v in model.compute("query", asked)],
-               "documents": [v.tolist() for v in model.compute("document", parts)]}
-    found = {}
+    found, model = {}, encoder_of(ranker)
     for to in ENVIRONMENTS:
         ranker.export(place/to, to, **({"int8": False} if to == "space" else {}))
-        found[f"ranker {to}"] = place/to, to, vectors
+        found[f"ranker {to}"] = place/to, to, vectors_of(model, asked, parts)
+    adapted = train_ranker(builtin_corpus(60), tiny_encoder(), "lora", lr=3e-3, epochs=2, progress=False)
+    for to in ("sentence-transformers", "onnx"):
+        adapted.export(place/f"lora-{to}", to)
+        found[f"ranker with LoRA {to}"] = place/f"lora-{to}", to, vectors_of(encoder_of(adapted), asked, parts)
     texts = [*asked, "C++ naïve 日本", "my list is sorted in place. " * 40 + "how do I get a new sorted list?"]
     values = [v.tolist() for v in model.compute("query", texts)]
     wanted = {"texts": texts, "outputs": values, "found": searches(ranker, texts)}

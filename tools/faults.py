@@ -465,6 +465,47 @@ def python_ctrl_c():
     must(all(torch.equal(a, b) for a, b in zip(before, learn.model.encoder.parameters())), "frozen weights changed")
 
 
+TOGETHER = """
+import os, signal, sys, torch
+from pathlib import Path
+from fastai.callback.core import Callback
+from fastai.distributed import *
+from rank_bert.classifiers import classifier_learner
+from rank_bert.processes import Checkpoint, first_process
+from rank_bert.texts import read_texts
+class Kill(Callback):
+    order = 200
+    def after_step(self):
+        if sys.argv[2] == 'kill' and (self.epoch, self.iter, os.environ['RANK']) == (2, 1, '1'): os.kill(os.getpid(), signal.SIGKILL)
+    def before_train(self):
+        if first_process(): Path(sys.argv[1] + '.epochs').open('a').write(f'{self.epoch} ')
+learn = classifier_learner(read_texts('kinds.csv'), 'little', 'none', bs=8, seed=0, device='cpu')
+with learn.distrib_ctx(cpu=True), learn.no_bar(), learn.no_logging():
+    learn.fit_one_cycle(4, 1e-3, cbs=[Checkpoint(sys.argv[1] + '.safetensors'), Kill()])
+if first_process(): learn.classifier().save(sys.argv[1])
+"""
+
+@case("ended", "one of two processes of a training is killed; then the same script is started again",
+      "the run ends with a message that names the process and the signal; the second goes on, and gives the classifier of an undisturbed run",
+      quick=False, limit=400)
+def one_of_two_processes():
+    Path("together.py").write_text(TOGETHER)
+    def started(name: str, how: str) -> subprocess.CompletedProcess:
+        launch = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nproc-per-node", "2", "together.py", name, how]
+        return subprocess.run(launch, env=dict(os.environ, **QUIET), capture_output=True, text=True, timeout=180)
+    def passed(name: str) -> str: return Path(f"{name}.epochs").read_text().strip()
+    done = started("hit", "kill")
+    must(done.returncode != 0 and "rank      : 1" in done.stderr and "Signal 9 (SIGKILL)" in done.stderr, done.stderr[-1500:])
+    must(not Path("hit").exists() and Path("hit.safetensors").exists(), "a classifier of a killed training, or no checkpoint")
+    for name in ("hit", "calm"):
+        done = started(name, "go on")
+        must(done.returncode == 0, done.stderr[-1500:])
+        must(not Path(f"{name}.safetensors").exists(), "the checkpoint of a training that has ended is left")
+    must((passed("hit"), passed("calm")) == ("0 1 2 2 3", "0 1 2 3"), (passed("hit"), passed("calm")))
+    weights = [Path(name, "head.safetensors").read_bytes() for name in ("hit", "calm")]
+    must(weights[0] == weights[1], "other weights than those of an undisturbed training")
+
+
 # No room
 
 @case("room", "train where the store's disk is full", "a sentence that names the store; nothing half-written")
