@@ -48,7 +48,7 @@ def _start_here(ray, **options):
     "Start Ray on this machine, reachable from this machine alone."
     from ray._private import services
     with mock.patch.object(services, 'resolve_ip_for_localhost', lambda host: host):  # else it listens everywhere
-        context = ray.init(_node_ip_address='127.0.0.1', dashboard_host='127.0.0.1', **_QUIET, **options)
+        context = ray.init('local', _node_ip_address='127.0.0.1', dashboard_host='127.0.0.1', **_QUIET, **options)
     if context.address_info['node_ip_address'] == '127.0.0.1': return context
     ray.shutdown()
     raise RuntimeError(f'Ray {ray.__version__} does not keep to the loopback address: start it with '
@@ -415,6 +415,7 @@ def _checkpoint(fs: FileSystem, folder: str):
     fs.create_dir(f'{folder}/checkpoint')
     config = CheckpointConfig('key', f'{folder}/checkpoint', override_filesystem=fs, delete_checkpoint_on_success=False)
     config.checkpoint_actor_pool_max_size = 1  # it takes a slot of its own
+    config.checkpoint_actor_memory_bytes = 2**27  # a GiB by default: it would wait for ever where there is less
     return config
 
 def _encode_rows(
@@ -461,6 +462,7 @@ def encode_dataset(
         done, removed = _tidy(to, folder, found)
         if done < len(found.keys):
             blocks = partial(_good_rows, fs, [doc_id, doc_text], bs, found.refused)
+            size = min(size, -(-(len(found.keys) - done)//bs))  # few rows keep few workers busy
             pool = dict(compute=ray.data.ActorPoolStrategy(size=size), num_cpus=threads, num_gpus=gpus or None)
             _encode_rows(ray, blocks, files, to, folder, (ray.put(encoder), threads, how), pool, bs)
         _check_once(to, folder, found.keys)

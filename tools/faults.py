@@ -1878,7 +1878,7 @@ def ray_worker():
     must(last(done) == [960, 960, 0, 4], done.out)
     once()
 
-@case("ray", "the program is killed in the middle, and started again", "no worker and no server of Ray is left running (its agents end by themselves, in a minute or two); the second run encodes only what is missing: every row once", limit=900)
+@case("ray", "the program is killed in the middle, and started again", "no worker and no server of Ray is left running (its agents end by themselves, in a minute or two); the second run encodes only what is missing: every row once", quick=False, limit=900)
 def ray_program():
     import pyarrow.parquet as pq
     ray_rows()
