@@ -1925,7 +1925,7 @@ def ray_node():
     must(found == [960, 960, 0, 4], found)
     once()
 
-@case("ray", "files that are damaged, cut, empty or of another form; no files; vectors of another kind", "a sentence that names the file, before anything is encoded", limit=300)
+@case("ray", "files that are damaged, cut, empty or of another form; no files; vectors of another kind", "a sentence that names the file, before anything is encoded", limit=600)
 def ray_refused():
     import pandas as pd
     from rank_bert.cluster import start_ray
@@ -1949,7 +1949,7 @@ def ray_refused():
             raises(lambda: on_ray("bad/column.parquet"), "column.parquet", "no column 'text'")
             must(on_ray("whole.parquet") == [1, 1, 0, 0], "not encoded")
             raises(lambda: on_ray("whole.parquet", pooling="max"), "pooling", "another folder")
-    works(forked(run, limit=280))
+    works(forked(run, limit=580))
 
 
 # Run them
