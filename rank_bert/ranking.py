@@ -127,6 +127,7 @@ def _weigh_documents(scores: torch.Tensor, log_weight: torch.Tensor) -> torch.Te
 class RankingModel(TaskModel):
     "Scores of queries with all documents `(queries, documents)`, from an encoder or its vectors, and a head."
     row_inputs = 3  # the first inputs have a row for each query
+
     def __init__(self,
         head: DualHead,  # heads for queries and documents
         passages: torch.Tensor|TaskBatches,  # vector of each passage `(passages, dim)`, or the passages as texts
@@ -139,9 +140,8 @@ class RankingModel(TaskModel):
         super().__init__(encoder, {}, pooling, (), dtype)
         self.head, self.temperature, self.n_documents = head, temperature, int(owner.max()) + 1
         self.texts, self.divide = passages if encoder is not None else None, None  # `Processes.divided` during a fit
-        self.register_buffer('passages', passages if encoder is None else None, persistent=False)
-        self.register_buffer('owner', owner, persistent=False)
-        for name, held in _grouped(owner).items(): self.register_buffer(name, held, persistent=False)
+        held = dict(passages=passages if encoder is None else None, owner=owner) | _grouped(owner)
+        for name, one in held.items(): self.register_buffer(name, one, persistent=False)
 
     def forward(self,
         x: torch.Tensor,  # vectors of queries `(queries, dim)`, or token ids `(queries, tokens)`
