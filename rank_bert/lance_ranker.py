@@ -44,7 +44,7 @@ from .ranking import Fusion
 from .scoring import Ranker, Searcher, alone, by_words, check_not_blank, cutting, encoding, finite
 from .lance_tables import TOTALS, Pieces, as_column, as_sql, check_names, condition, count_rows, count_words
 from .lance_tables import database, document_columns, is_local, lancedb, passage_rows
-from .lance_tables import write_counts, write_passages
+from .lance_tables import table_names, write_counts, write_passages
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0000b
 class State(NamedTuple):
@@ -654,7 +654,7 @@ def _check_compared(table: pd.DataFrame, rough: bool) -> None:
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0003f
 def _check_free(db) -> None:
     "Raise an error where a database or a folder holds something else."
-    if 'passages' in db.table_names(): about_tables(db.open_table('passages'), db.uri)
+    if 'passages' in table_names(db): about_tables(db.open_table('passages'), db.uri)
     elif is_local(db.uri) and any(Path(db.uri).iterdir()):
         raise FileExistsError(f"{db.uri!r} exists and holds something else; name a new folder")
 

@@ -254,9 +254,17 @@ def build_indexes(
         passages.create_index('vector', config=index.IvfRq(distance_type='cosine', num_partitions=lists, num_bits=1))
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a00022
+def table_names(db) -> list[str]:
+    "Names of all tables; a database lists them in pages."
+    found, page = [], None
+    while True:
+        part = db.list_tables(page_token=page)
+        found, page = found + part.tables, part.page_token
+        if not page: return found
+
 def mode_of(db, name: str) -> str:
     "How a table is written: a table that is there gets a new version."
-    return 'overwrite' if name in db.table_names() else 'create'
+    return 'overwrite' if name in table_names(db) else 'create'
 
 def write_passages(
     ranker: Ranker,  # what is written

@@ -31,6 +31,7 @@ from fastai.torch_core import set_seed, to_device
 from fastcore.basics import patch
 
 # %% ../nbs/03a_ranking.ipynb #56d2ece4
+from .core import as_texts
 from .models import Encoder, evaluation_mode, fingerprint, get_encoder
 from .tables import DataError
 from .data import RankingData, cut_documents
@@ -139,9 +140,8 @@ class RankingModel(TaskModel):
         super().__init__(encoder, {}, pooling, (), dtype)
         self.head, self.temperature, self.n_documents = head, temperature, int(owner.max()) + 1
         self.texts, self.divide = passages if encoder is not None else None, None  # `Processes.divided` during a fit
-        self.register_buffer('passages', passages if encoder is None else None, persistent=False)
-        self.register_buffer('owner', owner, persistent=False)
-        for name, held in _grouped(owner).items(): self.register_buffer(name, held, persistent=False)
+        held = dict(passages=passages if encoder is None else None, owner=owner) | _grouped(owner)
+        for name, one in held.items(): self.register_buffer(name, one, persistent=False)
 
     def forward(self,
         x: torch.Tensor,  # vectors of queries `(queries, dim)`, or token ids `(queries, tokens)`
@@ -237,14 +237,13 @@ def near_copies(
 ) -> sparse.csr_matrix:  # bool `(documents, documents)`; a document is no copy of itself
     "Which documents are nearly the same text."
     if not 0 < least < 1: raise ValueError(f"least is {least}; it is a cosine between 0 and 1, such as 0.95")
+    if not (texts := as_texts(texts)): return sparse.csr_matrix((0, 0), dtype=bool)
     counts = HashingVectorizer(ngram_range=(2, 2), token_pattern=r'\w+', alternate_sign=False, norm=None)
     pairs = TfidfTransformer().fit_transform(counts.transform(texts))
     parts = [pairs[start:start + 256] @ pairs.T > least for start in range(0, len(texts), 256)]
-    found = sparse.vstack(parts, format='lil')
-    found.setdiag(False)
-    found = found.tocsr()
-    found.eliminate_zeros()
-    return found
+    found = sparse.vstack(parts, format='coo')
+    other = found.row != found.col
+    return sparse.csr_matrix((found.data[other], (found.row[other], found.col[other])), shape=found.shape)
 
 # %% ../nbs/03a_ranking.ipynb #15f0a005
 COPIED = 20_000  # largest number of documents among which copies are looked for
@@ -259,11 +258,15 @@ def copies_of_relevant(
     least: float|None = 0.95,  # as in `near_copies`; `None`: no document is a copy
     refused: sparse.csr_matrix|None = None,  # as in `RankingFeatures`; such a document is wrong in any case
 ) -> sparse.csr_matrix|None:  # bool `(queries, documents)`; `None` if there is none
-    "For each query, copies of its relevant documents that are not relevant themselves."
+    """For each query, copies of its relevant documents that are not relevant themselves.
+
+    More than half of all documents are not copies but share most of their words; then there is none."""
     if least is None or len(data.documents) > COPIED: return None
     right = data.qrels() > 0
     near = right @ _near_copies(tuple(data.texts), least)
     near = near > near.multiply(right if refused is None else right + (refused != 0))
+    few = near.getnnz(axis=1) <= near.shape[1]/2
+    near = (sparse.diags(few.astype(np.int8)) @ near).astype(bool)
     return near if near.nnz else None
 
 # %% ../nbs/03a_ranking.ipynb #041bab1e
@@ -348,9 +351,9 @@ def _sample(
     return documents[order], log_weight[order].astype(np.float32)
 
 def _drawn_from(relevance: sparse.csr_matrix, negatives: int|None) -> np.ndarray:
-    "Rows of the documents that a query asks for; of all documents if those are fewer than a quarter of `negatives`."
+    "Rows of the documents that a query asks for; of all if those are fewer than 2, or than a quarter of `negatives`."
     asked = np.unique(relevance.indices)
-    return asked if len(asked) >= (negatives or 0)/4 else np.arange(relevance.shape[1])
+    return asked if len(asked) >= max(2, (negatives or 0)/4) else np.arange(relevance.shape[1])
 
 def _grades(relevance: sparse.csr_matrix, documents: np.ndarray) -> torch.Tensor:
     "Grades of some documents, given sorted `(queries, documents)`."
@@ -497,6 +500,8 @@ def _check_refresh(share: float|None, hard: int, margin: float|None) -> None:
 def _batching(bs: int|None, refresh: float|None, hard: int, margin: float|None, negatives, copies: float|None) -> dict:
     "Arguments of `ranking_learner` about batches, checked."
     if bs is not None and bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one query")
+    if copies is not None and not (isinstance(copies, float) and 0 < copies < 1):
+        raise ValueError(f"copies is {copies!r}; it is a cosine between 0 and 1, such as 0.95, or None for none")
     _check_refresh(refresh, hard, margin)
     return dict(bs=bs, refresh=dict(share=refresh, hard=hard, margin=margin), negatives=negatives, copies=copies)
 
@@ -505,10 +510,10 @@ def _vector_learner(
     features: RankingFeatures, freeze, head, shared: bool, batches: dict, about: dict, kwargs: dict,
 ) -> RankingLearner:
     "A Learner on stored vectors, without an encoder."
-    share, margin = (batches['refresh'][name] for name in ('share', 'margin'))
-    if freeze != 'backbone' or not (share is None and margin is None):
-        raise ValueError(f"freeze is {freeze!r}, refresh {share} and margin {margin}, but features are vectors, and "
-                         "have no layers to train: pass the data and a backbone")
+    share, hard, margin = (batches['refresh'][name] for name in ('share', 'hard', 'margin'))
+    if freeze != 'backbone' or (share, hard, margin) != (None, 0, None):
+        raise ValueError(f"freeze is {freeze!r}, refresh {share}, hard {hard} and margin {margin}, but features are "
+                         "vectors, and have no layers to train: pass the data and a backbone")
     check_trainable(features.data)
     train = QueryBatches(features.data, 'train', features.queries, None, batches['negatives'], about['seed'] or 0,
                          refused=features.refused,
@@ -539,6 +544,8 @@ def _text_learner(
     dtype = layers_dtype(about['dtype'], torch.device(about['device'] or best_device()))
     whole = groups > len(encoder.layers)
     if whole and head == 'identity': raise ValueError(_NOTHING)
+    if whole and (batches['refresh']['hard'] or batches['refresh']['margin'] is not None):
+        raise ValueError("hard and margin are for trained layers, and freeze='backbone' trains none: leave them out")
     queries, texts, owner = _texts(data, encoder, settings, dtype=dtype, store=about['store'])
     negatives, stale = batches['negatives'], batches['refresh']['share'] is not None
     if whole and stale and negatives == 'auto': negatives = 'all'  # a number is refused by `IndexRefresh`
@@ -815,7 +822,8 @@ def _made(self: IndexRefresh, index: torch.Tensor, rows: torch.Tensor) -> torch.
 def _weights(self: IndexRefresh, best: torch.Tensor, right: torch.Tensor, log_weight: torch.Tensor|None):
     "Log weights of documents, those of probable false negatives minus infinity; `None` if all are 0."
     if self.margin is None: return log_weight
-    most = self.margin*best.masked_fill(~right, -torch.inf).amax(1, keepdim=True)
+    most = best.masked_fill(~right, -torch.inf).amax(1, keepdim=True)
+    most = most - (1 - self.margin)*most.abs()  # below the cosine, also of a negative one
     false = (best > most) & ~right
     return torch.where(false, -torch.inf, best.new_zeros(()) if log_weight is None else log_weight)
 
@@ -826,9 +834,9 @@ def _learned(self: IndexRefresh, queries: torch.Tensor, right: torch.Tensor, log
         cosine, owner = F.normalize(self.model.head.query(queries), dim=1) @ self.stale.T, self.model.owner
         best = best_passage(cosine, owner, self.model.n_documents)
         log_weight, chosen = self._weights(best, right, log_weight), right
-        if self.hard:
-            wrong = best.masked_fill(right, -torch.inf) + (0. if log_weight is None else log_weight)
-            chosen = right.scatter(1, wrong.topk(min(self.hard, wrong.shape[1]), dim=1).indices, True)
+        wrong = best.masked_fill(right, -torch.inf) + (0. if log_weight is None else log_weight)
+        hard = self.hard or int(not (wrong[:, right.any(0)] > -torch.inf).any())  # a step needs a negative
+        if hard: chosen = right.scatter(1, wrong.topk(min(hard, wrong.shape[1]), dim=1).indices, True)
         q, d = chosen.nonzero(as_tuple=True)
         theirs = cosine[q].masked_fill(owner != d[:, None], -torch.inf)
     return theirs.argmax(1).unique(), log_weight
