@@ -462,7 +462,6 @@ def encode_dataset(
         done, removed = _tidy(to, folder, found)
         if done < len(found.keys):
             blocks = partial(_good_rows, fs, [doc_id, doc_text], bs, found.refused)
-            size = min(size, -(-(len(found.keys) - done)//bs))  # few rows keep few workers busy
             pool = dict(compute=ray.data.ActorPoolStrategy(size=size), num_cpus=threads, num_gpus=gpus or None)
             _encode_rows(ray, blocks, files, to, folder, (ray.put(encoder), threads, how), pool, bs)
         _check_once(to, folder, found.keys)
