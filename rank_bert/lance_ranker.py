@@ -84,7 +84,7 @@ def about_tables(passages, uri: str) -> dict:
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0000e
 class LanceRanker(Searcher):
     "Ranks documents that are in LanceDB; made by `load_ranker(folder, index=uri)`."
-    nprobes = 32  # lists of vectors that a search looks into, where there is an index of vectors
+    nprobes = 32  # lists of vectors that a search reads, if there is an index of vectors
 
     def __init__(self,
         encoder: Encoder,  # the frozen encoder
@@ -414,15 +414,15 @@ def _pieces(self: LanceRanker, documents: pd.DataFrame, source: list[str|None], 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0002a
 class Step(NamedTuple):
     "What a change writes."
-    gone: list[str]  # ids whose rows go
-    rows: pa.Table|None  # that come
+    gone: list[str]  # ids whose rows are deleted
+    rows: pa.Table|None  # to add
     keys: np.ndarray  # of words whose count changes
     counts: np.ndarray  # by how much
     totals: dict  # by how much the totals change
 
 @patch
 def _step(self: LanceRanker, gone: list[str], rows: pa.Table|None, come: int) -> Step:
-    "What changes when rows of documents go and others come."
+    "What a change writes, from the ids of rows to delete and the rows to add."
     before = self._first_rows(gone, 'bm25_words', 'bm25_length')
     passages = sum(len(self._rows_of(gone[i:i + _MANY])['owner']) for i in range(0, len(gone), _MANY))
     after = rows.filter(pa.compute.equal(rows['passage_number'], 0)) if rows is not None else None
@@ -559,7 +559,7 @@ def versions(self: LanceRanker) -> pd.DataFrame:  # version, documents, passages
 @patch
 def at_version(self: LanceRanker,
     version: int,  # one of `versions`
-) -> LanceRanker:  # another one, which cannot be changed
+) -> LanceRanker:  # a new, read-only one
     "The ranker with the documents of an earlier version; raises `ValueError` for one that is not there."
     known = self.versions().version.tolist()
     if version not in known: raise ValueError(f"there is no version {version}; there are {', '.join(map(str, known))}")
@@ -572,7 +572,7 @@ def at_version(self: LanceRanker,
 @patch
 @alone
 def optimize(self: LanceRanker,
-    days: float = 7,  # versions that are older go
+    days: float = 7,  # older versions are dropped
 ) -> None:
     "Take new rows into the indexes, join small files, and drop old versions."
     with self._writing() as passages:

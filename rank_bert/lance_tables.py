@@ -54,7 +54,7 @@ OWN = 'passage_number', 'document_number', 'passage', 'bm25_words', 'bm25_length
 _KINDS = pa.types.is_string, pa.types.is_int64, pa.types.is_float64, pa.types.is_boolean
 
 def _typed(kind: pa.DataType) -> pa.DataType|None:
-    "The type of a column, text where no value says which; `None` for one that cannot be filtered."
+    "The type of a column, text if it has no values; `None` for a type that cannot be filtered."
     if pa.types.is_null(kind): return pa.string()
     if pa.types.is_list(kind):
         inside = _typed(kind.value_type)
@@ -71,7 +71,7 @@ def _fits(found: pa.DataType, kind: pa.DataType) -> bool:
 def as_column(
     values,  # of the documents, in any form
     name: str,  # for messages
-    kind: pa.DataType|None = None,  # of the column, when it is there already
+    kind: pa.DataType|None = None,  # of the column, if it exists already
 ) -> pa.Array:
     "A column with one kind of values; raises `DataError` for others."
     cells = [None if is_missing(v) else jsonable(v) for v in values]
@@ -135,7 +135,7 @@ def as_sql(
     return ' AND '.join(condition(n, listed_values(v), schema.field(n).type) for n, v in where.items()) or '1 = 1'
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a00017
-TOTALS = 'documents', 'length', 'passages', 'numbers'  # keys 0 to 3 of `counts`; numbers: how many were ever given
+TOTALS = 'documents', 'length', 'passages', 'numbers'  # keys 0 to 3 of `counts`; numbers: documents ever added
 
 def count_words(
     words: list[str],  # of documents, as in `bm25_words`
@@ -263,7 +263,7 @@ def table_names(db) -> list[str]:
         if not page: return found
 
 def mode_of(db, name: str) -> str:
-    "How a table is written: a table that is there gets a new version."
+    "Mode of writing a table; an existing table gets a new version."
     return 'overwrite' if name in table_names(db) else 'create'
 
 def write_passages(

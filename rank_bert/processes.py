@@ -49,7 +49,7 @@ def part_of(
 # %% ../nbs/02n_processes.ipynb #dd00000d
 class Processes(Callback):
     "Divides each batch among the processes that `distrib_ctx` joins; does nothing in a single process."
-    order = TrainEvalCallback.order - 1  # before what reads a batch, and before fastai's `DistributedTrainer`
+    order = TrainEvalCallback.order - 1  # before callbacks that read a batch, and fastai's `DistributedTrainer`
 
     def __init__(self): self.world, self.rank, self.parted, self.lent = 1, 0, False, []
 
@@ -144,7 +144,7 @@ def leave(self: Processes) -> None:
 # %% ../nbs/02n_processes.ipynb #dd00001b
 @patch
 def _prepare(self: Processes) -> None:
-    "Compare the first batch of a pass later, and keep metrics from gathering rows that are all there."
+    "Keep metrics from gathering rows again: every process has all of them."
     if self.world == 1: return
     if self.dl not in self.lent: self.lent.append(self.dl)
     self.dl.to_detach = _whole_already
@@ -194,7 +194,7 @@ def _joined(output, at: int|tuple[int, ...]):
 def whole(self: Processes,
     x: torch.Tensor,  # an intermediate result of this process's rows `(rows, ...)`
 ) -> torch.Tensor:  # of all rows of the batch
-    "All rows from here on: what follows is computed by every process."
+    "Gather all rows; every process computes what follows for the whole batch."
     if not self.parted: return x
     self.parted = False
     return all_gathered(x)
@@ -308,8 +308,8 @@ class Checkpoint(Callback):
     order = KeepBest.order + 5  # after everything that looks at an epoch
 
     def __init__(self,
-        path: str|Path,  # file, made after the first epoch; its folder must be there
-        seed: int = 0,  # of dropout, which is drawn anew in each epoch
+        path: str|Path,  # file, written after each epoch; its folder must exist
+        seed: int = 0,  # of dropout, set again before each epoch
     ):
         self.path, self.seed, self.start = Path(path), seed, 0
 
@@ -335,7 +335,7 @@ def _training(self: Checkpoint) -> dict:
 
 @patch
 def before_epoch(self: Checkpoint):
-    "Pass over an epoch that is done; before the first other one, restore its end."
+    "Skip epochs that are done; before the first new one, restore the saved state."
     if self.epoch < self.start:
         dl = self.dls.train
         dl.randomize(), dl.before_iter(), dl.get_idxs()  # the draws of this epoch
@@ -344,7 +344,7 @@ def before_epoch(self: Checkpoint):
 
 @patch
 def before_train(self: Checkpoint):
-    "Draw dropout of this epoch, in each process its own."
+    "Set the seed of dropout: another one in each epoch and process."
     torch.manual_seed(digest([self.seed, self.epoch, os.environ.get('RANK', '0')]))
 
 @patch
@@ -388,7 +388,7 @@ def _write(self: Checkpoint) -> None:
 
 # %% ../nbs/02n_processes.ipynb #dd000038
 def _read_checkpoint(path: Path) -> dict:
-    "Tensors of a checkpoint, and what is said about them."
+    "Tensors of a checkpoint, and its metadata under 'about'."
     try:
         tensors = load_file(path)
         return tensors | {'about': json.loads(bytes(tensors['about'].numpy()))}

@@ -59,7 +59,7 @@ class RankingFeatures:
     bm25: BM25|None  # BM25 index of the same documents
     data: RankingData  # the documents, queries and relevance
     settings: dict  # how texts became vectors: the arguments of `ranking_features`
-    refused: sparse.csr_matrix|None = None  # documents that users called wrong, not 0 `(queries, documents)`
+    refused: sparse.csr_matrix|None = None  # not 0: users called the document wrong `(queries, documents)`
 
     def __repr__(self) -> str:
         n = len(self.queries), len(self.data.documents), len(self.passages)
@@ -256,11 +256,11 @@ def _near_copies(texts: tuple[str, ...], least: float) -> sparse.csr_matrix:
 def copies_of_relevant(
     data: RankingData,  # documents, queries, relevance
     least: float|None = 0.95,  # as in `near_copies`; `None`: no document is a copy
-    refused: sparse.csr_matrix|None = None,  # as in `RankingFeatures`; such a document is wrong in any case
+    refused: sparse.csr_matrix|None = None,  # as in `RankingFeatures`; such a document stays a negative
 ) -> sparse.csr_matrix|None:  # bool `(queries, documents)`; `None` if there is none
     """For each query, copies of its relevant documents that are not relevant themselves.
 
-    More than half of all documents are not copies but share most of their words; then there is none."""
+    If more than half of all documents are similar to them, they only share a form, and the query has no copies."""
     if least is None or len(data.documents) > COPIED: return None
     right = data.qrels() > 0
     near = right @ _near_copies(tuple(data.texts), least)
@@ -575,8 +575,8 @@ def ranking_learner(
     refresh: float|None = None,  # share of the index recomputed in a step, see `IndexRefresh`; not with features
     negatives: int|str = 'auto',  # random documents in the loss of a batch, or 'all'; 'auto': 1,024, 'all' up to 1,000
     copies: float|None = 0.95,  # copies of a relevant document are no negatives, see `near_copies`; `None`: they are
-    hard: int = 0,  # hard negatives of each query, see `IndexRefresh`; if layers are trained
-    margin: float|None = None,  # leaves out probable false negatives, see `IndexRefresh`; not with features
+    hard: int = 0,  # hard negatives of each query, see `IndexRefresh`; only if layers are trained
+    margin: float|None = None,  # leaves out likely false negatives, see `IndexRefresh`; only if layers are trained
     temperature: float = 0.05,  # cosines are divided by it
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int|None = 0,  # seed of the head and of the order of batches; `None` draws at random
@@ -729,8 +729,8 @@ class IndexRefresh(Callback):
     def __init__(self,
         share: float|None = None,  # of passages, 0 to 1; default: all for vectors, one per query if layers are trained
         seed: int = 0,  # seed of the order
-        hard: int = 0,  # wrong documents of each query, the highest-scoring, in a batch; if layers are trained
-        margin: float|None = None,  # share of the relevant document's cosine above which wrong ones are left out
+        hard: int = 0,  # hard negatives of each query: the wrong documents with the highest scores
+        margin: float|None = None,  # wrong documents above this share of the relevant one's cosine are left out
     ):
         _check_refresh(share, hard, margin)
         self.share, self.seed, self.hard, self.margin = share, seed, hard, margin
@@ -860,8 +860,8 @@ def _indexed(self: IndexRefresh, given: tuple) -> tuple:
 def _stepped(self: IndexRefresh, inputs: tuple, log_weight: torch.Tensor|None) -> tuple:
     """Inputs of a training step of layers.
 
-    Gradients flow through the passages of relevant documents and of hard negatives that are nearest to their query.
-    Only these are scored, or with `negatives='all'` all passages."""
+    Gradients flow through one passage of each relevant document and hard negative of a query: the nearest to it.
+    Only these passages are scored, or all with `negatives='all'`."""
     with torch.no_grad(): self.stale, self.moved = self._made(self.stale, self._turn()), True
     queries = self.learn.processes.whole(self.model.features(*inputs))
     rows, log_weight = self._learned(queries, self.yb[0] > 0, log_weight)
