@@ -450,8 +450,8 @@ def _write(self: LanceRanker, passages, step: Step, version: int) -> None:
         passages.add(step.rows)
         version += 1
     if passages.version != version:
-        raise ValueError(f"another process has changed {self.database.uri} at the same time, so neither change is "
-                         "complete: do it again, one after the other")
+        raise ValueError(f"another process has changed {self.database.uri} at the same time, so this change is "
+                         "not complete: do it again, one after the other")
     self.database.open_table(self._name).add(count_rows(step.keys, step.counts, step.totals, version))
     self._use(State(version, **totals))
 

@@ -505,6 +505,14 @@ def _batching(bs: int|None, refresh: float|None, hard: int, margin: float|None, 
     _check_refresh(refresh, hard, margin)
     return dict(bs=bs, refresh=dict(share=refresh, hard=hard, margin=margin), negatives=negatives, copies=copies)
 
+def _check_effect(whole: bool, negatives: int|str, refresh: dict) -> None:
+    "Raise `ValueError` for settings that have no effect on a frozen encoder, or on trained layers."
+    if whole and (refresh['hard'] or refresh['margin'] is not None):
+        raise ValueError("hard and margin are for trained layers, and freeze='backbone' trains none: leave them out")
+    if not whole and isinstance(negatives, int):
+        raise ValueError(f"negatives is {negatives}, but where layers are trained a batch is scored against its own "
+                         "documents: pass hard to add wrong ones, or negatives='all'")
+
 # %% ../nbs/03a_ranking.ipynb #de340937
 def _vector_learner(
     features: RankingFeatures, freeze, head, shared: bool, batches: dict, about: dict, kwargs: dict,
@@ -544,8 +552,7 @@ def _text_learner(
     dtype = layers_dtype(about['dtype'], torch.device(about['device'] or best_device()))
     whole = groups > len(encoder.layers)
     if whole and head == 'identity': raise ValueError(_NOTHING)
-    if whole and (batches['refresh']['hard'] or batches['refresh']['margin'] is not None):
-        raise ValueError("hard and margin are for trained layers, and freeze='backbone' trains none: leave them out")
+    _check_effect(whole, batches['negatives'], batches['refresh'])
     queries, texts, owner = _texts(data, encoder, settings, dtype=dtype, store=about['store'])
     negatives, stale = batches['negatives'], batches['refresh']['share'] is not None
     if whole and stale and negatives == 'auto': negatives = 'all'  # a number is refused by `IndexRefresh`
