@@ -155,5 +155,6 @@ def serve(
 ) -> None:
     "Answer for saved models until SIGTERM or Ctrl-C; raises the errors of `load`, and `OSError` for a port in use."
     os.environ.setdefault('ONEDNN_PRIMITIVE_CACHE_CAPACITY', '128')  # kernels that stay in memory, one for each length
+    os.environ.setdefault('LRU_CACHE_CAPACITY', '64')  # the same for linear layers, for each thread
     torch.set_num_threads(max(1, min(torch.get_num_threads(), _cores()//2)))  # for each of two batches
     run_server(folders, torch_backend(), **kwargs)
