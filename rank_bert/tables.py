@@ -160,7 +160,7 @@ SPLIT_NAMES = dict(train='train', training='train', valid='valid', val='valid', 
                    test='test')
 
 # %% ../nbs/00_tables.ipynb #81a734a1
-def shown_path(path): return f'{path.parent.name}/{path.name}'
+def shown_path(path): return '/'.join(o for o in (path.parent.name, path.name) if o)
 
 # %% ../nbs/00_tables.ipynb #c2b3e993
 _UNPACKED_MOST, _UNPACKED_TIMES = 20_000_000, 100  # limits: bytes, and multiples of the file size

@@ -63,18 +63,19 @@ for (const one of expected) {
           const vector = await model.run(text)
           const took = performance.now() - start
           const scores = modes.map(mode => [...index.scores(text, mode, vector).scores])
-          const order = modes.map(mode => index.search(text, { k: 10, mode, vector })
-            .map(o => index.settings.rows[o.row].id))
+          const rows = modes.map(mode => index.search(text, { k: 10, mode, vector }).map(o => o.row))
+          const order = rows.map(of => of.map(row => index.settings.rows[row].id))
           const passages = index.search(text, { k: 3, mode: modes[0], vector }).map(o => index.passage(o.passage))
           const begun = performance.now()
           index.search(text, { k: 10, mode: modes[0], vector })
-          out.push({ ids: model.ids(text), scores, order, passages, took, search: performance.now() - begun })
+          out.push({ ids: model.ids(text), scores, rows, order, passages, took, search: performance.now() - begun })
         }
         return out
       }, one)
       let apart = 0
       let same = 0
       let places = 0
+      let lost = 0
       found.forEach((o, i) => {
         const want = one.expected[i]
         assert.deepEqual(o.ids, want.ids, one.texts[i])
@@ -84,14 +85,18 @@ for (const one of expected) {
           if (exact || mode === 'bm25') assert.ok(off < 1e-4, `${mode} differs by ${off} for ${one.texts[i]}`)
           same += Number(o.order[m][0] === want.order[m][0])
           places++
+          const first = o.rows[m][0]
+          if (first !== undefined) lost = Math.max(lost, Math.max(...want.scores[m]) - want.scores[m][first])
           if (exact) assert.deepEqual(o.order[m], want.order[m], `${mode}: ${one.texts[i]}`)
         })
         if (exact) assert.deepEqual(o.passages, want.passages)
       })
       const middle = key => found.map(o => o[key]).sort((a, b) => a - b)[found.length >> 1].toFixed(2)
       console.log(`  ${found.length} texts, scores within ${apart.toExponential(1)}, first place ${same} of ${places}, ` +
-        `vector ${middle('took')} ms, search ${middle('search')} ms, start ${await page.evaluate(() => document.body.dataset.ready)} ms`)
-      assert.ok(same >= places * 0.97, `the first document is the same for ${same} of ${places}`)
+        `at most ${lost.toExponential(1)} below, vector ${middle('took')} ms, search ${middle('search')} ms, start ${await page.evaluate(() => document.body.dataset.ready)} ms`)
+      // eight bits change the order of documents whose scores are nearly equal, and no other
+      assert.ok(same >= places * 0.9, `the first document is the same for ${same} of ${places}`)
+      assert.ok(lost < 0.01, `in Python, a first document is ${lost} below the best`)
       await close(page)
     }
 
