@@ -166,7 +166,6 @@ class Asked(NamedTuple):
     keys: np.ndarray  # uint64, ascending, of the words and n-grams that documents have
     times: np.ndarray  # how often each occurs in the query
     inverse: np.ndarray  # float32, inverse document frequency of each
-    single: np.ndarray  # whether each is a word, and no pair
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0f121
 @patch
@@ -183,10 +182,9 @@ def _asked_words(self: LanceRanker, query: str) -> Asked:
         found = self.counts.search().where(f'key IN ({some}) AND version <= {state.version}').limit(None).to_arrow()
         at = np.searchsorted(keys, found['key'].to_numpy().view(np.uint64))
         np.add.at(held, at, found['count'].to_numpy())
-    single = np.isin(keys, own)
-    kept = (held > 0) & (single | (held >= bm25.min_df))
+    kept = (held > 0) & (np.isin(keys, own) | (held >= bm25.min_df))
     inverse = np.log(1 + (state.documents - held + .5)/(held + .5)).astype(np.float32)
-    return Asked(dict(zip(words, own.tolist())), keys[kept], times[kept], inverse[kept], single[kept])
+    return Asked(dict(zip(words, own.tolist())), keys[kept], times[kept], inverse[kept])
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0f122
 @patch
@@ -225,11 +223,11 @@ def _cosines(self: LanceRanker, mode: str, query: torch.Tensor, held: torch.Tens
 _OTHER = word_key('')  # of words that the query does not have
 
 @patch
-def _word_scores(self: LanceRanker, asked: Asked, rows: dict) -> tuple[np.ndarray, np.ndarray]:
-    "BM25 of a query with some documents, as `BM25.scores` gives it, and its part without pairs `(documents,)` each."
+def _word_scores(self: LanceRanker, asked: Asked, rows: dict) -> np.ndarray:  # float32 `(documents,)`
+    "BM25 of a query with some documents, as `BM25.scores` gives it."
     first = np.diff(rows['owner'], prepend=-1) > 0
     words, lengths = rows['bm25_words'].filter(pa.array(first)).to_pylist(), rows['bm25_length'].to_numpy(False)[first]
-    if not len(asked.keys): return (np.zeros(len(words), dtype=np.float32),)*2
+    if not len(asked.keys): return np.zeros(len(words), dtype=np.float32)
     bm25, cut = self.bm25, [w.split(' ') for w in words]
     keys = np.array([asked.known.get(w, _OTHER) for c in cut for w in c], dtype=np.uint64)
     owner = np.repeat(np.arange(len(cut)), np.array([*map(len, cut)], dtype=np.int64))
@@ -240,19 +238,20 @@ def _word_scores(self: LanceRanker, asked: Asked, rows: dict) -> tuple[np.ndarra
     counts = np.bincount(owner[same]*size[1] + at[same], minlength=size[0]*size[1]).reshape(size)
     norms = bm25.k1*((1 - bm25.b) + bm25.b*lengths/(self.state.length/self.state.documents))
     weights = (asked.inverse*(counts/(norms[:, None] + counts))).astype(np.float32)
-    times = asked.times.astype(np.float32)
-    return weights @ times, weights @ (times*asked.single)
+    return weights @ asked.times.astype(np.float32)
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0f151
 @patch
-def _moments(self: LanceRanker, asked: Asked, own: dict[str, tuple], ids: pa.Array, theirs: np.ndarray) -> tuple:
-    "Mean and deviation of BM25 over all documents, from our scores of some and those of LanceDB of all."
-    more = [d for d in ids[:CANDIDATES].to_pylist() if d not in own]  # a filter has left them out
-    if more: own |= zip(more, zip(*self._word_scores(asked, self._rows_of(more, 'bm25_words', 'bm25_length'))))
+def _moments(self: LanceRanker, asked: Asked, own: dict[str, float], ids: pa.Array, theirs: np.ndarray) -> tuple:
+    "Mean and deviation of BM25 over all documents: ours of the best and of a sample, estimates for the others."
+    some = np.unique(np.linspace(CANDIDATES, len(ids) - 1, CANDIDATES).astype(int)) if len(ids) > CANDIDATES else []
+    wanted = pa.concat_arrays([ids[:CANDIDATES], ids.take(pa.array(some, pa.int64()))]).to_pylist()
+    more = [d for d in wanted if d not in own]
+    if more: own |= zip(more, self._word_scores(asked, self._rows_of(more, 'bm25_words', 'bm25_length')))
     at = pa.compute.index_in(ids, value_set=pa.array([*own], pa.string())).fill_null(-1).to_numpy()
-    ours, known = np.array([*own.values(), (0., 0.)])[at], at >= 0
-    rate = ours[known, 1].sum()/max(theirs[known].sum(), 1e-12)  # the best share pairs, the others hardly any
-    every, n = np.where(known, ours[:, 0], rate*theirs), self.state.documents
+    ours, known = np.array([*own.values(), 0.])[at], at >= 0
+    rate = ours[some].sum()/max(theirs[some].sum(), 1e-12) if len(some) else 1.  # theirs: rounded lengths, no pairs
+    every, n = np.where(known, ours, rate*theirs), self.state.documents
     mean = every.sum()/n
     square = (np.square(every - mean).sum() + (n - len(every))*mean**2)/n
     return np.full((1, 1), mean), np.full((1, 1), np.sqrt(square))
@@ -289,8 +288,8 @@ def _scored(self: LanceRanker, query: str, mode: str, vector: torch.Tensor|None,
         near = dict(zip(ids, np.split(cosines.numpy(), np.flatnonzero(np.diff(rows['owner'])) + 1)))
         scores = best_passage(cosines[None], owner, len(ids))[0].clone()
     if asked is not None:
-        own, words = self._word_scores(asked, rows)
-        over = None if every is None else self._moments(asked, dict(zip(ids, zip(own, words))), *every)
+        own = self._word_scores(asked, rows)
+        over = None if every is None else self._moments(asked, dict(zip(ids, own)), *every)
         scores += torch.from_numpy(own if mode == 'bm25' else fusion.scaled(own[None], over)[0])
     return Scored(ids, finite(scores, mode), near)
 
@@ -605,7 +604,8 @@ words = MatchQuery('{words}', 'bm25_words')  # in lower case; stop words are not
 print(passages.search(words).limit(3).select(['doc_id', '_score']).to_arrow().to_pandas())
 vector = passages.head(1)['vector'][0].as_py()  # or one of the encoder
 near = passages.search(vector, vector_column_name='vector').distance_type('cosine').limit(3)
-print(near.select(['doc_id', 'passage', '_distance']).to_arrow().to_pandas())
+near = near.select(['doc_id', 'passage', '_distance']).to_arrow().to_pandas()
+print(near)
 ```
 
 `vector` is what the encoder gives for a passage with the title of its document before it, without the trained head

@@ -12,6 +12,7 @@ ENVIRONMENTS = {  # target -> packages, and modules that must not be there
     "sentence-transformers": (["sentence-transformers"], ["rank_bert", "fastai"]),
     "onnx": (["numpy", "tokenizers", "onnxruntime"], ["rank_bert", "torch", "transformers"]),
     "openvino": (["numpy", "tokenizers", "openvino"], ["rank_bert", "torch", "transformers"]),
+    "lancedb": (["lancedb", "pandas"], ["rank_bert", "torch", "transformers"]),
     "space": (["-r", "requirements.txt", "gradio==6.31.0"], ["rank_bert", "torch", "transformers"]),  # of the folder
 }
 # Runs in the other environment: the code of the README, in its folder, then what it computed beside what is expected
@@ -26,7 +27,9 @@ names = {}
 exec(re.search(r'```python\\n(.*?)```', open('README.md', encoding='utf-8').read(), re.S)[1], names)
 import numpy as np
 for name, rows in expected.items():
-    off = float(np.abs(np.asarray(names[name]) - np.asarray(rows)).max())
+    name, _, column = name.partition('.')
+    found = names[name][column] if column else names[name]
+    off = float(np.abs(np.asarray(found) - np.asarray(rows)).max())
     print(name, 'differs by', f'{off:.1e}')
     assert off < 1e-4, f'{name} differs by {off}'
 """
@@ -93,6 +96,13 @@ def vectors_of(model, asked: list[str], parts: list[str]) -> dict:
             for name, one, texts in (("queries", "query", asked), ("documents", "document", parts))}
 
 
+def distances(ranker) -> list[float]:
+    "Of the first passage to the three nearest, by the vectors of the encoder."
+    from torch.nn import functional as F
+    unit = F.normalize(ranker.model.passages.float(), dim=1)
+    return (1 - unit @ unit[0]).sort().values[:3].tolist()
+
+
 def written(place: Path) -> dict[str, tuple[Path, str, dict]]:
     "Folders to check: name -> where, target, and what the variables of the README's code must hold."
     sys.path.insert(0, str(ROOT))
@@ -107,7 +117,8 @@ def written(place: Path) -> dict[str, tuple[Path, str, dict]]:
     found, model = {}, encoder_of(ranker)
     for to in ENVIRONMENTS:
         ranker.export(place/to, to, **({"int8": False} if to == "space" else {}))
-        found[f"ranker {to}"] = place/to, to, vectors_of(model, asked, parts)
+        wanted = {"near._distance": distances(ranker)} if to == "lancedb" else vectors_of(model, asked, parts)
+        found[f"ranker {to}"] = place/to, to, wanted
     adapted = train_ranker(builtin_corpus(60), tiny_encoder(), "lora", lr=3e-3, epochs=2, progress=False)
     for to in ("sentence-transformers", "onnx"):
         adapted.export(place/f"lora-{to}", to)
