@@ -551,7 +551,7 @@ def arguments() -> argparse.Namespace:
     p.add_argument("--list", action="store_true", help="only say what there is, and which notebooks touch a device")
     p.add_argument("--out", type=Path, help="write the table to this Markdown file, and the same as JSON beside it")
     args = p.parse_args()
-    if args.out and not args.out.resolve().parent.is_dir(): p.error(f"the folder of --out {args.out} does not exist")
+    if args.out: args.out.resolve().parent.mkdir(parents=True, exist_ok=True)
     return args
 
 def chosen(name: str) -> torch.device:
