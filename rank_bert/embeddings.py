@@ -129,7 +129,7 @@ def _rows(self: SentenceEncoder, texts, columns) -> list[str]:
 def _pooled(self: SentenceEncoder, texts: list[str], store: FeatureStore|None, **kwargs) -> torch.Tensor:
     "Vectors of texts as the head takes them."
     self._check_encoder(whole=len(texts) > 1)
-    how = {k: self.settings[k] for k in ('pooling', 'max_tokens', 'keep')} | kwargs
+    how = {k: self.settings[k] for k in ('pooling', 'max_tokens', 'keep')} | dict(device=self.encoder.device) | kwargs
     return encode(texts, self.encoder, **how) if store is None else store.encode(texts, self.encoder, **how).tensor()
 
 def _check_finite(vectors: torch.Tensor, texts: list[str]) -> None:

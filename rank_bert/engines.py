@@ -59,7 +59,7 @@ def best_dtype(
 ) -> torch.dtype:  # `torch.bfloat16` if the hardware has matrix units for it, else `torch.float32`
     "Fastest sufficient precision on `device`: bfloat16 on CPUs with AMX or AVX512-BF16 and GPUs since Ampere."
     kind = torch.device(device).type
-    if kind == 'cuda': return torch.bfloat16 if torch.cuda.get_device_capability()[0] >= 8 else torch.float32
+    if kind == 'cuda': return torch.bfloat16 if torch.cuda.get_device_capability(device)[0] >= 8 else torch.float32
     native = kind == 'cpu' and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
     return torch.bfloat16 if native else torch.float32
 
@@ -237,6 +237,7 @@ def plan_for(encoder: Encoder, dtype: torch.dtype, device: torch.device, engine=
     "The fastest plan for an encoder, made again only when the encoder has changed."
     held, asked = _held.get(), (id(encoder), dtype, device, engine)
     if held and held['asked'] == asked: return held['plan']
+    device = torch.empty(0, device=device).device  # weights are on 'cuda:0', which is not equal to 'cuda'
     kind, known = _ENGINES[_library(engine)](encoder), _plans.get(encoder, {}).get(engine)
     other = any(p.device != device or kind.fused and p.dtype != dtype for p in encoder.model.parameters())
     copied = other or kind.copies or kind.fused and _packs(device, dtype)

@@ -399,7 +399,7 @@ def _pieces(self: LanceRanker, documents: pd.DataFrame, source: list[str|None], 
         bare, _ = cut_documents(list(table.text), **cutting(self.settings))
         passages += [p or table.title[i] for p, i in zip(bare, own)]
         come = (store or FeatureStore()).encode(parts, self.encoder, **encoding(self.settings), keep='start',
-                                                progress=progress, label='passages')
+                                                device=self.device, progress=progress, label='passages')
         owner, vectors = [new[own]], [come[:].float()]
     kept = {s: i for i, s in enumerate(source) if s is not None}
     if kept:

@@ -531,7 +531,8 @@ def _parameter_costs(shapes: dict[str, tuple[int, int]], thin: bool) -> list[np.
 # %% ../nbs/01a_lowrank.ipynb #9a4b4fdd
 def _ms(f, device: torch.device, repeats: int = 7) -> float:
     "Milliseconds of a call: the fastest of several, after one that is not counted."
-    wait = dict(cuda=torch.cuda.synchronize, mps=torch.mps.synchronize).get(device.type, lambda: None)
+    waits = dict(cuda=lambda: torch.cuda.synchronize(device), mps=torch.mps.synchronize)
+    wait = waits.get(device.type, lambda: None)
     def timed():
         start = perf_counter()
         f()

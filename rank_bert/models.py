@@ -510,7 +510,7 @@ def _random_encoder(name: str, tokenizer, seed: int, overrides: dict) -> Encoder
                    cls_token_id=tokenizer.cls_token_id, sep_token_id=tokenizer.sep_token_id,
                    bos_token_id=tokenizer.cls_token_id, eos_token_id=tokenizer.sep_token_id)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed graphics cards
         model = AutoModel.from_config(variant_config(name, **special | overrides))
     return Encoder(model, tokenizer, f'random {name}').eval()
 
@@ -700,13 +700,19 @@ def pad(self: Encoder,
     return pad_batch(ids, self.tokenizer.pad_token_id, length, left=self.family.summary_last)
 
 # %% ../nbs/00_models.ipynb #9682b18d
+@torch.compiler.assume_constant_result  # torch.compile cannot look into a tokenizer
+def _ends_of(tokenizer) -> tuple[int, int]:
+    "Ids of the summary token and of the separator."
+    return tokenizer.cls_token_id, tokenizer.sep_token_id
+
 @patch
 def _types(self: Encoder, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     "0 for the tokens of the first text, 1 for those of the second, 2 for XLNet's summary token `(batch, tokens)`."
-    ends = (ids == self.tokenizer.sep_token_id).long()
+    summary, separator = _ends_of(self.tokenizer)
+    ends = (ids == separator).long()
     most = min(self.family.types, getattr(self.model.config, 'type_vocab_size', 3)) - 1
     types = (ends.cumsum(1) - ends).clamp(max=min(most, 1))
-    if self.family.summary_last: types = types.masked_fill(ids == self.tokenizer.cls_token_id, most)
+    if self.family.summary_last: types = types.masked_fill(ids == summary, most)
     return types*mask
 
 # %% ../nbs/00_models.ipynb #23a261c6

@@ -43,7 +43,8 @@ class Searcher:
     "What rankers share, wherever their documents are: the encoder of queries, the modes, and `search`."
     def __init__(self, encoder: Encoder, bm25: BM25|None, fusion: Fusion|None, settings: dict, about: dict):
         self.encoder, self.bm25, self.fusion, self.settings, self.about = encoder, bm25, fusion, settings, about
-        self.device = best_device()  # where queries are encoded
+        by_torch = settings.get('engine') in (None, 'torch')
+        self.device = best_device() if by_torch else torch.device('cpu')  # where queries are encoded
         self.table: TokenTable|None = None  # stands in for the encoder of queries; made by `distil_table`
         self.table_fusion: Fusion|None = None  # how its cosine and BM25 are added
         made = 'the passages of this ranker were encoded, so vectors of queries and passages can no longer be compared'

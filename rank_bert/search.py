@@ -612,7 +612,7 @@ def _encode_again(ranker: Ranker, passages: list[str]) -> torch.Tensor:
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', DataWarning)  # the warning of cut texts was already given in training
         return encode(passages, ranker.encoder, **encoding(ranker.settings), keep='start', dtype=torch.float32,
-                      progress=False)
+                      device=ranker.device, progress=False)
 
 # %% ../nbs/03b_search.ipynb #237f42bb
 def _has_own_index(ranker: Ranker) -> bool:
@@ -912,7 +912,7 @@ def _changed_words(self: Ranker, plan: Plan) -> BM25|None:
 @patch
 def _changed_vectors(self: Ranker, texts: list[str], source: np.ndarray, store: FeatureStore|None, progress):
     "Vectors of all passages, where only `texts` are encoded."
-    come, how = torch.empty(0, self.encoder.dim), encoding(self.settings)
+    come, how = torch.empty(0, self.encoder.dim), encoding(self.settings) | dict(device=self.device)
     if texts:
         self._watch.check(self.encoder)
         store = store or FeatureStore()
@@ -987,7 +987,8 @@ def _lesson(self: Ranker, queries: list[str], pieces: int, most: int, seed: int,
     encoder, held, d = self.encoder, self.model.passages.cpu(), self.documents
     parts, _ = cut_documents(_without_queries(d), **cutting(self.settings))
     queries = cut_pieces(list(d.title), list(d.text), pieces, seed) + queries
-    vectors = store.encode(queries, encoder, **encoding(self.settings), keep='end', label='texts')[:]
+    how = encoding(self.settings) | dict(keep='end', device=self.device, label='texts')
+    vectors = store.encode(queries, encoder, **how)[:]
     rows = np.sort(np.random.default_rng(seed).permutation(len(held))[:max(0, most - len(queries))])
     words, room = encoder._pieces.to_str(), encoder._room(self.settings['max_tokens'], False)
     cutter, ids = plain_tokenizer(words), []
