@@ -13,6 +13,7 @@ import io
 import json
 import logging
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -47,9 +48,13 @@ _QUIET = dict(logging_level='error', log_to_driver=False)  # errors of workers a
 def _start_here(ray, **options):
     "Start Ray on this machine, reachable from this machine alone."
     from ray._private import services
-    with mock.patch.object(services, 'resolve_ip_for_localhost', lambda host: host):  # else it listens everywhere
+    alone = mock.patch.dict(os.environ, RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER='0')  # its other processes keep to the address, too
+    with alone, mock.patch.object(services, 'resolve_ip_for_localhost', lambda host: host):  # else it listens everywhere
         context = ray.init('local', _node_ip_address='127.0.0.1', dashboard_host='127.0.0.1', **_QUIET, **options)
-    if context.address_info['node_ip_address'] == '127.0.0.1': return context
+    if context.address_info['node_ip_address'] == '127.0.0.1':
+        if context.dashboard_url and 'IN_TEST' not in os.environ:
+            print(f'Ray is at http://{context.dashboard_url}; its token is in ~/.ray/auth_token', file=sys.stderr)
+        return context
     ray.shutdown()
     raise RuntimeError(f'Ray {ray.__version__} does not keep to the loopback address: start it with '
                        '`ray start --head` behind a firewall, and pass its address')
@@ -393,6 +398,7 @@ def _blocks(fs: FileSystem, folder: str) -> list[_Block]:
 # %% ../nbs/00f_cluster.ipynb #07488d03
 def _tidy(fs: FileSystem, folder: str, found: _Found) -> tuple[int, int]:
     "Remove old texts of the ids that were found, and what is there twice or not whole; rows done, and removed."
+    with fs.open_output_stream(f'{folder}/unfinished'): pass  # until all rows are there
     blocks, removed, known = _blocks(fs, folder), 0, []
     keys = np.concatenate([np.empty(0, np.int64), *(b.keys for b in blocks)])
     again, old = _again(keys, np.arange(len(keys))), ~np.isin(keys, found.keys)
@@ -421,6 +427,7 @@ def _check_once(fs: FileSystem, folder: str, keys: np.ndarray) -> int:
     if lost or twice:
         raise RuntimeError(f'{lost:,} rows are missing in {folder} and {twice:,} are there twice: run it again alone, '
                            'which mends this')
+    if fs.get_file_info(f'{folder}/unfinished').is_file: fs.delete_file(f'{folder}/unfinished')
     return int(np.isin(held[cut], keys).sum())
 
 def _warn_of_cut(cut: int, most: int) -> None:
@@ -513,7 +520,7 @@ def write_lance(
     from pyarrow.dataset import dataset
     fs, path = _opened(folder)
     if not (files := _names(fs, f'{path}/vectors')): raise DataError(f'there are no vectors in {str(folder)!r}')
-    if _names(fs, f'{path}/checkpoint', '.pending.parquet'):
+    if fs.get_file_info(f'{path}/unfinished').is_file:
         raise DataError(f'the run that wrote {str(folder)!r} was ended: run it again first')
     columns, few = ['id', 'text', 'vector'], dict(batch_readahead=2, fragment_readahead=1)  # memory stays bounded
     rows = dataset(files, filesystem=fs).scanner(columns=columns, **few)

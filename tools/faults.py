@@ -1967,7 +1967,7 @@ def ray_gpu():
         cluster, _ = two_nodes(num_gpus=1)
         try:
             with start_ray(cluster.address):
-                raises(lambda: on_ray(workers=2, gpus=1), "2 GPUs", "fewer workers")
+                raises(lambda: on_ray(workers=2, gpus=1), "6 and 1 GPUs", "fewer workers")
                 if torch.cuda.is_available(): must(on_ray(workers=1, gpus=1)[1] == 960, "not all were encoded")
                 else: raises(lambda: on_ray(workers=1, gpus=1), "node with a GPU cannot use it", "gpus=0")
         finally: cluster.shutdown()
