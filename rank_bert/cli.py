@@ -908,12 +908,14 @@ def encode(
     gpus: Annotated[float|None, _option('GPUs of each encoder.', 'On Ray', min=0, callback=_finite)] = None,
     doc_id: Annotated[str|None, _option('Column of the id; doc_id by default.', 'On Ray')] = None,
     doc_text: Annotated[str|None, _option('Column of the text; text by default.', 'On Ray')] = None,
+    stored: Annotated[str|None, _option('Vectors in float16 (default) or float32.', 'On Ray')] = None,
     lance: Annotated[str|None, _option('Table of Lance to write as well.', 'On Ray', callback=_home)] = None,
 ):
     "Write the vectors of texts: of a file through the feature store, or of any number of rows on Ray."
     if on not in ('machine', 'ray'): raise ValueError(f'--on is {on!r}; it is machine or ray')
     how = dict(pooling=pooling, max_tokens=max_tokens, keep=keep, engine=engine)
-    ray = dict(address=address, workers=workers, gpus=gpus, doc_id=doc_id, doc_text=doc_text, lance=lance)
+    ray = dict(address=address, workers=workers, gpus=gpus, doc_id=doc_id, doc_text=doc_text, stored=stored,
+               lance=lance)
     if on == 'ray': return _encode_on_ray(texts, out, backbone=backbone, **ray, **how)
     if given := [k for k, v in ray.items() if v is not None]: raise ValueError(f'{_flag(given[0])} needs --on ray')
     _encode_lines(Path(texts), Path(out), backbone, **how)

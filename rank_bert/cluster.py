@@ -13,6 +13,7 @@ import io
 import json
 import logging
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -47,9 +48,13 @@ _QUIET = dict(logging_level='error', log_to_driver=False)  # errors of workers a
 def _start_here(ray, **options):
     "Start Ray on this machine, reachable from this machine alone."
     from ray._private import services
-    with mock.patch.object(services, 'resolve_ip_for_localhost', lambda host: host):  # else it listens everywhere
+    alone = mock.patch.dict(os.environ, RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER='0')  # its other processes keep to the address, too
+    with alone, mock.patch.object(services, 'resolve_ip_for_localhost', lambda host: host):  # else it listens everywhere
         context = ray.init('local', _node_ip_address='127.0.0.1', dashboard_host='127.0.0.1', **_QUIET, **options)
-    if context.address_info['node_ip_address'] == '127.0.0.1': return context
+    if context.address_info['node_ip_address'] == '127.0.0.1':
+        if context.dashboard_url and 'IN_TEST' not in os.environ:
+            print(f'Ray is at http://{context.dashboard_url}; its token is in ~/.ray/auth_token', file=sys.stderr)
+        return context
     ray.shutdown()
     raise RuntimeError(f'Ray {ray.__version__} does not keep to the loopback address: start it with '
                        '`ray start --head` behind a firewall, and pass its address')
@@ -96,13 +101,20 @@ def _find_files(data: str|Path|list) -> tuple[FileSystem, list[str]]:
         raise DataError('data are in several file systems: encode each part with an --out of its own')
     return fs, [*dict.fromkeys(f for _, files in places for f in files)]
 
+def _sources(data: str|Path|list, folder: str|Path) -> tuple[FileSystem, list[str], FileSystem, str]:
+    "Where the data are, and where vectors go: what is in that folder is not read as data."
+    (fs, files), (to, folder) = _find_files(data), _opened(folder)
+    if fs.equals(to): files = [f for f in files if not f.startswith(folder.rstrip('/') + '/')]
+    if not files: raise DataError(f'there are no data but those in {folder}: name another folder for the vectors')
+    return fs, files, to, folder.rstrip('/')
+
 # %% ../nbs/00f_cluster.ipynb #35f10178
 LONGEST = 10_000_000  # characters of a text; a longer one is a bad row
 
 def _judged(id, text) -> tuple[str|None, str|None, str|None]:
     "Id and text of a row as they are encoded, and why the row is bad, or `None`."
     try: id = clean_id(id, 'a row', 'id')
-    except DataError: return None, None, 'it has no id'
+    except DataError as e: return None, None, 'it' + str(e).removeprefix('a row')[:200]
     if is_missing(text): return id, None, 'it has no text'
     if not isinstance(text, str): return id, None, f'its text is not a string: {type(text).__name__}'
     if not text.strip(): return id, None, 'its text is blank'
@@ -149,7 +161,8 @@ def _hashes(*columns: list[str]) -> np.ndarray:
 def _rows_of(fs: FileSystem, columns: list[str], n: int, path: str) -> Iterator[list[tuple]]:
     "Id, text and fault of the rows of a file, `n` at a time; an error names the file."
     try: yield from (_parquet_rows if path.endswith('.parquet') else _json_rows)(fs, path, columns, n)
-    except (pa.ArrowException, OSError, EOFError) as e: raise DataError(f'{path} cannot be read: {e}') from e
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as e:
+        raise DataError(f'{path} cannot be read: {e}') from e
 
 def _tables(fs: FileSystem, columns: list[str], n: int, number: int, path: str) -> Iterator[pa.Table]:
     "The rows of a file as tables of `n` rows: place, id, text, hashes, and the fault of a bad row."
@@ -272,28 +285,40 @@ def _audit(ray, fs: FileSystem, files: list[str], columns: list[str], n: int, ou
     return _Found(np.sort(keys[~again]), np.sort(ids[~again]), refused, bad)
 
 # %% ../nbs/00f_cluster.ipynb #fbd07ebb
+def _encoded(texts: list[str], encoder, settings: dict) -> tuple:
+    "Vectors of texts, and whether each was cut."
+    import torch
+    from rank_bert.features import CutWarning, encode
+    if settings['device'] == 'cuda' and not torch.cuda.is_available():
+        raise ValueError('a worker on a node with a GPU cannot use it: install torch with CUDA there, or encode on '
+                         'cores (gpus=0)')
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter('always', CutWarning)
+        vectors = encode(texts, encoder, progress=False, **settings)
+    cut = [w.message.cut for w in said if isinstance(w.message, CutWarning)]
+    return vectors, cut[0] if cut else [False]*len(texts)
+
 class _Worker:
     "An encoder that stays in memory, in a process of its own."
-    def __init__(self, encoder, threads: int, settings: dict):
+    def __init__(self, encoder, threads: int, stored: str, settings: dict):
         import torch
-        from rank_bert.features import encode
         torch.set_num_threads(threads)
-        self.encode = encode
-        self.encoder, self.settings = load_ray().get(encoder), settings
+        self.encoder, self.settings, self.stored = load_ray().get(encoder), settings, getattr(torch, stored)
 
     def __call__(self, rows: pa.Table) -> pa.Table:
-        "The rows with their vectors."
-        with warnings.catch_warnings():
-            warnings.simplefilter('ignore', DataWarning)  # of texts that are cut, for every batch
-            vectors = self.encode(rows['text'].to_pylist(), self.encoder, progress=False, **self.settings).half()
+        "The rows with their vectors, and whether the text was cut."
+        vectors, cut = _encoded(rows['text'].to_pylist(), self.encoder, self.settings)
+        vectors = vectors.to(self.stored)
         if not vectors.isfinite().all():
-            raise ValueError(f'{self.encoder.name!r} gives numbers over 65,504, which 16 bits do not hold')
+            raise ValueError(f"{self.encoder.name!r} gives numbers over 65,504, which 16 bits do not hold: take "
+                             "stored='float32'")
         flat = pa.array(vectors.numpy().ravel())
-        return rows.append_column('vector', pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]))
+        vectors = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+        return rows.append_column('cut', pa.array(cut, pa.bool_())).append_column('vector', vectors)
 
 # %% ../nbs/00f_cluster.ipynb #350132a4
-def _chosen(backbone, gpus: float, dtype=None, **how) -> tuple:
-    "The encoder, and arguments of `encode` for all workers, checked; a GPU need not be where the program runs."
+def _chosen(backbone, gpus: float, stored: str, dtype=None, **how) -> tuple:
+    "Encoder, arguments of `encode` and `about`, all checked; a GPU need not be where the program runs."
     import torch
     from rank_bert.engines import best_dtype
     from rank_bert.features import encode
@@ -302,16 +327,18 @@ def _chosen(backbone, gpus: float, dtype=None, **how) -> tuple:
     dtype = dtype or (torch.bfloat16 if gpus else best_dtype('cpu'))
     how |= dict(dtype=dtype, device='cuda' if gpus else 'cpu')
     encode([], encoder, progress=False, **how)
-    return encoder, how
+    return encoder, how, _about(encoder, stored, how)
 
-def _about(encoder, how: dict) -> dict:
+def _about(encoder, stored: str, how: dict) -> dict:
     "All that determines a vector, except the text and the device."
+    if stored not in ('float16', 'float32'): raise ValueError(f"stored is {stored!r}; it is 'float16' or 'float32'")
     from rank_bert.engines import about_engine, check_settings_hash, known_hash
     same = {k: v for k, v in how.items() if k not in ('batch_tokens', 'device', 'engine')}
-    return jsonable(dict(format=1, encoder=known_hash(encoder), shape=check_settings_hash(encoder), dim=encoder.dim)
-                    | dict(pooling='mean', layer=None, max_tokens=256, keep='start') | same
-                    | about_engine(how.get('engine', 'torch')))
+    usual = dict(pooling='mean', layer=None, max_tokens=256, keep='start')
+    known = dict(encoder=known_hash(encoder), shape=check_settings_hash(encoder), dim=encoder.dim)
+    return jsonable(dict(format=2, stored=stored) | known | usual | same | about_engine(how.get('engine', 'torch')))
 
+# %% ../nbs/00f_cluster.ipynb #350132a5
 def _claim(fs: FileSystem, folder: str, about: dict) -> None:
     "Describe the vectors of a new folder; raises `ValueError` where a folder has vectors of another kind."
     path = f'{folder}/about.json'
@@ -321,6 +348,8 @@ def _claim(fs: FileSystem, folder: str, about: dict) -> None:
         other = [k for k in about | held if about.get(k) != held.get(k)]
         if other: raise ValueError(f'{folder} has vectors of another {listed(other)}: name another folder')
         return
+    if there := _names(fs, f'{folder}/vectors') + _names(fs, f'{folder}/checkpoint'):
+        raise ValueError(f'{folder} has {there[0]}, and no about.json that says what it is: name another folder')
     with _new_file(fs, path) as out: out.write((to_json(about, indent=1) + '\n').encode())
 
 # %% ../nbs/00f_cluster.ipynb #d4d92996
@@ -369,6 +398,7 @@ def _blocks(fs: FileSystem, folder: str) -> list[_Block]:
 # %% ../nbs/00f_cluster.ipynb #07488d03
 def _tidy(fs: FileSystem, folder: str, found: _Found) -> tuple[int, int]:
     "Remove old texts of the ids that were found, and what is there twice or not whole; rows done, and removed."
+    with fs.open_output_stream(f'{folder}/unfinished'): pass  # until all rows are there
     blocks, removed, known = _blocks(fs, folder), 0, []
     keys = np.concatenate([np.empty(0, np.int64), *(b.keys for b in blocks)])
     again, old = _again(keys, np.arange(len(keys))), ~np.isin(keys, found.keys)
@@ -386,14 +416,23 @@ def _tidy(fs: FileSystem, folder: str, found: _Found) -> tuple[int, int]:
     return int(np.isin(found.keys, np.concatenate(known)).sum()) if known else 0, removed
 
 # %% ../nbs/00f_cluster.ipynb #599ea42d
-def _check_once(fs: FileSystem, folder: str, keys: np.ndarray) -> None:
-    "Raise `RuntimeError` unless each key is there, and none twice."
-    read = [pq.read_table(f, columns=['key'], filesystem=fs)['key'].to_numpy() for f in _names(fs, f'{folder}/vectors')]
-    held = np.sort(np.concatenate([np.empty(0, np.int64), *read]))
-    lost, twice = int((~np.isin(keys, held)).sum()), int((held[1:] == held[:-1]).sum())
+def _check_once(fs: FileSystem, folder: str, keys: np.ndarray) -> int:
+    "How many texts were cut; raises `RuntimeError` unless each key is there, and none twice."
+    files = _names(fs, f'{folder}/vectors')
+    read = [pq.read_table(f, columns=['key', 'cut'], filesystem=fs) for f in files]
+    held, cut = (np.concatenate([np.empty(0, t), *(r[c].to_numpy() for r in read)])
+                 for c, t in (('key', np.int64), ('cut', bool)))
+    ordered = np.sort(held)
+    lost, twice = int((~np.isin(keys, held)).sum()), int((ordered[1:] == ordered[:-1]).sum())
     if lost or twice:
         raise RuntimeError(f'{lost:,} rows are missing in {folder} and {twice:,} are there twice: run it again alone, '
                            'which mends this')
+    if fs.get_file_info(f'{folder}/unfinished').is_file: fs.delete_file(f'{folder}/unfinished')
+    return int(np.isin(held[cut], keys).sum())
+
+def _warn_of_cut(cut: int, most: int) -> None:
+    said = f'{cut:,} of the texts had more than max_tokens={most} tokens and were cut: the column cut says which'
+    if cut: warnings.warn(said, DataWarning, stacklevel=3)
 
 # %% ../nbs/00f_cluster.ipynb #168c4376
 def _pool(ray, workers: int|None, threads: int, gpus: float) -> int:
@@ -424,7 +463,9 @@ def _encode_rows(
     "Encode the rows whose keys are not recorded yet, and write them."
     with _settings(ray, checkpoint_config=_checkpoint(fs, folder)):
         rows = _dataset(ray, blocks, {f: i for i, f in enumerate(files)})
-        rows = rows.map_batches(_Worker, fn_constructor_args=worker, batch_size=bs, batch_format='pyarrow', **pool)
+        actors = ray.data.ActorPoolStrategy(size=pool.pop('size'))
+        rows = rows.map_batches(_Worker, fn_constructor_args=worker, batch_size=bs, batch_format='pyarrow',
+                                compute=actors, **pool)
         rows.write_parquet(f'{folder}/vectors', filesystem=fs, min_rows_per_file=bs, ray_remote_args=dict(num_cpus=.25))
 
 # %% ../nbs/00f_cluster.ipynb #a4eba673
@@ -434,6 +475,7 @@ class Encoded(NamedTuple):
     encoded: int  # by this run
     removed: int  # old texts of ids whose text has changed
     bad: int  # listed with their reasons in bad.jsonl
+    cut: int  # texts that are longer than max_tokens: their vectors are those of a part
 
 # %% ../nbs/00f_cluster.ipynb #d8c55266
 def encode_dataset(
@@ -446,26 +488,26 @@ def encode_dataset(
     threads: int = 1,  # cores of a worker
     gpus: float = 0,  # GPUs of a worker; 0 encodes on cores
     bs: int = 1024,  # rows of a task, and about the rows of a file
+    stored: str = 'float16',  # numbers of the vectors: 'float16' or 'float32'
     progress: bool|None = None,  # show Ray's progress; by default everywhere except in tests
     **kwargs,  # of `encode`: pooling, layer, max_tokens, keep, dtype, batch_tokens, engine
 ) -> Encoded:
     "Encode the rows of files on Ray, each once; goes on where an earlier run was ended."
-    ray, (fs, files), (to, folder) = load_ray(), _find_files(data), _opened(folder)
-    encoder, how = _chosen(backbone, gpus, **kwargs)
+    ray, (fs, files, to, folder) = load_ray(), _sources(data, folder)
+    encoder, how, about = _chosen(backbone, gpus, stored, **kwargs)
     with ExitStack() as stack:
         if not ray.is_initialized(): stack.enter_context(start_ray(workers=workers and workers*threads))
         stack.enter_context(_run(ray, progress, bs))
-        size = _pool(ray, workers, threads, gpus)
-        _claim(to, folder, _about(encoder, how))
+        pool = dict(size=_pool(ray, workers, threads, gpus), num_cpus=threads, num_gpus=gpus or None)
+        _claim(to, folder, about)
         with _new_file(to, f'{folder}/bad.jsonl') as bad: found = _audit(ray, fs, files, [doc_id, doc_text], bs, bad)
         if not len(found.keys): raise DataError(f'no row can be encoded; the reasons are in {folder}/bad.jsonl')
         done, removed = _tidy(to, folder, found)
         if done < len(found.keys):
             blocks = partial(_good_rows, fs, [doc_id, doc_text], bs, found.refused)
-            pool = dict(compute=ray.data.ActorPoolStrategy(size=size), num_cpus=threads, num_gpus=gpus or None)
-            _encode_rows(ray, blocks, files, to, folder, (ray.put(encoder), threads, how), pool, bs)
-        _check_once(to, folder, found.keys)
-    return Encoded(len(found.keys), len(found.keys) - done, removed, found.bad)
+            _encode_rows(ray, blocks, files, to, folder, (ray.put(encoder), threads, stored, how), pool, bs)
+        _warn_of_cut(cut := _check_once(to, folder, found.keys), about['max_tokens'])
+    return Encoded(len(found.keys), len(found.keys) - done, removed, found.bad, cut)
 
 # %% ../nbs/00f_cluster.ipynb #d9f9fd2e
 def write_lance(
@@ -478,7 +520,7 @@ def write_lance(
     from pyarrow.dataset import dataset
     fs, path = _opened(folder)
     if not (files := _names(fs, f'{path}/vectors')): raise DataError(f'there are no vectors in {str(folder)!r}')
-    if _names(fs, f'{path}/checkpoint', '.pending.parquet'):
+    if fs.get_file_info(f'{path}/unfinished').is_file:
         raise DataError(f'the run that wrote {str(folder)!r} was ended: run it again first')
     columns, few = ['id', 'text', 'vector'], dict(batch_readahead=2, fragment_readahead=1)  # memory stays bounded
     rows = dataset(files, filesystem=fs).scanner(columns=columns, **few)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from ctypes import string_at
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 # %% ../nbs/00b_features.ipynb #5621cd86
@@ -108,7 +108,7 @@ class _Encoding:
     max_tokens: int = 256
     keep: str = 'start'
     engine: str = 'torch'  # or what `int8_engine` gives
-    cut: int = 0  # texts so far that were longer than `max_tokens`
+    cut: list[bool] = field(default_factory=list)  # of each text so far: whether it was longer than `max_tokens`
 
     def __post_init__(self):
         if not isinstance(self.encoder, Encoder):
@@ -156,12 +156,19 @@ def _batches(
         yield rows, vectors
 
 # %% ../nbs/00b_features.ipynb #e3189edc
+class CutWarning(DataWarning):
+    "Texts were longer than `max_tokens`; `cut` says of each text whether it was."
+    def __init__(self, message: str, cut: list[bool]):
+        super().__init__(message)
+        self.cut = cut
+
 @patch
 def _warn_of_cut(self: _Encoding) -> None:
     "Warn the caller of texts that were longer than `max_tokens`."
-    if self.cut:
-        warnings.warn(f"{self.cut:,} of the texts had more than max_tokens={self.max_tokens} tokens and were cut; "
-                      f"{self.encoder.name!r} takes up to {self.encoder.max_tokens:,}", DataWarning, stacklevel=3)
+    if n := sum(self.cut):
+        message = (f"{n:,} of the texts had more than max_tokens={self.max_tokens} tokens and were cut; "
+                   f"{self.encoder.name!r} takes up to {self.encoder.max_tokens:,}")
+        warnings.warn(CutWarning(message, self.cut), stacklevel=3)
 
 # %% ../nbs/00b_features.ipynb #7827a4f8
 def encode(

@@ -42,7 +42,7 @@ from .words import gram_keys, word_key
 from .metrics import rank_documents
 from .ranking import Fusion
 from .scoring import Ranker, Searcher, alone, by_words, check_not_blank, cutting, encoding, finite
-from .lance_tables import TOTALS, Pieces, as_column, as_sql, check_names, condition, count_rows, count_words
+from .lance_tables import TOTALS, PassageVectors, as_column, as_sql, check_names, condition, count_rows, count_words
 from .lance_tables import database, document_columns, is_local, lancedb, passage_rows
 from .lance_tables import table_names, write_counts, write_passages
 
@@ -160,7 +160,7 @@ def _near(self: LanceRanker, mode: str, query: torch.Tensor, most: int, least: i
         most *= 4
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a00012
-class Asked(NamedTuple):
+class QueryWords(NamedTuple):
     "The words of a query."
     known: dict[str, int]  # key of each word
     keys: np.ndarray  # uint64, ascending, of the words and n-grams that documents have
@@ -169,7 +169,7 @@ class Asked(NamedTuple):
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0f121
 @patch
-def _asked_words(self: LanceRanker, query: str) -> Asked:
+def _query_words(self: LanceRanker, query: str) -> QueryWords:
     "The words of a query, and in how many documents they are."
     bm25, state = self.bm25, self.state
     words = bm25.words_of([query])[0]
@@ -184,11 +184,11 @@ def _asked_words(self: LanceRanker, query: str) -> Asked:
         np.add.at(held, at, found['count'].to_numpy())
     kept = (held > 0) & (np.isin(keys, own) | (held >= bm25.min_df))
     inverse = np.log(1 + (state.documents - held + .5)/(held + .5)).astype(np.float32)
-    return Asked(dict(zip(words, own.tolist())), keys[kept], times[kept], inverse[kept])
+    return QueryWords(dict(zip(words, own.tolist())), keys[kept], times[kept], inverse[kept])
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0f122
 @patch
-def _by_text(self: LanceRanker, asked: Asked, most: int, sql: str|None) -> tuple[pa.Array, np.ndarray]:
+def _by_text(self: LanceRanker, asked: QueryWords, most: int, sql: str|None) -> tuple[pa.Array, np.ndarray]:
     "Ids and scores of LanceDB of the documents that share a word with the query, best first."
     if not len(asked.keys): return pa.array([], pa.string()), np.zeros(0)
     match = lancedb().query.MatchQuery(' '.join(asked.known), 'bm25_words')
@@ -223,7 +223,7 @@ def _cosines(self: LanceRanker, mode: str, query: torch.Tensor, held: torch.Tens
 _OTHER = word_key('')  # of words that the query does not have
 
 @patch
-def _word_scores(self: LanceRanker, asked: Asked, rows: dict) -> np.ndarray:  # float32 `(documents,)`
+def _word_scores(self: LanceRanker, asked: QueryWords, rows: dict) -> np.ndarray:  # float32 `(documents,)`
     "BM25 of a query with some documents, as `BM25.scores` gives it."
     first = np.diff(rows['owner'], prepend=-1) > 0
     words, lengths = rows['bm25_words'].filter(pa.array(first)).to_pylist(), rows['bm25_length'].to_numpy(False)[first]
@@ -242,7 +242,7 @@ def _word_scores(self: LanceRanker, asked: Asked, rows: dict) -> np.ndarray:  # 
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0f151
 @patch
-def _moments(self: LanceRanker, asked: Asked, own: dict[str, float], ids: pa.Array, theirs: np.ndarray) -> tuple:
+def _moments(self: LanceRanker, asked: QueryWords, own: dict[str, float], ids: pa.Array, theirs: np.ndarray) -> tuple:
     "Mean and deviation of BM25 over all documents: ours of the best and of a sample, estimates for the others."
     some = np.unique(np.linspace(CANDIDATES, len(ids) - 1, CANDIDATES).astype(int)) if len(ids) > CANDIDATES else []
     wanted = pa.concat_arrays([ids[:CANDIDATES], ids.take(pa.array(some, pa.int64()))]).to_pylist()
@@ -264,7 +264,7 @@ class Scored(NamedTuple):
     near: dict[str, np.ndarray]  # cosine of each passage of a document
 
 @patch
-def _candidates(self: LanceRanker, asked: Asked|None, mode: str, vector, k: int, sql: str|None) -> tuple:
+def _candidates(self: LanceRanker, asked: QueryWords|None, mode: str, vector, k: int, sql: str|None) -> tuple:
     "Ids of the candidates, and what LanceDB scores by words over all documents, where that is asked for."
     most, fusion, ids = max(CANDIDATES, 4*k), self._fusion_of(mode), []
     if vector is not None: ids += self._near(mode, vector, most, max(2*k, 64), sql)
@@ -278,7 +278,7 @@ def _candidates(self: LanceRanker, asked: Asked|None, mode: str, vector, k: int,
 def _scored(self: LanceRanker, query: str, mode: str, vector: torch.Tensor|None, k: int, sql: str|None) -> Scored:
     "Scores of the candidates."
     fusion = self._fusion_of(mode)
-    asked = self._asked_words(query) if mode == 'bm25' or fusion is not None else None
+    asked = self._query_words(query) if mode == 'bm25' or fusion is not None else None
     ids, every = self._candidates(asked, mode, vector, k, sql)
     if not ids: return Scored([], torch.zeros(0), {})
     wanted = ['vector']*(vector is not None) + ['bm25_words', 'bm25_length']*(asked is not None)
@@ -388,7 +388,7 @@ def refresh(self: LanceRanker) -> None:
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a00029
 @patch
-def _pieces(self: LanceRanker, documents: pd.DataFrame, source: list[str|None], store, progress) -> Pieces:
+def _passages_of(self: LanceRanker, documents: pd.DataFrame, source: list[str|None], store, progress) -> PassageVectors:
     "Passages and vectors of documents: those of the document `source`, or cut and encoded where it is `None`."
     new = np.flatnonzero([s is None for s in source])
     table, passages, owner = documents.iloc[new].reset_index(drop=True), [], []
@@ -408,7 +408,8 @@ def _pieces(self: LanceRanker, documents: pd.DataFrame, source: list[str|None], 
         owner, vectors = [*owner, np.array([*kept.values()])[rows['owner']]], [*vectors, _vectors(rows['vector'])]
     owner = np.concatenate([np.zeros(0, dtype=np.int64), *owner])
     order = owner.argsort(kind='stable')
-    return Pieces([passages[i] for i in order], owner[order], torch.cat(vectors)[torch.from_numpy(order)].numpy())
+    vectors = torch.cat(vectors)[torch.from_numpy(order)].numpy()
+    return PassageVectors([passages[i] for i in order], owner[order], vectors)
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0002a
 class Step(NamedTuple):
@@ -455,7 +456,7 @@ def _write(self: LanceRanker, passages, step: Step, version: int) -> None:
     self._use(State(version, **totals))
 
 @patch
-def _grown(self: LanceRanker, passages, documents: pd.DataFrame) -> None:
+def _add_columns(self: LanceRanker, passages, documents: pd.DataFrame) -> None:
     "Add columns that documents have and the table has not."
     names = [n for n in documents.columns if n not in document_columns(passages.schema)]
     check_names(names)
@@ -473,8 +474,8 @@ def _change(self: LanceRanker, passages, held: pd.DataFrame, plan: Plan, store, 
     if not len(documents) + len(gone): return changes
     if len(documents):
         source = [None if r < 0 else held.doc_id.iloc[r] for r in plan.rows[written]]
-        pieces = self._pieces(documents, source, store, progress)
-        self._grown(passages, documents)
+        pieces = self._passages_of(documents, source, store, progress)
+        self._add_columns(passages, documents)
         known = dict(zip(held.doc_id, held.document_number))
         come = iter(range(self.state.numbers, self.state.numbers + len(documents)))
         numbers = np.array([known[d] if d in known else next(come) for d in documents.doc_id], dtype=np.int64)
@@ -483,7 +484,7 @@ def _change(self: LanceRanker, passages, held: pd.DataFrame, plan: Plan, store, 
     return changes
 
 @patch
-def _held(self: LanceRanker, ids: list[str]) -> pd.DataFrame:
+def _existing(self: LanceRanker, ids: list[str]) -> pd.DataFrame:
     "The documents that are there, of some ids, with their number."
     if self.settings['passages'] == 'select':
         raise ValueError("all documents decide which sentences are selected, so these tables cannot be changed in "
@@ -501,7 +502,7 @@ def add(self: LanceRanker,
     "Take new documents after those that are there; raises `DataError` for an id that is there."
     documents = as_documents(documents)
     with self._writing() as passages:
-        held = self._held(documents.doc_id.tolist())
+        held = self._existing(documents.doc_id.tolist())
         plan = plan_add(held.drop(columns='document_number'), documents)
         return self._change(passages, held, plan, store, progress)
 
@@ -513,7 +514,7 @@ def remove(self: LanceRanker,
     "Drop documents; raises `DataError` for an unknown id, and when none would be left."
     with self._writing() as passages:
         given = [str(i) for i in ids] if not isinstance(ids, (str, bytes, dict, pd.DataFrame)) else []
-        held = self._held(given)
+        held = self._existing(given)
         other = self._any_other(held) if len(held) < self.state.documents else held[:0]
         plan = plan_remove(pd.concat([held, other], ignore_index=True).drop(columns='document_number'), ids)
         changes = plan.changes._replace(unchanged=[])
@@ -539,7 +540,7 @@ def update(self: LanceRanker,
     "Replace documents that have changed, where they are, and take new ones at the end; a column not given stays."
     if not isinstance(documents, (pd.DataFrame, RankingData, str, dict)): documents = list(documents)
     with self._writing() as passages:
-        held = self._held(given_ids(documents))
+        held = self._existing(given_ids(documents))
         plan = plan_update(held.drop(columns='document_number'), documents, remove_missing)
         if remove_missing:
             every = self._first_rows(None, 'doc_id').doc_id

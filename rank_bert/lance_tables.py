@@ -161,7 +161,7 @@ def count_rows(keys: np.ndarray, counts: np.ndarray, totals: dict, version: int)
     return pa.table(dict(key=keys, count=counts, version=np.full(len(keys), version, dtype=np.int64)))
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a0001c
-class Pieces(NamedTuple):
+class PassageVectors(NamedTuple):
     "Documents cut into passages, with vectors."
     passages: list[str]  # without titles
     owner: np.ndarray  # document of each, in order
@@ -175,7 +175,7 @@ def _first_only(values: list, first: np.ndarray, owner: np.ndarray) -> pa.Array:
 def passage_rows(
     documents: pd.DataFrame,  # doc_id, title, text and others
     numbers: np.ndarray,  # of documents, in their order `(documents,)`
-    pieces: Pieces,  # of the same documents
+    pieces: PassageVectors,  # of the same documents
     bm25: BM25|None,  # how words are cut
     schema: pa.Schema,  # of the table
 ) -> pa.Table:
@@ -219,7 +219,7 @@ def ranker_rows(ranker: Ranker, schema: pa.Schema) -> Iterator[pa.Table]:
         rows = order[ends[start] - counts[start]:ends[end - 1]]
         texts = [p for parts in ranker._parts([*range(start, end)]) for p in parts]
         vectors = model.passages.cpu()[rows].float().numpy()
-        pieces = Pieces(texts, np.repeat(np.arange(len(some)), counts[start:end]), vectors)
+        pieces = PassageVectors(texts, np.repeat(np.arange(len(some)), counts[start:end]), vectors)
         yield passage_rows(some, np.arange(start, end), pieces, ranker.bm25, schema)
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a0001f

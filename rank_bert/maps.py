@@ -342,7 +342,7 @@ def _excerpt(text: str, n: int = 200) -> str:
     text = ' '.join(str(text).split())
     return text if len(text) <= n else text[:n - 1].rstrip() + '…'
 
-def _held(table: pd.DataFrame, excerpt: int) -> str:
+def _embedded(table: pd.DataFrame, excerpt: int) -> str:
     "The points as JSON that is safe inside a page."
     groups = sorted(set(table.group) - {'other'}) + ['other']*('other' in set(table.group))
     code = {name: i for i, name in enumerate(groups)}
@@ -363,7 +363,7 @@ def html(self: Map,
 ) -> str:
     "The map as one HTML page without external files."
     script = _START + _DRAW + _MOVE + _KEYS + _LISTEN + _LEGEND
-    parts = dict(title=escape(title), style=_STYLE, help=_HELP, held=_held(self.table, excerpt), script=script)
+    parts = dict(title=escape(title), style=_STYLE, help=_HELP, held=_embedded(self.table, excerpt), script=script)
     page = _PAGE
     for name in ('title', 'style', 'help', 'script', 'held'): page = page.replace('{' + name + '}', parts[name])
     return page

@@ -628,8 +628,8 @@ def _whole_ids(self: Encoder, texts: list[str]) -> list[list[int]]:
 # %% ../nbs/00_models.ipynb #c99eeb8d
 @patch
 def _tokenize(self: Encoder, texts: list[str], max_tokens: int, keep: str,
-              pairs: list[str]|None) -> tuple[list[list[int]], int]:
-    "Like `tokenize`; also returns how many texts or pairs were cut."
+              pairs: list[str]|None) -> tuple[list[list[int]], list[bool]]:
+    "Like `tokenize`; also returns which texts or pairs were cut."
     if keep not in ('start', 'end'): raise ValueError(f"keep is 'start' or 'end', not {keep!r}")
     paired = pairs is not None
     room, order = self._room(max_tokens, paired), self._order(paired)
@@ -640,7 +640,7 @@ def _tokenize(self: Encoder, texts: list[str], max_tokens: int, keep: str,
         a, b = _cut_pair(one, two, room, keep)
         parts = special | dict(A=a, B=b)
         rows.append([i for part in order for i in parts[part]])
-    return rows, sum(len(one) + len(two) > room for one, two in whole)
+    return rows, [len(one) + len(two) > room for one, two in whole]
 
 # %% ../nbs/00_models.ipynb #998b6f0a
 @patch

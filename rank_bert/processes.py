@@ -51,7 +51,7 @@ class Processes(Callback):
     "Divides each batch among the processes that `distrib_ctx` joins; does nothing in a single process."
     order = TrainEvalCallback.order - 1  # before callbacks that read a batch, and fastai's `DistributedTrainer`
 
-    def __init__(self): self.world, self.rank, self.parted, self.lent = 1, 0, False, []
+    def __init__(self): self.world, self.rank, self.parted, self.lent, self.precision = 1, 0, False, [], []
 
     def before_fit(self):
         "Join the processes; raise `ValueError` where they differ, and for `DataParallel`."
@@ -120,15 +120,20 @@ def _join(self: Processes, accelerator) -> None:
     "Compare the weights, and prepare model, loaders and recorder for the fit."
     _check_accelerator(accelerator)
     self._agree(_weights(self.model), 'weights')
-    half = accelerator.mixed_precision == 'bf16'
     for module in self.model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm): module.forward = partial(_batch_norm, self, module)
         if hasattr(module, 'divide'): module.divide = self.divided
-        if half and isinstance(getattr(module, 'dtype', None), torch.dtype): module.dtype = torch.bfloat16
+    if accelerator.mixed_precision == 'bf16': self._in_bfloat16()
     self.learn.add_cb(_FirstValues())
     if not self.rank: return
     self.learn.logger = noop
     torch.manual_seed(torch.initial_seed() + self.rank)  # of dropout
+
+@patch
+def _in_bfloat16(self: Processes) -> None:
+    "Let layers compute in bfloat16, until the fit ends; encoders of transformers have a `dtype` that is only read."
+    self.precision = [(m, m.dtype) for m in self.model.modules() if isinstance(vars(m).get('dtype'), torch.dtype)]
+    for module, _ in self.precision: module.dtype = torch.bfloat16
 
 # %% ../nbs/02n_processes.ipynb #dd000015
 @patch
@@ -137,9 +142,10 @@ def leave(self: Processes) -> None:
     for module in self.model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm): vars(module).pop('forward', None)
         if hasattr(module, 'divide'): module.divide = None
+    for module, dtype in self.precision: module.dtype = dtype
     for dl in self.lent: vars(dl).pop('to_detach', None)
     if self.world > 1: self.learn.remove_cb(_FirstValues)
-    self.world, self.rank, self.parted, self.lent = 1, 0, False, []
+    self.world, self.rank, self.parted, self.lent, self.precision = 1, 0, False, [], []
 
 # %% ../nbs/02n_processes.ipynb #dd00001b
 @patch

@@ -697,7 +697,7 @@ def _with_head(self: Ranker, head: DualHead, fusion: Fusion|None, about: dict) -
     return found
 
 # %% ../nbs/03b_search.ipynb #b15a0021
-def _grown(ranker: Ranker, before: Reference|None, data: RankingData, vectors: torch.Tensor) -> Reference:
+def _joined_reference(ranker: Ranker, before: Reference|None, data: RankingData, vectors: torch.Tensor) -> Reference:
     "The reference of an earlier training, with the queries of a later one and the scores of its head."
     later = _refer(ranker, data, vectors)
     if before is None: return later
@@ -721,7 +721,7 @@ def _trained_more(
     done = dict(queries=counts, seed=seed, lr=lr, bs=bs, epochs=len(fit['curve']), data_sha256=digest) | fit
     fusion = None if self.bm25 is None else _fusion(features, model)
     found = self._with_head(model.head, fusion, self.about | dict(more=[*self.about.get('more', ()), done]))
-    found.reference = _grown(found, self.reference, data, vectors)
+    found.reference = _joined_reference(found, self.reference, data, vectors)
     return found
 
 # %% ../nbs/03b_search.ipynb #b15a0004

@@ -491,7 +491,7 @@ if first_process(): learn.classifier().save(sys.argv[1])
 def one_of_two_processes():
     Path("together.py").write_text(TOGETHER)
     def started(name: str, how: str) -> subprocess.CompletedProcess:
-        launch = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nproc-per-node", "2", "together.py", name, how]
+        launch = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "together.py", name, how]
         return subprocess.run(launch, env=dict(os.environ, **QUIET), capture_output=True, text=True, timeout=180)
     def passed(name: str) -> str: return Path(f"{name}.epochs").read_text().strip()
     done = started("hit", "kill")
@@ -1829,54 +1829,83 @@ def ray_rows(n: int = 960) -> None:
     for name, part in (("a", rows[:n//2]), ("b", rows[n//2:] + more)): Path(f"rows/{name}.jsonl").write_text("\n".join(map(json.dumps, part)))
 
 def on_ray(data: str = "rows", **kwargs) -> list[int]:
-    "Encode in small tasks: rows, encoded, removed, bad."
+    "Encode in small tasks: rows, encoded, removed, bad, cut."
     from rank_bert.cluster import encode_dataset
-    return [*encode_dataset(data, "out", "little", bs=16, workers=2, progress=False, **kwargs)]
+    return [*encode_dataset(data, "out", "little", **dict(bs=16, workers=2, progress=False) | kwargs)]
 
-def alone_on_ray() -> None:
+def alone_on_ray(workers: int = 2) -> None:
     "The same on a Ray of its own; writes what came to a file, as Ray's processes may print."
     from rank_bert.cluster import start_ray
-    with start_ray(workers=2, memory_mb=100): Path("came.json").write_text(json.dumps(on_ray()))
+    with start_ray(workers=workers, memory_mb=100): Path("came.json").write_text(json.dumps(on_ray(workers=workers)))
 
 def came():
     "What a run on Ray wrote."
     return json.loads(Path("came.json").read_text())
 
+def marks() -> list[Path]:
+    "The tasks that are recorded as done."
+    return [p for p in Path("out").glob("checkpoint/*.parquet") if not p.name.endswith(".pending.parquet")]
+
 def until_done(n: int, limit: float = 240) -> None:
     "Wait until some tasks are recorded as done."
     end = time.monotonic() + limit
     while time.monotonic() < end:
-        if sum(not p.name.endswith(".pending.parquet") for p in Path("out").glob("checkpoint/*.parquet")) >= n: return
+        if len(marks()) >= n: return
         time.sleep(.005)
     raise Wrong(f"no {n} tasks were done in {limit:.0f} s")
+
+def until_gone(processes: list, limit: float = 60) -> None:
+    "Wait until processes have ended; agents of Ray may be left."
+    import psutil
+    left = [c for c in psutil.wait_procs(processes, limit)[1] if "Agent" not in named(c) and c.status() != psutil.STATUS_ZOMBIE]
+    must(not left, f"left running: {left}")
 
 def children(pid: int) -> list:
     import psutil
     return psutil.Process(pid).children(recursive=True)
 
-def once(n: int = 960) -> None:
+def named(process) -> str:
+    "What a process is called; '' when it has ended."
+    import psutil
+    try: return process.name() + " " + " ".join(process.cmdline())
+    except psutil.Error: return ""
+
+def encoders(pid: int) -> list:
+    "The processes under another one that encode for Ray."
+    return [c for c in children(pid) if "(_Worker)" in named(c)]
+
+def pause(since: float) -> float:
+    "The longest time after a moment in which no rows were written."
+    times = [since, *sorted(t for p in Path("out/vectors").glob("*.parquet") if (t := p.stat().st_mtime) > since)]
+    must(len(times) > 5, "too little was left to do")
+    return max(b - a for a, b in zip(times, times[1:]))
+
+def once(n: int = 960) -> str:
     "Every row is there once, with the vector of one machine."
     import numpy as np, pandas as pd
     from rank_bert.features import encode
     from rank_bert.models import get_encoder
     table = pd.read_parquet("out/vectors").set_index("id")
-    must(len(table) == n and set(table.index) == {f"d{i}" for i in range(n)}, f"{len(table)} rows, {table.index.nunique()} ids")
+    lost, twice = len({f"d{i}" for i in range(n)} - set(table.index)), len(table) - table.index.nunique()
+    must(lost == twice == len(table) - n == 0, f"{len(table)} rows, {lost} lost, {twice} twice")
     apart = np.abs(np.stack(table.vector) - encode(table.text, get_encoder("little"), progress=False).numpy()).max()
     must(apart < 2e-2, f"vectors differ by {apart}")
     reasons = Counter(json.loads(line)["reason"] for line in open("out/bad.jsonl"))
     must(sum(reasons.values()) == len(reasons) == 4, reasons)
+    return f"{len(table)} rows, {lost} lost, {twice} twice"
 
-@case("ray", "a worker is killed in the middle", "the run goes on: every row once", quick=False, limit=600)
+@case("ray", "the only worker is killed in the middle", "another takes its place, and the run goes on: every row once", quick=False, limit=600)
 def ray_worker():
     ray_rows()
-    pid, printed = start(alone_on_ray, before=dies_with_parent)
+    pid, printed = start(lambda: alone_on_ray(1), before=dies_with_parent)
     until_done(4)
-    workers = [c for c in children(pid) if "_Worker" in c.name() + " ".join(c.cmdline())]
-    must(workers, "no worker was found")
+    workers = encoders(pid)
+    must(len(workers) == 1, f"{len(workers)} workers were found")
+    killed, done = time.time(), len(marks())
     workers[0].kill()
     works(stop(pid, printed, 400))
-    must(came() == [960, 960, 0, 4], came())
-    once()
+    must(came() == [960, 960, 0, 4, 0], came())
+    return f"killed after {done} of {len(marks())} tasks, no rows for {pause(killed):.0f} s; {once()}"
 
 @case("ray", "the program is killed in the middle, and started again", "no worker and no server of Ray is left running (its agents end by themselves, in a minute or two); the second run encodes only what is missing: every row once", quick=False, limit=900)
 def ray_program():
@@ -1887,43 +1916,63 @@ def ray_program():
     of_it = children(pid)
     os.kill(pid, signal.SIGKILL)
     stop(pid, printed)
-    end = time.monotonic() + 60
-    while (left := [c for c in of_it if c.is_running() and c.status() != "zombie" and "Agent" not in c.name()]) and time.monotonic() < end: time.sleep(.1)
-    must(not left, f"left running: {left}")
-    done = sum(pq.read_metadata(p).num_rows for p in Path("out/checkpoint").glob("*.parquet") if not p.name.endswith(".pending.parquet"))
+    until_gone(of_it)
+    done = sum(pq.read_metadata(p).num_rows for p in marks())
     must(0 < done < 960, f"{done} rows were done when it was killed")
+    again = time.time()
     works(forked(alone_on_ray, limit=400))
-    must(came() == [960, 960 - done, 0, 4], f"{done} were done; {came()}")
-    once()
+    must(came() == [960, 960 - done, 0, 4, 0], f"{done} were done; {came()}")
+    return f"killed after {done} rows, {960 - done} encoded by the second run, its first after {pause(again):.0f} s; {once()}"
+
+def two_nodes(**second):
+    "Two nodes of Ray on this machine, each with room for one worker of two slots."
+    from ray.cluster_utils import Cluster
+    from rank_bert.cluster import load_ray
+    load_ray()
+    cluster = Cluster(initialize_head=True, head_node_args=dict(num_cpus=3, num_gpus=0, object_store_memory=100*2**20))
+    return cluster, cluster.add_node(**dict(num_cpus=3, num_gpus=0, object_store_memory=100*2**20) | second)
 
 @case("ray", "a node of two is killed in the middle", "the run goes on with the other node: every row once", quick=False, limit=900)
 def ray_node():
     def run():
         import threading
-        from ray.cluster_utils import Cluster
-        from rank_bert.cluster import load_ray, start_ray
-        load_ray()
-        cluster = Cluster(initialize_head=True, head_node_args=dict(num_cpus=3, object_store_memory=100*2**20))
-        node = cluster.add_node(num_cpus=1, object_store_memory=100*2**20)
+        from rank_bert.cluster import start_ray
+        cluster, node = two_nodes()
         killed = []
         def kill():
             until_done(4)
-            killed.append([c.name() for c in children(node.all_processes["raylet"][0].process.pid)])
+            workers = encoders(node.all_processes["raylet"][0].process.pid)
+            killed.extend([len(workers), len(marks()), time.time()])
             cluster.remove_node(node, allow_graceful=False)
         try:
             with start_ray(cluster.address):
                 killer = threading.Thread(target=kill)
                 killer.start()
-                found = on_ray()
+                found = on_ray(threads=2)
                 killer.join()
         finally: cluster.shutdown()
         Path("came.json").write_text(json.dumps([found, killed]))
     ray_rows()
     works(forked(run, before=dies_with_parent, limit=800))
-    found, (killed,) = came()
-    must(any("_Worker" in name or "MapW" in name for name in killed), f"no worker was on the node: {killed}")
-    must(found == [960, 960, 0, 4], found)
-    once()
+    found, (workers, done, at) = came()
+    must(workers == 1, f"{workers} workers were on the node")
+    must(found == [960, 960, 0, 4, 0], found)
+    return f"killed after {done} of {len(marks())} tasks, no rows for {pause(at):.0f} s; {once()}"
+
+@case("ray", "workers ask for a GPU: one node has a slot for it", "the worker is started there; if torch cannot use the GPU, a sentence says so", quick=False, limit=600)
+def ray_gpu():
+    import torch
+    def run():
+        from rank_bert.cluster import start_ray
+        cluster, _ = two_nodes(num_gpus=1)
+        try:
+            with start_ray(cluster.address):
+                raises(lambda: on_ray(workers=2, gpus=1), "6 and 1 GPUs", "fewer workers")
+                if torch.cuda.is_available(): must(on_ray(workers=1, gpus=1)[1] == 960, "not all were encoded")
+                else: raises(lambda: on_ray(workers=1, gpus=1), "node with a GPU cannot use it", "gpus=0")
+        finally: cluster.shutdown()
+    ray_rows()
+    works(forked(run, before=dies_with_parent, limit=500))
 
 @case("ray", "files that are damaged, cut, empty or of another form; no files; vectors of another kind", "a sentence that names the file, before anything is encoded", limit=600)
 def ray_refused():
@@ -1947,7 +1996,7 @@ def ray_refused():
             raises(lambda: on_ray("nowhere"), "nowhere", ".jsonl")
             frame.rename(columns=dict(text="body")).to_parquet("bad/column.parquet")
             raises(lambda: on_ray("bad/column.parquet"), "column.parquet", "no column 'text'")
-            must(on_ray("whole.parquet") == [1, 1, 0, 0], "not encoded")
+            must(on_ray("whole.parquet") == [1, 1, 0, 0, 0], "not encoded")
             raises(lambda: on_ray("whole.parquet", pooling="max"), "pooling", "another folder")
     works(forked(run, limit=580))
 
@@ -1968,7 +2017,8 @@ def attempt(c: Case, base: Path, work: Path) -> tuple[int, Path, float]:
         shutil.copytree(base, place/"here", symlinks=True)
         os.chdir(place/"here")
         os.environ["RANK_BERT_HOME"] = str(place/"here"/"home")
-        c.run()
+        told = c.run()
+        (place/"told").write_text(told if isinstance(told, str) else "")
         code = 0
     except Wrong as e: (place/"wrong").write_text(str(e), errors="replace")
     except BaseException: (place/"wrong").write_text("the case itself failed: " + traceback.format_exc(limit=-4)[-1200:], errors="replace")
@@ -2007,6 +2057,7 @@ def run_all(cases: list[Case], base: Path, work: Path, jobs: int) -> dict[str, s
                 os.waitpid(pid, 0)
             found[c.name] = verdict(c, os.waitstatus_to_exitcode(status) if ended else None, place)
             print(f"{'FAIL' if found[c.name] else 'ok'} {c.group}: {c.name} ({time.monotonic() - began:.0f} s)", flush=True)
+            if not found[c.name] and (told := (place/"told").read_text()): print(f"     {told}", flush=True)
             if found[c.name]: print(f"     does: {c.does}\n     must hold: {c.holds}\n     came: " + found[c.name].strip().replace("\n", "\n           "), flush=True)
             remove(place)
             del running[pid]
