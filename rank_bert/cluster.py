@@ -48,8 +48,8 @@ _QUIET = dict(logging_level='error', log_to_driver=False)  # errors of workers a
 def _start_here(ray, **options):
     "Start Ray on this machine, reachable from this machine alone."
     from ray._private import services
-    alone = mock.patch.dict(os.environ, RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER='0')  # its other processes keep to the address, too
-    with alone, mock.patch.object(services, 'resolve_ip_for_localhost', lambda host: host):  # else it listens everywhere
+    alone = mock.patch.dict(os.environ, RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER='0')  # its processes keep to the address
+    with alone, mock.patch.object(services, 'resolve_ip_for_localhost', lambda host: host):  # or it listens everywhere
         context = ray.init('local', _node_ip_address='127.0.0.1', dashboard_host='127.0.0.1', **_QUIET, **options)
     if context.address_info['node_ip_address'] == '127.0.0.1':
         if context.dashboard_url and 'IN_TEST' not in os.environ:

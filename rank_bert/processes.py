@@ -11,19 +11,26 @@ __all__ = ['Processes', 'first_process', 'Checkpoint']
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from functools import partial
+from functools import cached_property, partial
 from importlib.util import find_spec
 from numbers import Real
 from pathlib import Path
 
 # %% ../nbs/02n_processes.ipynb #dd000005
+import numpy as np
+import pandas as pd
 import torch
+from scipy import sparse
 from torch import distributed, nn
 from fastai.callback.core import Callback, CancelEpochException, TrainEvalCallback
+from fastai.callback.schedule import ParamScheduler
+from fastai.callback.tracker import TrackerCallback
 from fastai.callback.training import GradientAccumulation
 from fastai.learner import Learner, Recorder
+from fastai.optimizer import Optimizer
 from fastai.torch_core import find_bs, to_detach
 from fastcore.basics import noop, patch
 from fastcore.foundation import L
@@ -320,12 +327,20 @@ class Checkpoint(Callback):
         self.path, self.seed, self.start = Path(path), seed, 0
 
     def before_fit(self):
-        "Read the file of an earlier start; raise `ValueError` if it is of another training."
+        "Read the file of an earlier start; raise `ValueError` if it is of another training, or would not be resumed."
+        self._check_kept()
+        self.own = self._training()
         self.held = _read_checkpoint(self.path) if self.path.exists() else None
         self.start = 0 if self.held is None else self.held['about']['epoch'] + 1
-        if self.held is None or self.held['about']['training'] == self._training(): return
-        raise ValueError(f"{self.path} is of another training, with other parameters, data or epochs: delete it, or "
-                         "name another file")
+        if self.held is None: return
+        before = self.held['about']['training']
+        other = [name for name in self.own if before.get(name) != self.own[name]]
+        if other == ['order']:
+            warnings.warn(f"{self.path}: batches come in another order than before the crash, so the result is another "
+                          "one: set the same seed before loaders are made")
+        elif other:
+            raise ValueError(f"{self.path} is of another training ({', '.join(other)} not the same): delete it, or "
+                             "name another file")
 
     def after_fit(self):
         "Remove the file: the training has ended."
@@ -334,10 +349,42 @@ class Checkpoint(Callback):
 
 # %% ../nbs/02n_processes.ipynb #dd000035
 @patch
+def _check_kept(self: Checkpoint) -> None:
+    "Raise `ValueError` for what has a state that the file would not hold."
+    def kept(cb): return isinstance(cb, KeepBest) or getattr(cb, 'can_resume', not isinstance(cb, TrackerCallback))
+    lost = [cb.name for cb in self.learn.cbs if not kept(cb)]
+    if lost: raise ValueError(f"Checkpoint does not hold the state of {', '.join(lost)}: leave them out (KeepBest "
+                              "keeps the best epoch, and stops early with patience)")
+    if type(self.opt) is not Optimizer:
+        raise ValueError(f"Checkpoint holds the state of optimizers of fastai, such as Adam, and not of "
+                         f"{type(self.opt).__name__}: pass another opt_func")
+
+def _content(x, deep: int = 2) -> list:
+    "Arrays, tables and texts that a data set holds, as `digest` takes them."
+    if torch.is_tensor(x): return [x]
+    if isinstance(x, np.ndarray): return [x.shape, x.tobytes() if x.dtype.kind in 'biuf' else x.tolist()]
+    if sparse.issparse(x): return [x.shape, *_content(x.tocsr().indices), *_content(x.data)]
+    if isinstance(x, (pd.DataFrame, pd.Series)): return _content(x.to_numpy())
+    if isinstance(x, (list, tuple)):
+        if all(isinstance(o, (str, Real)) for o in x): return [list(x)]
+        return [len(x)] + [part for o in x for part in _content(o, deep)]
+    if not deep or isinstance(x, nn.Module) or not hasattr(x, '__dict__'): return []
+    later = {k for k in vars(x) if k[0] == '_' or isinstance(getattr(type(x), k, None), cached_property)}
+    names = sorted(vars(x).keys() - later - {'stored', 'given', 'store'})
+    return [part for k in names for part in (k, *_content(vars(x)[k], deep - 1))]
+
+def _name(f) -> str: return getattr(f, '__name__', type(f).__name__)
+
+@patch
 def _training(self: Checkpoint) -> dict:
     "What must be the same in both starts."
+    dl, plans = self.dls.train, [cb for cb in self.learn.cbs if isinstance(cb, ParamScheduler)]
+    rates = [*self.opt.hypers, *({k: [f(at) for at in (0., .2, .5, 1.)] for k, f in cb.scheds.items()} for cb in plans)]
     shapes = [(name, tuple(p.shape)) for name, p in self.model.named_parameters()]
-    return dict(epochs=self.n_epoch, rows=len(self.dls.train.dataset), bs=str(self.dls.train.bs), model=digest(shapes))
+    rng = getattr(dl, 'rng', None)
+    return dict(epochs=self.n_epoch, rows=len(dl.dataset), bs=str(dl.bs), model=digest(shapes),
+                data=digest(_content(dl.dataset)), loss=_name(self.loss_func), optimizer=[*map(_name, self.opt.cbs)],
+                rates=digest([repr(rates)]), order=digest([rng.getstate()] if rng else []))
 
 @patch
 def before_epoch(self: Checkpoint):
@@ -357,6 +404,7 @@ def before_train(self: Checkpoint):
 def after_epoch(self: Checkpoint):
     "Write the state."
     if self.epoch >= self.start and first_process(): self._write()
+    if self.held is not None and self.epoch == self.n_epoch - 1: self._restore()  # it had ended, but not been finished
 
 # %% ../nbs/02n_processes.ipynb #dd000036
 @patch
@@ -376,30 +424,38 @@ _BEST = 'best', 'best_epoch', 'kept', 'at_loss', 'finite', 'seen', 'untrained'  
 
 @patch
 def _write(self: Checkpoint) -> None:
-    "Write the file, whole or not at all."
+    "Write the file, whole or not at all; raise `ValueError` where gradients wait for batches of the next epoch."
+    if any(getattr(cb, 'count', 0) for cb in self.learn.cbs if isinstance(cb, GradientAccumulation)):
+        raise ValueError("gradients are accumulated over the end of an epoch, and Checkpoint does not hold them: "
+                         "choose a number of rows that divides those of an epoch")
     moving, best = self._moving(), self._best()
     tensors = {f'model {n}': t for n, t in moving.items()}
     states = {f'{k} {n}': v for n, p in moving.items() for k, v in self.opt.state.get(p, {}).items()}
     tensors |= {f'opt {k}': v for k, v in states.items() if torch.is_tensor(v)}
     smooth = self.recorder.smooth_loss
-    about = dict(epoch=self.epoch, step=self.train_iter, training=self._training(),
+    about = dict(epoch=self.epoch, step=self.train_iter, training=self.own,
                  smooth=[repr(float(smooth.val)), smooth.count],
                  states={k: v for k, v in states.items() if isinstance(v, Real)},
                  values=[[*map(repr, row)] for row in self.recorder.values])
     if best is not None:
         about['best'] = {name: repr(float(getattr(best, name))) for name in _BEST}
         tensors |= {f'best {n}': t for n, t in (best.state or {}).items()}
+    about['digest'] = _digest(tensors)
     text = torch.frombuffer(bytearray(to_json(about).encode()), dtype=torch.uint8)
     with new_file(self.path) as new: write_tensors(new, tensors | {'about': text})
 
 # %% ../nbs/02n_processes.ipynb #dd000038
+def _digest(tensors: dict) -> int: return digest([o for name in sorted(tensors) for o in (name, tensors[name])])
+
 def _read_checkpoint(path: Path) -> dict:
     "Tensors of a checkpoint, and its metadata under 'about'."
     try:
         tensors = load_file(path)
-        return tensors | {'about': json.loads(bytes(tensors['about'].numpy()))}
-    except (SafetensorError, KeyError, ValueError) as e:
-        raise ValueError(f"{path} is no checkpoint, or damaged: {e}. Delete it to begin anew") from e
+        about = json.loads(bytes(tensors.pop('about').numpy()))
+        if about['digest'] != _digest(tensors): raise ValueError('its digest is another one')
+        return tensors | {'about': about}
+    except (SafetensorError, KeyError, TypeError, ValueError) as e:
+        raise ValueError(f"{path} is no checkpoint, or damaged ({e}): delete it to begin anew") from e
 
 def _named(tensors: dict, first: str) -> dict:
     "Tensors whose names begin with a word, without it."

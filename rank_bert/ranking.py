@@ -767,6 +767,11 @@ def _deep(self: IndexRefresh) -> bool:
     return self.model.texts is not None and self.model.texts.start != 'vectors'
 
 @patch(as_prop=True)
+def can_resume(self: IndexRefresh) -> bool:
+    "Whether a training is resumed by `Checkpoint`, which holds no index."
+    return self._whole
+
+@patch(as_prop=True)
 def _whole(self: IndexRefresh) -> bool:
     "Whether every step recomputes the whole index, as the model does by itself."
     return self.share is None and not self._deep
