@@ -30,7 +30,7 @@ from fastai.callback.schedule import ParamScheduler
 from fastai.callback.tracker import TrackerCallback
 from fastai.callback.training import GradientAccumulation
 from fastai.learner import Learner, Recorder
-from fastai.optimizer import Optimizer
+from fastai.optimizer import Lookahead, Optimizer
 from fastai.torch_core import find_bs, to_detach
 from fastcore.basics import noop, patch
 from fastcore.foundation import L
@@ -355,7 +355,7 @@ def _check_kept(self: Checkpoint) -> None:
     lost = [cb.name for cb in self.learn.cbs if not kept(cb)]
     if lost: raise ValueError(f"Checkpoint does not hold the state of {', '.join(lost)}: leave them out (KeepBest "
                               "keeps the best epoch, and stops early with patience)")
-    if type(self.opt) is not Optimizer:
+    if not isinstance(self.opt, Optimizer) or isinstance(self.opt, Lookahead):
         raise ValueError(f"Checkpoint holds the state of optimizers of fastai, such as Adam, and not of "
                          f"{type(self.opt).__name__}: pass another opt_func")
 
@@ -379,12 +379,12 @@ def _name(f) -> str: return getattr(f, '__name__', type(f).__name__)
 def _training(self: Checkpoint) -> dict:
     "What must be the same in both starts."
     dl, plans = self.dls.train, [cb for cb in self.learn.cbs if isinstance(cb, ParamScheduler)]
-    rates = [*self.opt.hypers, *({k: [f(at) for at in (0., .2, .5, 1.)] for k, f in cb.scheds.items()} for cb in plans)]
+    rates = [{k: [f(at) for at in (0., .2, .5, 1.)] for k, f in cb.scheds.items()} for cb in plans]
     shapes = [(name, tuple(p.shape)) for name, p in self.model.named_parameters()]
-    rng = getattr(dl, 'rng', None)
+    rng, opt = getattr(dl, 'rng', None), self.opt
     return dict(epochs=self.n_epoch, rows=len(dl.dataset), bs=str(dl.bs), model=digest(shapes),
-                data=digest(_content(dl.dataset)), loss=_name(self.loss_func), optimizer=[*map(_name, self.opt.cbs)],
-                rates=digest([repr(rates)]), order=digest([rng.getstate()] if rng else []))
+                data=digest(_content(dl.dataset)), loss=_name(self.loss_func), optimizer=[*map(_name, opt.cbs)],
+                rates=digest([repr([*opt.hypers]), repr(rates)]), order=digest([rng.getstate()] if rng else []))
 
 @patch
 def before_epoch(self: Checkpoint):
