@@ -26,7 +26,7 @@ if (!executablePath || !existsSync(join(site, 'index.html'))) {
   process.exit(2)
 }
 const pages = read(site, 'sitemap.xml').match(/(?<=rank_bert\/)[^<]*\.html/g)
-const first = ['tutorials/', 'benchmarks/', 'experiments/'].map(o => pages.find(p => p.startsWith(o))).filter(Boolean)
+const first = ['tutorials/', 'explanations/', 'benchmarks/', 'experiments/'].map(o => pages.find(p => p.startsWith(o))).filter(Boolean)
 const main = ['index.html', 'losses.html', 'ranker.html', ...first]
 const browser = await chromium.launch({ executablePath, args: flags })
 
