@@ -48,9 +48,10 @@ _QUIET = dict(logging_level='error', log_to_driver=False)  # errors of workers a
 def _start_here(ray, **options):
     "Start Ray on this machine, reachable from this machine alone."
     from ray._private import services
-    alone = mock.patch.dict(os.environ, RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER='0')  # its processes keep to the address
-    with alone, mock.patch.object(services, 'resolve_ip_for_localhost', lambda host: host):  # or it listens everywhere
-        context = ray.init('local', _node_ip_address='127.0.0.1', dashboard_host='127.0.0.1', **_QUIET, **options)
+    alone = mock.patch.dict(os.environ, RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER='0')  # of its other processes
+    here = dict(_node_ip_address='127.0.0.1', dashboard_host='127.0.0.1')
+    with alone, mock.patch.object(services, 'resolve_ip_for_localhost', lambda host: host):  # else it is everywhere
+        context = ray.init('local', **here, **_QUIET, **options)
     if context.address_info['node_ip_address'] == '127.0.0.1':
         if context.dashboard_url and 'IN_TEST' not in os.environ:
             print(f'Ray is at http://{context.dashboard_url}; its token is in ~/.ray/auth_token', file=sys.stderr)
@@ -220,7 +221,8 @@ def _run(ray, progress: bool|None, bs: int) -> Iterator[None]:
     levels = [log.level for log in logs]
     for log in logs: log.setLevel(logging.CRITICAL)
     try:
-        with _settings(ray, enable_progress_bars=progress, target_max_block_size=512*bs): yield
+        with _settings(ray, enable_progress_bars=progress, target_max_block_size=512*bs,
+                       raise_original_map_exception=True): yield
     except ray.exceptions.RayTaskError as e:
         if not isinstance(e.cause, (ValueError, OSError, TypeError)): raise
         kind = DataError if isinstance(e.cause, DataError) else ValueError
