@@ -187,30 +187,44 @@ def some_batches(
 
 # %% ../nbs/02c_monitor.ipynb #21c16f31
 class _Sums:
-    "Number, sums and products of vectors, in float64: all that most measures depend on."
+    "What the measures of vectors depend on: the vectors while they are fewer than features, then sums of products."
     def __init__(self,
-        keep: bool = False,  # the vectors too, for `uniformity`
+        keep: bool = False,  # the vectors in any case, for `uniformity`
     ):
-        self.n, self.sum, self.units, self.products, self.kept = 0, 0, 0, 0, [] if keep else None
+        self.n, self.sum, self.units, self.squares, self.products = 0, 0, 0, 0, None
+        self.kept, self.keep = [], keep
 
     def add(self,
         x: torch.Tensor,  # `(vectors, dim)`
     ) -> None:
-        "Add vectors to the sums."
-        x = x.detach().cpu().double()
-        self.n, self.sum, self.products = self.n + len(x), self.sum + x.sum(0), self.products + x.mT @ x
+        "Add vectors."
+        x = x.detach().cpu()
+        if self.products is None or self.keep: self.kept.append(x)
+        x = x.double()
+        self.n, self.sum, self.squares = self.n + len(x), self.sum + x.sum(0), self.squares + x.square().sum()
         self.units = self.units + F.normalize(x, dim=1).sum(0)
-        if self.kept is not None: self.kept.append(x.float())
+        if self.products is not None: self.products += x.mT @ x
+        elif self.n > x.shape[1]: self._fold()
 
-    def values(self,
-        centre: bool,  # without the mean
-    ) -> torch.Tensor:  # `(min(n, dim),)`, from the largest
-        "Singular values of the matrix of all vectors."
-        if not self.products.isfinite().all(): raise FloatingPointError("NaN or infinity")
-        products = self.products - torch.outer(self.sum, self.sum)/self.n if centre else self.products
-        s = torch.linalg.eigvalsh(products).clamp(min=0).sqrt().flip(0)[:self.n]
-        noise = 1e-7*self.products.diagonal().sum().sqrt()  # rounding errors, also of subtracting the mean
-        return s.where(s > noise, 0.)
+    def _fold(self) -> None:
+        x = torch.cat(self.kept).double()
+        self.products = x.mT @ x
+        if not self.keep: self.kept = []
+
+# %% ../nbs/02c_monitor.ipynb #20a81e64
+@patch
+def values(self: _Sums,
+    centre: bool,  # without the mean
+) -> torch.Tensor:  # `(min(n, dim),)`, from the largest
+    "Singular values of the matrix of all vectors, from the smaller Gram matrix."
+    if not self.squares.isfinite(): raise FloatingPointError("NaN or infinity")
+    if self.products is None:
+        x = torch.cat(self.kept).double() - (self.sum/self.n if centre else 0)
+        gram = x @ x.mT
+    else: gram = self.products - torch.outer(self.sum, self.sum)/self.n if centre else self.products
+    s = torch.linalg.eigvalsh(gram).clamp(min=0).sqrt().flip(0)[:self.n]
+    noise = 1e-7*self.squares.sqrt()  # rounding errors, also of subtracting the mean
+    return s.where(s > noise, 0.)
 
 # %% ../nbs/02c_monitor.ipynb #006b526f
 @patch
@@ -230,7 +244,7 @@ def _centred(self: _Sums, s: torch.Tensor) -> dict:
 
 @patch
 def _plain(self: _Sums, names: Sequence[str]) -> dict:
-    shared = self.sum.square().sum()/(self.n*self.products.diagonal().sum()).clamp(min=1e-300)
+    shared = self.sum.square().sum()/(self.n*self.squares).clamp(min=1e-300)
     found = dict(anisotropy=anisotropy_of(self.units, self.n), residual=(1 - shared).clamp(min=0).sqrt())
     if 'uniformity' not in names: return found
     kept = torch.cat(self.kept)
@@ -421,7 +435,7 @@ def reset(self: RankMonitor) -> None:
     self.looks, self.records, self.collapse, self.origin, self.first, self.begun = [], [], '', {}, {}, []
     # epochs that are done, the last one measured, whether this is training, optimizer steps
     self.done, self.looked, self.training_now, self.moves = 0, None, False, 0
-    self.began, self.elapsed, self.spent, self.latest, self.shown = None, 0., 0., 0., None
+    self.began, self.elapsed, self.spent, self.latest, self.shown, self.started = None, 0., 0., 0., None, None
 
 # %% ../nbs/02c_monitor.ipynb #59c46a61
 @patch
@@ -589,11 +603,12 @@ def _representations(self: RankMonitor, at: float) -> Iterator[tuple]:
     with evaluating(self.model): pairs = _pair_contrast(self.learn, self.n_probe) if self.n_probe else None
     if pairs is None: return
     yield 'both sides', 'pairs', dict(contrast=pairs[0]), (pairs[1], 1, False)
-    self._judge(_no_contrast(*pairs), at)
+    if self.started is None: self.started = pairs[0]
+    elif at == self.done: self._judge(_no_contrast(pairs[0], self.started, pairs[1]), at)
 
 # %% ../nbs/02c_monitor.ipynb #27bd3eb4
 LEAST = .02  # share of the possible effective rank below which vectors have collapsed
-FAR = .95  # contrast of pairs above which the head has lost what they share
+TOGETHER = .98  # training lowers the contrast of pairs at least to this share of its value at the start
 
 def _low_rank(name: str, sums: _Sums) -> str:
     "A sentence if the effective rank of vectors is below `LEAST` of what is possible, or nothing."
@@ -602,17 +617,17 @@ def _low_rank(name: str, sums: _Sums) -> str:
     return (f"the effective rank of the vectors {name!r} is {rank:.1f} of {most} "
             f"({sums.n} vectors with {len(sums.sum)} features), below {LEAST:.0%}")
 
-def _no_contrast(contrast: float, n: int) -> str:
-    "A sentence if texts that belong together are as far apart as others, or nothing."
-    if contrast < FAR: return ''
-    return (f"vectors of texts that belong together are {contrast:.0%} as far apart as those of other texts "
-            f"({n} pairs), above {FAR:.0%}: the head has lost what they share")
+def _no_contrast(now: float, start: float, n: int) -> str:
+    "A sentence if training has not brought texts together that belong together, or nothing."
+    if now <= TOGETHER*start: return ''
+    return (f"vectors of texts that belong together are {now:.1%} as far apart as those of other texts ({n} pairs), "
+            f"and were {start:.1%} before training: the head does not learn what they share")
 
 @patch
 def _judge(self: RankMonitor, why: str, at: float) -> None:
     "Remember the first collapse, and warn of it."
     if not why or self.collapse: return
-    self.collapse = f"Collapse {f'after {at:g} epochs' if at else 'before training'}: {why}."
+    self.collapse = f"Collapse {f'after epoch {at:g}' if at else 'before training'}: {why}."
     warnings.warn(self.collapse, stacklevel=2)
 
 # %% ../nbs/02c_monitor.ipynb #936c14c7
