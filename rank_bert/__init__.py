@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from .lowrank import add_lora, factorise, rank_table
     from .metrics import format_table
     from .models import Encoder, get_encoder
+    from .monitor import RankMonitor
     from .multitask import multitask_learner
-    from .rank import RankMonitor, set_rank
+    from .rank import set_rank
     from .ranking import ranking_features, ranking_learner
     from .saved import load
     from .search import Ranker, train_ranker
@@ -36,8 +37,9 @@ _HOMES = {
     "lowrank": ("add_lora", "factorise", "rank_table"),
     "metrics": ("format_table",),
     "models": ("Encoder", "get_encoder"),
+    "monitor": ("RankMonitor",),
     "multitask": ("multitask_learner",),
-    "rank": ("RankMonitor", "set_rank"),
+    "rank": ("set_rank",),
     "ranking": ("ranking_features", "ranking_learner"),
     "saved": ("load",),
     "search": ("Ranker", "train_ranker"),

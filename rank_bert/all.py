@@ -20,6 +20,7 @@ from .texts import *
 from .cluster import *
 from .heads import *
 from .lowrank import *
+from .spectra import *
 from .light import *
 from .losses import *
 from .nearest import *
@@ -36,6 +37,7 @@ from .space import *
 from .processes import *
 
 # %% ../nbs/04d_all.ipynb #6de98b25
+from .monitor import *
 from .rank import *
 from .ranking import *
 from .scoring import *

@@ -220,6 +220,17 @@ def sides(self: AnswerBatches,
         found[name] = vectors[rows[np.unique(at)]]
     return found
 
+# %% ../nbs/03h_barlow.ipynb #77220479
+@patch
+def couples(self: AnswerBatches,
+    n: int,  # answers, at most
+) -> tuple[torch.Tensor, torch.Tensor]:  # vectors `(answers, dim)` of either side, in the same order
+    "Vectors of the first text of either side, of evenly spaced answers that have both."
+    both = _with_both(self.pairs)
+    at = np.unique(np.linspace(0, len(both) - 1, min(n, len(both))).round().astype(int))
+    rows = ([ids[0] for ids in both[kind].iloc[at]] for kind in both)
+    return tuple(vectors[list(r)] for vectors, r in zip((self.first, self.second), rows))
+
 # %% ../nbs/03h_barlow.ipynb #288f6c2d
 @contextmanager
 def _evaluating(head: nn.Module) -> Iterator[torch.device]:

@@ -42,6 +42,7 @@ from .engines import encoder_key
 from .features import progress_bar
 from .texts import TextData
 from .metrics import compare
+from .monitor import summary_writer
 from .ranking import RankingFeatures
 from .experiments import machine_card
 
@@ -384,26 +385,18 @@ def _run_and_keep(path: Path, run: Callable, note: dict) -> dict:
     return _read_run(path) or found
 
 # %% ../nbs/04a_sweeps.ipynb #825ff974
-def _summary_writer() -> type:
-    "The writer of TensorBoard; raises `ImportError` with the remedy."
-    try: from torch.utils.tensorboard import SummaryWriter
-    except ImportError as e:
-        raise ImportError("logging to TensorBoard needs the package tensorboard: "
-                          'pip install "rank_bert[tensorboard]"') from e
-    return SummaryWriter
-
 def _log_run(folder: str|Path, path: Path, cell: dict, result: dict) -> None:
     "Log the numbers of a run to TensorBoard, once."
     place = Path(folder)/path.stem
     if place.exists(): return
     numbers = {k: float(v) for k, v in result.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
     values = {k: v if isinstance(v, (int, float, bool, str)) else str(v) for k, v in cell.items()}
-    with _summary_writer()(str(place)) as log: log.add_hparams(values, numbers, run_name='.')
+    with summary_writer()(str(place)) as log: log.add_hparams(values, numbers, run_name='.')
 
 # %% ../nbs/04a_sweeps.ipynb #8244c63a
 def _check_places(folder: Path, files: list[Path], tensorboard: str|Path|None) -> None:
     "Raise before the first run where results or logs cannot be written."
-    if tensorboard: _summary_writer()
+    if tensorboard: summary_writer()
     if not all(path.exists() for path in files): _try_writing(folder)
 
 # %% ../nbs/04a_sweeps.ipynb #1604d474
