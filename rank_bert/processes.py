@@ -359,6 +359,7 @@ def _check_kept(self: Checkpoint) -> None:
         raise ValueError(f"Checkpoint holds the state of optimizers of fastai, such as Adam, and not of "
                          f"{type(self.opt).__name__}: pass another opt_func")
 
+# %% ../nbs/02n_processes.ipynb #dd000135
 def _content(x, deep: int = 2) -> list:
     "Arrays, tables and texts that a data set holds, as `digest` takes them."
     if torch.is_tensor(x): return [x]
@@ -373,6 +374,7 @@ def _content(x, deep: int = 2) -> list:
     names = sorted(vars(x).keys() - later - {'stored', 'given', 'store'})
     return [part for k in names for part in (k, *_content(vars(x)[k], deep - 1))]
 
+# %% ../nbs/02n_processes.ipynb #dd000235
 def _name(f) -> str: return getattr(f, '__name__', type(f).__name__)
 
 @patch
@@ -386,6 +388,7 @@ def _training(self: Checkpoint) -> dict:
                 data=digest(_content(dl.dataset)), loss=_name(self.loss_func), optimizer=[*map(_name, opt.cbs)],
                 rates=digest([repr([*opt.hypers]), repr(rates)]), order=digest([rng.getstate()] if rng else []))
 
+# %% ../nbs/02n_processes.ipynb #dd000335
 @patch
 def before_epoch(self: Checkpoint):
     "Skip epochs that are done; before the first new one, restore the saved state."
