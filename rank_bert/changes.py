@@ -150,7 +150,8 @@ def _completed(old: pd.DataFrame, documents):
     rows = documents if isinstance(documents, list) and all(isinstance(row, dict) for row in documents) else []
     names, at = dict.fromkeys(n for row in rows for n in row), pd.Index(old.doc_id)
     if 'doc_id' not in names or all(len(row) == len(names) for row in rows): return documents
-    held = at.get_indexer(clean_ids([row.get('doc_id') for row in rows], 'documents', 'doc_id', pd.RangeIndex(len(rows))))
+    ids = clean_ids([row.get('doc_id') for row in rows], 'documents', 'doc_id', pd.RangeIndex(len(rows)))
+    held = at.get_indexer(ids)
     return [row if r < 0 else {n: old[n].iloc[r] for n in names if n in old and n not in row} | row
             for r, row in zip(held, rows)]
 

@@ -269,7 +269,8 @@ class Scored(NamedTuple):
 def _candidates(self: LanceRanker, asked: QueryWords|None, mode: str, vector, k: int, sql: str|None) -> tuple:
     "Ids of the candidates, and what LanceDB scores by words over all documents, where that is asked for."
     most, fusion, ids = max(CANDIDATES, 4*k), self._fusion_of(mode), []
-    if vector is not None: ids += self._near(mode, vector, most, max(2*k, 64), sql)
+    near = 4*most if asked is None and mode != 'cosine' else most
+    if vector is not None: ids += self._near(mode, vector, near, max(2*k, 64), sql)
     if asked is None: return ids, None
     every = self._by_text(asked, self.state.documents, None) if fusion is not None and fusion.standard else None
     ids += (self._by_text(asked, most, sql) if every is None or sql else every)[0][:most].to_pylist()
@@ -460,6 +461,7 @@ def _write(self: LanceRanker, passages, step: Step, version: int) -> None:
     self.database.open_table(self._name).add(count_rows(step.keys, step.counts, step.totals, version))
     self._use(State(version, **totals))
 
+# %% ../nbs/03q_lance_ranker.ipynb #b2a0f2b1
 @patch
 def _add_columns(self: LanceRanker, passages, documents: pd.DataFrame) -> None:
     "Add columns that documents have and the table has not; one without a value takes the kind of its first values."

@@ -92,20 +92,6 @@ def check_names(names: list[str]) -> None:
            or {*n} & {*'.`'} or SURROGATES.search(n)]
     if odd: raise DataError(f"a column of documents cannot be called {listed(odd)} in LanceDB: rename it")
 
-def _storable(cell) -> bool:
-    "Whether a cell has no infinite number, and no text with an unpaired surrogate."
-    if isinstance(cell, (list, tuple, set, frozenset, np.ndarray)): return all(map(_storable, cell))
-    if isinstance(cell, (float, np.floating)): return not np.isinf(cell)
-    return not isinstance(cell, str) or not SURROGATES.search(cell)
-
-def check_cells(documents: pd.DataFrame) -> None:
-    "Raise `DataError` for a cell that the tables cannot hold."
-    for name in documents:
-        for doc_id, cell in zip(documents.doc_id, documents[name]):
-            if not _storable(cell):
-                raise DataError(f"the column {name!r} of the document {doc_id!r} holds {cell!r:.80}: in LanceDB a number "
-                                "is finite and a text has no unpaired surrogate; give another value, or None")
-
 def table_schema(documents: pd.DataFrame, dim: int, dtype: torch.dtype, about: dict) -> pa.Schema:
     "The columns of `passages`, and in their metadata what the rows were made with."
     names = [n for n in documents.columns if n not in ('doc_id', 'title', 'text')]
@@ -120,6 +106,21 @@ def table_schema(documents: pd.DataFrame, dim: int, dtype: torch.dtype, about: d
 def document_columns(schema: pa.Schema) -> list[str]:
     "The columns of documents, as they were given."
     return [n for n in schema.names if n not in OWN]
+
+# %% ../nbs/03p_lance_tables.ipynb #b1a0f111
+def _storable(cell) -> bool:
+    "Whether a cell has no infinite number, and no text with an unpaired surrogate."
+    if isinstance(cell, (list, tuple, set, frozenset, np.ndarray)): return all(map(_storable, cell))
+    if isinstance(cell, (float, np.floating)): return not np.isinf(cell)
+    return not isinstance(cell, str) or not SURROGATES.search(cell)
+
+def check_cells(documents: pd.DataFrame) -> None:
+    "Raise `DataError` for a cell that the tables cannot hold."
+    for name in documents:
+        for doc_id, cell in zip(documents.doc_id, documents[name]):
+            if not _storable(cell):
+                raise DataError(f"the column {name!r} of the document {doc_id!r} holds {cell!r:.80}: LanceDB takes no "
+                                "infinite number and no unpaired surrogate; give another value, or None")
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a00013
 def _literals(values: list, kind: pa.DataType) -> list[str]:
