@@ -127,12 +127,16 @@ def plan_add(old: pd.DataFrame, documents) -> Plan:
     n, k = len(old), len(new)
     return _plan(old, new, np.r_[:n, [-1]*k].astype(np.int64), np.r_[[-1]*n, :k].astype(np.int64))
 
-def plan_remove(old: pd.DataFrame, ids) -> Plan:
-    "The plan without some documents; raises `DataError` for unknown ids, and when none would be left."
+def checked_ids(ids) -> list[str]:
+    "Ids in any form, as text."
     if isinstance(ids, (str, bytes, dict, pd.DataFrame)):
         raise DataError(f"ids is a {type(ids).__name__}: pass a list of ids")
     ids = list(ids)
-    ids = clean_ids(ids, 'ids', 'doc_id', pd.RangeIndex(len(ids)))
+    return clean_ids(ids, 'ids', 'doc_id', pd.RangeIndex(len(ids)))
+
+def plan_remove(old: pd.DataFrame, ids) -> Plan:
+    "The plan without some documents; raises `DataError` for unknown ids, and when none would be left."
+    ids = checked_ids(ids)
     known = {*old.doc_id}
     lost = [d for d in dict.fromkeys(ids) if d not in known]
     if lost: raise DataError(f"no document has the id {listed(lost)}; nothing was removed: correct the ids")
@@ -145,8 +149,9 @@ def _completed(old: pd.DataFrame, documents):
     "A list of dicts whose rows have all columns: what a row does not give stays as it is in `old`."
     rows = documents if isinstance(documents, list) and all(isinstance(row, dict) for row in documents) else []
     names, at = dict.fromkeys(n for row in rows for n in row), pd.Index(old.doc_id)
-    if all(len(row) == len(names) for row in rows): return documents
-    held = at.get_indexer([str(row.get('doc_id')) for row in rows])
+    if 'doc_id' not in names or all(len(row) == len(names) for row in rows): return documents
+    ids = clean_ids([row.get('doc_id') for row in rows], 'documents', 'doc_id', pd.RangeIndex(len(rows)))
+    held = at.get_indexer(ids)
     return [row if r < 0 else {n: old[n].iloc[r] for n in names if n in old and n not in row} | row
             for r, row in zip(held, rows)]
 

@@ -29,21 +29,21 @@ from torch.nn import functional as F
 # %% ../nbs/03q_lance_ranker.ipynb #b2a00007
 from .core import as_texts, new_file
 from .models import Encoder, fingerprint
-from .tables import clean_id, is_missing
+from .tables import DataError, checked_dicts, clean_id, is_missing
 from .data import RankingData, cut_documents
 from .engines import encoder_hash
 from .features import FeatureStore
 from .heads import DualHead, get_head
 from .losses import best_passage
 from .nearest import as_matrix
-from .changes import Changes, Plan, as_documents, plan_add, plan_remove, plan_update
+from .changes import Changes, Plan, as_documents, checked_ids, plan_add, plan_remove, plan_update
 from .lexical import BM25
 from .words import gram_keys, word_key
 from .metrics import rank_documents
 from .ranking import Fusion
 from .scoring import Ranker, Searcher, alone, by_words, check_not_blank, cutting, encoding, finite
-from .lance_tables import TOTALS, PassageVectors, as_column, as_sql, check_names, condition, count_rows, count_words
-from .lance_tables import database, document_columns, is_local, lancedb, passage_rows
+from .lance_tables import TOTALS, PassageVectors, as_column, as_sql, check_cells, check_names, condition, count_rows
+from .lance_tables import count_words, database, document_columns, is_local, lancedb, passage_rows
 from .lance_tables import table_names, write_counts, write_passages
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0000b
@@ -101,7 +101,7 @@ class LanceRanker(Searcher):
         _check_made(made, encoder, settings, fusion, self.database.uri)
         super().__init__(encoder, made['bm25'] and BM25(None, **made['bm25']), fusion, settings, about)
         self.head, self._matrices, self.read_only = head.eval().cpu(), {}, False
-        self._use(read_states(self.counts)[-1])
+        self._use()
 
     def __repr__(self) -> str:
         s = self.state
@@ -120,11 +120,13 @@ def _check_made(made: dict, encoder: Encoder, settings: dict, fusion: Fusion|Non
         raise ValueError(f"BM25 and its weight go together, and {uri} or the ranker lacks it; {_REMEDY}")
 
 @patch
-def _use(self: LanceRanker, state: State) -> None:
-    "Read one version from now on."
-    passages = self.database.open_table('passages')
+def _use(self: LanceRanker, state: State|None = None) -> None:
+    "Read one version from now on, by default the latest complete one."
+    passages, counts = (self.database.open_table(name) for name in ('passages', self._name))
+    counts.checkout(counts.version)  # a connection may follow what others write
+    state = state or read_states(counts)[-1]
     passages.checkout(state.version)
-    vars(self).update(passages=passages, counts=self.database.open_table(self._name), state=state)  # one call
+    vars(self).update(passages=passages, counts=counts, state=state)  # one call
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a00011
 CANDIDATES = 256  # passages and documents by either score among which a search looks; more for a large `k`
@@ -267,7 +269,8 @@ class Scored(NamedTuple):
 def _candidates(self: LanceRanker, asked: QueryWords|None, mode: str, vector, k: int, sql: str|None) -> tuple:
     "Ids of the candidates, and what LanceDB scores by words over all documents, where that is asked for."
     most, fusion, ids = max(CANDIDATES, 4*k), self._fusion_of(mode), []
-    if vector is not None: ids += self._near(mode, vector, most, max(2*k, 64), sql)
+    near = 4*most if asked is None and mode != 'cosine' else most
+    if vector is not None: ids += self._near(mode, vector, near, max(2*k, 64), sql)
     if asked is None: return ids, None
     every = self._by_text(asked, self.state.documents, None) if fusion is not None and fusion.standard else None
     ids += (self._by_text(asked, most, sql) if every is None or sql else every)[0][:most].to_pylist()
@@ -300,6 +303,7 @@ def _sql(self: LanceRanker, where: dict|None) -> str|None:
     if where is None: return None
     sql = as_sql(where, self.passages.schema)
     if 'text' not in where: return sql
+    sql = f'passage_number = 0 AND {sql}'
     ids = self.passages.search().where(sql).select(['doc_id']).limit(None).to_arrow()['doc_id'].to_pylist()
     return condition('doc_id', ids, pa.string())
 
@@ -329,6 +333,7 @@ def search_many(self: LanceRanker, queries: list[str], ks: list[int], mode: str,
     vectors = None if mode == 'bm25' else self._encoded(queries).cpu().float()
     found = []
     for i, (query, k, sql) in enumerate(zip(queries, ks, chosen)):
+        k = min(k, self.state.documents)
         vector = None if vectors is None else vectors[i:i + 1]
         found.append(self._found(query, mode, self._scored(query, mode, vector, k, sql), k))
     return found
@@ -356,7 +361,8 @@ def documents(self: LanceRanker) -> pd.DataFrame:  # doc_id, title, text and oth
 def given_ids(documents) -> list[str]:
     "Ids of documents in any form that `as_documents` takes."
     table = documents.documents if isinstance(documents, RankingData) else documents
-    given = table.get('doc_id', []) if isinstance(table, pd.DataFrame) else [r.get('doc_id') for r in table]
+    if isinstance(table, pd.DataFrame): given = table.get('doc_id', [])
+    else: given = [row.get('doc_id') for row in checked_dicts(table, 'documents')]
     known = [clean_id(v, 'documents', 'doc_id') for v in given if not is_missing(v)]
     return known if len(known) else as_documents(documents).doc_id.tolist()
 
@@ -384,7 +390,7 @@ def _writing(self: LanceRanker) -> Iterator:
 @patch
 def refresh(self: LanceRanker) -> None:
     "Read the latest complete version from now on, which another process may have written."
-    if not self.read_only: self._use(read_states(self.database.open_table(self._name))[-1])
+    if not self.read_only: self._use()
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a00029
 @patch
@@ -455,13 +461,22 @@ def _write(self: LanceRanker, passages, step: Step, version: int) -> None:
     self.database.open_table(self._name).add(count_rows(step.keys, step.counts, step.totals, version))
     self._use(State(version, **totals))
 
+# %% ../nbs/03q_lance_ranker.ipynb #b2a0f2b1
 @patch
 def _add_columns(self: LanceRanker, passages, documents: pd.DataFrame) -> None:
-    "Add columns that documents have and the table has not."
-    names = [n for n in documents.columns if n not in document_columns(passages.schema)]
-    check_names(names)
-    for n in documents.columns: as_column(documents[n], n, None if n in names else passages.schema.field(n).type)
-    if names: passages.add_columns(pa.schema([(n, as_column(documents[n], n).type) for n in names]))
+    "Add columns that documents have and the table has not; one without a value takes the kind of its first values."
+    held, empty = document_columns(passages.schema), []
+    check_names([n for n in documents.columns if n not in held])
+    check_cells(documents)
+    for n in documents.columns:
+        try: as_column(documents[n], n, passages.schema.field(n).type if n in held else None)
+        except DataError:
+            if n not in held or passages.count_rows(f'`{n}` IS NOT NULL'): raise
+            empty.append(n)
+    names = [n for n in documents.columns if n not in held or n in empty]
+    added = pa.schema([(n, as_column(documents[n], n).type) for n in names])
+    if empty: passages.drop_columns(empty)
+    if names: passages.add_columns(added)
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0002c
 @patch
@@ -513,8 +528,8 @@ def remove(self: LanceRanker,
 ) -> Changes:
     "Drop documents; raises `DataError` for an unknown id, and when none would be left."
     with self._writing() as passages:
-        given = [str(i) for i in ids] if not isinstance(ids, (str, bytes, dict, pd.DataFrame)) else []
-        held = self._existing(given)
+        ids = checked_ids(ids)
+        held = self._existing(ids)
         other = self._any_other(held) if len(held) < self.state.documents else held[:0]
         plan = plan_remove(pd.concat([held, other], ignore_index=True).drop(columns='document_number'), ids)
         changes = plan.changes._replace(unchanged=[])

@@ -21,7 +21,7 @@ import torch
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a00007
 from .core import jsonable
-from .tables import DataError, is_missing, listed
+from .tables import SURROGATES, DataError, is_missing, listed
 from .data import RankingData
 from .changes import listed_values
 from .engines import encoder_hash
@@ -88,13 +88,15 @@ def as_column(
 # %% ../nbs/03p_lance_tables.ipynb #b1a00011
 def check_names(names: list[str]) -> None:
     "Raise `DataError` for names of columns that the tables cannot have."
-    odd = [n for n in names if n in OWN or n.startswith('_') or not n.strip() or {*n} & {*'.`'}]
+    odd = [n for n in names if not isinstance(n, str) or n in OWN or n.startswith('_') or not n.strip()
+           or {*n} & {*'.`'} or SURROGATES.search(n)]
     if odd: raise DataError(f"a column of documents cannot be called {listed(odd)} in LanceDB: rename it")
 
 def table_schema(documents: pd.DataFrame, dim: int, dtype: torch.dtype, about: dict) -> pa.Schema:
     "The columns of `passages`, and in their metadata what the rows were made with."
     names = [n for n in documents.columns if n not in ('doc_id', 'title', 'text')]
     check_names(names)
+    check_cells(documents)
     number = pa.float32() if dtype == torch.float32 else pa.float16()
     own = pa.int32(), pa.int64(), pa.string(), pa.string(), pa.int32(), pa.list_(number, dim)
     fields = [(n, pa.string()) for n in ('doc_id', 'title', 'text')]
@@ -105,10 +107,26 @@ def document_columns(schema: pa.Schema) -> list[str]:
     "The columns of documents, as they were given."
     return [n for n in schema.names if n not in OWN]
 
+# %% ../nbs/03p_lance_tables.ipynb #b1a0f111
+def _storable(cell) -> bool:
+    "Whether a cell has no infinite number, and no text with an unpaired surrogate."
+    if isinstance(cell, (list, tuple, set, frozenset, np.ndarray)): return all(map(_storable, cell))
+    if isinstance(cell, (float, np.floating)): return not np.isinf(cell)
+    return not isinstance(cell, str) or not SURROGATES.search(cell)
+
+def check_cells(documents: pd.DataFrame) -> None:
+    "Raise `DataError` for a cell that the tables cannot hold."
+    for name in documents:
+        for doc_id, cell in zip(documents.doc_id, documents[name]):
+            if not _storable(cell):
+                raise DataError(f"the column {name!r} of the document {doc_id!r} holds {cell!r:.80}: LanceDB takes no "
+                                "infinite number and no unpaired surrogate; give another value, or None")
+
 # %% ../nbs/03p_lance_tables.ipynb #b1a00013
 def _literals(values: list, kind: pa.DataType) -> list[str]:
     "Values in SQL that a column of some type can hold."
-    if pa.types.is_string(kind): return ["'" + v.replace("'", "''") + "'" for v in values if isinstance(v, str)]
+    if pa.types.is_string(kind):
+        return ["'" + v.replace("'", "''") + "'" for v in values if isinstance(v, str) and not SURROGATES.search(v)]
     if pa.types.is_boolean(kind): return [str(v).lower() for v in values if isinstance(v, bool)]
     numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
     if pa.types.is_float64(kind): return [repr(float(v)) for v in numbers if abs(v) < 2**1023]
@@ -116,8 +134,10 @@ def _literals(values: list, kind: pa.DataType) -> list[str]:
 
 def condition(name: str, values: list, kind: pa.DataType) -> str:
     "SQL for the rows whose cell is one of some values, or a list that holds one."
-    many, parts = pa.types.is_list(kind), [f'`{name}` IS NULL'] if any(is_missing(v) for v in values) else []
-    literals = _literals(values, kind.value_type if many else kind)
+    given = [v for v in values if not is_missing(v)]
+    many, parts = pa.types.is_list(kind), [f'`{name}` IS NULL'] if len(given) < len(values) else []
+    literals = _literals(given, kind.value_type if many else kind)
+    if parts and many: literals.append('NULL')
     if literals and many: parts.append(f"array_has_any(`{name}`, [{', '.join(literals)}])")
     elif literals: parts.append(f"`{name}` IN ({', '.join(literals)})")
     return '(' + (' OR '.join(parts) or '1 = 0') + ')'
