@@ -15,7 +15,8 @@ from readme import visible
 SITE = "https://rank-bert.github.io/rank_bert/"
 REPO = "https://github.com/rank-bert/rank_bert"
 COLAB = "https://colab.research.google.com/github/rank-bert/rank_bert/blob/main/"
-SECTIONS = {"": "Reference", "tutorials": "Tutorials", "benchmarks": "Benchmarks", "experiments": "Experiments"}
+SECTIONS = {"": "Reference", "tutorials": "Tutorials", "explanations": "Explanations", "benchmarks": "Benchmarks",
+            "experiments": "Experiments"}
 GROUPS = {  # of the reference, by what one does
     "Rank documents": "ranking scoring measuring search nearest changes feedback drift errors explain maps report "
                       "light_runtime lance_ranker",
@@ -224,7 +225,7 @@ def convert(page: Page, names: Names, where: dict[Path, str]) -> dict:
 
 
 def captioned(all_pages: list[Page]) -> list[tuple[str, list[Page]]]:
-    "The sections of the sidebar: tutorials, the reference by groups, benchmarks, experiments."
+    "The sections of the sidebar: tutorials, the reference by groups, then the other folders."
     sections = {o: [p for p in all_pages if p.folder == o and p.name != "index"] for o in SECTIONS}
     modules = {p.stem: p for p in sections[""]}
     if odd := modules.keys() ^ set(" ".join(GROUPS.values()).split()):

@@ -124,8 +124,8 @@ class WhiteningHead(nn.Module):
     ) -> torch.Tensor:  # vectors `(batch, out)`
         "The vectors without the mean, times the matrix; raises `RuntimeError` before the head is fitted."
         if self.fitted: return (x - self.mean) @ self.matrix
-        raise RuntimeError(f"this {type(self).__name__} is not fitted: call fit(vectors) with unlabelled vectors of the "
-                           "encoder. train_ranker, and ranking_learner with features, fit it themselves")
+        raise RuntimeError(f"this {type(self).__name__} is not fitted: call fit(vectors) with unlabelled vectors of "
+                           "the encoder. train_ranker, and ranking_learner with features, fit it themselves")
 
     def _load_from_state_dict(self, state_dict, prefix, *args):
         super()._load_from_state_dict(state_dict, prefix, *args)

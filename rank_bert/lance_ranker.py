@@ -142,7 +142,8 @@ def _folded(self: LanceRanker, mode: str, query: torch.Tensor) -> np.ndarray:  #
     if kind not in self._matrices:
         some = torch.randn(256, self.encoder.dim, generator=torch.Generator().manual_seed(0))
         kept = {k: v for k, v in self._matrices.items() if k == 'cosine'}  # those of earlier heads go
-        self._matrices = kept | {kind: as_matrix(head.document, some)}
+        start = head.document(torch.zeros_like(some[:1]))  # not zero for a head that subtracts a mean
+        self._matrices = kept | {kind: as_matrix(lambda x: head.document(x) - start, some)}
     matrix = self._matrices[kind]
     return (query if matrix is None else F.normalize(head.query(query), dim=1) @ matrix)[0].numpy()
 

@@ -366,7 +366,7 @@ def pictures():
 
 
 def stamps():
-    "Benchmarks and experiments say of which run they are, and were run in full on the code they show."
+    "Benchmarks, experiments and explanations say of which run they are, and ran in full on the code they show."
     settings = "RANK_BERT_BENCHMARK=full RANK_BERT_DATA=folder OMP_NUM_THREADS=2"
     for path in filter(stamped, paths()):
         nb = notebook(path)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 NEAR = dict(rel_tol=.03, abs_tol=.02)  # room: AVX2 in float32 against AVX-512 in bfloat16 moved no lesson by 0.01
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?!\w|\.\d)", re.I)
-STAMPED = ("benchmarks", "experiments")  # folders of nbs/ whose figures belong to the day and the machine of their run
+STAMPED = ("benchmarks", "experiments", "explanations")  # folders of nbs/: figures of one day and machine
 
 
 # Outputs
