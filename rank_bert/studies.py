@@ -658,12 +658,12 @@ def _rival_run(features: RankingFeatures, encoder: Encoder, way: str, seed: int,
 def rank_rivals(
     data: RankingData,  # documents, queries, relevance
     encoders: dict[str, Encoder],  # name -> encoder
-    ways: Sequence[str] = ('plain cosine', 'whitening', 'pca', 'barlow', 'vicreg'),  # heads without labels
+    methods: Sequence[str] = ('plain cosine', 'whitening', 'pca', 'barlow', 'vicreg'),  # heads without labels
     poolings: Sequence[str] = ('cls', 'mean'),  # how a text becomes a vector
     labelled: int = 50,  # queries with labels of the cheapest rival that has some
     seeds: int = 3,  # of draws and of pre-trained heads, from 0
-    epochs: int = 5,  # of pre-training
-    lr: float = 3e-3,  # highest learning rate of pre-training
+    epochs: int = 20,  # of pre-training
+    pre_lr: float = 3e-3,  # highest learning rate of pre-training
     split: str = 'test',  # whose queries are judged
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     features: dict|None = None,  # arguments of `ranking_features`; documents truncated by default
@@ -673,12 +673,12 @@ def rank_rivals(
     if not encoders: raise ValueError("no encoders to compare: pass a dict such as {'minilm': get_encoder('minilm')}")
     how = dict(passages='truncate') | (features or {})
     about = dict(data=data_hash(data), encoders={name: encoder_key(e) for name, e in encoders.items()}, features=how,
-                 labelled=labelled, epochs=epochs, lr=lr, split=split)
+                 labelled=labelled, epochs=epochs, pre_lr=pre_lr, split=split)
     made = lru_cache(1)(lambda encoder, pooling: ranking_features(
         data, encoders[encoder], pooling=pooling, lexical=False, store=store or FeatureStore(), **how))
     def run(encoder, pooling, way, seed):
-        return _rival_run(made(encoder, pooling), encoders[encoder], way, seed, labelled, epochs, lr, split)
-    settings = _grid(encoder=encoders, pooling=poolings, way=ways, seed=range(seeds))
+        return _rival_run(made(encoder, pooling), encoders[encoder], way, seed, labelled, epochs, pre_lr, split)
+    settings = _grid(encoder=encoders, pooling=poolings, way=methods, seed=range(seeds))
     return run_sweep('rivals', settings, run, about, **kwargs)
 
 # %% ../nbs/04b_studies.ipynb #a18w0327
