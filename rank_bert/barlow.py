@@ -31,7 +31,7 @@ from fastcore.foundation import L
 # %% ../nbs/03h_barlow.ipynb #76b60537
 from .tables import DataError
 from .engines import best_device
-from .heads import DualHead, get_head
+from .heads import DualHead, fit_heads, get_head
 from .lowrank import effective_rank, rankme, spectrum
 from .losses import barlow_terms, barlow_twins_loss, vicreg_loss
 from .metrics import METRICS, evaluate
@@ -364,6 +364,7 @@ def barlow_learner(
     if loss not in LOSSES: raise ValueError(f"unknown loss {loss!r}; the losses are {', '.join(LOSSES)}")
     if seed is not None: set_seed(seed)
     head = _one_head(head, features.queries.shape[1], head_kwargs)
+    fit_heads(head, features.queries[(features.data.queries.split == 'train').to_numpy()], features.passages)
     train = AnswerBatches(features, 'train', batches, bs, pairs, types, draws, seed)
     valid = AnswerBatches(features, 'valid', 'distinct', 2**31, pairs, types, 1, 0)
     dls = _pair_loaders(train, valid, torch.device(device or best_device()))

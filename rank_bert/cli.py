@@ -387,7 +387,7 @@ def train(
     size: Annotated[int|None, _option('Words in a passage.', min=1)] = None,
     pooling: Pooling = 'mean',
     max_tokens: Annotated[int, typer.Option(min=3, help='Longest passage and query in tokens.')] = 256,
-    head: Annotated[str, typer.Option(help='residual, plain, barlow or identity.')] = 'residual',
+    head: Annotated[str, typer.Option(help='residual, plain, barlow, identity, whitening or pca.')] = 'residual',
     shared: Shared = None,
     lexical: Annotated[bool, typer.Option('--bm25/--no-bm25', help='Add BM25.')] = True,
     epochs: Epochs = None, lr: Rate = None,

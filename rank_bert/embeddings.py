@@ -38,7 +38,7 @@ from .tables import DataError, is_missing
 from .data import RankingData
 from .features import FeatureStore, WithHead, encode
 from .texts import TextData, text_keys
-from .heads import HEADS
+from .heads import FITTED, HEADS
 from .losses import barlow_twins_loss, in_batch_loss
 from .metrics import spearman
 from .search import check_settings, head_arguments, read_backbone, read_head, write_backbone
@@ -382,6 +382,9 @@ def _head_name(head: str|None, freeze: str|int) -> str:
     "The name of the head; raises `ValueError` for one that is unknown, or leaves nothing to train."
     name = head or ('residual' if freeze == 'backbone' else 'identity')
     if name not in HEADS: raise ValueError(f"unknown head {name!r}; the heads are {', '.join(HEADS)}")
+    if name in FITTED:
+        raise ValueError(f"the head {name!r} is fitted to vectors and has nothing to train: fit one of your own and "
+                         "pass it to SentenceEncoder, or name another head")
     if name == 'identity' and freeze == 'backbone':
         raise ValueError("with a frozen backbone and the head 'identity' there is nothing to train: "
                          "name another head, or freeze fewer layers")

@@ -27,13 +27,13 @@ from .models import Encoder
 from .data import RankingData, cut_documents
 from .engines import best_device
 from .features import encode
-from .heads import DualHead, RankingHead, ResidualHead, StackedHead, get_head
+from .heads import DualHead, PCAHead, RankingHead, ResidualHead, StackedHead, WhiteningHead, get_head
 from .lexical import moments
 from .scoring import TABLE_MODES, Ranker, check_not_blank, cutting, encoding
 
 # %% ../nbs/03b_explain.ipynb #e8a1000a
 _PATH = (nn.Identity, nn.Linear, LowRankLinear, nn.BatchNorm1d, nn.ReLU, nn.GELU, nn.Dropout, nn.Sequential,
-         ResidualHead, RankingHead, StackedHead)  # modules for which shares can be computed
+         ResidualHead, RankingHead, StackedHead, WhiteningHead, PCAHead)  # modules for which shares can be computed
 
 def has_shares(
     head: nn.Module,  # for queries, for documents, or both

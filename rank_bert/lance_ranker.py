@@ -12,6 +12,7 @@ import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from copy import deepcopy
 from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -136,6 +137,12 @@ def _head_of(self: LanceRanker, mode: str) -> DualHead:
     "The head of a mode."
     return get_head('identity', self.encoder.dim) if mode == 'cosine' else self.head
 
+def _matrix_of(head: torch.nn.Module, some: torch.Tensor) -> torch.Tensor|None:
+    "The matrix of a linear head, also of one that subtracts a mean; `None` for others."
+    exact = deepcopy(head).double()  # in float32 the mean would cover small vectors
+    start = exact(torch.zeros_like(some[:1]).double())
+    return as_matrix(lambda x: (exact(x.double()) - start).float(), some)
+
 @patch
 @torch.inference_mode()
 def _folded(self: LanceRanker, mode: str, query: torch.Tensor) -> np.ndarray:  # `(dim,)`
@@ -144,7 +151,7 @@ def _folded(self: LanceRanker, mode: str, query: torch.Tensor) -> np.ndarray:  #
     if kind not in self._matrices:
         some = torch.randn(256, self.encoder.dim, generator=torch.Generator().manual_seed(0))
         kept = {k: v for k, v in self._matrices.items() if k == 'cosine'}  # those of earlier heads go
-        self._matrices = kept | {kind: as_matrix(head.document, some)}
+        self._matrices = kept | {kind: _matrix_of(head.document, some)}
     matrix = self._matrices[kind]
     return (query if matrix is None else F.normalize(head.query(query), dim=1) @ matrix)[0].numpy()
 

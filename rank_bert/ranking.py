@@ -38,7 +38,7 @@ from .data import RankingData, cut_documents
 from .engines import best_device, best_dtype, best_engine
 from .features import BLOCK, Features, FeatureStore, encode
 from .lexical import BM25, moments, scores_at, standardise
-from .heads import DualHead, get_head
+from .heads import FITTED, DualHead, fit_heads, get_head
 from .losses import best_passage, ranking_loss
 from .nearest import LARGE, PassageIndex
 from .learners import AdamW, FrozenPrefix, TaskBatches, TaskModel, by_length, encoder_learner, layers_dtype
@@ -527,7 +527,10 @@ def _vector_learner(
                          refused=features.refused,
                          copies=copies_of_relevant(features.data, batches['copies'], features.refused))
     valid = QueryBatches(features.data, 'valid', features.queries, documents=_pool(features))
-    def make(head): return RankingModel(head, features.passages, features.owner, about['temperature'])
+    def make(head):
+        asked = (features.data.queries.split == 'train').to_numpy()
+        fit_heads(head, features.queries[asked], features.passages)
+        return RankingModel(head, features.passages, features.owner, about['temperature'])
     def loaders(device): return _loaders(train, valid, batches['bs'] or 128, about['seed'], device)
     learn = _assemble(head, shared, features.passages.shape[1], make, loaders, 0, about, kwargs)
     learn.data, learn.settings, learn.store = features.data, features.settings, about['store']
@@ -551,7 +554,7 @@ def _text_learner(
     encoder.tokenize([], settings['max_tokens'])  # raises for an invalid length
     dtype = layers_dtype(about['dtype'], torch.device(about['device'] or best_device()))
     whole = groups > len(encoder.layers)
-    if whole and head == 'identity': raise ValueError(_NOTHING)
+    if whole and head in ('identity', *FITTED): raise ValueError(_NOTHING)
     _check_effect(whole, batches['negatives'], batches['refresh'])
     queries, texts, owner = _texts(data, encoder, settings, dtype=dtype, store=about['store'])
     negatives, stale = batches['negatives'], batches['refresh']['share'] is not None
@@ -559,7 +562,9 @@ def _text_learner(
     train = QueryBatches(data, 'train', queries, texts, negatives, about['seed'] or 0,
                          copies=copies_of_relevant(data, batches['copies']))
     valid = QueryBatches(data, 'valid', queries, texts)
-    def make(head): return RankingModel(head, texts, owner, about['temperature'], encoder, settings['pooling'], dtype)
+    def make(head):
+        fit_heads(head, None, None)  # raises where one is not fitted
+        return RankingModel(head, texts, owner, about['temperature'], encoder, settings['pooling'], dtype)
     def loaders(device): return _loaders(train, valid, batches['bs'] or (128 if whole else 32), about['seed'], device)
     learn = _assemble(head, shared, encoder.dim, make, loaders, groups, about, kwargs)
     learn.add_cb(IndexRefresh(**batches['refresh']))

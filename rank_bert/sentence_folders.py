@@ -23,7 +23,7 @@ from transformers import AutoModel, PreTrainedTokenizerFast
 from .core import write_tensors
 from .layers import FactorisedEmbedding, LowRankLinear, changes_of, swap_modules
 from .models import Encoder, quiet, save_encoder
-from .heads import RankingHead, ResidualHead, StackedHead
+from .heads import RankingHead, ResidualHead, StackedHead, WhiteningHead
 from .lowrank import merge
 from .graphs import Output, Reader, TextModel, file_tokenizer, needed
 
@@ -80,6 +80,12 @@ def _with_residual(layers: list[Dense], width: int, head: nn.Module) -> list[Den
     return [Dense(torch.cat([first.weight, one, -one]), bias, first.activation),
             second._replace(weight=torch.cat([second.weight, one, -one], 1))]
 
+def _fitted(head: WhiteningHead) -> Dense:
+    "Mean and matrix as one layer; raises `ValueError` for a head that is not fitted."
+    if not head.fitted: raise ValueError("the head is not fitted: call its fit(vectors) before the export")
+    matrix = head.matrix.double()
+    return Dense(matrix.T, -head.mean.double() @ matrix)
+
 # %% ../nbs/02i_sentence_folders.ipynb #e1f3aca2
 def dense_layers(
     head: nn.Module,  # `(batch, width)` to `(batch, features)`
@@ -88,6 +94,7 @@ def dense_layers(
     "A head as dense layers; raises `ValueError` if no dense layers are equal to it."
     with torch.no_grad():
         if isinstance(head, RankingHead): return _chain(head.layers, width)
+        if isinstance(head, WhiteningHead): return [_fitted(head)]
         if type(head) is ResidualHead: return _with_residual(_chain(head.correction, width), width, head)
         if type(head) is StackedHead:
             below = dense_layers(head.side, width)
