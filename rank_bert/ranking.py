@@ -528,7 +528,7 @@ def _vector_learner(
                          copies=copies_of_relevant(features.data, batches['copies'], features.refused))
     valid = QueryBatches(features.data, 'valid', features.queries, documents=_pool(features))
     def make(head):
-        asked = (features.data.queries.split == 'train').to_numpy()
+        asked = (features.data.queries.split == 'train').to_numpy(copy=True)
         fit_heads(head, features.queries[asked], features.passages)
         return RankingModel(head, features.passages, features.owner, about['temperature'])
     def loaders(device): return _loaders(train, valid, batches['bs'] or 128, about['seed'], device)
