@@ -364,7 +364,7 @@ def barlow_learner(
     if loss not in LOSSES: raise ValueError(f"unknown loss {loss!r}; the losses are {', '.join(LOSSES)}")
     if seed is not None: set_seed(seed)
     head = _one_head(head, features.queries.shape[1], head_kwargs)
-    fit_heads(head, features.queries[(features.data.queries.split == 'train').to_numpy()], features.passages)
+    fit_heads(head, features.queries[(features.data.queries.split == 'train').to_numpy(copy=True)], features.passages)
     train = AnswerBatches(features, 'train', batches, bs, pairs, types, draws, seed)
     valid = AnswerBatches(features, 'valid', 'distinct', 2**31, pairs, types, 1, 0)
     dls = _pair_loaders(train, valid, torch.device(device or best_device()))
