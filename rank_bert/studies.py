@@ -6,8 +6,8 @@ Docs: https://rank-bert.github.io/rank_bert/studies.html.md"""
 
 # %% auto #0
 __all__ = ['LOW_RANK', 'CHANGES', 'RIVALS', 'low_rank_cost', 'low_rank_table', 'low_rank_plot', 'barlow_ablation',
-           'backbone_ranks', 'rank_correlation', 'rank_plot', 'changed_vectors', 'changed_ranks', 'change_table',
-           'change_plot', 'rank_rivals', 'rival_table', 'index_staleness', 'light_encoders', 'experiment']
+           'backbone_ranks', 'rank_correlation', 'rank_plot', 'changed_vectors', 'changed_ranks', 'change_plot',
+           'rank_rivals', 'rival_table', 'index_staleness', 'light_encoders', 'experiment']
 
 # %% ../nbs/04b_studies.ipynb #5b0e7c16
 import os
