@@ -88,7 +88,7 @@ def _refuse(self: Processes) -> None:
 
 # %% ../nbs/02n_processes.ipynb #dd000011
 def digest(
-    values,  # tensors, texts, None, or tuples of them
+    values,  # tensors, bytes, texts, numbers, None, or tuples of these
 ) -> int:
     "A number that is the same for the same values."
     h = hashlib.blake2b(digest_size=7)  # 56 bits, whose negative fits into an int64 as well
@@ -96,7 +96,7 @@ def digest(
         if torch.is_tensor(value):
             h.update(str(tuple(value.shape)).encode())
             h.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
-        else: h.update(repr(value).encode())
+        else: h.update(value if isinstance(value, bytes) else repr(value).encode())
     return int.from_bytes(h.digest(), 'little')
 
 # %% ../nbs/02n_processes.ipynb #dd000013

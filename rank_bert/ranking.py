@@ -750,8 +750,7 @@ class IndexRefresh(Callback):
 
     def before_fit(self):
         "Forget the index of an earlier fit; raise `ValueError` for settings that this training does not use."
-        if not self._deep and (self.hard or self.margin is not None):
-            raise ValueError("hard and margin are for trained layers, and this model trains on vectors: leave them out")
+        _check_effect(not self._deep, 'all', vars(self))
         if sum(isinstance(cb, IndexRefresh) for cb in self.learn.cbs) > 1:
             raise ValueError('there are two IndexRefresh callbacks: pass refresh to ranking_learner, which adds one')
         if not self._whole and not self._deep and self.dls.train.dataset.negatives:

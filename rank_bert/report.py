@@ -166,7 +166,7 @@ def _kinds(errors: Errors) -> str:
         'drawn': [_bar(v/rows.lost.max()) for v in rows.lost],
         'fails': [_percent(v) for v in rows.fails], 'others': [_percent(v) for v in rows.others],
         'meaning': [KINDS[k][0] for k in rows.kind], 'what to do': [KINDS[k][1] for k in rows.kind]})
-    said = ('<p>“fails” is the failure rate of queries with this property, and “others” that of all other queries: '
+    said = ('<p>“fails” is the failure rate of queries with this property, and “others” that of all others: '
             'the property is a reason only if the first is clearly higher.</p>')
     return said + table_html(shown, 'failures by kind', raw=('drawn',))
 
