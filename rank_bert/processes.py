@@ -129,7 +129,7 @@ def _join(self: Processes, accelerator) -> None:
     self._agree(_weights(self.model), 'weights')
     for module in self.model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm): module.forward = partial(_batch_norm, self, module)
-        if hasattr(module, 'divide'): module.divide = self.divided
+        if hasattr(module, 'processes'): module.processes = self
     if accelerator.mixed_precision == 'bf16': self._in_bfloat16()
     self.learn.add_cb(_FirstValues())
     if not self.rank: return
@@ -148,7 +148,7 @@ def leave(self: Processes) -> None:
     "Undo what `before_fit` did; also called after a fit that was interrupted."
     for module in self.model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm): vars(module).pop('forward', None)
-        if hasattr(module, 'divide'): module.divide = None
+        if hasattr(module, 'processes'): module.processes = None
     for module, dtype in self.precision: module.dtype = dtype
     for dl in self.lent: vars(dl).pop('to_detach', None)
     if self.world > 1: self.learn.remove_cb(_FirstValues)

@@ -139,7 +139,8 @@ class RankingModel(TaskModel):
     ):
         super().__init__(encoder, {}, pooling, (), dtype)
         self.head, self.temperature, self.n_documents = head, temperature, int(owner.max()) + 1
-        self.texts, self.divide = passages if encoder is not None else None, None  # `Processes.divided` during a fit
+        self.texts = passages if encoder is not None else None
+        self.processes = None  # a `Processes`, during a fit on several
         held = dict(passages=passages if encoder is None else None, owner=owner) | _grouped(owner)
         for name, one in held.items(): self.register_buffer(name, one, persistent=False)
 
@@ -170,13 +171,18 @@ def vectors(self: RankingModel,
 
 # %% ../nbs/03a_ranking.ipynb #edc2b9a0
 @patch
+def _own_index(self: RankingModel, rows: torch.Tensor|None = None) -> torch.Tensor:
+    "`index`, computed in this process."
+    return F.normalize(self.head.document(self.vectors(rows)), dim=1)
+
+@patch
 def index(self: RankingModel,
     rows: torch.Tensor|None = None,  # row numbers of passages; all by default
 ) -> torch.Tensor:  # `(passages, dim)`, of length one
     "Normalised passage vectors with the current weights of encoder and head; each by one of several processes."
-    def made(rows): return F.normalize(self.head.document(self.vectors(rows)), dim=1)
-    if self.divide is None: return made(rows)
-    return self.divide(made, torch.arange(len(self.owner), device=self.owner.device) if rows is None else rows)
+    if self.processes is None: return self._own_index(rows)
+    rows = torch.arange(len(self.owner), device=self.owner.device) if rows is None else rows
+    return self.processes.divided(self._own_index, rows)
 
 # %% ../nbs/03a_ranking.ipynb #edc2b9a1
 @patch
@@ -186,6 +192,22 @@ def passages_of(self: RankingModel, documents: torch.Tensor) -> tuple[torch.Tens
     place = torch.arange(len(documents), device=documents.device).repeat_interleave(counts)
     within = torch.arange(len(place), device=documents.device) - (counts.cumsum(0) - counts)[place]
     return self.passage_order[first[place] + within], place
+
+# %% ../nbs/03a_ranking.ipynb #d8bde827
+@patch
+def _cosine_with(
+    self: RankingModel, queries: torch.Tensor, index: torch.Tensor|None, documents: torch.Tensor,
+) -> torch.Tensor:
+    "Cosine of transformed queries with the best passage of some documents, computed in this process."
+    rows, owner = self.passages_of(documents)
+    return best_passage(queries @ (self._own_index(rows) if index is None else index[rows]).T, owner, len(documents))
+
+@patch
+def _divided(self: RankingModel, queries: torch.Tensor, index: torch.Tensor|None, documents: torch.Tensor|None):
+    "The same for all queries of the batch. Each process scores a part of the documents; then scores are gathered."
+    if documents is None: documents = torch.arange(self.n_documents, device=self.owner.device)
+    queries = self.processes.whole(queries)
+    return self.processes.divided(lambda some: self._cosine_with(queries, index, some).T, documents).T
 
 # %% ../nbs/03a_ranking.ipynb #d8bde828
 @patch
@@ -199,12 +221,10 @@ def cosine(self: RankingModel,
     queries = F.normalize(self.head.query(queries), dim=1)
     if rows is not None:
         return best_passage(queries @ index.T, torch.searchsorted(documents, self.owner[rows]), len(documents))
-    if documents is None:
-        index = self.index() if index is None else index
-        return best_passage(queries @ index.T, self.owner, self.n_documents)
-    rows, owner = self.passages_of(documents)
-    index = self.index(rows) if index is None else index[rows]
-    return best_passage(queries @ index.T, owner, len(documents))
+    if self.processes is not None: return self._divided(queries, index, documents)
+    if documents is not None: return self._cosine_with(queries, index, documents)
+    index = self.index() if index is None else index
+    return best_passage(queries @ index.T, self.owner, self.n_documents)
 
 # %% ../nbs/03a_ranking.ipynb #d8bde829
 @patch
