@@ -9,15 +9,19 @@ __all__ = []
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a00005
 import json
+import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+from uuid import uuid4
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a00006
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import torch
+from filelock import FileLock, Timeout
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a00007
 from .core import jsonable
@@ -257,6 +261,13 @@ def ranker_counts(ranker: Ranker) -> tuple[np.ndarray, np.ndarray, dict]:
 # %% ../nbs/03p_lance_tables.ipynb #b1a00021
 NEAR = 10_000  # passages from which on the vectors have an index
 
+def index_vectors(passages, rows: int) -> None:
+    "Build an index of vectors where there are many of them, and none yet."
+    if rows < NEAR or any('vector' in held.columns for held in passages.list_indices()): return
+    lists = round(rows**.5)
+    how = lancedb().index.IvfRq(distance_type='cosine', num_partitions=lists, num_bits=1)
+    passages.create_index('vector', config=how)
+
 def build_indexes(
     passages,  # the table
     rows: int,  # passages
@@ -269,9 +280,7 @@ def build_indexes(
         passages.create_index('bm25_words', config=index.FTS(
             base_tokenizer='whitespace', max_token_length=None, lower_case=True, stem=False, remove_stop_words=False,
             ascii_folding=False))
-    if rows >= NEAR:
-        lists = round(rows**.5)
-        passages.create_index('vector', config=index.IvfRq(distance_type='cosine', num_partitions=lists, num_bits=1))
+    index_vectors(passages, rows)
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a00022
 def table_names(db) -> list[str]:
@@ -303,3 +312,45 @@ def write_counts(ranker: Ranker, db, version: int, name: str = 'counts') -> None
     "Write `counts`, which makes a version of `passages` the one to read."
     counts = db.create_table(name, count_rows(*ranker_counts(ranker), version), mode=mode_of(db, name))
     counts.create_index('key', config=lancedb().index.BTree())
+
+# %% ../nbs/03p_lance_tables.ipynb #b1a000a2
+LEASE = 120  # seconds that a writer holds a lock in object storage, if it does not ask again
+
+class TableLock:
+    "A lock in object storage: the row of a table, with the name of the writer that holds it."
+    def __init__(self,
+        db,  # from `database`
+        timeout: float = LEASE + 60,  # seconds to wait for other writers
+    ):
+        self.db, self.timeout, self.owner = db, timeout, uuid4().hex
+        self.db.create_table('lock', pa.table(dict(owner=[''], until=[0.])), exist_ok=True)
+
+    def _set(self, where: str, **values) -> bool:
+        "Change the row if a condition is true; whether it was."
+        return self.db.open_table('lock').update(where=where, values=values).rows_updated > 0
+
+    def hold(self) -> bool:
+        "Take the lock, or hold it for longer; whether it is this writer's."
+        now = time.time()
+        return self._set(f"owner = '{self.owner}' OR until < {now!r}", owner=self.owner, until=now + LEASE)
+
+    def __enter__(self) -> 'TableLock':
+        end = time.monotonic() + self.timeout
+        while not self.hold():
+            if time.monotonic() > end: raise Timeout(f'{self.db.uri}/lock')
+            time.sleep(random.uniform(.05, .5))
+        return self
+
+    def __exit__(self, *_) -> None: self._set(f"owner = '{self.owner}'", owner='', until=0.)
+
+class FolderLock(FileLock):
+    "A lock on disk: that of a file, which the system frees when its process ends."
+    def hold(self) -> bool:
+        "Whether it is this writer's, as long as it is open."
+        return True
+
+def writers_lock(
+    db,  # from `database`, which holds a ranker
+) -> TableLock|FolderLock:
+    "What a writer holds, so that no other changes the tables meanwhile."
+    return FolderLock(Path(db.uri)/'rank_bert.lock', timeout=60) if is_local(db.uri) else TableLock(db)
