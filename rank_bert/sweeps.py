@@ -15,6 +15,8 @@ import gc
 import hashlib
 import inspect
 import json
+import shutil
+import subprocess
 import sys
 import time
 import warnings
@@ -42,6 +44,7 @@ from .engines import encoder_key
 from .features import progress_bar
 from .texts import TextData
 from .metrics import compare
+from .drift import holm
 from .monitor import summary_writer
 from .ranking import RankingFeatures
 from .experiments import machine_card
@@ -73,7 +76,7 @@ def _bare(tree: ast.Module) -> str:
 # %% ../nbs/04a_sweeps.ipynb #50e08af0
 _PACKAGE = Path(inspect.getfile(Encoder)).parent
 
-@lru_cache(64)
+@lru_cache(1024)  # more than there are modules
 def _read_module(path: Path, changed: int) -> tuple[str, frozenset[str]]:
     "Hash of a module's bare source, and the modules of its package that it imports."
     tree, names = ast.parse(path.read_text(encoding='utf-8')), set()
@@ -373,14 +376,14 @@ def _check_result(name: str, cell: dict, result: dict) -> None:
         raise ValueError(f"the sweep {name!r}: run gave {both!r}, which is {whose} already; give it another name")
 
 # %% ../nbs/04a_sweeps.ipynb #3e7d2c16
-def _run_and_keep(path: Path, run: Callable, note: dict) -> dict:
-    "Run and keep the result, unless another process has kept one meanwhile; returns what was kept."
+def _run_and_keep(path: Path, run: Callable, note: dict, resume: bool) -> dict:
+    "Run and keep the result, unless another process has kept one meanwhile to be taken; returns what was kept."
     start = time.perf_counter()
     result = run(**deepcopy(note['cell']))
     seconds = time.perf_counter() - start
     _check_result(note['name'], note['cell'], result)
     found = note | dict(result=result, seconds=seconds)
-    if _read_run(path) is None: _write_run(path, found)
+    if not resume or _read_run(path) is None: _write_run(path, found)
     gc.collect()  # Learners have reference cycles, which keep their tensors in memory
     return _read_run(path) or found
 
@@ -400,25 +403,40 @@ def _check_places(folder: Path, files: list[Path], tensorboard: str|Path|None) -
     if not all(path.exists() for path in files): _try_writing(folder)
 
 # %% ../nbs/04a_sweeps.ipynb #1604d474
-_USED = {}  # folder, name and code of each sweep of this process -> dates and processors of its runs
+@cache
+def commit() -> str:
+    "The commit that this package runs from, with a plus sign if files have changed since; '' if it is installed."
+    if not (_PACKAGE.parent/'.git').exists() or not shutil.which('git'): return ''
+    ask = ['git', '-C', str(_PACKAGE), 'describe', '--always', '--dirty=+', '--abbrev=10', '--exclude=*']
+    return subprocess.run(ask, capture_output=True, text=True).stdout.strip()
+
+def _sources(found: list[dict], fresh: int) -> dict:
+    "Where the results of some runs come from."
+    def every(get): return {str(v) for one in found if (v := get(one)) not in (None, '')}
+    data = [one['about'].get('data') for one in found]
+    data = {str(v) for d in data for v in (d.values() if isinstance(d, dict) else [d]) if v is not None}
+    return dict(cells=len(found), fresh=fresh, seconds=round(sum(one['seconds'] for one in found), 1),
+                seeds=every(lambda one: one['cell'].get('seed')), data=data, commits=every(lambda one: one.get('commit')),
+                dates=every(lambda one: one['machine'].get('date')), processors=every(lambda one: one['machine'].get('cpu')))
+
+# %% ../nbs/04a_sweeps.ipynb #1604d475
+_USED = {}  # folder, name and code of each sweep of this process -> where its results come from
+
+def _plain(sources: dict) -> dict: return {k: sorted(v) if isinstance(v, set) else v for k, v in sources.items()}
 
 def _sweep_frame(found: list[dict], name: str, folder: Path, code: str, fresh: int) -> pd.DataFrame:
     "The table of a sweep, and a note of what it is made of."
     tidy = pd.DataFrame([one['cell'] | one['result'] | dict(seconds=one['seconds']) for one in found])
-    machines = pd.DataFrame([one['machine'] for one in found]).drop_duplicates().to_dict('records')
-    tidy.attrs |= dict(name=name, folder=str(folder), code=code, fresh=fresh, machines=machines)
-    used = _USED.setdefault((str(folder), name, code), dict(cells=0, fresh=0, dates=set(), processors=set()))
-    used['cells'] += len(found)
-    used['fresh'] += fresh
-    used['dates'] |= {str(m.get('date')) for m in machines}
-    used['processors'] |= {str(m.get('cpu')) for m in machines}
+    own = _sources(found, fresh)
+    tidy.attrs |= dict(name=name, folder=str(folder), code=code) | _plain(own)
+    used = _USED.setdefault((str(folder), name, code), {})
+    for k, v in own.items(): used[k] = (used[k] | v if isinstance(v, set) else used[k] + v) if k in used else v
     return tidy
 
 # %% ../nbs/04a_sweeps.ipynb #d8a6b15f
-def sweeps_used() -> list[dict]:  # sweep, code, cells, fresh (run by this process), dates, processors
+def sweeps_used() -> list[dict]:  # sweep, code, cells, fresh (run by this process), seconds, seeds, data, commits, dates, processors
     "The sweeps that this process has read or run."
-    def plain(used): return {k: sorted(v) if isinstance(v, set) else v for k, v in used.items()}
-    return [dict(sweep=name, code=code, **plain(used)) for (_, name, code), used in _USED.items()]
+    return [dict(sweep=name, code=code, **_plain(used)) for (_, name, code), used in _USED.items()]
 
 # %% ../nbs/04a_sweeps.ipynb #be459644
 _LEFT = {}  # hash of `run` after its sweep, which may change it (e.g. a list it uses) -> hash before
@@ -431,20 +449,22 @@ def run_sweep(
     folder: str|Path|None = None,  # where runs are kept; beside the feature store by default
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     tensorboard: str|Path|None = None,  # folder to log each run to; nowhere by default
-) -> pd.DataFrame:  # per run: settings, what `run` gave, seconds; `attrs`: folder, code, fresh runs, machines
+    resume: bool = True,  # take runs that were kept; else all are run, and replace them
+) -> pd.DataFrame:  # per run: settings, what `run` gave, seconds; `attrs` say where the results come from
     "Do the runs without a saved result, one after the other, and return the table of all runs."
     folder = Path(folder) if folder else home_folder()/'sweeps'/name
     code = _LEFT.get(before := run_hash(run), before)
-    shared = dict(name=name, about=about or {}, code=code, machine=machine_card()['machine'].to_dict())
+    shared = dict(name=name, about=about or {}, code=code, commit=commit(),
+                  machine=machine_card()['machine'].to_dict())
     notes = [shared | dict(cell=cell) for cell in settings]
     files = _run_files(folder, name, notes)
     _check_places(folder, files, tensorboard)
     found, fresh, bar = [], 0, progress_bar(len(settings), name, progress, 'runs')
     try:
         for path, note in zip(files, notes):
-            kept = _read_run(path)
+            kept = _read_run(path) if resume else None
             fresh += kept is None
-            found.append(kept or _run_and_keep(path, run, note))
+            found.append(kept or _run_and_keep(path, run, note, resume))
             if tensorboard: _log_run(tensorboard, path, note['cell'], found[-1]['result'])
             bar.update()
     finally:
@@ -477,6 +497,12 @@ def _spread(seeds: list[pd.Series], types: np.ndarray, kind: str) -> float:
     if len(seeds) < 2: return np.nan
     return np.std([s[(types[s.index] == kind) | (kind == 'all')].mean() for s in seeds], ddof=1)
 
+# %% ../nbs/04a_sweeps.ipynb #aa23aa99
+def _adjusted(table: pd.DataFrame) -> pd.DataFrame:
+    "A table with its p-values adjusted for the number of tests."
+    tested = table.p.notna()
+    return table.assign(holm=pd.Series(holm(table.p[tested].tolist()), table.index[tested], dtype=float))
+
 # %% ../nbs/04a_sweeps.ipynb #aa23aa9a
 def sweep_table(
     tidy: pd.DataFrame,  # from a sweep with `per_query`
@@ -485,8 +511,10 @@ def sweep_table(
     baseline: Sequence|None = None,  # values of the setting that the others are tested against; the first by default
     metric: str|None = None,  # of those in `per_query`; the first by default
     split: str = 'test',  # whose queries
-) -> pd.DataFrame:  # tidy: the columns of `by`, queries, value, low, high, spread (over seeds), seeds, gain, p
-    "Settings of a sweep by type of query: mean over seeds, interval over groups, paired test against one of them."
+) -> pd.DataFrame:  # tidy: the columns of `by`, queries, value, low, high, spread (over seeds), seeds, gain, p, holm
+    """Settings of a sweep by type of query: mean over seeds, interval over groups, paired test against one of them.
+
+    `holm` is p, adjusted for all tests of the table (Holm 1979)."""
     settings, queries = _settings(tidy, by), data.part(split).queries
     keys, frames = list(settings), list(settings.values())
     base, metric = _position(keys, baseline), metric or frames[0][0].columns[0]
@@ -497,9 +525,11 @@ def sweep_table(
     rest = table.assign(spread=[_spread(seeds[i], types, kind) for i, kind in zip(table.ranker, table.queries)],
                         seeds=[len(seeds[i]) for i in table.ranker],
                         gain=table.value - table.queries.map(before))
-    columns = ['queries', 'value', 'low', 'high', 'spread', 'seeds', 'gain', 'p', 'n']
+    columns = ['queries', 'value', 'low', 'high', 'spread', 'seeds', 'gain', 'p', 'holm', 'n']
     named = pd.DataFrame([keys[i] for i in table.ranker], columns=list(by))
-    return named.join(rest[columns]).rename_axis(metric, axis=1)
+    found = named.join(_adjusted(rest)[columns]).rename_axis(metric, axis=1)
+    found.attrs |= tidy.attrs
+    return found
 
 # %% ../nbs/04a_sweeps.ipynb #5b0e7c1b
 def resplit(
