@@ -145,11 +145,17 @@ def header(page: Page) -> list[dict]:
     return [markdown("\n\n".join(lines))]
 
 
+def origin(sweep: dict) -> str:
+    "Seeds, data and commits of the runs of a sweep, where the page has them."
+    names = dict(seeds="seeds", data="data", commits="commit")
+    return "".join(f", {name} {', '.join(sweep[key])}" for key, name in names.items() if sweep.get(key))
+
+
 def stamp(ran: dict) -> str:
     "When and on what a page of figures was run."
     said = ", ".join(f"{k} {v}" for k, v in ran.items() if k not in ("date", "code", "machine", "full", "sweeps"))
     kept = "".join(f"{one['cells'] - one['fresh']} of the {one['cells']} runs of {one['sweep']!r} were kept from "
-                   f"{' and '.join(one['dates'])}. " for one in ran.get("sweeps", ()))
+                   f"{' and '.join(one['dates'])}{origin(one)}. " for one in ran.get("sweeps", ()))
     on = ran.get("machine", "an unnamed machine")
     run = f"{ran['date']}, on {on}; {said}. {kept}Figures vary with the machine."
     return f":::{{admonition}} As it was run\n:class: note stamp\n{run}\n:::"

@@ -990,6 +990,14 @@ def store(
         _say(f'removed {len(gone)} spaces of {gone.mb.sum():,.1f} MB from {kept.folder}')
     _show_store(kept, info, as_json)
 
+# %% ../nbs/04c_cli.ipynb #738f2adb
+def _sources(sweep: dict) -> str:
+    "Where the numbers of a sweep come from, in a line."
+    about = dict(seeds=sweep['seeds'], data=sweep['data'], code=[sweep['code']], commit=sweep['commits'],
+                 date=sweep['dates'], processor=sweep['processors'])
+    told = '; '.join(f"{name} {', '.join(values)}" for name, values in about.items() if values)
+    return f"{sweep['sweep']}: {sweep['cells']} runs ({sweep['fresh']} now) of {sweep['seconds']:,.0f} s; {told}"
+
 # %% ../nbs/04c_cli.ipynb #738f2adc
 @app.command()
 def experiment(
@@ -1005,21 +1013,25 @@ def experiment(
     folder: Annotated[Path|None, _option(
         'Folder where finished runs are kept; the cache by default.', callback=_home)] = None,
     tensorboard: Annotated[Path|None, _option('Folder to log the runs to for TensorBoard.', callback=_home)] = None,
+    resume: Annotated[bool, typer.Option(
+        '--resume/--anew', help='Take the runs that were finished before, or do all of them again.')] = True,
 ):
-    "Run one of the experiments, and print its table."
+    "Run one of the experiments, and print its table and where its numbers come from."
     from rank_bert.core import check_file
     from rank_bert.studies import EXPERIMENTS, experiment as run
+    from rank_bert.sweeps import sweeps_used
     if name not in EXPERIMENTS:
         raise ValueError(f"unknown experiment {name!r}; the experiments are {', '.join(EXPERIMENTS)}")
     path = out and check_file(out, [] if data is None else [data])
     for place in filter(None, (folder, tensorboard)): _check_place(place)
     _say(EXPERIMENTS[name])
     ranked = None if data is None else _read(data, dict(group=group))
-    runs, table = run(name, full, ranked, backbone, seeds, folder=folder, tensorboard=tensorboard)
+    runs, table = run(name, full, ranked, backbone, seeds, folder=folder, tensorboard=tensorboard, resume=resume)
     if path:
         table_of_runs = runs.drop(columns='per_query', errors='ignore')
         _write(path, lambda new: table_of_runs.to_csv(new, index=False), 'The runs are kept')
     _show(table.to_string(index=False, float_format='{:.3f}'.format))
+    for one in sweeps_used(): _say(_sources(one))
     if path: _say(f'{len(runs)} runs in {out}')
 
 # %% ../nbs/04c_cli.ipynb #ca904eee

@@ -173,6 +173,7 @@ def low_rank_cost(
     folder: str|Path|None = None,  # where runs are kept; beside the feature store by default
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     tensorboard: str|Path|None = None,  # folder to log each run to; nowhere by default
+    resume: bool = True,  # take runs that were kept; else all are run, and replace them
     **kwargs,  # arguments of `task_learner`, e.g. `max_tokens`, `bs`, `pooling`, `dtype`
 ) -> pd.DataFrame:  # row per run: values, whole, at_once, again, weights, full_weights, rank, ms, full_ms, per_query
     "Accuracy, size and time of fine-tuned encoders reduced to fewer parameters, at once and after training again."
@@ -188,7 +189,7 @@ def low_rank_cost(
         else: found = _cut_run(data, base, method, fraction, seed, recipe)
         return _low_rank_result(data.part(split), base, found)
     settings = _grid(task=tasks, encoder=encoders, seed=range(seeds), method=methods, fraction=fractions)
-    return run_sweep('low-rank', settings, run, about, folder, progress, tensorboard)
+    return run_sweep('low-rank', settings, run, about, folder, progress, tensorboard, resume)
 
 # %% ../nbs/04b_studies.ipynb #34d8773e
 def _low_rank_row(part: pd.DataFrame) -> dict:
@@ -388,7 +389,7 @@ def barlow_ablation(
     split: str = 'test',  # whose queries are measured
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     features: dict|None = None,  # arguments of `ranking_features`; documents truncated by default, as in the write-up
-    **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
+    **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard, resume
 ) -> pd.DataFrame:  # row per run: its values (pooling to labelled), seed, metrics, ranks of vectors, per_query, seconds
     "Rankers with and without Barlow Twins, by batches, pooling, labels and way of joining; BM25 and plain cosine too."
     settings = _ablation_runs(poolings, batches, sides, joins, labelled, pairs, seeds)
@@ -409,7 +410,7 @@ def backbone_ranks(
     split: str = 'test',  # whose queries are measured
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     features: dict|None = None,  # arguments of `ranking_features`; documents truncated by default
-    **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
+    **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard, resume
 ) -> pd.DataFrame:  # row per encoder and pooling: encoder, pooling, metrics, ranks of vectors, per_query, seconds
     "Plain cosine with several encoders and poolings, and the ranks of their vectors."
     if not encoders: raise ValueError("no encoders to compare: pass a dict such as {'minilm': get_encoder('minilm')}")
@@ -561,7 +562,7 @@ def changed_ranks(
     split: str = 'test',  # whose queries are measured
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     features: dict|None = None,  # arguments of `ranking_features`; documents truncated by default
-    **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
+    **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard, resume
 ) -> pd.DataFrame:  # row per run: change, amount, trained, seed, metrics, ranks of vectors, per_query, seconds
     "Vectors of one encoder with their spectrum changed: what ranking does, without training and after it."
     made, about = _prepared(data, backbone, store, dict(passages='truncate') | (features or {}), steps=steps, lr=lr,
@@ -667,7 +668,7 @@ def rank_rivals(
     split: str = 'test',  # whose queries are judged
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     features: dict|None = None,  # arguments of `ranking_features`; documents truncated by default
-    **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
+    **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard, resume
 ) -> pd.DataFrame:  # row per run: encoder, pooling, way, seed, metrics, rivals, ranks of vectors, per_query, seconds
     "Encoders and heads without labels: their ranks, what else is known of them at no cost, and their ranking."
     if not encoders: raise ValueError("no encoders to compare: pass a dict such as {'minilm': get_encoder('minilm')}")
@@ -784,7 +785,7 @@ def index_staleness(
     split: str = 'test',  # whose queries are measured
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     features: dict|None = None,  # arguments of `ranking_features`
-    **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
+    **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard, resume
 ) -> pd.DataFrame:  # row per run: head, loss, share, seed, staleness, metrics, accuracy by type, per_query, seconds
     "What it costs a ranker when its index is recomputed only in part, or when it only uses its batch."
     made, about = _prepared(data, backbone, store, features, steps=steps, lr=lr, bs=bs, split=split)
@@ -860,8 +861,8 @@ def _barlow_answer(*args, **kwargs) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 # %% ../nbs/04b_studies.ipynb #e3742208
 def _ranks_answer(data: RankingData|None, encoder: Encoder, full: bool, folder=None, progress=None, tensorboard=None,
-                  **kwargs) -> tuple[pd.DataFrame, pd.DataFrame]:
-    where = dict(folder=folder, progress=progress, tensorboard=tensorboard)
+                  resume=True, **kwargs) -> tuple[pd.DataFrame, pd.DataFrame]:
+    where = dict(folder=folder, progress=progress, tensorboard=tensorboard, resume=resume)
     data, tidy = _barlow_runs(data, encoder, full, **kwargs, **where)
     points = rank_points(tidy, backbone_ranks(data, light_encoders(encoder), **where), encoder.name)
     return points, rank_correlation(points, [c for c in points if ' of ' in c])
@@ -876,7 +877,7 @@ def experiment(
     data: RankingData|None = None,  # to rank; doc2dial or the built-in corpus by default
     backbone: Encoder|str = 'minilm',  # the backbone, or its name
     seeds: int|None = None,  # number of seeds; by default by size
-    **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard
+    **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard, resume
 ) -> tuple[pd.DataFrame, pd.DataFrame]:  # the runs or settings, and the answer table
     "Run one of the experiments; runs that were kept before are not repeated."
     if name not in EXPERIMENTS:

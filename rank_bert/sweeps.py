@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import is_dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache, partial, reduce
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -412,12 +412,14 @@ def commit() -> str:
 
 def _sources(found: list[dict], fresh: int) -> dict:
     "Where the results of some runs come from."
-    def every(get): return {str(v) for one in found if (v := get(one)) not in (None, '')}
+    def every(*path):
+        held = (reduce(lambda part, name: part.get(name), path, one) for one in found)
+        return {str(v) for v in held if v not in (None, '')}
     data = [one['about'].get('data') for one in found]
     data = {str(v) for d in data for v in (d.values() if isinstance(d, dict) else [d]) if v is not None}
     return dict(cells=len(found), fresh=fresh, seconds=round(sum(one['seconds'] for one in found), 1),
-                seeds=every(lambda one: one['cell'].get('seed')), data=data, commits=every(lambda one: one.get('commit')),
-                dates=every(lambda one: one['machine'].get('date')), processors=every(lambda one: one['machine'].get('cpu')))
+                seeds=every('cell', 'seed'), data=data, commits=every('commit'), dates=every('machine', 'date'),
+                processors=every('machine', 'cpu'))
 
 # %% ../nbs/04a_sweeps.ipynb #1604d475
 _USED = {}  # folder, name and code of each sweep of this process -> where its results come from
@@ -434,8 +436,8 @@ def _sweep_frame(found: list[dict], name: str, folder: Path, code: str, fresh: i
     return tidy
 
 # %% ../nbs/04a_sweeps.ipynb #d8a6b15f
-def sweeps_used() -> list[dict]:  # sweep, code, cells, fresh (run by this process), seconds, seeds, data, commits, dates, processors
-    "The sweeps that this process has read or run."
+def sweeps_used() -> list[dict]:  # sweep, code, cells (runs), seconds, seeds, data, commits, dates, processors
+    "The sweeps that this process has read or run; `fresh` runs are its own."
     return [dict(sweep=name, code=code, **_plain(used)) for (_, name, code), used in _USED.items()]
 
 # %% ../nbs/04a_sweeps.ipynb #be459644
