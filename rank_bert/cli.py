@@ -777,7 +777,7 @@ def _export_options(to: str, **given) -> dict:
     targets = [*TARGETS, 'lancedb']  # the last is a ranker's own
     if to not in targets: raise ValueError(f"unknown target {to!r}; the targets are {', '.join(targets)}")
     of = dict(int8='onnx web space', exact_queries='sentence-transformers') | dict.fromkeys(_WEB, 'web')
-    of |= dict(title='web space')
+    of |= dict(title='web space', encoded='lancedb')
     given = {k: v for k, v in given.items() if v is not None}
     odd = [k for k in given if to not in of[k].split()]
     if odd: raise ValueError(f"{_flag(odd[0])} is for --to {of[odd[0]].replace(' ', ' or ')}: leave it out")
@@ -801,12 +801,15 @@ def export(
     download: Annotated[bool|None, typer.Option('--download', show_default=False, help=
         'With web: download missing libraries of the page from the npm registry.')] = None,
     title: Annotated[str|None, _option('With web and space: title of the page.')] = None,
+    encoded: Annotated[str|None, _option(
+        'With lancedb: the folder or URI that encode --on ray wrote, whose rows become the documents.',
+        callback=_home)] = None,
     as_json: Json = False,
 ):
     "Write a saved model for another library, checked against the original."
     from rank_bert.core import check_folder
     web = dict(one_file=one_file, light=light, libraries=libraries, download=download, title=title)
-    options = _export_options(to, int8=int8, exact_queries=exact_queries, **web)
+    options = _export_options(to, int8=int8, exact_queries=exact_queries, encoded=encoded, **web)
     if to != 'lancedb': check_folder(out, 'export.json')
     from rank_bert.saved import load
     table = load(folder).export(out, to, **options)

@@ -511,6 +511,18 @@ def encode_dataset(
         _warn_of_cut(cut := _check_once(to, folder, found.keys), about['max_tokens'])
     return Encoded(len(found.keys), len(found.keys) - done, removed, found.bad, cut)
 
+# %% ../nbs/00f_cluster.ipynb #d9f9fd2d
+def encoded_rows(folder: str|Path) -> tuple:
+    "What the vectors of a finished run are, and a scanner of id, text and vector; raises `DataError` without them."
+    from pyarrow.dataset import dataset
+    fs, path = _opened(folder)
+    if not (files := _names(fs, f'{path}/vectors')): raise DataError(f'there are no vectors in {str(folder)!r}')
+    if fs.get_file_info(f'{path}/unfinished').is_file:
+        raise DataError(f'the run that wrote {str(folder)!r} was ended: run it again first')
+    with fs.open_input_stream(f'{path}/about.json') as f: about = json.loads(f.read())
+    few = dict(batch_readahead=2, fragment_readahead=1)  # memory stays bounded
+    return about, dataset(files, filesystem=fs).scanner(columns=['id', 'text', 'vector'], **few)
+
 # %% ../nbs/00f_cluster.ipynb #d9f9fd2e
 def write_lance(
     folder: str|Path,  # `out` of `encode_dataset`
@@ -519,11 +531,4 @@ def write_lance(
     "Write id, text and vector of encoded rows to a table of Lance."
     try: import lance
     except ImportError as e: raise ImportError('Lance is in the extra ray: pip install "rank_bert[ray]"') from e
-    from pyarrow.dataset import dataset
-    fs, path = _opened(folder)
-    if not (files := _names(fs, f'{path}/vectors')): raise DataError(f'there are no vectors in {str(folder)!r}')
-    if fs.get_file_info(f'{path}/unfinished').is_file:
-        raise DataError(f'the run that wrote {str(folder)!r} was ended: run it again first')
-    columns, few = ['id', 'text', 'vector'], dict(batch_readahead=2, fragment_readahead=1)  # memory stays bounded
-    rows = dataset(files, filesystem=fs).scanner(columns=columns, **few)
-    return lance.write_dataset(rows.to_reader(), str(uri), mode='overwrite').count_rows()
+    return lance.write_dataset(encoded_rows(folder)[1].to_reader(), str(uri), mode='overwrite').count_rows()

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,7 +34,8 @@ from .models import Encoder, fingerprint
 from .tables import DataError, checked_dicts, clean_id, is_missing
 from .data import RankingData, cut_documents
 from .engines import encoder_hash
-from .features import FeatureStore
+from .cluster import encoded_rows
+from .features import FeatureStore, encode
 from .heads import DualHead, get_head
 from .losses import best_passage
 from .nearest import as_matrix
@@ -44,8 +46,9 @@ from .metrics import rank_documents
 from .ranking import Fusion
 from .scoring import Ranker, Searcher, alone, by_words, check_not_blank, cutting, encoding, finite
 from .lance_tables import TOTALS, PassageVectors, as_column, as_sql, check_cells, check_names, condition, count_rows
-from .lance_tables import count_words, database, document_columns, index_vectors, is_local, lancedb
-from .lance_tables import passage_rows, table_names, write_counts, write_passages, writers_lock
+from .lance_tables import build_indexes, count_words, database, document_columns, index_vectors, is_local
+from .lance_tables import lancedb, mode_of, passage_rows, table_about, table_names, table_schema
+from .lance_tables import write_counts, write_passages, writers_lock
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0000b
 class State(NamedTuple):
@@ -682,6 +685,79 @@ def _check_compared(table: pd.DataFrame, rough: bool) -> None:
                              f"by {row.difference:.1e}, {row.found:.0%} of the first ten are found): nothing is "
                              "complete. Please report it, with the encoder")
 
+# %% ../nbs/03q_lance_ranker.ipynb #b2a000b2
+def _check_encoded(ranker: Ranker, about: dict, folder: str) -> None:
+    "Raise `ValueError` where vectors are not those of a ranker."
+    s, remedy = ranker.settings, 'run encode_dataset with the arguments of the ranker'
+    if s['passages'] != 'truncate':
+        raise ValueError(f"the ranker cuts documents into passages ({s['passages']!r}), and each vector of {folder} is "
+                         "that of a whole text: train with passages='truncate', and pass passages as documents")
+    wanted = dict(encoder=encoder_hash(ranker.encoder), layer=None, keep='start', pooling=s['pooling'],
+                  max_tokens=s['max_tokens'])
+    other = [k for k, v in wanted.items() if about.get(k) != v]
+    if other: raise ValueError(f"the vectors of {folder} have another {', '.join(other)} than the ranker: {remedy}")
+
+def _check_vectors(ranker: Ranker, some: pa.Table) -> float:
+    "The lowest cosine of vectors with those of the ranker's encoder; raises `ValueError` for one below .999."
+    held = _vectors(some['vector'].combine_chunks().cast(pa.list_(pa.float32(), ranker.encoder.dim)))
+    own = encode(some['text'].to_pylist(), ranker.encoder, progress=False, **encoding(ranker.settings))
+    worst = float(F.cosine_similarity(held, own.float()).min())
+    if worst < .999: raise ValueError(f"a vector has the cosine {worst:.4f} with that of the ranker's encoder: "
+                                      "encode the rows again")
+    return worst
+
+# %% ../nbs/03q_lance_ranker.ipynb #b2a000b3
+ROWS = 20_000  # encoded rows that are written at a time
+
+def _encoded_blocks(folder) -> Iterator[pa.Table]:
+    "Encoded rows, some at a time."
+    held, n = [], 0
+    for batch in encoded_rows(folder)[1].to_batches():
+        held, n = [*held, batch], n + len(batch)
+        if n < ROWS: continue
+        yield pa.Table.from_batches(held)
+        held, n = [], 0
+    if held: yield pa.Table.from_batches(held)
+
+def _encoded_documents(folder, ranker: Ranker, schema: pa.Schema) -> Iterator[pa.Table]:
+    "Rows of `passages`, one for each encoded row."
+    start = 0
+    for block in _encoded_blocks(folder):
+        n, texts = len(block), block['text'].to_pylist()
+        documents = pd.DataFrame(dict(doc_id=block['id'].to_pylist(), title='', text=texts))
+        pieces = PassageVectors(texts, np.arange(n), np.stack(block['vector'].to_numpy(zero_copy_only=False)))
+        yield passage_rows(documents, np.arange(start, start + n), pieces, ranker.bm25, schema)
+        start += n
+
+def _counted_blocks(passages, ngrams: int, version: int) -> Iterator[pa.Table]:
+    "Rows of `counts`, for some rows of `passages` at a time; each block has the totals of its own documents."
+    for batch in passages.search().select(['bm25_words', 'bm25_length']).limit(None).to_batches(ROWS):
+        keys, counts = count_words(batch['bm25_words'].to_pylist(), ngrams)
+        totals = dict.fromkeys(('documents', 'passages', 'numbers'), len(batch))
+        yield count_rows(keys, counts, totals | dict(length=pa.compute.sum(batch['bm25_length']).as_py()), version)
+
+# %% ../nbs/03q_lance_ranker.ipynb #b2a000b4
+def _export_encoded(ranker: Ranker, db, folder) -> pd.DataFrame:
+    "Write the tables from the folder of `encode_dataset`; the one that completes them comes last."
+    about, rows = encoded_rows(folder)
+    _check_encoded(ranker, about, str(folder))
+    worst = _check_vectors(ranker, some := rows.head(16))
+    empty = pd.DataFrame(dict(doc_id=[], title=[], text=[]))
+    schema = table_schema(empty, ranker.encoder.dim, getattr(torch, about['stored']), table_about(ranker))
+    def reader(tables): return pa.RecordBatchReader.from_batches(
+        (first := next(tables)).schema, (b for t in chain([first], tables) for b in t.to_batches()))
+    mode = mode_of(db, 'passages')
+    passages = db.create_table('passages', reader(_encoded_documents(folder, ranker, schema)), mode=mode)
+    build_indexes(passages, n := passages.count_rows(), ranker.bm25 is not None)
+    ngrams = ranker.bm25.ngrams if ranker.bm25 else 1
+    blocks = _counted_blocks(passages, ngrams, passages.version)
+    counts = db.create_table('counts', reader(blocks), mode=mode_of(db, 'counts'))
+    counts.create_index('key', config=lancedb().index.BTree())
+    row = dict(file='passages.lance', output='vectors', texts=len(some), difference=np.nan, cosine=worst)
+    table = pd.DataFrame([row])
+    table.attrs['rows'] = n
+    return table
+
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0003f
 def _check_free(db) -> None:
     "Raise an error where a database or a folder holds something else."
@@ -705,12 +781,15 @@ def export_lance(
     ranker: Ranker,  # what is written
     uri,  # a folder, the URI of object storage, or what `lancedb.connect` gave; an index that is there is replaced
     texts: list[str]|None = None,  # more queries for the check
+    encoded=None,  # folder or URI of `encode_dataset`, whose rows are the documents; by default those of the ranker
 ) -> pd.DataFrame:  # file, output (mode), texts, difference, cosine, found; `attrs['notes']` for users
     "Write documents, vectors and words into LanceDB; raises `ValueError` if scores differ."
     db = database(uri)
     _check_free(db)
-    with writers_lock(db) if 'passages' in table_names(db) else nullcontext(): table = _export(ranker, db, texts)
+    with writers_lock(db) if 'passages' in table_names(db) else nullcontext():
+        table = _export(ranker, db, texts) if encoded is None else _export_encoded(ranker, db, encoded)
     if is_local(db.uri): _write_readme(ranker, db.uri)
-    n, k = len(ranker.documents), len(ranker.model.passages)
+    n = table.attrs.get('rows') or len(ranker.documents)
+    k = table.attrs.get('rows') or len(ranker.model.passages)
     table.attrs['notes'] = [f'{n:,} documents, {k:,} passages: search with load_ranker(folder, index={str(db.uri)!r})']
     return table

@@ -8,10 +8,9 @@ Docs: https://rank-bert.github.io/rank_bert/space.html.md"""
 __all__ = []
 
 # %% ../nbs/02m_space.ipynb #5bace005
-import importlib.util
 import json
-import uuid
 from pathlib import Path
+from types import ModuleType
 
 # %% ../nbs/02m_space.ipynb #5bace006
 import numpy as np
@@ -274,9 +273,9 @@ def engine_of(
     folder: Path,  # an exported Space
 ):  # module with `outputs`, and `search` for a ranker
     "The engine of a Space, run here."
-    spec = importlib.util.spec_from_file_location(f'space_{uuid.uuid4().hex}', Path(folder)/'engine.py')
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
+    path, made = Path(folder)/'engine.py', ModuleType('engine')
+    made.__file__ = str(path)
+    exec(compile(path.read_text(encoding='utf-8'), path, 'exec'), vars(made))  # an import would leave __pycache__ there
     return made
 
 def _space_readers(folder: Path, model: TextModel) -> dict[str, Reader]:
