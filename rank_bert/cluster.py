@@ -1,4 +1,4 @@
-"""Vectors of more texts than one machine can encode: Ray reads and encodes files, and resumes what was ended
+"""Vectors of more texts than one machine can encode: Ray reads and encodes files, and resumes an interrupted run
 
 Docs: https://rank-bert.github.io/rank_bert/cluster.html.md"""
 
@@ -36,7 +36,7 @@ from .tables import SURROGATES, DataError, DataWarning, clean_id, is_missing, li
 
 # %% ../nbs/00f_cluster.ipynb #666ee718
 def load_ray():
-    "Ray Data without its usage statistics, or an error that names the extra to install."
+    "Import Ray Data, with usage statistics turned off; raises `ImportError` with the extra to install."
     for name in ('RAY_USAGE_STATS_ENABLED', 'RAY_worker_niceness'): os.environ.setdefault(name, '0')
     try: import ray.data
     except ImportError as e: raise ImportError('a cluster needs the extra ray: pip install "rank_bert[ray]"') from e
@@ -113,7 +113,7 @@ def _sources(data: str|Path|list, folder: str|Path) -> tuple[FileSystem, list[st
 LONGEST = 10_000_000  # characters of a text; a longer one is a bad row
 
 def _judged(id, text) -> tuple[str|None, str|None, str|None]:
-    "Id and text of a row as they are encoded, and why the row is bad, or `None`."
+    "Id and text of a row as they are encoded, and the reason if the row is bad, else `None`."
     try: id = clean_id(id, 'a row', 'id')
     except DataError as e: return None, None, 'it' + str(e).removeprefix('a row')[:200]
     if is_missing(text): return id, None, 'it has no text'
@@ -160,10 +160,10 @@ def _hashes(*columns: list[str]) -> np.ndarray:
 
 # %% ../nbs/00f_cluster.ipynb #8bbe8368
 def _rows_of(fs: FileSystem, columns: list[str], n: int, path: str) -> Iterator[list[tuple]]:
-    "Id, text and fault of the rows of a file, `n` at a time; an error names the file."
+    "Id, text and fault of the rows of a file, `n` at a time; raises `DataError` that names the file."
     try: yield from (_parquet_rows if path.endswith('.parquet') else _json_rows)(fs, path, columns, n)
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as e:
-        raise DataError(f'{path} cannot be read: {e}') from e
+        raise DataError(f'{path} cannot be read ({e}): repair or remove the file') from e
 
 def _tables(fs: FileSystem, columns: list[str], n: int, number: int, path: str) -> Iterator[pa.Table]:
     "The rows of a file as tables of `n` rows: place, id, text, hashes, and the fault of a bad row."
@@ -399,7 +399,7 @@ def _blocks(fs: FileSystem, folder: str) -> list[_Block]:
 
 # %% ../nbs/00f_cluster.ipynb #07488d03
 def _tidy(fs: FileSystem, folder: str, found: _Found) -> tuple[int, int]:
-    "Remove old texts of the ids that were found, and what is there twice or not whole; rows done, and removed."
+    "Remove old texts of the ids that were found, duplicates and incomplete blocks; numbers of rows done and removed."
     with fs.open_output_stream(f'{folder}/unfinished'): pass  # until all rows are there
     blocks, removed, known = _blocks(fs, folder), 0, []
     keys = np.concatenate([np.empty(0, np.int64), *(b.keys for b in blocks)])
@@ -473,28 +473,28 @@ def _encode_rows(
 # %% ../nbs/00f_cluster.ipynb #a4eba673
 class Encoded(NamedTuple):
     "What a run of `encode_dataset` found and did."
-    rows: int  # that can be encoded; all of them are there now
+    rows: int  # good rows of the data; all of them have vectors now
     encoded: int  # by this run
     removed: int  # old texts of ids whose text has changed
     bad: int  # listed with their reasons in bad.jsonl
-    cut: int  # texts that are longer than max_tokens: their vectors are those of a part
+    cut: int  # texts longer than max_tokens: only a part of each was encoded
 
 # %% ../nbs/00f_cluster.ipynb #d8c55266
 def encode_dataset(
     data: str|Path|list,  # Parquet or JSON lines: a file, a folder or a URI such as s3://bucket/folder, or several
-    folder: str|Path,  # or a URI; what is there is added to
+    folder: str|Path,  # output folder or URI; vectors that are there stay, and new ones are added
     backbone='minilm',  # the frozen encoder: variant, folder, Hub id or an `Encoder`
     doc_id: str = 'doc_id',  # column of the id
     doc_text: str = 'text',  # column of the text
     workers: int|None = None,  # encoders at a time; as many as there is room for by default
-    threads: int = 1,  # cores of a worker
+    threads: int = 1,  # slots and torch threads of a worker
     gpus: float = 0,  # GPUs of a worker; 0 encodes on cores
-    bs: int = 1024,  # rows of a task, and about the rows of a file
-    stored: str = 'float16',  # numbers of the vectors: 'float16' or 'float32'
+    bs: int = 1024,  # rows that a worker encodes at a time; an output file has about as many
+    stored: str = 'float16',  # precision of the stored vectors: 'float16' or 'float32'
     progress: bool|None = None,  # show Ray's progress; by default everywhere except in tests
     **kwargs,  # of `encode`: pooling, layer, max_tokens, keep, dtype, batch_tokens, engine
 ) -> Encoded:
-    "Encode the rows of files on Ray, each once; goes on where an earlier run was ended."
+    "Encode each row of files once, on Ray; an interrupted run is resumed."
     ray, (fs, files, to, folder) = load_ray(), _sources(data, folder)
     encoder, how, about = _chosen(backbone, gpus, stored, **kwargs)
     with ExitStack() as stack:
@@ -518,7 +518,7 @@ def encoded_rows(folder: str|Path) -> tuple:
     fs, path = _opened(folder)
     if not (files := _names(fs, f'{path}/vectors')): raise DataError(f'there are no vectors in {str(folder)!r}')
     if fs.get_file_info(f'{path}/unfinished').is_file:
-        raise DataError(f'the run that wrote {str(folder)!r} was ended: run it again first')
+        raise DataError(f'the run that wrote {str(folder)!r} was interrupted: run it again first')
     with fs.open_input_stream(f'{path}/about.json') as f: about = json.loads(f.read())
     few = dict(batch_readahead=2, fragment_readahead=1)  # memory stays bounded
     return about, dataset(files, filesystem=fs).scanner(columns=['id', 'text', 'vector'], **few)

@@ -91,8 +91,8 @@ class DualHead(nn.Module):
 # %% ../nbs/01_heads.ipynb #a18w0002
 def covariance_of(
     vectors: Sequence[torch.Tensor],  # `(n, dim)` each, on any device and in any precision
-) -> tuple[int, torch.Tensor, torch.Tensor]:  # number of rows, mean `(dim,)` and covariance `(dim, dim)`, in float64
-    "Mean and covariance of the rows of several matrices; some rows at a time, so that memory stays bounded."
+) -> tuple[int, torch.Tensor, torch.Tensor]:  # number of rows, mean `(dim,)`, covariance `(dim, dim)`; float64
+    "Mean and covariance of the rows of several matrices, computed in blocks, so that memory stays bounded."
     shift, n, total, products = vectors[0][0].cpu().double(), 0, 0., 0.
     for some in (part for one in vectors for part in one.split(2**14)):
         x = some.detach().cpu().double() - shift
@@ -102,13 +102,13 @@ def covariance_of(
 
 # %% ../nbs/01_heads.ipynb #a18w0003
 class WhiteningHead(nn.Module):
-    "Subtract the mean, and divide each principal axis by a power of its standard deviation; fitted, not trained."
+    "Subtract the mean and divide principal components by a power of their standard deviation; fitted, not trained."
     def __init__(self,
-        dim: int,  # width of the vectors that come in
-        out: int|None = None,  # principal axes that are kept, the strongest; all by default, turned back to features
+        dim: int,  # features of the input vectors
+        out: int|None = None,  # number of principal axes kept; by default all, rotated back to the features
         power: float = 1.,  # of the standard deviation: 1 makes all variances equal, 0 leaves them (PCA)
-        ridge: float = .01,  # added to each variance, as a share of their mean; weak axes are mostly noise
-        drop: int = 0,  # strongest axes that are removed
+        ridge: float = .01,  # share of the mean variance that is added to each; weak axes are mostly noise
+        drop: int = 0,  # number of axes that are removed, the strongest first
     ):
         super().__init__()
         if not 0 <= drop < dim or out is not None and not 1 <= out <= dim - drop:
@@ -134,9 +134,9 @@ class WhiteningHead(nn.Module):
 # %% ../nbs/01_heads.ipynb #a18w0005
 @patch
 def _check_axes(self: WhiteningHead, n: int, variances: torch.Tensor) -> None:
-    "Raise `ValueError` for vectors that cannot be whitened."
+    "Raise `ValueError` for vectors to which the head cannot be fitted."
     if n < 2 or not variances.isfinite().all():
-        raise ValueError("a head is fitted to at least two vectors, all of their values finite")
+        raise ValueError("a head is fitted to at least two vectors, all of their values finite: pass such vectors")
     there, last = int((variances > 1e-10*variances[0]).sum()), self.drop + (self.out or len(variances) - self.drop)
     if self.power > 0 and self.ridge == 0 and there < last:
         raise ValueError(f"these {n} vectors vary along {there} of {len(variances)} axes: keep out={there - self.drop} "
@@ -148,7 +148,7 @@ def _check_axes(self: WhiteningHead, n: int, variances: torch.Tensor) -> None:
 def fit(self: WhiteningHead,
     *vectors: torch.Tensor,  # unlabelled vectors `(n, dim)`, such as those of passages and of training queries
 ) -> WhiteningHead:  # itself
-    "Compute mean and matrix; raises `ValueError` for vectors that do not have enough axes."
+    "Compute mean and matrix; raises `ValueError` if the vectors vary along too few axes."
     n, mean, covariance = covariance_of(vectors)
     variances, axes = (x.flip(-1) for x in torch.linalg.eigh(covariance))
     self._check_axes(n, variances)
@@ -163,11 +163,11 @@ def fit(self: WhiteningHead,
 
 # %% ../nbs/01_heads.ipynb #a18w0013
 class PCAHead(WhiteningHead):
-    "Subtract the mean and keep the strongest principal axes; fitted, not trained."
+    "Subtract the mean and keep the components with the largest variances; fitted, not trained."
     def __init__(self,
-        dim: int,  # width of the vectors that come in
-        out: int|None = None,  # principal axes that are kept; a third of `dim` by default
-        drop: int = 0,  # strongest axes that are removed
+        dim: int,  # features of the input vectors
+        out: int|None = None,  # number of principal components that are kept; a third of `dim` by default
+        drop: int = 0,  # number of components that are removed, the strongest first
     ):
         super().__init__(dim, out or max(1, dim//3), power=0., ridge=0., drop=drop)
 
@@ -260,7 +260,7 @@ def get_head(
     return head
 
 # %% ../nbs/01_heads.ipynb #a18w0018
-FITTED = 'whitening', 'pca'  # heads that are fitted to vectors, and have nothing to train
+FITTED = 'whitening', 'pca'  # heads that are fitted to vectors, without trained parameters
 
 def _unfitted(head: nn.Module) -> bool:
     return any(isinstance(m, WhiteningHead) and not m.fitted for m in head.modules())
@@ -274,14 +274,14 @@ def _fit_head(head: nn.Module, *vectors: torch.Tensor) -> None:
                          "get_head('stacked', dim, side='whitening', head='residual')")
 
 def fit_heads(
-    head: DualHead,  # what is fitted already stays as it is
+    head: DualHead,  # heads that are fitted already do not change
     queries: torch.Tensor|None,  # vectors of training queries `(queries, dim)`; `None` if there are none
     passages: torch.Tensor|None,  # vectors of passages `(passages, dim)`
 ) -> None:
-    "Fit the heads that need it; raises `ValueError` where there are no vectors, or a trained head comes before."
+    "Fit heads that are not fitted; raises `ValueError` if there are no vectors, or if a trained head comes before."
     if not _unfitted(head): return
     if queries is None or passages is None:
-        raise ValueError("a head is fitted to vectors, and there are none of texts: pass what ranking_features gives, "
+        raise ValueError("a head is fitted to vectors, and texts have none: pass what ranking_features gives, "
                          "or fit the head first")
     if head.shared: return _fit_head(head.query, passages, queries)
     _fit_head(head.query, queries)

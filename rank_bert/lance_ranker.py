@@ -57,7 +57,7 @@ class State(NamedTuple):
     documents: int
     length: int  # words and pairs of all documents
     passages: int
-    numbers: int  # documents that there ever were
+    numbers: int  # documents ever added, removed ones included
 
 def read_states(counts) -> list[State]:
     "All complete versions, in order."
@@ -69,7 +69,7 @@ def read_states(counts) -> list[State]:
 _REMEDY = "write it again with ranker.export(uri, to='lancedb')"
 
 def open_tables(uri, name: str) -> tuple:
-    "The database of a URI and its tables; raises an error where there are none, or where a writer did not get so far."
+    "The database of a URI and its tables; raises `FileNotFoundError` if tables are missing or incomplete."
     if isinstance(uri, (str, Path)) and is_local(str(uri)) and not Path(uri).expanduser().is_dir():
         raise FileNotFoundError(f"there is no folder {str(uri)!r}; {_REMEDY}")
     db = database(uri)
@@ -96,7 +96,7 @@ class LanceRanker(Searcher):
         fusion: Fusion|None,  # how cosine and BM25 are added
         settings: dict,  # how texts became vectors: arguments of `ranking_features`
         about: dict,  # what the head was trained on and how
-        uri,  # a folder, the URI of object storage, or what `lancedb.connect` gave
+        uri,  # a folder, a URI of object storage, or a connection from `lancedb.connect`
         name: str = 'counts',  # of the table that says which version of `passages` is complete
     ):
         self.database, self.passages, self.counts = open_tables(uri, name)
@@ -133,7 +133,7 @@ def _use(self: LanceRanker, state: State|None = None) -> None:
     vars(self).update(passages=passages, counts=counts, state=state)  # one call
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a00011
-CANDIDATES = 256  # passages and documents by either score among which a search looks; more for a large `k`
+CANDIDATES = 256  # passages by cosine, and documents by BM25, that a search scores; more for a large `k`
 
 @patch
 def _head_of(self: LanceRanker, mode: str) -> DualHead:
@@ -142,14 +142,14 @@ def _head_of(self: LanceRanker, mode: str) -> DualHead:
 
 def _matrix_of(head: torch.nn.Module, some: torch.Tensor) -> torch.Tensor|None:
     "The matrix of a linear head, also of one that subtracts a mean; `None` for others."
-    exact = deepcopy(head).double()  # in float32 the mean would cover small vectors
+    exact = deepcopy(head).double()  # in float32 a large mean would round small vectors away
     start = exact(torch.zeros_like(some[:1]).double())
     return as_matrix(lambda x: (exact(x.double()) - start).float(), some)
 
 @patch
 @torch.inference_mode()
 def _folded(self: LanceRanker, mode: str, query: torch.Tensor) -> np.ndarray:  # `(dim,)`
-    "A query as it is compared with the vectors of the encoder; as it is, for a head that is not linear."
+    "The query, multiplied with the matrix of a linear head; the query itself for another head."
     head, kind = self._head_of(mode), 'cosine' if mode == 'cosine' else fingerprint(self.head)
     if kind not in self._matrices:
         some = torch.randn(256, self.encoder.dim, generator=torch.Generator().manual_seed(0))
@@ -161,7 +161,7 @@ def _folded(self: LanceRanker, mode: str, query: torch.Tensor) -> np.ndarray:  #
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0f111
 @patch
 def _near(self: LanceRanker, mode: str, query: torch.Tensor, most: int, least: int, sql: str|None) -> list[str]:
-    "Ids of the documents of the `most` nearest passages, or of more, until there are `least` documents."
+    "Ids of the documents of the `most` nearest passages; of more, if these are of fewer than `least` documents."
     folded = self._folded(mode, query)
     while True:
         ask = self.passages.search(folded, vector_column_name='vector').distance_type('cosine').limit(most)
@@ -255,14 +255,14 @@ def _word_scores(self: LanceRanker, asked: QueryWords, rows: dict) -> np.ndarray
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0f151
 @patch
 def _moments(self: LanceRanker, asked: QueryWords, own: dict[str, float], ids: pa.Array, theirs: np.ndarray) -> tuple:
-    "Mean and deviation of BM25 over all documents: ours of the best and of a sample, estimates for the others."
+    "Mean and standard deviation of BM25 over all documents: exact scores of some, estimates for the others."
     some = np.unique(np.linspace(CANDIDATES, len(ids) - 1, CANDIDATES).astype(int)) if len(ids) > CANDIDATES else []
     wanted = pa.concat_arrays([ids[:CANDIDATES], ids.take(pa.array(some, pa.int64()))]).to_pylist()
     more = [d for d in wanted if d not in own]
     if more: own |= zip(more, self._word_scores(asked, self._rows_of(more, 'bm25_words', 'bm25_length')))
     at = pa.compute.index_in(ids, value_set=pa.array([*own], pa.string())).fill_null(-1).to_numpy()
     ours, known = np.array([*own.values(), 0.])[at], at >= 0
-    rate = ours[some].sum()/max(theirs[some].sum(), 1e-12) if len(some) else 1.  # theirs: rounded lengths, no pairs
+    rate = ours[some].sum()/max(theirs[some].sum(), 1e-12) if len(some) else 1.  # theirs: rounded, no pairs
     every, n = np.where(known, ours, rate*theirs), self.state.documents
     mean = every.sum()/n
     square = (np.square(every - mean).sum() + (n - len(every))*mean**2)/n
@@ -289,7 +289,7 @@ def _candidates(self: LanceRanker, asked: QueryWords|None, mode: str, vector, k:
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0f171
 @patch
 def _scored(self: LanceRanker, query: str, mode: str, vector: torch.Tensor|None, k: int, sql: str|None) -> Scored:
-    "Scores of the candidates."
+    "The candidates of a query, with their scores."
     fusion = self._fusion_of(mode)
     asked = self._query_words(query) if mode == 'bm25' or fusion is not None else None
     ids, every = self._candidates(asked, mode, vector, k, sql)
@@ -309,7 +309,7 @@ def _scored(self: LanceRanker, query: str, mode: str, vector: torch.Tensor|None,
 # %% ../nbs/03q_lance_ranker.ipynb #b2a00018
 @patch
 def _sql(self: LanceRanker, where: dict|None) -> str|None:
-    "A filter in SQL; the text of a document is in the row of its first passage only, so its id takes its place."
+    "A filter in SQL. Only the first passage of a document has its text, so a filter by text becomes one by ids."
     if where is None: return None
     sql = as_sql(where, self.passages.schema)
     if 'text' not in where: return sql
@@ -399,13 +399,13 @@ def _writing(self: LanceRanker) -> Iterator:
 
 @patch
 def refresh(self: LanceRanker) -> None:
-    "Read the latest complete version from now on, which another process may have written."
+    "Read the latest complete version from now on, including changes of other processes."
     if not self.read_only: self._use()
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a00029
 @patch
 def _passages_of(self: LanceRanker, documents: pd.DataFrame, source: list[str|None], store, progress) -> PassageVectors:
-    "Passages and vectors of documents: those of the document `source`, or cut and encoded where it is `None`."
+    "Passages and vectors of documents: those of the stored document `source`; cut and encoded where it is `None`."
     new = np.flatnonzero([s is None for s in source])
     table, passages, owner = documents.iloc[new].reset_index(drop=True), [], []
     vectors = [torch.zeros(0, self.encoder.dim)]
@@ -480,7 +480,7 @@ def _write(self: LanceRanker, passages, step: Step, version: int) -> None:
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0f2b1
 @patch
 def _add_columns(self: LanceRanker, passages, documents: pd.DataFrame) -> None:
-    "Add columns that documents have and the table has not; one without a value takes the kind of its first values."
+    "Add columns of the documents that the table lacks; a column without values takes the type of its first values."
     held, empty = document_columns(passages.schema), []
     check_names([n for n in documents.columns if n not in held])
     check_cells(documents)
@@ -497,7 +497,7 @@ def _add_columns(self: LanceRanker, passages, documents: pd.DataFrame) -> None:
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0002c
 @patch
 def _change(self: LanceRanker, passages, held: pd.DataFrame, plan: Plan, store, progress) -> Changes:
-    "Take the documents of a plan. All is computed first; then the tables change."
+    "Apply a plan. Everything is computed first; then the tables change."
     changes = plan.changes
     written = plan.documents.doc_id.isin([*changes.added, *changes.changed]).to_numpy()
     documents, rows = plan.documents[written].reset_index(drop=True), None
@@ -530,7 +530,7 @@ def add(self: LanceRanker,
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
 ) -> Changes:
-    "Take new documents after those that are there; raises `DataError` for an id that is there."
+    "Append new documents; raises `DataError` for an id that exists already."
     documents = as_documents(documents)
     with self._writing() as passages:
         held = self._existing(documents.doc_id.tolist())
@@ -542,7 +542,7 @@ def add(self: LanceRanker,
 def remove(self: LanceRanker,
     ids: list[str],  # of documents
 ) -> Changes:
-    "Drop documents; raises `DataError` for an unknown id, and when none would be left."
+    "Remove documents; raises `DataError` for an unknown id, and if none would be left."
     with self._writing() as passages:
         ids = checked_ids(ids)
         held = self._existing(ids)
@@ -564,11 +564,11 @@ def _any_other(self: LanceRanker, held: pd.DataFrame) -> pd.DataFrame:
 @alone
 def update(self: LanceRanker,
     documents,  # frame or list of dicts: doc_id, text, title if there is one, other columns; or `RankingData`
-    remove_missing: bool = False,  # drop documents that are not given
+    remove_missing: bool = False,  # remove documents that are not given
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
 ) -> Changes:
-    "Replace documents that have changed, where they are, and take new ones at the end; a column not given stays."
+    "Replace changed documents in place, and append new ones; a column that is not given keeps its values."
     if not isinstance(documents, (pd.DataFrame, RankingData, str, dict)): documents = list(documents)
     with self._writing() as passages:
         held = self._existing(given_ids(documents))
@@ -591,7 +591,7 @@ def versions(self: LanceRanker) -> pd.DataFrame:  # version, documents, passages
 def at_version(self: LanceRanker,
     version: int,  # one of `versions`
 ) -> LanceRanker:  # a new, read-only one
-    "The ranker with the documents of an earlier version; raises `ValueError` for one that is not there."
+    "The ranker with the documents of an earlier version; raises `ValueError` for an unknown version."
     known = self.versions().version.tolist()
     if version not in known: raise ValueError(f"there is no version {version}; there are {', '.join(map(str, known))}")
     found = self.at_once()
@@ -603,9 +603,9 @@ def at_version(self: LanceRanker,
 @patch
 @alone
 def optimize(self: LanceRanker,
-    days: float = 7,  # older versions are dropped
+    days: float = 7,  # age of a version from which it is deleted
 ) -> None:
-    "Take new rows into the indexes, join small files, and drop old versions."
+    "Add new rows to the indexes, merge small files, and delete old versions."
     with self._writing() as passages:
         counts, none = self.database.open_table(self._name), np.zeros(0, dtype=np.int64)
         for age in (max(days, 36500), days):  # old versions go when the new one is complete
@@ -663,7 +663,7 @@ def _probes(ranker: Ranker, n: int = 16) -> list[str]:
     return [' '.join((x or t).split()[:12]) for t, x in zip(titles, texts)]
 
 def compare_index(ranker: Ranker, other: LanceRanker, texts: list[str]) -> pd.DataFrame:
-    "Searches of both: the largest difference of a score, relative above 1, and the share of the first ten found."
+    "Compare searches: largest difference of a score, relative for scores above 1, and share of the first ten found."
     rows = []
     for mode in other.modes:
         apart, found = [0.], []
@@ -779,7 +779,7 @@ def _export(ranker: Ranker, db, texts: list[str]|None) -> pd.DataFrame:
 
 def export_lance(
     ranker: Ranker,  # what is written
-    uri,  # a folder, the URI of object storage, or what `lancedb.connect` gave; an index that is there is replaced
+    uri,  # a folder, a URI of object storage, or a connection from `lancedb.connect`; an index there is replaced
     texts: list[str]|None = None,  # more queries for the check
     encoded=None,  # folder or URI of `encode_dataset`, whose rows are the documents; by default those of the ranker
 ) -> pd.DataFrame:  # file, output (mode), texts, difference, cosine, found; `attrs['notes']` for users

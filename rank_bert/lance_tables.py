@@ -36,7 +36,7 @@ from .scoring import Ranker, cutting
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a0000b
 def lancedb():
-    "The library, or an error that names the extra to install."
+    "Import the library; raises `ImportError` with the extra to install."
     try: import lancedb
     except ImportError as e:
         raise ImportError('an index in LanceDB needs the package lancedb: pip install "rank_bert[lancedb]"') from e
@@ -47,9 +47,9 @@ def is_local(uri: str) -> bool:
     return '://' not in uri
 
 def database(
-    uri,  # a folder, the URI of object storage, or what `lancedb.connect` gave
+    uri,  # a folder, a URI of object storage, or a connection from `lancedb.connect`
 ):
-    "The database of a URI."
+    "Connect to a database."
     if not isinstance(uri, (str, Path)): return uri
     return lancedb().connect(str(Path(uri).expanduser().absolute()) if is_local(str(uri)) else uri)
 
@@ -259,10 +259,10 @@ def ranker_counts(ranker: Ranker) -> tuple[np.ndarray, np.ndarray, dict]:
     return bm25.postings.keys[held], np.diff(bm25.postings.indptr)[held], totals | dict(length=int(bm25.lengths.sum()))
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a00021
-NEAR = 10_000  # passages from which on the vectors have an index
+NEAR = 10_000  # smallest number of passages with an index of vectors
 
 def index_vectors(passages, rows: int) -> None:
-    "Build an index of vectors where there are many of them, and none yet."
+    "Build an index of vectors if there are enough passages and no index yet."
     if rows < NEAR or any('vector' in held.columns for held in passages.list_indices()): return
     lists = round(rows**.5)
     how = lancedb().index.IvfRq(distance_type='cosine', num_partitions=lists, num_bits=1)
@@ -314,7 +314,7 @@ def write_counts(ranker: Ranker, db, version: int, name: str = 'counts') -> None
     counts.create_index('key', config=lancedb().index.BTree())
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a000a2
-LEASE = 120  # seconds that a writer holds a lock in object storage, if it does not ask again
+LEASE = 120  # seconds after which a lock in object storage expires, unless its writer renews it
 
 class TableLock:
     "A lock in object storage: the row of a table, with the name of the writer that holds it."
@@ -326,11 +326,11 @@ class TableLock:
         self.db.create_table('lock', pa.table(dict(owner=[''], until=[0.])), exist_ok=True)
 
     def _set(self, where: str, **values) -> bool:
-        "Change the row if a condition is true; whether it was."
+        "Change the row if it meets a condition; whether it did."
         return self.db.open_table('lock').update(where=where, values=values).rows_updated > 0
 
     def hold(self) -> bool:
-        "Take the lock, or hold it for longer; whether it is this writer's."
+        "Take or renew the lock; whether this writer has it."
         now = time.time()
         return self._set(f"owner = '{self.owner}' OR until < {now!r}", owner=self.owner, until=now + LEASE)
 
@@ -344,13 +344,13 @@ class TableLock:
     def __exit__(self, *_) -> None: self._set(f"owner = '{self.owner}'", owner='', until=0.)
 
 class FolderLock(FileLock):
-    "A lock on disk: that of a file, which the system frees when its process ends."
+    "A file lock on disk, which the system releases when its process ends."
     def hold(self) -> bool:
-        "Whether it is this writer's, as long as it is open."
+        "Whether this writer has the lock: always, inside its block."
         return True
 
 def writers_lock(
     db,  # from `database`, which holds a ranker
 ) -> TableLock|FolderLock:
-    "What a writer holds, so that no other changes the tables meanwhile."
+    "The lock that a writer holds while it changes the tables."
     return FolderLock(Path(db.uri)/'rank_bert.lock', timeout=60) if is_local(db.uri) else TableLock(db)

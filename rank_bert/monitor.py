@@ -1,4 +1,4 @@
-"""Measure the rank of a model's weights and vectors during training, beside the task's metrics
+"""Measure the rank of weights and vectors during training, beside the metrics of the task
 
 Docs: https://rank-bert.github.io/rank_bert/monitor.html.md"""
 
@@ -187,9 +187,9 @@ def some_batches(
 
 # %% ../nbs/02c_monitor.ipynb #21c16f31
 class _Sums:
-    "What the measures of vectors depend on: the vectors while they are fewer than features, then sums of products."
+    "Sufficient statistics of the measures: the vectors while they are fewer than features, then sums of products."
     def __init__(self,
-        keep: bool = False,  # the vectors in any case, for `uniformity`
+        keep: bool = False,  # keep all vectors, for `uniformity`
     ):
         self.n, self.sum, self.units, self.squares, self.products = 0, 0, 0, 0, None
         self.kept, self.keep = [], keep
@@ -214,7 +214,7 @@ class _Sums:
 # %% ../nbs/02c_monitor.ipynb #20a81e64
 @patch
 def values(self: _Sums,
-    centre: bool,  # without the mean
+    centre: bool,  # subtract the mean
 ) -> torch.Tensor:  # `(min(n, dim),)`, from the largest
     "Singular values of the matrix of all vectors, from the smaller Gram matrix."
     if not self.squares.isfinite(): raise FloatingPointError("NaN or infinity")
@@ -230,8 +230,8 @@ def values(self: _Sums,
 @patch
 def measures(self: _Sums,
     names: Sequence[str],  # of `MEASURES` and `VECTOR_MEASURES`
-    centre: bool,  # ranks without the mean
-) -> dict[str, float]:  # those that are defined with, or without, the mean
+    centre: bool,  # subtract the mean
+) -> dict[str, float]:  # without those that are not defined for this value of `centre`
     "Some measures of the vectors."
     s = self.values(centre)
     ranks = measures_of(s, (self.n, len(self.sum)))
@@ -366,8 +366,8 @@ def _head_vectors(learn: Learner, head: DualHead, n: int) -> Iterator[tuple]:
 def _contrast(
     x: torch.Tensor,  # unit vectors `(pairs, dim)`
     y: torch.Tensor,  # of the texts that belong to them, in the same order
-) -> float:  # 0 for equal vectors; 1 where what belongs together is as far apart as what does not
-    "Mean squared distance of pairs over that of texts of different pairs."
+) -> float:  # 0 if the vectors of each pair are equal; 1 if pairs are as far apart as other texts
+    "Mean squared distance within pairs, divided by that between texts of different pairs."
     n, together = len(x), 2 - 2*(x*y).sum(1).mean()
     apart = 2 - 2*((x.sum(0) @ y.sum(0)) - (x*y).sum())/(n*(n - 1))
     return float(together/apart.clamp(min=1e-12))
@@ -382,14 +382,14 @@ def _pair_contrast(learn: Learner, n: int) -> tuple[float, int]|None:
 
 # %% ../nbs/02c_monitor.ipynb #62b3ac6b
 class RankMonitor(Callback):
-    "Measures ranks of weights, updates, states and vectors, before training and after each epoch."
+    "Measure ranks of weights, updates, states and vectors, before training and after each epoch."
     order = 55  # after `FrozenPrefix`, which sets what batches contain, and `Recorder`; before `HoldRank`
 
     def __init__(self,
-        layers: str|Sequence[str] = '*',  # patterns of paths, as in `find_linears`; 'head*' is a head
-        every: int|float = 1,  # epochs between measurements, or as a float the share of time for them, such as .05
+        layers: str|Sequence[str] = '*',  # patterns of paths, as in `find_linears`; 'head*' selects a head
+        every: int|float = 1,  # epochs between measurements; a float is the share of time for them, such as .05
         probe: Sequence[str]|None = None,  # texts for states and vectors; some of the training texts by default
-        n_probe: int = 1024,  # how many training rows, or texts of `probe`; 0 leaves states and vectors out
+        n_probe: int = 1024,  # number of training rows, or of texts of `probe`; 0: no states and vectors
         measures: Sequence[str] = (  # of `MEASURES` and `VECTOR_MEASURES`; 'numerical_rank' is slower than the others
             'effective_rank', 'stable_rank', 'energy_90'),
         steps: int|None = None,  # optimizer steps between measurements within an epoch; none by default
@@ -608,7 +608,7 @@ def _representations(self: RankMonitor, at: float) -> Iterator[tuple]:
 
 # %% ../nbs/02c_monitor.ipynb #27bd3eb4
 LEAST = .02  # share of the possible effective rank below which vectors have collapsed
-TOGETHER = .98  # training lowers the contrast of pairs at least to this share of its value at the start
+TOGETHER = .98  # training should lower the contrast of pairs to this share of its first value, or less
 
 def _low_rank(name: str, sums: _Sums) -> str:
     "A sentence if the effective rank of vectors is below `LEAST` of what is possible, or nothing."
@@ -618,14 +618,14 @@ def _low_rank(name: str, sums: _Sums) -> str:
             f"({sums.n} vectors with {len(sums.sum)} features), below {LEAST:.0%}")
 
 def _no_contrast(now: float, start: float, n: int) -> str:
-    "A sentence if training has not brought texts together that belong together, or nothing."
+    "A sentence if training has not brought the texts of pairs closer together, or nothing."
     if now <= TOGETHER*start: return ''
     return (f"vectors of texts that belong together are {now:.1%} as far apart as those of other texts ({n} pairs), "
             f"and were {start:.1%} before training: the head does not learn what they share")
 
 @patch
 def _judge(self: RankMonitor, why: str, at: float) -> None:
-    "Remember the first collapse, and warn of it."
+    "Store the description of the first collapse, and show it as a warning."
     if not why or self.collapse: return
     self.collapse = f"Collapse {f'after epoch {at:g}' if at else 'before training'}: {why}."
     warnings.warn(self.collapse, stacklevel=2)
@@ -650,9 +650,9 @@ def cost(self: RankMonitor) -> float:  # from 0 to 1
 # %% ../nbs/02c_monitor.ipynb #defc33c7
 @patch
 def plot(self: RankMonitor,
-    measure: str|None = None,  # one of those that were taken; the first by default
+    measure: str|None = None,  # one of `measures`; the first by default
     layers: str = '*',  # shell pattern of the paths to show; states and vectors are always shown
-    centred: bool = False,  # states and vectors without their mean
+    centred: bool = False,  # states and vectors after their mean is subtracted
 ) -> 'Figure':  # of matplotlib, with a panel each for weights, updates, states and vectors
     "A measure of every layer over the epochs."
     import matplotlib.pyplot as plt  # a picture is not always wanted, and the import takes a while

@@ -1,4 +1,4 @@
-"""One training on several processes: each computes a part of every batch
+"""One training run on several processes: each computes a part of every batch
 
 Docs: https://rank-bert.github.io/rank_bert/processes.html.md"""
 
@@ -55,13 +55,13 @@ def part_of(
 
 # %% ../nbs/02n_processes.ipynb #dd00000d
 class Processes(Callback):
-    "Divides each batch among the processes that `distrib_ctx` joins; does nothing in a single process."
+    "Divide each batch among the processes that `distrib_ctx` joins; nothing changes in a single process."
     order = TrainEvalCallback.order - 1  # before callbacks that read a batch, and fastai's `DistributedTrainer`
 
     def __init__(self): self.world, self.rank, self.parted, self.lent, self.precision = 1, 0, False, [], []
 
     def before_fit(self):
-        "Join the processes; raise `ValueError` where they differ, and for `DataParallel`."
+        "Join the processes; raise `ValueError` if they differ, and for `DataParallel`."
         self.leave()
         self._refuse()
         trainer = getattr(self.learn, 'distributed_trainer', None)
@@ -90,7 +90,7 @@ def _refuse(self: Processes) -> None:
 def digest(
     values,  # tensors, bytes, texts, numbers, None, or tuples of these
 ) -> int:
-    "A number that is the same for the same values."
+    "A hash of values: equal values have the same number."
     h = hashlib.blake2b(digest_size=7)  # 56 bits, whose negative fits into an int64 as well
     for value in values:
         if torch.is_tensor(value):
@@ -157,7 +157,7 @@ def leave(self: Processes) -> None:
 # %% ../nbs/02n_processes.ipynb #dd00001b
 @patch
 def _prepare(self: Processes) -> None:
-    "Keep metrics from gathering rows again: every process has all of them."
+    "Prevent fastai from gathering rows again for metrics: every process has all rows."
     if self.world == 1: return
     if self.dl not in self.lent: self.lent.append(self.dl)
     self.dl.to_detach = _whole_already
@@ -191,7 +191,7 @@ def before_batch(self: Processes):
 
 @patch
 def after_pred(self: Processes):
-    "Put the outputs of all processes together, so that the loss is that of the whole batch."
+    "Gather the outputs of all processes, so that the loss is that of the whole batch."
     if self.parted: self.learn.pred = _joined(self.pred, getattr(self.model, 'rows_at', 0))
     self.parted = False
 
@@ -218,7 +218,7 @@ def divided(self: Processes,
     make: Callable,  # row numbers -> a tensor with a row for each
     rows: torch.Tensor,  # row numbers, the same in all processes
 ) -> torch.Tensor:  # of all rows
-    "What `make` gives for the rows, each computed by one process."
+    "Compute `make` of all rows, each row in one process."
     if self.world == 1 or len(rows) < 2*self.world: return make(rows)
     before, self.parted = self.parted, True  # batch norm inside
     try: own = make(rows[part_of(len(rows), self.world, self.rank)])
@@ -288,7 +288,7 @@ def _follow(norm: nn.Module, mean: torch.Tensor, var: torch.Tensor) -> None:
 
 # %% ../nbs/02n_processes.ipynb #dd00002c
 class _FirstValues(Callback):
-    "Gives all processes the values that the first one has recorded."
+    "Give all processes the losses and metrics that the first one has recorded."
     order = Recorder.order + 1
 
     def after_validate(self):
@@ -307,7 +307,7 @@ def first_process() -> bool:
 def joined(
     learn: Learner,  # with the callback `Processes`
 ):
-    "`distrib_ctx` where a launcher has started several processes and the Learner is not in it; else nothing."
+    "The context `distrib_ctx`, if a launcher has started several processes and the Learner is not in it yet."
     started = int(os.environ.get('WORLD_SIZE', 1)) > 1
     if not started or getattr(learn, 'distributed_trainer', None) is not None: return nullcontext()
     if find_spec('accelerate') is None:
@@ -317,7 +317,7 @@ def joined(
 
 # %% ../nbs/02n_processes.ipynb #dd000034
 class Checkpoint(Callback):
-    "Writes the state of a training after each epoch; the same training, started again, goes on from there."
+    "Write the state of a training run after each epoch; the same run, started again, continues from there."
     order = KeepBest.order + 5  # after everything that looks at an epoch
 
     def __init__(self,
@@ -327,7 +327,7 @@ class Checkpoint(Callback):
         self.path, self.seed, self.start = Path(path), seed, 0
 
     def before_fit(self):
-        "Read the file of an earlier start; raise `ValueError` if it is of another training, or would not be resumed."
+        "Read the file of an earlier start; raise `ValueError` for one of another training, or if this cannot resume."
         self._check_kept()
         self.own = self._training()
         self.held = _read_checkpoint(self.path) if self.path.exists() else None
@@ -336,21 +336,21 @@ class Checkpoint(Callback):
         before = self.held['about']['training']
         other = [name for name in self.own if before.get(name) != self.own[name]]
         if other == ['order']:
-            warnings.warn(f"{self.path}: batches come in another order than before the crash, so the result is another "
-                          "one: set the same seed before loaders are made")
+            warnings.warn(f"{self.path}: batches come in another order than before the crash, so the result "
+                          "differs: set the same seed before loaders are made")
         elif other:
             raise ValueError(f"{self.path} is of another training ({', '.join(other)} not the same): delete it, or "
                              "name another file")
 
     def after_fit(self):
-        "Remove the file: the training has ended."
+        "Remove the file, because training is complete."
         self.held = None
         if first_process(): self.path.unlink(missing_ok=True)
 
 # %% ../nbs/02n_processes.ipynb #dd000035
 @patch
 def _check_kept(self: Checkpoint) -> None:
-    "Raise `ValueError` for what has a state that the file would not hold."
+    "Raise `ValueError` for callbacks and optimizers whose state the file would not hold."
     def kept(cb): return isinstance(cb, KeepBest) or getattr(cb, 'can_resume', not isinstance(cb, TrackerCallback))
     lost = [cb.name for cb in self.learn.cbs if not kept(cb)]
     if lost: raise ValueError(f"Checkpoint does not hold the state of {', '.join(lost)}: leave them out (KeepBest "
@@ -379,7 +379,7 @@ def _name(f) -> str: return getattr(f, '__name__', type(f).__name__)
 
 @patch
 def _training(self: Checkpoint) -> dict:
-    "What must be the same in both starts."
+    "Fingerprints of what must be the same when training is started again."
     dl, plans = self.dls.train, [cb for cb in self.learn.cbs if isinstance(cb, ParamScheduler)]
     rates = [{k: [f(at) for at in (0., .2, .5, 1.)] for k, f in cb.scheds.items()} for cb in plans]
     shapes = [(name, tuple(p.shape)) for name, p in self.model.named_parameters()]
@@ -400,7 +400,7 @@ def before_epoch(self: Checkpoint):
 
 @patch
 def before_train(self: Checkpoint):
-    "Set the seed of dropout: another one in each epoch and process."
+    "Set the seed of dropout, which differs between epochs and processes."
     torch.manual_seed(digest([self.seed, self.epoch, os.environ.get('RANK', '0')]))
 
 @patch
@@ -455,10 +455,10 @@ def _read_checkpoint(path: Path) -> dict:
     try:
         tensors = load_file(path)
         about = json.loads(bytes(tensors.pop('about').numpy()))
-        if about['digest'] != _digest(tensors): raise ValueError('its digest is another one')
+        if about['digest'] != _digest(tensors): raise ValueError('its digest differs')
         return tensors | {'about': about}
     except (SafetensorError, KeyError, TypeError, ValueError) as e:
-        raise ValueError(f"{path} is no checkpoint, or damaged ({e}): delete it to begin anew") from e
+        raise ValueError(f"{path} is no checkpoint, or damaged ({e}): delete it to start again") from e
 
 def _named(tensors: dict, first: str) -> dict:
     "Tensors whose names begin with a word, without it."
@@ -468,7 +468,7 @@ def _named(tensors: dict, first: str) -> dict:
 @patch
 @torch.no_grad()
 def _restore(self: Checkpoint) -> None:
-    "Set weights, optimizer state, recorded values and best epoch to those of the file."
+    "Restore weights, optimizer state, recorded values and the best epoch from the file."
     held, self.held = self.held, None
     now = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
     for name, t in _named(held, 'model').items(): now[name].copy_(t)

@@ -1,4 +1,4 @@
-"""More measures of embeddings, how they depend on the number of texts, and the rank of attention by depth
+"""More measures of embeddings, their dependence on the number of texts, and the rank of attention in each layer
 
 Docs: https://rank-bert.github.io/rank_bert/spectra.html.md"""
 
@@ -28,8 +28,8 @@ from .lowrank import participation_ratio_of, rank_measures, spectrum, stable_ran
 # %% ../nbs/01c_spectra.ipynb #ad9d69a2
 def alpha_req(
     x: torch.Tensor,  # vectors `(texts, dim)`
-    first: int|None = None,  # first eigenvalue of the fit, counted from 1; 11 by default, or less if they are few
-) -> torch.Tensor:  # one number; about 1 is good, larger is steeper
+    first: int|None = None,  # first eigenvalue of the fit, counted from 1; by default 11, less below 100 eigenvalues
+) -> torch.Tensor:  # exponent; larger: the eigenvalues decay faster
     "Alpha-ReQ (Agrawal et al. 2022): the exponent of the power law that the eigenvalues of the covariance follow."
     return alpha_req_of(spectrum(x, True, gram=True), first)
 
@@ -49,7 +49,7 @@ def alpha_req_of(s: torch.Tensor, first: int|None = None) -> torch.Tensor:
 def nesum(
     x: torch.Tensor,  # vectors `(texts, dim)`
 ) -> torch.Tensor:  # from 1 to the rank
-    "NESum (He and Ozay 2022): the sum of the eigenvalues of the covariance over the largest one."
+    "NESum (He and Ozay 2022): sum of the eigenvalues of the covariance, divided by the largest."
     return nesum_of(spectrum(x, True, gram=True))
 
 # %% ../nbs/01c_spectra.ipynb #f5c8fb75
@@ -100,7 +100,7 @@ def alignment(
     y: torch.Tensor,  # of the second texts, in the same order
     power: float = 2,  # of the distance
 ) -> torch.Tensor:  # 0 or more; 2 for orthogonal vectors
-    "Mean distance of unit vectors that belong together, to a power (Wang and Isola 2020)."
+    "Mean distance, to a power, of unit vectors that belong together (Wang and Isola 2020)."
     x, y = torch.as_tensor(x).detach(), torch.as_tensor(y).detach()
     if x.ndim != 2 or x.shape != y.shape:
         raise ValueError(f"x {tuple(x.shape)} and y {tuple(y.shape)} must be vectors `(pairs, dim)`, "
@@ -110,8 +110,8 @@ def alignment(
 # %% ../nbs/01c_spectra.ipynb #9f99558c
 def residual(
     x: torch.Tensor,  # vectors `(..., rows, dim)`
-) -> torch.Tensor:  # from 0, where all rows are equal, to 1 `(...)`
-    "Distance from the nearest matrix with equal rows over the Frobenius norm (after Dong et al. 2021)."
+) -> torch.Tensor:  # `(...)`, from 0 (all rows are equal) to 1
+    "Distance from the nearest matrix with equal rows, divided by the Frobenius norm (after Dong et al. 2021)."
     x = torch.as_tensor(x).detach().double()
     size = x.square().sum((-2, -1)).sqrt()
     return (x - x.mean(-2, keepdim=True)).square().sum((-2, -1)).sqrt()/size.clamp(min=1e-300)
@@ -121,22 +121,22 @@ VECTOR_MEASURES = dict(alpha_req=alpha_req, nesum=nesum, isoscore=isoscore, anis
                        uniformity=uniformity, residual=residual)  # name -> function of vectors `(texts, dim)`
 
 # %% ../nbs/01c_spectra.ipynb #8a8448b6
-CENTRED = ('alpha_req', 'nesum', 'isoscore')  # of the covariance, so without the mean
+CENTRED = ('alpha_req', 'nesum', 'isoscore')  # measures of the covariance: the mean is subtracted
 
 # %% ../nbs/01c_spectra.ipynb #b2282ad8
 def vector_measures(
     x: torch.Tensor,  # vectors `(texts, dim)`
-    measures: Sequence[str] = ('rankme', 'participation_ratio', *VECTOR_MEASURES),  # of those and of `MEASURES`
+    measures: Sequence[str] = ('rankme', 'participation_ratio', *VECTOR_MEASURES),  # names, also of `MEASURES`
     centre: bool = False,  # subtract the mean before ranks are computed
 ) -> dict[str, float]:  # measure -> number
-    "Some measures of vectors."
+    "Several measures of vectors."
     names = check_measures(measures)
     ranks = rank_measures(x, centre, gram=True) if set(names) & set(MEASURES) else {}
     return {m: ranks[m] if m in MEASURES else float(VECTOR_MEASURES[m](x)) for m in names}
 
 # %% ../nbs/01c_spectra.ipynb #4996ed29
 def check_measures(measures: Sequence[str]) -> tuple[str, ...]:
-    "Names of measures; raises `ValueError` for what is none."
+    "The names as a tuple; raises `ValueError` for a name that is no measure."
     every = (*MEASURES, *VECTOR_MEASURES)
     if isinstance(measures, str) or not measures or any(m not in every for m in measures):
         raise ValueError(f"measures is {measures!r}; it must be a list of some of {', '.join(every)}")
@@ -147,7 +147,7 @@ def lidar(
     x: torch.Tensor,  # vectors `(texts, dim)`
     groups: Sequence,  # group of each: its answer, its label, or the text that it is a view of
     delta: float = 1e-4,  # added to the variance within groups
-    eps: float = 1e-7,  # added to each share of the entropy
+    eps: float = 1e-7,  # added to each normalised eigenvalue before the entropy
 ) -> torch.Tensor:  # from 1 to the smaller of dim and groups - 1
     "LiDAR (Thilak et al. 2024): effective rank of the differences between groups, relative to those within."
     between, within = _scatters(torch.as_tensor(x).detach().double(), groups)
@@ -237,7 +237,7 @@ def depth_ranks(
     texts: Sequence[str],  # those with fewer tokens than `tokens` are left out
     tokens: int = 32,  # of each text, special tokens counted
     bs: int = 32,  # texts at a time
-) -> pd.DataFrame:  # columns what, depth, rows, columns, n, effective_rank, residual
+) -> pd.DataFrame:  # columns what, depth, rows, columns (of a matrix), n (texts), effective_rank, residual
     "Effective rank and residual of attention matrices and token states at each depth: means over texts and heads."
     ids = [t for t in encoder.tokenize(as_texts(texts), tokens) if len(t) == tokens]
     if not ids: raise ValueError(f"no text has {tokens} tokens: pass longer texts, or lower tokens")
