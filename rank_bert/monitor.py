@@ -192,13 +192,13 @@ class _Sums:
         keep: bool = False,  # keep all vectors, for `uniformity`
     ):
         self.n, self.sum, self.units, self.squares, self.products = 0, 0, 0, 0, None
-        self.kept, self.keep = [], keep
+        self.kept, self.keep, self.known = [], keep, {}
 
     def add(self,
         x: torch.Tensor,  # `(vectors, dim)`
     ) -> None:
         "Add vectors."
-        x = x.detach().cpu()
+        x, self.known = x.detach().cpu(), {}
         if self.products is None or self.keep: self.kept.append(x)
         x = x.double()
         self.n, self.sum, self.squares = self.n + len(x), self.sum + x.sum(0), self.squares + x.square().sum()
@@ -217,6 +217,7 @@ def values(self: _Sums,
     centre: bool,  # subtract the mean
 ) -> torch.Tensor:  # `(min(n, dim),)`, from the largest
     "Singular values of the matrix of all vectors, from the smaller Gram matrix."
+    if centre in self.known: return self.known[centre]
     if not self.squares.isfinite(): raise FloatingPointError("NaN or infinity")
     if self.products is None:
         x = torch.cat(self.kept).double() - (self.sum/self.n if centre else 0)
@@ -224,7 +225,8 @@ def values(self: _Sums,
     else: gram = self.products - torch.outer(self.sum, self.sum)/self.n if centre else self.products
     s = torch.linalg.eigvalsh(gram).clamp(min=0).sqrt().flip(0)[:self.n]
     noise = 1e-7*self.squares.sqrt()  # rounding errors, also of subtracting the mean
-    return s.where(s > noise, 0.)
+    self.known[centre] = s.where(s > noise, 0.)
+    return self.known[centre]
 
 # %% ../nbs/02c_monitor.ipynb #006b526f
 @patch
@@ -351,6 +353,12 @@ def _pair_sides(learn: Learner, n: int) -> Iterator[tuple[str, torch.Tensor]]:
     return (('vectors', x[0]) for x, _ in some_batches(learn, n))
 
 # %% ../nbs/02c_monitor.ipynb #fe84f020
+def _stored_queries(learn: Learner, n: int) -> Iterator[torch.Tensor]:
+    "Vectors of training queries at even distances, without the documents that a batch has beside them."
+    data = learn.dls.train.dataset
+    if not hasattr(data, 'query_vectors'): return (x[0] for x, _ in some_batches(learn, n))
+    return data.query_vectors(_spread(range(len(data)), n)).split(1024)
+
 def _head_vectors(learn: Learner, head: DualHead, n: int) -> Iterator[tuple]:
     "Unit output vectors of a head on stored features: of queries and documents, or of both sides of pairs."
     passages = getattr(learn.model, 'passages', None)
@@ -358,7 +366,7 @@ def _head_vectors(learn: Learner, head: DualHead, n: int) -> Iterator[tuple]:
         home = next((p.device for p in head.parameters()), torch.device('cpu'))
         for name, x in _pair_sides(learn, n): yield 'vectors', name, _unit(head.query(x.to(home)))
         return
-    for x, _ in some_batches(learn, n): yield 'vectors', 'queries', _unit(head.query(x[0]))
+    for x in _stored_queries(learn, n): yield 'vectors', 'queries', _unit(head.query(x.to(passages.device)))
     rows = torch.tensor(_spread(range(len(passages)), n), device=passages.device)
     for part in rows.split(1024): yield 'vectors', 'documents', _unit(head.document(passages[part]))
 

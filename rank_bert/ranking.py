@@ -420,6 +420,12 @@ def batch(self: QueryBatches,
     documents = None if documents is None else torch.from_numpy(documents)
     return *inputs, *[None]*(4 - len(inputs)), documents, log_weight, grades
 
+# %% ../nbs/03a_ranking.ipynb #3072642b
+@patch
+def query_vectors(self: QueryBatches, rows: list[int]) -> torch.Tensor:
+    "Stored vectors of some queries, without the documents of a batch; `RankMonitor` reads them."
+    return self.queries.inputs(self.rows[rows].tolist())[0]
+
 # %% ../nbs/03a_ranking.ipynb #041bab1f
 @patch
 def order(self: QueryBatches,
