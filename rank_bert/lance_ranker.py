@@ -25,7 +25,6 @@ import pyarrow as pa
 import pyarrow.compute
 import torch
 from fastcore.basics import patch
-from filelock import Timeout
 from torch.nn import functional as F
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a00007
@@ -384,18 +383,15 @@ def _writing(self: LanceRanker) -> Iterator:
     if self.read_only:
         raise ValueError(f"version {self.state.version} is read only: load_ranker with index=uri opens the latest one")
     uri = self.database.uri
-    try:
-        with writers_lock(self.database) as self._lock:
-            self.refresh()
-            passages = self.database.open_table('passages')
-            if passages.version != self.state.version:
-                text = 'is not complete, because a change was interrupted or made by another program'
-                warnings.warn(f"version {passages.version} of {uri} {text}; it continues from version "
-                              f"{self.state.version}", stacklevel=5)
-                passages.restore(self.state.version)
-            yield passages
-    except Timeout as e:
-        raise ValueError(f"another process has been changing {uri} for a minute or more: try again later") from e
+    with writers_lock(self.database) as self._lock:
+        self.refresh()
+        passages = self.database.open_table('passages')
+        if passages.version != self.state.version:
+            text = 'is not complete, because a change was interrupted or made by another program'
+            warnings.warn(f"version {passages.version} of {uri} {text}; it continues from version "
+                          f"{self.state.version}", stacklevel=5)
+            passages.restore(self.state.version)
+        yield passages
 
 @patch
 def refresh(self: LanceRanker) -> None:
@@ -758,7 +754,7 @@ def _export_encoded(ranker: Ranker, db, folder) -> pd.DataFrame:
     table.attrs['rows'] = n
     return table
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0003f
+# %% ../nbs/03q_lance_ranker.ipynb #b2a0003e1
 def _check_free(db) -> None:
     "Raise an error where a database or a folder holds something else."
     if 'passages' in table_names(db): about_tables(db.open_table('passages'), db.uri)
@@ -777,6 +773,7 @@ def _export(ranker: Ranker, db, texts: list[str]|None) -> pd.DataFrame:
     db.drop_table('unchecked')
     return table
 
+# %% ../nbs/03q_lance_ranker.ipynb #b2a0003f
 def export_lance(
     ranker: Ranker,  # what is written
     uri,  # a folder, a URI of object storage, or a connection from `lancedb.connect`; an index there is replaced

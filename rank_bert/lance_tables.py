@@ -12,6 +12,7 @@ import json
 import random
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -343,14 +344,21 @@ class TableLock:
 
     def __exit__(self, *_) -> None: self._set(f"owner = '{self.owner}'", owner='', until=0.)
 
+# %% ../nbs/03p_lance_tables.ipynb #b1a000a5
 class FolderLock(FileLock):
     "A file lock on disk, which the system releases when its process ends."
     def hold(self) -> bool:
         "Whether this writer has the lock: always, inside its block."
         return True
 
+@contextmanager
 def writers_lock(
     db,  # from `database`, which holds a ranker
-) -> TableLock|FolderLock:
-    "The lock that a writer holds while it changes the tables."
-    return FolderLock(Path(db.uri)/'rank_bert.lock', timeout=60) if is_local(db.uri) else TableLock(db)
+    timeout: float = LEASE + 60,  # seconds to wait for other writers
+) -> Iterator[TableLock|FolderLock]:
+    "In this block no other process changes the tables; raises `ValueError` where one does so for too long."
+    local = is_local(db.uri)
+    try:
+        with FolderLock(Path(db.uri)/'rank_bert.lock', timeout) if local else TableLock(db, timeout) as lock: yield lock
+    except Timeout as e:
+        raise ValueError(f"another process has been changing {db.uri} for {timeout:g} seconds: try again later") from e

@@ -139,8 +139,7 @@ class RankingModel(TaskModel):
     ):
         super().__init__(encoder, {}, pooling, (), dtype)
         self.head, self.temperature, self.n_documents = head, temperature, int(owner.max()) + 1
-        self.texts = passages if encoder is not None else None
-        self.processes = None  # a `Processes`, during a fit on several
+        self.texts, self.processes = passages if encoder is not None else None, None  # a `Processes` during a fit
         held = dict(passages=passages if encoder is None else None, owner=owner) | _grouped(owner)
         for name, one in held.items(): self.register_buffer(name, one, persistent=False)
 
