@@ -82,13 +82,21 @@ def _opened(uri: str|Path) -> tuple[FileSystem, str]:
 
 _KINDS = '.parquet', '.jsonl', '.jsonl.gz'
 
+_SIMILAR = *_KINDS, '.ndjson', '.pq', '.csv', '.tsv', '.txt', '.gz'
+
+def _warn_of_unread(path: str, files: list[str]) -> None:
+    said = f'{len(files)} files in {path} are not read: {listed(files)}. Data files end in {listed(_KINDS)}'
+    if files: warnings.warn(said, DataWarning, stacklevel=6)
+
 def _files_at(uri: str|Path) -> tuple[FileSystem, list[str]]:
     "The files of data at one place, in the order of their names."
     fs, path = _opened(uri)
     if fs.get_file_info(path).type == FileType.File: return fs, [path]
     found = [f.path for f in fs.get_file_info(FileSelector(path, recursive=True, allow_not_found=True)) if f.is_file]
     hidden = [f for f in found if any(part[0] in '._' for part in f[len(path):].strip('/').split('/'))]
-    files = sorted(f for f in set(found).difference(hidden) if f.endswith(_KINDS))
+    seen = set(found).difference(hidden)
+    files = sorted(f for f in seen if f.endswith(_KINDS))
+    _warn_of_unread(path, sorted(f for f in seen.difference(files) if f.lower().endswith(_SIMILAR)))
     if not files: raise DataError(f'no data at {str(uri)!r}: name files that end in {listed(_KINDS)}, or their folder')
     return fs, files
 
@@ -397,6 +405,18 @@ def _blocks(fs: FileSystem, folder: str) -> list[_Block]:
     return [_Block(mark, files.get(name, []), pq.read_table(mark, columns=['key'], filesystem=fs)['key'].to_numpy())
             for name, mark in done.items()]
 
+# %% ../nbs/00f_cluster.ipynb #07488d02
+def _unfinished(fs: FileSystem, folder: str) -> list[list[str]]:
+    "The files of each run that has begun and not ended."
+    if not fs.get_file_info(f'{folder}/unfinished').is_file: return []
+    with fs.open_input_stream(f'{folder}/unfinished') as f: return json.loads(f.read() or '[[]]')
+
+def _note_run(fs: FileSystem, folder: str, files: list[str], ended: bool) -> None:
+    "Note that the files of a run are being encoded, or all are; interrupted runs with other files stay noted."
+    left = [one for one in _unfinished(fs, folder) if not {*one} <= {*files}] + [files]*(not ended)
+    if not left: return fs.delete_file(f'{folder}/unfinished')
+    with _new_file(fs, f'{folder}/unfinished') as out: out.write(to_json(left).encode())
+
 # %% ../nbs/00f_cluster.ipynb #07488d03
 def _tidy(fs: FileSystem, folder: str, found: _Found) -> tuple[int, int]:
     "Remove old texts of the ids that were found, duplicates and incomplete blocks; numbers of rows done and removed."
@@ -415,10 +435,11 @@ def _tidy(fs: FileSystem, folder: str, found: _Found) -> tuple[int, int]:
         if dropped.any() or count != len(block.keys): block.drop(fs, dropped)
         removed += int(dropped.sum())
         known.append(block.keys[~dropped])
-    return int(np.isin(found.keys, np.concatenate(known)).sum()) if known else 0, removed
+    there = np.concatenate([np.empty(0, np.int64), *known])
+    return int(np.isin(found.keys, there).sum()), removed, len(there)
 
 # %% ../nbs/00f_cluster.ipynb #599ea42d
-def _check_once(fs: FileSystem, folder: str, keys: np.ndarray) -> int:
+def _check_once(fs: FileSystem, folder: str, keys: np.ndarray, expected: int) -> int:
     "How many texts were cut; raises `RuntimeError` unless each key is there, and none twice."
     files = _names(fs, f'{folder}/vectors')
     read = [pq.read_table(f, columns=['key', 'cut'], filesystem=fs) for f in files]
@@ -429,7 +450,9 @@ def _check_once(fs: FileSystem, folder: str, keys: np.ndarray) -> int:
     if lost or twice:
         raise RuntimeError(f'{lost:,} rows are missing in {folder} and {twice:,} are there twice: run it again alone, '
                            'which mends this')
-    if fs.get_file_info(f'{folder}/unfinished').is_file: fs.delete_file(f'{folder}/unfinished')
+    if len(held) > expected:
+        raise RuntimeError(f'{len(held) - expected:,} rows more than expected are in {folder}: the data have changed '
+                           'while they were read. Run it again, which mends this')
     return int(np.isin(held[cut], keys).sum())
 
 def _warn_of_cut(cut: int, most: int) -> None:
@@ -504,11 +527,14 @@ def encode_dataset(
         _claim(to, folder, about)
         with _new_file(to, f'{folder}/bad.jsonl') as bad: found = _audit(ray, fs, files, [doc_id, doc_text], bs, bad)
         if not len(found.keys): raise DataError(f'no row can be encoded; the reasons are in {folder}/bad.jsonl')
-        done, removed = _tidy(to, folder, found)
+        _note_run(to, folder, files, ended=False)
+        done, removed, there = _tidy(to, folder, found)
         if done < len(found.keys):
             blocks = partial(_good_rows, fs, [doc_id, doc_text], bs, found.refused)
             _encode_rows(ray, blocks, files, to, folder, (ray.put(encoder), threads, stored, how), pool, bs)
-        _warn_of_cut(cut := _check_once(to, folder, found.keys), about['max_tokens'])
+        cut = _check_once(to, folder, found.keys, there + len(found.keys) - done)
+        _note_run(to, folder, files, ended=True)
+        _warn_of_cut(cut, about['max_tokens'])
     return Encoded(len(found.keys), len(found.keys) - done, removed, found.bad, cut)
 
 # %% ../nbs/00f_cluster.ipynb #d9f9fd2d
@@ -517,8 +543,9 @@ def encoded_rows(folder: str|Path) -> tuple:
     from pyarrow.dataset import dataset
     fs, path = _opened(folder)
     if not (files := _names(fs, f'{path}/vectors')): raise DataError(f'there are no vectors in {str(folder)!r}')
-    if fs.get_file_info(f'{path}/unfinished').is_file:
-        raise DataError(f'the run that wrote {str(folder)!r} was interrupted: run it again first')
+    if left := _unfinished(fs, path):
+        which = f' of {listed(sorted({f for one in left for f in one}))}' if any(left) else ''
+        raise DataError(f'the run{which} that wrote {str(folder)!r} was interrupted: run it again first')
     with fs.open_input_stream(f'{path}/about.json') as f: about = json.loads(f.read())
     few = dict(batch_readahead=2, fragment_readahead=1)  # memory stays bounded
     return about, dataset(files, filesystem=fs).scanner(columns=['id', 'text', 'vector'], **few)

@@ -44,10 +44,10 @@ from .words import gram_keys, word_key
 from .metrics import rank_documents
 from .ranking import Fusion
 from .scoring import Ranker, Searcher, alone, by_words, check_not_blank, cutting, encoding, finite
-from .lance_tables import TOTALS, PassageVectors, as_column, as_sql, check_cells, check_names, condition, count_rows
-from .lance_tables import build_indexes, count_words, database, document_columns, index_vectors, is_local
-from .lance_tables import lancedb, mode_of, passage_rows, table_about, table_names, table_schema
-from .lance_tables import write_counts, write_passages, writers_lock
+from .lance_tables import BASE, TOTALS, PassageVectors, as_column, as_sql, build_indexes, check_cells
+from .lance_tables import check_names, condition, count_rows, count_words, database, document_columns
+from .lance_tables import index_vectors, is_local, lancedb, make_lock, mode_of, passage_rows, table_about, table_names
+from .lance_tables import table_schema, write_counts, write_passages, writers_lock
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0000b
 class State(NamedTuple):
@@ -56,13 +56,27 @@ class State(NamedTuple):
     documents: int
     length: int  # words and pairs of all documents
     passages: int
-    numbers: int  # documents ever added, removed ones included
+    numbers: int  # documents that there ever were
+    lost: tuple[int, ...] = ()  # earlier versions from which this one was not made
+
+def _ancestors(base: pd.Series) -> list[int]:
+    "The last version and those that it was made from, in order; `base` has the one before each, NaN if not known."
+    versions, found = [*base.index], []
+    wanted = versions[-1]
+    for v, start in zip(versions[::-1], base[::-1]):
+        if v > wanted: continue
+        found.append(v)
+        wanted = v - 1 if np.isnan(start) else int(start)
+    return found[::-1]
 
 def read_states(counts) -> list[State]:
-    "All complete versions, in order."
-    found = counts.search().where(f'key < {len(TOTALS)} AND key >= 0').limit(None).to_arrow().to_pandas()
-    table = found.pivot_table(index='version', columns='key', values='count', aggfunc='sum').sort_index().cumsum()
-    return [State(int(version), *map(int, row)) for version, row in zip(table.index, table.to_numpy())]
+    "All complete versions, in order. A version that a later one undid is left out."
+    found = counts.search().where(f'key <= {BASE} AND key >= 0').limit(None).to_arrow().to_pandas()
+    table = found.pivot_table(index='version', columns='key', values='count', aggfunc='sum').sort_index()
+    kept = _ancestors(table[BASE] if BASE in table else pd.Series(np.nan, table.index))
+    lost = tuple(sorted({*table.index} - {*kept}))
+    table = table.loc[kept, [*range(BASE)]].cumsum()
+    return [State(int(version), *map(int, row), lost) for version, row in zip(table.index, table.to_numpy())]
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0000c
 _REMEDY = "write it again with ranker.export(uri, to='lancedb')"
@@ -189,8 +203,10 @@ def _query_words(self: LanceRanker, query: str) -> QueryWords:
     keys, times = np.unique(grams, return_counts=True)
     some = ', '.join(map(str, keys.view(np.int64).tolist()))
     held = np.zeros(len(keys), dtype=np.int64)
+    lost = f" AND version NOT IN ({', '.join(map(str, state.lost))})" if state.lost else ''
     if some:
-        found = self.counts.search().where(f'key IN ({some}) AND version <= {state.version}').limit(None).to_arrow()
+        these = f'key IN ({some}) AND version <= {state.version}{lost}'
+        found = self.counts.search().where(these).limit(None).to_arrow()
         at = np.searchsorted(keys, found['key'].to_numpy().view(np.uint64))
         np.add.at(held, at, found['count'].to_numpy())
     kept = (held > 0) & (np.isin(keys, own) | (held >= bm25.min_df))
@@ -449,12 +465,21 @@ def _step(self: LanceRanker, gone: list[str], rows: pa.Table|None, come: int) ->
     return Step(gone, rows, keys[counts != 0], counts[counts != 0], totals)
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0002b
+_BETWEEN = "another process has changed {} at the same time, so this change is not complete: do it again"
+
 @patch
 def _check_alone(self: LanceRanker, passages, version: int) -> None:
     "Raise `ValueError` where another process has changed the table since a version, or may do so."
     if passages.version == version and self._lock.hold(): return
-    raise ValueError(f"another process has changed {self.database.uri} at the same time, so this change is not "
-                     "complete: do it again, one after the other")
+    raise ValueError(_BETWEEN.format(self.database.uri))
+
+@patch
+def _complete(self: LanceRanker, keys: np.ndarray, counts: np.ndarray, totals: dict, version: int) -> None:
+    "Write the rows that make a version complete, and read it; raises `ValueError` if another process came between."
+    table, base = self.database.open_table(self._name), self.state.version
+    if read_states(table)[-1].version == base: table.add(count_rows(keys, counts, totals, version, base))
+    self.refresh()
+    if self.state.version != version: raise ValueError(_BETWEEN.format(self.database.uri))
 
 @patch
 def _write(self: LanceRanker, passages, step: Step, version: int) -> None:
@@ -470,8 +495,7 @@ def _write(self: LanceRanker, passages, step: Step, version: int) -> None:
         passages.add(step.rows)
         version += 1
     self._check_alone(passages, version)
-    self.database.open_table(self._name).add(count_rows(step.keys, step.counts, step.totals, version))
-    self._use(State(version, **totals))
+    self._complete(step.keys, step.counts, step.totals, version)
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0f2b1
 @patch
@@ -609,8 +633,7 @@ def optimize(self: LanceRanker,
             index_vectors(passages, self.state.passages)
             self._check_alone(passages, passages.version)
             if passages.version != self.state.version:
-                counts.add(count_rows(none.view(np.uint64), none, dict.fromkeys(TOTALS, 0), passages.version))
-                self.refresh()
+                self._complete(none.view(np.uint64), none, dict.fromkeys(TOTALS, 0), passages.version)
         counts.optimize(cleanup_older_than=timedelta(days=days))
         self.refresh()
 
@@ -786,6 +809,7 @@ def export_lance(
     with writers_lock(db) if 'passages' in table_names(db) else nullcontext():
         table = _export(ranker, db, texts) if encoded is None else _export_encoded(ranker, db, encoded)
     if is_local(db.uri): _write_readme(ranker, db.uri)
+    elif 'lock' not in table_names(db): make_lock(db)
     n = table.attrs.get('rows') or len(ranker.documents)
     k = table.attrs.get('rows') or len(ranker.model.passages)
     table.attrs['notes'] = [f'{n:,} documents, {k:,} passages: search with load_ranker(folder, index={str(db.uri)!r})']

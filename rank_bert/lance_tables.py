@@ -161,6 +161,7 @@ def as_sql(
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a00017
 TOTALS = 'documents', 'length', 'passages', 'numbers'  # keys 0 to 3 of `counts`; numbers: documents ever added
+BASE = len(TOTALS)  # key of the version of `passages` that a change began from
 
 def count_words(
     words: list[str],  # of documents, as in `bm25_words`
@@ -179,10 +180,17 @@ def count_words(
     return np.unique(keys[first], return_counts=True)
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a00018
-def count_rows(keys: np.ndarray, counts: np.ndarray, totals: dict, version: int) -> pa.Table:
+def count_rows(
+    keys: np.ndarray,  # of words and n-grams, uint64
+    counts: np.ndarray,  # by how many documents more have them
+    totals: dict,  # by how much the totals change
+    version: int,  # of `passages` that has the change
+    base: int|None = None,  # version that the change began from; none for a new index
+) -> pa.Table:
     "Rows of `counts` for one version of `passages`."
-    keys = np.concatenate([np.arange(len(TOTALS), dtype=np.uint64), keys]).view(np.int64)
-    counts = np.concatenate([np.array([totals[name] for name in TOTALS], dtype=np.int64), counts])
+    own = [totals[name] for name in TOTALS] + ([] if base is None else [base])
+    keys = np.concatenate([np.arange(len(own), dtype=np.uint64), keys]).view(np.int64)
+    counts = np.concatenate([np.array(own, dtype=np.int64), counts])
     return pa.table(dict(key=keys, count=counts, version=np.full(len(keys), version, dtype=np.int64)))
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a0001c
@@ -317,6 +325,13 @@ def write_counts(ranker: Ranker, db, version: int, name: str = 'counts') -> None
 # %% ../nbs/03p_lance_tables.ipynb #b1a000a2
 LEASE = 120  # seconds after which a lock in object storage expires, unless its writer renews it
 
+def make_lock(db) -> None:
+    "Create the table `lock`, unless another process has just done so."
+    try: db.create_table('lock', pa.table(dict(owner=[''], until=[0.])), mode='create')
+    except (ValueError, RuntimeError, OSError):
+        if 'lock' not in table_names(db): raise
+
+# %% ../nbs/03p_lance_tables.ipynb #b1a000a6
 class TableLock:
     "A lock in object storage: the row of a table, with the name of the writer that holds it."
     def __init__(self,
@@ -324,11 +339,14 @@ class TableLock:
         timeout: float = LEASE + 60,  # seconds to wait for other writers
     ):
         self.db, self.timeout, self.owner = db, timeout, uuid4().hex
-        self.db.create_table('lock', pa.table(dict(owner=[''], until=[0.])), exist_ok=True)
+        if 'lock' not in table_names(db): make_lock(db)
 
     def _set(self, where: str, **values) -> bool:
         "Change the row if it meets a condition; whether it did."
-        return self.db.open_table('lock').update(where=where, values=values).rows_updated > 0
+        try: return self.db.open_table('lock').update(where=where, values=values).rows_updated > 0
+        except RuntimeError as e:  # of LanceDB, where others have changed the row at the same time
+            if not any(word in str(e).lower() for word in ('conflict', 'concurrent')): raise
+            return False
 
     def hold(self) -> bool:
         "Take or renew the lock; whether this writer has it."

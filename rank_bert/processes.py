@@ -260,11 +260,12 @@ def after_backward(self: Processes):
 
 # %% ../nbs/02n_processes.ipynb #dd000027
 def _batch_norm(processes: Processes, norm: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    "Batch norm over the rows of all processes."
-    if not (norm.training and processes.parted): return type(norm).forward(norm, x)
+    "Batch norm over the rows of all processes; if each has the whole batch, they differ by dropout only."
+    if not norm.training: return type(norm).forward(norm, x)
     dims, shape = [0, *range(2, x.ndim)], [1, -1] + [1]*(x.ndim - 2)
     own = x.float()
-    count = own.new_full((x.shape[1],), x.numel()//x.shape[1])
+    copies = 1 if processes.parted else processes.world
+    count = own.new_full((x.shape[1],), x.numel()/x.shape[1]/copies)
     found = all_gathered(torch.stack([count, own.mean(dims), own.var(dims, correction=0)])[None])
     n, mean, var = _pooled(*found.unbind(1))
     if norm.track_running_stats: _follow(norm, mean.detach(), (var*n/(n - 1)).detach())
@@ -283,8 +284,8 @@ def _follow(norm: nn.Module, mean: torch.Tensor, var: torch.Tensor) -> None:
     "Update the running statistics, as torch does."
     norm.num_batches_tracked += 1
     share = 1/float(norm.num_batches_tracked) if norm.momentum is None else norm.momentum
-    norm.running_mean.lerp_(mean, share)
-    norm.running_var.lerp_(var, share)
+    for own, new in ((norm.running_mean, mean), (norm.running_var, var)):
+        own.data.lerp_(new, share)  # as torch does: a graph that has read the statistics stays valid
 
 # %% ../nbs/02n_processes.ipynb #dd00002c
 class _FirstValues(Callback):
@@ -324,14 +325,14 @@ class Checkpoint(Callback):
         path: str|Path,  # file, written after each epoch; its folder must exist
         seed: int = 0,  # of dropout, set again before each epoch
     ):
-        self.path, self.seed, self.start = Path(path), seed, 0
+        self.path, self.seed, self.first_epoch = Path(path), seed, 0
 
     def before_fit(self):
         "Read the file of an earlier start; raise `ValueError` for one of another training, or if this cannot resume."
         self._check_kept()
         self.own = self._training()
         self.held = _read_checkpoint(self.path) if self.path.exists() else None
-        self.start = 0 if self.held is None else self.held['about']['epoch'] + 1
+        self.first_epoch = 0 if self.held is None else self.held['about']['epoch'] + 1
         if self.held is None: return
         before = self.held['about']['training']
         other = [name for name in self.own if before.get(name) != self.own[name]]
@@ -392,7 +393,7 @@ def _training(self: Checkpoint) -> dict:
 @patch
 def before_epoch(self: Checkpoint):
     "Skip epochs that are done; before the first new one, restore the saved state."
-    if self.epoch < self.start:
+    if self.epoch < self.first_epoch:
         dl = self.dls.train
         dl.randomize(), dl.before_iter(), dl.get_idxs()  # the draws of this epoch
         raise CancelEpochException
@@ -406,7 +407,7 @@ def before_train(self: Checkpoint):
 @patch
 def after_epoch(self: Checkpoint):
     "Write the state."
-    if self.epoch >= self.start and first_process(): self._write()
+    if self.epoch >= self.first_epoch and first_process(): self._write()
     if self.held is not None and self.epoch == self.n_epoch - 1: self._restore()  # it had ended, but not been finished
 
 # %% ../nbs/02n_processes.ipynb #dd000036

@@ -54,6 +54,7 @@ from .changes import Changes, Plan, can_move, moved_passages, moved_vectors
 from .changes import plan_add, plan_remove, plan_update, same_passages
 from .drift import Drift, Reference, compare_samples, document_texts, load_reference, sample_rows
 from .feedback import FeedbackData, check_enough, feedback_data, feedback_rows
+from .processes import joined
 from .learners import begin_run, fit_task, frozen_groups, rows_hash
 from .ranking import Fusion, RankingFeatures, RankingLearner, RankingModel, check_trainable, ranking_features
 from .ranking import STAND_INS, mrr, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
@@ -73,11 +74,11 @@ class _Tick(Callback):
     def after_epoch(self): self.bar.update()
 
 def _curve(learn) -> list[dict]:
-    "Losses and metrics of every epoch of a Learner."
+    "Losses and metrics of each epoch."
     return [dict(zip(learn.recorder.metric_names[1:-1], map(float, v))) for v in learn.recorder.values]
 
 def _batches(rows: np.ndarray, bs: int = 64) -> list[np.ndarray]:
-    "Rows in batches, so that memory stays bounded."
+    "Rows in batches: memory stays bounded."
     return np.split(rows, range(bs, len(rows), bs))
 
 # %% ../nbs/03b_search.ipynb #a3875124
@@ -97,7 +98,7 @@ def _fit_one(
     "Train one head, or measure it when it has nothing to train."
     learn, best = ranking_learner(features, shared=shared, **kwargs), KeepBest('mrr', patience)
     if any(p.requires_grad for p in learn.model.parameters()):
-        with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr, cbs=[best, _Tick(bar)])
+        with joined(learn), learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr, cbs=[best, _Tick(bar)])
         found = dict(best_epoch=best.best_epoch, valid_mrr=float(best.best), curve=_curve(learn))
     else: found = dict(best_epoch=-1, valid_mrr=_valid_mrr(learn), curve=[])
     return learn.model.eval().cpu(), dict(shared=shared) | found
