@@ -418,9 +418,8 @@ def _note_run(fs: FileSystem, folder: str, files: list[str], ended: bool) -> Non
     with _new_file(fs, f'{folder}/unfinished') as out: out.write(to_json(left).encode())
 
 # %% ../nbs/00f_cluster.ipynb #07488d03
-def _tidy(fs: FileSystem, folder: str, found: _Found) -> tuple[int, int]:
+def _tidy(fs: FileSystem, folder: str, found: _Found) -> tuple[int, int, int]:
     "Remove old texts of the ids that were found, duplicates and incomplete blocks; numbers of rows done and removed."
-    with fs.open_output_stream(f'{folder}/unfinished'): pass  # until all rows are there
     blocks, removed, known = _blocks(fs, folder), 0, []
     keys = np.concatenate([np.empty(0, np.int64), *(b.keys for b in blocks)])
     again, old = _again(keys, np.arange(len(keys))), ~np.isin(keys, found.keys)
