@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .rank import set_rank
     from .ranking import ranking_features, ranking_learner
     from .saved import load
-    from .search import Ranker, train_ranker
+    from .search import Ranker, load_ranker, train_ranker
     from .tagging import Tagger, tagger_learner
     from .texts import TextData, builtin_texts, read_tags, read_texts, text_data
 
@@ -42,7 +42,7 @@ _HOMES = {
     "rank": ("set_rank",),
     "ranking": ("ranking_features", "ranking_learner"),
     "saved": ("load",),
-    "search": ("Ranker", "train_ranker"),
+    "search": ("Ranker", "load_ranker", "train_ranker"),
     "tagging": ("Tagger", "tagger_learner"),
     "texts": ("TextData", "builtin_texts", "read_tags", "read_texts", "text_data"),
 }  # module -> names that are loaded from it when they are first used

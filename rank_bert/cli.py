@@ -790,8 +790,7 @@ def export(
         'Folder of a ranker, classifier, tagger or sentence encoder, or hf://user/repo.')],
     to: Annotated[str, typer.Option(help='sentence-transformers, onnx, openvino, web, space or lancedb.')],
     out: Annotated[str, typer.Option(callback=_home, help='Folder to write; with lancedb also s3://bucket/name.')],
-    int8: Annotated[bool|None, typer.Option('--int8/--no-int8', show_default=False,
-                                            help='With onnx, web and space: 8 bits, the default.')] = None,
+    int8: Annotated[bool|None, typer.Option('--int8/--no-int8', help='8 bits, the default (onnx, web, space).')] = None,
     exact_queries: Annotated[bool|None, typer.Option('--exact-queries', show_default=False, help=
         'With sentence-transformers: a second copy of the encoder keeps the end of long queries.')] = None,
     one_file: Annotated[bool|None, typer.Option('--one-file', show_default=False, help='One HTML file (web).')] = None,
@@ -801,9 +800,7 @@ def export(
     download: Annotated[bool|None, typer.Option('--download', show_default=False, help=
         'With web: download missing libraries of the page from the npm registry.')] = None,
     title: Annotated[str|None, _option('With web and space: title of the page.')] = None,
-    encoded: Annotated[str|None, _option(
-        'With lancedb: the folder or URI that encode --on ray wrote, whose rows become the documents.',
-        callback=_home)] = None,
+    encoded: Annotated[str|None, _option('With lancedb: documents that encode --on ray wrote.', callback=_home)] = None,
     as_json: Json = False,
 ):
     "Write a saved model for another library, checked against the original."
@@ -1001,6 +998,13 @@ def _sources(sweep: dict) -> str:
     told = '; '.join(f"{name} {', '.join(values)}" for name, values in about.items() if values)
     return f"{sweep['sweep']}: {sweep['cells']} runs ({sweep['fresh']} now) of {sweep['seconds']:,.0f} s; {told}"
 
+# %% ../nbs/04c_cli.ipynb #738f2ada
+def _write_runs(path: Path, runs) -> None:
+    "Write a table of runs as CSV."
+    table = runs.drop(columns='per_query', errors='ignore')
+    _write(path, lambda new: table.to_csv(new, index=False), 'The runs are kept')
+    _say(f'{len(runs)} runs in {path}')
+
 # %% ../nbs/04c_cli.ipynb #738f2adc
 @app.command()
 def experiment(
@@ -1016,8 +1020,7 @@ def experiment(
     folder: Annotated[Path|None, _option(
         'Folder where finished runs are kept; the cache by default.', callback=_home)] = None,
     tensorboard: Annotated[Path|None, _option('Folder to log the runs to for TensorBoard.', callback=_home)] = None,
-    resume: Annotated[bool, typer.Option(
-        '--resume/--anew', help='Take the runs that were finished before, or do all of them again.')] = True,
+    resume: Annotated[bool, typer.Option('--resume/--anew', help='Take finished runs, or do all again.')] = True,
 ):
     "Run one of the experiments, and print its table and where its numbers come from."
     from rank_bert.core import check_file
@@ -1030,12 +1033,9 @@ def experiment(
     _say(EXPERIMENTS[name])
     ranked = None if data is None else _read(data, dict(group=group))
     runs, table = run(name, full, ranked, backbone, seeds, folder=folder, tensorboard=tensorboard, resume=resume)
-    if path:
-        table_of_runs = runs.drop(columns='per_query', errors='ignore')
-        _write(path, lambda new: table_of_runs.to_csv(new, index=False), 'The runs are kept')
+    if path: _write_runs(path, runs)
     _show(table.to_string(index=False, float_format='{:.3f}'.format))
     for one in sweeps_used(): _say(_sources(one))
-    if path: _say(f'{len(runs)} runs in {out}')
 
 # %% ../nbs/04c_cli.ipynb #ca904eee
 if __name__ == '__main__' and globals().get('__spec__'): main()  # not in a notebook

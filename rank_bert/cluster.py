@@ -501,6 +501,20 @@ class Encoded(NamedTuple):
     bad: int  # listed with their reasons in bad.jsonl
     cut: int  # texts longer than max_tokens: only a part of each was encoded
 
+# %% ../nbs/00f_cluster.ipynb #d8c55265
+def _encode_missing(
+    ray, blocks: Callable, files: list[str], fs: FileSystem, folder: str, found: _Found, worker: tuple, pool: dict,
+    bs: int,
+) -> tuple[int, int, int]:
+    "Encode the rows that are not there; numbers of rows that were there, of removed ones, and of texts cut."
+    _note_run(fs, folder, files, ended=False)
+    done, removed, there = _tidy(fs, folder, found)
+    missing = len(found.keys) - done
+    if missing: _encode_rows(ray, blocks, files, fs, folder, worker, pool, bs)
+    cut = _check_once(fs, folder, found.keys, there + missing)
+    _note_run(fs, folder, files, ended=True)
+    return done, removed, cut
+
 # %% ../nbs/00f_cluster.ipynb #d8c55266
 def encode_dataset(
     data: str|Path|list,  # Parquet or JSON lines: a file, a folder or a URI such as s3://bucket/folder, or several
@@ -526,13 +540,9 @@ def encode_dataset(
         _claim(to, folder, about)
         with _new_file(to, f'{folder}/bad.jsonl') as bad: found = _audit(ray, fs, files, [doc_id, doc_text], bs, bad)
         if not len(found.keys): raise DataError(f'no row can be encoded; the reasons are in {folder}/bad.jsonl')
-        _note_run(to, folder, files, ended=False)
-        done, removed, there = _tidy(to, folder, found)
-        if done < len(found.keys):
-            blocks = partial(_good_rows, fs, [doc_id, doc_text], bs, found.refused)
-            _encode_rows(ray, blocks, files, to, folder, (ray.put(encoder), threads, stored, how), pool, bs)
-        cut = _check_once(to, folder, found.keys, there + len(found.keys) - done)
-        _note_run(to, folder, files, ended=True)
+        worker = ray.put(encoder), threads, stored, how
+        blocks = partial(_good_rows, fs, [doc_id, doc_text], bs, found.refused)
+        done, removed, cut = _encode_missing(ray, blocks, files, to, folder, found, worker, pool, bs)
         _warn_of_cut(cut, about['max_tokens'])
     return Encoded(len(found.keys), len(found.keys) - done, removed, found.bad, cut)
 

@@ -464,7 +464,7 @@ def _step(self: LanceRanker, gone: list[str], rows: pa.Table|None, come: int) ->
                   passages=(0 if rows is None else len(rows)) - passages, numbers=come)
     return Step(gone, rows, keys[counts != 0], counts[counts != 0], totals)
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0002b
+# %% ../nbs/03q_lance_ranker.ipynb #b2a0002a1
 _BETWEEN = "another process has changed {} at the same time, so this change is not complete: do it again"
 
 @patch
@@ -481,6 +481,7 @@ def _complete(self: LanceRanker, keys: np.ndarray, counts: np.ndarray, totals: d
     self.refresh()
     if self.state.version != version: raise ValueError(_BETWEEN.format(self.database.uri))
 
+# %% ../nbs/03q_lance_ranker.ipynb #b2a0002b
 @patch
 def _write(self: LanceRanker, passages, step: Step, version: int) -> None:
     "Write a change of the tables, which were at a version; the row of totals comes last and makes it complete."

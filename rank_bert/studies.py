@@ -158,6 +158,9 @@ def _grid(**values) -> list[dict]:
     "Every combination of values; the last value changes fastest."
     return [dict(zip(values, one)) for one in product(*values.values())]
 
+# %% ../nbs/04b_studies.ipynb #a7fe7260
+def _keys(things: dict, key: Callable) -> dict: return {name: key(one) for name, one in things.items()}
+
 # %% ../nbs/04b_studies.ipynb #a7fe7261
 def low_rank_cost(
     tasks: dict[str, TextData],  # name -> texts with labels, in three splits
@@ -180,8 +183,7 @@ def low_rank_cost(
     encoders = encoders or {'minilm': get_encoder('minilm')}
     _check_low_rank(tasks, encoders, methods, fractions, layers)
     recipe = _Recipe(layers, epochs, retrain, lr, split, kwargs)
-    about = recipe.about() | dict(data={n: data_hash(d) for n, d in tasks.items()},
-                                  encoders={n: encoder_key(e) for n, e in encoders.items()})
+    about = recipe.about() | dict(data=_keys(tasks, data_hash), encoders=_keys(encoders, encoder_key))
     tuned = lru_cache(1)(lambda task, encoder, seed: _tune(tasks[task], encoders[encoder], seed, recipe))
     def run(task, encoder, method, fraction, seed):
         data, base = tasks[task], tuned(task, encoder, seed)

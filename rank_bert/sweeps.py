@@ -440,6 +440,12 @@ def sweeps_used() -> list[dict]:  # sweep, code, cells (runs), seconds, seeds, d
     "The sweeps that this process has read or run; `fresh` runs are its own."
     return [dict(sweep=name, code=code, **_plain(used)) for (_, name, code), used in _USED.items()]
 
+# %% ../nbs/04a_sweeps.ipynb #be459643
+def _notes(settings: Sequence[dict], **about) -> list[dict]:
+    "What is kept of each run beside its result."
+    shared = about | dict(commit=commit(), machine=machine_card()['machine'].to_dict())
+    return [shared | dict(cell=cell) for cell in settings]
+
 # %% ../nbs/04a_sweeps.ipynb #be459644
 _LEFT = {}  # hash of `run` after its sweep, which may change it (e.g. a list it uses) -> hash before
 
@@ -456,9 +462,7 @@ def run_sweep(
     "Do the runs without a saved result, one after the other, and return the table of all runs."
     folder = Path(folder) if folder else home_folder()/'sweeps'/name
     code = _LEFT.get(before := run_hash(run), before)
-    shared = dict(name=name, about=about or {}, code=code, commit=commit(),
-                  machine=machine_card()['machine'].to_dict())
-    notes = [shared | dict(cell=cell) for cell in settings]
+    notes = _notes(settings, name=name, about=about or {}, code=code)
     files = _run_files(folder, name, notes)
     _check_places(folder, files, tensorboard)
     found, fresh, bar = [], 0, progress_bar(len(settings), name, progress, 'runs')
