@@ -33,11 +33,12 @@ def fisher_factors(
 ) -> tuple[dict, dict]:  # path -> mean of x x^T `(in, in)`, and path -> mean of g g^T `(out, out)`, float64
     "Second moments of inputs x, and of gradients g at outputs: the Kronecker factors of the Fisher information."
     found, sums = find_linears(model, layers), {}
-    weights = [p for m in found.values() for p in m.parameters()]
-    with unfrozen(weights), torch.enable_grad(), evaluating(model), _noting_gradients(found, sums):
+    # the gradient of a bias passes the output of its layer, and costs nothing
+    ends = [next(m.parameters()) if m.bias is None else m.bias for m in found.values()]
+    with unfrozen(ends), torch.enable_grad(), evaluating(model), _noting_gradients(found, sums):
         for i, loss in enumerate(losses):
             check_loss(loss, i)
-            torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)
+            torch.autograd.grad(loss, ends, retain_graph=True, allow_unused=True)
     missing = [n for n in found if n not in sums]
     if missing:
         raise ValueError(f"no gradient came to {missing[0]!r}: make losses that depend on it, in the generator")
@@ -150,8 +151,8 @@ def _with_same_input(inputs: list[tuple]) -> list[list[str]]:
         last = x
     return groups
 
-# %% ../nbs/01d_compress.ipynb #3b2da727
-SHRINKAGE = 1e-2  # share of the mean variance of the inputs that holds a fitted weight near the old one
+# %% ../nbs/01d_compress.ipynb #505da160
+SHRINKAGE = .1  # share of the mean variance of the inputs that holds a fitted weight near the old one
 
 def _calibrate(new: Encoder, encoder: Encoder, name: str, rank: int, x: torch.Tensor, inputs: list) -> None:
     "Swap a layer of `new` for a thin one with outputs near those of the original; at full rank it stays as it is."

@@ -398,7 +398,7 @@ def low_rank_factors(
 
 # %% ../nbs/01a_lowrank.ipynb #aad79ddc
 RIDGE = 1e-6  # share of their mean that is added to the weights of all inputs
-DAMPING = 1e-2  # the same for outputs, by which a solution is divided
+DAMPING = 1.  # the same for outputs: gradients predict small changes, and low rank is a large one
 
 def _check_second_moment(c: torch.Tensor, count: int, name: str, side: str = 'input') -> None:
     if c.shape != (count, count):
