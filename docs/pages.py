@@ -25,7 +25,7 @@ GROUPS = {  # of the reference, by what one does
     "Encoders": "models engines features cluster layers light table distil pretraining",
     "Train": "heads losses callbacks learners barlow processes distributed",
     "Use elsewhere": "export graphs sentence_folders web space hub",
-    "Ranks of matrices": "lowrank spectra monitor rank",
+    "Ranks of matrices": "lowrank spectra compress monitor rank",
     "Compare": "experiments sweeps studies",
     "Inside": "core testing words lance_tables batches page server all",
 }

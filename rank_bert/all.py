@@ -21,6 +21,7 @@ from .cluster import *
 from .heads import *
 from .lowrank import *
 from .spectra import *
+from .compress import *
 from .light import *
 from .losses import *
 from .nearest import *

@@ -285,7 +285,7 @@ def fisher_information(
         raise ValueError(f"{thin[0]!r} is of low rank already, and its whole weight has no gradient: "
                          "merge the model first")
     weights = [m.weight for m in found.values()]
-    with _unfrozen(weights), torch.enable_grad(), evaluating(model): return dict(zip(found, _squares(losses, weights)))
+    with unfrozen(weights), torch.enable_grad(), evaluating(model): return dict(zip(found, _squares(losses, weights)))
 
 # %% ../nbs/01a_lowrank.ipynb #da9a12aa
 @contextmanager
@@ -300,7 +300,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 # %% ../nbs/01a_lowrank.ipynb #55fb8b78
 @contextmanager
-def _unfrozen(weights: list[nn.Parameter]) -> Iterator[None]:
+def unfrozen(weights: list[nn.Parameter]) -> Iterator[None]:
     "In this block weights get gradients, frozen or not."
     flags = [w.requires_grad for w in weights]
     try:
@@ -310,7 +310,7 @@ def _unfrozen(weights: list[nn.Parameter]) -> Iterator[None]:
         for w, flag in zip(weights, flags): w.requires_grad_(flag)
 
 # %% ../nbs/01a_lowrank.ipynb #0cb482cc
-def _check_loss(loss: torch.Tensor, i: int) -> None:
+def check_loss(loss: torch.Tensor, i: int) -> None:
     if loss.numel() != 1 or not loss.isfinite().all():
         raise ValueError(f"loss {i} is {loss.detach().flatten()[:3].tolist()}; it must be one finite number")
     if not loss.requires_grad:
@@ -321,7 +321,7 @@ def _squares(losses: Iterable[torch.Tensor], weights: list[nn.Parameter]) -> lis
     "The mean squared gradient of each weight."
     sums, n = [torch.zeros_like(w, dtype=torch.float32) for w in weights], 0
     for n, loss in enumerate(losses, 1):
-        _check_loss(loss, n - 1)
+        check_loss(loss, n - 1)
         for s, g in zip(sums, torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)):
             if g is not None: s += g.float()**2
     if not n: raise ValueError("no losses came: the generator was empty, or already used up")
@@ -338,7 +338,7 @@ def input_moments(
     found, sums, counts = find_linears(model, layers), {}, Counter()
     # in XLNet's layers the tokens are dimension 0
     turned = any(isinstance(m, Encoder) and m.family.summary_last for m in model.modules())
-    with _noting_inputs(found) as held, evaluating(model):
+    with noting_inputs(found) as held, evaluating(model):
         for mask in run:
             _add_moments(held, mask.T if turned and mask is not None else mask, sums, counts)
             held.clear()
@@ -349,7 +349,7 @@ def input_moments(
 
 # %% ../nbs/01a_lowrank.ipynb #f2e98860
 @contextmanager
-def _noting_inputs(layers: dict[str, nn.Module]) -> Iterator[list]:
+def noting_inputs(layers: dict[str, nn.Module]) -> Iterator[list]:
     "In this block the inputs of layers are noted, as (path, input)."
     held = []
     def hook(name): return lambda module, args: held.append((name, args[0]))
@@ -359,7 +359,7 @@ def _noting_inputs(layers: dict[str, nn.Module]) -> Iterator[list]:
         for h in hooks: h.remove()
 
 # %% ../nbs/01a_lowrank.ipynb #ef2b1c02
-def _real_rows(name: str, x: torch.Tensor, mask: torch.Tensor|None) -> torch.Tensor:
+def real_rows(name: str, x: torch.Tensor, mask: torch.Tensor|None) -> torch.Tensor:
     "Inputs of a layer without padding `(vectors, in)`."
     x = x.detach()
     if mask is None or x.ndim != 3: return x.flatten(0, -2).float()
@@ -368,7 +368,7 @@ def _real_rows(name: str, x: torch.Tensor, mask: torch.Tensor|None) -> torch.Ten
         raise ValueError(f"a mask of shape {tuple(keep.shape)} for {name!r}, which was given {tuple(x.shape)}")
     return x[keep].float()
 
-def _moment(x: torch.Tensor) -> tuple[int, torch.Tensor]:
+def products_of(x: torch.Tensor) -> tuple[int, torch.Tensor]:
     "Number of vectors, and the sum of their products."
     return len(x), (x.T @ x).to('cpu' if x.device.type == 'mps' else x.device).double()
 
@@ -377,7 +377,7 @@ def _add_moments(held: list[tuple[str, torch.Tensor]], mask: torch.Tensor|None, 
     "Add the inputs of one pass; layers that were given the same tensor share the product."
     products = {}
     for name, x in held:
-        if id(x) not in products: products[id(x)] = _moment(_real_rows(name, x, mask))
+        if id(x) not in products: products[id(x)] = products_of(real_rows(name, x, mask))
         n, product = products[id(x)]
         sums[name], counts[name] = sums.get(name, 0) + product, counts[name] + n
 
@@ -387,26 +387,27 @@ def low_rank_factors(
     rank: int,  # of the product
     input_weights: torch.Tensor|None = None,  # how much each input feature counts `(in,)`: FWSVD with `fisher.sum(0)`
     moments: torch.Tensor|None = None,  # second moment of the inputs `(in, in)`: least E||Wx - W_r x||^2
+    output_moments: torch.Tensor|None = None,  # the same of the gradients at the outputs `(out, out)`
 ) -> tuple[torch.Tensor, torch.Tensor]:  # up `(out, rank)` and down `(rank, in)`, balanced
     "The two factors whose product is nearest to `weight`, in float32, or float64 for a weight in float64."
     w, a = _matrix(weight, name='weight'), _weighted(weight, input_weights, moments)
     check_rank(rank, w.shape, 'a weight')
-    basis = _basis(a, rank)
-    up, down = _balanced(basis, basis.mT @ w)
+    up, down = _balanced(*_projected(w, a, rank, output_moments))
     kind = torch.float64 if weight.dtype == torch.float64 else torch.float32
     return up.to(weight.device, kind).contiguous(), down.to(weight.device, kind).contiguous()
 
 # %% ../nbs/01a_lowrank.ipynb #aad79ddc
 RIDGE = 1e-6  # share of their mean that is added to the weights of all inputs
+DAMPING = 1.  # the same for outputs: gradients predict small changes, and low rank is a large one
 
-def _check_second_moment(c: torch.Tensor, inputs: int, name: str) -> None:
-    if c.shape != (inputs, inputs):
-        raise ValueError(f"{name} has {inputs} inputs, and what weighs them is for {len(c)}")
+def _check_second_moment(c: torch.Tensor, count: int, name: str, side: str = 'input') -> None:
+    if c.shape != (count, count):
+        raise ValueError(f"{name} has {count} {side}s, and what weighs them is for {len(c)}")
     if (c.diagonal() < 0).any() or not torch.allclose(c, c.mT, rtol=1e-3, atol=1e-6*float(c.diagonal().mean())):
-        raise ValueError(f"the weights of the inputs of {name} are not a second moment: it is symmetric, "
-                         "and no input counts less than nothing")
+        raise ValueError(f"the weights of the {side}s of {name} are not a second moment: it is symmetric, "
+                         f"and no {side} counts less than nothing")
     if not c.diagonal().any():
-        raise ValueError(f"no input of {name} counts: all weights are 0. Measure on data that the layer sees")
+        raise ValueError(f"no {side} of {name} counts: all weights are 0. Measure on data that the layer sees")
 
 # %% ../nbs/01a_lowrank.ipynb #a0ae4488
 def _root(c: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
@@ -438,6 +439,18 @@ def _basis(a: torch.Tensor, rank: int) -> torch.Tensor:
     if a.shape[0] <= a.shape[1]: return torch.linalg.eigh(a @ a.mT).eigenvectors.flip(-1)[:, :rank]
     return torch.linalg.qr(a @ torch.linalg.eigh(a.mT @ a).eigenvectors.flip(-1)[:, :rank]).Q
 
+def _projected(
+    w: torch.Tensor, a: torch.Tensor, rank: int, output_moments: torch.Tensor|None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    "The nearest product to W where `a` is W R, as an orthonormal basis `(out, rank)` and coefficients `(rank, in)`."
+    if output_moments is None: return (basis := _basis(a, rank)), basis.mT @ w
+    b = _matrix(output_moments, name='output_moments of weight').to(w.device)
+    _check_second_moment(b, len(w), 'weight', 'output')
+    root = _root(b, DAMPING*b.diagonal().mean())
+    basis = _basis(root.mT @ a, rank)
+    back = torch.linalg.qr(torch.linalg.solve(root.mT, basis))
+    return back.Q, back.R @ (basis.mT @ root.mT @ w)
+
 def _balanced(basis: torch.Tensor, inner: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     "The two factors of `basis @ inner` that have the same singular values."
     squares, turn = torch.linalg.eigh(inner @ inner.mT)
@@ -452,10 +465,11 @@ def low_rank_linear(
     rank: int,  # of the new layer
     input_weights: torch.Tensor|None = None,  # as in `low_rank_factors`
     moments: torch.Tensor|None = None,  # as in `low_rank_factors`
+    output_moments: torch.Tensor|None = None,  # as in `low_rank_factors`
 ) -> LowRankLinear:  # on the same device
     "The nearest layer of the given rank to a linear layer."
     old = linear.up if isinstance(linear, LowRankLinear) else linear.weight
-    factors = low_rank_factors(linear.weight, rank, input_weights, moments)
+    factors = low_rank_factors(linear.weight, rank, input_weights, moments, output_moments)
     new = nn.utils.skip_init(LowRankLinear, linear.in_features, linear.out_features, rank, bias=False,
                              device=old.device, dtype=old.dtype).train(linear.training)
     for p, f in zip((new.up, new.down), factors): p.data = f.to(old.dtype)
@@ -472,8 +486,9 @@ def plan_ranks(
     fraction: float|None = None,  # budget: share of the layers' weights
     parameters: int|None = None,  # budget: number of their weights
     ms: float|None = None,  # budget: milliseconds of their products, predicted
-    allocate: str = 'uniform',  # 'uniform', 'energy' or 'fisher'
+    allocate: str = 'uniform',  # one of `ALLOCATIONS`: 'uniform', 'energy', 'fisher' or 'measured'
     fisher: dict[str, torch.Tensor]|None = None,  # from `fisher_information`, for `allocate='fisher'`
+    losses: pd.DataFrame|None = None,  # from `rank_losses`, for `allocate='measured'`
     thin: bool = True,  # a layer stays dense where two factors are no smaller; False for ranks that `truncate` holds
     tokens: int = 128,  # tokens that `ms` is for
     dtype: torch.dtype|None = None,  # precision that `ms` is for; `best_dtype` by default
@@ -486,7 +501,7 @@ def plan_ranks(
     costs = _timed_costs(model, shapes, tokens, dtype) if kind == 'ms' else _parameter_costs(shapes, thin)
     ranks = _same_rank(shapes, costs, int(rank)) if kind == 'rank' else None
     budget = _possible(kind, value, shapes, costs) if ranks is None else _spent(ranks, costs)
-    if allocate != 'uniform': ranks = _greedy(_gains(found, allocate, fisher), costs, budget)
+    if allocate != 'uniform': ranks = _greedy(_gains(found, allocate, fisher, losses), costs, budget)
     elif ranks is None: ranks = _uniform(list(shapes.values()), costs, budget)
     plan = pd.DataFrame([_planned(n, *shape, r) for (n, shape), r in zip(shapes.items(), ranks)])
     times = dict(ms=[c[r - 1] for r, c in zip(ranks, costs)], full_ms=[c[-1] for c in costs])
@@ -505,9 +520,10 @@ def _budget(**budgets) -> tuple[str, float]:
     return kind, value
 
 # %% ../nbs/01a_lowrank.ipynb #247d3575
+ALLOCATIONS = ('uniform', 'energy', 'fisher', 'measured')  # ways to divide a budget
+
 def _check_plan(kind: str, allocate: str, thin: bool) -> None:
-    if allocate not in ('uniform', 'energy', 'fisher'):
-        raise ValueError(f"allocate is {allocate!r}; it is 'uniform', 'energy' or 'fisher'")
+    if allocate not in ALLOCATIONS: raise ValueError(f"allocate is {allocate!r}; it is one of {', '.join(ALLOCATIONS)}")
     if kind == 'ms' and not thin:
         raise ValueError("ms is for thin layers: a weight that stays whole takes as long at any rank")
 
@@ -609,18 +625,34 @@ def _uniform(shapes: list[tuple[int, int]], costs: list[np.ndarray], budget: flo
 def _of(given: dict|None, name: str, what: str) -> torch.Tensor:
     "What was measured for a layer."
     if given is None or name not in given:
-        maker = dict(fisher='fisher_information', moments='input_moments')[what]
+        maker = dict(fisher='fisher_information', moments='input_moments', output_moments='fisher_factors')[what]
         raise ValueError(f"{what} has nothing for {name!r}: measure it with {maker} on the same layers")
     return given[name]
 
 # %% ../nbs/01a_lowrank.ipynb #386d2f44
-def _gains(found: dict[str, nn.Module], allocate: str, fisher: dict|None) -> list[np.ndarray]:
-    "Energy kept at rank 1, 2, ..., full, for each layer."
+def _gains(found: dict[str, nn.Module], allocate: str, fisher: dict|None, losses: pd.DataFrame|None) -> list:
+    "Energy kept at rank 1, 2, ..., full, for each layer; or minus the measured loss."
+    if allocate == 'measured': return [-_loss_curve(losses, n, min(m.out_features, m.in_features))
+                                       for n, m in found.items()]
     def scaled(n, m):
         if allocate == 'fisher': return _weighted(m.weight, _of(fisher, n, 'fisher').mean(0), name=n)
         w = _matrix(m.weight, name=n)
         return w/w.square().mean().sqrt().clamp(min=1e-300)
     return [torch.linalg.svdvals(scaled(n, m)).square().cumsum(0).cpu().numpy() for n, m in found.items()]
+
+# %% ../nbs/01a_lowrank.ipynb #386d2f45
+def _loss_curve(losses: pd.DataFrame|None, name: str, full: int) -> np.ndarray:
+    "Loss at rank 1, 2, ..., full: its logarithm is linear between measured ranks and beyond them; 0 at full rank."
+    mine = None if losses is None else losses[losses.layer == name].sort_values('rank')
+    if mine is None or len(mine) < 2:
+        raise ValueError(f"losses has {0 if mine is None else len(mine)} ranks of {name!r}, and two are needed: "
+                         "measure it with rank_losses on the same layers")
+    at, ranks = mine['rank'].to_numpy(float), np.arange(1, full)
+    # a loss that rises with the rank, by chance, is one that stays
+    logs = np.log(np.maximum(np.minimum.accumulate(mine.loss.to_numpy(float)), 1e-12))
+    i = np.clip(np.searchsorted(at, ranks) - 1, 0, len(at) - 2)
+    slopes = (logs[i + 1] - logs[i])/(at[i + 1] - at[i])
+    return np.append(np.exp(logs[i] + slopes*(ranks - at[i])), 0.)
 
 # %% ../nbs/01a_lowrank.ipynb #540d04d3
 def _best_step(gains: np.ndarray, costs: np.ndarray, at: int, left: float) -> tuple[float, int]|None:
@@ -650,30 +682,35 @@ def _greedy(gains: list[np.ndarray], costs: list[np.ndarray], budget: float) -> 
 def factorise(
     model: nn.Module,  # is changed
     plan: pd.DataFrame,  # columns layer and rank, from `plan_ranks`; at full rank a layer is dense
-    init: str = 'svd',  # 'svd', 'fisher' or 'activation'
+    init: str = 'svd',  # one of `INITS`: 'svd', 'fisher', 'activation' or 'two_sided'
     fisher: dict[str, torch.Tensor]|None = None,  # from `fisher_information`, for `init='fisher'`
-    moments: dict[str, torch.Tensor]|None = None,  # from `input_moments`, for `init='activation'`
+    moments: dict[str, torch.Tensor]|None = None,  # from `input_moments`, for 'activation' and 'two_sided'
+    output_moments: dict[str, torch.Tensor]|None = None,  # from `fisher_factors`, for `init='two_sided'`
 ) -> nn.Module:  # the same model
     "Swap linear layers for thin ones of the planned ranks, in place."
     def made(m, r, given):
         if r < min(m.out_features, m.in_features): return low_rank_linear(m, r, **given)
         return m.merged() if isinstance(m, LowRankLinear) else m
-    swap_modules(model, {m: made(m, r, given) for m, r, given in planned_layers(model, plan, init, fisher, moments)})
+    layers = planned_layers(model, plan, init, fisher, moments, output_moments)
+    swap_modules(model, {m: made(m, r, given) for m, r, given in layers})
     return model
 
 # %% ../nbs/01a_lowrank.ipynb #c5cd2a39
-def _weighing(init: str, name: str, fisher: dict|None, moments: dict|None) -> dict:
-    "How much the inputs of a layer count, as arguments of `low_rank_factors`."
+INITS = ('svd', 'fisher', 'activation', 'two_sided')  # errors that the nearest layer may minimise
+
+def _weighing(init: str, name: str, fisher: dict|None, moments: dict|None, output_moments: dict|None) -> dict:
+    "How much the inputs and outputs of a layer count, as arguments of `low_rank_factors`."
     if init == 'fisher': return dict(input_weights=_of(fisher, name, 'fisher').sum(0))
-    return dict(moments=_of(moments, name, 'moments')) if init == 'activation' else {}
+    found = dict(moments=_of(moments, name, 'moments')) if init in ('activation', 'two_sided') else {}
+    return found | (dict(output_moments=_of(output_moments, name, 'output_moments')) if init == 'two_sided' else {})
 
 # %% ../nbs/01a_lowrank.ipynb #346f1f1b
 def planned_layers(
     model: nn.Module, plan: pd.DataFrame, init: str, fisher: dict|None, moments: dict|None,
+    output_moments: dict|None = None,
 ) -> list[tuple[nn.Module, int, dict]]:
-    "Layer, rank and weights of the inputs for each row of a plan, all checked."
-    if init not in ('svd', 'fisher', 'activation'):
-        raise ValueError(f"init is {init!r}; it is 'svd', 'fisher' or 'activation'")
+    "Layer, rank and weights of inputs and outputs for each row of a plan, all checked."
+    if init not in INITS: raise ValueError(f"init is {init!r}; it is one of {', '.join(INITS)}")
     lacking = {'layer', 'rank'} - set(plan.columns)
     if lacking: raise ValueError(f"the plan has no column {', '.join(sorted(lacking))}: take the table of plan_ranks")
     every, out = _linears(model), []
@@ -681,7 +718,7 @@ def planned_layers(
         m = every[n] if n in every else find_linears(model, n)  # which names the nearest path
         check_rank(r, (m.out_features, m.in_features), n)
         _matrix(m.weight, name=f'the weight of {n}')
-        out.append((m, int(r), _weighing(init, n, fisher, moments)))
+        out.append((m, int(r), _weighing(init, n, fisher, moments, output_moments)))
     return out
 
 # %% ../nbs/01a_lowrank.ipynb #85c5fd6a
@@ -689,12 +726,13 @@ def planned_layers(
 def truncate(
     model: nn.Module,  # is changed
     plan: pd.DataFrame,  # columns layer and rank, from `plan_ranks`, with `thin=False` for ranks above half
-    init: str = 'svd',  # 'svd', 'fisher' or 'activation'
+    init: str = 'svd',  # one of `INITS`: 'svd', 'fisher', 'activation' or 'two_sided'
     fisher: dict[str, torch.Tensor]|None = None,  # from `fisher_information`, for `init='fisher'`
-    moments: dict[str, torch.Tensor]|None = None,  # from `input_moments`, for `init='activation'`
+    moments: dict[str, torch.Tensor]|None = None,  # from `input_moments`, for 'activation' and 'two_sided'
+    output_moments: dict[str, torch.Tensor]|None = None,  # from `fisher_factors`, for `init='two_sided'`
 ) -> nn.Module:  # the same model with the same parameters
     "Replace the weight of each linear layer by the nearest of the planned rank, in place."
-    layers = planned_layers(model, plan, init, fisher, moments)
+    layers = planned_layers(model, plan, init, fisher, moments, output_moments)
     for n, (m, r, _) in zip(plan.layer, layers):
         if isinstance(m, LowRankLinear) and r < m.rank:
             raise ValueError(f"{n!r} is a LowRankLinear, which has no full weight that could be replaced: "

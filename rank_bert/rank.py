@@ -24,9 +24,12 @@ from fastcore.foundation import L
 
 # %% ../nbs/02c_rank.ipynb #82b0293f
 from .callbacks import KeepBest
+from .compress import batch_losses, calibrated_layers, encoder_passes, fisher_factors, measured_losses
+from .compress import token_batches
 from .layers import LowRankLinear, check_rank, swap_modules
 from .lowrank import fisher_information, input_moments, low_rank_linear
 from .lowrank import numerical_rank, plan_ranks, planned_layers, truncate
+from .models import Encoder
 from .monitor import RankMonitor, check_every, has_lora, inner_encoder, rank_matrices, some_batches
 from .monitor import trained_precision, training_failed
 
@@ -305,12 +308,11 @@ def _resized(old: LowRankLinear, rank: int, seed: int = 0) -> tuple[LowRankLinea
     return new, _thin_carry(old, new, a, b)
 
 # %% ../nbs/02c_rank.ipynb #18130406
-def _refactored(old: LowRankLinear, rank: int, given: dict) -> tuple[LowRankLinear, dict]:
-    "A thin layer that approximates another in a weighted norm, and the maps of the running means."
-    new = low_rank_linear(old, rank, **given)
+def _refactored(old: LowRankLinear, new: LowRankLinear) -> dict:
+    "The maps of the running means from a thin layer to another that approximates it."
     a = torch.linalg.lstsq(old.up.detach(), new.up.detach()).solution
     b = torch.linalg.lstsq(old.down.detach().mT, new.down.detach().mT).solution.mT
-    return new, _thin_carry(old, new, a, b)
+    return _thin_carry(old, new, a, b)
 
 # %% ../nbs/02c_rank.ipynb #b35459b7
 def _reshaped(old: nn.Module, rank: int, given: dict) -> tuple[nn.Module, dict]:
@@ -318,8 +320,11 @@ def _reshaped(old: nn.Module, rank: int, given: dict) -> tuple[nn.Module, dict]:
     thin, full = isinstance(old, LowRankLinear), rank == min(old.out_features, old.in_features)
     if full and not thin or thin and not full and old.rank == rank and not given: return old, {}
     if full: carry = _whole_carry(old, new := old.merged())
-    elif not thin: carry = _dense_carry(old, new := low_rank_linear(old, rank, **given))
-    else: new, carry = _refactored(old, rank, given) if given else _resized(old, rank)
+    elif thin and not given: new, carry = _resized(old, rank)
+    else:
+        new = given['layer'] if 'layer' in given else low_rank_linear(old, rank, **given)
+        carry = (_refactored if thin else _dense_carry)(old, new)
+        if old.bias is not None: old.bias.data.copy_(new.bias)  # a calibrated layer has another bias
     if old.bias is not None: new.bias = old.bias  # the same parameter object
     return new, carry
 
@@ -438,22 +443,24 @@ def set_rank(
     fraction: float|None = None,  # budget: share of the layers' weights
     parameters: int|None = None,  # budget: number of their weights
     ms: float|None = None,  # budget: milliseconds their matrix products may take; only factorised layers get faster
-    init: str = 'svd',  # 'svd', 'fisher' or 'activation', as in `factorise`
-    allocate: str = 'uniform',  # 'uniform', 'energy' or 'fisher', as in `plan_ranks`
+    init: str = 'svd',  # 'svd', 'fisher', 'activation', 'two_sided', as in `factorise`; 'calibrated', as in `compress`
+    allocate: str = 'uniform',  # 'uniform', 'energy', 'fisher' or 'measured', as in `plan_ranks`
     every: int = 10,  # optimizer steps from one projection, or application of the penalty, to the next
     strength: float = 10.,  # of the penalty
     penalty: str = 'nuclear',  # its kind, 'nuclear' or 'spectral'
     batches: int = 8,  # training batches to measure on
     bs: int = 4,  # rows of each loss for the Fisher information
+    texts: Sequence[str]|None = None,  # to measure on, where an `Encoder` is passed instead of a Learner
 ) -> pd.DataFrame:  # the plan: columns layer, out, in, full, rank, parameters, full_parameters
     "Set the rank of layers: by two factors, by projection in training, or by a penalty; `release` ends it."
     _check_method(learn, method, init)
     model, opt = _model_and_opt(learn)
     names = _names(model, layers)
-    found = _measurements(learn, names, init, allocate, batches, bs)
-    thin = method == 'factorised'
-    plan = plan_ranks(model, names, rank, fraction, parameters, ms, allocate, found['fisher'], thin=thin)
-    if method == 'factorised': _factorise(model, opt, plan, init, found)
+    source = _source(learn, names, init, allocate, batches, bs, texts)
+    found, losses = _measurements(model, names, init, allocate, source)
+    plan = plan_ranks(model, names, rank, fraction, parameters, ms, allocate, found['fisher'], losses,
+                      method == 'factorised')
+    if method == 'factorised': _factorise(model, opt, plan, init, found, source)
     if method == 'hard': truncate(model, plan, init, **found)
     if isinstance(learn, Learner): _hold(learn, plan, method, every, strength, penalty)
     return plan
@@ -467,13 +474,20 @@ def _model_and_opt(learn: Learner|nn.Module) -> tuple:
 
 def _check_method(learn: Learner|nn.Module, method: str, init: str) -> None:
     if method not in METHODS: raise ValueError(f"method is {method!r}; it is one of {', '.join(METHODS)}")
+    if init == 'calibrated' and method == 'hard':
+        raise ValueError("init='calibrated' fits thin layers and their biases: use method='factorised'")
     if method != 'soft': return
     if not isinstance(learn, Learner): raise ValueError("a penalty works while a model is trained: pass the Learner")
     if init != 'svd': raise ValueError(f"init is {init!r}, and a penalty replaces no weights: leave it out")
 
 # %% ../nbs/02c_rank.ipynb #fe2df02c
-def _factorise(model: nn.Module, opt, plan: pd.DataFrame, init: str, found: dict) -> None:
+def _factorise(model: nn.Module, opt, plan: pd.DataFrame, init: str, found: dict, source: dict) -> None:
     "Make layers thin as `init` asks, and hand the new parameters to the optimizer."
+    if init == 'calibrated':
+        encoder, start = _encoder_at(model, plan.layer)
+        own = plan.assign(layer=plan.layer.str.removeprefix(start))
+        layers = calibrated_layers(encoder, own, source['batches']())
+        return _reshape(model, opt, plan, {start + n: dict(layer=layer) for n, layer in layers.items()})
     layers = planned_layers(model, plan, init, **found)
     _reshape(model, opt, plan, {name: weighing for name, (_, _, weighing) in zip(plan.layer, layers)})
 
@@ -505,19 +519,48 @@ def _passes(learn: Learner, names: list[str], rows: int) -> Iterator[torch.Tenso
             with trained_precision(learn.model, encoder): encoder(ids, mask)
             yield mask
 
+# %% ../nbs/02c_rank.ipynb #2aea3bc0
+def _source(
+    learn: Learner|nn.Module, names: list[str], init: str, allocate: str, batches: int, bs: int,
+    texts: Sequence[str]|None,
+) -> dict[str, Callable]:
+    "Functions that give what is measured on: losses, passes, and batches of token ids and masks."
+    if init == 'svd' and allocate in ('uniform', 'energy'): return {}
+    if isinstance(learn, Learner):
+        if texts is not None: raise ValueError("texts are for an Encoder: a Learner is measured on its training rows")
+        n = batches*(getattr(learn.dls.train, 'bs', None) or 32)
+        return dict(losses=lambda: _losses(learn, n, bs), passes=lambda: _passes(learn, names, n),
+                    batches=lambda: [pair for x, _ in some_batches(learn, n) for pair in zip(x[::2], x[1::2])])
+    if texts is None or not isinstance(learn, Encoder):
+        raise ValueError(f"init={init!r} and allocate={allocate!r} need training batches: pass the Learner, "
+                         "or an Encoder and texts")
+    return dict(losses=lambda: batch_losses(token_batches(texts, learn, bs=bs), learn),
+                passes=lambda: encoder_passes(learn, token_batches(texts, learn)),
+                batches=lambda: token_batches(texts, learn))
+
+def _encoder_at(model: nn.Module, names: Sequence[str]) -> tuple[Encoder, str]:
+    "The encoder of a model, and how the paths of its layers begin; raises `ValueError` for layers outside it."
+    encoder = inner_encoder(model)
+    path = next((n for n, m in model.named_modules() if m is encoder), '')
+    start = f'{path}.' if path else ''
+    outside = [n for n in names if encoder is None or not n.startswith(start)]
+    if not outside: return encoder, start
+    raise ValueError(f"{outside[0]!r} is in no encoder: init='calibrated' and allocate='measured' need the "
+                     "layers of one, so name only those")
+
 # %% ../nbs/02c_rank.ipynb #2aea3bc1
 def _measurements(
-    learn: Learner|nn.Module, names: list[str], init: str, allocate: str, batches: int, bs: int,
-) -> dict[str, dict|None]:
-    "Fisher information and moments, where they are asked for."
-    wanted = dict(fisher='fisher' in (init, allocate), moments=init == 'activation')
-    if not any(wanted.values()): return dict.fromkeys(wanted)
-    if not isinstance(learn, Learner):
-        raise ValueError(f"init={init!r} and allocate={allocate!r} need training batches: pass the Learner, "
-                         "or measure with fisher_information and input_moments and call factorise")
-    n = batches*(getattr(learn.dls.train, 'bs', None) or 32)
-    return dict(fisher=fisher_information(learn.model, _losses(learn, n, bs), names) if wanted['fisher'] else None,
-                moments=input_moments(learn.model, names, _passes(learn, names, n)) if wanted['moments'] else None)
+    model: nn.Module, names: list[str], init: str, allocate: str, source: dict,
+) -> tuple[dict[str, dict|None], pd.DataFrame|None]:
+    "Fisher information and moments, and measured losses, where they are asked for."
+    found = dict.fromkeys(('fisher', 'moments', 'output_moments'))
+    if 'fisher' in (init, allocate): found['fisher'] = fisher_information(model, source['losses'](), names)
+    if init == 'activation': found['moments'] = input_moments(model, names, source['passes']())
+    if init == 'two_sided': found['moments'], found['output_moments'] = fisher_factors(model, source['losses'](), names)
+    if init == 'calibrated' or allocate == 'measured': encoder, start = _encoder_at(model, names)
+    if allocate != 'measured': return found, None
+    losses = measured_losses(encoder, [n.removeprefix(start) for n in names], source['batches']())
+    return found, losses.assign(layer=start + losses.layer)
 
 # %% ../nbs/02c_rank.ipynb #78c74eb8
 def release(
