@@ -57,6 +57,9 @@ LOW_RANK = {
     'svd': dict(method='factorised', init='svd'),
     'fisher': dict(method='factorised', init='fisher'),
     'activation': dict(method='factorised', init='activation'),
+    'two_sided': dict(method='factorised', init='two_sided'),
+    'calibrated': dict(method='factorised', init='calibrated'),
+    'measured': dict(method='factorised', init='activation', allocate='measured'),
     'hard': dict(method='hard', init='svd'),
     'soft': dict(method='soft'),
 }  # method -> arguments of `set_rank`; also 'lora', which gives the update a low rank, not the weights
