@@ -261,7 +261,8 @@ def after_backward(self: Processes):
 # %% ../nbs/02n_processes.ipynb #dd000027
 def _batch_norm(processes: Processes, norm: nn.Module, x: torch.Tensor) -> torch.Tensor:
     "Batch norm over the rows of all processes; if each has the whole batch, they differ by dropout only."
-    if not norm.training: return type(norm).forward(norm, x)
+    one = not processes.parted and x.numel() == x.shape[1]  # torch refuses it
+    if one or not norm.training: return type(norm).forward(norm, x)
     dims, shape = [0, *range(2, x.ndim)], [1, -1] + [1]*(x.ndim - 2)
     own = x.float()
     copies = 1 if processes.parted else processes.world
