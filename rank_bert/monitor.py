@@ -36,8 +36,8 @@ from .data import length_batches
 from .heads import HEADS, DualHead
 from .layers import LowRankLinear
 from .lowrank import MEASURES, entropy_rank_of, evaluating, find_linears, measures_of, spectrum
-from .spectra import CENTRED, alpha_req_of, anisotropy_of, check_measures, isoscore_of, nesum_of
-from .spectra import uniformity
+from .spectra import CENTRED, alignment, alpha_req_of, anisotropy_of, check_measures, isoscore_of
+from .spectra import lidar, nesum_of, uniformity
 
 # %% ../nbs/02c_monitor.ipynb #e171cc3f
 def has_lora(layer: nn.Module) -> bool: return hasattr(layer, 'base_layer') and hasattr(layer, 'lora_A')
@@ -380,13 +380,17 @@ def _contrast(
     apart = 2 - 2*((x.sum(0) @ y.sum(0)) - (x*y).sum())/(n*(n - 1))
     return float(together/apart.clamp(min=1e-12))
 
-def _pair_contrast(learn: Learner, n: int) -> tuple[float, int]|None:
-    "The contrast of pairs of stored features after the head, and their number, where the data have pairs."
+PAIR_MEASURES = 'alignment', 'lidar'  # measured in addition where the data have pairs, if asked for
+
+def _pair_measures(learn: Learner, n: int, names: Sequence[str]) -> tuple[dict[str, float], tuple[int, int]]|None:
+    "Contrast and more of pairs of stored features after the head, and their shape, where the data have pairs."
     pairs, head = getattr(learn.dls.train.dataset, 'couples', None), getattr(learn.model, 'head', None)
     if pairs is None or not isinstance(head, DualHead) or inner_encoder(learn.model) is not None: return None
     home = next((p.device for p in head.parameters()), torch.device('cpu'))
     x, y = (_unit(head.query(side.to(home))).double() for side in pairs(n))
-    return (_contrast(x, y), len(x)) if len(x) > 1 else None
+    if len(x) < 2: return None
+    more = dict(alignment=lambda: alignment(x, y), lidar=lambda: lidar(torch.cat([x, y]), [*range(len(x))]*2))
+    return dict(contrast=_contrast(x, y)) | {m: float(more[m]()) for m in names if m in more}, tuple(x.shape)
 
 # %% ../nbs/02c_monitor.ipynb #62b3ac6b
 class RankMonitor(Callback):
@@ -398,7 +402,7 @@ class RankMonitor(Callback):
         every: int|float = 1,  # epochs between measurements; a float is the share of time for them, such as .05
         probe: Sequence[str]|None = None,  # texts for states and vectors; some of the training texts by default
         n_probe: int = 1024,  # number of training rows, or of texts of `probe`; 0: no states and vectors
-        measures: Sequence[str] = (  # of `MEASURES` and `VECTOR_MEASURES`; 'numerical_rank' is slower than the others
+        measures: Sequence[str] = (  # of `MEASURES`, `VECTOR_MEASURES`, and of pairs 'alignment' and 'lidar'
             'effective_rank', 'stable_rank', 'energy_90'),
         steps: int|None = None,  # optimizer steps between measurements within an epoch; none by default
         live: bool = False,  # in a notebook: draw `plot` after each measurement
@@ -419,7 +423,7 @@ def _check_looks(every: int|float, probe: Sequence[str]|None, measures: Sequence
     if not isinstance(every, float): check_every(every, 'epochs')
     elif not 0 < every < 1: raise ValueError(f"every is {every}; as a float it is a share of the time, such as .05")
     if steps is not None and steps < 1: raise ValueError(f"steps is {steps}; it must be 1 or more, or None")
-    check_measures(measures)
+    check_measures(measures, PAIR_MEASURES)
     if hasattr(probe, '__len__') and not len(probe): raise ValueError("probe is a list of texts, at least one")
 
 def summary_writer() -> type:
@@ -608,11 +612,24 @@ def _representations(self: RankMonitor, at: float) -> Iterator[tuple]:
             if what == 'vectors': self._judge(_low_rank(name, found), at)
         except FloatingPointError as e:
             raise training_failed(f"the {what} of {name!r} hold", f"{self.done} epochs") from e
-    with evaluating(self.model): pairs = _pair_contrast(self.learn, self.n_probe) if self.n_probe else None
-    if pairs is None: return
-    yield 'both sides', 'pairs', dict(contrast=pairs[0]), (pairs[1], 1, False)
-    if self.started is None: self.started = pairs[0]
-    elif at == self.done: self._judge(_no_contrast(pairs[0], self.started, pairs[1]), at)
+    yield from self._pairs(at)
+
+@patch
+def _pairs(self: RankMonitor, at: float) -> Iterator[tuple]:
+    "As `_representations`, of pairs of texts that belong together."
+    with evaluating(self.model):
+        found = _pair_measures(self.learn, self.n_probe, self.measures) if self.n_probe else None
+    if found is None: return _refuse_pairs(self.measures)
+    values, shape = found
+    yield 'both sides', 'pairs', values, (*shape, False)
+    if self.started is None: self.started = values['contrast']
+    elif at == self.done: self._judge(_no_contrast(values['contrast'], self.started, shape[0]), at)
+
+def _refuse_pairs(measures: Sequence[str]) -> None:
+    asked = [m for m in measures if m in PAIR_MEASURES]
+    if asked:
+        raise ValueError(f"{', '.join(asked)} need pairs of texts that belong together, and this data set has none: "
+                         "leave them out of measures")
 
 # %% ../nbs/02c_monitor.ipynb #27bd3eb4
 LEAST = .02  # share of the possible effective rank below which vectors have collapsed

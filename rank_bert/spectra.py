@@ -135,9 +135,9 @@ def vector_measures(
     return {m: ranks[m] if m in MEASURES else float(VECTOR_MEASURES[m](x)) for m in names}
 
 # %% ../nbs/01c_spectra.ipynb #4996ed29
-def check_measures(measures: Sequence[str]) -> tuple[str, ...]:
+def check_measures(measures: Sequence[str], more: Sequence[str] = ()) -> tuple[str, ...]:
     "The names as a tuple; raises `ValueError` for a name that is no measure."
-    every = (*MEASURES, *VECTOR_MEASURES)
+    every = (*MEASURES, *VECTOR_MEASURES, *more)
     if isinstance(measures, str) or not measures or any(m not in every for m in measures):
         raise ValueError(f"measures is {measures!r}; it must be a list of some of {', '.join(every)}")
     return tuple(measures)
