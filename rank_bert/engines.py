@@ -44,7 +44,7 @@ from fastcore.basics import patch
 
 # %% ../nbs/00a_engines.ipynb #e0a10007
 from .core import as_texts, file_hash, home_folder
-from .layers import FactorisedEmbedding, LowRankLinear
+from .layers import FactorisedEmbedding, LowRankLinear, spread_factors
 from .models import Encoder, fingerprint, hash_tensors, weights_hash
 
 # %% ../nbs/00a_engines.ipynb #95321fe0
@@ -504,13 +504,14 @@ def _infer(model, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 def _about(self: _OpenVino, layer: int) -> dict:
     "All that determines the converted first layers."
     e, libraries = self.encoder(), [m.__version__ for m in (load_openvino(), torch, transformers)]
-    about = dict(version=1, kind='model', layer=layer, libraries=libraries)
+    about = dict(version=2, kind='model', layer=layer, libraries=libraries)
     return about | dict(encoder=known_hash(e), shape=settings_hash(e)) | about_engine(self.engine)
 
 @patch
 def _converted(self: _OpenVino, layer: int):
     "The first layers, from a trace of torch."
     e, ov = self.encoder(), load_openvino()
+    if self.engine != 'openvino': e = spread_factors(e)  # of 8 bits
     example = e.pad(e.tokenize(['a b c', 'd'], pairs=['e', 'f g h i j']))
     with torch.inference_mode(False), torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter('ignore')  # of the trace: Python values, such as the number of layers, stay as they are

@@ -11,7 +11,7 @@ __all__ = ['TARGETS', 'Target', 'export_model']
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -24,6 +24,7 @@ from fastcore.basics import patch
 
 # %% ../nbs/02j_export.ipynb #649d97b2
 from .core import as_texts, check_folder, new_folder, seal_folder
+from .layers import spread_factors
 from .models import ALIASES, VARIANTS, Encoder
 from .features import WithHead
 from .graphs import Output, Reader, TextModel, file_tokenizer, onnx_reader, openvino_reader, quantise_onnx
@@ -276,6 +277,7 @@ def _graph_notes(model: TextModel) -> list[str]:
 def _write_onnx(folder: Path, model: TextModel, int8: bool|str = True) -> list[str]:
     "model.onnx, model_int8.onnx, and what belongs to them."
     if int8 not in (True, False, 'only'): raise ValueError(f"int8 is {int8!r}; it is True, False or 'only'")
+    if int8: model = replace(model, encoder=spread_factors(model.encoder))
     write_onnx(model, folder/'model.onnx')
     if int8: quantise_onnx(folder/'model.onnx', folder/'model_int8.onnx')
     if int8 == 'only': (folder/'model.onnx').unlink()

@@ -9,6 +9,7 @@ __all__ = ['LowRankLinear', 'FactorisedEmbedding']
 
 # %% ../nbs/00_layers.ipynb #0b2c821b
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 
 # %% ../nbs/00_layers.ipynb #f2bda6f0
 import torch
@@ -85,6 +86,25 @@ def merged(self: LowRankLinear) -> nn.Linear:  # with the same outputs up to rou
     new.weight.requires_grad_(self.up.requires_grad)
     if self.bias is not None: new.bias = nn.Parameter(self.bias.detach().clone(), requires_grad=self.bias.requires_grad)
     return new
+
+# %% ../nbs/00_layers.ipynb #5fac7a02
+def spread_factors(
+    model: nn.Module,  # stays as it is
+    seed: int = 0,  # of the rotations
+) -> nn.Module:  # the model itself if it has no low-rank layer, otherwise a copy with the same outputs up to rounding
+    "Rotate the features between the two matrices of low-rank layers, so that all have about the same size."
+    if not any(isinstance(m, LowRankLinear) for m in model.modules()): return model
+    new, draw = deepcopy(model), torch.Generator().manual_seed(seed)
+    for m in new.modules():
+        if isinstance(m, LowRankLinear): _rotate(m, draw)
+    return new
+
+@torch.no_grad()
+def _rotate(layer: LowRankLinear, draw: torch.Generator) -> None:
+    turn = torch.linalg.qr(torch.randn(layer.rank, layer.rank, generator=draw, dtype=torch.float64)).Q
+    up, down = layer.up.detach().cpu().double() @ turn, turn.mT @ layer.down.detach().cpu().double()
+    layer.up.copy_(up)
+    layer.down.copy_(down)
 
 # %% ../nbs/00_layers.ipynb #4c0076f9
 class FactorisedEmbedding(nn.Module):
