@@ -3,7 +3,7 @@
 A notebook passes when every cell ran without an error and at least one did run. The processes are forked from one that
 has imported what all of them need. At the end stand the slowest cells. The last line is `N passed, N failed`.
 """
-import argparse, os, platform, re, signal, sys, tempfile, time, tomllib, traceback, warnings
+import argparse, os, platform, re, signal, subprocess, sys, tempfile, time, tomllib, traceback, warnings
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -54,11 +54,15 @@ def name(notebook: Path) -> str:
     return notebook.relative_to(ROOT).as_posix() if notebook.is_relative_to(ROOT) else str(notebook)
 
 
-def other_python() -> str:
-    "Why this Python gives other outputs than the stored ones, or '': the built-in corpus is its own documentation."
+def other_outputs() -> str:
+    "Why outputs differ here from the stored ones, or '': another Python has other documentation; and the precision."
     settings = tomllib.loads((ROOT/"pyproject.toml").read_text(encoding="utf-8"))["tool"]["rank_bert"]
-    expected, here = settings["outputs_python"], ".".join(platform.python_version_tuple()[:2])
-    return "" if here == expected else f"outputs not compared: stored by Python {expected}, this is {here}"
+    asked = "from rank_bert.engines import best_dtype; print(best_dtype('cpu'))"
+    told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    here = {"Python": ".".join(platform.python_version_tuple()[:2]), "vectors in": told.strip().removeprefix("torch.")}
+    expected = {"Python": settings["outputs_python"], "vectors in": settings["outputs_precision"]}
+    return next((f"outputs not compared: stored with {what} {expected[what]}, here it is {value}"
+                 for what, value in here.items() if value != expected[what]), "")
 
 
 # In the notebook's own process
@@ -182,7 +186,7 @@ def run_all(args: argparse.Namespace) -> int:
     "Run the notebooks, report each as it ends, and return the exit code."
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     results, slow, running = [], [], {}
-    if args.fresh and (why := other_python()):
+    if args.fresh and (why := other_outputs()):
         print(why, flush=True)
         args.fresh = False
     home = tempfile.TemporaryDirectory(prefix="rank_bert-")  # tests neither read nor fill the user's feature store
