@@ -528,7 +528,7 @@ def _note(self: RankMonitor, at: float, rows) -> None:
 @patch
 def _scores(self: RankMonitor, within: bool) -> dict:
     "Losses and metrics: of the epoch that has ended, or the running loss within one."
-    if within: return dict(train_loss=float(self.learn.smooth_loss))
+    if within: return dict(train_loss=_number(vars(self.learn).get('smooth_loss')))  # after the first step there is none
     if not self.done or not hasattr(self.learn, 'final_record'): return {}
     return dict(zip(self.recorder.metric_names[1:], map(_number, self.learn.final_record)))
 
@@ -619,21 +619,23 @@ def _pairs(self: RankMonitor, at: float) -> Iterator[tuple]:
     "As `_representations`, of pairs of texts that belong together."
     with evaluating(self.model):
         found = _pair_measures(self.learn, self.n_probe, self.measures) if self.n_probe else None
-    if found is None: return _refuse_pairs(self.measures)
+    if found is None: return _refuse_pairs(self.measures, self.n_probe)
     values, shape = found
     yield 'both sides', 'pairs', values, (*shape, False)
     if self.started is None: self.started = values['contrast']
-    elif at == self.done: self._judge(_no_contrast(values['contrast'], self.started, shape[0]), at)
+    elif at == self.done: self._judge_pairs(_no_contrast(values['contrast'], self.started, shape[0]), at)
 
-def _refuse_pairs(measures: Sequence[str]) -> None:
+def _refuse_pairs(measures: Sequence[str], n: int) -> None:
     asked = [m for m in measures if m in PAIR_MEASURES]
+    why = 'this data set has none' if n else 'n_probe is 0'
     if asked:
-        raise ValueError(f"{', '.join(asked)} need pairs of texts that belong together, and this data set has none: "
+        raise ValueError(f"{', '.join(asked)} need pairs of texts that belong together, and {why}: "
                          "leave them out of measures")
 
 # %% ../nbs/02c_monitor.ipynb #27bd3eb4
 LEAST = .02  # share of the possible effective rank below which vectors have collapsed
 TOGETHER = .98  # training should lower the contrast of pairs to this share of its first value, or less
+NEAR = .5  # a contrast below which pairs are together, whether it still falls or not
 
 def _low_rank(name: str, sums: _Sums) -> str:
     "A sentence if the effective rank of vectors is below `LEAST` of what is possible, or nothing."
@@ -644,9 +646,9 @@ def _low_rank(name: str, sums: _Sums) -> str:
 
 def _no_contrast(now: float, start: float, n: int) -> str:
     "A sentence if training has not brought the texts of pairs closer together, or nothing."
-    if now <= TOGETHER*start: return ''
+    if now <= max(NEAR, TOGETHER*start): return ''
     return (f"vectors of texts that belong together are {now:.1%} as far apart as those of other texts ({n} pairs), "
-            f"and were {start:.1%} before training: the head does not learn what they share")
+            f"and were {start:.1%} before training: so far the head has not learnt what they share")
 
 @patch
 def _judge(self: RankMonitor, why: str, at: float) -> None:
@@ -654,6 +656,12 @@ def _judge(self: RankMonitor, why: str, at: float) -> None:
     if not why or self.collapse: return
     self.collapse = f"Collapse {f'after epoch {at:g}' if at else 'before training'}: {why}."
     warnings.warn(self.collapse, stacklevel=2)
+
+@patch
+def _judge_pairs(self: RankMonitor, why: str, at: float) -> None:
+    "As `_judge`; what was said of pairs is withdrawn if they come together later."
+    if not why and 'belong together' in self.collapse: self.collapse = ''
+    self._judge(why, at)
 
 # %% ../nbs/02c_monitor.ipynb #936c14c7
 @patch(as_prop=True)
@@ -675,20 +683,20 @@ def cost(self: RankMonitor) -> float:  # from 0 to 1
 # %% ../nbs/02c_monitor.ipynb #defc33c7
 @patch
 def plot(self: RankMonitor,
-    measure: str|None = None,  # one of `measures`; the first by default
+    measure: str|None = None,  # one of `measures`, or 'contrast' of pairs; the first of `measures` by default
     layers: str = '*',  # shell pattern of the paths to show; states and vectors are always shown
     centred: bool = False,  # states and vectors after their mean is subtracted
-) -> 'Figure':  # of matplotlib, with a panel each for weights, updates, states and vectors
+) -> 'Figure':  # of matplotlib, with a panel each for weights, updates, states, vectors and pairs
     "A measure of every layer over the epochs."
     import matplotlib.pyplot as plt  # a picture is not always wanted, and the import takes a while
     measure = measure or self.measures[0]
     rows = self._rows(measure, layers, centred)
-    panels = {k: rows[rows.what == k] for k in ('weight', 'update', 'states', 'vectors') if (rows.what == k).any()}
+    panels = {k: rows[rows.what == k] for k in ('weight', 'update', 'states', 'vectors', 'pairs') if (rows.what == k).any()}
     most, first = max(part.layer.nunique() for part in panels.values()), next(iter(panels))
     fig, axes = plt.subplots(1, len(panels), figsize=(2 + 2.4*len(panels), 1.2 + .17*most),
                              squeeze=False, layout='constrained')
     for ax, (kind, part) in zip(axes[0], panels.items()):
-        _panel(ax, part, kind, most, named=kind in (first, 'states', 'vectors'))
+        _panel(ax, part, kind, most, named=kind in (first, 'states', 'vectors', 'pairs'))
         ax.set(title=kind, xlabel=measure.replace('_', ' '))
     plt.close(fig)  # what is returned is shown once, not twice
     return fig
@@ -697,9 +705,9 @@ def plot(self: RankMonitor,
 @patch
 def _rows(self: RankMonitor, measure: str, layers: str, centred: bool) -> pd.DataFrame:
     "The rows of the table that a picture shows; raises `ValueError` where there are none."
-    if measure not in self.measures:
-        raise ValueError(f"no measure {measure!r} here; there is {', '.join(self.measures)}")
     rows = self.table
+    there = dict.fromkeys([*self.measures, *rows.measure])
+    if measure not in there: raise ValueError(f"no measure {measure!r} here; there is {', '.join(there)}")
     if rows.empty: raise ValueError("nothing has been measured yet: train with this callback first")
     rows = rows[rows.measure == measure]
     named, of_texts = rows.layer.map(lambda n: fnmatchcase(n, layers)), rows.what.isin(['states', 'vectors'])

@@ -75,11 +75,17 @@ def anisotropy(
     return anisotropy_of(x.sum(0), len(x))
 
 # %% ../nbs/01c_spectra.ipynb #b7018f7b
+def _numbers(x, name: str = 'x') -> torch.Tensor:
+    "A tensor in float64; raises `ValueError` on NaN and infinity."
+    x = torch.as_tensor(x).detach().double()
+    if x.isfinite().all(): return x
+    raise ValueError(f"{name} holds NaN or infinity, which has no measure: look at the training that made it")
+
 def _unit(x) -> torch.Tensor:
-    x = torch.as_tensor(x).detach()
+    x = _numbers(x)
     if x.ndim != 2 or len(x) < 2:
         raise ValueError(f"x has the shape {tuple(x.shape)}; pass vectors `(texts, dim)` of two texts or more")
-    return F.normalize(x.double(), dim=1)
+    return F.normalize(x, dim=1)
 
 def anisotropy_of(total: torch.Tensor, n: int) -> torch.Tensor: return (total.square().sum() - n)/(n*(n - 1))
 
@@ -101,18 +107,18 @@ def alignment(
     power: float = 2,  # of the distance
 ) -> torch.Tensor:  # 0 or more; 2 for orthogonal vectors
     "Mean distance, to a power, of unit vectors that belong together (Wang and Isola 2020)."
-    x, y = torch.as_tensor(x).detach(), torch.as_tensor(y).detach()
-    if x.ndim != 2 or x.shape != y.shape:
+    x, y = _numbers(x), _numbers(y, 'y')
+    if x.ndim != 2 or x.shape != y.shape or not len(x):
         raise ValueError(f"x {tuple(x.shape)} and y {tuple(y.shape)} must be vectors `(pairs, dim)`, "
-                         "a row for each pair")
-    return (F.normalize(x.double(), dim=1) - F.normalize(y.double(), dim=1)).norm(dim=1).pow(power).mean()
+                         "a row for each pair, one pair or more")
+    return (F.normalize(x, dim=1) - F.normalize(y, dim=1)).norm(dim=1).pow(power).mean()
 
 # %% ../nbs/01c_spectra.ipynb #9f99558c
 def residual(
     x: torch.Tensor,  # vectors `(..., rows, dim)`
 ) -> torch.Tensor:  # `(...)`, from 0 (all rows are equal) to 1
     "Distance from the nearest matrix with equal rows, divided by the Frobenius norm (after Dong et al. 2021)."
-    x = torch.as_tensor(x).detach().double()
+    x = _numbers(x)
     size = x.square().sum((-2, -1)).sqrt()
     return (x - x.mean(-2, keepdim=True)).square().sum((-2, -1)).sqrt()/size.clamp(min=1e-300)
 
@@ -150,7 +156,7 @@ def lidar(
     eps: float = 1e-7,  # added to each normalised eigenvalue before the entropy
 ) -> torch.Tensor:  # from 1 to the smaller of dim and groups - 1
     "LiDAR (Thilak et al. 2024): effective rank of the differences between groups, relative to those within."
-    between, within = _scatters(torch.as_tensor(x).detach().double(), groups)
+    between, within = _scatters(_numbers(x), groups)
     l, v = torch.linalg.eigh(within + delta*torch.eye(len(within), dtype=within.dtype, device=within.device))
     half = v*l.rsqrt()
     return entropy_rank_of(torch.linalg.eigvalsh(half.mT @ between @ half).clamp(min=0), eps)
@@ -159,6 +165,7 @@ def lidar(
 def _scatters(x: torch.Tensor, groups: Sequence) -> tuple[torch.Tensor, torch.Tensor]:
     "Covariance of the means of groups, and the mean covariance within one `(dim, dim)`; each group counts the same."
     codes, names = pd.factorize(np.asarray(groups))
+    if (codes < 0).any(): raise ValueError(f"the group of vector {int((codes < 0).argmax())} is missing: each vector needs one")
     if len(codes) != len(x): raise ValueError(f"{len(x)} vectors and {len(codes)} groups: each vector needs one")
     codes = torch.as_tensor(codes, device=x.device)
     size = torch.bincount(codes).to(x.dtype)
@@ -179,6 +186,7 @@ def rank_curve(
 ) -> pd.DataFrame:  # columns measure, n, dim, centred, value (the mean over the samples), spread
     "A measure of samples of the texts, against their number."
     x, _ = torch.as_tensor(x).detach(), check_measures([measure])
+    if sizes is None and len(x) < 16: raise ValueError(f"there are {len(x)} texts: pass sizes, or at least 16 texts")
     sizes = [len(x)//8, len(x)//4, len(x)//2, len(x)] if sizes is None else list(sizes)
     if not 2 <= min(sizes) <= max(sizes) <= len(x):
         raise ValueError(f"sizes is {sizes}; samples of {len(x)} texts have 2 to {len(x)}")
@@ -204,10 +212,12 @@ def rank_limit(
 ) -> float:  # the value for infinitely many texts
     "Extrapolate the reciprocal of a rank linearly in 1/n, by least squares; raises `ValueError` where that fails."
     names = set(curve.measure)
-    if len(names) != 1 or curve.n.nunique() < 2:
-        raise ValueError("pass the curve of one measure with two sizes or more, as rank_curve returns it")
+    kinds = curve[[c for c in ('measure', 'dim', 'centred') if c in curve]].drop_duplicates()
+    if len(kinds) != 1 or curve.n.nunique() < 2:
+        raise ValueError("pass one curve, of one measure with two sizes or more, as rank_curve returns it")
     if names & {'anisotropy', 'uniformity', 'residual'}:
         raise ValueError(f"{names.pop()} hardly depends on the number of texts: it is its own limit")
+    if names & {'nuclear_norm', 'alpha_req'}: raise ValueError(f"{names.pop()} is not a rank, and has no such limit")
     slope, at_zero = np.polyfit(1/curve.n, 1/curve.value, 1)
     if not at_zero > 1e-9/curve.value.max():
         raise ValueError(f"the rank grows in proportion to the number of texts up to {curve.n.max()}: use more texts")
@@ -224,6 +234,8 @@ def rank_interval(
 ) -> dict:  # measure, value, low, high, n, dim
     "A measure with an interval from random halves of the texts, which hold no text twice."
     x, _ = torch.as_tensor(x).detach(), check_measures([measure])
+    if not 0 < level < 1: raise ValueError(f"level is {level}; it is between 0 and 1, such as .95")
+    if draws < 20: raise ValueError(f"draws is {draws}; an interval needs at least 20")
     if len(x) < 8: raise ValueError(f"an interval needs at least 8 texts, and there are {len(x)}")
     value = _measured(x, torch.arange(len(x))[None], measure, centre)[0]
     halves = _samples(len(x), len(x)//2, draws, torch.Generator().manual_seed(seed))

@@ -736,6 +736,8 @@ def rival_table(
         ordered = tidy.sort_values([*keys, 'seed'])
         settings = ordered[keys].drop_duplicates()
         cluster = pd.factorize(settings.encoder)[0]
+        if ordered.groupby(keys, dropna=False).size().nunique() > 1:
+            raise ValueError(f"the settings of {name} have different numbers of seeds: pass the same for each")
         if len(settings) < 4: raise ValueError(f"{name} has {len(settings)} settings: a correlation needs at least 4")
         def columns(of): return ordered[of].to_numpy(float).reshape(len(settings), -1)
         for measure in measures:

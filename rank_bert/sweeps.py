@@ -24,9 +24,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import is_dataclass, replace
-from functools import cache, lru_cache, partial, reduce
+from functools import cache, partial, reduce
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 
@@ -75,11 +75,13 @@ def _bare(tree: ast.Module) -> str:
 
 # %% ../nbs/04a_sweeps.ipynb #50e08af0
 _PACKAGE = Path(inspect.getfile(Encoder)).parent
+# the code that Python has in memory, also where a file is edited later
+_SOURCES = {p.stem: p.read_text(encoding='utf-8') for p in sorted(_PACKAGE.glob('*.py'))}
 
-@lru_cache(1024)  # more than there are modules
-def _read_module(path: Path, changed: int) -> tuple[str, frozenset[str]]:
+@cache
+def _read_module(name: str) -> tuple[str, frozenset[str]]:
     "Hash of a module's bare source, and the modules of its package that it imports."
-    tree, names = ast.parse(path.read_text(encoding='utf-8')), set()
+    tree, names = ast.parse(_SOURCES[name]), set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level == 1:
             names |= {node.module.split('.')[0]} if node.module else {a.name for a in node.names}
@@ -91,9 +93,8 @@ def _reachable(names: Sequence[str]) -> dict[str, str]:
     found, todo = {}, list(names)
     while todo:
         name = todo.pop()
-        path = _PACKAGE/f'{name}.py'
-        if name in found or not path.exists(): continue
-        found[name], imported = _read_module(path, path.stat().st_mtime_ns)
+        if name in found or name not in _SOURCES: continue
+        found[name], imported = _read_module(name)
         todo += imported
     return found
 
@@ -128,8 +129,18 @@ def _named(f: FunctionType) -> dict:
     for i in (i for code in _all_codes(f.__code__) for i in dis.get_instructions(code)):
         if i.opname in ('LOAD_GLOBAL', 'LOAD_NAME') and i.argval in f.__globals__:
             found[i.argval] = f.__globals__[i.argval]
-        if i.opname == 'IMPORT_NAME' and not _is_installed(i.argval):
-            with suppress(ImportError): found[f'import {i.argval}'] = import_module(i.argval)
+    return found | _imported(f)
+
+def _imported(f: FunctionType) -> dict:
+    "Modules that a function and those within it import, and that are not installed; relative names are completed."
+    found = {}
+    for code in _all_codes(f.__code__):
+        steps = [i for i in dis.get_instructions(code) if i.opname != 'EXTENDED_ARG']
+        for level, _, step in zip(steps, steps[1:], steps[2:]):
+            if step.opname != 'IMPORT_NAME' or not (level.argval or not _is_installed(step.argval)): continue
+            with suppress(ImportError):
+                name = resolve_name('.'*level.argval + step.argval, f.__globals__.get('__package__') or '')
+                if not _is_installed(name): found[f'import {name}'] = import_module(name)
     return found
 
 # %% ../nbs/04a_sweeps.ipynb #12633d61
@@ -184,8 +195,8 @@ def _bytes_digest(x: torch.Tensor) -> tuple:
 # %% ../nbs/04a_sweeps.ipynb #4384bf5c
 def _tensor_parts(x: torch.Tensor) -> tuple:
     "Type, shape and bytes; of a sparse tensor its indices and values."
-    about = type(x), str(x.dtype), tuple(x.shape)
-    if x.layout == torch.strided: return *about, *_bytes_digest(x)
+    about = type(x), str(x.dtype), tuple(x.shape), x.requires_grad
+    if x.layout == torch.strided: return *about, *_bytes_digest(x.resolve_conj().resolve_neg())
     x = x.detach().to_sparse_coo().coalesce()
     return *about, x.indices(), x.values()
 
@@ -199,16 +210,22 @@ def _array_parts(x: np.ndarray) -> tuple:
 
 # %% ../nbs/04a_sweeps.ipynb #a67edbcb
 _SET_BY_TORCH = {*vars(nn.Module())}
+_HOOKS = '_forward_hooks', '_forward_pre_hooks', '_backward_hooks', '_backward_pre_hooks'
 
 def _network_parts(x: nn.Module) -> tuple:
-    "Weights, and classes and attributes of all layers."
-    layers = [(name, type(m), [(k, v) for k, v in vars(m).items() if k not in _SET_BY_TORCH])
-              for name, m in x.named_modules()]
-    return fingerprint(x), layers
+    "Weights and which of them are trained, and classes, modes, hooks and attributes of all layers in their places."
+    layers = [(name, type(m), m.training, [[*getattr(m, h).values()] for h in _HOOKS],
+               [(k, v) for k, v in vars(m).items() if k not in _SET_BY_TORCH])
+              for name, m in x.named_modules(remove_duplicate=False)]
+    return fingerprint(x), layers, [(n, p.requires_grad, vars(p)) for n, p in x.named_parameters()]
 
 def _frame_parts(x: pd.DataFrame) -> tuple:
-    "Names, index, and type and values of each column."
-    return x.columns, x.index, [(str(c.dtype), c.to_numpy()) for _, c in x.items()]
+    "Names, index, attributes, and type and values of each column."
+    return x.columns, x.index, x.attrs, [(_dtype_parts(c.dtype), c.to_numpy()) for _, c in x.items()]
+
+def _dtype_parts(x) -> tuple:
+    "Name of a type of pandas or numpy; of a categorical one also the categories and whether they are ordered."
+    return (str(x), [*x.categories], x.ordered) if isinstance(x, pd.CategoricalDtype) else (str(x),)
 
 # %% ../nbs/04a_sweeps.ipynb #4ded47f9
 _TRAINED = {f'{_PACKAGE.name}.{name}' for name in ('classifiers', 'embeddings', 'lexical', 'search', 'tagging')}
@@ -250,14 +267,17 @@ _PARTS = {
     ModuleType: lambda x: x.__name__,
     dict: lambda x: [*x.items()] if type(x) is dict else _object_parts(x),
     MappingProxyType: lambda x: [*x.items()],
+    memoryview: lambda x: (x.format, x.shape, x.tobytes()),
+    **{type(view): list for view in ({}.keys(), {}.values(), {}.items())},
     torch.Tensor: _tensor_parts,
     np.ndarray: _array_parts,
     np.generic: np.asarray,
     np.random.RandomState: lambda x: 'global' if _is_global_state(x) else _object_parts(x),
     pd.DataFrame: _frame_parts,
     pd.Series: lambda x: ('series', x.to_frame()),
-    pd.Index: lambda x: ([*x.names], str(x.dtype), x.to_numpy()),
-    pd.api.extensions.ExtensionArray: lambda x: (str(x.dtype), x.to_numpy(dtype=object)),
+    pd.Index: lambda x: ([*x.names], _dtype_parts(x.dtype), x.to_numpy()),
+    pd.CategoricalDtype: _dtype_parts,
+    pd.api.extensions.ExtensionArray: lambda x: (_dtype_parts(x.dtype), x.to_numpy(dtype=object)),
     nn.Module: _network_parts,
     Encoder: lambda x: (type(x), encoder_key(x)),
     RankingData: lambda x: (type(x), data_hash(x)),
@@ -265,6 +285,7 @@ _PARTS = {
 }  # class -> simpler things that identify its objects, the same in each process
 
 # %% ../nbs/04a_sweeps.ipynb #c41f9a27
+DEEPEST = 300  # functions that call each other, or parts within parts, that are followed
 _CONSTANTS = {str, int, float, complex, bool, bytes, type(None), type(...)}
 
 def _is_plain(x) -> bool:
@@ -274,7 +295,10 @@ def _is_plain(x) -> bool:
 
 def _text(x, known: dict, depth: int) -> str:
     "What identifies a thing, as a text; its parts by their hashes."
-    if depth > 300: return type(x).__name__
+    if depth > DEEPEST:
+        warnings.warn(f"a run is kept by what it uses, but not by what is over {DEEPEST} steps away from it: "
+                      "pass a hash of that in about", stacklevel=2)
+        return type(x).__name__
     if _is_plain(x): return repr(x)
     if type(x) in (list, tuple, set, frozenset):
         parts = [_digest(v, known, depth + 1) for v in x]
@@ -296,7 +320,9 @@ def _digest(x, known: dict, depth: int = 0) -> str:
 def _home(run: Callable) -> str:
     "The module of this package that a run belongs to, or ''."
     while isinstance(run, partial): run = run.func
-    package, _, name = (getattr(run, '__module__', None) or type(run).__module__).partition('.')
+    # `functools.wraps` gives a function the module of another
+    where = run.__globals__.get('__name__') if isinstance(run, FunctionType) else getattr(run, '__module__', None)
+    package, _, name = (where or type(run).__module__).partition('.')
     return name if package == _PACKAGE.name else ''
 
 def run_hash(
@@ -322,11 +348,20 @@ def _try_writing(folder: Path) -> None:
             if time.time() - left.stat().st_mtime > 86400: left.unlink()
 
 # %% ../nbs/04a_sweeps.ipynb #ad1f6429
+def _check_plain(what: str, value: dict) -> None:
+    "Raise `TypeError` for what JSON cannot hold, and for names that are no strings, which it would change."
+    def names(x):
+        if isinstance(x, dict): return [*x, *(n for v in x.values() for n in names(v))]
+        return [n for v in x for n in names(v)] if isinstance(x, (list, tuple)) else []
+    try:
+        json.dumps(value, sort_keys=True)
+        if other := [n for n in names(value) if not isinstance(n, str)]: raise TypeError(f'the name {other[0]!r}')
+    except TypeError as e: raise TypeError(f"{what} must be plain JSON values; {value} has another: {e}") from e
+
 def _run_file(folder: Path, note: dict) -> Path:
     "Where a run is kept."
-    try: text = json.dumps([note[k] for k in ('name', 'cell', 'about', 'code')], sort_keys=True)
-    except TypeError as e:
-        raise TypeError(f"the settings of a run must be plain JSON values; {note['cell']} has another: {e}") from e
+    for what, value in (('the settings of a run', note['cell']), ('about', note['about'])): _check_plain(what, value)
+    text = json.dumps([note[k] for k in ('name', 'cell', 'about', 'code')], sort_keys=True)
     return folder/f'{hashlib.sha256(text.encode()).hexdigest()[:16]}.json'
 
 def _run_files(folder: Path, name: str, notes: list[dict]) -> list[Path]:
@@ -370,7 +405,10 @@ def _write_run(path: Path, found: dict) -> None:
 
 # %% ../nbs/04a_sweeps.ipynb #14ca5ac9
 def _check_result(name: str, cell: dict, result: dict) -> None:
-    "Raise `ValueError` if a result has the name of a setting or of the time."
+    "Raise `ValueError` if a result has the name of a setting or of the time, `TypeError` if it is no dict."
+    if not isinstance(result, dict):
+        raise TypeError(f"the sweep {name!r}: the result of {cell} cannot be kept, it is a {type(result).__name__}: "
+                        "return a dict of numbers")
     if both := next((k for k in result if k in cell or k == 'seconds'), None):
         whose = "the time of a run" if both == 'seconds' else "a setting of the run"
         raise ValueError(f"the sweep {name!r}: run gave {both!r}, which is {whose} already; give it another name")
@@ -383,7 +421,11 @@ def _run_and_keep(path: Path, run: Callable, note: dict, resume: bool) -> dict:
     seconds = time.perf_counter() - start
     _check_result(note['name'], note['cell'], result)
     found = note | dict(result=result, seconds=seconds)
-    if not resume or _read_run(path) is None: _write_run(path, found)
+    try:
+        if not resume or _read_run(path) is None: _write_run(path, found)
+    except (TypeError, ValueError, AttributeError) as e:
+        raise type(e)(f"the sweep {note['name']!r}: the result of {note['cell']} cannot be kept ({e}): return a dict "
+                      "of numbers, and per_query as a data frame") from e
     gc.collect()  # Learners have reference cycles, which keep their tensors in memory
     return _read_run(path) or found
 
@@ -422,23 +464,25 @@ def _sources(found: list[dict], fresh: int) -> dict:
                 processors=every('machine', 'cpu'))
 
 # %% ../nbs/04a_sweeps.ipynb #1604d475
-_USED = {}  # folder, name and code of each sweep of this process -> where its results come from
+_USED = {}  # folder, name and code of each sweep of this process -> file -> what is noted of a run, whether it is new
 
 def _plain(sources: dict) -> dict: return {k: sorted(v) if isinstance(v, set) else v for k, v in sources.items()}
 
-def _sweep_frame(found: list[dict], name: str, folder: Path, code: str, fresh: int) -> pd.DataFrame:
+def _sweep_frame(found: list[dict], name: str, folder: Path, code: str, fresh: set, files: list) -> pd.DataFrame:
     "The table of a sweep, and a note of what it is made of."
     tidy = pd.DataFrame([one['cell'] | one['result'] | dict(seconds=one['seconds']) for one in found])
-    own = _sources(found, fresh)
-    tidy.attrs |= dict(name=name, folder=str(folder), code=code) | _plain(own)
+    tidy.attrs |= dict(name=name, folder=str(folder), code=code) | _plain(_sources(found, len(fresh)))
     used = _USED.setdefault((str(folder), name, code), {})
-    for k, v in own.items(): used[k] = (used[k] | v if isinstance(v, set) else used[k] + v) if k in used else v
+    for path, one in zip(files, found):
+        noted = {k: one.get(k) for k in ('cell', 'about', 'seconds', 'commit', 'machine')}
+        used[path] = noted, path in fresh or path in used and used[path][1]
     return tidy
 
 # %% ../nbs/04a_sweeps.ipynb #d8a6b15f
 def sweeps_used() -> list[dict]:  # sweep, code, cells (runs), seconds, seeds, data, commits, dates, processors
     "The sweeps that this process has read or run; `fresh` runs are its own."
-    return [dict(sweep=name, code=code, **_plain(used)) for (_, name, code), used in _USED.items()]
+    def whole(used): return _sources([one for one, _ in used.values()], sum(new for _, new in used.values()))
+    return [dict(sweep=name, code=code, **_plain(whole(used))) for (_, name, code), used in _USED.items()]
 
 # %% ../nbs/04a_sweeps.ipynb #be459643
 def _notes(settings: Sequence[dict], **about) -> list[dict]:
@@ -465,18 +509,18 @@ def run_sweep(
     notes = _notes(settings, name=name, about=about or {}, code=code)
     files = _run_files(folder, name, notes)
     _check_places(folder, files, tensorboard)
-    found, fresh, bar = [], 0, progress_bar(len(settings), name, progress, 'runs')
+    found, fresh, bar = [], set(), progress_bar(len(settings), name, progress, 'runs')
     try:
         for path, note in zip(files, notes):
             kept = _read_run(path) if resume else None
-            fresh += kept is None
+            if kept is None: fresh.add(path)
             found.append(kept or _run_and_keep(path, run, note, resume))
             if tensorboard: _log_run(tensorboard, path, note['cell'], found[-1]['result'])
             bar.update()
     finally:
         bar.close()
         if fresh: _LEFT[run_hash(run)] = code
-    return _sweep_frame(found, name, folder, code, fresh)
+    return _sweep_frame(found, name, folder, code, fresh, files)
 
 # %% ../nbs/04a_sweeps.ipynb #a6754a30
 def _settings(tidy: pd.DataFrame, by: Sequence[str]) -> dict[tuple, list[pd.DataFrame]]:
@@ -509,6 +553,15 @@ def _adjusted(table: pd.DataFrame) -> pd.DataFrame:
     tested = table.p.notna()
     return table.assign(holm=pd.Series(holm(table.p[tested].tolist()), table.index[tested], dtype=float))
 
+def _check_measured(settings: dict[tuple, list[pd.DataFrame]], data: RankingData, split: str) -> None:
+    "Raise `ValueError` where the queries of a run are not those of the split that have relevant documents."
+    expected = np.flatnonzero(data.part(split).qrels().getnnz(1))
+    for key, frames in settings.items():
+        for i, frame in enumerate(frames):
+            if np.array_equal(np.sort(frame.index), expected): continue
+            raise ValueError(f"run {i} of the setting {key} was measured on {len(frame)} queries, and {len(expected)} queries of the "
+                             f"split {split!r} have relevant documents: pass the data and the split that were measured")
+
 # %% ../nbs/04a_sweeps.ipynb #aa23aa9a
 def sweep_table(
     tidy: pd.DataFrame,  # from a sweep with `per_query`
@@ -522,6 +575,7 @@ def sweep_table(
 
     `holm` is p, adjusted for all tests of the table (Holm 1979)."""
     settings, queries = _settings(tidy, by), data.part(split).queries
+    _check_measured(settings, data, split)
     keys, frames = list(settings), list(settings.values())
     base, metric = _position(keys, baseline), metric or frames[0][0].columns[0]
     means = {i: (sum(f[[metric]] for f in fs)/len(fs)).rename_axis('query') for i, fs in enumerate(frames)}
