@@ -528,7 +528,8 @@ def _note(self: RankMonitor, at: float, rows) -> None:
 @patch
 def _scores(self: RankMonitor, within: bool) -> dict:
     "Losses and metrics: of the epoch that has ended, or the running loss within one."
-    if within: return dict(train_loss=_number(vars(self.learn).get('smooth_loss')))  # after the first step there is none
+    # after the first step there is none yet
+    if within: return dict(train_loss=_number(vars(self.learn).get('smooth_loss')))
     if not self.done or not hasattr(self.learn, 'final_record'): return {}
     return dict(zip(self.recorder.metric_names[1:], map(_number, self.learn.final_record)))
 
@@ -691,7 +692,8 @@ def plot(self: RankMonitor,
     import matplotlib.pyplot as plt  # a picture is not always wanted, and the import takes a while
     measure = measure or self.measures[0]
     rows = self._rows(measure, layers, centred)
-    panels = {k: rows[rows.what == k] for k in ('weight', 'update', 'states', 'vectors', 'pairs') if (rows.what == k).any()}
+    kinds = 'weight', 'update', 'states', 'vectors', 'pairs'
+    panels = {k: rows[rows.what == k] for k in kinds if (rows.what == k).any()}
     most, first = max(part.layer.nunique() for part in panels.values()), next(iter(panels))
     fig, axes = plt.subplots(1, len(panels), figsize=(2 + 2.4*len(panels), 1.2 + .17*most),
                              squeeze=False, layout='constrained')

@@ -165,7 +165,8 @@ def lidar(
 def _scatters(x: torch.Tensor, groups: Sequence) -> tuple[torch.Tensor, torch.Tensor]:
     "Covariance of the means of groups, and the mean covariance within one `(dim, dim)`; each group counts the same."
     codes, names = pd.factorize(np.asarray(groups))
-    if (codes < 0).any(): raise ValueError(f"the group of vector {int((codes < 0).argmax())} is missing: each vector needs one")
+    if (codes < 0).any():
+        raise ValueError(f"the group of vector {int((codes < 0).argmax())} is missing: each vector needs one")
     if len(codes) != len(x): raise ValueError(f"{len(x)} vectors and {len(codes)} groups: each vector needs one")
     codes = torch.as_tensor(codes, device=x.device)
     size = torch.bincount(codes).to(x.dtype)

@@ -559,8 +559,9 @@ def _check_measured(settings: dict[tuple, list[pd.DataFrame]], data: RankingData
     for key, frames in settings.items():
         for i, frame in enumerate(frames):
             if np.array_equal(np.sort(frame.index), expected): continue
-            raise ValueError(f"run {i} of the setting {key} was measured on {len(frame)} queries, and {len(expected)} queries of the "
-                             f"split {split!r} have relevant documents: pass the data and the split that were measured")
+            raise ValueError(f"run {i} of the setting {key} was measured on {len(frame)} queries, and "
+                             f"{len(expected)} queries of the split {split!r} have relevant documents: pass the data "
+                             "and the split that were measured")
 
 # %% ../nbs/04a_sweeps.ipynb #aa23aa9a
 def sweep_table(
