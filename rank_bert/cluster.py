@@ -15,7 +15,7 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import islice
@@ -51,7 +51,11 @@ def _start_here(ray, **options):
     alone = mock.patch.dict(os.environ, RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER='0')  # of its other processes
     here = dict(_node_ip_address='127.0.0.1', dashboard_host='127.0.0.1')
     with alone, mock.patch.object(services, 'resolve_ip_for_localhost', lambda host: host):  # else it is everywhere
-        context = ray.init('local', **here, **_QUIET, **options)
+        try: context = ray.init('local', **here, **_QUIET, **options)
+        except Exception as e:
+            if 'timed out' not in str(e): raise
+            raise RuntimeError('Ray did not start in time, which happens on a busy machine: try again, or start it '
+                               'with `ray start --head` and pass its address') from e
     if context.address_info['node_ip_address'] == '127.0.0.1':
         if context.dashboard_url and 'IN_TEST' not in os.environ:
             print(f'Ray is at http://{context.dashboard_url}; its token is in ~/.ray/auth_token', file=sys.stderr)
@@ -547,17 +551,23 @@ def encode_dataset(
     return Encoded(len(found.keys), len(found.keys) - done, removed, found.bad, cut)
 
 # %% ../nbs/00f_cluster.ipynb #d9f9fd2d
-def encoded_rows(folder: str|Path) -> tuple:
-    "What the vectors of a finished run are, and a scanner of id, text and vector; raises `DataError` without them."
+def encoded_rows(folder: str|Path, columns: Sequence[str] = ('id', 'text', 'vector')) -> tuple:
+    "What the vectors of a finished run are, and a scanner of their rows; raises `DataError` without them."
     from pyarrow.dataset import dataset
     fs, path = _opened(folder)
     if not (files := _names(fs, f'{path}/vectors')): raise DataError(f'there are no vectors in {str(folder)!r}')
     if left := _unfinished(fs, path):
         which = f' of {listed(sorted({f for one in left for f in one}))}' if any(left) else ''
-        raise DataError(f'the run{which} that wrote {str(folder)!r} was interrupted: run it again first')
+        raise DataError(f'the run{which} that wrote {str(folder)!r} was interrupted: run it again first. If these files '
+                        f'have moved, run encode_dataset on all data there, and delete {path}/unfinished')
+    marks = [f for f in _names(fs, f'{path}/checkpoint') if not f.endswith('.pending.parquet')]
+    held, done = (sum(pq.read_metadata(f, filesystem=fs).num_rows for f in some) for some in (files, marks))
+    if held != done:
+        raise DataError(f'{str(folder)!r} has {held:,} rows, and {done:,} were written: files are missing or have been '
+                        'copied. Run encode_dataset again on all data, or into an empty folder')
     with fs.open_input_stream(f'{path}/about.json') as f: about = json.loads(f.read())
     few = dict(batch_readahead=2, fragment_readahead=1)  # memory stays bounded
-    return about, dataset(files, filesystem=fs).scanner(columns=['id', 'text', 'vector'], **few)
+    return about, dataset(files, filesystem=fs).scanner(columns=list(columns), **few)
 
 # %% ../nbs/00f_cluster.ipynb #d9f9fd2e
 def write_lance(

@@ -30,7 +30,7 @@ from torch.nn import functional as F
 # %% ../nbs/03q_lance_ranker.ipynb #b2a00007
 from .core import as_texts, new_file
 from .models import Encoder, fingerprint
-from .tables import DataError, checked_dicts, clean_id, is_missing
+from .tables import DataError, checked_dicts, clean_id, is_missing, listed
 from .data import RankingData, cut_documents
 from .engines import encoder_hash
 from .cluster import encoded_rows
@@ -113,11 +113,9 @@ class LanceRanker(Searcher):
         name: str = 'counts',  # of the table that says which version of `passages` is complete
     ):
         self.database, self.passages, self.counts = open_tables(uri, name)
-        self._name = name
-        made = about_tables(self.passages, self.database.uri)
-        _check_made(made, encoder, settings, fusion, self.database.uri)
-        super().__init__(encoder, made['bm25'] and BM25(None, **made['bm25']), fusion, settings, about)
-        self.head, self._matrices, self.read_only = head.eval().cpu(), {}, False
+        about_tables(self.passages, self.database.uri)  # raises for tables of something else
+        super().__init__(encoder, None, fusion, settings, about)
+        self.head, self._matrices, self.read_only, self._name, self._made = head.eval().cpu(), {}, False, name, None
         self._use()
 
     def __repr__(self) -> str:
@@ -143,7 +141,10 @@ def _use(self: LanceRanker, state: State|None = None) -> None:
     counts.checkout(counts.version)  # a connection may follow what others write
     state = state or read_states(counts)[-1]
     passages.checkout(state.version)
-    vars(self).update(passages=passages, counts=counts, state=state)  # one call
+    made = about_tables(passages, self.database.uri)  # the index may have been replaced by that of another ranker
+    if made != self._made: _check_made(made, self.encoder, self.settings, self.fusion, self.database.uri)
+    bm25 = made['bm25'] and BM25(None, **made['bm25'])
+    vars(self).update(passages=passages, counts=counts, state=state, bm25=bm25, _made=made)  # one call
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a00011
 CANDIDATES = 256  # passages by cosine, and documents by BM25, that a search scores; more for a large `k`
@@ -722,9 +723,19 @@ def _check_vectors(ranker: Ranker, some: pa.Table) -> float:
     held = _vectors(some['vector'].combine_chunks().cast(pa.list_(pa.float32(), ranker.encoder.dim)))
     own = encode(some['text'].to_pylist(), ranker.encoder, progress=False, **encoding(ranker.settings))
     worst = float(F.cosine_similarity(held, own.float()).min())
-    if worst < .999: raise ValueError(f"a vector has the cosine {worst:.4f} with that of the ranker's encoder: "
+    if not worst >= .999: raise ValueError(f"a vector has the cosine {worst:.4f} with that of the ranker's encoder: "
                                       "encode the rows again")
     return worst
+
+def _checked_rows(folder) -> tuple[dict, pa.Table]:
+    "What encoded vectors are, and 16 rows at even distances; raises `DataError` for ids that are there twice."
+    about, rows = encoded_rows(folder, ['id'])
+    ids = rows.to_table()['id']
+    counts = pa.compute.value_counts(ids)
+    twice = counts.field('values').filter(pa.compute.greater(counts.field('counts'), 1)).to_pylist()
+    if twice:
+        raise DataError(f"ids are more than once in {str(folder)!r}: {listed(twice)}. Encode into an empty folder")
+    return about, encoded_rows(folder)[1].take(np.unique(np.linspace(0, len(ids) - 1, 16).astype(int)))
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a000b3
 ROWS = 20_000  # encoded rows that are written at a time
@@ -745,7 +756,10 @@ def _encoded_documents(folder, ranker: Ranker, schema: pa.Schema) -> Iterator[pa
     for block in _encoded_blocks(folder):
         n, texts = len(block), block['text'].to_pylist()
         documents = pd.DataFrame(dict(doc_id=block['id'].to_pylist(), title='', text=texts))
-        pieces = PassageVectors(texts, np.arange(n), np.stack(block['vector'].to_numpy(zero_copy_only=False)))
+        vectors = np.stack(block['vector'].to_numpy(zero_copy_only=False))
+        if not (whole := np.isfinite(vectors).all(1)).all():
+            raise DataError(f"the vector of {documents.doc_id[whole.argmin()]!r} holds NaN or infinity: encode again")
+        pieces = PassageVectors(texts, np.arange(n), vectors)
         yield passage_rows(documents, np.arange(start, start + n), pieces, ranker.bm25, schema)
         start += n
 
@@ -759,9 +773,9 @@ def _counted_blocks(passages, ngrams: int, version: int) -> Iterator[pa.Table]:
 # %% ../nbs/03q_lance_ranker.ipynb #b2a000b4
 def _export_encoded(ranker: Ranker, db, folder) -> pd.DataFrame:
     "Write the tables from the folder of `encode_dataset`; the one that completes them comes last."
-    about, rows = encoded_rows(folder)
+    about, some = _checked_rows(folder)
     _check_encoded(ranker, about, str(folder))
-    worst = _check_vectors(ranker, some := rows.head(16))
+    worst = _check_vectors(ranker, some)
     empty = pd.DataFrame(dict(doc_id=[], title=[], text=[]))
     schema = table_schema(empty, ranker.encoder.dim, getattr(torch, about['stored']), table_about(ranker))
     def reader(tables): return pa.RecordBatchReader.from_batches(
@@ -805,6 +819,9 @@ def export_lance(
     encoded=None,  # folder or URI of `encode_dataset`, whose rows are the documents; by default those of the ranker
 ) -> pd.DataFrame:  # file, output (mode), texts, difference, cosine, found; `attrs['notes']` for users
     "Write documents, vectors and words into LanceDB; raises `ValueError` if scores differ."
+    if texts and encoded is not None:
+        raise ValueError("texts are queries to compare searches by, and with encoded= vectors are compared: "
+                         "leave one out")
     db = database(uri)
     _check_free(db)
     with writers_lock(db) if 'passages' in table_names(db) else nullcontext():
