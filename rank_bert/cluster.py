@@ -558,8 +558,8 @@ def encoded_rows(folder: str|Path, columns: Sequence[str] = ('id', 'text', 'vect
     if not (files := _names(fs, f'{path}/vectors')): raise DataError(f'there are no vectors in {str(folder)!r}')
     if left := _unfinished(fs, path):
         which = f' of {listed(sorted({f for one in left for f in one}))}' if any(left) else ''
-        raise DataError(f'the run{which} that wrote {str(folder)!r} was interrupted: run it again first. If these files '
-                        f'have moved, run encode_dataset on all data there, and delete {path}/unfinished')
+        raise DataError(f'the run{which} that wrote {str(folder)!r} was interrupted: run it again first. If these '
+                        f'files have moved, run encode_dataset on all data there, and delete {path}/unfinished')
     marks = [f for f in _names(fs, f'{path}/checkpoint') if not f.endswith('.pending.parquet')]
     held, done = (sum(pq.read_metadata(f, filesystem=fs).num_rows for f in some) for some in (files, marks))
     if held != done:

@@ -763,6 +763,7 @@ def _encoded_documents(folder, ranker: Ranker, schema: pa.Schema) -> Iterator[pa
         yield passage_rows(documents, np.arange(start, start + n), pieces, ranker.bm25, schema)
         start += n
 
+# %% ../nbs/03q_lance_ranker.ipynb #b2a000b8
 def _counted_blocks(passages, ngrams: int, version: int) -> Iterator[pa.Table]:
     "Rows of `counts`, for some rows of `passages` at a time; each block has the totals of its own documents."
     for batch in passages.search().select(['bm25_words', 'bm25_length']).limit(None).to_batches(ROWS):
