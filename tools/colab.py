@@ -76,24 +76,30 @@ class Colab:
             self.report(command, *self.run(sorted(split(asks[1])), command.split(), self.work, OMP_NUM_THREADS=cores))
 
 
-def smallest(paths: list[Path]) -> list[Path]:
-    "Of the notebooks that ask for the same, the smallest."
-    found = {asked_by_notebook(path): path for path in sorted(paths, key=lambda o: -o.stat().st_size)}
-    return list(found.values())
+def covering(paths: list[Path]) -> list[Path]:
+    "A few small notebooks that together ask for all that notebooks ask for: greedy, most new for a byte first."
+    asked, found = {path: asked_by_notebook(path) for path in paths}, []
+    left = set().union(*asked.values())
+    while left:
+        found.append(max(paths, key=lambda o: (len(asked[o] & left)/o.stat().st_size, name(o))))
+        left -= asked[found[-1]]
+    for path in [*found]:  # what later ones ask for too
+        if asked[path] <= set().union(*(asked[o] for o in found if o != path)): found.remove(path)
+    return found
 
 
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("paths", nargs="*", type=Path, default=[ROOT/"nbs"], help="notebooks or folders (all of nbs/)")
-    p.add_argument("--some", action="store_true", help="of the notebooks that ask for the same, the smallest only: "
-                   "tools/test.py hides from each what it does not ask for")
+    p.add_argument("--some", action="store_true", help="a few that together ask for all that notebooks ask for: "
+                   "tools/test.py runs the rest, and hides from each what it does not ask for")
     p.add_argument("-j", "--jobs", type=int, default=2, help="notebooks at a time (2)")
     args = p.parse_args()
     paths = notebooks(args.paths)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work, ThreadPoolExecutor(args.jobs) as pool:
         colab = Colab(Path(work).resolve(), args.jobs)
         if args.paths == [ROOT/"nbs"]: colab.run_readme()
-        jobs = {pool.submit(colab.run_notebook, path): path for path in (smallest(paths) if args.some else paths)}
+        jobs = {pool.submit(colab.run_notebook, path): path for path in (covering(paths) if args.some else paths)}
         for job in as_completed(jobs): colab.report(name(jobs[job]), *job.result())
     print(f"{sum(colab.results)} passed, {len(colab.results) - sum(colab.results)} failed", flush=True)
     return 0 if colab.results and all(colab.results) else 1
