@@ -523,7 +523,11 @@ def get_encoder(
     **overrides,  # fields of its configuration, for a random encoder
 ) -> Encoder:  # in evaluation mode
     "The encoder called `name`, on its pretrained weights; raises `ModelNotFoundError` when there are none."
-    if isinstance(name, Encoder): return name
+    if isinstance(name, Encoder):
+        if not pretrained or overrides:
+            raise ValueError(f"{name.name!r} is an encoder already: its weights and configuration stay as they are. "
+                             "Name a variant for another one, or copy it with copy.deepcopy")
+        return name
     if not isinstance(name, (str, Path)):
         raise TypeError(f"the name of an encoder is {type(name).__name__}: pass a variant, a folder, or a Hub id")
     if not pretrained: return _random_encoder(name, tokenizer, seed, overrides)
