@@ -426,7 +426,7 @@ def _run_and_keep(path: Path, run: Callable, note: dict, resume: bool) -> dict:
     except (TypeError, ValueError, AttributeError) as e:
         raise type(e)(f"the sweep {note['name']!r}: the result of {note['cell']} cannot be kept ({e}): return a dict "
                       "of numbers, and per_query as a data frame") from e
-    gc.collect()  # Learners have reference cycles, which keep their tensors in memory
+    if seconds > 2: gc.collect()  # Learners have reference cycles, which keep their tensors in memory
     return _read_run(path) or found
 
 # %% ../nbs/04a_sweeps.ipynb #825ff974

@@ -3,7 +3,7 @@
 A notebook passes when every cell ran without an error and at least one did run. The processes are forked from one that
 has imported what all of them need. At the end stand the slowest cells. The last line is `N passed, N failed`.
 """
-import argparse, os, platform, re, signal, subprocess, sys, tempfile, time, tomllib, traceback, warnings
+import argparse, gc, os, platform, re, signal, subprocess, sys, tempfile, time, tomllib, traceback, warnings
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -194,6 +194,8 @@ def run_all(args: argparse.Namespace) -> int:
     warnings.filterwarnings("ignore", category=FutureWarning)  # PYTHONWARNINGS is for processes that notebooks start
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)  # jemalloc copes
     for module in SHARED: import_module(module)
+    gc.collect()
+    gc.freeze()  # no collection in the forks looks through what all share
     try:
         for run in in_turns(notebooks(args.paths), args, running):
             results.append(run.passed)
@@ -204,6 +206,7 @@ def run_all(args: argparse.Namespace) -> int:
     finally:
         for pid in running: os.kill(pid, signal.SIGTERM)
         home.cleanup()
+        gc.unfreeze()  # or libraries report leaks at the end
         for seconds, cell in sorted(slow, reverse=True)[:args.durations]: print(f"{seconds:6.0f} s  {cell}")
         print(f"{sum(results)} passed, {len(results) - sum(results)} failed", flush=True)
     return 0 if results and all(results) else 1
