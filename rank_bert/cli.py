@@ -1003,7 +1003,7 @@ def _write_runs(path: Path, runs) -> None:
     "Write a table of runs as CSV."
     table = runs.drop(columns='per_query', errors='ignore')
     _write(path, lambda new: table.to_csv(new, index=False), 'The runs are kept')
-    _say(f'{len(runs)} runs in {path}')
+    _say(f'{len(runs)} rows in {path}')
 
 # %% ../nbs/04c_cli.ipynb #738f2adc
 @app.command()
@@ -1016,7 +1016,7 @@ def experiment(
     group: Group = None,
     backbone: Backbone = 'minilm',
     seeds: Annotated[int|None, _option('Seeds of each setting.', min=1)] = None,
-    out: Annotated[Path|None, _option('CSV file for the runs, one a row.', callback=_home)] = None,
+    out: Annotated[Path|None, _option('CSV file for the numbers behind the table: a row for each run, of ranks for each setting.', callback=_home)] = None,
     folder: Annotated[Path|None, _option(
         'Folder where finished runs are kept; the cache by default.', callback=_home)] = None,
     tensorboard: Annotated[Path|None, _option('Folder to log the runs to for TensorBoard.', callback=_home)] = None,
@@ -1028,10 +1028,12 @@ def experiment(
     from rank_bert.sweeps import sweeps_used
     if name not in EXPERIMENTS:
         raise ValueError(f"unknown experiment {name!r}; the experiments are {', '.join(EXPERIMENTS)}")
+    if group and data is None: raise ValueError('--group is a column of --data, and there is no --data')
     path = out and check_file(out, [] if data is None else [data])
     for place in filter(None, (folder, tensorboard)): _check_place(place)
     _say(EXPERIMENTS[name])
     ranked = None if data is None else _read(data, dict(group=group))
+    if not resume: _say('All runs are done anew; after an interruption, the command without --anew continues.')
     runs, table = run(name, full, ranked, backbone, seeds, folder=folder, tensorboard=tensorboard, resume=resume)
     if path: _write_runs(path, runs)
     _show(table.to_string(index=False, float_format='{:.3f}'.format))

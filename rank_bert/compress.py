@@ -8,6 +8,7 @@ Docs: https://rank-bert.github.io/rank_bert/compress.html.md"""
 __all__ = ['fisher_factors', 'vector_losses', 'compress', 'rank_losses']
 
 # %% ../nbs/01d_compress.ipynb #ae6a6e81
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -124,7 +125,10 @@ def calibrated_layers(encoder: Encoder, plan: pd.DataFrame, batches: list[tuple]
                 x = torch.cat([rows for (_, rows), in found])
                 for n in names: _calibrate(new, encoder, n, ranks[n], x, inputs)
             now = _run_layer(new, i, [], batches, now)[1]
-    return {n: new.get_submodule(n).train(encoder.get_submodule(n).training) for n in ranks}
+    return {n: _layer_of(encoder.get_submodule(n), new.get_submodule(n), rank) for n, rank in ranks.items()}
+
+def _layer_of(old: nn.Module, new: nn.Module, rank: int) -> nn.Module:
+    return old if rank == min(old.out_features, old.in_features) else new.train(old.training)
 
 # %% ../nbs/01d_compress.ipynb #4ced0aac
 def _run_layer(encoder: Encoder, i: int, names: list[str], batches: list[tuple], states: list) -> tuple[list, list]:
@@ -179,16 +183,20 @@ def _own_ranks(encoder: Encoder, plan: pd.DataFrame) -> dict[str, int]:
     "Path -> rank; raises `ValueError` for layers that cannot be calibrated in their turn."
     lacking = {'layer', 'rank'} - set(plan.columns)
     if lacking: raise ValueError(f"the plan has no column {', '.join(sorted(lacking))}: take the table of plan_ranks")
-    if len({id(l) for l in encoder.layers}) < len(encoder.layers):
-        raise ValueError(f"{encoder.name!r} uses one layer several times, so it has no inputs of its own: "
-                         "use factorise with init='two_sided' or 'activation'")
-    inside = {m for l in encoder.layers for m in l.modules()}
+    _check_inside(encoder, plan.layer)
+    uses = Counter(m for l in encoder.layers for m in l.modules())
     for name, rank in zip(plan.layer, plan['rank']):
         m = find_linears(encoder, name)[name]
         check_rank(rank, (m.out_features, m.in_features), name)
-        if m not in inside:
-            raise ValueError(f"{name!r} is not in the layers of {encoder.name!r}: use factorise for it")
+        if uses[m] > 1:
+            raise ValueError(f"{encoder.name!r} uses {name!r} several times, so it has no inputs of its own: "
+                             "use factorise with init='two_sided' or 'activation'")
     return dict(zip(plan.layer, map(int, plan['rank'])))
+
+def _check_inside(encoder: Encoder, names: Iterable[str]) -> None:
+    inside = {m for l in encoder.layers for m in l.modules()}
+    outside = [n for n in names if encoder.get_submodule(n) not in inside]
+    if outside: raise ValueError(f"{outside[0]!r} is not in the layers of {encoder.name!r}: use factorise for it")
 
 # %% ../nbs/01d_compress.ipynb #04495f54
 def rank_losses(
@@ -211,6 +219,7 @@ def measured_losses(
     pooling: str = 'mean',
 ) -> pd.DataFrame:
     "As `rank_losses`, for texts that are tokenized."
+    _check_inside(encoder, names)
     moments, rows = input_moments(encoder, names, encoder_passes(encoder, batches)), []
     with evaluating(encoder):
         states = [encoder.embed(ids, mask) for ids, mask in batches]

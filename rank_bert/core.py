@@ -195,7 +195,7 @@ def _try(place: Path) -> None:
 # %% ../nbs/00_core.ipynb #6d1c4aea
 def check_file(
     path: str|Path,  # path of the file that will be written
-    sources: Iterable[str|Path] = (),  # files that it must not replace, such as the one that is read
+    sources: Iterable[str|Path] = (),  # files that it must not replace, such as the one that is read; or their folder
 ) -> Path:  # the resolved path
     "Check in advance that a file can be written; raises an `OSError` that gives the reason."
     place, name = _real(path), repr(str(path))
@@ -209,6 +209,8 @@ def check_file(
     for source in sources:
         if there and os.path.exists(source) and os.path.samefile(source, place):
             raise _error(errno.EEXIST, f"{name} is the file that is read; name another one to write")
+        if there and os.path.isdir(source) and _real(source) in place.parents:
+            raise _error(errno.EEXIST, f"{name} is in the folder that is read; name a file elsewhere")
     _try(place)
     return place
 

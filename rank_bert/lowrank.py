@@ -643,13 +643,13 @@ def _gains(found: dict[str, nn.Module], allocate: str, fisher: dict|None, losses
 # %% ../nbs/01a_lowrank.ipynb #386d2f45
 def _loss_curve(losses: pd.DataFrame|None, name: str, full: int) -> np.ndarray:
     "Loss at rank 1, 2, ..., full: its logarithm is linear between measured ranks and beyond them; 0 at full rank."
-    mine = None if losses is None else losses[losses.layer == name].sort_values('rank')
-    if mine is None or len(mine) < 2:
-        raise ValueError(f"losses has {0 if mine is None else len(mine)} ranks of {name!r}, and two are needed: "
-                         "measure it with rank_losses on the same layers")
-    at, ranks = mine['rank'].to_numpy(float), np.arange(1, full)
+    mine = None if losses is None else losses[losses.layer == name].groupby('rank').loss.mean()  # of several tables
+    if mine is None or len(mine) < 2 or not np.isfinite(mine).all():
+        raise ValueError(f"losses has {0 if mine is None else np.isfinite(mine).sum()} ranks of {name!r} with a finite "
+                         "loss of each, and two are needed: measure it with rank_losses on the same layers")
+    at, ranks = mine.index.to_numpy(float), np.arange(1, full)
     # a loss that rises with the rank, by chance, is one that stays
-    logs = np.log(np.maximum(np.minimum.accumulate(mine.loss.to_numpy(float)), 1e-12))
+    logs = np.log(np.maximum(np.minimum.accumulate(mine.to_numpy(float)), 1e-12))
     i = np.clip(np.searchsorted(at, ranks) - 1, 0, len(at) - 2)
     slopes = (logs[i + 1] - logs[i])/(at[i + 1] - at[i])
     return np.append(np.exp(logs[i] + slopes*(ranks - at[i])), 0.)

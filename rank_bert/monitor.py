@@ -404,7 +404,7 @@ class RankMonitor(Callback):
         n_probe: int = 1024,  # number of training rows, or of texts of `probe`; 0: no states and vectors
         measures: Sequence[str] = (  # of `MEASURES`, `VECTOR_MEASURES`, and of pairs 'alignment' and 'lidar'
             'effective_rank', 'stable_rank', 'energy_90'),
-        steps: int|None = None,  # optimizer steps between measurements within an epoch; none by default
+        steps: int|None = None,  # optimizer steps between measurements within an epoch, as far as a share allows
         live: bool = False,  # in a notebook: draw `plot` after each measurement
         tensorboard: str|Path|None = None,  # folder to log to for TensorBoard
     ):
@@ -446,18 +446,22 @@ def reset(self: RankMonitor) -> None:
     "Forget the table and the weights at the start."
     self.looks, self.records, self.collapse, self.origin, self.first, self.begun = [], [], '', {}, {}, []
     # epochs that are done, the last one measured, whether this is training, optimizer steps
-    self.done, self.looked, self.training_now, self.moves = 0, None, False, 0
-    self.began, self.elapsed, self.spent, self.latest, self.shown, self.started = None, 0., 0., 0., None, None
+    self.done, self.looked, self.training_now, self.fitting, self.moves = 0, None, False, False, 0
+    self.began, self.seen, self.elapsed, self.spent, self.latest = None, None, 0., 0., 0.
+    self.shown, self.started = None, None
 
 # %% ../nbs/02c_monitor.ipynb #59c46a61
 @patch
 def before_fit(self: RankMonitor):
     "Start the clock."
+    if self.began is not None: self.elapsed += self.seen - self.began  # of a fit that was interrupted
     self.began = None if hasattr(self.learn, 'lr_finder') else perf_counter()
+    self.seen = self.began
 
 @patch
 def before_epoch(self: RankMonitor):
     "Measure the initial weights, before a callback truncates them; this also runs for validation alone."
+    self.training_now = self.fitting = False  # also after an interruption, until training begins
     if self.looked is not None or self.opt is None or hasattr(self.learn, 'lr_finder'): return
     self.origin, self.first = {}, {}
     with _timed(self): self.begun = list(self._weights())
@@ -466,20 +470,22 @@ def before_epoch(self: RankMonitor):
 @patch
 def before_train(self: RankMonitor):
     "Measure before the first step; not in a learning-rate search, because its steps are undone."
-    self.training_now = not hasattr(self.learn, 'lr_finder')
+    self.training_now = self.fitting = not hasattr(self.learn, 'lr_finder')
     if self.training_now and self.looked is None: self._look(self.begun)
 
 @patch
 def after_step(self: RankMonitor):
     "Count the step, and measure within an epoch after each `steps`, but not at its end."
     if not self.training_now: return
-    self.moves += 1
-    if self.steps and self.moves % self.steps == 0 and self.iter + 1 < self.n_iter: self._look()
+    self.moves, self.seen = self.moves + 1, perf_counter()
+    if not self.steps or self.moves % self.steps or self.iter + 1 == self.n_iter: return
+    if not isinstance(self.every, float) or self._due(): self._look()
 
 # %% ../nbs/02c_monitor.ipynb #9ab6e0c3
 @patch
 def after_epoch(self: RankMonitor):
     "Measure after each `every` epochs; validation alone does not count as an epoch."
+    if hasattr(self.learn, 'lr_finder'): return
     ended, self.training_now = self.training_now, False
     self.done += ended
     if self.looked not in (None, self.done) and self._due(): self._look()
@@ -487,6 +493,7 @@ def after_epoch(self: RankMonitor):
 @patch
 def after_fit(self: RankMonitor):
     "Measure the end, unless that has been done."
+    if not self.fitting: return
     if self.looked not in (None, self.done): self._look()
     if self.began is not None: self.elapsed, self.began = self.elapsed + perf_counter() - self.began, None
     if self.board: self.board.flush()
@@ -504,7 +511,8 @@ def _timed(monitor: RankMonitor) -> Iterator[None]:
     start = perf_counter()
     try: yield
     finally:
-        monitor.latest = perf_counter() - start
+        monitor.seen = perf_counter()
+        monitor.latest = monitor.seen - start
         monitor.spent += monitor.latest
 
 @patch
@@ -678,7 +686,7 @@ def summary(self: RankMonitor) -> pd.DataFrame:  # index: epoch and step
 @patch(as_prop=True)
 def cost(self: RankMonitor) -> float:  # from 0 to 1
     "Share of the time of `fit` that measurements took."
-    total = self.elapsed + (0 if self.began is None else perf_counter() - self.began)
+    total = self.elapsed + (0 if self.began is None else self.seen - self.began)
     return self.spent/total if total else 0.
 
 # %% ../nbs/02c_monitor.ipynb #defc33c7

@@ -559,7 +559,8 @@ def _measurements(
     if init == 'two_sided': found['moments'], found['output_moments'] = fisher_factors(model, source['losses'](), names)
     if init == 'calibrated' or allocate == 'measured': encoder, start = _encoder_at(model, names)
     if allocate != 'measured': return found, None
-    losses = measured_losses(encoder, [n.removeprefix(start) for n in names], source['batches']())
+    losses = measured_losses(encoder, [n.removeprefix(start) for n in names], source['batches'](),
+                             pooling=getattr(model, 'pooling', 'mean'))
     return found, losses.assign(layer=start + losses.layer)
 
 # %% ../nbs/02c_rank.ipynb #78c74eb8

@@ -426,23 +426,32 @@ def _run_and_keep(path: Path, run: Callable, note: dict, resume: bool) -> dict:
     except (TypeError, ValueError, AttributeError) as e:
         raise type(e)(f"the sweep {note['name']!r}: the result of {note['cell']} cannot be kept ({e}): return a dict "
                       "of numbers, and per_query as a data frame") from e
-    if seconds > 2: gc.collect()  # Learners have reference cycles, which keep their tensors in memory
+    _collect()
     return _read_run(path) or found
 
+_COLLECTED = dict(at=0.)
+
+def _collect() -> None:
+    "Collect garbage every two seconds: Learners have reference cycles, which keep their tensors in memory."
+    if time.perf_counter() - _COLLECTED['at'] < 2: return
+    gc.collect()
+    _COLLECTED['at'] = time.perf_counter()
+
 # %% ../nbs/04a_sweeps.ipynb #825ff974
-def _log_run(folder: str|Path, path: Path, cell: dict, result: dict) -> None:
-    "Log the numbers of a run to TensorBoard, once."
+def _log_run(folder: str|Path, path: Path, cell: dict, result: dict, anew: bool) -> None:
+    "Log the numbers of a run to TensorBoard, once; a run that was done anew replaces its log."
     place = Path(folder)/path.stem
-    if place.exists(): return
+    if place.exists() and not anew: return
+    if place.exists(): shutil.rmtree(place)
     numbers = {k: float(v) for k, v in result.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
     values = {k: v if isinstance(v, (int, float, bool, str)) else str(v) for k, v in cell.items()}
     with summary_writer()(str(place)) as log: log.add_hparams(values, numbers, run_name='.')
 
 # %% ../nbs/04a_sweeps.ipynb #8244c63a
-def _check_places(folder: Path, files: list[Path], tensorboard: str|Path|None) -> None:
+def _check_places(folder: Path, files: list[Path], tensorboard: str|Path|None, resume: bool) -> None:
     "Raise before the first run where results or logs cannot be written."
     if tensorboard: summary_writer()
-    if not all(path.exists() for path in files): _try_writing(folder)
+    if not resume or not all(path.exists() for path in files): _try_writing(folder)
 
 # %% ../nbs/04a_sweeps.ipynb #1604d474
 @cache
@@ -508,14 +517,14 @@ def run_sweep(
     code = _LEFT.get(before := run_hash(run), before)
     notes = _notes(settings, name=name, about=about or {}, code=code)
     files = _run_files(folder, name, notes)
-    _check_places(folder, files, tensorboard)
+    _check_places(folder, files, tensorboard, resume)
     found, fresh, bar = [], set(), progress_bar(len(settings), name, progress, 'runs')
     try:
         for path, note in zip(files, notes):
             kept = _read_run(path) if resume else None
             if kept is None: fresh.add(path)
             found.append(kept or _run_and_keep(path, run, note, resume))
-            if tensorboard: _log_run(tensorboard, path, note['cell'], found[-1]['result'])
+            if tensorboard: _log_run(tensorboard, path, note['cell'], found[-1]['result'], kept is None)
             bar.update()
     finally:
         bar.close()
