@@ -1005,6 +1005,10 @@ def _write_runs(path: Path, runs) -> None:
     _write(path, lambda new: table.to_csv(new, index=False), 'The runs are kept')
     _say(f'{len(runs)} rows in {path}')
 
+def _check_experiment(name: str, known: dict, data: str|None, group: str|None) -> None:
+    if name not in known: raise ValueError(f"unknown experiment {name!r}; the experiments are {', '.join(known)}")
+    if group and data is None: raise ValueError('--group is a column of --data, and there is no --data')
+
 # %% ../nbs/04c_cli.ipynb #738f2adc
 @app.command()
 def experiment(
@@ -1016,7 +1020,7 @@ def experiment(
     group: Group = None,
     backbone: Backbone = 'minilm',
     seeds: Annotated[int|None, _option('Seeds of each setting.', min=1)] = None,
-    out: Annotated[Path|None, _option('CSV file for the numbers behind the table: a row for each run, of ranks for each setting.', callback=_home)] = None,
+    out: Annotated[Path|None, _option('CSV file for the runs, one a row; ranks: settings.', callback=_home)] = None,
     folder: Annotated[Path|None, _option(
         'Folder where finished runs are kept; the cache by default.', callback=_home)] = None,
     tensorboard: Annotated[Path|None, _option('Folder to log the runs to for TensorBoard.', callback=_home)] = None,
@@ -1026,9 +1030,7 @@ def experiment(
     from rank_bert.core import check_file
     from rank_bert.studies import EXPERIMENTS, experiment as run
     from rank_bert.sweeps import sweeps_used
-    if name not in EXPERIMENTS:
-        raise ValueError(f"unknown experiment {name!r}; the experiments are {', '.join(EXPERIMENTS)}")
-    if group and data is None: raise ValueError('--group is a column of --data, and there is no --data')
+    _check_experiment(name, EXPERIMENTS, data, group)
     path = out and check_file(out, [] if data is None else [data])
     for place in filter(None, (folder, tensorboard)): _check_place(place)
     _say(EXPERIMENTS[name])
