@@ -445,7 +445,7 @@ def table(self: RankMonitor) -> pd.DataFrame:  # epoch (0: start), step, layer, 
 def reset(self: RankMonitor) -> None:
     "Forget the table and the weights at the start."
     self.looks, self.records, self.collapse, self.origin, self.first, self.begun = [], [], '', {}, {}, []
-    # epochs that are done, the last one measured, whether this is training, optimizer steps
+    # epochs that are done, the last one measured, whether this is training, and a fit, optimizer steps
     self.done, self.looked, self.training_now, self.fitting, self.moves = 0, None, False, False, 0
     self.began, self.seen, self.elapsed, self.spent, self.latest = None, None, 0., 0., 0.
     self.shown, self.started = None, None
