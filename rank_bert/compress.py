@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 # %% ../nbs/01d_compress.ipynb #d1db6dc4
 from .core import as_texts
-from .layers import LowRankLinear, check_rank, swap_modules
+from .layers import LowRankLinear, check_rank, full_rank, swap_modules
 from .models import Encoder
 from .lowrank import check_loss, evaluating, find_linears, input_moments, low_rank_linear
 from .lowrank import noting_inputs, products_of, real_rows, unfrozen
@@ -128,7 +128,7 @@ def calibrated_layers(encoder: Encoder, plan: pd.DataFrame, batches: list[tuple]
     return {n: _layer_of(encoder.get_submodule(n), new.get_submodule(n), rank) for n, rank in ranks.items()}
 
 def _layer_of(old: nn.Module, new: nn.Module, rank: int) -> nn.Module:
-    return old if rank == min(old.out_features, old.in_features) else new.train(old.training)
+    return old if rank == full_rank(old) else new.train(old.training)
 
 # %% ../nbs/01d_compress.ipynb #4ced0aac
 def _run_layer(encoder: Encoder, i: int, names: list[str], batches: list[tuple], states: list) -> tuple[list, list]:
@@ -161,7 +161,7 @@ SHRINKAGE = .1  # share of the mean variance of the inputs that holds a fitted w
 def _calibrate(new: Encoder, encoder: Encoder, name: str, rank: int, x: torch.Tensor, inputs: list) -> None:
     "Swap a layer of `new` for a thin one with outputs near those of the original; at full rank it stays as it is."
     old = encoder.get_submodule(name)
-    if rank == min(old.out_features, old.in_features): return
+    if rank == full_rank(old): return
     y = torch.cat([F.linear(rows, old.weight.float()) for found in inputs for n, rows in found if n == name])
     swap_modules(new, {new.get_submodule(name): _fitted(old, rank, x, y)})
 
@@ -183,8 +183,7 @@ def _own_ranks(encoder: Encoder, plan: pd.DataFrame) -> dict[str, int]:
     "Path -> rank; raises `ValueError` for layers that cannot be calibrated in their turn."
     lacking = {'layer', 'rank'} - set(plan.columns)
     if lacking: raise ValueError(f"the plan has no column {', '.join(sorted(lacking))}: take the table of plan_ranks")
-    _check_inside(encoder, plan.layer)
-    uses = Counter(m for l in encoder.layers for m in l.modules())
+    uses = _uses(encoder, plan.layer)
     for name, rank in zip(plan.layer, plan['rank']):
         m = find_linears(encoder, name)[name]
         check_rank(rank, (m.out_features, m.in_features), name)
@@ -193,10 +192,12 @@ def _own_ranks(encoder: Encoder, plan: pd.DataFrame) -> dict[str, int]:
                              "use factorise with init='two_sided' or 'activation'")
     return dict(zip(plan.layer, map(int, plan['rank'])))
 
-def _check_inside(encoder: Encoder, names: Iterable[str]) -> None:
-    inside = {m for l in encoder.layers for m in l.modules()}
-    outside = [n for n in names if encoder.get_submodule(n) not in inside]
+def _uses(encoder: Encoder, names: Iterable[str]) -> Counter:
+    "How often the layers of an encoder use each module; raises `ValueError` where one of `names` is elsewhere."
+    uses = Counter(m for l in encoder.layers for m in l.modules())
+    outside = [n for n in names if encoder.get_submodule(n) not in uses]
     if outside: raise ValueError(f"{outside[0]!r} is not in the layers of {encoder.name!r}: use factorise for it")
+    return uses
 
 # %% ../nbs/01d_compress.ipynb #04495f54
 def rank_losses(
@@ -219,7 +220,7 @@ def measured_losses(
     pooling: str = 'mean',
 ) -> pd.DataFrame:
     "As `rank_losses`, for texts that are tokenized."
-    _check_inside(encoder, names)
+    _uses(encoder, names)  # raises
     moments, rows = input_moments(encoder, names, encoder_passes(encoder, batches)), []
     with evaluating(encoder):
         states = [encoder.embed(ids, mask) for ids, mask in batches]

@@ -352,14 +352,14 @@ def _filled(texts: list[str], tokens: int, n: int) -> list[str]:
     return [' '.join(islice(words, tokens)) for _ in range(n)]
 
 # %% ../nbs/04_experiments.ipynb #7fe2e769
-def ms_per_text(encoder: Encoder, texts: list[str], tokens: int, repeats: int, **how) -> float:
-    "Median milliseconds of `encode` per text, with all `texts` in one batch."
-    seconds = []
-    for _ in range(repeats + 1):  # the first warms up
+def ms_in_turns(encoders: dict[str, Encoder], texts: list[str], tokens: int, repeats: int, **how) -> dict[str, float]:
+    "Median milliseconds of `encode` per text, with all `texts` in one batch; one encoder after the other in each turn."
+    seconds = {name: [] for name in encoders}
+    for _, (name, encoder) in product(range(repeats + 1), encoders.items()):  # the first turn warms up
         start = time.perf_counter()
         encode(texts, encoder, max_tokens=tokens, batch_tokens=len(texts)*tokens, progress=False, **how)
-        seconds.append(time.perf_counter() - start)
-    return float(np.median(seconds[1:]))/len(texts)*1000
+        seconds[name].append(time.perf_counter() - start)
+    return {name: float(np.median(s[1:]))/len(texts)*1000 for name, s in seconds.items()}
 
 # %% ../nbs/04_experiments.ipynb #33d9936a
 def _named(backbones) -> dict[str, Encoder|str]:
@@ -375,13 +375,13 @@ def _named(backbones) -> dict[str, Encoder|str]:
     return named
 
 # %% ../nbs/04_experiments.ipynb #78e2e705
-def _size_and_speed(backbone: Encoder|str, encoder: Encoder, texts: list[str], tokens: int, repeats: int,
-                    dtype: torch.dtype|None) -> dict:
-    "What one encoder needs and how fast it is."
-    return dict(MB=_weights_mb(backbone), parameters=count_parameters(encoder, trainable=False),
-                layers=len(encoder.layers), dim=encoder.dim,
-                ms_1=ms_per_text(encoder, texts[:1], tokens, repeats, dtype=dtype),
-                ms_32=ms_per_text(encoder, texts, tokens, repeats, dtype=dtype))
+def _sizes_and_speeds(named: dict[str, Encoder|str], encoders: dict[str, Encoder], texts: list[str],
+                      *how, **precision) -> dict[str, dict]:
+    "What each encoder needs and how fast it is."
+    one, many = (ms_in_turns(encoders, some, *how, **precision) for some in (texts[:1], texts))
+    return {name: dict(MB=_weights_mb(named[name]), parameters=count_parameters(encoder, trainable=False),
+                       layers=len(encoder.layers), dim=encoder.dim, ms_1=one[name], ms_32=many[name])
+            for name, encoder in encoders.items()}
 
 # %% ../nbs/04_experiments.ipynb #11e7ed73
 def compare_backbones(
@@ -397,16 +397,16 @@ def compare_backbones(
 ) -> pd.DataFrame:  # by backbone: MB, parameters, layers, dim, ms_1, ms_32, accuracy, low, high, spread
     """Size, speed and accuracy of encoders, one row each.
 
-    ms_1 and ms_32 are milliseconds a text; `attrs` has tokens and threads."""
+    ms_1 and ms_32 are milliseconds a text, timed in turns; `attrs` has tokens and threads."""
     named, how = _named(backbones), dict(store=store, dtype=dtype, **kwargs)
-    encoders, rows = {name: get_encoder(b) for name, b in named.items()}, {}
+    encoders = {name: get_encoder(b) for name, b in named.items()}
     texts = _filled((data or builtin_texts(300)).texts if texts is None else as_texts(texts), tokens, 32)
     if repeats < 1: raise ValueError(f"repeats is {repeats}; the median is of at least one timed call")
     if data is not None:
         for encoder in encoders.values(): _checked_recipes(data, encoder, ['frozen head'], seeds, **how)
+    rows = _sizes_and_speeds(named, encoders, texts, tokens, repeats, dtype=dtype)
     for name, encoder in encoders.items():
-        rows[name] = _size_and_speed(named[name], encoder, texts, tokens, repeats, dtype)
-        if data is None: continue
+        if data is None: break
         found = freezing_table(compare_freezing(data, encoder, ['frozen head'], seeds, **how))
         rows[name] |= found.iloc[0][['accuracy', 'low', 'high', 'spread']]
     table = pd.DataFrame.from_records(list(rows.values()), index=pd.Index(rows, name='backbone'))

@@ -27,6 +27,12 @@ def check_rank(
     if rank != int(rank) or not 1 <= rank <= min(shape):
         raise ValueError(f"rank is {rank}; {what} of {shape[0]:,} by {shape[1]:,} has the ranks 1 to {min(shape)}")
 
+def full_rank(
+    layer: nn.Module,  # with `in_features` and `out_features`
+) -> int:
+    "The highest rank that the weight of a linear layer can have."
+    return min(layer.in_features, layer.out_features)
+
 # %% ../nbs/00_layers.ipynb #11f77e8f
 def _uniform(*shape: int, to: float, **where) -> nn.Parameter:
     "A parameter drawn uniformly from `-to` to `to`."

@@ -27,7 +27,7 @@ from torch import nn
 from torch.nn import functional as F
 
 # %% ../nbs/01a_lowrank.ipynb #3b9a5e35
-from .layers import LowRankLinear, check_rank, fold_adapters, swap_modules
+from .layers import LowRankLinear, check_rank, fold_adapters, full_rank, swap_modules
 from .models import FAMILIES, Encoder
 from .engines import best_dtype
 
@@ -632,7 +632,7 @@ def _of(given: dict|None, name: str, what: str) -> torch.Tensor:
 # %% ../nbs/01a_lowrank.ipynb #386d2f44
 def _gains(found: dict[str, nn.Module], allocate: str, fisher: dict|None, losses: pd.DataFrame|None) -> list:
     "Energy kept at rank 1, 2, ..., full, for each layer; or minus the measured loss."
-    if allocate == 'measured': return [-_loss_curve(losses, n, min(m.out_features, m.in_features))
+    if allocate == 'measured': return [-_loss_curve(losses, n, full_rank(m))
                                        for n, m in found.items()]
     def scaled(n, m):
         if allocate == 'fisher': return _weighted(m.weight, _of(fisher, n, 'fisher').mean(0), name=n)
@@ -644,9 +644,12 @@ def _gains(found: dict[str, nn.Module], allocate: str, fisher: dict|None, losses
 def _loss_curve(losses: pd.DataFrame|None, name: str, full: int) -> np.ndarray:
     "Loss at rank 1, 2, ..., full: its logarithm is linear between measured ranks and beyond them; 0 at full rank."
     mine = None if losses is None else losses[losses.layer == name].groupby('rank').loss.mean()  # of several tables
-    if mine is None or len(mine) < 2 or not np.isfinite(mine).all():
-        raise ValueError(f"losses has {0 if mine is None else np.isfinite(mine).sum()} ranks of {name!r} with a finite "
-                         "loss of each, and two are needed: measure it with rank_losses on the same layers")
+    if mine is None or len(mine) < 2:
+        raise ValueError(f"losses has {0 if mine is None else len(mine)} ranks of {name!r}, and two are needed: "
+                         "measure it with rank_losses on the same layers")
+    if not np.isfinite(mine).all():
+        raise ValueError(f"losses of {name!r} has {mine[~np.isfinite(mine)].iloc[0]} at rank "
+                         f"{mine.index[~np.isfinite(mine)][0]}: measure it again with rank_losses")
     at, ranks = mine.index.to_numpy(float), np.arange(1, full)
     # a loss that rises with the rank, by chance, is one that stays
     logs = np.log(np.maximum(np.minimum.accumulate(mine.to_numpy(float)), 1e-12))
@@ -689,7 +692,7 @@ def factorise(
 ) -> nn.Module:  # the same model
     "Swap linear layers for thin ones of the planned ranks, in place."
     def made(m, r, given):
-        if r < min(m.out_features, m.in_features): return low_rank_linear(m, r, **given)
+        if r < full_rank(m): return low_rank_linear(m, r, **given)
         return m.merged() if isinstance(m, LowRankLinear) else m
     layers = planned_layers(model, plan, init, fisher, moments, output_moments)
     swap_modules(model, {m: made(m, r, given) for m, r, given in layers})

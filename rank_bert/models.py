@@ -524,16 +524,17 @@ def get_encoder(
 ) -> Encoder:  # in evaluation mode
     "The encoder called `name`, on its pretrained weights; raises `ModelNotFoundError` when there are none."
     if isinstance(name, Encoder):
-        if not pretrained or overrides:
-            raise ValueError(f"{name.name!r} is an encoder already: its weights and configuration stay as they are. "
-                             "Name a variant for another one, or copy it with copy.deepcopy")
+        if not pretrained or overrides or tokenizer is not None:
+            raise ValueError(f"{name.name!r} is an encoder already: its weights, tokenizer and configuration stay as "
+                             "they are. Name a variant for another one, or copy it with copy.deepcopy")
         return name
     if not isinstance(name, (str, Path)):
         raise TypeError(f"the name of an encoder is {type(name).__name__}: pass a variant, a folder, or a Hub id")
     if not pretrained: return _random_encoder(name, tokenizer, seed, overrides)
+    if tokenizer is not None: overrides['tokenizer'] = tokenizer
     if overrides:
-        raise ValueError(f"{', '.join(overrides)}: a pretrained encoder has its own configuration; "
-                         "overrides are for pretrained=False")
+        raise ValueError(f"{', '.join(overrides)}: a pretrained encoder has its own tokenizer and configuration; "
+                         "this is for pretrained=False")
     return _read_encoder(find_weights(name), name)
 
 # %% ../nbs/00_models.ipynb #e95fc6a6

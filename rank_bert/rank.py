@@ -26,7 +26,7 @@ from fastcore.foundation import L
 from .callbacks import KeepBest
 from .compress import batch_losses, calibrated_layers, encoder_passes, fisher_factors, measured_losses
 from .compress import token_batches
-from .layers import LowRankLinear, check_rank, swap_modules
+from .layers import LowRankLinear, check_rank, full_rank, swap_modules
 from .lowrank import fisher_information, input_moments, low_rank_linear
 from .lowrank import numerical_rank, plan_ranks, planned_layers, truncate
 from .models import Encoder
@@ -223,7 +223,7 @@ def _find(self: RankPenalty) -> dict[str, tuple]:
     "Layer and number of unpenalised directions by path, for layers that are trained."
     found, trained = {}, {p for ps in self.opt.param_lists for p in ps if p.requires_grad}
     for name, layer, rank in _ranked(self.model, self.ranks, self.patterns):
-        full = min(layer.out_features, layer.in_features)
+        full = full_rank(layer)
         if not 0 <= rank <= full:
             raise ValueError(f"rank is {rank}; for {name}, 0 to {full} directions can be left unpenalised")
         if not has_lora(layer) and _trained_part(layer) in trained: found[name] = layer, rank
@@ -317,7 +317,7 @@ def _refactored(old: LowRankLinear, new: LowRankLinear) -> dict:
 # %% ../nbs/02c_rank.ipynb #b35459b7
 def _reshaped(old: nn.Module, rank: int, given: dict) -> tuple[nn.Module, dict]:
     "The layer at a rank (ordinary at full rank) and the maps of the running means; the old layer if nothing changes."
-    thin, full = isinstance(old, LowRankLinear), rank == min(old.out_features, old.in_features)
+    thin, full = isinstance(old, LowRankLinear), rank == full_rank(old)
     if full and not thin or thin and not full and old.rank == rank and not given: return old, {}
     if full: carry = _whole_carry(old, new := old.merged())
     elif thin and not given: new, carry = _resized(old, rank)
@@ -573,7 +573,6 @@ def release(
     cbs = learn.cbs if isinstance(learn, Learner) else []
     cbs = [cb for cb in cbs if isinstance(cb, (HoldRank, RankPenalty, RankSchedule))]
     thin = {n: m for n in _names(model, layers) if isinstance(m := model.get_submodule(n), LowRankLinear)}
-    full = [min(m.out_features, m.in_features) for m in thin.values()]
-    _reshape(model, opt, pd.DataFrame(dict(layer=list(thin), rank=full)))
+    _reshape(model, opt, pd.DataFrame(dict(layer=list(thin), rank=list(map(full_rank, thin.values())))))
     if cbs: learn.remove_cbs(cbs)
     return [type(cb).__name__ for cb in cbs] + list(thin)

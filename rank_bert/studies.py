@@ -49,7 +49,7 @@ from .ranking import (IndexRefresh, RankingFeatures, RankingModel, check_trainab
                                ranking_learner)
 from .learners import TaskBatches, task_dl, task_learner
 from .barlow import JOINS, AnswerBatches, barlow_learner, staged_learner
-from .experiments import ms_per_text
+from .experiments import ms_in_turns
 from .sweeps import data_hash, few_labels, resplit, run_sweep, sweep_table
 
 # %% ../nbs/04b_studies.ipynb #8d7014cd
@@ -94,7 +94,7 @@ def _right(learn: Learner, split: str) -> np.ndarray:
     with learn.no_bar(), learn.no_logging():
         return np.asarray(correctness(*learn.get_preds(dl=task_dl(texts, 64, device=learn.dls.device))), float)
 
-def _ms_of(encoder: Encoder) -> float: return ms_per_text(encoder, ["word "*62]*32, 64, 5)
+def _ms_of(encoder: Encoder) -> float: return ms_in_turns({'': encoder}, ["word "*62]*32, 64, 5)['']
 
 # %% ../nbs/04b_studies.ipynb #64d1f02d
 class _Tuned(NamedTuple):
