@@ -63,7 +63,7 @@ LOW_RANK = {
     'hard': dict(method='hard', init='svd'),
     'soft': dict(method='soft'),
 }  # method -> arguments of `set_rank`
-BESIDE = 'whole', 'fewer_layers', 'lora'  # methods to compare with: they leave the rank of the weights
+BESIDE = 'uncut', 'fewer_layers', 'lora'  # methods to compare with: they leave the rank of the weights
 
 # %% ../nbs/04b_studies.ipynb #c48e600a
 @dataclass(frozen=True)
@@ -159,16 +159,17 @@ def _low_rank_result(measured: TextData, base: _Tuned, found: dict) -> dict:
     return dict(answers.mean()) | rest | dict(full_ms=base.ms, per_query=answers.assign(group=groups))
 
 # %% ../nbs/04b_studies.ipynb #ba23f213
-def _check_low_rank(tasks: dict[str, TextData], encoders: dict[str, Encoder], methods: Sequence[str],
-                    fractions: Sequence[float], layers: str|Sequence[str]) -> None:
+def _check_low_rank(tasks: dict[str, TextData], encoders: dict[str, Encoder], budgets: dict[str, Sequence[float]],
+                    layers: str|Sequence[str]) -> None:
     "Raise for a method that is not known, texts without one label each, and an impossible budget."
     known = *LOW_RANK, *BESIDE
-    unknown = [m for m in methods if m not in known]
+    unknown = [m for m in budgets if m not in known]
     if unknown: raise ValueError(f"unknown method {unknown[0]!r}; the methods are {', '.join(known)}")
     for name, data in tasks.items():
         if data.kind != 'class':
             raise DataError(f"{name} is of kind {data.kind!r}; this sweep needs texts with one label each")
-    for encoder, f in product(encoders.values(), fractions): plan_ranks(encoder, layers, fraction=f)
+    for encoder, f in product(encoders.values(), {f for fs in budgets.values() for f in fs}):
+        plan_ranks(encoder, layers, fraction=f)
 
 # %% ../nbs/04b_studies.ipynb #75b693ec
 def _grid(**values) -> list[dict]:
@@ -182,8 +183,8 @@ def _keys(things: dict, key: Callable) -> dict: return {name: key(one) for name,
 def low_rank_cost(
     tasks: dict[str, TextData],  # name -> texts with labels, in three splits
     encoders: dict[str, Encoder]|None = None,  # name -> encoder; minilm by default
-    methods: Sequence[str] = ('svd', 'fisher', 'activation'),  # names of `LOW_RANK` or `BESIDE`
-    fractions: Sequence[float] = (.75, .5, .25),  # budget: share of the weights of the chosen layers
+    methods: Sequence[str]|dict[str, Sequence[float]] = ('svd', 'fisher', 'activation'),  # of `LOW_RANK` or `BESIDE`
+    fractions: Sequence[float] = (.75, .5, .25),  # share of the chosen layers' weights; a dict of methods has its own
     layers: str|Sequence[str] = '*',  # which linear layers of the encoder, as in `find_linears`
     seeds: int = 3,  # number of seeds, from 0
     epochs: int = 2,  # of fine-tuning
@@ -198,7 +199,8 @@ def low_rank_cost(
 ) -> pd.DataFrame:  # row per run: values, whole, at_once, again, weights, full_weights, rank, ms, full_ms, per_query
     "Accuracy, size and time of fine-tuned encoders reduced to fewer parameters, at once and after training again."
     encoders = encoders or {'minilm': get_encoder('minilm')}
-    _check_low_rank(tasks, encoders, methods, fractions, layers)
+    budgets = methods if isinstance(methods, dict) else dict.fromkeys(methods, fractions)
+    _check_low_rank(tasks, encoders, budgets, layers)
     recipe = _Recipe(layers, epochs, retrain, lr, split, kwargs)
     about = recipe.about() | dict(data=_keys(tasks, data_hash), encoders=_keys(encoders, encoder_key))
     tuned = lru_cache(1)(lambda task, encoder, seed: _tune(tasks[task], encoders[encoder], seed, recipe))
@@ -207,9 +209,9 @@ def low_rank_cost(
         if method == 'lora': found = _lora_run(data, encoders[encoder], base, fraction, seed, recipe)
         else: found = (_whole_run if method in BESIDE else _cut_run)(data, base, method, fraction, seed, recipe)
         return _low_rank_result(data.part(split), base, found)
-    budgets = [(m, f) for m in methods for f in ([1.] if m == 'whole' else fractions)]
+    cuts = [(m, f) for m, fs in budgets.items() for f in ([1.] if m == 'uncut' else fs)]
     settings = [dict(task=task, encoder=encoder, seed=seed, method=m, fraction=f)
-                for task, encoder, seed, (m, f) in product(tasks, encoders, range(seeds), budgets)]
+                for task, encoder, seed, (m, f) in product(tasks, encoders, range(seeds), cuts)]
     return run_sweep('low-rank', settings, run, about, folder, progress, tensorboard, resume)
 
 # %% ../nbs/04b_studies.ipynb #34d8773e
