@@ -652,7 +652,7 @@ def change_plot(
 _PRETRAINED = 'barlow', 'vicreg'  # losses of `barlow_learner`
 
 def _rival_head(features: RankingFeatures, way: str, seed: int, epochs: int, lr: float) -> DualHead:
-    "A head without labels of the ranking task: the identity, a fitted one, or a pre-trained one."
+    "The identity, a head fitted to vectors, or one pre-trained on pairs of 'train' queries with one answer."
     if way in _PRETRAINED:
         learn = barlow_learner(features, loss=way, seed=seed)
         with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr)
@@ -665,14 +665,21 @@ def _mean_cosine(x: torch.Tensor) -> float:  # of two different rows of length o
     return float((x.sum(0).square().sum() - len(x))/(len(x)*(len(x) - 1)))
 
 # %% ../nbs/04b_studies.ipynb #a18w0322
+def _halves(features: RankingFeatures, seed: int) -> tuple[np.ndarray, RankingFeatures]:
+    "Half of the training queries, in a drawn order, to measure; and features whose 'train' is the other half."
+    rows = np.random.default_rng(seed).permutation(features.rows('train'))
+    measured, split = rows[:len(rows)//2], features.data.queries.split.to_numpy(object, copy=True)
+    split[measured] = 'measured'
+    return measured, resplit(features, split)
+
 def _rival_run(features: RankingFeatures, encoder: Encoder, way: str, seed: int, labelled: int, epochs: int, lr: float,
                split: str) -> dict:
-    "What is known of a setting before any query is labelled, after a few are, and its ranking of the test queries."
-    model = RankingModel(_rival_head(features, way, seed, epochs, lr), features.passages, features.owner).eval()
-    rows = np.random.default_rng(seed).permutation(features.rows('train'))
-    few, relevance = np.sort(rows[:labelled]), features.data.qrels()
+    "What is known of a setting from half of the training queries, and its ranking of the test queries."
+    measured, rest = _halves(features, seed)
+    model = RankingModel(_rival_head(rest, way, seed, epochs, lr), features.passages, features.owner).eval()
+    few, relevance = np.sort(measured[:labelled]), features.data.qrels()
     with torch.inference_mode():
-        asked = F.normalize(model.head.query(features.queries[np.sort(rows[:len(rows)//2])]), dim=1)
+        asked = F.normalize(model.head.query(features.queries[np.sort(measured)]), dim=1)
         first = mrr(model.cosine(features.queries[few]), torch.from_numpy(relevance[few].toarray()))
     known = {'layers': len(encoder.layers), 'parameters': count_parameters(encoder.model, trainable=False),
              'mean cosine': _mean_cosine(asked), 'MRR of a few labels': float(first)}
@@ -682,9 +689,9 @@ def _rival_run(features: RankingFeatures, encoder: Encoder, way: str, seed: int,
 def rank_rivals(
     data: RankingData,  # documents, queries, relevance
     encoders: dict[str, Encoder],  # name -> encoder
-    methods: Sequence[str] = ('plain cosine', 'whitening', 'pca', 'barlow', 'vicreg'),  # heads without labels
+    methods: Sequence[str] = ('plain cosine', 'whitening', 'pca', 'barlow', 'vicreg'),  # heads; the last two pre-train on pairs
     poolings: Sequence[str] = ('cls', 'mean'),  # how a text becomes a vector
-    labelled: int = 50,  # queries with labels of the cheapest rival that has some
+    labelled: int = 50,  # queries with labels, of the half that is measured
     seeds: int = 3,  # of draws and of pre-trained heads, from 0
     epochs: int = 20,  # of pre-training
     pre_lr: float = 3e-3,  # highest learning rate of pre-training
@@ -693,7 +700,7 @@ def rank_rivals(
     features: dict|None = None,  # arguments of `ranking_features`; documents truncated by default
     **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard, resume
 ) -> pd.DataFrame:  # row per run: encoder, pooling, way, seed, metrics, rivals, ranks of vectors, per_query, seconds
-    "Encoders and heads without labels: their ranks, what else is known of them at no cost, and their ranking."
+    "Encoders and heads: ranks of vectors of unseen training queries, cheaper measures, and their ranking of a split."
     if not encoders: raise ValueError("no encoders to compare: pass a dict such as {'minilm': get_encoder('minilm')}")
     how = dict(passages='truncate') | (features or {})
     about = dict(data=data_hash(data), encoders={name: encoder_key(e) for name, e in encoders.items()}, features=how,

@@ -592,7 +592,7 @@ def sweep_table(
     baseline: Sequence|None = None,  # values of the setting that the others are tested against; the first by default
     metric: str|None = None,  # of those in `per_query`; the first by default
     split: str = 'test',  # whose queries
-) -> pd.DataFrame:  # tidy: the columns of `by`, queries, value, low, high, spread (over seeds), seeds, gain, p, holm
+) -> pd.DataFrame:  # columns of `by`, queries, value, low, high, spread (over seeds), seeds, gain, p, holm, n
     """Settings of a sweep by type of query: mean over seeds, interval over groups, paired test against one of them.
 
     `holm` is p, adjusted for all tests of the table (Holm 1979)."""
