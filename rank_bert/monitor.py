@@ -401,7 +401,7 @@ class RankMonitor(Callback):
         layers: str|Sequence[str] = '*',  # patterns of paths, as in `find_linears`; 'head*' selects a head
         every: int|float = 1,  # epochs between measurements; a float is the share of time for them, such as .05
         probe: Sequence[str]|None = None,  # texts for states and vectors; some of the training texts by default
-        n_probe: int = 1024,  # number of training rows, or of texts of `probe`; 0: no states and vectors
+        n_probe: int|None = None,  # training rows, or texts of `probe`; 1,024 by default, 256 for a share; 0: none
         measures: Sequence[str] = (  # of `MEASURES`, `VECTOR_MEASURES`, and of pairs 'alignment' and 'lidar'
             'effective_rank', 'stable_rank', 'energy_90'),
         steps: int|None = None,  # optimizer steps between measurements within an epoch, as far as a share allows
@@ -410,7 +410,9 @@ class RankMonitor(Callback):
     ):
         super().__init__()
         _check_looks(every, probe, measures, steps)
-        self.patterns, self.every, self.n_probe, self.measures = layers, every, n_probe, tuple(measures)
+        self.shared = isinstance(every, float)  # its time is a share of that of training
+        self.patterns, self.every, self.measures = layers, every, tuple(measures)
+        self.n_probe = (256 if self.shared else 1024) if n_probe is None else n_probe
         self.probe = None if probe is None else as_texts(probe, 'probe')
         self.steps, self.live, self.board = steps, live, summary_writer()(str(tensorboard)) if tensorboard else None
         self.reset()
@@ -479,7 +481,7 @@ def after_step(self: RankMonitor):
     if not self.training_now: return
     self.moves, self.seen = self.moves + 1, perf_counter()
     if not self.steps or self.moves % self.steps or self.iter + 1 == self.n_iter: return
-    if not isinstance(self.every, float) or self._due(): self._look()
+    if not self.shared or self._due(): self._look()
 
 # %% ../nbs/02c_monitor.ipynb #9ab6e0c3
 @patch
@@ -501,7 +503,7 @@ def after_fit(self: RankMonitor):
 @patch
 def _due(self: RankMonitor) -> bool:
     "Whether it is time, by the number of epochs or by the share of the time."
-    if not isinstance(self.every, float): return self.done % self.every == 0
+    if not self.shared: return self.done % self.every == 0
     return self.spent + self.latest <= self.every*(self.elapsed + perf_counter() - self.began)
 
 # %% ../nbs/02c_monitor.ipynb #eee2b5cc
@@ -562,12 +564,13 @@ def training_failed(what: str, when: str) -> ValueError:
 # %% ../nbs/02c_monitor.ipynb #b90c2607
 @patch
 def _weights(self: RankMonitor) -> Iterator[tuple]:
-    "Layer, what, measures and shape of each matrix and of its update; an unchanged weight is not measured again."
+    "Layer, what, measures and shape of each matrix and of its update; what did not change is not measured again."
     for name, layer in rank_matrices(self.model, self.patterns).items():
         now = dense, pairs = weight_parts(layer)
         if name not in self.origin:
             self.origin[name] = None if dense is None else dense.clone(), [(u.clone(), d.clone()) for u, d in pairs]
         update = _difference(now, self.origin[name])
+        if self.shared and update is None and not _is_trained(layer): continue
         try:
             weight = self.first[name] if update is None and name in self.first else _measured(*now, self._ranks)
             change = dict.fromkeys(self._ranks, 0) if update is None else _measured(*update, self._ranks)
@@ -581,6 +584,8 @@ def _weights(self: RankMonitor) -> Iterator[tuple]:
 def _ranks(self: RankMonitor) -> tuple[str, ...]:
     "Measures that weights have too."
     return tuple(m for m in self.measures if m in MEASURES)
+
+def _is_trained(layer: nn.Module) -> bool: return any(p.requires_grad for p in layer.parameters())
 
 # %% ../nbs/02c_monitor.ipynb #63194472
 def trained_precision(model: nn.Module, encoder: Encoder|None):
