@@ -28,6 +28,7 @@ from scipy import stats
 from torch import nn
 from torch.nn import functional as F
 from fastai.learner import Learner
+from fastai.torch_core import set_seed
 
 # %% ../nbs/04b_studies.ipynb #5b0e7c18
 from .models import Encoder, count_parameters, get_encoder
@@ -50,7 +51,7 @@ from .ranking import (IndexRefresh, RankingFeatures, RankingModel, check_trainab
 from .learners import TaskBatches, task_dl, task_learner
 from .barlow import JOINS, AnswerBatches, barlow_learner, staged_learner
 from .experiments import ms_in_turns
-from .sweeps import data_hash, few_labels, resplit, run_sweep, sweep_table
+from .sweeps import check_once, data_hash, few_labels, resplit, run_sweep, sweep_table
 
 # %% ../nbs/04b_studies.ipynb #8d7014cd
 LOW_RANK = {
@@ -94,22 +95,23 @@ def _right(learn: Learner, split: str) -> np.ndarray:
     with learn.no_bar(), learn.no_logging():
         return np.asarray(correctness(*learn.get_preds(dl=task_dl(texts, 64, device=learn.dls.device))), float)
 
-def _ms_of(encoder: Encoder) -> float: return ms_in_turns({'': encoder}, ["word "*62]*32, 64, 5)['']
+def _ms_of(full: Encoder, reduced: Encoder) -> dict[str, float]:
+    "Milliseconds a text of two encoders, in turns."
+    return ms_in_turns(dict(full_ms=full, ms=reduced), ["word "*62]*32, 64, 5)
 
 # %% ../nbs/04b_studies.ipynb #64d1f02d
 class _Tuned(NamedTuple):
-    "A fine-tuned encoder and head, whether each text is answered correctly, and milliseconds per text."
+    "A fine-tuned encoder and head, and whether each text is answered correctly."
     encoder: Encoder
     head: nn.Module
     right: np.ndarray
-    ms: float
 
 # %% ../nbs/04b_studies.ipynb #1b01016a
 def _tune(data: TextData, encoder: Encoder, seed: int, recipe: _Recipe) -> _Tuned:
     "Fine-tune a copy of an encoder and measure it."
     learn = task_learner(data, deepcopy(encoder), 'none', seed=seed, **recipe.arguments)
     model = _train(learn, recipe.epochs, recipe.lr).model
-    return _Tuned(model.encoder, model.heads['task'], _right(learn, recipe.split), _ms_of(model.encoder))
+    return _Tuned(model.encoder, model.heads['task'], _right(learn, recipe.split))
 
 # %% ../nbs/04b_studies.ipynb #92716836
 def _unknown(n: int) -> np.ndarray: return np.full(n, np.nan)
@@ -123,19 +125,20 @@ def _cut_run(data: TextData, base: _Tuned, method: str, fraction: float, seed: i
     if method == 'soft': truncate(learn.model, plan)  # what is left above the planned rank
     return dict(weights=int(plan.parameters.sum()), full_weights=int(plan.full_parameters.sum()),
                 rank=float(plan['rank'].mean()), at_once=at_once, again=_right(learn, recipe.split),
-                ms=_ms_of(learn.model.encoder))
+                **_ms_of(base.encoder, learn.model.encoder))
 
 # %% ../nbs/04b_studies.ipynb #92716837
 def _whole_run(data: TextData, base: _Tuned, method: str, fraction: float, seed: int, recipe: _Recipe) -> dict:
     "Train a fine-tuned model again, whole or with a share of its layers, and measure it before and after."
-    encoder, full = deepcopy(base.encoder), plan_ranks(base.encoder, fraction=1.).full_parameters.sum()
-    if method == 'fewer_layers': encoder = student(encoder, max(1, round(fraction*len(encoder.layers))))
+    encoder = deepcopy(base.encoder)
+    full = int(plan_ranks(encoder, recipe.layers, fraction=1.).full_parameters.sum())
+    if method == 'fewer_layers': encoder = student(encoder, max(1, int(fraction*len(encoder.layers) + 1e-9)))
+    plan = plan_ranks(encoder, recipe.layers, fraction=1.)
     learn = task_learner(data, encoder, 'none', deepcopy(base.head), seed=seed, **recipe.arguments)
     at_once = _right(learn, recipe.split)
     _train(learn, recipe.retrain, recipe.lr)
-    plan = plan_ranks(encoder, fraction=1.)
-    return dict(weights=int(plan.full_parameters.sum()), full_weights=int(full), rank=float(plan.full.mean()),
-                at_once=at_once, again=_right(learn, recipe.split), ms=_ms_of(encoder))
+    return dict(weights=int(plan.full_parameters.sum()), full_weights=full, rank=float(plan.full.mean()),
+                at_once=at_once, again=_right(learn, recipe.split), **_ms_of(base.encoder, encoder))
 
 # %% ../nbs/04b_studies.ipynb #8eecf19c
 def _lora_run(data: TextData, encoder: Encoder, base: _Tuned, fraction: float, seed: int, recipe: _Recipe) -> dict:
@@ -143,12 +146,13 @@ def _lora_run(data: TextData, encoder: Encoder, base: _Tuned, fraction: float, s
     plan = plan_ranks(encoder, recipe.layers, fraction=fraction)
     rank = max(1, round(plan['rank'][plan['rank'] < plan.full].mean()))
     targets = sorted({n.rpartition('.')[2] if recipe.layers == '*' else n for n in plan.layer})
+    set_seed(seed)  # the matrices are drawn
     changed = add_lora(deepcopy(encoder), rank, 2*rank, targets=targets)
     learn = task_learner(data, changed, 'none', seed=seed, **recipe.arguments)
     _train(learn, recipe.epochs, 5*recipe.lr)
     full = int(plan.full_parameters.sum())
     return dict(weights=full, full_weights=full, rank=float(rank), at_once=_unknown(len(base.right)),
-                again=_right(learn, recipe.split), ms=base.ms)
+                again=_right(learn, recipe.split), **_ms_of(base.encoder, learn.model.encoder))
 
 # %% ../nbs/04b_studies.ipynb #6f5ee2ae
 def _low_rank_result(measured: TextData, base: _Tuned, found: dict) -> dict:
@@ -156,7 +160,7 @@ def _low_rank_result(measured: TextData, base: _Tuned, found: dict) -> dict:
     answers = pd.DataFrame(dict(whole=base.right, at_once=found['at_once'], again=found['again']))
     rest = {k: v for k, v in found.items() if k not in answers}
     groups = pd.factorize(measured.rows.group)[0]
-    return dict(answers.mean()) | rest | dict(full_ms=base.ms, per_query=answers.assign(group=groups))
+    return dict(answers.mean()) | rest | dict(per_query=answers.assign(group=groups))
 
 # %% ../nbs/04b_studies.ipynb #ba23f213
 def _check_low_rank(tasks: dict[str, TextData], encoders: dict[str, Encoder], budgets: dict[str, Sequence[float]],
@@ -170,6 +174,8 @@ def _check_low_rank(tasks: dict[str, TextData], encoders: dict[str, Encoder], bu
             raise DataError(f"{name} is of kind {data.kind!r}; this sweep needs texts with one label each")
     for encoder, f in product(encoders.values(), {f for fs in budgets.values() for f in fs}):
         plan_ranks(encoder, layers, fraction=f)
+    if 'fewer_layers' in budgets and layers != '*':
+        raise ValueError(f"fewer_layers removes whole layers, and layers is {layers!r}: leave it out, or pass '*'")
 
 # %% ../nbs/04b_studies.ipynb #75b693ec
 def _grid(**values) -> list[dict]:
@@ -224,7 +230,7 @@ def _low_rank_row(part: pd.DataFrame) -> dict:
     low, high = bootstrap_interval(lost.to_numpy(), part.per_query.iloc[0]['group'])
     return dict(answers.mean(skipna=False)) | dict(
         lost=lost.mean(), low=low, high=high, spread=(part.whole - part.again).std(),
-        share=(part.weights/part.full_weights).mean(), faster=(part.full_ms/part.ms).median())
+        share=(part.weights/part.full_weights).mean(), faster=(part.full_ms/part.ms).median())  # timed in turns
 
 # %% ../nbs/04b_studies.ipynb #a0e04b0b
 def low_rank_table(
@@ -239,6 +245,7 @@ def low_rank_table(
     if 'per_query' not in tidy: raise ValueError("the table has no per_query: pass the table of low_rank_cost, whole")
     if any('group' not in p for p in tidy.per_query):
         raise ValueError("per_query has no group: run low_rank_cost again")
+    check_once(tidy, [*dict.fromkeys([*by, 'task'])])
     parts = tidy.groupby(list(by), sort=False)
     return pd.DataFrame([dict(zip(by, key)) | _low_rank_row(part) for key, part in parts])
 
@@ -666,9 +673,14 @@ def _mean_cosine(x: torch.Tensor) -> float:  # of two different rows of length o
 
 # %% ../nbs/04b_studies.ipynb #a18w0322
 def _halves(features: RankingFeatures, seed: int) -> tuple[np.ndarray, RankingFeatures]:
-    "Half of the training queries, in a drawn order, to measure; and features whose 'train' is the other half."
-    rows = np.random.default_rng(seed).permutation(features.rows('train'))
-    measured, split = rows[:len(rows)//2], features.data.queries.split.to_numpy(object, copy=True)
+    "About half of the training queries, whole groups, in a drawn order; and features whose 'train' is the rest."
+    rows, rng = features.rows('train'), np.random.default_rng(seed)
+    groups = features.data.queries.group.to_numpy()[rows]
+    names, sizes = np.unique(groups, return_counts=True)
+    order = rng.permutation(len(names))
+    fits = max(1, np.searchsorted(sizes[order].cumsum(), len(rows)/2, 'right'))
+    measured = rng.permutation(rows[np.isin(groups, names[order[:fits]])])
+    split = features.data.queries.split.to_numpy(object, copy=True)
     split[measured] = 'measured'
     return measured, resplit(features, split)
 
@@ -676,6 +688,8 @@ def _rival_run(features: RankingFeatures, encoder: Encoder, way: str, seed: int,
                split: str) -> dict:
     "What is known of a setting from half of the training queries, and its ranking of the test queries."
     measured, rest = _halves(features, seed)
+    if len(measured) < labelled:
+        raise ValueError(f"labelled is {labelled}, and half of the training queries are {len(measured)}: ask for fewer")
     model = RankingModel(_rival_head(rest, way, seed, epochs, lr), features.passages, features.owner).eval()
     few, relevance = np.sort(measured[:labelled]), features.data.qrels()
     with torch.inference_mode():
@@ -722,6 +736,8 @@ def _partial(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> float:
     return float(a @ b/size) if size > 1e-6*len(x)**3 else np.nan
 
 # %% ../nbs/04b_studies.ipynb #a18w0328
+FEWEST = 5  # encoders for an interval: from fewer, draws with replacement show too little spread
+
 def _drawn(cluster: np.ndarray, seeds: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     "Rows of the settings of encoders drawn with replacement, and for each the seeds drawn `(settings, seeds)`."
     n = cluster.max() + 1
@@ -737,10 +753,10 @@ def _rival_row(x: np.ndarray, y: np.ndarray, z: np.ndarray, cluster: np.ndarray,
     found = found[np.isfinite(found)]
     means = [v.mean(1) for v in (x, y, z)]
     row = dict(spearman=_spearman_rows(means[0][None], means[1][None])[0], partial=_partial(*means))
-    if np.isnan(row['partial']) or len(found) < n/2: return row | dict(low=np.nan, high=np.nan, p=np.nan)
+    if cluster.max() + 1 < FEWEST or np.isnan(row['partial']) or len(found) < n/2: return row | dict(low=np.nan, high=np.nan, p=np.nan)
     low, high = np.quantile(found, [.025, .975])
     other = min((found <= 0).mean(), (found >= 0).mean())
-    return row | dict(low=low, high=high, p=min(1., max(2*other, 2/(n + 1))))
+    return row | dict(low=low, high=high, p=min(1., max(2*other, 2/(len(found) + 1))))
 
 # %% ../nbs/04b_studies.ipynb #a18w0329
 RIVALS = 'layers', 'parameters', 'mean cosine', 'MRR of a few labels'  # what costs nothing, or little
@@ -753,11 +769,12 @@ def rival_table(
     given: str = 'layers',  # column whose influence is removed
     n: int = 1000,  # bootstrap draws
     seed: int = 0,  # of the draws
-) -> pd.DataFrame:  # data, measure, settings, spearman, partial, low, high, p, holm
+) -> pd.DataFrame:  # data, measure, settings, spearman, partial; from five encoders on low, high, p, holm
     "What each measure says about ranking over all settings, and given the depth of the encoder."
     rows = []
     for name, tidy in tables.items():
         keys = ['encoder', 'pooling', 'way']
+        check_once(tidy, keys)
         ordered = tidy.sort_values([*keys, 'seed'])
         settings = ordered[keys].drop_duplicates()
         cluster = pd.factorize(settings.encoder)[0]

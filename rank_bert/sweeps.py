@@ -15,6 +15,7 @@ import gc
 import hashlib
 import inspect
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -219,6 +220,11 @@ def _network_parts(x: nn.Module) -> tuple:
               for name, m in x.named_modules(remove_duplicate=False)]
     return fingerprint(x), layers, [(n, p.requires_grad, vars(p)) for n, p in x.named_parameters()]
 
+def _encoder_parts(x: Encoder) -> tuple:
+    "What determines the outputs of an encoder, which weights are trained, and modes and hooks of its layers."
+    layers = [(m.training, [[*getattr(m, h).values()] for h in _HOOKS]) for m in x.modules()]
+    return type(x), encoder_key(x), layers, [p.requires_grad for p in x.parameters()]
+
 def _frame_parts(x: pd.DataFrame) -> tuple:
     "Names, index, attributes, and type and values of each column."
     return x.columns, x.index, x.attrs, [(_dtype_parts(c.dtype), c.to_numpy()) for _, c in x.items()]
@@ -279,7 +285,7 @@ _PARTS = {
     pd.CategoricalDtype: _dtype_parts,
     pd.api.extensions.ExtensionArray: lambda x: (_dtype_parts(x.dtype), x.to_numpy(dtype=object)),
     nn.Module: _network_parts,
-    Encoder: lambda x: (type(x), encoder_key(x)),
+    Encoder: _encoder_parts,
     RankingData: lambda x: (type(x), data_hash(x)),
     TextData: lambda x: (type(x), data_hash(x)),
 }  # class -> simpler things that identify its objects, the same in each process
@@ -325,14 +331,21 @@ def _home(run: Callable) -> str:
     package, _, name = (where or type(run).__module__).partition('.')
     return name if package == _PACKAGE.name else ''
 
+def _registries(modules: Sequence[str]) -> list[tuple]:
+    "Public dictionaries of modules, such as `HEADS`: users may add to them what a run then uses."
+    loaded = [m for name in sorted(modules) if (m := sys.modules.get(f'{_PACKAGE.name}.{name}'))]
+    return [(m.__name__, k, vars(m)[k]) for m in loaded for k in getattr(m, '__all__', ())
+            if k.isupper() and isinstance(vars(m).get(k), dict)]
+
 def run_hash(
     run: Callable,  # what a sweep calls for each run
 ) -> str:  # 16 hexadecimal digits
-    "Hash of the code that a run can reach: modules of this package, and code and data of a notebook or a script."
+    "Hash of the code that a run can reach: modules and registries of this package, code and data of a notebook."
     home = _home(run)
     modules = _reachable([home] if home else sorted(p.stem for p in _PACKAGE.glob('*.py')))
     beside = '' if home and isinstance(run, FunctionType) else _digest(run, {})
-    return hashlib.sha256(repr((sorted(modules.items()), beside)).encode()).hexdigest()[:16]
+    parts = sorted(modules.items()), beside, _digest(_registries(modules), {})
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 # %% ../nbs/04a_sweeps.ipynb #d93f0563
 def _try_writing(folder: Path) -> None:
@@ -544,11 +557,20 @@ def read_runs(
                          | {k: one['machine'].get(k) for k in ('date', 'cpu')} for one in chosen])
 
 # %% ../nbs/04a_sweeps.ipynb #a6754a30
+def check_once(tidy: pd.DataFrame, by: Sequence[str]) -> None:
+    "Raise `ValueError` where a setting has two runs of one seed, such as one of earlier code."
+    twice = tidy.duplicated([*by, 'seed']) if 'seed' in tidy else pd.Series(dtype=bool)
+    if not twice.any(): return
+    one = tidy[twice].iloc[0][[*by, 'seed']].to_dict()
+    raise ValueError(f"the table has several runs of {one}: keep one of them, e.g. of one `code`, or add to `by` the "
+                     "column that differs")
+
 def _settings(tidy: pd.DataFrame, by: Sequence[str]) -> dict[tuple, list[pd.DataFrame]]:
     "Values of the columns `by` -> `per_query` of each seed."
     if 'per_query' not in tidy: raise ValueError("the table has no per_query: pass the table of a ranking sweep, whole")
     missing = [c for c in by if c not in tidy]
     if missing: raise ValueError(f"the table has no column {missing[0]!r}; it has {', '.join(map(str, tidy.columns))}")
+    check_once(tidy, by)
     return {key: list(part.per_query) for key, part in tidy.groupby(list(by), sort=False, dropna=False)}
 
 def _is_same(a: Sequence, b: Sequence) -> bool:
@@ -584,6 +606,13 @@ def _check_measured(settings: dict[tuple, list[pd.DataFrame]], data: RankingData
                              f"{len(expected)} queries of the split {split!r} have relevant documents: pass the data "
                              "and the split that were measured")
 
+def _check_data(tidy: pd.DataFrame, data: RankingData) -> None:
+    "Raise `ValueError` where a sweep says that it measured other data, such as the same in another order."
+    known = tidy.attrs.get('data', []) if 'about' not in tidy else {a.get('data') for a in tidy.about} - {None}
+    hashes = [k for k in known if re.fullmatch('[0-9a-f]{16}', str(k))]
+    if hashes and data_hash(data) not in hashes:
+        raise ValueError("the sweep measured other data than these, or the same in another order: pass those")
+
 # %% ../nbs/04a_sweeps.ipynb #aa23aa9a
 def sweep_table(
     tidy: pd.DataFrame,  # from a sweep with `per_query`
@@ -597,6 +626,7 @@ def sweep_table(
 
     `holm` is p, adjusted for all tests of the table (Holm 1979)."""
     settings, queries = _settings(tidy, by), data.part(split).queries
+    _check_data(tidy, data)
     _check_measured(settings, data, split)
     keys, frames = list(settings), list(settings.values())
     base, metric = _position(keys, baseline), metric or frames[0][0].columns[0]
