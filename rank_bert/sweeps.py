@@ -331,20 +331,23 @@ def _home(run: Callable) -> str:
     package, _, name = (where or type(run).__module__).partition('.')
     return name if package == _PACKAGE.name else ''
 
-def _registries(modules: Sequence[str]) -> list[tuple]:
-    "Public dictionaries of modules, such as `HEADS`: users may add to them what a run then uses."
-    loaded = [m for name in sorted(modules) if (m := sys.modules.get(f'{_PACKAGE.name}.{name}'))]
-    return [(m.__name__, k, vars(m)[k]) for m in loaded for k in getattr(m, '__all__', ())
-            if k.isupper() and isinstance(vars(m).get(k), dict)]
+def _added(modules: Sequence[str]) -> list[tuple]:
+    "What users have put into public dictionaries of modules, such as `HEADS`: other names, or code of their own."
+    loaded, own = [sys.modules.get(f'{_PACKAGE.name}.{name}') for name in modules], '\n'.join(_SOURCES.values())
+    found = {(k, key): value for m in loaded for k in getattr(m, '__all__', ())
+             if k.isupper() and type(vars(m).get(k)) is dict for key, value in vars(m)[k].items()}
+    return [(*name, value) for name, value in sorted(found.items(), key=lambda one: repr(one[0]))
+            if repr(name[1]) not in own
+            or callable(value) and not _is_installed(getattr(value, '__module__', None) or '')]
 
 def run_hash(
     run: Callable,  # what a sweep calls for each run
 ) -> str:  # 16 hexadecimal digits
-    "Hash of the code that a run can reach: modules and registries of this package, code and data of a notebook."
+    "Hash of the code that a run can reach: this package, what was added to it, a notebook's code and data."
     home = _home(run)
     modules = _reachable([home] if home else sorted(p.stem for p in _PACKAGE.glob('*.py')))
     beside = '' if home and isinstance(run, FunctionType) else _digest(run, {})
-    parts = sorted(modules.items()), beside, _digest(_registries(modules), {})
+    parts = sorted(modules.items()), beside, _digest(_added(modules), {})
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 # %% ../nbs/04a_sweeps.ipynb #d93f0563
@@ -559,9 +562,10 @@ def read_runs(
 # %% ../nbs/04a_sweeps.ipynb #a6754a30
 def check_once(tidy: pd.DataFrame, by: Sequence[str]) -> None:
     "Raise `ValueError` where a setting has two runs of one seed, such as one of earlier code."
-    twice = tidy.duplicated([*by, 'seed']) if 'seed' in tidy else pd.Series(dtype=bool)
+    columns = [*dict.fromkeys([*by, 'seed'])]
+    twice = tidy.duplicated(columns) if 'seed' in tidy else pd.Series(dtype=bool)
     if not twice.any(): return
-    one = tidy[twice].iloc[0][[*by, 'seed']].to_dict()
+    one = tidy[twice].iloc[0][columns].to_dict()
     raise ValueError(f"the table has several runs of {one}: keep one of them, e.g. of one `code`, or add to `by` the "
                      "column that differs")
 
