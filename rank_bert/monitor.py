@@ -410,9 +410,9 @@ class RankMonitor(Callback):
     ):
         super().__init__()
         _check_looks(every, probe, measures, steps)
-        self.shared = isinstance(every, float)  # its time is a share of that of training
+        self.by_share = isinstance(every, float)  # its time is a share of that of training
         self.patterns, self.every, self.measures = layers, every, tuple(measures)
-        self.n_probe = (256 if self.shared else 1024) if n_probe is None else n_probe
+        self.n_probe = (256 if self.by_share else 1024) if n_probe is None else n_probe
         self.probe = None if probe is None else as_texts(probe, 'probe')
         self.steps, self.live, self.board = steps, live, summary_writer()(str(tensorboard)) if tensorboard else None
         self.reset()
@@ -481,7 +481,7 @@ def after_step(self: RankMonitor):
     if not self.training_now: return
     self.moves, self.seen = self.moves + 1, perf_counter()
     if not self.steps or self.moves % self.steps or self.iter + 1 == self.n_iter: return
-    if not self.shared or self._due(): self._look()
+    if not self.by_share or self._due(): self._look()
 
 # %% ../nbs/02c_monitor.ipynb #9ab6e0c3
 @patch
@@ -503,7 +503,7 @@ def after_fit(self: RankMonitor):
 @patch
 def _due(self: RankMonitor) -> bool:
     "Whether it is time, by the number of epochs or by the share of the time."
-    if not self.shared: return self.done % self.every == 0
+    if not self.by_share: return self.done % self.every == 0
     return self.spent + self.latest <= self.every*(self.elapsed + perf_counter() - self.began)
 
 # %% ../nbs/02c_monitor.ipynb #eee2b5cc
@@ -570,7 +570,7 @@ def _weights(self: RankMonitor) -> Iterator[tuple]:
         if name not in self.origin:
             self.origin[name] = None if dense is None else dense.clone(), [(u.clone(), d.clone()) for u, d in pairs]
         update = _difference(now, self.origin[name])
-        if self.shared and update is None and not _is_trained(layer): continue
+        if self.by_share and update is None and not _is_trained(layer): continue
         try:
             weight = self.first[name] if update is None and name in self.first else _measured(*now, self._ranks)
             change = dict.fromkeys(self._ranks, 0) if update is None else _measured(*update, self._ranks)
