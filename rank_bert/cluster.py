@@ -45,13 +45,14 @@ def load_ray():
 # %% ../nbs/00f_cluster.ipynb #dbb01568
 _QUIET = dict(logging_level='error', log_to_driver=False)  # errors of workers are raised, not printed
 
-def _start_here(ray, **options):
+def _start_here(ray, slots: int, **options):
     "Start Ray on this machine, reachable from this machine alone."
     from ray._private import services
-    alone = mock.patch.dict(os.environ, RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER='0')  # of its other processes
+    alone = mock.patch.dict(os.environ, RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER='0',  # of its other processes
+                            RAY_worker_maximum_startup_concurrency=str(slots))  # Ray warns of more
     here = dict(_node_ip_address='127.0.0.1', dashboard_host='127.0.0.1')
     with alone, mock.patch.object(services, 'resolve_ip_for_localhost', lambda host: host):  # else it is everywhere
-        try: context = ray.init('local', **here, **_QUIET, **options)
+        try: context = ray.init('local', num_cpus=slots, **here, **_QUIET, **options)
         except Exception as e:
             if 'timed out' not in str(e): raise
             raise RuntimeError('Ray did not start in time, which happens on a busy machine: try again, or start it '
@@ -75,8 +76,7 @@ def start_ray(
     "Start Ray on this machine, or join a cluster."
     ray = load_ray()
     if address: return ray.init(address, **_QUIET)
-    return _start_here(ray, num_cpus=(workers or os.cpu_count()) + SPARE,
-                       object_store_memory=memory_mb and memory_mb*2**20)
+    return _start_here(ray, (workers or os.cpu_count()) + SPARE, object_store_memory=memory_mb and memory_mb*2**20)
 
 # %% ../nbs/00f_cluster.ipynb #c242e0e3
 def _opened(uri: str|Path) -> tuple[FileSystem, str]:
