@@ -664,10 +664,10 @@ def change_plot(
 # %% ../nbs/04b_studies.ipynb #a18w0321
 _PRETRAINED = 'barlow', 'vicreg'  # losses of `barlow_learner`
 
-def _rival_head(features: RankingFeatures, way: str, seed: int, epochs: int, lr: float) -> DualHead:
-    "The identity, a head fitted to vectors, or one pre-trained on pairs of 'train' queries with one answer."
+def _rival_head(features: RankingFeatures, way: str, seed: int, epochs: int, lr: float, pairs: str) -> DualHead:
+    "The identity, a head fitted to vectors, or one pre-trained on pairs of the split 'train'."
     if way in _PRETRAINED:
-        learn = barlow_learner(features, loss=way, seed=seed)
+        learn = barlow_learner(features, loss=way, pairs=pairs, seed=seed)
         with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr)
         return learn.model.head.cpu().eval()
     head = get_head('identity' if way == 'plain cosine' else way, features.passages.shape[1])
@@ -691,12 +691,12 @@ def _halves(features: RankingFeatures, seed: int) -> tuple[np.ndarray, RankingFe
     return measured, resplit(features, split)
 
 def _rival_run(features: RankingFeatures, encoder: Encoder, way: str, seed: int, labelled: int, epochs: int, lr: float,
-               split: str) -> dict:
+               pairs: str, split: str) -> dict:
     "What is known of a setting from half of the training queries, and its ranking of the test queries."
     measured, rest = _halves(features, seed)
     if len(measured) < labelled:
         raise ValueError(f"labelled is {labelled}, and half of the training queries are {len(measured)}: ask for fewer")
-    model = RankingModel(_rival_head(rest, way, seed, epochs, lr), features.passages, features.owner).eval()
+    model = RankingModel(_rival_head(rest, way, seed, epochs, lr, pairs), features.passages, features.owner).eval()
     few, relevance = np.sort(measured[:labelled]), features.data.qrels()
     with torch.inference_mode():
         asked = F.normalize(model.head.query(features.queries[np.sort(measured)]), dim=1)
@@ -715,6 +715,7 @@ def rank_rivals(
     seeds: int = 3,  # of draws and of pre-trained heads, from 0
     epochs: int = 20,  # of pre-training
     pre_lr: float = 3e-3,  # highest learning rate of pre-training
+    pairs: str = 'queries',  # of pre-training: 'queries' of two types, or each query with its 'documents'
     split: str = 'test',  # whose queries are judged
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     features: dict|None = None,  # arguments of `ranking_features`; documents truncated by default
@@ -724,11 +725,11 @@ def rank_rivals(
     if not encoders: raise ValueError("no encoders to compare: pass a dict such as {'minilm': get_encoder('minilm')}")
     how = dict(passages='truncate') | (features or {})
     about = dict(data=data_hash(data), encoders={name: encoder_key(e) for name, e in encoders.items()}, features=how,
-                 labelled=labelled, epochs=epochs, pre_lr=pre_lr, split=split)
+                 labelled=labelled, epochs=epochs, pre_lr=pre_lr, pairs=pairs, split=split)
     made = lru_cache(1)(lambda encoder, pooling: ranking_features(
         data, encoders[encoder], pooling=pooling, lexical=False, store=store or FeatureStore(), **how))
     def run(encoder, pooling, way, seed):
-        return _rival_run(made(encoder, pooling), encoders[encoder], way, seed, labelled, epochs, pre_lr, split)
+        return _rival_run(made(encoder, pooling), encoders[encoder], way, seed, labelled, epochs, pre_lr, pairs, split)
     settings = _grid(encoder=encoders, pooling=poolings, way=methods, seed=range(seeds))
     return run_sweep('rivals', settings, run, about, **kwargs)
 
