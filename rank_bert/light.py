@@ -269,9 +269,10 @@ def head_importance(
     normalise: bool = False,  # divide by the L2 norm of the importances in a layer
     max_tokens: int = 256,  # longest text in tokens
     bs: int = 32,  # texts at a time
+    pairs: Sequence[str]|None = None,  # a second text for each
 ) -> pd.DataFrame:  # columns layer, head, importance
     "The importance of each head for a loss, by gradient or by ablation."
-    tokens = encoder.tokenize(texts, max_tokens)
+    tokens = encoder.tokenize(texts, max_tokens, pairs=pairs)
     _check_importance(encoder, texts, loss, targets, method, pooling, bs)
     with evaluating(encoder):
         if targets is None: targets = _own_targets(encoder, tokens, method, pooling, bs)

@@ -10,6 +10,7 @@ __all__ = ['MEASURES', 'spectrum', 'effective_rank', 'rankme', 'stable_rank', 'p
            'truncate', 'merge', 'add_lora', 'nuclear_penalty', 'spectral_penalty']
 
 # %% ../nbs/01a_lowrank.ipynb #22234056
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -764,13 +765,16 @@ def add_lora(
     alpha: float = 16,  # what is added is multiplied by `alpha/r`
     dropout: float = 0.,  # share of features dropped on the way to the added matrices
     targets: str|list[str]|None = None,  # linear layers by name, or 'all-linear'; by default those of query and value
+    dora: bool = False,  # DoRA: train the length of each row of a matrix apart from its direction
 ) -> Encoder:  # the same one
-    "Add LoRA matrices to some linear layers of an encoder; needs the extra `lora`."
+    """Add LoRA matrices to some linear layers of an encoder; needs the extra `lora`.
+
+    Raises `ValueError` if a layer is a `LowRankLinear`, or if the encoder has LoRA matrices."""
     peft = _peft()
     if any('lora_' in name for name, _ in encoder.named_parameters()):
         raise ValueError(f"{encoder.name!r} has LoRA matrices already; begin with a fresh encoder")
-    targets = _lora_targets(encoder, targets)
-    config = peft.LoraConfig(r=r, lora_alpha=alpha, lora_dropout=dropout, target_modules=targets)
+    how = dict(target_modules=_lora_targets(encoder, targets), use_dora=dora)
+    config = peft.LoraConfig(r=r, lora_alpha=alpha, lora_dropout=dropout, **how)
     peft.inject_adapter_in_model(config, encoder.model)
     encoder.train(encoder.training)  # for the new modules
     for name, p in encoder.named_parameters(): p.requires_grad_('lora_' in name)
@@ -793,8 +797,17 @@ def _lora_targets(encoder: Encoder, targets: str|list[str]|None) -> str|list[str
     "The linear layers that get matrices beside them."
     family = encoder.model.config.model_type
     targets = targets or _LORA_TARGETS.get(family)
-    if targets: return targets
-    raise ValueError(f"no linear layer makes the queries of a {family!r}: name targets, e.g. 'all-linear'")
+    if not targets:
+        raise ValueError(f"no linear layer makes the queries of a {family!r}: name targets, e.g. 'all-linear'")
+    thin = [n for n, m in encoder.model.named_modules() if isinstance(m, LowRankLinear) and _is_target(n, targets)]
+    if not thin: return targets
+    raise ValueError(f"{thin[0]!r} is a LowRankLinear, which LoRA cannot adapt: call merge(encoder) first, or train all "
+                     "weights of the encoder with freeze='none'")
+
+def _is_target(name: str, targets: str|list[str]) -> bool:
+    "Whether peft would choose a layer, by the end of its name or a regular expression."
+    if isinstance(targets, str): return targets == 'all-linear' or bool(re.fullmatch(targets, name))
+    return any(name == t or name.endswith(f'.{t}') for t in targets)
 
 # %% ../nbs/01a_lowrank.ipynb #b19d172a
 def nuclear_penalty(

@@ -69,7 +69,15 @@ def weight_parts(layer: nn.Module) -> tuple[torch.Tensor|None, list]:
     if isinstance(layer, LowRankLinear): return None, [(layer.up.detach(), layer.down.detach())]
     if not has_lora(layer): return layer.weight.detach(), []
     dense, pairs = weight_parts(layer.base_layer)
-    return dense, pairs + _lora_pairs(layer)
+    return _with_lengths(layer, dense, pairs + _lora_pairs(layer))
+
+def _with_lengths(layer: nn.Module, dense: torch.Tensor|None, pairs: list) -> tuple[torch.Tensor|None, list]:
+    "The same parts; with DoRA one dense part, whose rows have the lengths that are trained."
+    lengths = [] if layer.merged else [layer.lora_magnitude_vector[a].weight.detach() for a in layer.active_adapters
+                                       if a in layer.lora_magnitude_vector]
+    if not lengths: return dense, pairs
+    whole = sum((up @ down for up, down in pairs), 0 if dense is None else dense)
+    return lengths[0][:, None]*F.normalize(whole, dim=1), []
 
 # %% ../nbs/02c_monitor.ipynb #f3dca39f
 def _dense_difference(a: torch.Tensor|None, b: torch.Tensor|None) -> torch.Tensor|None:
