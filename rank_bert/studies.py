@@ -27,6 +27,7 @@ import torch
 from scipy import stats
 from torch import nn
 from torch.nn import functional as F
+from fastai.callback.core import Callback
 from fastai.learner import Learner
 from fastai.torch_core import set_seed
 
@@ -40,7 +41,7 @@ from .features import FeatureStore
 from .texts import TextData, builtin_texts, read_texts
 from .drift import holm
 from .heads import DualHead, WhiteningHead, fit_heads, get_head
-from .light import student
+from .light import head_importance, least_important, prune_heads, student
 from .lowrank import add_lora, factorise, plan_ranks, rank_measures, rankme, truncate
 from .losses import ranking_loss
 from .metrics import bootstrap_interval, correctness, evaluate
@@ -64,7 +65,8 @@ LOW_RANK = {
     'hard': dict(method='hard', init='svd'),
     'soft': dict(method='soft'),
 }  # method -> arguments of `set_rank`
-_BESIDE = 'uncut', 'fewer_layers', 'lora'  # also methods: they leave the rank of the weights
+_WHOLE = 'uncut', 'fewer_layers', 'fewer_heads'  # also methods: they leave the rank of the weights
+_ADAPTERS = 'lora', 'dora', 'adalora'  # also methods: they leave the weights
 
 # %% ../nbs/04b_studies.ipynb #c48e600a
 @dataclass(frozen=True)
@@ -128,38 +130,105 @@ def _cut_run(data: TextData, base: _Tuned, method: str, fraction: float, seed: i
                 **_ms_of(base.encoder, learn.model.encoder))
 
 # %% ../nbs/04b_studies.ipynb #92716837
+def _heads_left(encoder: Encoder, fraction: float) -> float:
+    "Share of the heads that leaves a share of the weights of linear layers; raises `ValueError` where that is too few."
+    attention = [layer.attention for layer in encoder.layers]
+    heads = sum(a.self.num_attention_heads for a in attention)
+    own = sum(m.weight.numel() for a in attention for m in (a.self.query, a.self.key, a.self.value, a.output.dense))
+    full = int(plan_ranks(encoder, fraction=1.).full_parameters.sum())
+    left = int(heads*(1 - (1 - fraction)*full/own) + 1e-9)
+    if left >= len(attention): return left/heads
+    raise ValueError(f"fewer_heads: fraction is {fraction}, and all heads but one a layer are {own/full:.0%} of the "
+                     "weights: ask for a larger fraction")
+
+def _fewer_heads(data: TextData, base: _Tuned, fraction: float, recipe: _Recipe) -> Encoder:
+    "The fine-tuned encoder without the heads that matter least to its loss on 256 training texts."
+    part, head = data.part('train'), deepcopy(base.head).eval()
+    how = {k: v for k, v in recipe.arguments.items() if k in ('pooling', 'max_tokens')}
+    rows = np.random.default_rng(0).permutation(len(part))[:256]
+    def some(texts): return None if texts is None else np.asarray(texts, object)[rows].tolist()
+    def loss(vectors, targets): return F.cross_entropy(head(vectors), targets)
+    how |= dict(targets=np.asarray(part.targets)[rows], pairs=some(part.pairs))
+    found = head_importance(base.encoder, some(part.texts), loss, **how)
+    return prune_heads(base.encoder, least_important(found, _heads_left(base.encoder, fraction)))
+
+def _smaller(data: TextData, base: _Tuned, method: str, fraction: float, recipe: _Recipe) -> Encoder:
+    "A copy of the fine-tuned encoder, whole, or with a share of its layers or heads."
+    if method == 'fewer_heads': return _fewer_heads(data, base, fraction, recipe)
+    if method == 'uncut': return deepcopy(base.encoder)
+    return student(base.encoder, max(1, int(fraction*len(base.encoder.layers) + 1e-9)))
+
+# %% ../nbs/04b_studies.ipynb #bb1dd046
 def _whole_run(data: TextData, base: _Tuned, method: str, fraction: float, seed: int, recipe: _Recipe) -> dict:
-    "Train a fine-tuned model again, whole or with a share of its layers, and measure it before and after."
-    encoder = deepcopy(base.encoder)
-    full = int(plan_ranks(encoder, recipe.layers, fraction=1.).full_parameters.sum())
-    if method == 'fewer_layers': encoder = student(encoder, max(1, int(fraction*len(encoder.layers) + 1e-9)))
-    plan = plan_ranks(encoder, recipe.layers, fraction=1.)
+    "Train a fine-tuned model again, whole or with a share of its layers or heads, and measure it before and after."
+    encoder = _smaller(data, base, method, fraction, recipe)
+    full, plan = (plan_ranks(e, recipe.layers, fraction=1.) for e in (base.encoder, encoder))
     learn = task_learner(data, encoder, 'none', deepcopy(base.head), seed=seed, **recipe.arguments)
     at_once = _right(learn, recipe.split)
     _train(learn, recipe.retrain, recipe.lr)
-    return dict(weights=int(plan.full_parameters.sum()), full_weights=full, rank=float(plan.full.mean()),
-                at_once=at_once, again=_right(learn, recipe.split), **_ms_of(base.encoder, encoder))
+    return dict(weights=int(plan.full_parameters.sum()), full_weights=int(full.full_parameters.sum()),
+                rank=float(plan.full.mean()), at_once=at_once, again=_right(learn, recipe.split),
+                **_ms_of(base.encoder, encoder))
 
 # %% ../nbs/04b_studies.ipynb #8eecf19c
-def _lora_run(data: TextData, encoder: Encoder, base: _Tuned, fraction: float, seed: int, recipe: _Recipe) -> dict:
-    "Fine-tune an encoder with LoRA, at the mean rank that weights of this budget would have."
-    plan = plan_ranks(encoder, recipe.layers, fraction=fraction)
+class _Allocate(Callback):
+    "Steps of AdaLoRA (Zhang et al. 2023, algorithm 1): singular values that matter least are set to zero."
+    def __init__(self, tuner): self.tuner = tuner
+
+    def before_fit(self):
+        n, config = self.n_epoch*len(self.dls.train), self.tuner.peft_config['default']
+        if n < 10: raise ValueError(f"adalora needs 10 steps of training, and there are {n}: train longer")
+        config.total_step, config.tinit, config.tfinal, config.deltaT = n, n//10, n//3, max(1, n//50)
+
+    def after_loss(self):
+        if not self.training: return
+        sides = [p for n, p in self.model.named_parameters() if 'lora_A' in n or 'lora_B' in n]
+        thin = (p if p.shape[0] < p.shape[1] else p.T for p in sides)
+        apart = [(p @ p.T - torch.eye(len(p), device=p.device)).norm() for p in thin]
+        self.learn.loss_grad = self.loss_grad + self.tuner.peft_config['default'].orth_reg_weight*sum(apart)/len(apart)
+
+    def after_step(self): self.tuner.update_and_allocate(self.train_iter + 1)
+
+# %% ../nbs/04b_studies.ipynb #973896b5
+def _add_adalora(encoder: Encoder, rank: int, targets: list[str]) -> list[Callback]:
+    "Add matrices of 1.5 times this rank, in place; returns what lowers their mean rank to it during training."
+    import peft
+    how = dict(total_step=100, tinit=10, tfinal=30, lora_alpha=2*rank, target_modules=targets)
+    tuner = peft.AdaLoraModel(encoder.model, peft.AdaLoraConfig(target_r=rank, init_r=max(rank + 1, round(1.5*rank)), **how),
+                              'default')
+    for name, p in encoder.named_parameters(): p.requires_grad_('lora_' in name)
+    return [_Allocate(tuner)]
+
+def _trained_parameters(encoder: Encoder) -> int:
+    "Parameters of adapters; what AdaLoRA has set to zero is left out."
+    gone = sum(int((m.lora_E['default'] == 0).sum())*(m.in_features + m.out_features + 1)
+               for m in encoder.modules() if getattr(m, 'lora_E', None))
+    return count_parameters(encoder) - gone
+
+# %% ../nbs/04b_studies.ipynb #b9080a77
+def _adapter_run(data: TextData, encoder: Encoder, base: _Tuned, method: str, fraction: float, seed: int,
+                 recipe: _Recipe) -> dict:
+    "Fine-tune an encoder with an adapter, at the mean rank that weights of this budget would have."
+    plan, changed = plan_ranks(encoder, recipe.layers, fraction=fraction), deepcopy(encoder)
     rank = max(1, round(plan['rank'][plan['rank'] < plan.full].mean()))
-    targets = sorted({n.rpartition('.')[2] if recipe.layers == '*' else n for n in plan.layer})
+    targets = [n.removeprefix('model.') for n in plan.layer]
     set_seed(seed)  # the matrices are drawn
-    changed = add_lora(deepcopy(encoder), rank, 2*rank, targets=targets)
+    if method == 'adalora': cbs = _add_adalora(changed, rank, targets)
+    else: cbs, changed = [], add_lora(changed, rank, 2*rank, targets=targets, dora=method == 'dora')
     learn = task_learner(data, changed, 'none', seed=seed, **recipe.arguments)
+    learn.add_cbs(cbs)
     _train(learn, recipe.epochs, 5*recipe.lr)
     full = int(plan.full_parameters.sum())
     return dict(weights=full, full_weights=full, rank=float(rank), at_once=_unknown(len(base.right)),
-                again=_right(learn, recipe.split), **_ms_of(base.encoder, learn.model.encoder))
+                again=_right(learn, recipe.split), trained=_trained_parameters(changed),
+                **_ms_of(base.encoder, learn.model.encoder))
 
 # %% ../nbs/04b_studies.ipynb #6f5ee2ae
 def _low_rank_run(data: TextData, encoder: Encoder, base: _Tuned, method: str, fraction: float, seed: int,
                   recipe: _Recipe) -> dict:
     "The result of a run: means over texts, what else was found, and the answers and group of each text."
-    if method == 'lora': found = _lora_run(data, encoder, base, fraction, seed, recipe)
-    else: found = (_whole_run if method in _BESIDE else _cut_run)(data, base, method, fraction, seed, recipe)
+    if method in _ADAPTERS: found = _adapter_run(data, encoder, base, method, fraction, seed, recipe)
+    else: found = (_whole_run if method in _WHOLE else _cut_run)(data, base, method, fraction, seed, recipe)
     answers = pd.DataFrame(dict(whole=base.right, at_once=found['at_once'], again=found['again']))
     rest = {k: v for k, v in found.items() if k not in answers}
     groups = pd.factorize(data.part(recipe.split).rows.group)[0]
@@ -169,7 +238,7 @@ def _low_rank_run(data: TextData, encoder: Encoder, base: _Tuned, method: str, f
 def _check_low_rank(tasks: dict[str, TextData], encoders: dict[str, Encoder], budgets: dict[str, Sequence[float]],
                     layers: str|Sequence[str]) -> None:
     "Raise for a method that is not known, texts without one label each, and an impossible budget."
-    known = *LOW_RANK, *_BESIDE
+    known = *LOW_RANK, *_WHOLE, *_ADAPTERS
     unknown = [m for m in budgets if m not in known]
     if unknown: raise ValueError(f"unknown method {unknown[0]!r}; the methods are {', '.join(known)}")
     for name, data in tasks.items():
@@ -177,8 +246,9 @@ def _check_low_rank(tasks: dict[str, TextData], encoders: dict[str, Encoder], bu
             raise DataError(f"{name} is of kind {data.kind!r}; this sweep needs texts with one label each")
     for encoder, f in product(encoders.values(), {f for fs in budgets.values() for f in fs}):
         plan_ranks(encoder, layers, fraction=f)
-    if 'fewer_layers' in budgets and layers != '*':
-        raise ValueError(f"fewer_layers removes whole layers, and layers is {layers!r}: leave it out, or pass '*'")
+    for encoder, f in product(encoders.values(), budgets.get('fewer_heads', ())): _heads_left(encoder, f)
+    removed = [m for m in ('fewer_layers', 'fewer_heads') if m in budgets and layers != '*']
+    if removed: raise ValueError(f"{removed[0]} removes whole parts, and layers is {layers!r}: leave it out, or pass '*'")
 
 def _low_rank_settings(tasks: dict, encoders: dict, seeds: int, budgets: dict[str, Sequence[float]]) -> list[dict]:
     "The settings of each run; all methods and budgets of one fine-tuned model follow each other."
@@ -214,7 +284,8 @@ def low_rank_cost(
 ) -> pd.DataFrame:  # row per run: values, whole, at_once, again, weights, full_weights, rank, ms, full_ms, per_query
     """Accuracy, size and time of fine-tuned encoders reduced to fewer parameters, at once and after training again.
 
-    Methods are those of `LOW_RANK`, 'uncut', 'fewer_layers' and 'lora'; a dict of them has budgets of their own."""
+    Methods are those of `LOW_RANK`, 'uncut', 'fewer_layers', 'fewer_heads', 'lora', 'dora' and 'adalora'; a dict of
+    them has budgets of their own."""
     encoders = encoders or {'minilm': get_encoder('minilm')}
     budgets = methods if isinstance(methods, dict) else dict.fromkeys(methods, fractions)
     _check_low_rank(tasks, encoders, budgets, layers)
@@ -238,10 +309,23 @@ def _low_rank_row(part: pd.DataFrame) -> dict:
         lost=lost.mean(), low=low, high=high, spread=(part.whole - part.again).std(),
         share=(part.weights/part.full_weights).mean(), faster=(part.full_ms/part.ms).median())  # timed in turns
 
+# %% ../nbs/04b_studies.ipynb #4fe18184
+def _against_uncut(tidy: pd.DataFrame) -> pd.DataFrame:
+    "The other runs of a low-rank sweep, with what the whole model reaches when it is trained as long as `whole`."
+    def key(r): return r.task, r.encoder, r.seed
+    uncut = {key(r): r.per_query.again for r in tidy[tidy.method == 'uncut'].itertuples()}
+    cut = tidy[tidy.method != 'uncut']
+    missing = [key(r) for r in cut.itertuples() if key(r) not in uncut]
+    if missing:
+        raise ValueError(f"there is no run of 'uncut' for {missing[0]} (task, encoder, seed): add it to the methods")
+    found = [r.per_query.assign(whole=uncut[key(r)]) for r in cut.itertuples()]
+    return cut.assign(per_query=found, whole=[p.whole.mean() for p in found])
+
 # %% ../nbs/04b_studies.ipynb #a0e04b0b
 def low_rank_table(
     tidy: pd.DataFrame,  # from `low_rank_cost`
     by: Sequence[str] = ('task', 'encoder', 'method', 'fraction'),  # columns that together are a setting
+    against: str = 'whole',  # what losses refer to: 'whole', or 'uncut', the whole model trained as long
 ) -> pd.DataFrame:  # columns of `by`, whole, at_once, again, lost, low, high, spread, share, faster
     """Settings of a low-rank sweep: accuracies, what the cut costs, and what it saves.
 
@@ -252,6 +336,8 @@ def low_rank_table(
     if any('group' not in p for p in tidy.per_query):
         raise ValueError("per_query has no group: run low_rank_cost again")
     check_once(tidy, [*dict.fromkeys([*by, 'task'])])
+    if against == 'uncut': tidy = _against_uncut(tidy)
+    elif against != 'whole': raise ValueError(f"against is {against!r}; it is 'whole' or 'uncut'")
     parts = tidy.groupby(list(by), sort=False)
     return pd.DataFrame([dict(zip(by, key)) | _low_rank_row(part) for key, part in parts])
 
