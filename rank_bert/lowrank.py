@@ -770,10 +770,8 @@ def add_lora(
     """Add LoRA matrices to some linear layers of an encoder; needs the extra `lora`.
 
     Raises `ValueError` if a layer is a `LowRankLinear`, or if the encoder has LoRA matrices."""
-    peft = _peft()
-    if any('lora_' in name for name, _ in encoder.named_parameters()):
-        raise ValueError(f"{encoder.name!r} has LoRA matrices already; begin with a fresh encoder")
-    how = dict(target_modules=_lora_targets(encoder, targets), use_dora=dora)
+    peft = load_peft()
+    how = dict(target_modules=lora_targets(encoder, targets), use_dora=dora)
     config = peft.LoraConfig(r=r, lora_alpha=alpha, lora_dropout=dropout, **how)
     peft.inject_adapter_in_model(config, encoder.model)
     encoder.train(encoder.training)  # for the new modules
@@ -781,7 +779,7 @@ def add_lora(
     return encoder
 
 # %% ../nbs/01a_lowrank.ipynb #4373bcfc
-def _peft():
+def load_peft():
     try: import peft
     except ModuleNotFoundError as e:
         if e.name != 'peft': raise  # it is there, and cannot be imported
@@ -793,16 +791,18 @@ _LORA_TARGETS = dict(  # family -> linear layers
     distilbert=['q_lin', 'v_lin'], modernbert=['Wqkv'])
 
 # %% ../nbs/01a_lowrank.ipynb #3afc7729
-def _lora_targets(encoder: Encoder, targets: str|list[str]|None) -> str|list[str]:
-    "The linear layers that get matrices beside them."
+def lora_targets(encoder: Encoder, targets: str|list[str]|None) -> str|list[str]:
+    "The linear layers that get matrices beside them; raises `ValueError` where that cannot be."
+    if any('lora_' in name for name, _ in encoder.named_parameters()):
+        raise ValueError(f"{encoder.name!r} has LoRA matrices already; begin with a fresh encoder")
     family = encoder.model.config.model_type
     targets = targets or _LORA_TARGETS.get(family)
     if not targets:
         raise ValueError(f"no linear layer makes the queries of a {family!r}: name targets, e.g. 'all-linear'")
     thin = [n for n, m in encoder.model.named_modules() if isinstance(m, LowRankLinear) and _is_target(n, targets)]
     if not thin: return targets
-    raise ValueError(f"{thin[0]!r} is a LowRankLinear, which LoRA cannot adapt: call merge(encoder) first, or train all "
-                     "weights of the encoder with freeze='none'")
+    raise ValueError(f"{thin[0]!r} is a LowRankLinear, which LoRA cannot adapt: call merge(encoder) first, or train "
+                     "all weights of the encoder with freeze='none'")
 
 def _is_target(name: str, targets: str|list[str]) -> bool:
     "Whether peft would choose a layer, by the end of its name or a regular expression."

@@ -62,8 +62,16 @@ def rank_matrices(model: nn.Module, layers: str|Sequence[str] = '*') -> dict[str
 def _lora_pairs(layer: nn.Module) -> list:
     "The products that active adapters add to a layer."
     active = [] if layer.merged else [a for a in layer.active_adapters if a in layer.lora_A]
-    return [(layer.lora_B[a].weight.detach()*layer.scaling[a], layer.lora_A[a].weight.detach()) for a in active]
+    return [_adalora_pair(layer, a) if hasattr(layer, 'lora_E') else
+            (layer.lora_B[a].weight.detach()*layer.scaling[a], layer.lora_A[a].weight.detach()) for a in active]
 
+def _adalora_pair(layer: nn.Module, adapter: str) -> tuple[torch.Tensor, torch.Tensor]:
+    "The product that an adapter of AdaLoRA adds; directions that are set to zero are left out."
+    up, down, s = (getattr(layer, name)[adapter].detach() for name in ('lora_B', 'lora_A', 'lora_E'))
+    kept = s.flatten() != 0
+    return up[:, kept]*layer.scaling[adapter]/(layer.ranknum[adapter] + 1e-5), (down*s)[kept]
+
+# %% ../nbs/02c_monitor.ipynb #1ab59079
 def weight_parts(layer: nn.Module) -> tuple[torch.Tensor|None, list]:
     "A layer's weight: its dense part, and pairs `(out, k)`, `(k, in)` whose products are added."
     if isinstance(layer, LowRankLinear): return None, [(layer.up.detach(), layer.down.detach())]
@@ -73,8 +81,8 @@ def weight_parts(layer: nn.Module) -> tuple[torch.Tensor|None, list]:
 
 def _with_lengths(layer: nn.Module, dense: torch.Tensor|None, pairs: list) -> tuple[torch.Tensor|None, list]:
     "The same parts; with DoRA one dense part, whose rows have the lengths that are trained."
-    lengths = [] if layer.merged else [layer.lora_magnitude_vector[a].weight.detach() for a in layer.active_adapters
-                                       if a in layer.lora_magnitude_vector]
+    vectors = getattr(layer, 'lora_magnitude_vector', {})
+    lengths = [] if layer.merged else [vectors[a].weight.detach() for a in layer.active_adapters if a in vectors]
     if not lengths: return dense, pairs
     whole = sum((up @ down for up, down in pairs), 0 if dense is None else dense)
     return lengths[0][:, None]*F.normalize(whole, dim=1), []
@@ -458,12 +466,16 @@ def reset(self: RankMonitor) -> None:
     # epochs that are done, the last one measured, whether this is training, and a fit, optimizer steps
     self.done, self.looked, self.training_now, self.fitting, self.moves = 0, None, False, False, 0
     self.began, self.seen, self.elapsed, self.spent, self.latest = None, None, 0., 0., 0.
-    self.shown, self.started = None, None
+    self.shown, self.started, self.watched = None, None, None
 
 # %% ../nbs/02c_monitor.ipynb #59c46a61
 @patch
 def before_fit(self: RankMonitor):
-    "Start the clock."
+    "Start the clock; raises `ValueError` for another model than before."
+    if self.watched is None: self.watched = self.learn.model
+    if self.watched is not self.learn.model:
+        raise ValueError("this RankMonitor has watched another model, and updates would be differences from it: make a "
+                         "new one for each Learner, or call reset()")
     if self.began is not None: self.elapsed += self.seen - self.began  # of a fit that was interrupted
     self.began = None if hasattr(self.learn, 'lr_finder') else perf_counter()
     self.seen = self.began

@@ -27,7 +27,6 @@ import torch
 from scipy import stats
 from torch import nn
 from torch.nn import functional as F
-from fastai.callback.core import Callback
 from fastai.learner import Learner
 from fastai.torch_core import set_seed
 
@@ -36,7 +35,7 @@ from .models import Encoder, count_parameters, get_encoder
 from .tables import DataError
 from .data import RankingData, builtin_corpus, read_ranking
 from .lexical import BM25
-from .engines import encoder_key
+from .engines import encoder_key, hook_names
 from .features import FeatureStore
 from .texts import TextData, builtin_texts, read_texts
 from .drift import holm
@@ -46,7 +45,7 @@ from .lowrank import add_lora, factorise, plan_ranks, rank_measures, rankme, tru
 from .losses import ranking_loss
 from .metrics import bootstrap_interval, correctness, evaluate
 from .callbacks import KeepBest
-from .rank import set_rank
+from .rank import add_adalora, set_rank
 from .ranking import (IndexRefresh, RankingFeatures, RankingModel, check_trainable, mrr, ranking_features,
                                ranking_learner)
 from .learners import TaskBatches, task_dl, task_learner
@@ -170,35 +169,7 @@ def _whole_run(data: TextData, base: _Tuned, method: str, fraction: float, seed:
                 rank=float(plan.full.mean()), at_once=at_once, again=_right(learn, recipe.split),
                 **_ms_of(base.encoder, encoder))
 
-# %% ../nbs/04b_studies.ipynb #8eecf19c
-class _Allocate(Callback):
-    "Steps of AdaLoRA (Zhang et al. 2023, algorithm 1): singular values that matter least are set to zero."
-    def __init__(self, tuner): self.tuner = tuner
-
-    def before_fit(self):
-        n, config = self.n_epoch*len(self.dls.train), self.tuner.peft_config['default']
-        if n < 10: raise ValueError(f"adalora needs 10 steps of training, and there are {n}: train longer")
-        config.total_step, config.tinit, config.tfinal, config.deltaT = n, n//10, n//3, max(1, n//50)
-
-    def after_loss(self):
-        if not self.training: return
-        sides = [p for n, p in self.model.named_parameters() if 'lora_A' in n or 'lora_B' in n]
-        thin = (p if p.shape[0] < p.shape[1] else p.T for p in sides)
-        apart = [(p @ p.T - torch.eye(len(p), device=p.device)).norm() for p in thin]
-        self.learn.loss_grad = self.loss_grad + self.tuner.peft_config['default'].orth_reg_weight*sum(apart)/len(apart)
-
-    def after_step(self): self.tuner.update_and_allocate(self.train_iter + 1)
-
 # %% ../nbs/04b_studies.ipynb #973896b5
-def _add_adalora(encoder: Encoder, rank: int, targets: list[str]) -> list[Callback]:
-    "Add matrices of 1.5 times this rank, in place; returns what lowers their mean rank to it during training."
-    import peft
-    how = dict(total_step=100, tinit=10, tfinal=30, lora_alpha=2*rank, target_modules=targets)
-    tuner = peft.AdaLoraModel(encoder.model, peft.AdaLoraConfig(target_r=rank, init_r=max(rank + 1, round(1.5*rank)), **how),
-                              'default')
-    for name, p in encoder.named_parameters(): p.requires_grad_('lora_' in name)
-    return [_Allocate(tuner)]
-
 def _trained_parameters(encoder: Encoder) -> int:
     "Parameters of adapters; what AdaLoRA has set to zero is left out."
     gone = sum(int((m.lora_E['default'] == 0).sum())*(m.in_features + m.out_features + 1)
@@ -213,10 +184,10 @@ def _adapter_run(data: TextData, encoder: Encoder, base: _Tuned, method: str, fr
     rank = max(1, round(plan['rank'][plan['rank'] < plan.full].mean()))
     targets = [n.removeprefix('model.') for n in plan.layer]
     set_seed(seed)  # the matrices are drawn
-    if method == 'adalora': cbs = _add_adalora(changed, rank, targets)
-    else: cbs, changed = [], add_lora(changed, rank, 2*rank, targets=targets, dora=method == 'dora')
-    learn = task_learner(data, changed, 'none', seed=seed, **recipe.arguments)
-    learn.add_cbs(cbs)
+    cbs = []
+    if method == 'adalora': cbs = [add_adalora(changed, rank, 2*rank, targets=targets)]
+    else: add_lora(changed, rank, 2*rank, targets=targets, dora=method == 'dora')
+    learn = task_learner(data, changed, 'none', seed=seed, **recipe.arguments).add_cbs(cbs)
     _train(learn, recipe.epochs, 5*recipe.lr)
     full = int(plan.full_parameters.sum())
     return dict(weights=full, full_weights=full, rank=float(rank), at_once=_unknown(len(base.right)),
@@ -244,11 +215,14 @@ def _check_low_rank(tasks: dict[str, TextData], encoders: dict[str, Encoder], bu
     for name, data in tasks.items():
         if data.kind != 'class':
             raise DataError(f"{name} is of kind {data.kind!r}; this sweep needs texts with one label each")
+    hooked = [name for name, e in encoders.items() if hook_names(e)]
+    if hooked: raise ValueError(f"{hooked[0]!r} has forward hooks, so its runs cannot be kept: remove them first")
     for encoder, f in product(encoders.values(), {f for fs in budgets.values() for f in fs}):
         plan_ranks(encoder, layers, fraction=f)
     for encoder, f in product(encoders.values(), budgets.get('fewer_heads', ())): _heads_left(encoder, f)
     removed = [m for m in ('fewer_layers', 'fewer_heads') if m in budgets and layers != '*']
-    if removed: raise ValueError(f"{removed[0]} removes whole parts, and layers is {layers!r}: leave it out, or pass '*'")
+    if removed:
+        raise ValueError(f"{removed[0]} removes whole parts, and layers is {layers!r}: leave it out, or pass '*'")
 
 def _low_rank_settings(tasks: dict, encoders: dict, seeds: int, budgets: dict[str, Sequence[float]]) -> list[dict]:
     "The settings of each run; all methods and budgets of one fine-tuned model follow each other."
@@ -268,7 +242,7 @@ def _keys(things: dict, key: Callable) -> dict: return {name: key(one) for name,
 def low_rank_cost(
     tasks: dict[str, TextData],  # name -> texts with labels, in three splits
     encoders: dict[str, Encoder]|None = None,  # name -> encoder; minilm by default
-    methods: Sequence[str]|dict[str, Sequence[float]] = ('svd', 'fisher', 'activation'),  # names, see below
+    methods: Sequence[str]|dict[str, Sequence[float]] = ('svd', 'fisher', 'activation'),  # or method -> budgets
     fractions: Sequence[float] = (.75, .5, .25),  # budgets: shares of the weights of the chosen layers
     layers: str|Sequence[str] = '*',  # which linear layers of the encoder, as in `find_linears`
     seeds: int = 3,  # number of seeds, from 0
@@ -284,8 +258,7 @@ def low_rank_cost(
 ) -> pd.DataFrame:  # row per run: values, whole, at_once, again, weights, full_weights, rank, ms, full_ms, per_query
     """Accuracy, size and time of fine-tuned encoders reduced to fewer parameters, at once and after training again.
 
-    Methods are those of `LOW_RANK`, 'uncut', 'fewer_layers', 'fewer_heads', 'lora', 'dora' and 'adalora'; a dict of
-    them has budgets of their own."""
+    Methods are those of `LOW_RANK`, and 'uncut', 'fewer_layers', 'fewer_heads', 'lora', 'dora' and 'adalora'."""
     encoders = encoders or {'minilm': get_encoder('minilm')}
     budgets = methods if isinstance(methods, dict) else dict.fromkeys(methods, fractions)
     _check_low_rank(tasks, encoders, budgets, layers)
@@ -782,6 +755,8 @@ def _rival_run(features: RankingFeatures, encoder: Encoder, way: str, seed: int,
     measured, rest = _halves(features, seed)
     if len(measured) < labelled:
         raise ValueError(f"labelled is {labelled}, and half of the training queries are {len(measured)}: ask for fewer")
+    if not len(rest.rows('train')):
+        raise ValueError("the training queries are one group, which cannot be halved: name a column of smaller groups")
     model = RankingModel(_rival_head(rest, way, seed, epochs, lr, pairs), features.passages, features.owner).eval()
     few, relevance = np.sort(measured[:labelled]), features.data.qrels()
     with torch.inference_mode():
@@ -829,7 +804,7 @@ def _partial(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> float:
     return float(a @ b/size) if size > 1e-6*len(x)**3 else np.nan
 
 # %% ../nbs/04b_studies.ipynb #a18w0328
-FEWEST = 5  # encoders for an interval: from fewer, draws with replacement show too little spread
+FEWEST = 10  # encoders for an interval: from fewer, draws with replacement show too little spread
 
 def _drawn(cluster: np.ndarray, seeds: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     "Rows of the settings of encoders drawn with replacement, and for each the seeds drawn `(settings, seeds)`."
@@ -863,7 +838,7 @@ def rival_table(
     given: str = 'layers',  # column whose influence is removed
     n: int = 1000,  # bootstrap draws
     seed: int = 0,  # of the draws
-) -> pd.DataFrame:  # data, measure, settings, spearman, partial; from five encoders on low, high, p, holm
+) -> pd.DataFrame:  # data, measure, settings, spearman, partial; from ten encoders on low, high, p, holm
     "What each measure says about ranking over all settings, and given the depth of the encoder."
     rows = []
     for name, tidy in tables.items():

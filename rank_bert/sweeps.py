@@ -258,9 +258,14 @@ def _object_parts(x) -> tuple:
     if isinstance(state, str): return kind, getattr(x, '__module__', None), wrapped or state  # a name
     return kind, state
 
-# %% ../nbs/04a_sweeps.ipynb #8e0d43fa
+# %% ../nbs/04a_sweeps.ipynb #c880b462
 def _is_global_state(x) -> bool: return x is np.random.mtrand._rand  # of numpy: changes with every draw
 
+def _module_parts(x: ModuleType) -> tuple:
+    "Name and values of a user's module."
+    return x.__name__, sorted((k, v) for k, v in vars(x).items() if not k.startswith('__'))
+
+# %% ../nbs/04a_sweeps.ipynb #8e0d43fa
 _PARTS = {
     object: _object_parts,
     CodeType: _code_parts,
@@ -270,7 +275,7 @@ _PARTS = {
     classmethod: lambda x: (type(x), x.__func__),
     property: lambda x: (x.fget, x.fset, x.fdel),
     type: _class_parts,
-    ModuleType: lambda x: x.__name__,
+    ModuleType: lambda x: x.__name__ if _is_installed(x.__name__) else _module_parts(x),
     dict: lambda x: [*x.items()] if type(x) is dict else _object_parts(x),
     MappingProxyType: lambda x: [*x.items()],
     memoryview: lambda x: (x.format, x.shape, x.tobytes()),
@@ -331,15 +336,27 @@ def _home(run: Callable) -> str:
     package, _, name = (where or type(run).__module__).partition('.')
     return name if package == _PACKAGE.name else ''
 
-def _added(modules: Sequence[str]) -> list[tuple]:
-    "What users have put into public dictionaries of modules, such as `HEADS`: other names, or code of their own."
-    loaded, own = [sys.modules.get(f'{_PACKAGE.name}.{name}') for name in modules], '\n'.join(_SOURCES.values())
-    found = {(k, key): value for m in loaded for k in getattr(m, '__all__', ())
-             if k.isupper() and type(vars(m).get(k)) is dict for key, value in vars(m)[k].items()}
-    return [(*name, value) for name, value in sorted(found.items(), key=lambda one: repr(one[0]))
-            if repr(name[1]) not in own
-            or callable(value) and not _is_installed(getattr(value, '__module__', None) or '')]
+@cache
+def _tables(name: str) -> dict[str, CodeType]:
+    "Names in capitals that a module of this package assigns -> how their values are made."
+    nodes = [node for node in ast.parse(_SOURCES[name]).body if isinstance(node, ast.Assign)]
+    named = {t.id: node.value for node in nodes for t in node.targets if isinstance(t, ast.Name) and t.id.isupper()}
+    return {k: compile(ast.Expression(v), name, 'eval') for k, v in named.items() if not k.startswith('_')}
 
+def _added(modules: Sequence[str]) -> list[tuple]:
+    "What users have changed in public dictionaries of modules, such as `HEADS`: new, other and removed entries."
+    found, nothing = {}, object()
+    for name in modules:
+        held = vars(sys.modules.get(f'{_PACKAGE.name}.{name}', ast))
+        for table, code in _tables(name).items():
+            if type(now := held.get(table)) is not dict: continue
+            made = eval(code, dict(held))
+            for key in {**made, **now}:
+                was, value = made.get(key, nothing), now.get(key, nothing)
+                if was is not value and _digest(was, {}) != _digest(value, {}): found[name, table, key] = now.get(key)
+    return sorted(found.items(), key=lambda one: repr(one[0]))
+
+# %% ../nbs/04a_sweeps.ipynb #3b4a3c7e
 def run_hash(
     run: Callable,  # what a sweep calls for each run
 ) -> str:  # 16 hexadecimal digits
@@ -374,11 +391,14 @@ def _check_plain(what: str, value: dict) -> None:
         if other := [n for n in names(value) if not isinstance(n, str)]: raise TypeError(f'the name {other[0]!r}')
     except TypeError as e: raise TypeError(f"{what} must be plain JSON values; {value} has another: {e}") from e
 
+_IDENTITY = 'name', 'cell', 'about', 'code'  # what identifies a run
+
+def _identity(note: dict) -> str: return json.dumps([note[k] for k in _IDENTITY], sort_keys=True)
+
 def _run_file(folder: Path, note: dict) -> Path:
     "Where a run is kept."
     for what, value in (('the settings of a run', note['cell']), ('about', note['about'])): _check_plain(what, value)
-    text = json.dumps([note[k] for k in ('name', 'cell', 'about', 'code')], sort_keys=True)
-    return folder/f'{hashlib.sha256(text.encode()).hexdigest()[:16]}.json'
+    return folder/f'{hashlib.sha256(_identity(note).encode()).hexdigest()[:16]}.json'
 
 def _run_files(folder: Path, name: str, notes: list[dict]) -> list[Path]:
     "Where the runs of a sweep are kept; raises `ValueError` where two are the same."
@@ -409,12 +429,21 @@ def _read_run(path: Path) -> dict|None:
         warnings.warn(f"the kept run {path} is damaged ({type(e).__name__}: {e}) and counts as not kept", stacklevel=3)
         return None
 
+def _kept_run(path: Path, note: dict) -> dict|None:
+    "What was kept of this run; `None` when nothing was, or, with a warning, when the file is that of another one."
+    found = _read_run(path)
+    if found is None or _identity(found) == _identity(note): return found
+    warnings.warn(f"the kept run {path} is that of {found['cell']}, not of {note['cell']}, and counts as not kept",
+                  stacklevel=3)
+
 # %% ../nbs/04a_sweeps.ipynb #7cbb8c8e
+def _rounded(v): return float(f'{v:.6g}') if isinstance(v, float) else v
+
 def _write_run(path: Path, found: dict) -> None:
     "Write a run whole or not at all."
     frame, result = found['result'].get('per_query'), dict(found['result'])
     if frame is not None:
-        values = frame.round(6).astype(object).values.tolist()  # whole numbers stay whole
+        values = [[*map(_rounded, row)] for row in frame.astype(object).values.tolist()]  # whole numbers stay whole
         result['per_query'] = dict(values=values, queries=frame.index.tolist(), metrics=list(frame.columns))
     def plain(v): return v.item() if hasattr(v, 'item') else float(v)
     with new_file(path) as new: new.write_text(json.dumps(found | dict(result=result), default=plain), encoding='utf-8')
@@ -433,12 +462,12 @@ def _check_result(name: str, cell: dict, result: dict) -> None:
 def _run_and_keep(path: Path, run: Callable, note: dict, resume: bool) -> dict:
     "Run and keep the result, unless another process has kept one meanwhile to be taken; returns what was kept."
     start = time.perf_counter()
-    result = run(**deepcopy(note['cell']))
+    result = run(**json.loads(json.dumps(note['cell'])))  # as it is kept: tuples are lists
     seconds = time.perf_counter() - start
     _check_result(note['name'], note['cell'], result)
     found = note | dict(result=result, seconds=seconds)
     try:
-        if not resume or _read_run(path) is None: _write_run(path, found)
+        if not resume or _kept_run(path, note) is None: _write_run(path, found)
     except (TypeError, ValueError, AttributeError) as e:
         raise type(e)(f"the sweep {note['name']!r}: the result of {note['cell']} cannot be kept ({e}): return a dict "
                       "of numbers, and per_query as a data frame") from e
@@ -485,7 +514,8 @@ def _sources(found: list[dict], fresh: int) -> dict:
     data = [one['about'].get('data') for one in found]
     data = {str(v) for d in data for v in (d.values() if isinstance(d, dict) else [d]) if v is not None}
     return dict(cells=len(found), fresh=fresh, seconds=round(sum(one['seconds'] for one in found), 1),
-                seeds=every('cell', 'seed'), data=data, commits=every('commit'), dates=every('machine', 'date'),
+                seeds=every('cell', 'seed'), data=data, splits=every('about', 'split'),
+                commits=every('commit'), dates=every('machine', 'date'),
                 processors=every('machine', 'cpu'))
 
 # %% ../nbs/04a_sweeps.ipynb #1604d475
@@ -537,7 +567,7 @@ def run_sweep(
     found, fresh, bar = [], set(), progress_bar(len(settings), name, progress, 'runs')
     try:
         for path, note in zip(files, notes):
-            kept = _read_run(path) if resume else None
+            kept = _kept_run(path, note) if resume else None
             if kept is None: fresh.add(path)
             found.append(kept or _run_and_keep(path, run, note, resume))
             if tensorboard: _log_run(tensorboard, path, note['cell'], found[-1]['result'], kept is None)
@@ -562,8 +592,8 @@ def read_runs(
 # %% ../nbs/04a_sweeps.ipynb #a6754a30
 def check_once(tidy: pd.DataFrame, by: Sequence[str]) -> None:
     "Raise `ValueError` where a setting has two runs of one seed, such as one of earlier code."
-    columns = [*dict.fromkeys([*by, 'seed'])]
-    twice = tidy.duplicated(columns) if 'seed' in tidy else pd.Series(dtype=bool)
+    columns = [c for c in dict.fromkeys([*by, 'seed']) if c in tidy]
+    twice = tidy.duplicated(columns)
     if not twice.any(): return
     one = tidy[twice].iloc[0][columns].to_dict()
     raise ValueError(f"the table has several runs of {one}: keep one of them, e.g. of one `code`, or add to `by` the "
@@ -610,12 +640,19 @@ def _check_measured(settings: dict[tuple, list[pd.DataFrame]], data: RankingData
                              f"{len(expected)} queries of the split {split!r} have relevant documents: pass the data "
                              "and the split that were measured")
 
-def _check_data(tidy: pd.DataFrame, data: RankingData) -> None:
-    "Raise `ValueError` where a sweep says that it measured other data, such as the same in another order."
-    known = tidy.attrs.get('data', []) if 'about' not in tidy else {a.get('data') for a in tidy.about} - {None}
-    hashes = [k for k in known if re.fullmatch('[0-9a-f]{16}', str(k))]
-    if hashes and data_hash(data) not in hashes:
+# %% ../nbs/04a_sweeps.ipynb #2c3bf05f
+def _check_data(tidy: pd.DataFrame, by: Sequence[str], data: RankingData, split: str) -> None:
+    "Raise `ValueError` where a sweep says that it measured other data or another split, or seeds in different ways."
+    about = [*tidy.about] if 'about' in tidy else []
+    hashes = {str(a.get('data')) for a in about} if about else {*map(str, tidy.attrs.get('data', []))}
+    hashes = {k for k in hashes if re.fullmatch('[0-9a-f]{16}', k)}
+    if hashes - {data_hash(data)}:
         raise ValueError("the sweep measured other data than these, or the same in another order: pass those")
+    splits = {a['split'] for a in about if 'split' in a} | {*tidy.attrs.get('splits', [])}
+    if splits - {split}: raise ValueError(f"the sweep measured the split {min(splits)!r}, and split is {split!r}")
+    for key, part in tidy.groupby(list(by), sort=False, dropna=False) if about else ():
+        if part.about.map(lambda a: json.dumps(a, sort_keys=True)).nunique() > 1:
+            raise ValueError(f"runs of the setting {key} differ in `about`: keep those of one")
 
 # %% ../nbs/04a_sweeps.ipynb #aa23aa9a
 def sweep_table(
@@ -630,7 +667,7 @@ def sweep_table(
 
     `holm` is p, adjusted for all tests of the table (Holm 1979)."""
     settings, queries = _settings(tidy, by), data.part(split).queries
-    _check_data(tidy, data)
+    _check_data(tidy, by, data, split)
     _check_measured(settings, data, split)
     keys, frames = list(settings), list(settings.values())
     base, metric = _position(keys, baseline), metric or frames[0][0].columns[0]
