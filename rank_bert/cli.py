@@ -346,7 +346,9 @@ def _answers(ranker, query: str, k: int, mode: str|None = None, where: dict|None
     found = ranker.search(query, k, mode, where)
     made_up = (ranker.about.get('notes') or {}).get('ids_from_text')
     _show('\n' + _excerpt(query, 1000))
-    if not len(found): _show('  no document shares a word with it' + ' and fits'*(where is not None))
+    if not len(found):
+        unshared = 'no document shares a word with it' + ' and fits'*(where is not None)
+        _show('  ' + (unshared if mode == 'bm25' or len(ranker.documents) == 0 else 'no document fits: see --where'))
     for row in found.itertuples():
         names = [_excerpt(name) for name in ((row.title,) if made_up else (row.doc_id, row.title)) if name]
         lines = [': '.join(names)]*bool(names) + [_excerpt(row.passage)]
@@ -511,14 +513,21 @@ def _report(steps: list[tuple[str, object]], as_json: bool) -> None:
     _show(table.to_string(index=False))
 
 # %% ../nbs/04c_cli.ipynb #5e0a0004
+def _documents_of(ranker, path: Path, columns: dict):
+    "Documents of a file, by default with the columns of the training; raises `ValueError` if ids would be invented."
+    from rank_bert.data import read_corpus
+    found, ids = read_corpus(path, **columns, known=_kept_columns(ranker, columns)), ranker.documents.doc_id
+    if not found.attrs['made_ids'] or ids.str.fullmatch('d[0-9a-f]{16}').all(): return found
+    raise ValueError(f"{str(path)!r} has no column of ids, and the documents of the ranker have ids such as "
+                     f"{ids.iloc[0]!r}: name the column with --doc-id")
+
 def _apply(ranker, given: dict, columns: dict) -> list[tuple[str, object]]:
     "Change the documents of a ranker in memory; the options and what each has changed."
-    from rank_bert.data import read_corpus
     store, steps = _store(), []
     for option, path in given.items():
         if option == '--remove': found = ranker.remove(_ids(path), store)
         else:
-            documents = read_corpus(path, **columns)
+            documents = _documents_of(ranker, path, columns)
             if option == '--add': found = ranker.add(documents, store)
             else: found = ranker.update(documents, option == '--sync', store)
         steps.append((option, found))
@@ -590,6 +599,9 @@ def feedback(
     _say('{rows:,} rows for {queries:,} queries; {without_relevant:,} queries without a relevant document are not used'
          .format(**table.attrs['notes']))
     _say(table.attrs['told'])
+    unused = [c for c in rows if c not in ('query', 'doc_id') and rows[c].astype(str).str.isdecimal().all()]
+    if unused and 'grade' not in rows:
+        _say(f'  hint: column {unused[0]!r} was not used, so each row counts as right: name it grade if it tells')
     if as_json: _print_json(table)
     else: _show_gains(table)
 

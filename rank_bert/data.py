@@ -662,7 +662,7 @@ def _read(path, options):
     if documents := _file(found, 'documents'): return _read_folder(found, documents, options)
     if corpus := _file(found, 'corpus'): return _read_beir(found, corpus, options)
     raise DataError(f'folder {found.name} has neither documents.jsonl nor corpus.jsonl (or .csv, .tsv, .gz): '
-                    'name its tables documents.csv and queries.csv, or pass one file. '
+                    'name its tables documents.csv and queries.csv, or pass one file; training needs both. '
                     f'It has {listed(sorted(p.name for p in found.iterdir()), 9) or "nothing"}')
 
 # %% ../nbs/00a_data.ipynb #1dc0de5a
@@ -732,15 +732,19 @@ def _with_text_ids(objects, options, where):
     first = {d: i for i, d in reversed([*enumerate(ids)])}  # equal texts are one document
     return [(n, row | dict(doc_id=d)) for i, ((n, row), d) in enumerate(zip(objects, ids)) if first[d] == i]
 
-def _documents_file(path, options):
+def _documents_file(path, options, known=None):
     "The documents of a file, with all that their rows hold"
     where, objects = shown_path(path), _rows_of(path)
+    options = options | {k: v for k, v in (known or {}).items() if options[k] is None and v in _columns(objects)}
+    made_ids = not options['doc_id'] and not any(k in _columns(objects) for k in _FILE_KEYS['doc_id'])
     objects = _with_text_ids(objects, options, where)
     rows = _json_table(objects, where, options, ['doc_id', 'doc_text'], ['title'])
     titled = options['title'] or 'title' in _columns(objects)
     docs = [dict(doc_id=r['doc_id'], text=r['doc_text']) | (dict(title=r.get('title')) if titled else {}) | r['extras']
             for _, r in rows]
-    return rows_frame(docs).set_index(pd.Index([n for n, _ in rows], name=f'{where} line'))
+    found = rows_frame(docs).set_index(pd.Index([n for n, _ in rows], name=f'{where} line'))
+    found.attrs['made_ids'] = made_ids
+    return found
 
 # %% ../nbs/00a_data.ipynb #5c0b0004
 def read_corpus(
@@ -748,13 +752,15 @@ def read_corpus(
     doc_id: str | None = None,  # id of a document; without it, equal texts are one document
     doc_text: str | None = None,  # text of a document
     title: str | None = None,  # title of a document
-) -> pd.DataFrame:  # doc_id, text, title if there is one, and all other columns
+    known: dict | None = None,  # the same options of other data: used where the table has such a column
+) -> pd.DataFrame:  # doc_id, text, title if there is one, and all other columns; `attrs`: whether ids were made
     "Read documents without queries."
     found, options = local_path(path), dict(doc_id=doc_id, doc_text=doc_text, title=title)
     if found is None: raise DataError(f'there is no file or folder {str(path)!r} with documents')
     file = (_file(found, 'documents') or _file(found, 'corpus')) if found.is_dir() else found
-    table = _text_files(found) if file is None else _documents_file(file, options)
+    table = _text_files(found) if file is None else _documents_file(file, options, known)
     checked = checked_documents(table)
+    checked.attrs['made_ids'] = table.attrs.get('made_ids', False)
     return checked if 'title' in table else checked.drop(columns='title')
 
 # %% ../nbs/00a_data.ipynb #729c8c2c

@@ -57,8 +57,9 @@ EXACT, ROUGH = 2e-5, .8  # limits: largest difference in float32; lowest cosine 
 
 # %% ../nbs/02j_export.ipynb #dd7d5e49
 def _cosine(a: np.ndarray, b: np.ndarray) -> float:
-    "Cosine of all numbers of two arrays; NaN for single numbers."
+    "Cosine of all numbers of two arrays; 1 where both hold only zeros, NaN for single numbers."
     a, b = a.ravel(), b.ravel()
+    if a.size > 1 and not a.any() and not b.any(): return 1.
     return float(a @ b/max(np.linalg.norm(a)*np.linalg.norm(b), 1e-12)) if a.size > 1 else float('nan')
 
 def _comparison(ours: list[np.ndarray], theirs: list[np.ndarray]) -> dict:
