@@ -367,7 +367,7 @@ def _about(folder: Path) -> dict:
         raise FileNotFoundError(f'{text}: learn.classifier().save({str(folder)!r})')
     if (folder/'ranker.json').exists() and not (folder/'classifier.json').exists():
         raise FileNotFoundError(f"{str(folder)!r} holds a ranker, not a classifier: "
-                                "use load_ranker of rank_bert.search")
+                                "search with it, by load_ranker or `rank_bert search`")
     return read_folder(folder, 'classifier.json', 'classifier', 'save', _FIELDS, {'head.safetensors': True})
 
 # %% ../nbs/03c_classifiers.ipynb #949d58a4

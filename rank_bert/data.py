@@ -824,8 +824,9 @@ def audit_splits(
     found = _seen_before(test, seen, threshold)
     exact, near = (int((found.kind == kind).sum()) for kind in ('exact', 'near'))
     crossing = len(set(test.group) & set(seen.group))
-    said = (f'{exact:,} of {len(test):,} test queries are in train or valid word for word, '
-            f'{near:,} more almost word for word; {crossing:,} groups are on both sides')
+    named = not (data.queries.group == data.queries.query_id).all()
+    said = (f'{exact:,} of {len(test):,} test queries are in train or valid word for word, {near:,} more almost word '
+            'for word; ' + (f'{crossing:,} groups are on both sides' if named else 'no groups are named'))
     found.attrs = dict(test_queries=len(test), exact=exact, near=near, groups_crossing=crossing, summary=said)
     return found
 

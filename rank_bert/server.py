@@ -774,8 +774,8 @@ def _listening(host: str, port: int) -> socket.socket:
         return socket.create_server(address[:2], family=family, backlog=1024)
     except OSError as e:
         used = e.errno == errno.EADDRINUSE
-        why = 'is in use: choose another port, or 0 for any that is free' if used else f'({e.strerror})'
-        raise type(e)(f'cannot listen at {host} port {port} {why}') from e
+        why = 'it is in use: choose another port, or 0 for any that is free' if used else e.strerror
+        raise type(e)(f'cannot listen at {host}, port {port}: {why}') from e
 
 def _is_local(sock: socket.socket) -> bool:
     "Whether only this machine can reach a socket."

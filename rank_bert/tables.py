@@ -212,10 +212,13 @@ def numbered_lines(path, blank=False):
 def read_lines(
     path,  # text file in UTF-8, one text a line
 ) -> list[str]:  # the lines
-    "The lines of a text file; raises `DataError` for a missing or empty file, a blank line or another encoding."
+    """The lines of a text file, without blank ones at its end.
+
+    Raises `DataError` for a missing or empty file, a blank line among the others, or another encoding."""
     path = Path(path)
     if not path.exists(): raise DataError(f'there is no file {str(path)!r}')
     lines = list(numbered_lines(path, blank=True))
+    while lines and not lines[-1][1].strip(): lines.pop()
     for n, text in lines:
         if not text.strip(): raise DataError(f'{shown_path(path)} line {n} is blank: remove it')
     if not lines: raise DataError(f'{shown_path(path)} is empty')

@@ -427,6 +427,12 @@ def _unseen_hint(data):
     missing = [n for i, n in enumerate(data.labels) if i not in seen]
     return [f'{len(missing)} of {len(data.labels)} labels have no row in train: {listed(missing)}'] if missing else []
 
+def _spelling_hint(labels):
+    "A hint at labels that differ only in case or blanks"
+    alike = pd.Series(labels, dtype=object).groupby([' '.join(n.casefold().split()) for n in labels]).agg(list)
+    found = [n for names in alike if len(names) > 1 for n in names]
+    return [f'labels differ only in case or blanks, and count as different: {listed(found)}'] if found else []
+
 def _whole_hint(scores):
     "A hint at scores that look like labels"
     found = sorted(set(scores))
@@ -445,7 +451,8 @@ def _finish(columns, target, group, split, kind, labels, name, notes, hints):
     split, how = _split(split, groups, joins)
     data = TextData(pd.DataFrame(columns | dict(target=target, group=groups, split=split)), kind, labels, name)
     data.notes |= notes | _audit(data)
-    hints = [*hints, *how, *common, *([joins] if joins else []), *_unseen_hint(data), *_leak_hint(data)]
+    hints = [*hints, *how, *common, *([joins] if joins else []), *_spelling_hint(labels), *_unseen_hint(data),
+             *_leak_hint(data)]
     if hints: data.notes['hints'] = hints
     return data
 
