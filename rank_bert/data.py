@@ -752,8 +752,8 @@ def read_corpus(
     doc_id: str | None = None,  # id of a document; without it, equal texts are one document
     doc_text: str | None = None,  # text of a document
     title: str | None = None,  # title of a document
-    known: dict | None = None,  # the same options of other data: used where the table has such a column
-) -> pd.DataFrame:  # doc_id, text, title if there is one, and all other columns; `attrs`: whether ids were made
+    known: dict | None = None,  # column names to try where no option is given, such as dict(doc_id='Article No')
+) -> pd.DataFrame:  # doc_id, text, title if there is one, all other columns; `attrs['made_ids']`
     "Read documents without queries."
     found, options = local_path(path), dict(doc_id=doc_id, doc_text=doc_text, title=title)
     if found is None: raise DataError(f'there is no file or folder {str(path)!r} with documents')

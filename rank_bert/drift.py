@@ -174,10 +174,10 @@ def detected(self: Drift) -> bool:
 
 @patch(as_prop=True)
 def verdict(self: Drift) -> str:
-    "One sentence: which measures raise an alarm, and what to do; or that there are too few values for any alarm."
+    "Which measures raise an alarm, with their means, and what to do; or that there are too few values for any alarm."
     found, most = self.table[self.table.holm < self.level].sort_values('holm'), self.table.loc[self.table.n.idxmax()]
     if min(1/comb(r.n_then + r.n, r.n) for r in self.table.itertuples())*len(self.table) >= self.level:
-        return f'Too few to tell: {most.n_then} values of the training and {most.n} of today. Collect more queries.'
+        return f'Too few to tell: {most.n_then} values from the training and {most.n} of today. Collect more queries.'
     if found.empty: return f'No sign of drift: the smallest adjusted p-value is {self.table.holm.min():.2f}.'
     what = ', '.join(f'{r.measure} ({r.then:.2f} -> {r.now:.2f})' for r in found.itertuples())
     return f'Drift in {what}. Check the answers; training again with queries of today may help.'

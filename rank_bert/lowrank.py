@@ -764,12 +764,13 @@ def add_lora(
     r: int = 8,  # rank of what is added to a matrix
     alpha: float = 16,  # what is added is multiplied by `alpha/r`
     dropout: float = 0.,  # share of features dropped on the way to the added matrices
-    targets: str|list[str]|None = None,  # linear layers by name, or 'all-linear'; by default those of query and value
-    dora: bool = False,  # DoRA: train the length of each row of a matrix apart from its direction
+    targets: str|list[str]|None = None,  # ends of names, 'all-linear', or a regular expression; see below
+    dora: bool = False,  # DoRA: train the length of each row of a weight apart from its direction
 ) -> Encoder:  # the same one
     """Add LoRA matrices to some linear layers of an encoder; needs the extra `lora`.
 
-    Raises `ValueError` if a layer is a `LowRankLinear`, or if the encoder has LoRA matrices."""
+    By default the layers are those of query and value; in ModernBERT the one of query, key and value. Raises
+    `ValueError` if a layer is a `LowRankLinear`, or if the encoder has LoRA matrices."""
     peft = load_peft()
     how = dict(target_modules=lora_targets(encoder, targets), use_dora=dora)
     config = peft.LoraConfig(r=r, lora_alpha=alpha, lora_dropout=dropout, **how)

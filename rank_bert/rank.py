@@ -464,13 +464,13 @@ class AdaLoRA(Callback):
 def add_adalora(
     encoder: Encoder,  # changed in place: only what is added gets gradients
     r: int = 8,  # mean rank of what is added to a matrix, at the end
-    alpha: float = 16,  # what is added is multiplied by `alpha` over its rank
+    alpha: float = 16,  # what is added is multiplied by `alpha` over the rank at the beginning
     start: float = 1.5,  # rank at the beginning, as a multiple of `r`
-    targets: str|list[str]|None = None,  # linear layers by name, or 'all-linear'; by default those of query and value
-) -> AdaLoRA:  # a callback to train with
-    """Add matrices to linear layers of an encoder, whose ranks are chosen during training; needs the extra `lora`.
+    targets: str|list[str]|None = None,  # as in `add_lora`
+) -> AdaLoRA:  # a callback, to pass to one `fit`
+    """Add low-rank matrices to linear layers; training lowers their ranks, layer by layer. Needs the extra `lora`.
 
-    Raises `ValueError` if a layer is a `LowRankLinear`, or if the encoder has LoRA matrices."""
+    Raises `ValueError` if a layer is a `LowRankLinear`, the encoder has LoRA matrices, or `start` is too small."""
     peft, first = load_peft(), round(start*r)
     if not 1 <= r < first: raise ValueError(f"r is {r} and start is {start}: ranks begin above r, which is 1 or more")
     schedule = dict(total_step=100, tinit=10, tfinal=30)  # set when training begins

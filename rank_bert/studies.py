@@ -64,8 +64,8 @@ LOW_RANK = {
     'hard': dict(method='hard', init='svd'),
     'soft': dict(method='soft'),
 }  # method -> arguments of `set_rank`
-_WHOLE = 'uncut', 'fewer_layers', 'fewer_heads'  # also methods: they leave the rank of the weights
-_ADAPTERS = 'lora', 'dora', 'adalora'  # also methods: they leave the weights
+_WHOLE = 'uncut', 'fewer_layers', 'fewer_heads'  # whole matrices of fewer layers or heads
+_ADAPTERS = 'lora', 'dora', 'adalora'  # matrices of low rank beside the weights
 
 # %% ../nbs/04b_studies.ipynb #c48e600a
 @dataclass(frozen=True)
@@ -137,8 +137,9 @@ def _heads_left(encoder: Encoder, fraction: float) -> float:
     full = int(plan_ranks(encoder, fraction=1.).full_parameters.sum())
     left = int(heads*(1 - (1 - fraction)*full/own) + 1e-9)
     if left >= len(attention): return left/heads
-    raise ValueError(f"fewer_heads: fraction is {fraction}, and all heads but one a layer are {own/full:.0%} of the "
-                     "weights: ask for a larger fraction")
+    least = 1 - (1 - len(attention)/heads)*own/full
+    raise ValueError(f"fewer_heads: fraction is {fraction}, and with one head in each layer {least:.3f} of the weights "
+                     "are left: ask for more")
 
 def _fewer_heads(data: TextData, base: _Tuned, fraction: float, recipe: _Recipe) -> Encoder:
     "The fine-tuned encoder without the heads that matter least to its loss on 256 training texts."
@@ -248,17 +249,17 @@ def low_rank_cost(
     seeds: int = 3,  # number of seeds, from 0
     epochs: int = 2,  # of fine-tuning
     retrain: int = 1,  # epochs after the cut
-    lr: float = 1e-4,  # highest learning rate of both trainings; five times that for LoRA
+    lr: float = 1e-4,  # highest learning rate of both trainings; five times that for adapters
     split: str = 'test',  # what is measured
     folder: str|Path|None = None,  # where runs are kept; beside the feature store by default
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     tensorboard: str|Path|None = None,  # folder to log each run to; nowhere by default
     resume: bool = True,  # take runs that were kept; else all are run, and replace them
     **kwargs,  # arguments of `task_learner`, e.g. `max_tokens`, `bs`, `pooling`, `dtype`
-) -> pd.DataFrame:  # row per run: values, whole, at_once, again, weights, full_weights, rank, ms, full_ms, per_query
+) -> pd.DataFrame:  # row per run: whole, at_once, again, weights, full_weights, rank, trained, ms, full_ms, ...
     """Accuracy, size and time of fine-tuned encoders reduced to fewer parameters, at once and after training again.
 
-    Methods are those of `LOW_RANK`, and 'uncut', 'fewer_layers', 'fewer_heads', 'lora', 'dora' and 'adalora'."""
+    Methods: `LOW_RANK`, 'uncut', 'fewer_layers', 'fewer_heads'; before fine-tuning: 'lora', 'dora', 'adalora'."""
     encoders = encoders or {'minilm': get_encoder('minilm')}
     budgets = methods if isinstance(methods, dict) else dict.fromkeys(methods, fractions)
     _check_low_rank(tasks, encoders, budgets, layers)
@@ -298,7 +299,7 @@ def _against_uncut(tidy: pd.DataFrame) -> pd.DataFrame:
 def low_rank_table(
     tidy: pd.DataFrame,  # from `low_rank_cost`
     by: Sequence[str] = ('task', 'encoder', 'method', 'fraction'),  # columns that together are a setting
-    against: str = 'whole',  # what losses refer to: 'whole', or 'uncut', the whole model trained as long
+    against: str = 'whole',  # what losses refer to: 'whole', or 'uncut', which is trained again as well
 ) -> pd.DataFrame:  # columns of `by`, whole, at_once, again, lost, low, high, spread, share, faster
     """Settings of a low-rank sweep: accuracies, what the cut costs, and what it saves.
 
@@ -756,7 +757,8 @@ def _rival_run(features: RankingFeatures, encoder: Encoder, way: str, seed: int,
     if len(measured) < labelled:
         raise ValueError(f"labelled is {labelled}, and half of the training queries are {len(measured)}: ask for fewer")
     if not len(rest.rows('train')):
-        raise ValueError("the training queries are one group, which cannot be halved: name a column of smaller groups")
+        raise ValueError("the training queries are one group, which cannot be halved: read the data with group=, a "
+                         "column of smaller groups")
     model = RankingModel(_rival_head(rest, way, seed, epochs, lr, pairs), features.passages, features.owner).eval()
     few, relevance = np.sort(measured[:labelled]), features.data.qrels()
     with torch.inference_mode():
@@ -782,7 +784,7 @@ def rank_rivals(
     features: dict|None = None,  # arguments of `ranking_features`; documents truncated by default
     **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard, resume
 ) -> pd.DataFrame:  # row per run: encoder, pooling, way, seed, metrics, rivals, ranks of vectors, per_query, seconds
-    "Encoders and heads: ranks of vectors of unseen training queries, cheaper measures, and their ranking of a split."
+    "MRR of each encoder, pooling and head on a split, and what might predict it: ranks of vectors, cheaper measures."
     if not encoders: raise ValueError("no encoders to compare: pass a dict such as {'minilm': get_encoder('minilm')}")
     how = dict(passages='truncate') | (features or {})
     about = dict(data=data_hash(data), encoders={name: encoder_key(e) for name, e in encoders.items()}, features=how,

@@ -307,8 +307,8 @@ def _is_plain(x) -> bool:
 def _text(x, known: dict, depth: int) -> str:
     "What identifies a thing, as a text; its parts by their hashes."
     if depth > DEEPEST:
-        warnings.warn(f"a run is kept by what it uses, but not by what is over {DEEPEST} steps away from it: "
-                      "pass a hash of that in about", stacklevel=2)
+        warnings.warn(f"a run uses things that are over {DEEPEST} steps away from it, and changes there are not "
+                      "noticed: pass a hash of them in about", stacklevel=2)
         return type(x).__name__
     if _is_plain(x): return repr(x)
     if type(x) in (list, tuple, set, frozenset):
@@ -652,7 +652,7 @@ def _check_data(tidy: pd.DataFrame, by: Sequence[str], data: RankingData, split:
     if splits - {split}: raise ValueError(f"the sweep measured the split {min(splits)!r}, and split is {split!r}")
     for key, part in tidy.groupby(list(by), sort=False, dropna=False) if about else ():
         if part.about.map(lambda a: json.dumps(a, sort_keys=True)).nunique() > 1:
-            raise ValueError(f"runs of the setting {key} differ in `about`: keep those of one")
+            raise ValueError(f"runs of the setting {key} differ in `about`: keep runs with the same")
 
 # %% ../nbs/04a_sweeps.ipynb #aa23aa9a
 def sweep_table(
