@@ -347,8 +347,8 @@ def _answers(ranker, query: str, k: int, mode: str|None = None, where: dict|None
     made_up = (ranker.about.get('notes') or {}).get('ids_from_text')
     _show('\n' + _excerpt(query, 1000))
     if not len(found):
-        unshared = 'no document shares a word with it' + ' and fits'*(where is not None)
-        _show('  ' + (unshared if mode == 'bm25' or len(ranker.documents) == 0 else 'no document fits: see --where'))
+        lacking = ['shares a word with it']*(where is None or mode == 'bm25') + ['fits --where']*(where is not None)
+        _show(f"  no document {' and '.join(lacking)}")
     for row in found.itertuples():
         names = [_excerpt(name) for name in ((row.title,) if made_up else (row.doc_id, row.title)) if name]
         lines = [': '.join(names)]*bool(names) + [_excerpt(row.passage)]
@@ -601,7 +601,7 @@ def feedback(
     _say(table.attrs['told'])
     unused = [c for c in rows if c not in ('query', 'doc_id') and rows[c].astype(str).str.isdecimal().all()]
     if unused and 'grade' not in rows:
-        _say(f'  hint: column {unused[0]!r} was not used, so each row counts as right: name it grade if it tells')
+        _say(f'  hint: column {unused[0]!r} was not used, and each row counts as right. Grades are in a column grade')
     if as_json: _print_json(table)
     else: _show_gains(table)
 

@@ -9,7 +9,6 @@ __all__ = ['Reference', 'load_reference', 'Drift', 'compare_samples']
 
 # %% ../nbs/02f_drift.ipynb #df000005
 from dataclasses import asdict, dataclass, fields
-from math import comb
 from pathlib import Path
 
 # %% ../nbs/02f_drift.ipynb #df000006
@@ -17,6 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 from torch.nn import functional as F
+from scipy.special import comb
 from scipy.stats import ks_2samp, mannwhitneyu
 from fastcore.basics import patch
 
@@ -176,7 +176,8 @@ def detected(self: Drift) -> bool:
 def verdict(self: Drift) -> str:
     "Which measures raise an alarm, with their means, and what to do; or that there are too few values for any alarm."
     found, most = self.table[self.table.holm < self.level].sort_values('holm'), self.table.loc[self.table.n.idxmax()]
-    if min(1/comb(r.n_then + r.n, r.n) for r in self.table.itertuples())*len(self.table) >= self.level:
+    least = (1/comb(self.table.n_then + self.table.n, self.table.n)).min()  # of p, where all values of today are worse
+    if least*len(self.table) >= self.level:
         return f'Too few to tell: {most.n_then} values from the training and {most.n} of today. Collect more queries.'
     if found.empty: return f'No sign of drift: the smallest adjusted p-value is {self.table.holm.min():.2f}.'
     what = ', '.join(f'{r.measure} ({r.then:.2f} -> {r.now:.2f})' for r in found.itertuples())

@@ -436,7 +436,7 @@ def _check(self: RankSchedule) -> None:
 
 # %% ../nbs/02c_rank.ipynb #ae251df8
 class AdaLoRA(Callback):
-    "Lowers the number of directions of adapters during training, to a mean rank; `add_adalora` makes it."
+    "Lowers the ranks of what `add_adalora` has added, which makes this callback; their mean ends at its `r`."
     def __init__(self,
         tuner,  # `peft.AdaLoraModel`
     ):
@@ -449,7 +449,7 @@ class AdaLoRA(Callback):
         config.total_step, config.tinit, config.tfinal, config.deltaT = n, n//10, n//3, max(1, n//50)
 
     def after_loss(self):
-        "Add how far the directions are from orthogonal."
+        "Add to the loss how far the singular vectors are from orthogonal."
         if not self.training: return
         sides = [p for name, p in self.model.named_parameters() if 'lora_A' in name or 'lora_B' in name]
         rows = (p if p.shape[0] < p.shape[1] else p.T for p in sides)
@@ -472,7 +472,8 @@ def add_adalora(
 
     Raises `ValueError` if a layer is a `LowRankLinear`, the encoder has LoRA matrices, or `start` is too small."""
     peft, first = load_peft(), round(start*r)
-    if not 1 <= r < first: raise ValueError(f"r is {r} and start is {start}: ranks begin above r, which is 1 or more")
+    if not 1 <= r < first:
+        raise ValueError(f"r is {r} and start is {start}; ranks fall from start*r to r: pass r >= 1 and start > 1")
     schedule = dict(total_step=100, tinit=10, tfinal=30)  # set when training begins
     how = dict(lora_alpha=alpha, target_modules=lora_targets(encoder, targets)) | schedule
     config = peft.AdaLoraConfig(target_r=r, init_r=first, **how)

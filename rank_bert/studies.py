@@ -285,7 +285,7 @@ def _low_rank_row(part: pd.DataFrame) -> dict:
 
 # %% ../nbs/04b_studies.ipynb #4fe18184
 def _against_uncut(tidy: pd.DataFrame) -> pd.DataFrame:
-    "The other runs of a low-rank sweep, with what the whole model reaches when it is trained as long as `whole`."
+    "The runs that cut something; their `whole` is the accuracy of the uncut model after training again."
     def key(r): return r.task, r.encoder, r.seed
     uncut = {key(r): r.per_query.again for r in tidy[tidy.method == 'uncut'].itertuples()}
     cut = tidy[tidy.method != 'uncut']

@@ -23,7 +23,6 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import is_dataclass, replace
 from functools import cache, partial, reduce
 from importlib import import_module
@@ -347,7 +346,8 @@ def _added(modules: Sequence[str]) -> list[tuple]:
     "What users have changed in public dictionaries of modules, such as `HEADS`: new, other and removed entries."
     found, nothing = {}, object()
     for name in modules:
-        held = vars(sys.modules.get(f'{_PACKAGE.name}.{name}', ast))
+        module = sys.modules.get(f'{_PACKAGE.name}.{name}')
+        held = vars(module) if module else {}  # what is not loaded has not been changed
         for table, code in _tables(name).items():
             if type(now := held.get(table)) is not dict: continue
             made = eval(code, dict(held))
@@ -646,7 +646,7 @@ def _check_data(tidy: pd.DataFrame, by: Sequence[str], data: RankingData, split:
     about = [*tidy.about] if 'about' in tidy else []
     hashes = {str(a.get('data')) for a in about} if about else {*map(str, tidy.attrs.get('data', []))}
     hashes = {k for k in hashes if re.fullmatch('[0-9a-f]{16}', k)}
-    if hashes - {data_hash(data)}:
+    if hashes and hashes != {data_hash(data)}:
         raise ValueError("the sweep measured other data than these, or the same in another order: pass those")
     splits = {a['split'] for a in about if 'split' in a} | {*tidy.attrs.get('splits', [])}
     if splits - {split}: raise ValueError(f"the sweep measured the split {min(splits)!r}, and split is {split!r}")
