@@ -517,6 +517,10 @@ def _documents_of(ranker, path: Path, columns: dict):
     "Documents of a file, by default with the columns of the training; raises `ValueError` if ids would be invented."
     from rank_bert.data import read_corpus
     found, ids = read_corpus(path, **columns, known=_kept_columns(ranker, columns)), ranker.documents.doc_id
+    known = None if columns['doc_id'] else _kept_columns(ranker, columns).get('doc_id')
+    if known and path.is_file() and known not in found.attrs['columns']:
+        raise ValueError(f"{str(path)!r} has no column {known!r}, which held the ids in training: "
+                         "name one with --doc-id")
     if not found.attrs['made_ids'] or ids.str.fullmatch('d[0-9a-f]{16}').all(): return found
     raise ValueError(f"{str(path)!r} has no column of ids, and the documents of the ranker have ids such as "
                      f"{ids.iloc[0]!r}: name the column with --doc-id")

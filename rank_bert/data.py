@@ -743,7 +743,7 @@ def _documents_file(path, options, known=None):
     docs = [dict(doc_id=r['doc_id'], text=r['doc_text']) | (dict(title=r.get('title')) if titled else {}) | r['extras']
             for _, r in rows]
     found = rows_frame(docs).set_index(pd.Index([n for n, _ in rows], name=f'{where} line'))
-    found.attrs['made_ids'] = made_ids
+    found.attrs |= dict(made_ids=made_ids, columns=[*_columns(objects)])
     return found
 
 # %% ../nbs/00a_data.ipynb #5c0b0004
@@ -753,14 +753,14 @@ def read_corpus(
     doc_text: str | None = None,  # text of a document
     title: str | None = None,  # title of a document
     known: dict | None = None,  # column names to try where no option is given, such as dict(doc_id='Article No')
-) -> pd.DataFrame:  # doc_id, text, title if there is one, all other columns; `attrs['made_ids']`
+) -> pd.DataFrame:  # doc_id, text, title if there is one, all other columns; `attrs`: made_ids, columns
     "Read documents without queries."
     found, options = local_path(path), dict(doc_id=doc_id, doc_text=doc_text, title=title)
     if found is None: raise DataError(f'there is no file or folder {str(path)!r} with documents')
     file = (_file(found, 'documents') or _file(found, 'corpus')) if found.is_dir() else found
     table = _text_files(found) if file is None else _documents_file(file, options, known)
     checked = checked_documents(table)
-    checked.attrs['made_ids'] = table.attrs.get('made_ids', False)
+    checked.attrs |= dict(made_ids=False, columns=[]) | table.attrs
     return checked if 'title' in table else checked.drop(columns='title')
 
 # %% ../nbs/00a_data.ipynb #729c8c2c

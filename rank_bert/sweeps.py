@@ -644,7 +644,8 @@ def _check_measured(settings: dict[tuple, list[pd.DataFrame]], data: RankingData
 def _check_data(tidy: pd.DataFrame, by: Sequence[str], data: RankingData, split: str) -> None:
     "Raise `ValueError` where a sweep says that it measured other data or another split, or seeds in different ways."
     about = [*tidy.about] if 'about' in tidy else []
-    hashes = {str(a.get('data')) for a in about} if about else {*map(str, tidy.attrs.get('data', []))}
+    held = [a.get('data') for a in about] or tidy.attrs.get('data', [])
+    hashes = {str(v) for d in held for v in (d.values() if isinstance(d, dict) else [d])}
     hashes = {k for k in hashes if re.fullmatch('[0-9a-f]{16}', k)}
     if hashes and hashes != {data_hash(data)}:
         raise ValueError("the sweep measured other data than these, or the same in another order: pass those")
