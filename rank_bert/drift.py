@@ -173,15 +173,22 @@ def detected(self: Drift) -> bool:
     return bool((self.table.holm < self.level).any())
 
 @patch(as_prop=True)
+def _unsure(self: Drift) -> pd.DataFrame:
+    "Rows of the measures with so few values that no difference of theirs alone could raise an alarm."
+    least = 1/comb(self.table.n_then + self.table.n, self.table.n)  # p-value where all values of today are worse
+    return self.table[least*len(self.table) >= self.level]
+
+@patch(as_prop=True)
 def verdict(self: Drift) -> str:
-    "Which measures raise an alarm, with their means, and what to do; or that there are too few values for any alarm."
-    found, most = self.table[self.table.holm < self.level].sort_values('holm'), self.table.loc[self.table.n.idxmax()]
-    least = (1/comb(self.table.n_then + self.table.n, self.table.n)).min()  # of p, where all values of today are worse
-    if least*len(self.table) >= self.level:
-        return f'Too few to tell: {most.n_then} values from the training and {most.n} of today. Collect more queries.'
-    if found.empty: return f'No sign of drift: the smallest adjusted p-value is {self.table.holm.min():.2f}.'
+    "Which measures raise an alarm, with their means, and what to do; and of which there are too few values to tell."
+    found, few, said = self.table[self.table.holm < self.level].sort_values('holm'), self._unsure, []
     what = ', '.join(f'{r.measure} ({r.then:.2f} -> {r.now:.2f})' for r in found.itertuples())
-    return f'Drift in {what}. Check the answers; training again with queries of today may help.'
+    lacking = ', '.join(f'{r.measure} ({r.n_then} values from the training, {r.n} of today)' for r in few.itertuples())
+    if what: said = [f'Drift in {what}. Check the answers; training again with queries of today may help.']
+    elif len(few) < len(self.table):
+        said = [f'No sign of drift: the smallest adjusted p-value is {self.table.holm.min():.2f}.']
+    return ' '.join(said + [f'Too few to tell: {lacking}. Collect more.']*bool(lacking))
+
 
 # %% ../nbs/02f_drift.ipynb #df000023
 def compare_samples(
