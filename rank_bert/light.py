@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 # %% ../nbs/01b_light.ipynb #5a82d776
 from .layers import FactorisedEmbedding, LowRankLinear
-from .lowrank import evaluating
+from .lowrank import evaluating, plan_ranks
 from .models import Encoder
 
 # %% ../nbs/01b_light.ipynb #14501849
@@ -389,6 +389,24 @@ def least_important(
         gone.setdefault(row.layer, []).append(row.head)
         left[row.layer] -= 1
     return {layer: sorted(heads) for layer, heads in sorted(gone.items())}
+
+# %% ../nbs/01b_light.ipynb #04d1b1c0
+def heads_within(
+    encoder: Encoder,  # a BERT or RoBERTa
+    fraction: float,  # of the weights of linear layers
+) -> float:
+    "The largest share of the heads with which at most this share of the weights is left; one stays in each layer."
+    _check_own(encoder)
+    layers, heads = _layers(encoder), sum(_heads(encoder))
+    own = sum(getattr(_attention(l), n).weight.numel() for l in layers for n in ('query', 'key', 'value'))
+    own += sum(_mixer(l).weight.numel() for l in layers)
+    full = int(plan_ranks(encoder, fraction=1.).full_parameters.sum())
+    left = int(heads*(1 - (1 - fraction)*full/own) + 1e-9)
+    if left >= len(layers): return left/heads
+    least = 1 - (1 - len(layers)/heads)*own/full
+    raise ValueError(f"fraction is {fraction}, and with one head in each layer {least:.3f} of the weights are left: ask "
+                     "for more")
+
 
 # %% ../nbs/01b_light.ipynb #8e36167b
 def prune_curve(

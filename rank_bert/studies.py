@@ -40,7 +40,7 @@ from .features import FeatureStore
 from .texts import TextData, builtin_texts, read_texts
 from .drift import holm
 from .heads import DualHead, WhiteningHead, fit_heads, get_head
-from .light import head_importance, least_important, prune_heads, student
+from .light import head_importance, heads_within, least_important, prune_heads, student
 from .lowrank import add_lora, factorise, plan_ranks, rank_measures, rankme, truncate
 from .losses import ranking_loss
 from .metrics import bootstrap_interval, correctness, evaluate
@@ -129,18 +129,6 @@ def _cut_run(data: TextData, base: _Tuned, method: str, fraction: float, seed: i
                 **_ms_of(base.encoder, learn.model.encoder))
 
 # %% ../nbs/04b_studies.ipynb #92716837
-def _heads_left(encoder: Encoder, fraction: float) -> float:
-    "Share of the heads that leaves a share of the weights of linear layers; raises `ValueError` where that is too few."
-    attention = [layer.attention for layer in encoder.layers]
-    heads = sum(a.self.num_attention_heads for a in attention)
-    own = sum(m.weight.numel() for a in attention for m in (a.self.query, a.self.key, a.self.value, a.output.dense))
-    full = int(plan_ranks(encoder, fraction=1.).full_parameters.sum())
-    left = int(heads*(1 - (1 - fraction)*full/own) + 1e-9)
-    if left >= len(attention): return left/heads
-    least = 1 - (1 - len(attention)/heads)*own/full
-    raise ValueError(f"fewer_heads: fraction is {fraction}, and with one head in each layer {least:.3f} of the weights "
-                     "are left: ask for more")
-
 def _fewer_heads(data: TextData, base: _Tuned, fraction: float, recipe: _Recipe) -> Encoder:
     "The fine-tuned encoder without the heads that matter least to its loss on 256 training texts."
     part, head = data.part('train'), deepcopy(base.head).eval()
@@ -150,7 +138,7 @@ def _fewer_heads(data: TextData, base: _Tuned, fraction: float, recipe: _Recipe)
     def loss(vectors, targets): return F.cross_entropy(head(vectors), targets)
     how |= dict(targets=np.asarray(part.targets)[rows], pairs=some(part.pairs))
     found = head_importance(base.encoder, some(part.texts), loss, **how)
-    return prune_heads(base.encoder, least_important(found, _heads_left(base.encoder, fraction)))
+    return prune_heads(base.encoder, least_important(found, heads_within(base.encoder, fraction)))
 
 def _smaller(data: TextData, base: _Tuned, method: str, fraction: float, recipe: _Recipe) -> Encoder:
     "A copy of the fine-tuned encoder, whole, or with a share of its layers or heads."
@@ -220,7 +208,7 @@ def _check_low_rank(tasks: dict[str, TextData], encoders: dict[str, Encoder], bu
     if hooked: raise ValueError(f"{hooked[0]!r} has forward hooks, so its runs cannot be kept: remove them first")
     for encoder, f in product(encoders.values(), {f for fs in budgets.values() for f in fs}):
         plan_ranks(encoder, layers, fraction=f)
-    for encoder, f in product(encoders.values(), budgets.get('fewer_heads', ())): _heads_left(encoder, f)
+    for encoder, f in product(encoders.values(), budgets.get('fewer_heads', ())): heads_within(encoder, f)
     removed = [m for m in ('fewer_layers', 'fewer_heads') if m in budgets and layers != '*']
     if removed:
         raise ValueError(f"{removed[0]} removes whole parts, and layers is {layers!r}: leave it out, or pass '*'")
