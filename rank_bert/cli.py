@@ -525,6 +525,14 @@ def _documents_of(ranker, path: Path, columns: dict):
     raise ValueError(f"{str(path)!r} has no column of ids, and the documents of the ranker have ids such as "
                      f"{ids.iloc[0]!r}: name the column with --doc-id")
 
+def _check_sync(ranker, path: Path, documents) -> None:
+    "Raise `ValueError` where no document would stay: then ids are of another kind, or the file is another one."
+    ids = ranker.documents.doc_id
+    if not ids.isin(documents.doc_id).any():
+        raise ValueError(f"{str(path)!r} has none of the {len(ids):,} ids of the ranker, such as {ids.iloc[0]!r}, but "
+                         f"ids such as {documents.doc_id.iloc[0]!r}: all documents would be replaced. Name the column with "
+                         "--doc-id, or train a ranker for these documents")
+
 def _apply(ranker, given: dict, columns: dict) -> list[tuple[str, object]]:
     "Change the documents of a ranker in memory; the options and what each has changed."
     store, steps = _store(), []
@@ -532,6 +540,7 @@ def _apply(ranker, given: dict, columns: dict) -> list[tuple[str, object]]:
         if option == '--remove': found = ranker.remove(_ids(path), store)
         else:
             documents = _documents_of(ranker, path, columns)
+            if option == '--sync': _check_sync(ranker, path, documents)
             if option == '--add': found = ranker.add(documents, store)
             else: found = ranker.update(documents, option == '--sync', store)
         steps.append((option, found))
