@@ -512,7 +512,7 @@ def _report(steps: list[tuple[str, object]], as_json: bool) -> None:
     table = table.assign(doc_ids=[_excerpt(', '.join(ids[:9]), 60) for ids in table.doc_ids])
     _show(table.to_string(index=False))
 
-# %% ../nbs/04c_cli.ipynb #5e0a0004
+# %% ../nbs/04c_cli.ipynb #5e0a0014
 def _documents_of(ranker, path: Path, columns: dict):
     "Documents of a file, by default with the columns of the training; raises `ValueError` if ids would be invented."
     from rank_bert.data import read_corpus
@@ -525,13 +525,15 @@ def _documents_of(ranker, path: Path, columns: dict):
     raise ValueError(f"{str(path)!r} has no column of ids, and the documents of the ranker have ids such as "
                      f"{ids.iloc[0]!r}: name the column with --doc-id")
 
+
+# %% ../nbs/04c_cli.ipynb #5e0a0004
 def _check_sync(ranker, path: Path, documents) -> None:
     "Raise `ValueError` where no document would stay: then ids are of another kind, or the file is another one."
     ids = ranker.documents.doc_id
     if not ids.isin(documents.doc_id).any():
         raise ValueError(f"{str(path)!r} has none of the {len(ids):,} ids of the ranker, such as {ids.iloc[0]!r}, but "
-                         f"ids such as {documents.doc_id.iloc[0]!r}: all documents would be replaced. Name the column with "
-                         "--doc-id, or train a ranker for these documents")
+                         f"ids such as {documents.doc_id.iloc[0]!r}: all documents would be replaced. Name the column "
+                         "with --doc-id, or train a ranker for these documents")
 
 def _apply(ranker, given: dict, columns: dict) -> list[tuple[str, object]]:
     "Change the documents of a ranker in memory; the options and what each has changed."
@@ -589,6 +591,19 @@ def _original(ranker, data: str|None):
     _describe(found)
     return found
 
+# %% ../nbs/04c_cli.ipynb #b15c0014
+def _named(ranker, file: Path, **columns: tuple[str, str|None]):  # expected name -> option of `train`, column
+    "The rows of a file with the expected names of columns: a given one, or that of the training, becomes it."
+    from rank_bert.tables import listed
+    rows, known, names = _rows_of(file), ranker.about.get('columns') or {}, {}
+    for name, (option, given) in columns.items():
+        if given is not None and given not in rows:
+            raise ValueError(f'{str(file)!r} has no column {given!r}; it has {listed(rows.columns)}')
+        found = known.get(option) if given is None and name not in rows else given
+        if isinstance(found, str) and found in rows: names[found] = name
+    return rows.drop(columns=[n for c, n in names.items() if n in rows and n != c]).rename(columns=names)
+
+
 # %% ../nbs/04c_cli.ipynb #b15c0004
 @app.command()
 def feedback(
@@ -601,11 +616,13 @@ def feedback(
     lr: Annotated[float, _option('Highest learning rate.', default=True, min=1e-9, callback=_finite)] = 3e-4,
     seed: Seed = 0,
     as_json: Json = False,
+    query_text: QueryText = None, doc_id: DocId = None, grade: Grade = None,
 ):
     "Learn from clicks and corrections; the ranker changes only if held-out queries are not ranked worse."
     from rank_bert.core import check_folder
     from rank_bert.search import load_ranker
-    ranker, rows = load_ranker(folder), _rows_of(file)
+    ranker = load_ranker(folder)
+    rows = _named(ranker, file, query=('query_text', query_text), doc_id=('doc_id', doc_id), grade=('grade', grade))
     check_folder(folder, 'ranker.json')
     table = ranker.feedback(rows, _original(ranker, data), epochs, lr, seed=seed, store=_store())
     if table.attrs['changed']: ranker.save(folder)
@@ -614,19 +631,22 @@ def feedback(
     _say(table.attrs['told'])
     unused = [c for c in rows if c not in ('query', 'doc_id') and rows[c].astype(str).str.isdecimal().all()]
     if unused and 'grade' not in rows:
-        _say(f'  hint: column {unused[0]!r} was not used, and each row counts as right. Grades are in a column grade')
+        _say(f'  hint: column {unused[0]!r} was not used, and each row counts as right: name a column of grades with '
+             '--grade')
     if as_json: _print_json(table)
     else: _show_gains(table)
 
+
 # %% ../nbs/04c_cli.ipynb #b15c0008
-def _query_texts(file: Path) -> list[str]:
+def _query_texts(ranker, file: Path, column: str|None = None) -> list[str]:
     "The queries of a text file or of a table."
     from rank_bert.tables import listed, read_lines
     if not _is_table(file): return read_lines(file)
-    table = _rows_of(file)
+    table = _named(ranker, file, query=('query_text', column))
     found = [c for c in ('query', 'question', 'text') if c in table]
     if found: return [str(t) for t in table[found[0]] if str(t).strip()]
-    raise ValueError(f"{str(file)!r} has no column query, question or text; it has {listed(table.columns)}")
+    raise ValueError(f"{str(file)!r} has no column query, question or text; it has {listed(table.columns)}: name one "
+                     "with --query-text")
 
 @app.command()
 def drift(
@@ -636,13 +656,17 @@ def drift(
     documents: Annotated[Path|None, _option(
         'Table of documents of today, with a column text, and title if there is one.', callback=_home)] = None,
     as_json: Json = False,
+    query_text: QueryText = None, doc_text: DocText = None, title: Title = None,
 ):
     "Say whether queries and documents of today are unlike those of the training, so that training again may help."
     from rank_bert.search import load_ranker
-    found = load_ranker(folder).drift(_query_texts(queries), None if documents is None else _rows_of(documents))
+    ranker, names = load_ranker(folder), dict(text=('doc_text', doc_text), title=('title', title))
+    today = None if documents is None else _named(ranker, documents, **names)
+    found = ranker.drift(_query_texts(ranker, queries, query_text), today)
     if as_json: return _print_json(found.table.assign(alarm=found.table.holm < found.level))
     _show(found.verdict)
     _show(found.table.to_string(index=False, float_format='{:.3f}'.format))
+
 
 # %% ../nbs/04c_cli.ipynb #7ab1e202
 @app.command()
@@ -689,7 +713,7 @@ def report(
     from rank_bert.search import load_ranker
     path, ranker = check_file(out, [] if data is None else [data]), load_ranker(folder)
     found = _data_of(ranker, data, dict.fromkeys(COLUMNS) | dict(group=group, split=split_column), split)
-    today = None if queries is None else _query_texts(queries)
+    today = None if queries is None else _query_texts(ranker, queries)
     page = report_page(ranker, found, split, today, mode, _store())
     _write(path, lambda new: new.write_text(page, encoding='utf-8'), 'The ranker is as it was')
     _say(f'a page of {len(page.encode())/1e6:.1f} MB in {out}')

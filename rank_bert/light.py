@@ -404,8 +404,8 @@ def heads_within(
     left = int(heads*(1 - (1 - fraction)*full/own) + 1e-9)
     if left >= len(layers): return left/heads
     least = 1 - (1 - len(layers)/heads)*own/full
-    raise ValueError(f"fraction is {fraction}, and with one head in each layer {least:.3f} of the weights are left: ask "
-                     "for more")
+    raise ValueError(f"fraction is {fraction}, and with one head in each layer {least:.3f} of the weights are left: "
+                     "ask for more")
 
 
 # %% ../nbs/01b_light.ipynb #8e36167b
