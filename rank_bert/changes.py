@@ -145,6 +145,14 @@ def plan_remove(old: pd.DataFrame, ids) -> Plan:
     return _plan(old, as_documents([]), kept, np.full(len(kept), -1))
 
 # %% ../nbs/02e_changes.ipynb #e2000017
+def _listed_rows(documents):
+    "Rows as a list, and those of a file that says what its rows lack as dicts without that; other things as they are."
+    if isinstance(documents, pd.DataFrame):
+        if not (absent := documents.attrs.get('absent')): return documents
+        return [{name: v for name, v in row.items() if i not in absent.get(name, ())}
+                for i, row in enumerate(documents.to_dict('records'))]
+    return documents if isinstance(documents, (str, dict, RankingData)) else list(documents)
+
 def _completed(old: pd.DataFrame, documents):
     "A list of dicts whose rows have all columns: what a row does not give stays as it is in `old`."
     rows = documents if isinstance(documents, list) and all(isinstance(row, dict) for row in documents) else []
@@ -160,7 +168,7 @@ def plan_update(old: pd.DataFrame, documents, remove_missing: bool) -> Plan:
     if documents is old:
         raise DataError("these are the ranker's own documents, so nothing tells what was changed in them: pass a "
                         "changed copy, made by ranker.documents.copy()")
-    new, n = as_documents(_completed(old, documents)), len(old)
+    new, n = as_documents(_completed(old, _listed_rows(documents))), len(old)
     at = pd.Index(new.doc_id).get_indexer(old.doc_id)
     kept = np.flatnonzero(at >= 0) if remove_missing else np.arange(n)
     come = np.flatnonzero(~new.doc_id.isin(old.doc_id).to_numpy())

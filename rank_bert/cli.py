@@ -493,13 +493,15 @@ def _rows_of(file: Path):
     if not file.is_file(): raise ValueError(f'there is no file {str(file)!r}')
     return read_table(file)
 
-def _ids(path: Path) -> list[str]:
-    "The ids of a file: one a line, or the column doc_id of a table."
-    from rank_bert.tables import read_lines
+def _ids(ranker, path: Path, column: str|None) -> list[str]:
+    "The ids of a file: one a line, or a column of a table; by default that of the training, or doc_id."
+    from rank_bert.tables import listed, read_lines
     if not _is_table(path): return read_lines(path)
-    table = _rows_of(path)
-    if 'doc_id' in table: return table.doc_id.tolist()
-    raise ValueError(f"{str(path)!r} has no column 'doc_id'; pass a file with one id a line, or name the column doc_id")
+    table, known = _rows_of(path), _kept_columns(ranker, dict(doc_id=None)).get('doc_id')
+    found = column or next((c for c in (known, 'doc_id') if c in table), 'doc_id')
+    if found in table: return table[found].tolist()
+    raise ValueError(f"{str(path)!r} has no column {found!r}, but {listed(table.columns)}; pass a file with one id a "
+                     "line, or name the column with --doc-id")
 
 def _report(steps: list[tuple[str, object]], as_json: bool) -> None:
     "Print what has changed, one row for each kind of change that occurred; ids of unchanged documents are left out."
@@ -521,6 +523,11 @@ def _documents_of(ranker, path: Path, columns: dict):
     if known and path.is_file() and known not in found.attrs['columns']:
         raise ValueError(f"{str(path)!r} has no column {known!r}, which held the ids in training: "
                          "name one with --doc-id")
+    several = [c for c in ('text', 'document', 'contents', 'body', 'passage') if c in found.attrs['columns']]
+    named = columns['doc_text'] or 'doc_text' in _kept_columns(ranker, columns)
+    if found.attrs['made_ids'] and not named and len(several) > 1:
+        raise ValueError(f"{str(path)!r} has the columns {several[0]!r} and {several[1]!r}: name that of the documents "
+                         "with --doc-text")
     if not found.attrs['made_ids'] or ids.str.fullmatch('d[0-9a-f]{16}').all(): return found
     raise ValueError(f"{str(path)!r} has no column of ids, and the documents of the ranker have ids such as "
                      f"{ids.iloc[0]!r}: name the column with --doc-id")
@@ -539,7 +546,7 @@ def _apply(ranker, given: dict, columns: dict) -> list[tuple[str, object]]:
     "Change the documents of a ranker in memory; the options and what each has changed."
     store, steps = _store(), []
     for option, path in given.items():
-        if option == '--remove': found = ranker.remove(_ids(path), store)
+        if option == '--remove': found = ranker.remove(_ids(ranker, path, columns['doc_id']), store)
         else:
             documents = _documents_of(ranker, path, columns)
             if option == '--sync': _check_sync(ranker, path, documents)
@@ -640,11 +647,11 @@ def feedback(
 # %% ../nbs/04c_cli.ipynb #b15c0008
 def _query_texts(ranker, file: Path, column: str|None = None) -> list[str]:
     "The queries of a text file or of a table."
-    from rank_bert.tables import listed, read_lines
+    from rank_bert.tables import is_missing, listed, read_lines
     if not _is_table(file): return read_lines(file)
     table = _named(ranker, file, query=('query_text', column))
     found = [c for c in ('query', 'question', 'text') if c in table]
-    if found: return [str(t) for t in table[found[0]] if str(t).strip()]
+    if found: return [str(t) for t in table[found[0]] if not is_missing(t) and str(t).strip()]
     raise ValueError(f"{str(file)!r} has no column query, question or text; it has {listed(table.columns)}: name one "
                      "with --query-text")
 

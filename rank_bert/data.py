@@ -720,6 +720,13 @@ def _rows_of(path):
     if not len(df): raise DataError(f'{shown_path(path)} is empty')
     return list(zip(df.index, df.to_dict('records')))
 
+# %% ../nbs/00a_data.ipynb #5c0b0013
+def _lacking(rows, title):
+    "Positions of the rows that do not name a column which others name, even without a value"
+    names = dict.fromkeys(name for row in rows for name in row)
+    found = {name: {i for i, row in enumerate(rows) if name not in row} for name in names}
+    return {'title' if name == title else name: at for name, at in found.items() if at}
+
 # %% ../nbs/00a_data.ipynb #5c0b0003
 def _with_text_ids(objects, options, where):
     "The same documents, with ids of their texts where no column holds ids"
@@ -743,7 +750,8 @@ def _documents_file(path, options, known=None):
     docs = [dict(doc_id=r['doc_id'], text=r['doc_text']) | (dict(title=r.get('title')) if titled else {}) | r['extras']
             for _, r in rows]
     found = rows_frame(docs).set_index(pd.Index([n for n, _ in rows], name=f'{where} line'))
-    found.attrs |= dict(made_ids=made_ids, columns=[*_columns(objects)])
+    absent = _lacking([row for _, row in objects], options['title'] or 'title')
+    found.attrs |= dict(made_ids=made_ids, columns=[*_columns(objects)], absent=absent)
     return found
 
 # %% ../nbs/00a_data.ipynb #5c0b0004
@@ -753,7 +761,7 @@ def read_corpus(
     doc_text: str | None = None,  # text of a document
     title: str | None = None,  # title of a document
     known: dict | None = None,  # column names to try where no option is given, such as dict(doc_id='Article No')
-) -> pd.DataFrame:  # doc_id, text, title if there is one, all other columns; `attrs`: made_ids, columns
+) -> pd.DataFrame:  # doc_id, text, title if there is one, all other columns; `attrs`: made_ids, columns, absent
     "Read documents without queries."
     found, options = local_path(path), dict(doc_id=doc_id, doc_text=doc_text, title=title)
     if found is None: raise DataError(f'there is no file or folder {str(path)!r} with documents')

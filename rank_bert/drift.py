@@ -101,6 +101,12 @@ def _both(a: torch.Tensor, b: torch.Tensor, seed: int) -> tuple[torch.Tensor, to
     at = first[sample_rows(len(first), seed)]
     return both[at], at
 
+def _unlike(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    "Rows of `a` that are not in `b`; all of `a` if none would be left."
+    same = F.normalize(a, dim=1) @ F.normalize(b, dim=1).T > 1 - 1e-6
+    return a if same.any(1).all() else a[~same.any(1)]
+
+
 # %% ../nbs/02f_drift.ipynb #df000103
 @patch
 def joined(self: Reference,
@@ -108,8 +114,9 @@ def joined(self: Reference,
     seed: int = 0,  # of the samples
 ) -> Reference:  # with the documents of the other one
     "A reference of the queries of both."
-    trained, _ = _both(self.trained, other.trained, seed)
     asked, at = _both(self.asked, other.asked, seed)
+    trained = _unlike(torch.cat([self.trained, other.trained]), torch.cat([self.asked, other.asked]))
+    trained, _ = _both(trained, trained[:0], seed)
     known = min(len(self.unknown), len(other.unknown))
     score, unknown = (torch.cat([getattr(r, n) for r in (self, other)]) for n in ('score', 'unknown'))
     return Reference(trained, asked, score[at], unknown[at] if known else torch.zeros(0), other.passages, other.apart)

@@ -80,6 +80,14 @@ def _new_queries(rows: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
     splits = [_PARTS[hash_fold(key, 5, 'feedback')] for key in new.key]
     return pd.DataFrame(dict(query_id=ids, text=new['query'].to_numpy(), type='feedback', group=ids, split=splits))
 
+_ORDER = dict(train=0, valid=1, test=2)
+
+def _one_part(queries: pd.DataFrame, keys: pd.Series) -> pd.DataFrame:
+    "Queries of which all rows with the same text are in one part: that of training, if one of them is there."
+    place = queries.split.map(_ORDER)
+    first = place.groupby(keys).transform('min').map(dict(enumerate(_ORDER)))
+    return queries.assign(split=first.where(place.notna(), queries.split))
+
 def _merged(relevance: pd.DataFrame, said: pd.DataFrame) -> pd.DataFrame:
     "Relevance with what feedback said in the place of what was known."
     both = pd.concat([relevance, said]).drop_duplicates(['query_id', 'doc_id'], keep='last', ignore_index=True)
@@ -95,6 +103,7 @@ def feedback_data(
     known = pd.DataFrame(dict(query_id=[], text=[])).astype(object) if data is None else data.queries
     queries = pd.concat([known, _new_queries(rows, known)], ignore_index=True)
     keys = queries.text.map(query_key)
+    queries = _one_part(queries, keys)
     said = pd.DataFrame(dict(query_id=queries.query_id, key=keys)).merge(rows, on='key')
     said = said[['query_id', 'doc_id', 'grade']]
     before = said[:0] if data is None else data.relevance
@@ -104,8 +113,9 @@ def feedback_data(
     at = [pd.Index(known).get_indexer(wrong[c]) for c, known in ids.items()]
     refused = sparse.csr_matrix((np.ones(len(wrong), np.float32), at), shape=(len(queries), len(documents)))
     given = keys.isin(rows.key).to_numpy()
-    empty = int((given & (found.qrels().getnnz(1) == 0)).sum())
-    return FeedbackData(found, refused, given, dict(rows=len(rows), queries=int(given.sum()), without_relevant=empty))
+    empty = keys[given & (found.qrels().getnnz(1) == 0)].nunique()
+    notes = dict(rows=len(rows), queries=keys[given].nunique(), without_relevant=empty)
+    return FeedbackData(found, refused, given, notes)
 
 # %% ../nbs/02g_feedback.ipynb #fb000026
 LEAST = 5  # queries with a relevant document in each part
@@ -122,3 +132,23 @@ def check_enough(
     raise DataError(f"the feedback has {there} queries with a relevant document; {n['train']} are to train on, "
                     f"{n['valid']} to choose by, and {n['test']} to measure with. Each part needs {LEAST}, which takes "
                     f"about {8*LEAST} queries. Collect more, and pass those of earlier days again")
+
+# %% ../nbs/02g_feedback.ipynb #fb000031
+def _worse(table: pd.DataFrame) -> pd.DataFrame:
+    "Rows that speak against a change, by the first metric: a lower mean of the first queries, others clearly worse."
+    rows = table.drop_duplicates('queries')
+    return rows[np.r_[rows.difference[:1] < 0, rows.high[1:] < 0]]
+
+def is_worse(table: pd.DataFrame) -> bool:
+    "Whether a change is not kept."
+    return len(_worse(table)) > 0
+
+def told(table: pd.DataFrame, changed: bool, tried: bool) -> str:
+    "What happened, as a sentence, by the first metric in the default mode; `tried`: the 'valid' queries agreed."
+    row = table.iloc[0] if changed or not tried else pd.concat([_worse(table), table]).iloc[0]
+    if not tried:
+        return ("the ranker is as it was: further training ranks the 'valid' queries no better. "
+                f'{row.metric} of {row.n} {row.queries}: {row.before:.3f}')
+    what = f'{row.metric} of {row.n} {row.queries}: {row.before:.3f} before, {row.after:.3f} after'
+    what += f' (difference {row.difference:+.3f}, 95% interval {row.low:+.3f} to {row.high:+.3f})'
+    return f'the ranker has changed. {what}' if changed else f'the ranker is as it was, since it would be worse. {what}'

@@ -397,9 +397,13 @@ def heads_within(
 ) -> float:
     "The largest share of the heads with which at most this share of the weights is left; one stays in each layer."
     _check_own(encoder)
+    if not 0 < fraction <= 1: raise ValueError(f"fraction is {fraction}; it is a share of the weights, such as 0.75")
     layers, heads = _layers(encoder), sum(_heads(encoder))
-    own = sum(getattr(_attention(l), n).weight.numel() for l in layers for n in ('query', 'key', 'value'))
-    own += sum(_mixer(l).weight.numel() for l in layers)
+    parts = [m for l in layers for m in (*(getattr(_attention(l), n) for n in ('query', 'key', 'value')), _mixer(l))]
+    if any(isinstance(m, LowRankLinear) for m in parts):
+        raise ValueError(f"attention of {encoder.name!r} is low-rank, so a head has no fixed share of the weights: "
+                         "prune heads first")
+    own = sum(m.weight.numel() for m in parts)
     full = int(plan_ranks(encoder, fraction=1.).full_parameters.sum())
     left = int(heads*(1 - (1 - fraction)*full/own) + 1e-9)
     if left >= len(layers): return left/heads

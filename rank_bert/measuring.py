@@ -9,6 +9,7 @@ __all__ = []
 
 # %% ../nbs/03b_measuring.ipynb #3be00004
 import warnings
+from dataclasses import replace
 
 # %% ../nbs/03b_measuring.ipynb #3be00005
 import numpy as np
@@ -65,6 +66,14 @@ def own_qrels(data: RankingData, documents: pd.DataFrame) -> sparse.csr_matrix:
     found = pd.DataFrame(dict(query=queries[r.query_id].to_numpy(), document=at, grade=r.grade.to_numpy(np.float32)))
     found = found.groupby(['query', 'document'], as_index=False).grade.max()  # one document may have had two ids
     return sparse.csr_matrix((found.grade, (found['query'], found.document)), shape=(len(queries), len(documents)))
+
+# %% ../nbs/03b_measuring.ipynb #a18f0012
+def still_there(data: RankingData, documents: pd.DataFrame) -> RankingData:
+    "The data with documents as the ranker has them now: found by text, or else by id."
+    at = same_documents(data, documents)
+    at = np.where(at < 0, pd.Index(documents.doc_id).get_indexer(data.documents.doc_id), at)
+    left, now = data.where(documents_mask=at >= 0), documents.iloc[at[at >= 0]]
+    return replace(left, documents=left.documents.assign(title=now.title.to_numpy(), text=now.text.to_numpy()))
 
 # %% ../nbs/03b_measuring.ipynb #f1b57a02
 @patch

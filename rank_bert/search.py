@@ -38,7 +38,7 @@ from .core import recover_folder, seal_folder, to_json, write_tensors
 from .layers import fold_adapters
 from .models import ALIASES, VARIANTS, Encoder, ModelNotFoundError, fingerprint, get_encoder
 from .models import save_encoder
-from .tables import DataError, DataWarning, hash_fold
+from .tables import DataError, DataWarning, hash_fold, typed_frame
 from .data import RankingData, cut_documents
 from .engines import check_settings_hash, encoder_hash
 from .features import FeatureStore, encode, progress_bar
@@ -53,7 +53,7 @@ from .nearest import BLOCK, LARGE, FaissIndex, PassageIndex, load_faiss
 from .changes import Changes, Plan, can_move, moved_passages, moved_vectors
 from .changes import plan_add, plan_remove, plan_update, same_passages
 from .drift import Drift, Reference, compare_samples, document_texts, load_reference, sample_rows
-from .feedback import FeedbackData, check_enough, feedback_data, feedback_rows
+from .feedback import FeedbackData, check_enough, feedback_data, feedback_rows, is_worse, told
 from .processes import joined
 from .learners import begin_run, fit_task, frozen_groups, rows_hash
 from .ranking import Fusion, RankingFeatures, RankingLearner, RankingModel, check_trainable, ranking_features
@@ -65,7 +65,7 @@ from .distil import cut_pieces, fit_table
 from .scoring import TABLE_MODES, Ranker, alone, check_not_blank, cutting, encoding
 from .explain import cut_again  # adds `Ranker.explain`
 from .maps import Map  # adds `Ranker.map`
-from .measuring import own_qrels, same_documents
+from .measuring import own_qrels, same_documents, still_there
 
 # %% ../nbs/03b_search.ipynb #74639257
 class _Tick(Callback):
@@ -518,7 +518,7 @@ def _read_documents(path: Path) -> pd.DataFrame:
     documents = _read_strings(path, data)
     if documents is None:
         lines = enumerate(data.split(b'\n'), 1)
-        documents = pd.DataFrame([_read_document(line, f'{path} line {n}') for n, line in lines])
+        documents = typed_frame([_read_document(line, f'{path} line {n}') for n, line in lines])
     twice = documents.doc_id.duplicated().to_numpy()
     if not twice.any(): return documents
     n = int(twice.argmax())
@@ -741,16 +741,6 @@ def _gain(table: pd.DataFrame) -> float:
     "Mean difference of the first metric in the default mode."
     return float(table.difference.iloc[0])
 
-def _told(table: pd.DataFrame, changed: bool, tried: bool) -> str:
-    "What happened to the first metric in the default mode, as a sentence; `tried`: the 'valid' queries agreed."
-    row = table.iloc[0]
-    if not tried:
-        return ("the ranker is as it was: further training ranks the 'valid' queries no better. "
-                f'{row.metric} of {row.n} {row.queries}: {row.before:.3f}')
-    what = f'{row.metric} of {row.n} {row.queries}: {row.before:.3f} before, {row.after:.3f} after'
-    what += f' (difference {row.difference:+.3f}, 95% interval {row.low:+.3f} to {row.high:+.3f})'
-    return f'the ranker has changed. {what}' if changed else f'the ranker is as it was, since it would be worse. {what}'
-
 # %% ../nbs/03b_search.ipynb #b15a0005
 @patch
 def _become(self: Ranker, other: 'Ranker') -> None:
@@ -792,25 +782,16 @@ def train_more(self: Ranker,
     table = _gains(self, after, data, vectors, usable_rows(data, split), metrics)
     table.insert(0, 'queries', f'{split} queries')
     changed = after is not self
-    table.attrs.update(changed=changed, told=_told(table, changed, changed))
+    table.attrs.update(changed=changed, told=told(table, changed, changed))
     self._become(after)
     return table
 
 # %% ../nbs/03b_search.ipynb #b15a0013
-def _still_there(data: RankingData|None, documents: pd.DataFrame) -> RankingData|None:
-    "The data without documents that the ranker does not have any more, and without queries that lose all of theirs."
-    return None if data is None else data.where(documents_mask=same_documents(data, documents) >= 0)
-
 def _held_out(data: RankingData, given: np.ndarray) -> dict[str, np.ndarray]:
     "Rows of held-out queries with feedback, and of the others."
     rows = usable_rows(data, 'test')
     parts = {'queries of the feedback': rows[given[rows]], 'queries of the original data': rows[~given[rows]]}
     return {name: part for name, part in parts.items() if len(part)}
-
-def _is_worse(table: pd.DataFrame) -> bool:
-    "Whether the mean of the feedback is lower, or the original data is clearly worse, by the first metric."
-    rows = table.drop_duplicates('queries')
-    return bool(rows.difference.iloc[0] < 0 or (rows.high[1:] < 0).any())
 
 # %% ../nbs/03b_search.ipynb #b15a0014
 @patch
@@ -827,15 +808,15 @@ def feedback(self: Ranker,
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
 ) -> pd.DataFrame:  # queries, mode, metric, before, after, difference, low, high, p, n; .attrs: changed, told, notes
     "Learn from clicks and corrections, in place; nothing changes if held-out queries are ranked worse."
-    data = _still_there(data, self.documents)
+    data = data and still_there(data, self.documents)
     found = feedback_data(feedback_rows(rows, self.documents), self.documents, data and self._matched(data))
     check_enough(found)
     vectors = self._query_vectors(found.data, store or FeatureStore())[:]
     after = self._trained_more(found.data, vectors, epochs, lr, bs, seed, progress, None, found.refused)
     after = self._judged(after, found.data, vectors, metrics)
     table = self._compared(after, found, vectors, metrics)
-    if changed := after is not self and not _is_worse(table): self._become(after)
-    table.attrs.update(changed=changed, told=_told(table, changed, after is not self), notes=found.notes)
+    if changed := after is not self and not is_worse(table): self._become(after)
+    table.attrs.update(changed=changed, told=told(table, changed, after is not self), notes=found.notes)
     return table
 
 # %% ../nbs/03b_search.ipynb #b15a0015
@@ -858,6 +839,7 @@ def _document_vectors(self: Ranker, documents) -> tuple[torch.Tensor, torch.Tens
     "Vectors of the passages of new documents, and the document of each."
     titles, texts = document_texts(documents)
     table = pd.DataFrame(dict(doc_id=[str(i) for i in range(len(texts))], title=titles, text=texts))
+    table = table.drop_duplicates(['title', 'text'], ignore_index=True)  # a repeated document is one observation
     parts, owner = cut_documents(_without_queries(table), **cutting(self.settings))
     vectors = encode(parts, self.encoder, **encoding(self.settings), keep='start', device=self.device, progress=False)
     return vectors, torch.from_numpy(owner)

@@ -93,6 +93,22 @@ def rows_frame(rows, index=None):
 def columns_frame(lists, index=None):
     return pd.DataFrame({k: pd.Series(v, index, dtype=object) for k, v in lists.items()}, index)
 
+# %% ../nbs/00_tables.ipynb #a18f0002
+def _whole_numbers(values):
+    "Values as a column of whole numbers, with missing ones; as they are if one does not fit into 64 bits"
+    if all(v is None or type(v) is int and -2**63 <= v < 2**63 for v in values): return pd.array(values, dtype='Int64')
+    return pd.Series(values, dtype=object)
+
+def typed_frame(rows):
+    "List of dicts as a frame with types; no whole number becomes another one"
+    frame = pd.DataFrame(rows)
+    for name in frame.columns[frame.dtypes == float]:
+        values = [r.get(name) for r in rows]
+        numbers = [v for v in values if v is not None]
+        large = any(type(v) is int and abs(v) > 2**53 for v in numbers)
+        if numbers and (large or all(type(v) is int for v in numbers)): frame[name] = _whole_numbers(values)
+    return frame
+
 # %% ../nbs/00_tables.ipynb #498c4fbb
 def checked_dicts(rows, what):
     "`rows` as a list of dicts"
