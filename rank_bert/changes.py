@@ -149,8 +149,9 @@ def _listed_rows(documents):
     "Rows as a list, and those of a file that says what its rows lack as dicts without that; other things as they are."
     if isinstance(documents, pd.DataFrame):
         if not (absent := documents.attrs.get('absent')): return documents
-        return [{name: v for name, v in row.items() if i not in absent.get(name, ())}
-                for i, row in enumerate(documents.to_dict('records'))]
+        def empty(value): return is_missing(value) or value == ''
+        def lacks(row, name): return row['doc_id'] in absent.get(name, ()) and empty(row[name])
+        return [{name: v for name, v in row.items() if not lacks(row, name)} for row in documents.to_dict('records')]
     return documents if isinstance(documents, (str, dict, RankingData)) else list(documents)
 
 def _completed(old: pd.DataFrame, documents):

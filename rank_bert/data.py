@@ -724,7 +724,7 @@ def _rows_of(path):
 def _lacking(rows, title):
     "Positions of the rows that do not name a column which others name, even without a value"
     names = dict.fromkeys(name for row in rows for name in row)
-    found = {name: {i for i, row in enumerate(rows) if name not in row} for name in names}
+    found = {name: [i for i, row in enumerate(rows) if name not in row] for name in names}
     return {'title' if name == title else name: at for name, at in found.items() if at}
 
 # %% ../nbs/00a_data.ipynb #5c0b0003
@@ -768,7 +768,8 @@ def read_corpus(
     file = (_file(found, 'documents') or _file(found, 'corpus')) if found.is_dir() else found
     table = _text_files(found) if file is None else _documents_file(file, options, known)
     checked = checked_documents(table)
-    checked.attrs |= dict(made_ids=False, columns=[]) | table.attrs
+    checked.attrs |= dict(made_ids=False, columns=[], absent={}) | table.attrs
+    checked.attrs['absent'] = {name: {*checked.doc_id.iloc[at]} for name, at in checked.attrs['absent'].items()}
     return checked if 'title' in table else checked.drop(columns='title')
 
 # %% ../nbs/00a_data.ipynb #729c8c2c
