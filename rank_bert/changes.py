@@ -59,7 +59,9 @@ def _column(old: pd.DataFrame, new: pd.DataFrame, name: str, old_rows: np.ndarra
     if name in new: source = np.where(new_rows >= 0, len(held) + 1 + new_rows, source)
     if (source < len(held)).all(): return held.take(source).reset_index(drop=True)
     if len(held) and (source != len(held)).all(): empty = held[:1]  # so that the type stays
-    return pd.concat([held, empty, given], ignore_index=True).take(source).reset_index(drop=True)
+    parts = [held, empty, given]
+    if {'f'} < {k for p in parts if (k := p.dtype.kind) in 'iuf'}: parts = [p.astype(object) for p in parts]  # exact
+    return pd.concat(parts, ignore_index=True).take(source).reset_index(drop=True)
 
 def _combined(old: pd.DataFrame, new: pd.DataFrame, old_rows: np.ndarray, new_rows: np.ndarray) -> pd.DataFrame:
     "Documents of two tables; -1 where one of them does not hold a document. Columns of the older table come first."
@@ -144,16 +146,18 @@ def plan_remove(old: pd.DataFrame, ids) -> Plan:
     if not len(kept): raise DataError("no document would be left: a ranker needs at least one")
     return _plan(old, as_documents([]), kept, np.full(len(kept), -1))
 
-# %% ../nbs/02e_changes.ipynb #e2000017
+# %% ../nbs/02e_changes.ipynb #e2000027
 def _listed_rows(documents):
     "Rows as a list, and those of a file that says what its rows lack as dicts without that; other things as they are."
     if isinstance(documents, pd.DataFrame):
-        if not (absent := documents.attrs.get('absent')): return documents
+        absent = {name: {*ids} for name, ids in documents.attrs.get('absent', {}).items()}
+        if not absent: return documents
         def empty(value): return is_missing(value) or value == ''
         def lacks(row, name): return row['doc_id'] in absent.get(name, ()) and empty(row[name])
         return [{name: v for name, v in row.items() if not lacks(row, name)} for row in documents.to_dict('records')]
     return documents if isinstance(documents, (str, dict, RankingData)) else list(documents)
 
+# %% ../nbs/02e_changes.ipynb #e2000017
 def _completed(old: pd.DataFrame, documents):
     "A list of dicts whose rows have all columns: what a row does not give stays as it is in `old`."
     rows = documents if isinstance(documents, list) and all(isinstance(row, dict) for row in documents) else []

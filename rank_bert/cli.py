@@ -604,11 +604,20 @@ def _named(ranker, file: Path, **columns: tuple[str, str|None]):  # expected nam
     from rank_bert.tables import listed
     rows, known, names = _rows_of(file), ranker.about.get('columns') or {}, {}
     for name, (option, given) in columns.items():
+        if given == '':
+            rows = rows.drop(columns=name, errors='ignore')
+            continue
         if given is not None and given not in rows:
             raise ValueError(f'{str(file)!r} has no column {given!r}; it has {listed(rows.columns)}')
-        found = known.get(option) if given is None and name not in rows else given
+        found = known.get(option) if given is None else given
         if isinstance(found, str) and found in rows: names[found] = name
     return rows.drop(columns=[n for c, n in names.items() if n in rows and n != c]).rename(columns=names)
+
+def _is_number(column) -> bool:
+    "Whether a column holds numbers, or yes and no, as a column of grades would."
+    import pandas as pd
+    texts = column.astype(str).str.lower()
+    return bool(texts.isin(['true', 'false']).all() or pd.to_numeric(texts, errors='coerce').notna().all())
 
 
 # %% ../nbs/04c_cli.ipynb #b15c0004
@@ -636,7 +645,7 @@ def feedback(
     _say('{rows:,} rows for {queries:,} queries; {without_relevant:,} queries without a relevant document are not used'
          .format(**table.attrs['notes']))
     _say(table.attrs['told'])
-    unused = [c for c in rows if c not in ('query', 'doc_id') and rows[c].astype(str).str.isdecimal().all()]
+    unused = [c for c in rows if c not in ('query', 'doc_id') and _is_number(rows[c])]
     if unused and 'grade' not in rows:
         _say(f'  hint: column {unused[0]!r} was not used, and each row counts as right: name a column of grades with '
              '--grade')

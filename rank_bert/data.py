@@ -718,14 +718,16 @@ def _rows_of(path):
     df = read_table(path)
     check_columns(df.columns, shown_path(path))
     if not len(df): raise DataError(f'{shown_path(path)} is empty')
-    return list(zip(df.index, df.to_dict('records')))
+    rows = df.to_dict('records')
+    if kind == 'json': rows = [{k: v for k, v in row.items() if not is_missing(v)} for row in rows]  # not given
+    return list(zip(df.index, rows))
 
 # %% ../nbs/00a_data.ipynb #5c0b0013
-def _lacking(rows, title):
-    "Positions of the rows that do not name a column which others name, even without a value"
-    names = dict.fromkeys(name for row in rows for name in row)
-    found = {name: [i for i, row in enumerate(rows) if name not in row] for name in names}
-    return {'title' if name == title else name: at for name, at in found.items() if at}
+def _lacking(rows, extras, title):
+    "Positions of the rows that do not name the title, or an extra column that others name"
+    keys = {name: name for row in extras for name in row} | {'title': title}
+    found = {name: [i for i, row in enumerate(rows) if key not in row] for name, key in keys.items()}
+    return {name: at for name, at in found.items() if 0 < len(at) < len(rows)}
 
 # %% ../nbs/00a_data.ipynb #5c0b0003
 def _with_text_ids(objects, options, where):
@@ -750,7 +752,7 @@ def _documents_file(path, options, known=None):
     docs = [dict(doc_id=r['doc_id'], text=r['doc_text']) | (dict(title=r.get('title')) if titled else {}) | r['extras']
             for _, r in rows]
     found = rows_frame(docs).set_index(pd.Index([n for n, _ in rows], name=f'{where} line'))
-    absent = _lacking([row for _, row in objects], options['title'] or 'title')
+    absent = _lacking([row for _, row in objects], [r['extras'] for _, r in rows], options['title'] or 'title')
     found.attrs |= dict(made_ids=made_ids, columns=[*_columns(objects)], absent=absent)
     return found
 
@@ -769,7 +771,7 @@ def read_corpus(
     table = _text_files(found) if file is None else _documents_file(file, options, known)
     checked = checked_documents(table)
     checked.attrs |= dict(made_ids=False, columns=[], absent={}) | table.attrs
-    checked.attrs['absent'] = {name: {*checked.doc_id.iloc[at]} for name, at in checked.attrs['absent'].items()}
+    checked.attrs['absent'] = {name: checked.doc_id.iloc[at].tolist() for name, at in checked.attrs['absent'].items()}
     return checked if 'title' in table else checked.drop(columns='title')
 
 # %% ../nbs/00a_data.ipynb #729c8c2c

@@ -71,7 +71,8 @@ def own_qrels(data: RankingData, documents: pd.DataFrame) -> sparse.csr_matrix:
 def still_there(data: RankingData, documents: pd.DataFrame) -> RankingData:
     "The data with documents as the ranker has them now: found by text, or else by id."
     at = same_documents(data, documents)
-    at = np.where(at < 0, pd.Index(documents.doc_id).get_indexer(data.documents.doc_id), at)
+    by_id = pd.Index(documents.doc_id).get_indexer(data.documents.doc_id)
+    at = np.where((at < 0) & ~np.isin(by_id, at), by_id, at)  # not where another document has the id now
     left, now = data.where(documents_mask=at >= 0), documents.iloc[at[at >= 0]]
     return replace(left, documents=left.documents.assign(title=now.title.to_numpy(), text=now.text.to_numpy()))
 
