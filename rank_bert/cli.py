@@ -517,15 +517,15 @@ def _report(steps: list[tuple[str, object]], as_json: bool) -> None:
 # %% ../nbs/04c_cli.ipynb #5e0a0014
 def _documents_of(ranker, path: Path, columns: dict):
     "Documents of a file, by default with the columns of the training; raises `ValueError` if ids would be invented."
-    from rank_bert.data import read_corpus
-    found, ids = read_corpus(path, **columns, known=_kept_columns(ranker, columns)), ranker.documents.doc_id
-    known = None if columns['doc_id'] else _kept_columns(ranker, columns).get('doc_id')
+    from rank_bert.data import FILE_KEYS, read_corpus
+    kept, ids = _kept_columns(ranker, columns), ranker.documents.doc_id
+    found = read_corpus(path, **columns, known=kept)
+    known = None if columns['doc_id'] else kept.get('doc_id')
     if known and path.is_file() and known not in found.attrs['columns']:
         raise ValueError(f"{str(path)!r} has no column {known!r}, which held the ids in training: "
                          "name one with --doc-id")
-    several = [c for c in ('text', 'document', 'contents', 'body', 'passage') if c in found.attrs['columns']]
-    named = columns['doc_text'] or 'doc_text' in _kept_columns(ranker, columns)
-    if found.attrs['made_ids'] and not named and len(several) > 1:
+    several = [c for c in FILE_KEYS['doc_text'] if c in found.attrs['columns']]
+    if found.attrs['made_ids'] and len(several) > 1 and not (columns['doc_text'] or 'doc_text' in kept):
         raise ValueError(f"{str(path)!r} has the columns {several[0]!r} and {several[1]!r}: name that of the documents "
                          "with --doc-text")
     if not found.attrs['made_ids'] or ids.str.fullmatch('d[0-9a-f]{16}').all(): return found

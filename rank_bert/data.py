@@ -347,7 +347,7 @@ def builtin_whole_documents(
     return pd.DataFrame(rows, columns=['doc_id', 'title', 'text'])
 
 # %% ../nbs/00a_data.ipynb #373ed1a1
-_FILE_KEYS = dict(doc_id=['doc_id', '_id', 'id'], doc_text=['text', 'document', 'contents', 'body', 'passage'],
+FILE_KEYS = dict(doc_id=['doc_id', '_id', 'id'], doc_text=['text', 'document', 'contents', 'body', 'passage'],
                   title=['title'], query_id=['query_id', '_id', 'id'], query_text=['text', 'query', 'question'],
                   query_type=['type'])
 _PAIR_KEYS = dict(query_text=['query', 'question', 'anchor', 'query_text', 'claim', 'text'], title=['title'],
@@ -436,8 +436,8 @@ def _json_table(objects, where, options, wanted, optional):
     "(line number, {option: value}) of the rows of a JSON lines file, with the keys of its first row"
     n, first = objects[0]
     at, known = _place(where, n), _columns(objects)
-    keys = {o: pick_column(first, o, options, _FILE_KEYS, at) for o in wanted}
-    keys |= {o: pick_column(known, o, options, _FILE_KEYS, at, optional=True) for o in optional}
+    keys = {o: pick_column(first, o, options, FILE_KEYS, at) for o in wanted}
+    keys |= {o: pick_column(known, o, options, FILE_KEYS, at, optional=True) for o in optional}
     lenient = [o for o in optional if options.get(o) is None]
     used = {*keys.values(), 'doc_id', 'title', 'text'}
     return [(n, _json_row(row, keys, lenient, f'{where} line {n}')
@@ -486,7 +486,7 @@ def _objects(path):
 # %% ../nbs/00a_data.ipynb #c56da4aa
 def _numbered(objects, options, text):
     "The same queries; if no key holds an id, it is the line of the first with this text, kind, group and split"
-    if options['query_id'] or any(k in row for _, row in objects for k in _FILE_KEYS['query_id']): return objects
+    if options['query_id'] or any(k in row for _, row in objects for k in FILE_KEYS['query_id']): return objects
     kind, first = options['query_type'] or 'type', {}
     def plain(value): return ' '.join(str(value).split())
     def same(n, row):
@@ -504,7 +504,7 @@ def _queries_file(folder, documents):
 def _read_documents(path, options):
     "The documents of a file, with all that their rows hold"
     objects = _objects(path)
-    if options['doc_id'] not in objects[0][1] and any(k in objects[0][1] for k in _FILE_KEYS['doc_id']):
+    if options['doc_id'] not in objects[0][1] and any(k in objects[0][1] for k in FILE_KEYS['doc_id']):
         options = options | dict(doc_id=None)  # the option names the column of the queries
     rows = _json_table(objects, shown_path(path), options, ['doc_id', 'doc_text'], ['title'])
     docs = [dict(doc_id=r['doc_id'], text=r['doc_text'], title=r.get('title')) | r['extras'] for _, r in rows]
@@ -522,7 +522,7 @@ def _query(r):
 def _right_keys(objects, where, options):
     "The keys under which queries name their relevant documents and grades; '' where there are no grades"
     first, grade = objects[0][1], options['grade']
-    own = options['query_id'] or next((k for k in _FILE_KEYS['query_id'] if k in first), None)
+    own = options['query_id'] or next((k for k in FILE_KEYS['query_id'] if k in first), None)
     names = dict.fromkeys(k for k in (options['doc_id'], 'doc_id', 'doc_ids') if k and k != own)
     for n, row in objects:
         found = [k for k in names if k in row]
@@ -542,13 +542,13 @@ def _read_folder(folder, documents, options):
     path = _queries_file(folder, documents)
     docs, where = _read_documents(documents, options), shown_path(path)
     given = _objects(path)
-    text = pick_column(given[0][1], 'query_text', options, _FILE_KEYS, _place(where, given[0][0]))
+    text = pick_column(given[0][1], 'query_text', options, FILE_KEYS, _place(where, given[0][0]))
     objects, (doc_id, grade) = _numbered(given, options, text), _right_keys(given, where, options)
     optional = ['query_type', 'group', 'split', 'answer'] + ['grade'] * bool(options['grade'])
     rows = _json_table(objects, where, options | dict(doc_id=doc_id), ['query_id', 'query_text', 'doc_id'], optional)
     found = [(f'line {n}', _query(r), _graded(r['doc_id'], f'{where} line {n}', row.get(grade) if grade else 1))
              for (n, r), (_, row) in zip(rows, objects)]
-    hints = other_columns(_columns(objects), 'query_text', options, _FILE_KEYS, dict(query_text=text))
+    hints = other_columns(_columns(objects), 'query_text', options, FILE_KEYS, dict(query_text=text))
     hints += _hints(_columns(objects), options | dict(grade=grade or options['grade']))
     return docs, *_merge(found, where), dict(hints=hints)
 
@@ -733,8 +733,8 @@ def _lacking(rows, extras, title):
 def _with_text_ids(objects, options, where):
     "The same documents, with ids of their texts where no column holds ids"
     columns = _columns(objects)
-    if options['doc_id'] or any(k in columns for k in _FILE_KEYS['doc_id']): return objects
-    text = pick_column(columns, 'doc_text', options, _FILE_KEYS, where)
+    if options['doc_id'] or any(k in columns for k in FILE_KEYS['doc_id']): return objects
+    text = pick_column(columns, 'doc_text', options, FILE_KEYS, where)
     title = options['title'] or 'title'
     def words(value): return '' if is_missing(value) else str(value)
     ids = text_ids('d', [(words(row.get(title)), words(row.get(text))) for _, row in objects])
@@ -745,7 +745,7 @@ def _documents_file(path, options, known=None):
     "The documents of a file, with all that their rows hold"
     where, objects = shown_path(path), _rows_of(path)
     options = options | {k: v for k, v in (known or {}).items() if options[k] is None and v in _columns(objects)}
-    made_ids = not options['doc_id'] and not any(k in _columns(objects) for k in _FILE_KEYS['doc_id'])
+    made_ids = not options['doc_id'] and not any(k in _columns(objects) for k in FILE_KEYS['doc_id'])
     objects = _with_text_ids(objects, options, where)
     rows = _json_table(objects, where, options, ['doc_id', 'doc_text'], ['title'])
     titled = options['title'] or 'title' in _columns(objects)
