@@ -146,7 +146,8 @@ def load_reference(
 def holm(
     p: list[float],  # p-values
 ) -> list[float]:
-    "P-values for several tests at once (Holm 1979)."
+    "P-values for several tests at once (Holm 1979); raises `ValueError` on NaN."
+    if np.isnan(p).any(): raise ValueError("a p-value is NaN: leave out tests that could not be made")
     order, found, least = np.argsort(p), np.empty(len(p)), 0.
     for place, i in enumerate(order):
         least = max(least, min(1., (len(p) - place)*p[i]))
@@ -158,6 +159,7 @@ _WORSE = {'top score': -1, 'unknown words': 1, 'distance of queries': 1, 'distan
 def _tested(measure: str, then: np.ndarray, now: np.ndarray) -> dict:
     "The row of a measure."
     a, b = (_WORSE[measure]*np.asarray(x, dtype=np.float64) for x in (then, now))
+    if np.isnan(a).any() or np.isnan(b).any(): raise ValueError(f"{measure!r} holds NaN: leave those values out")
     test, auc = ks_2samp(a, b, alternative='greater'), mannwhitneyu(b, a).statistic/(len(a)*len(b))
     return dict(measure=measure, then=np.mean(then), now=np.mean(now), statistic=test.statistic, auc=auc, p=test.pvalue,
                 n_then=len(a), n=len(b))

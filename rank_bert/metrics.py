@@ -111,6 +111,7 @@ def _ranks(scores, query, document, tie):
 def _right(qrels):
     "Row, column and grade of each grade above 0; an entry that is stored twice counts as its sum"
     qrels = sparse.csr_matrix(qrels.detach().cpu() if torch.is_tensor(qrels) else qrels, copy=True)
+    qrels = qrels.astype(np.promote_types(qrels.dtype, np.int64))  # sums of small integers may need more bits
     qrels.sum_duplicates()
     entries = qrels.tocoo()
     return qrels.shape, [x[entries.data > 0] for x in (entries.row, entries.col, entries.data)]
@@ -258,7 +259,8 @@ def paired_test(
     _same_labels(a=a, b=b, groups=groups)
     a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     if a.shape != b.shape: raise ValueError(f'a is {a.shape} but b is {b.shape}: both must measure the same queries')
-    sums, _ = group_sums((a - b).reshape(len(a), -1), groups)
+    gap = np.where(np.isclose(a, b, rtol=1e-12, atol=0), 0., a - b)  # rounding is no difference
+    sums, _ = group_sums(gap.reshape(len(a), -1), groups)
     p = _flipped(sums, n, seed)
     return p if a.ndim > 1 else float(p[0])
 
@@ -500,7 +502,8 @@ def format_table(
 def _plain(values, name):
     "Numpy array of numbers from whatever holds them, without NaN"
     if torch.is_tensor(values):
-        values = values.detach().cpu().float() if values.is_floating_point() else values.detach().cpu()
+        values = values.detach().cpu()
+        if values.dtype in (torch.float16, torch.bfloat16): values = values.float()
     values = np.asarray(values)
     if values.dtype.kind not in 'biuf': raise ValueError(f'{name} must be numbers, not {values.dtype}')
     bad = np.isnan(values.reshape(len(values), -1)).any(axis=1) if values.size else np.zeros(1, dtype=bool)

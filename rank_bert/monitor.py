@@ -37,7 +37,7 @@ from .heads import HEADS, DualHead
 from .layers import LowRankLinear
 from .lowrank import MEASURES, entropy_rank_of, evaluating, find_linears, measures_of, spectrum
 from .spectra import CENTRED, alignment, alpha_req_of, anisotropy_of, check_measures, isoscore_of
-from .spectra import lidar, nesum_of, uniformity
+from .spectra import lidar, nesum_of, uniformity, unit_rows
 
 # %% ../nbs/02c_monitor.ipynb #e171cc3f
 def has_lora(layer: nn.Module) -> bool: return hasattr(layer, 'base_layer') and hasattr(layer, 'lora_A')
@@ -207,7 +207,7 @@ class _Sums:
     def __init__(self,
         keep: bool = False,  # keep all vectors, for `uniformity`
     ):
-        self.n, self.sum, self.units, self.squares, self.products = 0, 0, 0, 0, None
+        self.n, self.sum, self.squares, self.units, self.lengths, self.products = 0, 0, 0, 0, 0, None
         self.kept, self.keep, self.known = [], keep, {}
 
     def add(self,
@@ -218,7 +218,8 @@ class _Sums:
         if self.products is None or self.keep: self.kept.append(x)
         x = x.double()
         self.n, self.sum, self.squares = self.n + len(x), self.sum + x.sum(0), self.squares + x.square().sum()
-        self.units = self.units + F.normalize(x, dim=1).sum(0)
+        units = unit_rows(x)
+        self.units, self.lengths = self.units + units.sum(0), self.lengths + units.square().sum()
         if self.products is not None: self.products += x.mT @ x
         elif self.n > x.shape[1]: self._fold()
 
@@ -263,7 +264,7 @@ def _centred(self: _Sums, s: torch.Tensor) -> dict:
 @patch
 def _plain(self: _Sums, names: Sequence[str]) -> dict:
     shared = self.sum.square().sum()/(self.n*self.squares).clamp(min=1e-300)
-    found = dict(anisotropy=anisotropy_of(self.units, self.n), residual=(1 - shared).clamp(min=0).sqrt())
+    found = dict(anisotropy=anisotropy_of(self.units, self.lengths, self.n), residual=(1 - shared).clamp(min=0).sqrt())
     if 'uniformity' not in names: return found
     kept = torch.cat(self.kept)
     return found | dict(uniformity=uniformity(kept[_spread(range(len(kept)), 2048)]))

@@ -82,8 +82,9 @@ class HoldRank(_StepCallback):
 # %% ../nbs/02c_rank.ipynb #ef33b655
 @torch.no_grad()
 def _nearest(weight: torch.Tensor, rank: int) -> torch.Tensor:
-    "The nearest matrix of a given rank."
-    w = (weight.cpu() if weight.device.type == 'mps' else weight).float()
+    "The nearest matrix of a given rank, up to rounding: from squares of singular values."
+    w = weight.cpu() if weight.device.type == 'mps' else weight
+    if w.dtype != torch.float64: w = w.float()
     if weight.shape[0] > weight.shape[1]: return _nearest(w.mT, rank).mT.to(weight)
     u = torch.linalg.eigh(w @ w.mT).eigenvectors[:, len(w) - rank:]
     return (u @ (u.mT @ w)).to(weight)
@@ -200,9 +201,10 @@ def _trained_part(layer: nn.Module) -> nn.Parameter:
 
 @patch
 def _step(self: RankPenalty) -> None:
-    "Add the learning rates of the step, one for each parameter group."
-    rates = np.array([h['lr'] for h in self.opt.hypers])
-    self.owed = rates if self.owed is None else self.owed + rates
+    "Add what the step would shrink by, one number for each parameter group; of factors, the logarithms."
+    by = self.strength*np.array([h['lr'] for h in self.opt.hypers])
+    if self.kind == 'spectral': by = np.log1p(2*by)
+    self.owed = by if self.owed is None else self.owed + by
 
 # %% ../nbs/02c_rank.ipynb #ab84b2b8
 @patch
@@ -213,7 +215,8 @@ def _act(self: RankPenalty) -> None:
     for name, (layer, rank) in self.found.items():
         weight = _trained_part(layer)
         _check_finite(name, weight, self.steps)
-        penalty += _shrink(layer, rank, self.strength*float(self.owed[group[weight]]), self.kind)
+        by = float(self.owed[group[weight]])
+        penalty += _shrink(layer, rank, np.expm1(by)/2 if self.kind == 'spectral' else by, self.kind)
     self.values.append(penalty)
     self.owed = None
 

@@ -9,6 +9,7 @@ __all__ = ['VECTOR_MEASURES', 'alpha_req', 'nesum', 'isoscore', 'anisotropy', 'u
            'vector_measures', 'lidar', 'rank_curve', 'rank_limit', 'rank_interval', 'depth_ranks']
 
 # %% ../nbs/01c_spectra.ipynb #5217136a
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -37,7 +38,7 @@ def alpha_req(
 def alpha_req_of(s: torch.Tensor, first: int|None = None) -> torch.Tensor:
     "The exponent from singular values of centred vectors; NaN where fewer than three values can be fitted."
     count = int((s > 1e-6*s[0]).sum())
-    first = first or min(11, 1 + count//10)
+    if first is None: first = min(11, 1 + count//10)
     if first < 1: raise ValueError(f"first is {first}; eigenvalues are counted from 1")
     if count - first < 2: return s.new_tensor(float('nan'))
     j = torch.arange(first, count + 1, dtype=s.dtype, device=s.device)
@@ -72,7 +73,7 @@ def anisotropy(
 ) -> torch.Tensor:  # from -1/(texts - 1) to 1
     "Mean cosine of the vectors of two different texts (Ethayarajh 2019)."
     x = _unit(x)
-    return anisotropy_of(x.sum(0), len(x))
+    return anisotropy_of(x.sum(0), x.square().sum(), len(x))
 
 # %% ../nbs/01c_spectra.ipynb #b7018f7b
 def _numbers(x, name: str = 'x') -> torch.Tensor:
@@ -85,9 +86,16 @@ def _unit(x) -> torch.Tensor:
     x = _numbers(x)
     if x.ndim != 2 or len(x) < 2:
         raise ValueError(f"x has the shape {tuple(x.shape)}; pass vectors `(texts, dim)` of two texts or more")
-    return F.normalize(x, dim=1)
+    return unit_rows(x)
 
-def anisotropy_of(total: torch.Tensor, n: int) -> torch.Tensor: return (total.square().sum() - n)/(n*(n - 1))
+def unit_rows(x: torch.Tensor) -> torch.Tensor:
+    "Rows of length 1, however short they are; a row of zeros has no direction and stays."
+    size = x.norm(dim=1, keepdim=True)
+    return x/size.where(size > 0, 1.)
+
+def anisotropy_of(total: torch.Tensor, squares: torch.Tensor, n: int) -> torch.Tensor:
+    "Mean cosine from the sums of unit vectors and of their squared lengths."
+    return (total.square().sum() - squares)/(n*(n - 1))
 
 # %% ../nbs/01c_spectra.ipynb #b8af4fc8
 def uniformity(
@@ -96,9 +104,12 @@ def uniformity(
 ) -> torch.Tensor:  # 0 or less
     "Log of the mean Gaussian potential of two different unit vectors (Wang and Isola 2020)."
     x = _unit(x)
-    n = len(x)
-    total = sum((2*t*(part @ x.T - 1)).exp().sum() for part in x.split(1024)) - n  # without a text and itself
-    return (total/(n*(n - 1))).log()
+    n, squares = len(x), x.square().sum(1)  # 1, or 0 for a vector of zeros
+    def potential(rows):
+        found = t*(2*x[rows] @ x.T - squares[rows, None] - squares)
+        found[torch.arange(len(rows)), rows] = -torch.inf  # a text and itself
+        return found.logsumexp((0, 1))
+    return torch.stack([potential(rows) for rows in torch.arange(n).split(1024)]).logsumexp(0) - math.log(n*(n - 1))
 
 # %% ../nbs/01c_spectra.ipynb #312d86fb
 def alignment(
@@ -111,7 +122,7 @@ def alignment(
     if x.ndim != 2 or x.shape != y.shape or not len(x):
         raise ValueError(f"x {tuple(x.shape)} and y {tuple(y.shape)} must be vectors `(pairs, dim)`, "
                          "a row for each pair, one pair or more")
-    return (F.normalize(x, dim=1) - F.normalize(y, dim=1)).norm(dim=1).pow(power).mean()
+    return (unit_rows(x) - unit_rows(y)).norm(dim=1).pow(power).mean()
 
 # %% ../nbs/01c_spectra.ipynb #9f99558c
 def residual(

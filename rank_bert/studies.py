@@ -59,6 +59,7 @@ LOW_RANK = {
     'fisher': dict(method='factorised', init='fisher'),
     'activation': dict(method='factorised', init='activation'),
     'two_sided': dict(method='factorised', init='two_sided'),
+    'half_heads': dict(method='factorised', init='two_sided'),  # after half of the attention heads are removed
     'calibrated': dict(method='factorised', init='calibrated'),
     'measured': dict(method='factorised', init='activation', allocate='measured'),
     'hard': dict(method='hard', init='svd'),
@@ -114,23 +115,9 @@ def _tune(data: TextData, encoder: Encoder, seed: int, recipe: _Recipe) -> _Tune
     model = _train(learn, recipe.epochs, recipe.lr).model
     return _Tuned(model.encoder, model.heads['task'], _right(learn, recipe.split))
 
-# %% ../nbs/04b_studies.ipynb #92716836
-def _unknown(n: int) -> np.ndarray: return np.full(n, np.nan)
-
-def _cut_run(data: TextData, base: _Tuned, method: str, fraction: float, seed: int, recipe: _Recipe) -> dict:
-    "Reduce a fine-tuned model to a budget, measure, train it again, measure."
-    learn = task_learner(data, deepcopy(base.encoder), 'none', deepcopy(base.head), seed=seed, **recipe.arguments)
-    plan = set_rank(learn, recipe.layers, fraction=fraction, **LOW_RANK[method])
-    at_once = _right(learn, recipe.split) if method != 'soft' else _unknown(len(base.right))
-    _train(learn, recipe.retrain, recipe.lr)
-    if method == 'soft': truncate(learn.model, plan)  # what is left above the planned rank
-    return dict(weights=int(plan.parameters.sum()), full_weights=int(plan.full_parameters.sum()),
-                rank=float(plan['rank'].mean()), at_once=at_once, again=_right(learn, recipe.split),
-                **_ms_of(base.encoder, learn.model.encoder))
-
-# %% ../nbs/04b_studies.ipynb #92716837
-def _fewer_heads(data: TextData, base: _Tuned, fraction: float, recipe: _Recipe) -> Encoder:
-    "The fine-tuned encoder without the heads that matter least to its loss on 256 training texts."
+# %% ../nbs/04b_studies.ipynb #92716838
+def _fewer_heads(data: TextData, base: _Tuned, share: float, recipe: _Recipe) -> Encoder:
+    "The fine-tuned encoder with the share of its heads that matters most to its loss on 256 training texts."
     part, head = data.part('train'), deepcopy(base.head).eval()
     how = {k: v for k, v in recipe.arguments.items() if k in ('pooling', 'max_tokens')}
     rows = np.random.default_rng(0).permutation(len(part))[:256]
@@ -138,11 +125,32 @@ def _fewer_heads(data: TextData, base: _Tuned, fraction: float, recipe: _Recipe)
     def loss(vectors, targets): return F.cross_entropy(head(vectors), targets)
     how |= dict(targets=np.asarray(part.targets)[rows], pairs=some(part.pairs))
     found = head_importance(base.encoder, some(part.texts), loss, **how)
-    return prune_heads(base.encoder, least_important(found, heads_within(base.encoder, fraction)))
+    return prune_heads(base.encoder, least_important(found, share))
 
+# %% ../nbs/04b_studies.ipynb #92716836
+def _unknown(n: int) -> np.ndarray: return np.full(n, np.nan)
+
+def _weights(encoder: Encoder, layers: str|Sequence[str]) -> int:
+    "How many weights the linear layers have."
+    return int(plan_ranks(encoder, layers, fraction=1.).full_parameters.sum())
+
+def _cut_run(data: TextData, base: _Tuned, method: str, fraction: float, seed: int, recipe: _Recipe) -> dict:
+    "Reduce a fine-tuned model to a budget, measure, train it again, measure."
+    encoder = _fewer_heads(data, base, .5, recipe) if method == 'half_heads' else deepcopy(base.encoder)
+    full, left = (_weights(e, recipe.layers) for e in (base.encoder, encoder))
+    learn = task_learner(data, encoder, 'none', deepcopy(base.head), seed=seed, **recipe.arguments)
+    plan = set_rank(learn, recipe.layers, fraction=min(1., fraction*full/left), **LOW_RANK[method])
+    at_once = _right(learn, recipe.split) if method != 'soft' else _unknown(len(base.right))
+    _train(learn, recipe.retrain, recipe.lr)
+    if method == 'soft': truncate(learn.model, plan)  # what is left above the planned rank
+    return dict(weights=int(plan.parameters.sum()), full_weights=full,
+                rank=float(plan['rank'].mean()), at_once=at_once, again=_right(learn, recipe.split),
+                **_ms_of(base.encoder, learn.model.encoder))
+
+# %% ../nbs/04b_studies.ipynb #92716837
 def _smaller(data: TextData, base: _Tuned, method: str, fraction: float, recipe: _Recipe) -> Encoder:
     "A copy of the fine-tuned encoder, whole, or with a share of its layers or heads."
-    if method == 'fewer_heads': return _fewer_heads(data, base, fraction, recipe)
+    if method == 'fewer_heads': return _fewer_heads(data, base, heads_within(base.encoder, fraction), recipe)
     if method == 'uncut': return deepcopy(base.encoder)
     return student(base.encoder, max(1, int(fraction*len(base.encoder.layers) + 1e-9)))
 
@@ -150,11 +158,11 @@ def _smaller(data: TextData, base: _Tuned, method: str, fraction: float, recipe:
 def _whole_run(data: TextData, base: _Tuned, method: str, fraction: float, seed: int, recipe: _Recipe) -> dict:
     "Train a fine-tuned model again, whole or with a share of its layers or heads, and measure it before and after."
     encoder = _smaller(data, base, method, fraction, recipe)
-    full, plan = (plan_ranks(e, recipe.layers, fraction=1.) for e in (base.encoder, encoder))
+    plan = plan_ranks(encoder, recipe.layers, fraction=1.)
     learn = task_learner(data, encoder, 'none', deepcopy(base.head), seed=seed, **recipe.arguments)
     at_once = _right(learn, recipe.split)
     _train(learn, recipe.retrain, recipe.lr)
-    return dict(weights=int(plan.full_parameters.sum()), full_weights=int(full.full_parameters.sum()),
+    return dict(weights=int(plan.full_parameters.sum()), full_weights=_weights(base.encoder, recipe.layers),
                 rank=float(plan.full.mean()), at_once=at_once, again=_right(learn, recipe.split),
                 **_ms_of(base.encoder, encoder))
 
@@ -209,7 +217,8 @@ def _check_low_rank(tasks: dict[str, TextData], encoders: dict[str, Encoder], bu
     for encoder, f in product(encoders.values(), {f for fs in budgets.values() for f in fs}):
         plan_ranks(encoder, layers, fraction=f)
     for encoder, f in product(encoders.values(), budgets.get('fewer_heads', ())): heads_within(encoder, f)
-    removed = [m for m in ('fewer_layers', 'fewer_heads') if m in budgets and layers != '*']
+    for encoder in encoders.values() if 'half_heads' in budgets else (): heads_within(encoder, 1.)  # it knows them
+    removed = [m for m in ('fewer_layers', 'fewer_heads', 'half_heads') if m in budgets and layers != '*']
     if removed:
         raise ValueError(f"{removed[0]} removes whole parts, and layers is {layers!r}: leave it out, or pass '*'")
 
@@ -855,8 +864,9 @@ def in_batch_scores(
     relevance: torch.Tensor,  # grades `(queries, documents)`
     masked: bool = True,  # leave other relevant documents, and copies of the own one, out of the negatives
 ) -> torch.Tensor:  # scalar, mean over queries
-    "Cross-entropy of each query's first relevant document against those of the other queries of the batch."
-    own = relevance.argmax(1)
+    "Cross-entropy of each query's most relevant document against those of the other queries of the batch."
+    grade, own = relevance.float().max(1)
+    if not (grade > 0).all(): raise ValueError("queries have no relevant document: leave them out")
     right, eye = relevance[:, own] > 0, torch.eye(len(own), dtype=torch.bool, device=scores.device)
     found = scores[:, own].float()
     if masked: found = found.masked_fill(right & ~eye, -torch.inf)
