@@ -104,12 +104,13 @@ def _settle(order: _Order, error: Exception|None = None) -> None:
 @patch
 def _answer(self: Batcher, batch: list[tuple[_Order, int]]) -> None:
     "Compute a batch; after an error each item alone, so that one bad text does not fail the others."
-    try: found = list(zip(batch, batch[0][0].run([o.items[i] for o, i in batch]), strict=True))
+    try:
+        found = list(zip(batch, batch[0][0].run([o.items[i] for o, i in batch]), strict=True))
+        self.seen(len(batch))
     except Exception as e:
         if len(batch) == 1: return _settle(batch[0][0], e)
         for one in batch: self._answer([one])
         return
-    self.seen(len(batch))
     with self._change:  # another thread may have other items of the same order
         for (order, i), answer in found: order.answers[i], order.missing = answer, order.missing - 1
         done = dict.fromkeys(order for order, _ in batch if not order.missing)

@@ -24,7 +24,7 @@ from torch import nn
 from .core import as_texts, check_fields, jsonable, new_folder, read_folder, read_steadily, recover_folder
 from .core import seal_folder, write_tensors
 from .layers import fold_adapters
-from .models import Encoder, get_encoder
+from .models import Encoder, evaluation_mode, get_encoder
 from .tables import DataError
 from .engines import best_dtype
 from .features import FeatureStore, WithHead, encode
@@ -90,7 +90,8 @@ def outputs(self: Classifier,
     "Probability of each label for each text, or the score; raises `ValueError` for an empty text, NaN or a tagger."
     texts, pairs = _columns(texts, self._paired())
     vectors = self._vectors(texts, pairs, store, progress)
-    with torch.inference_mode(): out = self.head.eval()(vectors.to(self.encoder.device)).float().cpu()
+    with torch.inference_mode(), evaluation_mode(self.head):
+        out = self.head(vectors.to(self.encoder.device)).float().cpu()
     _check_finite(out, texts)
     if self.kind == 'score': return out
     return out.softmax(1) if self.kind == 'class' else out.sigmoid()
@@ -167,6 +168,7 @@ class ClassifierLearner(Learner):
     "A fastai `Learner` whose `predict` takes texts; made by `classifier_learner`."
     def classifier(self) -> Classifier:
         "The classifier as it is now; it shares the weights of the Learner."
+        self.frozen_prefix.check_unchanged()
         m, train = self.model, self.data.part('train')
         settings = self.settings | dict(mixed=m.dtype != torch.float32, pairs=train.pairs is not None)
         about = dict(data=self.data.name, train_rows=len(train)) | getattr(self, 'fitted', {})

@@ -174,8 +174,9 @@ def join_columns(
 
 # %% ../nbs/03f_embeddings.ipynb #c6480c98
 def _check_columns(rows: pd.DataFrame, columns: list[str]) -> None:
-    "Raise `DataError` where a column is absent, or none is named."
-    wrong = [f'no column {c!r}' for c in columns if c not in rows] if columns else ['columns is empty']
+    "Raise `DataError` where a column is absent, or there twice, or none is named."
+    def fault(c): return f'no column {c!r}' if c not in rows else f'more than one column {c!r}'
+    wrong = [fault(c) for c in columns if (rows.columns == c).sum() != 1] if columns else ['columns is empty']
     if wrong: raise DataError(f"{wrong[0]}; the columns are {', '.join(map(repr, rows.columns))}")
 
 def _joined(row, cells: dict) -> str:
@@ -348,6 +349,7 @@ class EmbeddingLearner(Learner):
         **kwargs,  # arguments of `SentenceEncoder` over those of training: `normalise`, `dim`, `max_tokens`, `keep`
     ) -> SentenceEncoder:
         "The sentence encoder as it is now; it shares the weights of the Learner."
+        self.frozen_prefix.check_unchanged()
         return SentenceEncoder(self.model.encoder, head=self.model.heads['task'], **self.settings | kwargs)
 
 # %% ../nbs/03f_embeddings.ipynb #7d289350

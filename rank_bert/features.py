@@ -157,7 +157,7 @@ def _batches(
 
 # %% ../nbs/00b_features.ipynb #e3189edc
 class CutWarning(DataWarning):
-    "Texts were longer than `max_tokens`; `cut` says of each text whether it was."
+    "Texts were longer than `max_tokens`; `cut` says of each text that was encoded now whether it was."
     def __init__(self, message: str, cut: list[bool]):
         super().__init__(message)
         self.cut = cut

@@ -310,14 +310,17 @@ class ScoreHead(nn.Module):
     def __init__(self,
         dim: int,  # width of the vectors that come in
         dropout: float = 0.,  # share of incoming features dropped in training
-        start: float = 0.,  # initial bias: the output for a vector of zeros
+        start: float = 0.,  # initial bias
+        centre: float = 0.,  # of the scores: what is added to the linear layer
+        scale: float = 1.,  # of the scores: by what the linear layer is multiplied
     ):
         super().__init__()
-        self.dropout, self.linear = nn.Dropout(dropout), nn.Linear(dim, 1)
+        self.dropout, self.linear, self.centre, self.scale = nn.Dropout(dropout), nn.Linear(dim, 1), centre, scale
         nn.init.constant_(self.linear.bias, start)
 
     def forward(self,
         x: torch.Tensor,  # vectors `(batch, dim)`
     ) -> torch.Tensor:  # `(batch,)`
         "One number for each vector."
-        return self.linear(self.dropout(x)).squeeze(-1)
+        found = self.linear(self.dropout(x)).squeeze(-1)
+        return self.centre + self.scale*found.to(torch.promote_types(found.dtype, torch.float32))

@@ -512,11 +512,23 @@ def _take_fingerprints(self: FrozenPrefix) -> None:
 
 # %% ../nbs/03_learners.ipynb #71194f60
 @patch
+def _changed(self: FrozenPrefix, names) -> list[str]:
+    "Those of some parameters and buffers that have another fingerprint than before."
+    now = dict(self.model.encoder.named_parameters()) | dict(self.model.encoder.named_buffers())
+    return sorted(n for n in names if n in now and _fingerprint(now[n]) != self.before[n])
+
+@patch
+def check_unchanged(self: FrozenPrefix) -> None:
+    "Raise `ValueError` when what was frozen in the last fit has changed since."
+    if changed := self._changed(self.before):
+        raise ValueError(f"the encoder {self.model.encoder.name!r} has other weights than when this Learner was "
+                         f"trained, such as {changed[0]}, which was frozen: make the Learner again, or train others "
+                         "on a copy of the encoder")
+
+@patch
 def _check(self: FrozenPrefix, names) -> None:
     "Raise `RuntimeError` when one of these has another fingerprint than before."
-    now = dict(self.model.encoder.named_parameters()) | dict(self.model.encoder.named_buffers())
-    changed = sorted(n for n in names if n in now and _fingerprint(now[n]) != self.before[n])
-    if changed:
+    if changed := self._changed(names):
         raise RuntimeError(f"frozen, but changed during fit: {', '.join(changed[:3])}. Either code outside the "
                            "optimizer writes to it, or the optimizer updates parameters without a gradient, as "
                            "fastai's own optimizers do: use AdamW of rank_bert.learners")
@@ -690,7 +702,7 @@ def _check_data(data: TextData, bs: int) -> None:
     if not isinstance(data, TextData):
         raise TypeError(f"data is {type(data).__name__}: read it with read_texts or read_tags, or make it with "
                         "text_data, of rank_bert.texts")
-    if bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one row")
+    if not isinstance(bs, (int, np.integer)) or bs < 1: raise ValueError(f"bs is {bs!r}; a batch has 1 or more rows")
     empty = [split for split in ('train', 'valid') if not len(data.part(split))]
     if empty:
         raise DataError(f"{data.name or 'data'}: no rows in {' and '.join(empty)}; "
@@ -723,10 +735,17 @@ def _loaders(
     return DataLoaders(task_dl(train, bs, seed, device), task_dl(valid, 2*bs, device=device), device=device)
 
 # %% ../nbs/03_learners.ipynb #5d91cebb
-def _head_for(data: TextData, dim: int, head: nn.Module|None, head_kwargs: dict|None, check: bool) -> nn.Module:
+def score_arguments(data, given: dict|None) -> dict:
+    "Arguments of a built-in head: those given, and for scores the mean and deviation of those in training."
+    given = given or {}
+    if not isinstance(data, TextData) or data.kind != 'score' or 'start' in given: return given
+    scores = np.asarray(data.part('train').targets, dtype=np.float64)
+    return dict(centre=float(scores.mean()), scale=float(scores.std()) or 1.) | given
+
+def _head_for(data: TextData, dim: int, head: nn.Module|None, head_kwargs: dict, check: bool) -> nn.Module:
     "A new head of the kind of the data, or the one that was passed; raises `ValueError` where its outputs do not fit."
     kind, n = KINDS[data.kind], len(data.labels)
-    if head is None: return kind.head(dim, n, **head_kwargs or {})
+    if head is None: return kind.head(dim, n, **head_kwargs)
     if not check: return head
     inputs, outputs = (2, 3, dim) if kind.per_token else (2, dim), (n,) if n else ()
     device = next(head.parameters(), torch.zeros(0)).device
@@ -758,13 +777,14 @@ def task_learner(
     encoder, groups = prepared(backbone, freeze, seed)
     encoder.tokenize(['a'], max_tokens, keep, None if data.pairs is None else ['a'])  # raises for a wrong length
     if seed is not None: set_seed(seed)
+    head_kwargs = score_arguments(data, head_kwargs)
     new_head = _head_for(data, encoder.dim, head, head_kwargs, check='loss_func' not in kwargs)
     device, texts = torch.device(device or best_device()), dict(pooling=pooling, max_tokens=max_tokens, keep=keep)
     dtype, kind = layers_dtype(dtype, device), KINDS[data.kind]
     model = TaskModel(encoder, dict(task=new_head), pooling, ('task',) if kind.per_token else (), dtype).to(device)
     dls = _loaders(data, encoder, bs, seed, device, dtype=dtype, store=store, **texts)
     learn = encoder_learner(dls, model, groups, cls, **dict(loss_func=kind.loss, metrics=kind.metrics()) | kwargs)
-    learn.data, learn.settings, learn.head_kwargs = data, texts, (head_kwargs or {}) if head is None else None
+    learn.data, learn.settings, learn.head_kwargs = data, texts, head_kwargs if head is None else None
     return learn
 
 # %% ../nbs/03_learners.ipynb #3b02c01d
@@ -853,6 +873,8 @@ def fit_task(
     """Train with defaults for small and large data; raises `ValueError` where no epoch gave a finite value.
 
     `best_epoch` is -1 if no epoch was better than the weights before training."""
+    if epochs is not None and epochs < 1: raise ValueError(f"epochs is {epochs}; training takes at least one")
+    if lr is not None and not lr > 0: raise ValueError(f"lr is {lr}; a learning rate is above 0, such as 1e-3")
     if learn.opt is None: learn.create_opt()
     frozen, n = _settled(learn), len(learn.dls.train)
     steps, least, rate = _usual(learn, frozen)

@@ -42,9 +42,9 @@ from .callbacks import Frozen
 from .ranking import RankingModel, mrr
 from .scoring import Ranker
 from .learners import KINDS, FrozenPrefix, Kind, TaskBatches, TaskModel, encoder_learner, layers_dtype, prepared
-from .learners import unlabelled
+from .learners import score_arguments, unlabelled
 from .classifiers import Classifier
-from .tagging import EntityF1, Tagger
+from .tagging import EntityF1, Tagger, splitting
 
 # %% ../nbs/03e_multitask.ipynb #93b06f6a
 def task_shares(
@@ -606,12 +606,14 @@ def multitask_learner(
     "A fastai `Learner` for several tasks on one encoder, one head each; every batch is of one task."
     frozen, metrics, head_kwargs = listify(frozen_heads), metrics or {}, head_kwargs or {}
     _check(tasks, sampling, weights, frozen, metrics, head_kwargs, bs, steps)
+    head_kwargs = {t: score_arguments(data, head_kwargs.get(t)) for t, data in tasks.items()}
     texts, device = dict(pooling=pooling, max_tokens=max_tokens, keep=keep), torch.device(device or best_device())
     encoder, groups = _checked(*prepared(backbone, freeze, seed), tasks, texts, frozen, weights)
     model = _model(tasks, encoder, pooling, layers_dtype(dtype, device), weights, head_kwargs, seed).to(device)
     dls = _mixes(tasks, model, texts, store, device, bs, sampling, steps, seed)
     learn = _learner(tasks, dls, model, groups, metrics, frozen, weights, kwargs)
     learn.settings, learn.head_kwargs = texts, head_kwargs
+    learn.rules = {t: splitting(data) for t, data in tasks.items() if getattr(data, 'kind', None) == 'tags'}
     return learn
 
 # %% ../nbs/03e_multitask.ipynb #9b33e129
@@ -622,11 +624,13 @@ def part(self: MultitaskLearner,
 ) -> Classifier|Tagger|Ranker:  # by the kind of the task
     "What has been learnt of one task; it can be used, saved and loaded without the others."
     _check_names([task], self.data, 'task')
-    data, model, head_kwargs = self.data[task], self.model.eval(), self.head_kwargs.get(task, {})
+    self.frozen_prefix.check_unchanged()
+    data, model, head_kwargs = self.data[task], self.model, self.head_kwargs.get(task, {})
     head, about = model.heads[task], dict(data=data.name, train_rows=_count(data, 'train'))
     if isinstance(data, RankingData): return _ranker(model, head, data, self.settings, head_kwargs, about, store)
     settings = self.settings | dict(mixed=model.dtype != torch.float32)
-    if data.kind == 'tags': return Tagger(model.encoder, head, data.labels, settings, head_kwargs, about)
+    if data.kind == 'tags':
+        return Tagger(model.encoder, head, data.labels, settings | self.rules[task], head_kwargs, about)
     settings |= dict(pairs=data.pairs is not None)
     return Classifier(model.encoder, head, data.labels, data.kind, settings, head_kwargs, about)
 

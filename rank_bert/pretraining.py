@@ -15,6 +15,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from copy import deepcopy
+from fractions import Fraction
 from functools import partial
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -497,8 +498,9 @@ def _held_out(texts: list[str], share: float) -> dict[str, list[int]]:
     "Rows to train on and rows held out, by the hash of their text."
     if not 0 < share <= .5:
         raise ValueError(f"valid_share is {share}; the share of held-out texts lies above 0 and is at most 0.5")
-    parts = dict(train=[], valid=[])
-    for i, text in enumerate(texts): parts['train' if hash_fold(text, round(1/share)) else 'valid'].append(i)
+    part, parts = Fraction(share).limit_denominator(10**6), dict(train=[], valid=[])  # .15 is 3/20
+    for i, text in enumerate(texts):
+        parts['valid' if hash_fold(text, part.denominator) < part.numerator else 'train'].append(i)
     empty = [name for name, rows in parts.items() if not rows]
     if empty:
         raise DataError(f"too few texts: of {len(texts)} none is left for {empty[0]}. "

@@ -22,7 +22,7 @@ from fastcore.basics import patch
 
 # %% ../nbs/03d_tagging.ipynb #9669dc60
 from .core import as_texts, recover_folder
-from .models import Encoder
+from .models import Encoder, evaluation_mode
 from .tables import SURROGATES, DataError
 from .engines import best_dtype
 from .features import WithHead
@@ -162,14 +162,23 @@ _WHOLE = r"(?:[^\W\d_]\.){2,}|\w+(?:[-'’.,/&:]\w+)*|[^\w\s]"  # initials; word
 
 def _words_of(text: str, settings: dict) -> list[tuple[int, int]]:
     "Where the words of a text are, cut as the settings of a tagger say."
-    if settings.get('words') != 'whole' or any(unicodedata.category(c)[0] == 'M' for c in text):
-        return split_words(text)
-    known = '|'.join(map(re.escape, sorted(settings.get('abbreviations', ()), key=len, reverse=True)))
-    return [m.span() for m in re.finditer((rf'(?<!\w)(?:{known})|' if known else '') + _WHOLE, text)]
+    if settings.get('words') != 'whole': return split_words(text)
+    at = [i for i, c in enumerate(text) if unicodedata.category(c)[0] != 'M']  # a mark belongs to what is before it
+    known = sorted(map(_bare, settings.get('abbreviations', ())), key=len, reverse=True)
+    pattern = (rf"(?<!\w)(?:{'|'.join(map(re.escape, known))})|" if known else '') + _WHOLE
+    ends = [*at, len(text)]
+    return [(at[m.start()], ends[m.end()]) for m in re.finditer(pattern, _bare(text))]
+
+def _bare(text: str) -> str: return ''.join(c for c in text if unicodedata.category(c)[0] != 'M')
 
 # %% ../nbs/03d_tagging.ipynb #65f5f128
+def splitting(data: TextData) -> dict:
+    "The way of splitting that reproduces the given words of more training texts, as settings of a tagger."
+    train = data.part('train')
+    return _rule(train.texts, list(train.rows.words))
+
 def _rule(texts: list[str], words: list) -> dict:
-    "The way of splitting that reproduces the given words of more texts, as settings of a tagger."
+    "The same for any texts and their words."
     found = {text[a:b] for text, ws in zip(texts, words) for a, b in ws
              if b - a > 1 and text[b - 1] == '.' and text[b - 2].isalpha()}
     whole = dict(words='whole', abbreviations=sorted(found, key=lambda w: (len(w), w))[:2000])
@@ -231,13 +240,14 @@ def outputs(self: Tagger,
 @patch
 def _tagged(self: Tagger, windows: list[tuple], bs: int) -> Iterator[tuple[tuple, torch.Tensor]]:
     "Each window, and the probabilities of its tokens `(tokens, tags)`."
-    encoder, device = self.encoder.eval(), self.encoder.device
+    encoder, device = self.encoder, self.encoder.device
     dtype = best_dtype(device) if self.settings.get('mixed') else torch.float32
-    model = TaskModel(encoder, dict(task=self.head.eval()), per_token=('task',), dtype=dtype)
+    model = TaskModel(encoder, dict(task=self.head), per_token=('task',), dtype=dtype)
     windows = sorted(windows, key=lambda w: -len(w[3]))  # similar lengths together
     for rows in (windows[i:i + bs] for i in range(0, len(windows), bs)):
         ids, mask = encoder.pad([w[3] for w in rows])
-        with torch.inference_mode(): found = model(ids.to(device), mask.to(device)).float().softmax(-1).cpu()
+        with torch.inference_mode(), evaluation_mode(model):
+            found = model(ids.to(device), mask.to(device)).float().softmax(-1).cpu()
         left = encoder.family.summary_last  # padding is on the left
         for window, row in zip(rows, found): yield window, row[-len(window[3]):] if left else row
 
@@ -311,6 +321,7 @@ class TaggerLearner(Learner):
     "A fastai `Learner` whose `predict` takes texts and gives names; made by `tagger_learner`."
     def tagger(self) -> Tagger:
         "The tagger as it is now; it shares the weights of the Learner."
+        self.frozen_prefix.check_unchanged()
         m, train = self.model, self.data.part('train')
         settings = dict(max_tokens=self.settings['max_tokens'], mixed=m.dtype != torch.float32) | self.rule
         about = dict(data=self.data.name, train_rows=len(train)) | getattr(self, 'fitted', {})
@@ -346,8 +357,7 @@ def tagger_learner(
         raise ValueError(f"{data.name or 'data'} has the tags {', '.join(data.labels)}, and none is O: "
                          "name all tags with the argument labels of read_tags")
     learn = task_learner(data, backbone, freeze, **dict(cls=TaggerLearner, metrics=[EntityF1(data.labels)]) | kwargs)
-    train = data.part('train')
-    learn.rule = _rule(train.texts, list(train.rows.words))
+    learn.rule = splitting(data)
     return learn
 
 # %% ../nbs/03d_tagging.ipynb #db73cbfe

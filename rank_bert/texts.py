@@ -627,7 +627,7 @@ def text_data(
     label = _label_column(columns)
     _read_labels(source, label, labels, kind)
     others = {o: o for o in ('text', 'pair', 'group', 'split') if o in columns}
-    return _build(source, dict(label=label) | others, labels, kind, name)
+    return warn_notes(_build(source, dict(label=label) | others, labels, kind, name))
 
 # %% ../nbs/00e_texts.ipynb #63a78f2b
 def _take(data, keep):
