@@ -18,6 +18,7 @@ import torch
 from fastai.learner import Learner
 from fastcore.basics import patch
 from scipy import stats
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 from torch import nn
 
 # %% ../nbs/03c_classifiers.ipynb #805834ea
@@ -312,6 +313,18 @@ def _drawn(kind, out: np.ndarray, targets: np.ndarray, groups, n: int, seed: int
     draws = _measures(draw_means(*group_sums(_shares(out, targets), groups), n, seed), kind == 'multilabel')
     return classification_metrics(out, targets.astype(int)), draws
 
+# %% ../nbs/03c_classifiers.ipynb #6583fc8b
+@patch
+def _judged(
+    self: Classifier, data: TextData, split: str, store: FeatureStore|None, threshold: float|None = None,
+) -> tuple[TextData, np.ndarray, np.ndarray]:
+    "The rows of a split, their targets, and probabilities or scores; for multilabel 0 or 1."
+    _check_data(data)
+    self._paired()  # raises for a tagger
+    part, targets = _matched(self, data, split)
+    out = self.outputs(part.texts if part.pairs is None else list(zip(part.texts, part.pairs)), store).numpy()
+    return part, targets, (out > self._threshold(threshold)).astype(float) if self.kind == 'multilabel' else out
+
 # %% ../nbs/03c_classifiers.ipynb #6583fc89
 @patch
 def evaluate(self: Classifier,
@@ -325,17 +338,43 @@ def evaluate(self: Classifier,
     """Accuracy, macro F1 and Matthews' correlation, with intervals.
 
     For multilabel: micro F1, macro F1 and exact match. For scores: Spearman's correlation."""
-    _check_data(data)
-    self._paired()  # raises for a tagger
-    part, targets = _matched(self, data, split)
-    out = self.outputs(part.texts if part.pairs is None else list(zip(part.texts, part.pairs)), store).numpy()
-    if self.kind == 'multilabel': out = (out > self._threshold(threshold)).astype(float)
+    part, targets, out = self._judged(data, split, store, threshold)
     groups = part.rows.group.to_numpy()
     value, draws = _drawn(self.kind, out, targets, groups, n, seed)
     low, high = (np.nanquantile(draws, [.025, .975], axis=0)
                  if len(set(groups)) > 1 else np.full((2, len(value)), np.nan))
     return pd.DataFrame(dict(part='all', metric=list(value.index), value=value.to_numpy(), low=low, high=high,
                              n=len(part)))
+
+# %% ../nbs/03c_classifiers.ipynb #6583fc91
+@patch
+def by_label(self: Classifier,
+    data: TextData,  # with the labels of the classifier, in any order
+    split: str = 'test',  # split to evaluate
+    store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
+    threshold: float|None = None,  # for multilabel, as in `Classifier.predict`
+) -> pd.DataFrame:  # by label: precision, recall, F1, support (rows that have it)
+    "Precision, recall and F1 of each label, NaN where there is nothing to divide by; `ValueError` for scores."
+    if self.kind == 'score': raise ValueError("scores have no labels: evaluate measures their rank correlation")
+    _, targets, out = self._judged(data, split, store, threshold)
+    answers = out.astype(int) if self.kind == 'multilabel' else out.argmax(1)
+    how = dict(labels=np.arange(len(self.labels)), zero_division=np.nan)
+    found = precision_recall_fscore_support(targets.astype(int), answers, **how)
+    names = 'precision', 'recall', 'F1', 'support'
+    return pd.DataFrame(dict(zip(names, found)), index=pd.Index(self.labels, name='label'))
+
+# %% ../nbs/03c_classifiers.ipynb #6583fc92
+@patch
+def confusion_matrix(self: Classifier,
+    data: TextData,  # with one label for each text, in any order
+    split: str = 'test',  # split to evaluate
+    store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
+) -> pd.DataFrame:  # number of texts by true label (rows) and predicted label (columns)
+    "Which labels are taken for which; raises `ValueError` where a text has no single label."
+    if self.kind != 'class': raise ValueError(f"a confusion matrix is for one label a text, and this is {self.kind!r}")
+    _, targets, out = self._judged(data, split, store)
+    counts = confusion_matrix(targets, out.argmax(1), labels=np.arange(len(self.labels)))
+    return pd.DataFrame(counts, pd.Index(self.labels, name='true'), pd.Index(self.labels, name='predicted'))
 
 # %% ../nbs/03c_classifiers.ipynb #b2d7c37d
 _FIELDS = dict(kind=tuple(KINDS), labels='texts', head='object', about='object', settings=dict(

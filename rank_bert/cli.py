@@ -230,11 +230,11 @@ def _write(path: Path, write: Callable, kept: str) -> None:
         raise ValueError(f'{_sentence(e)}. {kept}: the same command with another --out writes them at once') from e
 
 # %% ../nbs/04c_cli.ipynb #9c4b7d20
-def _which(best: int, epochs: int, value: str, start: str = 'the start') -> str:
+def _which(best: int, epochs: int, value: str, start: str = 'the start', why: str = '') -> str:
     "Which weights a training has kept, as a sentence; `best` is -1 for those before training."
     if not epochs: return f'there was nothing to train ({value})'
     if best < 0: return f'no epoch of {epochs} was better than {start} ({value}), which is kept'
-    return f'epoch {best + 1} of {epochs} was best on the validation part ({value}) and is kept'
+    return f'epoch {best + 1} of {epochs} is kept: {value} on the validation part{why}'
 
 # %% ../nbs/04c_cli.ipynb #91633fc4
 def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
@@ -645,6 +645,7 @@ def feedback(
     _say('{rows:,} rows for {queries:,} queries; {without_relevant:,} queries without a relevant document are not used'
          .format(**table.attrs['notes']))
     _say(table.attrs['told'])
+    if data is None: _say('  hint: the queries of the training were not measured: name their file with --data')
     unused = [c for c in rows if c not in ('query', 'doc_id') and _is_number(rows[c])]
     if unused and 'grade' not in rows:
         _say(f'  hint: column {unused[0]!r} was not used, and each row counts as right: name a column of grades with '
@@ -740,7 +741,9 @@ def _train_classifier(data, out: Path, backbone: str, freeze: str, epochs: int|N
     from rank_bert.classifiers import train_classifier
     model = train_classifier(data, backbone, _depth(freeze), epochs, lr, **kwargs, store=_store())
     fit = model.about
-    _say(_which(fit['best_epoch'], fit['epochs'], f"{fit['monitor'].replace('_', ' ')} {fit['best']:.3f}"))
+    why = ', the last epoch within a standard error of the best' if fit['monitor'] == 'accuracy' else ''
+    if fit['passes'] > 1: why += f" (an epoch is {fit['passes']} passes through the texts)"
+    _say(_which(fit['best_epoch'], fit['epochs'], f"{fit['monitor'].replace('_', ' ')} {fit['best']:.3f}", why=why))
     model.save(out)
     _say(f'saved to {out}')
     return model
@@ -771,11 +774,15 @@ def classify(
                    labels=labels or None, label_sep=label_sep, kind=kind)
     _say(repr(found))
     _hints(found)
+    if kind is None and found.kind == 'class' and len(found.labels) > 4 and all(n.isdecimal() for n in found.labels):
+        _say('  hint: labels are whole numbers, and are read as names of classes: --kind score reads them as scores')
     model = _train_classifier(found, out, backbone, freeze, epochs, lr, pooling=pooling, max_tokens=max_tokens,
                               keep=keep, bs=bs, seed=seed)
     if len(found.part('test')):
         table = model.evaluate(found, store=_store()).drop(columns='part')
         _show(table.to_string(index=False, float_format='{:.3f}'.format))
+        if found.kind != 'score' and len(found.labels) <= 20:
+            _show('\n' + model.by_label(found, store=_store()).to_string(float_format='{:.3f}'.format))
 
 # %% ../nbs/04c_cli.ipynb #58a8a61e
 _TABLES = ('.csv', '.tsv', '.json', '.jsonl', '.parquet', '.xlsx', '.xls')

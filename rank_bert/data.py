@@ -9,7 +9,7 @@ __all__ = ['RankingData', 'ranking_data', 'builtin_corpus', 'builtin_whole_docum
            'audit_splits', 'windows', 'cut_documents']
 
 # %% ../nbs/00a_data.ipynb #d594c815
-import ast, keyword, math, os, re, sys, sysconfig
+import ast, keyword, math, os, re, sys, sysconfig, warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
@@ -756,6 +756,16 @@ def _documents_file(path, options, known=None):
     found.attrs |= dict(made_ids=made_ids, columns=[*_columns(objects)], absent=absent)
     return found
 
+# %% ../nbs/00a_data.ipynb #5c0b0014
+_ID_NAME = re.compile('(?:^|[^a-zA-Z])id$|Id$|ID$')  # article_id, ArticleId, but not paid
+
+def _hint_ids(table):
+    "Warn where ids are made from the texts, and a column looks like ids"
+    found = [c for c in table.columns.drop('doc_id') if _ID_NAME.search(c) and table[c].is_unique]
+    if table.attrs.get('made_ids') and found:
+        hint = f'{len(table):,} documents get ids of their texts: pass doc_id={found[0]!r} to take that column'
+        warnings.warn(hint, DataWarning, stacklevel=3)
+
 # %% ../nbs/00a_data.ipynb #5c0b0004
 def read_corpus(
     path: str | Path,  # folder or file; options name columns or keys in it
@@ -769,6 +779,7 @@ def read_corpus(
     if found is None: raise DataError(f'there is no file or folder {str(path)!r} with documents')
     file = (_file(found, 'documents') or _file(found, 'corpus')) if found.is_dir() else found
     table = _text_files(found) if file is None else _documents_file(file, options, known)
+    _hint_ids(table)
     checked = checked_documents(table)
     checked.attrs |= dict(made_ids=False, columns=[], absent={}) | table.attrs
     checked.attrs['absent'] = {name: checked.doc_id.iloc[at].tolist() for name, at in checked.attrs['absent'].items()}

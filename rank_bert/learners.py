@@ -869,7 +869,7 @@ def fit_task(
     probe: bool = True,  # if layers are trained, train the head on the frozen encoder first
     progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
     cbs: list|None = None,  # callbacks of the main training, not of the probe
-) -> dict:  # epochs, lr, monitor, best_epoch, best and untrained value
+) -> dict:  # epochs, passes (through the rows in an epoch), lr, monitor, best_epoch, best and untrained value
     """Train with defaults for small and large data; raises `ValueError` where no epoch gave a finite value.
 
     `best_epoch` is -1 if no epoch was better than the weights before training."""
@@ -888,8 +888,8 @@ def fit_task(
     with joined(learn), progress_bar(epochs + before, 'training', progress, 'epochs') as bar:
         if before: _probe(learn, before, monitor, bar, passes)
         _stage(learn, epochs, lr, best, [_Advance(bar), *(cbs or [])], last_passes)
-    return dict(epochs=epochs, lr=lr, monitor=monitor, best_epoch=best.best_epoch, best=float(best.best),
-                untrained=best.untrained)
+    return dict(epochs=epochs, passes=last_passes, lr=lr, monitor=monitor, best_epoch=best.best_epoch,
+                best=float(best.best), untrained=best.untrained)
 
 # %% ../nbs/03_learners.ipynb #9e3c0002
 def _columns_hash(frame: pd.DataFrame) -> bytes:

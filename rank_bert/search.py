@@ -754,10 +754,11 @@ def _become(self: Ranker, other: 'Ranker') -> None:
 
 @patch
 def _judged(self: Ranker, after: 'Ranker', data: RankingData, vectors: torch.Tensor, metrics) -> 'Ranker':
-    "The other ranker, or this one if nothing has changed, or the 'valid' queries are ranked worse by the other."
+    "The other ranker if it ranks 'valid' queries better, or as well and those of 'train' better; else this one."
     heads = fingerprint(self.model.head), fingerprint(after.model.head)
     if heads[0] == heads[1] and self.fusion == after.fusion: return self
-    return self if _gain(_gains(self, after, data, vectors, usable_rows(data, 'valid'), metrics)) < 0 else after
+    def gain(split): return _gain(_gains(self, after, data, vectors, usable_rows(data, split), metrics))
+    return after if (gain('valid') or gain('train')) > 0 else self
 
 # %% ../nbs/03b_search.ipynb #b15a0006
 @patch
@@ -772,7 +773,7 @@ def train_more(self: Ranker,
     store: FeatureStore|None = None,  # where query vectors are kept; by default in the cache folder
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
 ) -> pd.DataFrame:  # mode, metric, before, after, difference, low, high, p, n; .attrs: changed, told
-    "Train the head further, in place; nothing changes if 'valid' queries are ranked worse, or on a `DataError`."
+    "Train the head further, in place; nothing changes without a gain in 'valid' or 'train', or on a `DataError`."
     data, digest = self._matched(data), rows_hash(data)
     check_trainable(data)
     vectors = self._query_vectors(data, store or FeatureStore())[:]
@@ -807,7 +808,7 @@ def feedback(self: Ranker,
     store: FeatureStore|None = None,  # where query vectors are kept; by default in the cache folder
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
 ) -> pd.DataFrame:  # queries, mode, metric, before, after, difference, low, high, p, n; .attrs: changed, told, notes
-    "Learn from clicks and corrections, in place; nothing changes if held-out queries are ranked worse."
+    "Learn from clicks and corrections, in place; nothing changes if held-out queries are ranked worse, or none better."
     data = data and still_there(data, self.documents)
     found = feedback_data(feedback_rows(rows, self.documents), self.documents, data and self._matched(data))
     check_enough(found)
