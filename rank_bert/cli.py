@@ -620,6 +620,15 @@ def _is_number(column) -> bool:
     return bool(texts.isin(['true', 'false']).all() or pd.to_numeric(texts, errors='coerce').notna().all())
 
 
+# %% ../nbs/04c_cli.ipynb #b15c0015
+def _hint_feedback(rows, data: str|None) -> None:
+    "Hints at original data that are not named, and at a column that may hold grades."
+    if data is None: _say('  hint: the queries of the training were not measured: name their file with --data')
+    unused = [c for c in rows if c not in ('query', 'doc_id') and _is_number(rows[c])]
+    if unused and 'grade' not in rows:
+        _say(f'  hint: column {unused[0]!r} was not used, and each row counts as right: name a column of grades with '
+             '--grade')
+
 # %% ../nbs/04c_cli.ipynb #b15c0004
 @app.command()
 def feedback(
@@ -645,11 +654,7 @@ def feedback(
     _say('{rows:,} rows for {queries:,} queries; {without_relevant:,} queries without a relevant document are not used'
          .format(**table.attrs['notes']))
     _say(table.attrs['told'])
-    if data is None: _say('  hint: the queries of the training were not measured: name their file with --data')
-    unused = [c for c in rows if c not in ('query', 'doc_id') and _is_number(rows[c])]
-    if unused and 'grade' not in rows:
-        _say(f'  hint: column {unused[0]!r} was not used, and each row counts as right: name a column of grades with '
-             '--grade')
+    _hint_feedback(rows, data)
     if as_json: _print_json(table)
     else: _show_gains(table)
 
@@ -748,6 +753,19 @@ def _train_classifier(data, out: Path, backbone: str, freeze: str, epochs: int|N
     _say(f'saved to {out}')
     return model
 
+# %% ../nbs/04c_cli.ipynb #f06ac6a2
+def _hint_numbers(data) -> None:
+    "A hint at labels that may be scores."
+    if data.kind == 'class' and len(data.labels) > 4 and all(n.isdecimal() for n in data.labels):
+        _say('  hint: labels are whole numbers, and are read as names of classes: --kind score reads them as scores')
+
+def _show_quality(model, found) -> None:
+    "Metrics of the test texts, and of each label where they are few."
+    table = model.evaluate(found, store=_store()).drop(columns='part')
+    _show(table.to_string(index=False, float_format='{:.3f}'.format))
+    if found.kind != 'score' and len(found.labels) <= 20:
+        _show('\n' + model.by_label(found, store=_store()).to_string(float_format='{:.3f}'.format))
+
 # %% ../nbs/04c_cli.ipynb #f06ac6a1
 @app.command()
 def classify(
@@ -774,15 +792,10 @@ def classify(
                    labels=labels or None, label_sep=label_sep, kind=kind)
     _say(repr(found))
     _hints(found)
-    if kind is None and found.kind == 'class' and len(found.labels) > 4 and all(n.isdecimal() for n in found.labels):
-        _say('  hint: labels are whole numbers, and are read as names of classes: --kind score reads them as scores')
+    if kind is None: _hint_numbers(found)
     model = _train_classifier(found, out, backbone, freeze, epochs, lr, pooling=pooling, max_tokens=max_tokens,
                               keep=keep, bs=bs, seed=seed)
-    if len(found.part('test')):
-        table = model.evaluate(found, store=_store()).drop(columns='part')
-        _show(table.to_string(index=False, float_format='{:.3f}'.format))
-        if found.kind != 'score' and len(found.labels) <= 20:
-            _show('\n' + model.by_label(found, store=_store()).to_string(float_format='{:.3f}'.format))
+    if len(found.part('test')): _show_quality(model, found)
 
 # %% ../nbs/04c_cli.ipynb #58a8a61e
 _TABLES = ('.csv', '.tsv', '.json', '.jsonl', '.parquet', '.xlsx', '.xls')

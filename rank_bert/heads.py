@@ -311,11 +311,11 @@ class ScoreHead(nn.Module):
         dim: int,  # width of the vectors that come in
         dropout: float = 0.,  # share of incoming features dropped in training
         start: float = 0.,  # initial bias
-        centre: float = 0.,  # of the scores: what is added to the linear layer
-        scale: float = 1.,  # of the scores: by what the linear layer is multiplied
+        mean: float = 0.,  # of the scores: what is added to the linear layer
+        deviation: float = 1.,  # of the scores: by what the linear layer is multiplied
     ):
         super().__init__()
-        self.dropout, self.linear, self.centre, self.scale = nn.Dropout(dropout), nn.Linear(dim, 1), centre, scale
+        self.dropout, self.linear, self.mean, self.deviation = nn.Dropout(dropout), nn.Linear(dim, 1), mean, deviation
         nn.init.constant_(self.linear.bias, start)
 
     def forward(self,
@@ -323,4 +323,4 @@ class ScoreHead(nn.Module):
     ) -> torch.Tensor:  # `(batch,)`
         "One number for each vector."
         found = self.linear(self.dropout(x)).squeeze(-1)
-        return self.centre + self.scale*found.to(torch.promote_types(found.dtype, torch.float32))
+        return self.mean + self.deviation*found.to(torch.promote_types(found.dtype, torch.float32))

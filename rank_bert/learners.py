@@ -740,19 +740,19 @@ def score_arguments(data, given: dict|None) -> dict:
     given = given or {}
     if not isinstance(data, TextData) or data.kind != 'score' or 'start' in given: return given
     scores = np.asarray(data.part('train').targets, dtype=np.float64)
-    return dict(centre=float(scores.mean()), scale=float(scores.std()) or 1.) | given
+    return dict(mean=float(scores.mean()), deviation=float(scores.std()) or 1.) | given
 
-def _head_for(data: TextData, dim: int, head: nn.Module|None, head_kwargs: dict, check: bool) -> nn.Module:
-    "A new head of the kind of the data, or the one that was passed; raises `ValueError` where its outputs do not fit."
+def _head_for(data: TextData, dim: int, head: nn.Module|None, given: dict|None, check: bool) -> tuple:
+    "A new head and its arguments, or the one that was passed; raises `ValueError` where its outputs do not fit."
     kind, n = KINDS[data.kind], len(data.labels)
-    if head is None: return kind.head(dim, n, **head_kwargs)
-    if not check: return head
+    if head is None: return kind.head(dim, n, **(own := score_arguments(data, given))), own
+    if not check: return head, None
     inputs, outputs = (2, 3, dim) if kind.per_token else (2, dim), (n,) if n else ()
     device = next(head.parameters(), torch.zeros(0)).device
     with torch.no_grad(), evaluation_mode(head): shape = tuple(head(torch.zeros(inputs, device=device)).shape)
     needed = inputs[:-1] + outputs
     if shape != needed: raise ValueError(f"a head that gives {shape} for inputs of {inputs}; this data needs {needed}")
-    return head
+    return head, None
 
 # %% ../nbs/03_learners.ipynb #7390b437
 def task_learner(
@@ -777,14 +777,13 @@ def task_learner(
     encoder, groups = prepared(backbone, freeze, seed)
     encoder.tokenize(['a'], max_tokens, keep, None if data.pairs is None else ['a'])  # raises for a wrong length
     if seed is not None: set_seed(seed)
-    head_kwargs = score_arguments(data, head_kwargs)
-    new_head = _head_for(data, encoder.dim, head, head_kwargs, check='loss_func' not in kwargs)
+    new_head, own = _head_for(data, encoder.dim, head, head_kwargs, check='loss_func' not in kwargs)
     device, texts = torch.device(device or best_device()), dict(pooling=pooling, max_tokens=max_tokens, keep=keep)
     dtype, kind = layers_dtype(dtype, device), KINDS[data.kind]
     model = TaskModel(encoder, dict(task=new_head), pooling, ('task',) if kind.per_token else (), dtype).to(device)
     dls = _loaders(data, encoder, bs, seed, device, dtype=dtype, store=store, **texts)
     learn = encoder_learner(dls, model, groups, cls, **dict(loss_func=kind.loss, metrics=kind.metrics()) | kwargs)
-    learn.data, learn.settings, learn.head_kwargs = data, texts, head_kwargs if head is None else None
+    learn.data, learn.settings, learn.head_kwargs = data, texts, own
     return learn
 
 # %% ../nbs/03_learners.ipynb #3b02c01d

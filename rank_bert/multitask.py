@@ -529,7 +529,7 @@ def _encoder_frozen(what: str) -> ValueError:
 def _model(tasks: dict, encoder: Encoder, pooling: str, dtype, weights, head_kwargs: dict, seed: int|None) -> TaskModel:
     "One new head for each task, and the weights of their losses, on one encoder."
     if seed is not None: set_seed(seed)
-    heads = {t: _kind(d).head(encoder.dim, len(getattr(d, 'labels', ())), **head_kwargs.get(t, {}))
+    heads = {t: _kind(d).head(encoder.dim, len(getattr(d, 'labels', ())), **score_arguments(d, head_kwargs.get(t)))
              for t, d in tasks.items()}
     model = TaskModel(encoder, heads, pooling, tuple(t for t, d in tasks.items() if _kind(d).per_token), dtype)
     model.weighing = _weighing(tasks, weights)
@@ -566,6 +566,10 @@ def _mixes(tasks: dict, model: TaskModel, texts: dict, store, device, bs: int, s
     n = sum(math.ceil(len(part)/judged.bs) for part in valid.values())
     loaders = _loader(dealt, TaskMix.deal, len(dealt), device), _loader(judged, TaskMix.every, n, device)
     return DataLoaders(*loaders, device=device)
+
+def _rules(tasks: dict) -> dict[str, dict]:
+    "How words are cut, for the tasks of tags."
+    return {t: splitting(data) for t, data in tasks.items() if isinstance(data, TextData) and data.kind == 'tags'}
 
 # %% ../nbs/03e_multitask.ipynb #a1c40e12
 class MultitaskLearner(Learner):
@@ -606,14 +610,12 @@ def multitask_learner(
     "A fastai `Learner` for several tasks on one encoder, one head each; every batch is of one task."
     frozen, metrics, head_kwargs = listify(frozen_heads), metrics or {}, head_kwargs or {}
     _check(tasks, sampling, weights, frozen, metrics, head_kwargs, bs, steps)
-    head_kwargs = {t: score_arguments(data, head_kwargs.get(t)) for t, data in tasks.items()}
     texts, device = dict(pooling=pooling, max_tokens=max_tokens, keep=keep), torch.device(device or best_device())
     encoder, groups = _checked(*prepared(backbone, freeze, seed), tasks, texts, frozen, weights)
     model = _model(tasks, encoder, pooling, layers_dtype(dtype, device), weights, head_kwargs, seed).to(device)
     dls = _mixes(tasks, model, texts, store, device, bs, sampling, steps, seed)
     learn = _learner(tasks, dls, model, groups, metrics, frozen, weights, kwargs)
-    learn.settings, learn.head_kwargs = texts, head_kwargs
-    learn.rules = {t: splitting(data) for t, data in tasks.items() if getattr(data, 'kind', None) == 'tags'}
+    learn.settings, learn.head_kwargs, learn.rules = texts, head_kwargs, _rules(tasks)
     return learn
 
 # %% ../nbs/03e_multitask.ipynb #9b33e129
@@ -625,7 +627,8 @@ def part(self: MultitaskLearner,
     "What has been learnt of one task; it can be used, saved and loaded without the others."
     _check_names([task], self.data, 'task')
     self.frozen_prefix.check_unchanged()
-    data, model, head_kwargs = self.data[task], self.model, self.head_kwargs.get(task, {})
+    data, model = self.data[task], self.model
+    head_kwargs = score_arguments(data, self.head_kwargs.get(task))
     head, about = model.heads[task], dict(data=data.name, train_rows=_count(data, 'train'))
     if isinstance(data, RankingData): return _ranker(model, head, data, self.settings, head_kwargs, about, store)
     settings = self.settings | dict(mixed=model.dtype != torch.float32)
