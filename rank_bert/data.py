@@ -761,8 +761,9 @@ _ID_NAME = re.compile('(?:^|[^a-zA-Z])id$|Id$|ID$')  # article_id, ArticleId, bu
 
 def _hint_ids(table):
     "Warn where ids are made from the texts, and a column looks like ids"
-    found = [c for c in table.columns.drop('doc_id') if _ID_NAME.search(c) and table[c].is_unique]
-    if table.attrs.get('made_ids') and found:
+    if not table.attrs.get('made_ids'): return
+    found = [c for c in table.columns.drop('doc_id') if _ID_NAME.search(c) and table[c].astype(str).is_unique]
+    if found:
         hint = f'{len(table):,} documents get ids of their texts: pass doc_id={found[0]!r} to take that column'
         warnings.warn(hint, DataWarning, stacklevel=3)
 

@@ -31,7 +31,7 @@ def _shape(*tensors):
     return ' and '.join(str(tuple(t.shape)) for t in tensors)
 
 # %% ../nbs/02_losses.ipynb #117057d4
-def _check_right(right):
+def check_right(right):
     "Raise `ValueError` for (queries, documents) bool in which a query has no relevant document."
     bare = ~right.any(dim=1)
     if bare.any():
@@ -50,7 +50,7 @@ def ranking_loss(
     if scores.ndim != 2 or scores.shape != relevant.shape:
         raise ValueError(f'scores and relevant must both be (queries, documents), not {_shape(scores, relevant)}')
     scores, right = _full(scores) / temperature, relevant > 0
-    _check_right(right)
+    check_right(right)
     wrong = scores.masked_fill(right, -torch.inf).logsumexp(dim=1)  # (queries,)
     query, document = right.nonzero(as_tuple=True)                  # (pairs,)
     grade = relevant[query, document].to(scores.dtype)

@@ -773,7 +773,7 @@ def train_more(self: Ranker,
     store: FeatureStore|None = None,  # where query vectors are kept; by default in the cache folder
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
 ) -> pd.DataFrame:  # mode, metric, before, after, difference, low, high, p, n; .attrs: changed, told
-    "Train the head further, in place; nothing changes without a gain in 'valid' or 'train', or on a `DataError`."
+    "Train the head further, in place; nothing changes if 'valid' queries are ranked worse, or no query better."
     data, digest = self._matched(data), rows_hash(data)
     check_trainable(data)
     vectors = self._query_vectors(data, store or FeatureStore())[:]
@@ -808,7 +808,7 @@ def feedback(self: Ranker,
     store: FeatureStore|None = None,  # where query vectors are kept; by default in the cache folder
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
 ) -> pd.DataFrame:  # queries, mode, metric, before, after, difference, low, high, p, n; .attrs: changed, told, notes
-    "Learn from clicks and corrections, in place; nothing changes if held-out queries are ranked worse, or none better."
+    "Learn from clicks and corrections, in place; nothing changes if held-out queries do worse, or none does better."
     data = data and still_there(data, self.documents)
     found = feedback_data(feedback_rows(rows, self.documents), self.documents, data and self._matched(data))
     check_enough(found)

@@ -42,7 +42,7 @@ from .drift import holm
 from .heads import DualHead, WhiteningHead, fit_heads, get_head
 from .light import head_importance, heads_within, least_important, prune_heads, student
 from .lowrank import add_lora, factorise, plan_ranks, rank_measures, rankme, truncate
-from .losses import ranking_loss
+from .losses import check_right, ranking_loss
 from .metrics import bootstrap_interval, correctness, evaluate
 from .callbacks import KeepBest
 from .rank import add_adalora, set_rank
@@ -216,8 +216,8 @@ def _check_low_rank(tasks: dict[str, TextData], encoders: dict[str, Encoder], bu
     if hooked: raise ValueError(f"{hooked[0]!r} has forward hooks, so its runs cannot be kept: remove them first")
     for encoder, f in product(encoders.values(), {f for fs in budgets.values() for f in fs}):
         plan_ranks(encoder, layers, fraction=f)
-    for encoder, f in product(encoders.values(), budgets.get('fewer_heads', ())): heads_within(encoder, f)
-    for encoder in encoders.values() if 'half_heads' in budgets else (): heads_within(encoder, 1.)  # it knows them
+    shares = [*budgets.get('fewer_heads', ()), *[1.]*('half_heads' in budgets)]  # heads that cannot be pruned raise
+    for encoder, f in product(encoders.values(), shares): heads_within(encoder, f)
     removed = [m for m in ('fewer_layers', 'fewer_heads', 'half_heads') if m in budgets and layers != '*']
     if removed:
         raise ValueError(f"{removed[0]} removes whole parts, and layers is {layers!r}: leave it out, or pass '*'")
@@ -865,8 +865,8 @@ def in_batch_scores(
     masked: bool = True,  # leave other relevant documents, and copies of the own one, out of the negatives
 ) -> torch.Tensor:  # scalar, mean over queries
     "Cross-entropy of each query's most relevant document against those of the other queries of the batch."
-    grade, own = relevance.float().max(1)
-    if not (grade > 0).all(): raise ValueError("queries have no relevant document: leave them out")
+    check_right(relevance > 0)
+    own = relevance.float().argmax(1)
     right, eye = relevance[:, own] > 0, torch.eye(len(own), dtype=torch.bool, device=scores.device)
     found = scores[:, own].float()
     if masked: found = found.masked_fill(right & ~eye, -torch.inf)

@@ -11,6 +11,7 @@ __all__ = ['EntityF1', 'Tagger', 'tagger_learner', 'load_tagger']
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Set
+from functools import lru_cache
 from pathlib import Path
 
 # %% ../nbs/03d_tagging.ipynb #86caa3a7
@@ -160,16 +161,22 @@ def _cut_words(encoder: Encoder, texts: list[str], words: list,
 # %% ../nbs/03d_tagging.ipynb #9007fc01
 _WHOLE = r"(?:[^\W\d_]\.){2,}|\w+(?:[-'’.,/&:]\w+)*|[^\w\s]"  # initials; words with punctuation in them; punctuation
 
+@lru_cache(8)
+def _pattern(abbreviations: tuple[str, ...]) -> re.Pattern:
+    "A word, of which some abbreviations keep their point."
+    known = '|'.join(map(re.escape, sorted(map(_bare, abbreviations), key=len, reverse=True)))
+    return re.compile((rf'(?<!\w)(?:{known})|' if known else '') + _WHOLE)
+
 def _words_of(text: str, settings: dict) -> list[tuple[int, int]]:
     "Where the words of a text are, cut as the settings of a tagger say."
     if settings.get('words') != 'whole': return split_words(text)
-    at = [i for i, c in enumerate(text) if unicodedata.category(c)[0] != 'M']  # a mark belongs to what is before it
-    known = sorted(map(_bare, settings.get('abbreviations', ())), key=len, reverse=True)
-    pattern = (rf"(?<!\w)(?:{'|'.join(map(re.escape, known))})|" if known else '') + _WHOLE
-    ends = [*at, len(text)]
-    return [(at[m.start()], ends[m.end()]) for m in re.finditer(pattern, _bare(text))]
+    at = [i for i, c in enumerate(text) if not _is_mark(c)]  # a mark belongs to what is before it
+    ends, words = [*at, len(text)], _pattern(tuple(settings.get('abbreviations', ()))).finditer(_bare(text))
+    return [(at[m.start()], ends[m.end()]) for m in words]
 
-def _bare(text: str) -> str: return ''.join(c for c in text if unicodedata.category(c)[0] != 'M')
+def _is_mark(character: str) -> bool: return unicodedata.category(character)[0] == 'M'
+
+def _bare(text: str) -> str: return ''.join(c for c in text if not _is_mark(c))
 
 # %% ../nbs/03d_tagging.ipynb #65f5f128
 def splitting(data: TextData) -> dict:
