@@ -762,7 +762,8 @@ _ID_NAME = re.compile('(?:^|[^a-zA-Z])id$|Id$|ID$')  # article_id, ArticleId, bu
 def _hint_ids(table):
     "Warn where ids are made from the texts, and a column looks like ids"
     if not table.attrs.get('made_ids'): return
-    found = [c for c in table.columns.drop('doc_id') if _ID_NAME.search(c) and table[c].astype(str).is_unique]
+    def usable(column): return all(isinstance(v, (str, int)) and not is_blank(v) for v in column) and column.is_unique
+    found = [c for c in table.columns.drop('doc_id') if _ID_NAME.search(c) and usable(table[c])]
     if found:
         hint = f'{len(table):,} documents get ids of their texts: pass doc_id={found[0]!r} to take that column'
         warnings.warn(hint, DataWarning, stacklevel=3)

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
+from numbers import Real
 from pathlib import Path
 
 # %% ../nbs/03_learners.ipynb #7b1e3fc9
@@ -462,14 +463,16 @@ class FrozenPrefix(Callback):
     def __init__(self):
         self.groups, self.least = 0, 0  # number of frozen groups; lower bound, above 0 while the head is trained first
         self.hand, self.before = {}, {}  # flags set by hand; fingerprints of what is frozen
+        self.stale = False  # whether another Learner has trained layers of the encoder since the last fit
 
     def before_fit(self):
         "Forget the fingerprints of an earlier fit."
-        self.before = {}
+        self.before, self.stale = {}, False
 
     def before_train(self):
         "Apply the freezing of this Learner, set what batches contain, take fingerprints of the frozen weights."
         self.settle()
+        self._tell_others()
         if not self.before: self.opt.zero_grad()  # gradients of a step that was interrupted
         self._name_biases()
         self.before_validate()
@@ -512,18 +515,21 @@ def _take_fingerprints(self: FrozenPrefix) -> None:
 
 # %% ../nbs/03_learners.ipynb #71194f60
 @patch
-def _changed(self: FrozenPrefix, names) -> list[str]:
-    "Those of some parameters and buffers that have another fingerprint than before."
-    now = dict(self.model.encoder.named_parameters()) | dict(self.model.encoder.named_buffers())
-    return sorted(n for n in names if n in now and _fingerprint(now[n]) != self.before[n])
+def _tell_others(self: FrozenPrefix) -> None:
+    "Tell the other Learners on the encoder when layers of it are trained."
+    if not any(p.requires_grad for p in self.model.encoder.parameters()): return
+    for other in freezing_of(self.model.encoder).prefixes - {self}: other.stale = True
 
 @patch
-def check_unchanged(self: FrozenPrefix) -> None:
-    "Raise `ValueError` when what was frozen in the last fit has changed since."
-    if changed := self._changed(self.before):
-        raise ValueError(f"the encoder {self.model.encoder.name!r} has other weights than when this Learner was "
-                         f"trained, such as {changed[0]}, which was frozen: make the Learner again, or train others "
-                         "on a copy of the encoder")
+def _now(self: FrozenPrefix) -> dict[str, torch.Tensor]:
+    "Parameters and buffers of the encoder."
+    return dict(self.model.encoder.named_parameters()) | dict(self.model.encoder.named_buffers())
+
+@patch
+def _changed(self: FrozenPrefix, names) -> list[str]:
+    "Those of some parameters and buffers that have another fingerprint than before."
+    now = self._now()
+    return sorted(n for n in names if n in now and _fingerprint(now[n]) != self.before[n])
 
 @patch
 def _check(self: FrozenPrefix, names) -> None:
@@ -532,6 +538,17 @@ def _check(self: FrozenPrefix, names) -> None:
         raise RuntimeError(f"frozen, but changed during fit: {', '.join(changed[:3])}. Either code outside the "
                            "optimizer writes to it, or the optimizer updates parameters without a gradient, as "
                            "fastai's own optimizers do: use AdamW of rank_bert.learners")
+
+# %% ../nbs/03_learners.ipynb #71194fa1
+@patch
+def check_unchanged(self: FrozenPrefix) -> None:
+    "Raise `ValueError` when another Learner has since trained what was frozen in the last fit of this one."
+    if not self.stale: return
+    changed = self._changed(self.before) or sorted(self.before.keys() - self._now().keys())  # LoRA gives other names
+    if changed:
+        raise ValueError(f"another Learner has trained the encoder {self.model.encoder.name!r} since this one, such as "
+                         f"{changed[0]}, which was frozen: make the Learner again, or train others on a copy of the "
+                         "encoder")
 
 # %% ../nbs/03_learners.ipynb #c1a7e0b1
 @patch
@@ -858,11 +875,16 @@ def _probe(learn: Learner, epochs: int, monitor: str, bar, passes: int) -> None:
         learn.opt.clear_state()
         _settled(learn)
 
+# %% ../nbs/03_learners.ipynb #b28090f1
+def _checked_rate(lr: float) -> float:
+    if lr > 0: return lr
+    raise ValueError(f"lr is {lr}; a learning rate is above 0, such as 1e-3")
+
 # %% ../nbs/03_learners.ipynb #b2809f41
 def fit_task(
     learn: Learner,  # from `task_learner`, or from a function that calls `encoder_learner`
     epochs: int|None = None,  # by default from the usual number of steps
-    lr: float|None = None,  # highest learning rate of the one-cycle schedule; the default depends on `freeze`
+    lr: float|slice|None = None,  # highest learning rate of the one-cycle schedule; the default depends on `freeze`
     monitor: str|None = None,  # decides what is best; 'accuracy' or 'mrr' if it is a metric, else 'valid_loss'
     patience: int|None = None,  # epochs without improvement before stopping; half of `epochs` by default, at least 3
     probe: bool = True,  # if layers are trained, train the head on the frozen encoder first
@@ -873,7 +895,7 @@ def fit_task(
 
     `best_epoch` is -1 if no epoch was better than the weights before training."""
     if epochs is not None and epochs < 1: raise ValueError(f"epochs is {epochs}; training takes at least one")
-    if lr is not None and not lr > 0: raise ValueError(f"lr is {lr}; a learning rate is above 0, such as 1e-3")
+    if isinstance(lr, Real): lr = _checked_rate(float(lr))
     if learn.opt is None: learn.create_opt()
     frozen, n = _settled(learn), len(learn.dls.train)
     steps, least, rate = _usual(learn, frozen)

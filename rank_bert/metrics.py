@@ -110,8 +110,8 @@ def _ranks(scores, query, document, tie):
 # %% ../nbs/02a_metrics.ipynb #06b9dcfd
 def _right(qrels):
     "Row, column and grade of each grade above 0; an entry that is stored twice counts as its sum"
+    if sparse.issparse(qrels): qrels = qrels.astype(np.promote_types(qrels.dtype, np.int64))  # room for the sums
     qrels = sparse.csr_matrix(qrels.detach().cpu() if torch.is_tensor(qrels) else qrels, copy=True)
-    qrels = qrels.astype(np.promote_types(qrels.dtype, np.int64))  # sums of small integers may need more bits
     qrels.sum_duplicates()
     entries = qrels.tocoo()
     return qrels.shape, [x[entries.data > 0] for x in (entries.row, entries.col, entries.data)]
@@ -259,6 +259,7 @@ def paired_test(
     _same_labels(a=a, b=b, groups=groups)
     a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     if a.shape != b.shape: raise ValueError(f'a is {a.shape} but b is {b.shape}: both must measure the same queries')
+    if np.isinf(a).any() or np.isinf(b).any(): raise ValueError('a and b hold infinity, which has no difference')
     gap = np.where(np.isclose(a, b, rtol=1e-12, atol=0), 0., a - b)  # rounding is no difference
     sums, _ = group_sums(gap.reshape(len(a), -1), groups)
     p = _flipped(sums, n, seed)

@@ -186,8 +186,8 @@ def splitting(data: TextData) -> dict:
 
 def _rule(texts: list[str], words: list) -> dict:
     "The same for any texts and their words."
-    found = {text[a:b] for text, ws in zip(texts, words) for a, b in ws
-             if b - a > 1 and text[b - 1] == '.' and text[b - 2].isalpha()}
+    every = {text[a:b] for text, ws in zip(texts, words) for a, b in ws if b - a > 1 and text[b - 1] == '.'}
+    found = {w for w in every if _bare(w)[-2:-1].isalpha()}
     whole = dict(words='whole', abbreviations=sorted(found, key=lambda w: (len(w), w))[:2000])
     def agree(settings):
         return sum(_words_of(t, settings) == [(int(a), int(b)) for a, b in ws] for t, ws in zip(texts, words))
