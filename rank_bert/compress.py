@@ -23,6 +23,7 @@ from torch.nn import functional as F
 from .core import as_texts
 from .layers import LowRankLinear, check_rank, full_rank, swap_modules
 from .models import Encoder
+from .features import progress_bar
 from .lowrank import check_loss, evaluating, find_linears, input_moments, low_rank_linear
 from .lowrank import noting_inputs, products_of, real_rows, unfrozen
 
@@ -104,18 +105,21 @@ def compress(
     texts: Iterable[str],  # some of the kind that will be encoded; a few hundred
     max_tokens: int = 64,  # longest text in tokens, special tokens counted
     bs: int = 32,  # texts at a time
+    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
 ) -> Encoder:  # the same one
     "Swap linear layers for thin ones, from the front, each fitted to the inputs that the thin ones before it give."
-    layers = calibrated_layers(encoder, plan, token_batches(texts, encoder, max_tokens, bs))
+    layers = calibrated_layers(encoder, plan, token_batches(texts, encoder, max_tokens, bs), progress)
     swap_modules(encoder, {encoder.get_submodule(n): layer for n, layer in layers.items()})
     return encoder
 
 # %% ../nbs/01d_compress.ipynb #07e93b5d
 @torch.no_grad()
-def calibrated_layers(encoder: Encoder, plan: pd.DataFrame, batches: list[tuple]) -> dict[str, nn.Module]:
+def calibrated_layers(
+    encoder: Encoder, plan: pd.DataFrame, batches: list[tuple], progress: bool|None = None,
+) -> dict[str, nn.Module]:
     "Path -> new layer, for the layers of a plan; the encoder stays as it is."
     ranks, new = _own_ranks(encoder, plan), deepcopy(encoder)
-    with evaluating(encoder):
+    with evaluating(encoder), progress_bar(len(encoder.layers), 'compressing', progress, 'layers') as bar:
         new.eval()
         before = now = [encoder.embed(ids, mask) for ids, mask in batches]
         for i in range(len(encoder.layers)):
@@ -125,6 +129,7 @@ def calibrated_layers(encoder: Encoder, plan: pd.DataFrame, batches: list[tuple]
                 x = torch.cat([rows for (_, rows), in found])
                 for n in names: _calibrate(new, encoder, n, ranks[n], x, inputs)
             now = _run_layer(new, i, [], batches, now)[1]
+            bar.update()
     return {n: _layer_of(encoder.get_submodule(n), new.get_submodule(n), rank) for n, rank in ranks.items()}
 
 def _layer_of(old: nn.Module, new: nn.Module, rank: int) -> nn.Module:
@@ -208,21 +213,22 @@ def rank_losses(
     pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
     max_tokens: int = 64,  # longest text in tokens, special tokens counted
     bs: int = 32,  # texts at a time
+    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
 ) -> pd.DataFrame:  # columns layer, rank, loss
     "What each layer alone costs at a few ranks: mean of 1 - cosine between new and old vectors."
     return measured_losses(encoder, list(find_linears(encoder, layers)), token_batches(texts, encoder, max_tokens, bs),
-                           shares, pooling)
+                           shares, pooling, progress)
 
 # %% ../nbs/01d_compress.ipynb #e01f347b
 @torch.no_grad()
 def measured_losses(
     encoder: Encoder, names: list[str], batches: list[tuple], shares: Sequence[float] = (.125, .25, .5),
-    pooling: str = 'mean',
+    pooling: str = 'mean', progress: bool|None = None,
 ) -> pd.DataFrame:
     "As `rank_losses`, for texts that are tokenized."
     _uses(encoder, names)  # raises
     moments, rows = input_moments(encoder, names, encoder_passes(encoder, batches)), []
-    with evaluating(encoder):
+    with evaluating(encoder), progress_bar(len(names), 'measuring ranks', progress, 'layers') as bar:
         states = [encoder.embed(ids, mask) for ids, mask in batches]
         expected = _vectors_after(encoder, 0, batches, states, pooling)
         for i, layer in enumerate(encoder.layers):
@@ -233,6 +239,7 @@ def measured_losses(
                     with _at_rank(encoder, name, rank, moments[name]):
                         found = _vectors_after(encoder, i, batches, states, pooling)
                     rows.append(dict(layer=name, rank=rank, loss=float(1 - (found*expected).sum(1).double().mean())))
+                bar.update()
             states = _run_layer(encoder, i, [], batches, states)[1]
     return pd.DataFrame(rows, columns=['layer', 'rank', 'loss'])
 
