@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .search import Ranker, load_ranker, train_ranker
     from .tagging import Tagger, tagger_learner
     from .texts import TextData, builtin_texts, read_tags, read_texts, text_data
+    from .untrained import untrained_ranker
 
 _HOMES = {
     "barlow": ("barlow_learner",),
@@ -45,6 +46,7 @@ _HOMES = {
     "search": ("Ranker", "load_ranker", "train_ranker"),
     "tagging": ("Tagger", "tagger_learner"),
     "texts": ("TextData", "builtin_texts", "read_tags", "read_texts", "text_data"),
+    "untrained": ("untrained_ranker",),
 }  # module -> names that are loaded from it when they are first used
 _home = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = sorted(_home)

@@ -46,6 +46,7 @@ from .errors import *
 from .explain import *
 from .maps import *
 from .search import *
+from .untrained import *
 from .learners import *
 from .classifiers import *
 from .tagging import *

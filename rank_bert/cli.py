@@ -92,6 +92,11 @@ Seed = Annotated[int, _option('Seed of the head and the batches.', default=True,
 Rate = Annotated[float|None, _option('Highest learning rate.', min=1e-9, callback=_finite)]
 Freeze = Annotated[str, _option(
     'backbone, lora, none, or how many layers from the start are frozen; -2: all but the last two.', default=True)]
+Passages = Annotated[str, _option('How documents are cut: truncate, select or windows.', default=True)]
+Size = Annotated[int|None, _option('Words in a passage.', min=1)]
+Tokens = Annotated[int, typer.Option(min=3, help='Longest passage and query in tokens.')]
+Lexical = Annotated[bool, typer.Option('--bm25/--no-bm25', help='Add BM25.')]
+Engine = Annotated[str, typer.Option(help='Of a frozen encoder: torch, openvino or auto.')]
 Pooling = Annotated[str, typer.Option(help='cls, mean, max or pooler.')]
 Keep = Annotated[str, typer.Option(help='Part of a longer text that stays: start or end.')]
 Epochs = Annotated[int|None, _option('Epochs of training; by default enough for a minimum number of steps.', min=1)]
@@ -212,7 +217,7 @@ def _check_out(out: Path, file: str) -> Path:
     "The folder to save to, checked before the work."
     from rank_bert.core import check_folder
     path = check_folder(out, file)
-    if path.exists() and any(path.iterdir()): _say(f'  {out} is replaced when training is done')
+    if path.exists() and any(path.iterdir()): _say(f'  {out} is replaced at the end')
     return path
 
 def _check_place(folder: Path) -> None:
@@ -385,17 +390,14 @@ def train(
     out: Out,
     backbone: Backbone = 'minilm',
     freeze: Freeze = 'backbone',
-    passages: Annotated[str, _option('How documents are cut: truncate, select or windows.', default=True)] = 'windows',
-    size: Annotated[int|None, _option('Words in a passage.', min=1)] = None,
-    pooling: Pooling = 'mean',
-    max_tokens: Annotated[int, typer.Option(min=3, help='Longest passage and query in tokens.')] = 256,
+    passages: Passages = 'windows', size: Size = None, pooling: Pooling = 'mean', max_tokens: Tokens = 256,
     head: Annotated[str, typer.Option(help='residual, plain, barlow, identity, whitening or pca.')] = 'residual',
     shared: Shared = None,
-    lexical: Annotated[bool, typer.Option('--bm25/--no-bm25', help='Add BM25.')] = True,
+    lexical: Lexical = True,
     epochs: Epochs = None, lr: Rate = None,
     bs: Annotated[int|None, _option('Queries in a batch; default 128, or 32 if layers are trained.', min=1)] = None,
     seed: Seed = 0,
-    engine: Annotated[str, typer.Option(help='Of a frozen encoder: torch, openvino or auto.')] = 'torch',
+    engine: Engine = 'torch',
     doc_id: DocId = None, doc_text: DocText = None, title: Title = None, query_id: QueryId = None,
     query_text: QueryText = None, query_type: QueryType = None, grade: Grade = None, group: Group = None,
     split_column: SplitColumn = None,
@@ -688,6 +690,32 @@ def drift(
     if as_json: return _print_json(found.table.assign(alarm=found.table.holm < found.level))
     _show(found.verdict)
     _show(found.table.to_string(index=False, float_format='{:.3f}'.format))
+
+
+# %% ../nbs/04c_cli.ipynb #aca7be7b
+@app.command()
+def index(
+    documents: Annotated[Path, typer.Argument(callback=_home, help=
+        'Folder of .txt and .md files, or a table of documents: .csv, .tsv, .parquet, .jsonl, .json.')],
+    out: Out,
+    backbone: Backbone = 'minilm',
+    passages: Passages = 'windows', size: Size = None, pooling: Pooling = 'mean', max_tokens: Tokens = 256,
+    lexical: Lexical = True,
+    engine: Engine = 'torch',
+    doc_id: DocId = None, doc_text: DocText = None, title: Title = None,
+):
+    "Make documents searchable without queries and without training; feedback can train the ranker later."
+    from rank_bert.data import read_corpus
+    from rank_bert.untrained import untrained_ranker
+    out = _check_out(out, 'ranker.json')
+    columns = dict(doc_id=doc_id, doc_text=doc_text, title=title)
+    found = read_corpus(documents, **columns)
+    _say(f'{documents.name}: {len(found):,} documents')
+    ranker = untrained_ranker(found, backbone, passages, size, pooling=pooling, max_tokens=max_tokens, lexical=lexical,
+                              store=_store(), engine=engine)
+    ranker.about |= dict(data=documents.name, columns=columns, notes=dict(ids_from_text=found.attrs['made_ids']))
+    ranker.save(out)
+    _say(f'saved to {out}')
 
 
 # %% ../nbs/04c_cli.ipynb #7ab1e202

@@ -495,10 +495,13 @@ def _numbered(objects, options, text):
         return {text: query, 'query_id': str(at)}
     return [(n, row | same(n, row)) for n, row in objects]
 
+_ALONE = 'A ranker of documents without queries is made by `rank_bert index`, or untrained_ranker'
+
 def _queries_file(folder, documents):
     "The file of queries beside that of documents"
     if path := _file(folder, 'queries'): return path
-    raise DataError(f'{folder.name} has {documents.name} but no queries.jsonl, queries.csv or queries.tsv')
+    raise DataError(f'{folder.name} has {documents.name} but no queries.jsonl, queries.csv or queries.tsv. '
+                    + _ALONE)
 
 # %% ../nbs/00a_data.ipynb #15703a61
 def _read_documents(path, options):
@@ -663,7 +666,7 @@ def _read(path, options):
     if corpus := _file(found, 'corpus'): return _read_beir(found, corpus, options)
     raise DataError(f'folder {found.name} has neither documents.jsonl nor corpus.jsonl (or .csv, .tsv, .gz): '
                     'name its tables documents.csv and queries.csv, or pass one file; training needs both. '
-                    f'It has {listed(sorted(p.name for p in found.iterdir()), 9) or "nothing"}')
+                    f'It has {listed(sorted(p.name for p in found.iterdir()), 9) or "nothing"}. {_ALONE}')
 
 # %% ../nbs/00a_data.ipynb #1dc0de5a
 def _are_ids(data):

@@ -855,8 +855,8 @@ def drift(self: Ranker,
     "Whether queries and documents of today are unlike those of the training, so that training again may help."
     self = self.at_once()
     if self.reference is None:
-        raise ValueError("this ranker has no reference to compare with: it was saved by an earlier version, or put "
-                         "together from its parts. Train it again; train_more makes a reference too")
+        raise ValueError("this ranker has no reference to compare with: it was never trained, or saved by an earlier "
+                         "version. Train it; train_more and feedback make a reference too")
     texts = list(dict.fromkeys(as_texts(queries, 'queries')))  # a repeated query is one observation
     check_not_blank(texts)
     vectors = self._encoded(texts) if texts else self.reference.asked[:0]
