@@ -346,6 +346,12 @@ SAMPLES = ('How can I split a path into a folder and a file name?', 'wait until 
            'I open the archive and loop over its members, then I want to extract only one of them to another folder')
 
 # %% ../nbs/04c_cli.ipynb #d0fc02c9
+def _command() -> str:
+    "How this command is called where it is not on the path."
+    if shutil.which('rank_bert'): return 'rank_bert'
+    script = os.path.relpath(sys.argv[0])
+    return f'{os.path.relpath(sys.executable)} -m rank_bert' if Path(script).name == '__main__.py' else script
+
 def _answers(ranker, query: str, k: int, mode: str|None = None, where: dict|None = None) -> None:
     "Print a query and the documents found for it, each with its id and title, if it has them, and its passage."
     found = ranker.search(query, k, mode, where)
@@ -380,8 +386,7 @@ def demo(
     ranker.update(builtin_whole_documents(max_documents), store=_store())
     ranker.save(out)
     for sample in SAMPLES: _answers(ranker, sample, 3)
-    command = 'rank_bert' if shutil.which('rank_bert') else os.path.relpath(sys.argv[0])
-    _say(f'\nask your own: {command} search {out} "your question"')
+    _say(f'\nask your own: {_command()} search {out} "your question"')
 
 # %% ../nbs/04c_cli.ipynb #399d34af
 @app.command()

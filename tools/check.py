@@ -127,7 +127,7 @@ def exported():
     from nbdev.doclinks import nbdev_export
     for path in changed_by(nbdev_export.__wrapped__, "rank_bert/**/*.py"):
         yield f"{path} was not what the notebooks export; written anew, commit it"
-    known = {m.replace(".", "/") for m in map(module, paths()) if m} | {"__init__", "_modidx"}
+    known = {m.replace(".", "/") for m in map(module, paths()) if m} | {"__init__", "__main__", "_modidx"}
     for path in Path("rank_bert").rglob("*.py"):
         if path.relative_to("rank_bert").with_suffix("").as_posix() not in known:
             yield f"{path} is exported by no notebook: delete it, or give it one"
