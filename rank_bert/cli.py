@@ -336,7 +336,7 @@ def main() -> None:
         if hasattr(stream, 'reconfigure'): stream.reconfigure(errors='backslashreplace')  # if output is ASCII only
     with warnings.catch_warnings(), _signals():
         warnings.simplefilter('ignore', FutureWarning)  # meant for developers of libraries
-        warnings.showwarning = lambda message, *rest, **more: _say(f'warning: {message}')
+        warnings.showwarning = lambda message, *rest, **more: _say(f'warning: {_as_options(str(message))}')
         code = _code()
     if code in _ENDED: _say(f'\n{_ENDED[code]}. What was encoded is kept: the same command continues from there.')
     sys.exit(code)
@@ -346,6 +346,8 @@ SAMPLES = ('How can I split a path into a folder and a file name?', 'wait until 
            'I open the archive and loop over its members, then I want to extract only one of them to another folder')
 
 # %% ../nbs/04c_cli.ipynb #d0fc02c9
+_MADE_UP = re.compile('d[0-9a-f]{16}')  # an id that is computed from the text
+
 def _command() -> str:
     "How this command is called where it is not on the path."
     if shutil.which('rank_bert'): return 'rank_bert'
@@ -355,13 +357,13 @@ def _command() -> str:
 def _answers(ranker, query: str, k: int, mode: str|None = None, where: dict|None = None) -> None:
     "Print a query and the documents found for it, each with its id and title, if it has them, and its passage."
     found = ranker.search(query, k, mode, where)
-    made_up = (ranker.about.get('notes') or {}).get('ids_from_text')
     _show('\n' + _excerpt(query, 1000))
     if not len(found):
         lacking = ['shares a word with it']*(where is None or mode == 'bm25') + ['fits --where']*(where is not None)
         _show(f"  no document {' and '.join(lacking)}")
     for row in found.itertuples():
-        names = [_excerpt(name) for name in ((row.title,) if made_up else (row.doc_id, row.title)) if name]
+        shown = '' if _MADE_UP.fullmatch(row.doc_id) else row.doc_id
+        names = [_excerpt(name) for name in (shown, row.title) if name]
         lines = [': '.join(names)]*bool(names) + [_excerpt(row.passage)]
         _show(f'  {row.rank}. {row.score:7.2f}  ' + ('\n' + ' '*14).join(lines))
 
@@ -422,8 +424,14 @@ COLUMNS = ('doc_id', 'doc_text', 'title', 'query_id', 'query_text', 'query_type'
 
 def _kept_columns(ranker, columns: dict) -> dict:
     "The column options with which the training data was read."
-    known = ranker.about.get('columns') or {}
-    return {k: known[k] for k in columns if isinstance(known.get(k), str)}
+    return _named_columns(ranker.about.get('columns'), columns)
+
+def _document_columns(ranker, columns: dict) -> dict:
+    "Those for documents: of the training, or those that `index` was given, which do not count for other data."
+    return _named_columns(ranker.about.get('columns') or ranker.about.get('document_columns'), columns)
+
+def _named_columns(known: dict|None, columns: dict) -> dict:
+    return {k: known[k] for k in columns if isinstance((known or {}).get(k), str)}
 
 def _hint_other_split(kept: dict, columns: dict, split: str) -> None:
     "A hint where data are split in another way than in training."
@@ -504,7 +512,7 @@ def _ids(ranker, path: Path, column: str|None) -> list[str]:
     "The ids of a file: one a line, or a column of a table; by default that of the training, or doc_id."
     from rank_bert.tables import listed, read_lines
     if not _is_table(path): return read_lines(path)
-    table, known = _rows_of(path), _kept_columns(ranker, dict(doc_id=None)).get('doc_id')
+    table, known = _rows_of(path), _document_columns(ranker, dict(doc_id=None)).get('doc_id')
     found = column or next((c for c in (known, 'doc_id') if c in table), 'doc_id')
     if found in table: return table[found].tolist()
     raise ValueError(f"{str(path)!r} has no column {found!r}, but {listed(table.columns)}; pass a file with one id a "
@@ -525,7 +533,7 @@ def _report(steps: list[tuple[str, object]], as_json: bool) -> None:
 def _documents_of(ranker, path: Path, columns: dict):
     "Documents of a file, by default with the columns of the training; raises `ValueError` if ids would be invented."
     from rank_bert.data import FILE_KEYS, read_corpus
-    kept, ids = _kept_columns(ranker, columns), ranker.documents.doc_id
+    kept, ids = _document_columns(ranker, columns), ranker.documents.doc_id
     found = read_corpus(path, **columns, known=kept)
     known = None if columns['doc_id'] else kept.get('doc_id')
     if known and path.is_file() and known not in found.attrs['columns']:
@@ -535,7 +543,7 @@ def _documents_of(ranker, path: Path, columns: dict):
     if found.attrs['made_ids'] and len(several) > 1 and not (columns['doc_text'] or 'doc_text' in kept):
         raise ValueError(f"{str(path)!r} has the columns {several[0]!r} and {several[1]!r}: name that of the documents "
                          "with --doc-text")
-    if not found.attrs['made_ids'] or ids.str.fullmatch('d[0-9a-f]{16}').all(): return found
+    if not found.attrs['made_ids'] or ids.str.fullmatch(_MADE_UP).all(): return found
     raise ValueError(f"{str(path)!r} has no column of ids, and the documents of the ranker have ids such as "
                      f"{ids.iloc[0]!r}: name the column with --doc-id")
 
@@ -609,7 +617,8 @@ def _original(ranker, data: str|None):
 def _named(ranker, file: Path, **columns: tuple[str, str|None]):  # expected name -> option of `train`, column
     "The rows of a file with the expected names of columns: a given one, or that of the training, becomes it."
     from rank_bert.tables import listed
-    rows, known, names = _rows_of(file), ranker.about.get('columns') or {}, {}
+    rows, names = _rows_of(file), {}
+    known = _document_columns(ranker, dict.fromkeys(option for option, _ in columns.values()))
     for name, (option, given) in columns.items():
         if given == '':
             rows = rows.drop(columns=name, errors='ignore')
@@ -628,9 +637,9 @@ def _is_number(column) -> bool:
 
 
 # %% ../nbs/04c_cli.ipynb #b15c0015
-def _hint_feedback(rows, data: str|None) -> None:
+def _hint_feedback(rows, unmeasured: bool) -> None:
     "Hints at original data that are not named, and at a column that may hold grades."
-    if data is None: _say('  hint: the queries of the training were not measured: name their file with --data')
+    if unmeasured: _say('  hint: the queries of the training were not measured: name their file with --data')
     unused = [c for c in rows if c not in ('query', 'doc_id') and _is_number(rows[c])]
     if unused and 'grade' not in rows:
         _say(f'  hint: column {unused[0]!r} was not used, and each row counts as right: name a column of grades with '
@@ -656,12 +665,13 @@ def feedback(
     ranker = load_ranker(folder)
     rows = _named(ranker, file, query=('query_text', query_text), doc_id=('doc_id', doc_id), grade=('grade', grade))
     check_folder(folder, 'ranker.json')
+    unmeasured = data is None and not ranker.untrained
     table = ranker.feedback(rows, _original(ranker, data), epochs, lr, seed=seed, store=_store())
     if table.attrs['changed']: ranker.save(folder)
     _say('{rows:,} rows for {queries:,} queries; {without_relevant:,} queries without a relevant document are not used'
          .format(**table.attrs['notes']))
     _say(table.attrs['told'])
-    _hint_feedback(rows, data)
+    _hint_feedback(rows, unmeasured)
     if as_json: _print_json(table)
     else: _show_gains(table)
 
@@ -712,15 +722,15 @@ def index(
     "Make documents searchable without queries and without training; feedback can train the ranker later."
     from rank_bert.data import read_corpus
     from rank_bert.untrained import untrained_ranker
-    out = _check_out(out, 'ranker.json')
+    out, name = _check_out(out, 'ranker.json'), documents.resolve().name
     columns = dict(doc_id=doc_id, doc_text=doc_text, title=title)
     found = read_corpus(documents, **columns)
-    _say(f'{documents.name}: {len(found):,} documents')
+    _say(f'{name}: {len(found):,} documents')
     ranker = untrained_ranker(found, backbone, passages, size, pooling=pooling, max_tokens=max_tokens, lexical=lexical,
                               store=_store(), engine=engine)
-    ranker.about |= dict(data=documents.name, columns=columns, notes=dict(ids_from_text=found.attrs['made_ids']))
+    ranker.about |= dict(data=name, document_columns=columns)
     ranker.save(out)
-    _say(f'saved to {out}')
+    _say(f'saved to {out}\nask: {_command()} search {out} "your question"')
 
 
 # %% ../nbs/04c_cli.ipynb #7ab1e202

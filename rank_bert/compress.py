@@ -81,6 +81,7 @@ def vector_losses(
 # %% ../nbs/01d_compress.ipynb #04640a52
 def token_batches(texts: Iterable[str], encoder: Encoder, max_tokens: int = 64, bs: int = 32) -> list[tuple]:
     "Token ids and mask of batches of texts of similar length, each `(batch, tokens)`, where the encoder is."
+    if bs < 1: raise ValueError(f'bs is {bs}; a batch has 1 or more texts')
     ids = sorted(encoder.tokenize(as_texts(texts), max_tokens), key=len)
     if not ids: raise ValueError("no texts to measure on: pass some of the kind that will be encoded")
     batches = (encoder.pad(ids[i:i + bs]) for i in range(0, len(ids), bs))
@@ -188,6 +189,8 @@ def _own_ranks(encoder: Encoder, plan: pd.DataFrame) -> dict[str, int]:
     "Path -> rank; raises `ValueError` for layers that cannot be calibrated in their turn."
     lacking = {'layer', 'rank'} - set(plan.columns)
     if lacking: raise ValueError(f"the plan has no column {', '.join(sorted(lacking))}: take the table of plan_ranks")
+    twice = plan.layer[plan.layer.duplicated()]
+    if len(twice): raise ValueError(f"the plan has several rows for {twice.iloc[0]!r}: leave one")
     uses = _uses(encoder, plan.layer)
     for name, rank in zip(plan.layer, plan['rank']):
         m = find_linears(encoder, name)[name]
@@ -200,7 +203,8 @@ def _own_ranks(encoder: Encoder, plan: pd.DataFrame) -> dict[str, int]:
 def _uses(encoder: Encoder, names: Iterable[str]) -> Counter:
     "How often the layers of an encoder use each module; raises `ValueError` where one of `names` is elsewhere."
     uses = Counter(m for l in encoder.layers for m in l.modules())
-    outside = [n for n in names if encoder.get_submodule(n) not in uses]
+    there = dict(encoder.named_modules())
+    outside = [n for n in names if there.get(n) not in uses]
     if outside: raise ValueError(f"{outside[0]!r} is not in the layers of {encoder.name!r}: use factorise for it")
     return uses
 
@@ -227,6 +231,7 @@ def measured_losses(
 ) -> pd.DataFrame:
     "As `rank_losses`, for texts that are tokenized."
     _uses(encoder, names)  # raises
+    if not all(0 < share <= 1 for share in shares): raise ValueError(f'shares are {shares}; each is above 0, up to 1')
     moments, rows = input_moments(encoder, names, encoder_passes(encoder, batches)), []
     with evaluating(encoder), progress_bar(len(names), 'measuring ranks', progress, 'layers') as bar:
         states = [encoder.embed(ids, mask) for ids, mask in batches]

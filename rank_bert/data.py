@@ -638,7 +638,10 @@ def _read_pairs(df, where, options):
     "A table with a query and a relevant document in each row"
     if not len(df): raise DataError(f'{where} has no rows')
     check_columns(df.columns, where)
-    c, hints = _pair_columns(df, where, options)
+    try: c, hints = _pair_columns(df, where, options)
+    except DataError as e:
+        if options['query_text'] or options['doc_text']: raise
+        raise DataError(f'{e}. {_ALONE}') from e
     document = [c[o] for o in ('doc_text', 'title') if o in c]
     df, blank = filled_rows(df, [[c['query_text']], document], where)
     if options['grade']: pick_column(df.columns, 'grade', options, {}, where)
@@ -664,9 +667,10 @@ def _read(path, options):
     if found.is_file(): return _read_pairs(read_table(found), shown_path(found), options)
     if documents := _file(found, 'documents'): return _read_folder(found, documents, options)
     if corpus := _file(found, 'corpus'): return _read_beir(found, corpus, options)
+    alone = '' if _file(found, 'queries') else f'. {_ALONE}'
     raise DataError(f'folder {found.name} has neither documents.jsonl nor corpus.jsonl (or .csv, .tsv, .gz): '
                     'name its tables documents.csv and queries.csv, or pass one file; training needs both. '
-                    f'It has {listed(sorted(p.name for p in found.iterdir()), 9) or "nothing"}. {_ALONE}')
+                    f'It has {listed(sorted(p.name for p in found.iterdir()), 9) or "nothing"}{alone}')
 
 # %% ../nbs/00a_data.ipynb #1dc0de5a
 def _are_ids(data):
@@ -706,7 +710,7 @@ def read_ranking(
 # %% ../nbs/00a_data.ipynb #5c0b0002
 def _text_files(folder):
     "Rows of the text files of a folder; their paths in it are their ids"
-    files = sorted(p for p in folder.rglob('*') if p.suffix in ('.txt', '.md') and p.is_file())
+    files = sorted(p for p in folder.rglob('*') if p.suffix.lower() in ('.txt', '.md') and p.is_file())
     files = [p for p in files if not any(part.startswith('.') for part in p.relative_to(folder).parts)]
     if not files: raise DataError(f'folder {folder.name} has neither documents.jsonl nor corpus.jsonl (or .csv, .tsv, '
                                   '.gz), and no .txt or .md file: name its table documents.csv, or pass a file')
@@ -749,6 +753,8 @@ def _documents_file(path, options, known=None):
     where, objects = shown_path(path), _rows_of(path)
     options = options | {k: v for k, v in (known or {}).items() if options[k] is None and v in _columns(objects)}
     made_ids = not options['doc_id'] and not any(k in _columns(objects) for k in FILE_KEYS['doc_id'])
+    text = pick_column(_columns(objects), 'doc_text', options, FILE_KEYS, where)
+    hints = other_columns(_columns(objects), 'doc_text', options, FILE_KEYS, dict(doc_text=text))
     objects = _with_text_ids(objects, options, where)
     rows = _json_table(objects, where, options, ['doc_id', 'doc_text'], ['title'])
     titled = options['title'] or 'title' in _columns(objects)
@@ -757,13 +763,15 @@ def _documents_file(path, options, known=None):
     found = rows_frame(docs).set_index(pd.Index([n for n, _ in rows], name=f'{where} line'))
     absent = _lacking([row for _, row in objects], [r['extras'] for _, r in rows], options['title'] or 'title')
     found.attrs |= dict(made_ids=made_ids, columns=[*_columns(objects)], absent=absent)
+    found.attrs['hints'] = hints if known is None else []
     return found
 
 # %% ../nbs/00a_data.ipynb #5c0b0014
 _ID_NAME = re.compile('(?:^|[^a-zA-Z])id$|Id$|ID$')  # article_id, ArticleId, but not paid
 
-def _hint_ids(table):
-    "Warn where ids are made from the texts, and a column looks like ids"
+def _hint_columns(table):
+    "Warn of other columns of text, and where ids are made from the texts, of a column that looks like ids"
+    for hint in table.attrs.get('hints', ()): warnings.warn(hint, DataWarning, stacklevel=3)
     if not table.attrs.get('made_ids'): return
     def usable(column): return all(isinstance(v, (str, int)) and not is_blank(v) for v in column) and column.is_unique
     found = [c for c in table.columns.drop('doc_id') if _ID_NAME.search(c) and usable(table[c])]
@@ -783,8 +791,11 @@ def read_corpus(
     found, options = local_path(path), dict(doc_id=doc_id, doc_text=doc_text, title=title)
     if found is None: raise DataError(f'there is no file or folder {str(path)!r} with documents')
     file = (_file(found, 'documents') or _file(found, 'corpus')) if found.is_dir() else found
+    if file is None and (named := [k for k, v in options.items() if v is not None]):
+        raise DataError(f'folder {found.name} has text files, which have no columns: leave out {listed(named)}')
     table = _text_files(found) if file is None else _documents_file(file, options, known)
-    _hint_ids(table)
+    _hint_columns(table)
+    table.attrs.pop('hints', None)
     checked = checked_documents(table)
     checked.attrs |= dict(made_ids=False, columns=[], absent={}) | table.attrs
     checked.attrs['absent'] = {name: checked.doc_id.iloc[at].tolist() for name, at in checked.attrs['absent'].items()}

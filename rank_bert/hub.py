@@ -143,7 +143,7 @@ _TASKS = {'ranker': 'text-ranking', 'classifier': 'text-classification', 'tagger
 _USES = {'ranker': "model.search('a question')", 'classifier': "model.predict(['a text'])",
          'tagger': "model.predict(['a text'])", 'sentence encoder': "model.encode(['a text'])"}
 _PAIRS = "model.predict([('a text', 'its second text')])"  # of a classifier of pairs
-_DOES = {'ranker': 'finds documents for a query, by words (BM25) and by vectors under a trained head',
+_DOES = {'ranker': 'finds documents for a query, by words (BM25) and by vectors under a small head',
          'classifier': 'gives each text a label, labels or a score', 'tagger': 'gives each word a tag',
          'sentence encoder': 'turns texts into vectors'}
 

@@ -184,7 +184,9 @@ def build(cls: BM25,
     documents = as_texts(documents, 'documents')
     found = cls(None, _checked_stopwords(stopwords, documents), ngrams, k1=k1, b=b, min_df=min_df)
     text = _numbered(found, documents)
-    if not len(text.keys): raise ValueError("the documents hold no word that BM25 could index")
+    if not len(text.keys):
+        raise ValueError("the documents hold no word that BM25 could index: leave it out, with lexical=False or "
+                         "--no-bm25")
     found.lengths = _lengths(text, ngrams)
     found.postings = _postings(found, text)
     return found

@@ -733,7 +733,7 @@ def plot(self: RankMonitor,
                              squeeze=False, layout='constrained')
     for ax, (kind, part) in zip(axes[0], panels.items()):
         _panel(ax, part, kind, most, named=kind in (first, 'states', 'vectors', 'pairs'))
-        ax.set(title=_title(part, kind), xlabel=measure.replace('_', ' '))
+        ax.set(title=_title(self.table, part, kind), xlabel=measure.replace('_', ' '))
     plt.close(fig)  # what is returned is shown once, not twice
     return fig
 
@@ -753,10 +753,11 @@ def _rows(self: RankMonitor, measure: str, layers: str, centred: bool) -> pd.Dat
     return rows
 
 # %% ../nbs/02c_monitor.ipynb #058d721a
-def _title(part: pd.DataFrame, kind: str) -> str:
-    "The kind of matrix; it says where training has changed none of them, since these are frozen."
-    of = part.groupby('layer').value
-    still = kind != 'update' and (of.size() > 1).all() and (of.nunique() == 1).all()
+def _title(rows: pd.DataFrame, part: pd.DataFrame, kind: str) -> str:
+    "The kind of matrix, and whether all measures of `rows` are what they were; whole numbers alone do not say so."
+    rows = rows[(rows.what == kind) & rows.layer.isin(part.layer)]
+    of = rows.groupby(['layer', 'measure', 'centred']).value
+    still = kind != 'update' and (of.size() > 1).all() and (of.nunique() == 1).all() and (rows.value % 1 != 0).any()
     return f'{kind}, unchanged' if still else kind
 
 def _panel(ax, part: pd.DataFrame, kind: str, most: int, named: bool) -> None:

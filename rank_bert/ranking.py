@@ -108,9 +108,9 @@ def ranking_features(
         return encode(texts, encoder, **how) if store is None else store.encode(texts, encoder, **how)
     parts, owner = cut_documents(data, passages, size=size, stride=stride)
     settings = dict(passages=passages, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens, engine=engine)
+    bm25 = BM25.build(data.texts) if lexical else None  # first, because it may raise
     query_vectors = vectors(list(data.queries.text), keep='end', label='queries')[:]
     passage_vectors = _in_memory(vectors(parts, keep='start', label='passages'))
-    bm25 = BM25.build(data.texts) if lexical else None
     return RankingFeatures(query_vectors, passage_vectors, torch.from_numpy(owner), bm25, data, settings)
 
 # %% ../nbs/03a_ranking.ipynb #211b1967

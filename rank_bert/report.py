@@ -250,7 +250,7 @@ def _lead(ranker: Ranker, data: RankingData|None, split: str) -> str:
     name = (getattr(m.head, 'config', None) or {}).get('name', type(m.head.query).__name__)
     said = f'{len(ranker.documents):,} documents, {len(m.passages):,} passages; '
     said += f'{layers} encoder {Path(ranker.encoder.name).name}, head {name}'
-    if about.get('data'): said += f'; trained on {about["data"]}'
+    if about.get('data'): said += f"; {'documents of' if ranker.untrained else 'trained on'} {about['data']}"
     if data is not None: said += f'; measured on the {split} queries of {data.name or "data"}'
     return said + '.'
 

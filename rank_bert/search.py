@@ -62,7 +62,7 @@ from .ranking import usable_rows
 from .table import PackedPassages, TokenTable, load_passages, load_table, make_table, pack_passages
 from .table import plain_tokenizer, save_passages, save_table
 from .distil import cut_pieces, fit_table
-from .scoring import TABLE_MODES, Ranker, alone, check_not_blank, cutting, encoding
+from .scoring import TABLE_MODES, Ranker, alone, check_not_blank, cutting, encoding, starting_fusion
 from .explain import cut_again  # adds `Ranker.explain`
 from .maps import Map  # adds `Ranker.map`
 from .measuring import own_qrels, same_documents, still_there
@@ -915,6 +915,9 @@ def _change(self: Ranker, plan: Plan, store: FeatureStore|None, progress: bool|N
         near = self._near and self._near.updated(source, vectors[torch.from_numpy(source < 0)])
         found |= dict(model=model.to(old.owner.device), bm25=self._changed_words(plan), _near=near, _indexes={},
                       about=self.about | dict(documents=len(plan.documents)))
+        if self.untrained and self.bm25 is not None:
+            vars(after := shallow_copy(self)).update(found)
+            found['fusion'] = starting_fusion(after)
     vars(self).update(found)  # one call: Ctrl-C comes before it or after it
     return plan.changes
 

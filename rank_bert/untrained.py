@@ -8,62 +8,42 @@ Docs: https://rank-bert.github.io/rank_bert/untrained.html.md"""
 __all__ = ['untrained_ranker']
 
 # %% ../nbs/03b_untrained.ipynb #66400efd
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 
 # %% ../nbs/03b_untrained.ipynb #689cccde
-import numpy as np
 import pandas as pd
 
 # %% ../nbs/03b_untrained.ipynb #483ad4d3
 from .core import as_texts
 from .models import Encoder, get_encoder
-from .tables import DataError, hash_fold, text_ids
-from .data import RankingData, checked_documents, keep_start, split_sentences
+from .tables import DataError, text_ids
+from .data import RankingData, checked_documents
 from .features import FeatureStore
 from .heads import get_head
-from .lexical import standardise
-from .ranking import Fusion, RankingModel, ranking_features
-from .scoring import Ranker
+from .ranking import RankingModel, ranking_features
+from .scoring import Ranker, starting_fusion
 from .search import load_ranker  # adds `Ranker.save` and what else a ranker can do
 
 # %% ../nbs/03b_untrained.ipynb #348554bb
 def _document_table(documents) -> pd.DataFrame:  # doc_id, title, text, other columns
     "Checked documents; texts without ids get the same ids as those of `read_corpus`."
     if isinstance(documents, RankingData): documents = documents.documents
-    if not isinstance(documents, (pd.DataFrame, str)): documents = list(documents)
-    if not len(documents): raise DataError('there are no documents: pass at least one')
-    if isinstance(documents, str) or not isinstance(documents, pd.DataFrame) and isinstance(documents[0], str):
+    if isinstance(documents, pd.DataFrame): return _some(checked_documents(documents))
+    if isinstance(documents, Path):
+        raise TypeError(f'documents is a path: pass what read_corpus({str(documents)!r}) gives')
+    listed = isinstance(documents, Iterable) and not isinstance(documents, (str, Mapping, Set))
+    if listed: documents = list(documents)
+    if not listed or documents and isinstance(documents[0], str):  # raises for what is no list
         texts = as_texts(documents, 'documents')
         ids = text_ids('d', [('', text) for text in texts])
         documents = pd.DataFrame(dict(doc_id=ids, text=texts)).drop_duplicates('doc_id')
-    return checked_documents(documents)
+    return _some(checked_documents(documents))
 
-# %% ../nbs/03b_untrained.ipynb #57be9588
-ASKED = 256  # documents that stand in for queries
-
-def _as_query(title: str, text: str) -> str:
-    "What a query for a document could look like: its title, or the first sentence of its text."
-    return keep_start(title if title.strip() else split_sentences(text)[0], 300)
-
-def _asked(documents: pd.DataFrame) -> list[int]:
-    "Rows of documents that stand in for queries; the same documents in any order."
-    order = [hash_fold(doc_id, 2**64, 'fusion') for doc_id in documents.doc_id]
-    return sorted(range(len(order)), key=order.__getitem__)[:ASKED]
-
-# %% ../nbs/03b_untrained.ipynb #6805aa90
-def _starting_fusion(ranker: Ranker) -> Fusion:
-    "Standardised BM25, with a weight that lifts the first document half as far as the cosine does."
-    tops = []
-    for rows in np.array_split(_asked(ranker.documents), ASKED//32):
-        if not len(rows): continue
-        asked = ranker.documents.iloc[rows]
-        texts = [*map(_as_query, asked.title, asked.text)]
-        cosine, words = (ranker.scores(texts, mode).numpy() for mode in ('cosine', 'bm25'))
-        tops.append([standardise(words).max(1), cosine.max(1) - cosine.mean(1)])
-    words, cosine = np.concatenate(tops, 1)
-    found = words > 0
-    weight = cosine[found].mean()/words[found].mean()/2 if found.any() else 0.
-    return Fusion(float(weight), standard=True)
+def _some(table: pd.DataFrame) -> pd.DataFrame:
+    "The table, if it has rows."
+    if not len(table): raise DataError('there are no documents: pass at least one')
+    return table
 
 # %% ../nbs/03b_untrained.ipynb #0f84c22c
 def untrained_ranker(
@@ -86,7 +66,7 @@ def untrained_ranker(
     features = ranking_features(RankingData(table, nothing, pd.DataFrame()), encoder, passages, size, stride, pooling,
                                 max_tokens, lexical, store or FeatureStore(), progress, engine)
     model = RankingModel(get_head('residual', encoder.dim, shared), features.passages, features.owner).eval()
-    about = dict(encoder='frozen', shared=shared, documents=len(table))
+    about = dict(encoder='frozen', untrained=True, shared=bool(shared), documents=len(table))
     ranker = Ranker(encoder, model, table, features.bm25, None, features.settings, about)
-    if lexical: ranker.fusion = _starting_fusion(ranker)
+    if lexical: ranker.fusion = starting_fusion(ranker)
     return ranker
