@@ -92,11 +92,12 @@ Seed = Annotated[int, _option('Seed of the head and the batches.', default=True,
 Rate = Annotated[float|None, _option('Highest learning rate.', min=1e-9, callback=_finite)]
 Freeze = Annotated[str, _option(
     'backbone, lora, none, or how many layers from the start are frozen; -2: all but the last two.', default=True)]
-Passages = Annotated[str, _option('How documents are cut: truncate, select or windows.', default=True)]
-Size = Annotated[int|None, _option('Words in a passage.', min=1)]
+Passages = Annotated[str, _option(
+    'windows: overlapping passages; truncate: the start only; select: the best sentences.', default=True)]
+Size = Annotated[int|None, _option('Words in a passage; 140, or 110 for select.', min=1)]
 Tokens = Annotated[int, typer.Option(min=3, help='Longest passage and query in tokens.')]
 Lexical = Annotated[bool, typer.Option('--bm25/--no-bm25', help='Add BM25.')]
-Engine = Annotated[str, typer.Option(help='Of a frozen encoder: torch, openvino or auto.')]
+Engine = Annotated[str, typer.Option(help='Library that runs the frozen encoder: torch, openvino or auto.')]
 Pooling = Annotated[str, typer.Option(help='cls, mean, max or pooler.')]
 Keep = Annotated[str, typer.Option(help='Part of a longer text that stays: start or end.')]
 Epochs = Annotated[int|None, _option('Epochs of training; by default enough for a minimum number of steps.', min=1)]
@@ -711,7 +712,8 @@ def drift(
 @app.command()
 def index(
     documents: Annotated[Path, typer.Argument(callback=_home, help=
-        'Folder of .txt and .md files, or a table of documents: .csv, .tsv, .parquet, .jsonl, .json.')],
+        'Folder of .txt and .md files (their paths are the ids), or with documents.csv or corpus.jsonl, of which '
+        'only that file is read; or a table: .csv, .tsv, .parquet, .jsonl, .json.')],
     out: Out,
     backbone: Backbone = 'minilm',
     passages: Passages = 'windows', size: Size = None, pooling: Pooling = 'mean', max_tokens: Tokens = 256,
@@ -719,7 +721,7 @@ def index(
     engine: Engine = 'torch',
     doc_id: DocId = None, doc_text: DocText = None, title: Title = None,
 ):
-    "Make documents searchable without queries and without training; feedback can train the ranker later."
+    "Make a ranker from documents alone, before there are labelled queries; nothing is trained."
     from rank_bert.data import read_corpus
     from rank_bert.untrained import untrained_ranker
     out, name = _check_out(out, 'ranker.json'), documents.resolve().name

@@ -495,7 +495,7 @@ def _numbered(objects, options, text):
         return {text: query, 'query_id': str(at)}
     return [(n, row | same(n, row)) for n, row in objects]
 
-_ALONE = 'A ranker of documents without queries is made by `rank_bert index`, or untrained_ranker'
+_ALONE = 'If you have no queries yet, make a ranker with `rank_bert index`, or untrained_ranker in Python'
 
 def _queries_file(folder, documents):
     "The file of queries beside that of documents"
@@ -670,7 +670,7 @@ def _read(path, options):
     alone = '' if _file(found, 'queries') else f'. {_ALONE}'
     raise DataError(f'folder {found.name} has neither documents.jsonl nor corpus.jsonl (or .csv, .tsv, .gz): '
                     'name its tables documents.csv and queries.csv, or pass one file; training needs both. '
-                    f'It has {listed(sorted(p.name for p in found.iterdir()), 9) or "nothing"}{alone}')
+                    f'The folder has {listed(sorted(p.name for p in found.iterdir()), 9) or "nothing"}{alone}')
 
 # %% ../nbs/00a_data.ipynb #1dc0de5a
 def _are_ids(data):

@@ -73,7 +73,7 @@ class Ranker(Searcher):
     @property
     def untrained(self) -> bool:
         "Whether it is as `untrained_ranker` makes it: nothing has been learnt from queries."
-        return bool(self.about.get('untrained')) and not self.about.get('more')
+        return 'untrained' in self.about and not self.about.get('more')
 
     def __repr__(self) -> str:
         return f'Ranker({len(self.documents)} documents, {len(self.model.passages)} passages, {self.encoder.name!r})'
@@ -432,7 +432,7 @@ def _asked(documents: pd.DataFrame) -> list[int]:
 
 # %% ../nbs/03a_scoring.ipynb #6805aa90
 def starting_fusion(ranker: Ranker) -> Fusion:
-    "Standardised BM25, with a weight without queries that lifts the first document half as far as the cosine does."
+    "Standardised BM25; on average its highest score is half as far above the mean as the highest cosine."
     tops = []
     for rows in np.array_split(_asked(ranker.documents), ASKED//32):
         if not len(rows): continue

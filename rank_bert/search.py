@@ -915,9 +915,10 @@ def _change(self: Ranker, plan: Plan, store: FeatureStore|None, progress: bool|N
         near = self._near and self._near.updated(source, vectors[torch.from_numpy(source < 0)])
         found |= dict(model=model.to(old.owner.device), bm25=self._changed_words(plan), _near=near, _indexes={},
                       about=self.about | dict(documents=len(plan.documents)))
-        if self.untrained and self.bm25 is not None:
+        if self.untrained and self.fusion == Fusion(self.about['untrained'], True):  # nobody has set another
             vars(after := shallow_copy(self)).update(found)
-            found['fusion'] = starting_fusion(after)
+            found['fusion'] = fusion = starting_fusion(after)
+            found['about']['untrained'] = fusion.weight
     vars(self).update(found)  # one call: Ctrl-C comes before it or after it
     return plan.changes
 

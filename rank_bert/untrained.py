@@ -30,9 +30,9 @@ def _document_table(documents) -> pd.DataFrame:  # doc_id, title, text, other co
     "Checked documents; texts without ids get the same ids as those of `read_corpus`."
     if isinstance(documents, RankingData): documents = documents.documents
     if isinstance(documents, pd.DataFrame): return _some(checked_documents(documents))
-    if isinstance(documents, Path):
-        raise TypeError(f'documents is a path: pass what read_corpus({str(documents)!r}) gives')
-    listed = isinstance(documents, Iterable) and not isinstance(documents, (str, Mapping, Set))
+    if isinstance(documents, (str, Path)):
+        raise TypeError(f'documents is {documents!r}: pass a list of texts, or what read_corpus gives for a path')
+    listed = isinstance(documents, Iterable) and not isinstance(documents, (Mapping, Set))
     if listed: documents = list(documents)
     if not listed or documents and isinstance(documents[0], str):  # raises for what is no list
         texts = as_texts(documents, 'documents')
@@ -49,24 +49,26 @@ def _some(table: pd.DataFrame) -> pd.DataFrame:
 def untrained_ranker(
     documents,  # texts; or a frame or list of dicts: doc_id, text, title if there is one, other columns
     backbone: Encoder|str|Path = 'minilm',  # an encoder, its name, or its folder
-    passages: str = 'windows',  # how long documents become passages: 'truncate', 'select' or 'windows'
+    passages: str = 'windows',  # how long documents are cut into passages: 'truncate', 'select' or 'windows'
     size: int|None = None,  # words in a passage; 110 for 'select', otherwise 140
     stride: int|None = None,  # words from window to window; half of `size` by default
     pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
     max_tokens: int = 256,  # longest passage and query in tokens
-    shared: bool = True,  # one head for queries and documents, or one each; both begin as the identity
+    shared: bool = True,  # one head for queries and documents; False: one each. They begin as the identity
     lexical: bool = True,  # add BM25
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
     engine: str = 'torch',  # 'torch'; on a CPU also 'openvino' or 'auto' (extra `speed`)
 ) -> Ranker:
-    "A ranker of documents without queries: plain cosine and BM25, with a head that later training can change."
+    "A ranker from documents alone: plain cosine and BM25, with a head that later training can change."
     table, encoder = _document_table(documents), get_encoder(backbone)
     nothing = pd.DataFrame(columns=['query_id', 'text', 'type', 'group', 'split'], dtype=object)
     features = ranking_features(RankingData(table, nothing, pd.DataFrame()), encoder, passages, size, stride, pooling,
                                 max_tokens, lexical, store or FeatureStore(), progress, engine)
     model = RankingModel(get_head('residual', encoder.dim, shared), features.passages, features.owner).eval()
-    about = dict(encoder='frozen', untrained=True, shared=bool(shared), documents=len(table))
+    about = dict(encoder='frozen', untrained=None, shared=bool(shared), documents=len(table))
     ranker = Ranker(encoder, model, table, features.bm25, None, features.settings, about)
-    if lexical: ranker.fusion = starting_fusion(ranker)
+    if lexical:
+        ranker.fusion = starting_fusion(ranker)
+        about['untrained'] = ranker.fusion.weight
     return ranker
