@@ -434,9 +434,9 @@ def _asked(documents: pd.DataFrame) -> list[int]:
 def starting_fusion(ranker: Ranker) -> Fusion:
     "Standardised BM25; on average its highest score is half as far above the mean as the highest cosine."
     tops = []
-    for rows in np.array_split(_asked(ranker.documents), ASKED//32):
-        if not len(rows): continue
-        asked = ranker.documents.iloc[rows]
+    rows = _asked(ranker.documents)
+    for start in range(0, len(rows), 32):  # so many queries at a time
+        asked = ranker.documents.iloc[rows[start:start + 32]]
         texts = [*map(_as_query, asked.title, asked.text)]
         cosine, words = (ranker.scores(texts, mode).numpy() for mode in ('cosine', 'bm25'))
         tops.append([standardise(words).max(1), cosine.max(1) - cosine.mean(1)])
