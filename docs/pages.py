@@ -18,8 +18,8 @@ COLAB = "https://colab.research.google.com/github/rank-bert/rank_bert/blob/main/
 SECTIONS = {"": "Reference", "tutorials": "Tutorials", "explanations": "Explanations", "benchmarks": "Benchmarks",
             "experiments": "Experiments"}
 GROUPS = {  # of the reference, by what one does
-    "Rank documents": "ranking scoring measuring search untrained nearest changes feedback drift errors explain maps "
-                      "report light_runtime lance_ranker",
+    "Rank documents": "ranking scoring measuring fitting search untrained nearest changes feedback drift errors "
+                      "explain maps report light_runtime lance_ranker",
     "Classify and embed": "classifiers tagging multitask embeddings saved serving light_serving cli",
     "Data": "tables data texts lexical metrics",
     "Encoders": "models engines features cluster layers light table distil pretraining",

@@ -44,6 +44,7 @@ from .ranking import *
 from .scoring import *
 from .errors import *
 from .explain import *
+from .fitting import *
 from .maps import *
 from .search import *
 from .untrained import *
