@@ -9,6 +9,7 @@ __all__ = ['fit_ranking']
 
 # %% ../nbs/03b_fitting.ipynb #7a1e0005
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -31,9 +32,9 @@ from .processes import joined
 from .learners import fit_task
 
 # %% ../nbs/03b_fitting.ipynb #7a1e0007
-from .ranking import Fusion, RankingFeatures, RankingLearner, RankingModel, ranking_features
+from .ranking import FEW, Fusion, QueryBatches, RankingFeatures, RankingLearner, RankingModel, ranking_features
 from .ranking import STAND_INS, mrr, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
-from .ranking import usable_rows
+from .ranking import near_queries, usable_rows, validation_pool
 from .scoring import Ranker
 
 # %% ../nbs/03b_fitting.ipynb #74639257
@@ -52,13 +53,14 @@ def row_batches(rows: np.ndarray, bs: int = 64) -> list[np.ndarray]:
 
 # %% ../nbs/03b_fitting.ipynb #a3875124
 @torch.inference_mode()
-def _valid_mrr(learn: RankingLearner) -> float:
-    "MRR of the validation queries for a model without parameters, which fastai does not validate."
-    model, queries, total = learn.model.eval().cpu(), learn.dls.valid.dataset, 0.
+def _valid_mrr(model: RankingModel, queries: QueryBatches) -> float:
+    "MRR of the validation queries."
+    model, total = model.eval().cpu(), 0.
     for rows in row_batches(np.arange(len(queries))):
         *given, right = queries.batch(rows.tolist())
         total += float(mrr(model(*given), right))*len(rows)
     return total/len(queries)
+
 
 # %% ../nbs/03b_fitting.ipynb #20d55bfd
 def fit_one_head(
@@ -69,7 +71,7 @@ def fit_one_head(
     if any(p.requires_grad for p in learn.model.parameters()):
         with joined(learn), learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr, cbs=[best, _Tick(bar)])
         found = dict(best_epoch=best.best_epoch, valid_mrr=float(best.best), curve=_curve(learn))
-    else: found = dict(best_epoch=-1, valid_mrr=_valid_mrr(learn), curve=[])
+    else: found = dict(best_epoch=-1, valid_mrr=_valid_mrr(learn.model, learn.dls.valid.dataset), curve=[])
     return learn.model.eval().cpu(), dict(shared=shared) | found
 
 # %% ../nbs/03b_fitting.ipynb #a552b25b
@@ -181,35 +183,67 @@ def train_head(
     return made_ranker(features, encoder, model, about | fit)
 
 # %% ../nbs/03b_fitting.ipynb #843712f8
-def fit_layers(
-    features: RankingFeatures, encoder: Encoder, freeze, own: dict, asked: dict, bs: int|None, store: FeatureStore,
+def _goes_on(
+    features: RankingFeatures, alone: RankingModel, encoder: Encoder, freeze, bs: int|None, seed: int,
+    store: FeatureStore,
 ) -> RankingLearner:
-    "Train a head, then layers; keep the epoch with the best validation MRR, or the state before (epoch -1)."
-    (model, head), seed = fit_ranking(features, **own), own['seed']
+    "A Learner that trains layers, from a trained head; among many documents it validates on those near the queries."
     settings = {k: v for k, v in features.settings.items() if k != 'engine'}
-    learn = ranking_learner(features.data, encoder, freeze, model.head, bs=bs, seed=seed, store=store, **settings)
-    fit = fit_task(learn, **asked, probe=False, progress=own['progress'])
-    curve = _curve(learn)
-    learn.fitted = dict(shared=head['shared'], seed=seed, epochs=len(curve), lr=fit['lr'], bs=learn.dls.train.bs,
-                        best_epoch=fit['best_epoch'], valid_mrr=fit['best'], curve=curve)
-    if freeze == 'lora':
-        if not learn.trained_encoder(): learn.fitted['encoder'] = 'frozen'
-        fold_adapters(learn.model.encoder)
+    learn = ranking_learner(features.data, encoder, freeze, deepcopy(alone.head), bs=bs, seed=seed, store=store,
+                            **settings)
+    if alone.n_documents > FEW:
+        near = near_queries(features, PassageIndex(features.passages, alone.head))
+        learn.dls.valid.dataset.documents = near
     return learn
 
+def _fit_layers(learn: RankingLearner, lora: bool, shared: bool, seed: int, asked: dict, progress) -> None:
+    "Train layers; keep the epoch with the best validation MRR, or the state before (epoch -1)."
+    fit, near = fit_task(learn, **asked, probe=False, progress=progress), learn.dls.valid.dataset.documents
+    curve = _curve(learn)
+    learn.fitted = dict(shared=shared, seed=seed, epochs=len(curve), lr=fit['lr'], bs=learn.dls.train.bs,
+                        best_epoch=fit['best_epoch'], valid_mrr=fit['best'], curve=curve)
+    if near is not None: learn.fitted['candidates'] = len(near)
+    if lora:
+        if not learn.trained_encoder(): learn.fitted['encoder'] = 'frozen'
+        fold_adapters(learn.model.encoder)
+
+
 # %% ../nbs/03b_fitting.ipynb #a873a2cc
+@patch
+def _encoded(self: RankingLearner, lexical: bool, progress: bool|None) -> tuple[RankingFeatures, RankingModel]:
+    "All texts as vectors of the current encoder, and a model of the current head."
+    m, store = self.model, FeatureStore() if self.store is None else self.store
+    features = ranking_features(self.data, m.encoder, lexical=lexical, store=store, progress=progress, **self.settings)
+    return features, RankingModel(deepcopy(m.head).cpu(), features.passages, features.owner, m.temperature).eval()
+
 @patch
 def ranker(self: RankingLearner,
     lexical: bool = True,  # add BM25
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
 ) -> Ranker:
     "A ranker from the current encoder and head; the weight of BM25 is fitted on the 'valid' queries."
-    encoder, m = self.model.encoder, self.model
-    if encoder is None:
+    if self.model.encoder is None:
         raise ValueError("this Learner was made of vectors and has no encoder: make it from the data, with "
                          "ranking_learner(data, backbone)")
-    store = FeatureStore() if self.store is None else self.store
-    features = ranking_features(self.data, encoder, lexical=lexical, store=store, progress=progress, **self.settings)
-    model = RankingModel(deepcopy(m.head).cpu(), features.passages, features.owner, m.temperature).eval()
+    features, model = self._encoded(lexical, progress)
     about = dict(encoder='trained' if self.trained_encoder() else 'frozen') | getattr(self, 'fitted', {})
-    return made_ranker(features, encoder, model, about)
+    return made_ranker(features, self.model.encoder, model, about)
+
+
+# %% ../nbs/03b_fitting.ipynb #7a1e0022
+def train_layers(
+    features: RankingFeatures, encoder: Encoder, freeze, own: dict, asked: dict, bs: int|None, store: FeatureStore,
+    lexical: bool,
+) -> Ranker:
+    "A head is trained, then layers of a copy of the encoder; the head alone is kept if it is better on all documents."
+    (alone, head), progress = fit_ranking(features, **own), own['progress']
+    learn = _goes_on(features, alone, deepcopy(encoder), freeze, bs, own['seed'], store)
+    _fit_layers(learn, freeze == 'lora', head['shared'], own['seed'], asked, progress)
+    found, model = learn._encoded(lexical, progress)
+    about = dict(encoder='trained' if learn.trained_encoder() else 'frozen') | learn.fitted
+    if 'candidates' not in about: return made_ranker(found, learn.model.encoder, model, about)
+    now = _valid_mrr(model, QueryBatches(found.data, 'valid', found.queries, documents=validation_pool(found)))
+    if now > head['valid_mrr']: return made_ranker(found, learn.model.encoder, model, about | dict(valid_mrr=now))
+    about |= dict(encoder='frozen', best_epoch=-1, valid_mrr=head['valid_mrr'])
+    return made_ranker(replace(features, bm25=found.bm25), encoder, alone, about)
+

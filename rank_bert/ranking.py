@@ -501,15 +501,24 @@ def _assemble(head, shared: bool, dim: int, make: Callable, loaders: Callable, g
 # %% ../nbs/03a_ranking.ipynb #d456462f
 POOL = 20_000  # documents that validation queries are ranked among, or more if more are relevant or near
 
-def _pool(features: RankingFeatures) -> np.ndarray|None:
+def near_queries(
+    features: RankingFeatures,  # from `ranking_features`
+    index: PassageIndex,  # of its passages
+    near: int = 20,  # nearest passages of each query
+) -> np.ndarray:  # sorted rows of documents
+    "The documents that are relevant to a validation query or among the nearest of one."
+    rows = features.rows('valid')
+    found = [index.nearest(features.queries[some], near).rows.flatten() for some in torch.from_numpy(rows).split(64)]
+    return np.union1d(features.owner[torch.cat(found)], features.data.qrels()[rows].indices)
+
+def validation_pool(features: RankingFeatures) -> np.ndarray|None:
     "Sorted rows of documents for validation; `None` for all. The relevant, the nearest of each query, and random ones."
-    rows, n = features.rows('valid'), len(features.data.documents)
+    n = len(features.data.documents)
     if n <= POOL: return None
-    index = PassageIndex(features.passages, get_head('identity', features.passages.shape[1]))
-    found = [index.nearest(features.queries[some], 20).rows.flatten() for some in torch.from_numpy(rows).split(64)]
-    first = np.union1d(features.owner[torch.cat(found)], features.data.qrels()[rows].indices)
+    first = near_queries(features, PassageIndex(features.passages, get_head('identity', features.passages.shape[1])))
     others = np.random.default_rng(0).choice(n, POOL, replace=False)
     return np.sort(np.r_[first, others[~np.isin(others, first)][:max(0, POOL - len(first))]]).astype(np.int64)
+
 
 # %% ../nbs/03a_ranking.ipynb #15f0a011
 def _check_refresh(share: float|None, hard: int, margin: float|None) -> None:
@@ -551,7 +560,7 @@ def _vector_learner(
     train = QueryBatches(features.data, 'train', features.queries, None, batches['negatives'], about['seed'] or 0,
                          refused=features.refused,
                          copies=copies_of_relevant(features.data, batches['copies'], features.refused))
-    valid = QueryBatches(features.data, 'valid', features.queries, documents=_pool(features))
+    valid = QueryBatches(features.data, 'valid', features.queries, documents=validation_pool(features))
     def make(head):
         asked = (features.data.queries.split == 'train').to_numpy(copy=True)
         fit_heads(head, features.queries[asked], features.passages)
@@ -771,7 +780,7 @@ class IndexRefresh(Callback):
     ):
         _check_refresh(share, hard, margin)
         self.share, self.seed, self.hard, self.margin = share, seed, hard, margin
-        self.staleness, self.moved = [], False
+        self.staleness, self.moved, self.stale = [], False, None
 
     def before_fit(self):
         "Forget the index of an earlier fit; raise `ValueError` for settings that this training does not use."
@@ -807,15 +816,29 @@ def _whole(self: IndexRefresh) -> bool:
 
 # %% ../nbs/03a_ranking.ipynb #ce52af7f
 @patch
-def _all(self: IndexRefresh) -> torch.Tensor:
-    "The exact index."
-    with torch.no_grad(), evaluation_mode(self.model): return self.model.index()
+def _choose(self: IndexRefresh) -> None:
+    "Row numbers of the passages that training needs, and of those that it needs from an index some steps old."
+    m, train = self.model, self.dls.train.dataset
+    self.needed = self.old = torch.arange(len(m.owner), device=m.owner.device)
+    if not self._deep or train.every or self.hard or self.margin is not None: return
+    self.needed = m.passages_of(torch.from_numpy(_drawn_from(train.relevance, None)).to(m.owner))[0]
+    self.old = self.needed[m.passage_count[m.owner[self.needed]] > 1]  # an only passage is recomputed where it is used
+
+@patch
+def _exact(self: IndexRefresh, rows: torch.Tensor|None = None) -> torch.Tensor:
+    "An index in which some rows are exact and the others 0; by default all are exact."
+    with torch.no_grad(), evaluation_mode(self.model):
+        if rows is None or len(rows) == len(self.model.owner): return self.model.index()
+        found = self.model.index(rows)
+    return found.new_zeros(len(self.model.owner), found.shape[1]).index_copy(0, rows, found)
 
 @patch
 def _begin(self: IndexRefresh) -> None:
     "An exact index, and a new order in which to recompute it."
+    self._choose()
     self.generator, self.queue = torch.Generator().manual_seed(self.seed), torch.empty(0, dtype=torch.long)
-    self.stale, self.staleness = self._all(), []
+    self.stale, self.staleness = self._exact(self.needed), []
+
 
 # %% ../nbs/03a_ranking.ipynb #628c39bc
 @patch
@@ -824,12 +847,23 @@ def before_batch(self: IndexRefresh) -> None:
     self.learn.xb = self._indexed(self.xb)
 
 @patch
+def _judged(self: IndexRefresh) -> torch.Tensor|None:
+    "Row numbers of the passages that this validation reads, and training after it; `None` for all."
+    documents = self.dl.dataset.documents
+    if documents is None: return None
+    rows = self.model.passages_of(torch.from_numpy(documents).to(self.model.owner.device))[0]
+    return rows if self.stale is None else torch.cat([rows, self.needed]).unique()
+
+@patch
 def before_validate(self: IndexRefresh) -> None:
     "Validate with an exact index, and measure the staleness of the training index."
-    self.exact = None if self._whole else self._all()
-    if self.moved: self.staleness.append(float(1 - (self.stale*self.exact).sum(1).mean()))
+    self.exact = None if self._whole else self._exact(self._judged())
+    if self.moved:
+        same = (self.stale*self.exact).sum(1)[self.old]
+        self.staleness.append(float(1 - same.mean()) if len(same) else 0.)
     if self.moved and self._deep: self.stale = self.exact
     self.moved = False
+
 
 # %% ../nbs/03a_ranking.ipynb #7f3da922
 @patch
@@ -846,11 +880,12 @@ def after_fit(self: IndexRefresh) -> None:
 @patch
 def _turn(self: IndexRefresh) -> torch.Tensor:
     "Row numbers of the passages that this step recomputes."
-    n = len(self.stale)
-    k = min(self.dls.train.bs, n) if self.share is None else max(1, round(self.share*n)) if self.share else 0
+    n = len(self.old)
+    k = min(self.dls.train.bs, n) if self.share is None else min(n, max(1, round(self.share*n))) if self.share else 0
     if len(self.queue) < k: self.queue = torch.cat([self.queue, torch.randperm(n, generator=self.generator)])
     rows, self.queue = self.queue[:k].unique(), self.queue[k:]
-    return rows.to(self.stale.device)
+    return self.old[rows.to(self.old.device)]
+
 
 # %% ../nbs/03a_ranking.ipynb #d06d549a
 @patch

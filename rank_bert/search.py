@@ -59,8 +59,8 @@ from .table import plain_tokenizer, save_passages, save_table
 from .distil import cut_pieces, fit_table
 from .scoring import TABLE_MODES, Ranker, alone, check_not_blank, cutting, encoding, starting_fusion
 from .explain import cut_again  # adds `Ranker.explain`
-from .fitting import fit_layers, fit_one_head, fitted_fusion, head_epochs, reference_of, row_batches
-from .fitting import train_head
+from .fitting import fit_one_head, fitted_fusion, head_epochs, reference_of, row_batches
+from .fitting import train_head, train_layers
 from .fitting import STEPS, fit_ranking  # found here too, as in the first release
 from .maps import Map  # adds `Ranker.map`
 from .measuring import own_qrels, same_documents, still_there
@@ -115,7 +115,7 @@ def train_ranker(
                                 progress, engine)
     own, asked = dict(head=head, shared=shared, seed=seed, progress=progress), dict(epochs=epochs, lr=lr, cbs=cbs)
     if frozen: return end(train_head(features, encoder, epochs, lr, bs, own | dict(cbs=cbs)), data)
-    return end(fit_layers(features, deepcopy(encoder), freeze, own, asked, bs, store).ranker(lexical, progress), data)
+    return end(train_layers(features, encoder, freeze, own, asked, bs, store, lexical), data)
 
 # %% ../nbs/03b_search.ipynb #22f66553
 @patch
