@@ -357,7 +357,7 @@ def embedding_learner(
     data: TextData,  # pairs, with rows in 'train' and 'valid'
     objective: str = 'score',  # 'score', 'pairs' or 'barlow'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name; it is trained in place
-    freeze: str|int = 'backbone',  # 'backbone', 'none', or a number of layers as in `layers[:freeze]`
+    freeze: str|int = 'backbone',  # 'backbone', 'none', a number of layers, or -2: all but the last two
     head: str|None = None,  # name of a head; 'residual' on a frozen backbone, else 'identity'
     bs: int = 64,  # pairs in a batch
     score_range: tuple[float, float]|None = None,  # scores for cosine 0 and 1; by default lowest and highest of train

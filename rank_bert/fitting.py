@@ -235,14 +235,14 @@ def train_layers(
     features: RankingFeatures, encoder: Encoder, freeze, own: dict, asked: dict, bs: int|None, store: FeatureStore,
     lexical: bool,
 ) -> Ranker:
-    "A head is trained, then layers of a copy of the encoder; the head alone is kept if it is better on all documents."
+    "Train a head, then layers of a copy of the encoder; the head alone is kept where these are no better."
     (alone, head), progress = fit_ranking(features, **own), own['progress']
     learn = _goes_on(features, alone, deepcopy(encoder), freeze, bs, own['seed'], store)
     _fit_layers(learn, freeze == 'lora', head['shared'], own['seed'], asked, progress)
     found, model = learn._encoded(lexical, progress)
     about = dict(encoder='trained' if learn.trained_encoder() else 'frozen') | learn.fitted
     if 'candidates' not in about: return made_ranker(found, learn.model.encoder, model, about)
-    now = _valid_mrr(model, QueryBatches(found.data, 'valid', found.queries, documents=validation_pool(found)))
+    now = _valid_mrr(model, QueryBatches(found.data, 'valid', found.queries, documents=validation_pool(features)))
     if now > head['valid_mrr']: return made_ranker(found, learn.model.encoder, model, about | dict(valid_mrr=now))
     about |= dict(encoder='frozen', best_epoch=-1, valid_mrr=head['valid_mrr'])
     return made_ranker(replace(features, bm25=found.bm25), encoder, alone, about)

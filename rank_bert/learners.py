@@ -654,7 +654,7 @@ KINDS = {
 # %% ../nbs/03_learners.ipynb #d4f4b8c8
 def frozen_groups(
     encoder: Encoder,  # any encoder
-    freeze: str|int,  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
+    freeze: str|int,  # 'backbone', 'none', -2: all but the last two layers; 'lora' trains LoRA matrices
 ) -> int:  # groups from the start that are frozen, as fastai's `freeze_to` takes it
     "Number of groups that `freeze` freezes in an encoder; raises `ValueError` for an invalid value."
     n = len(encoder.layers)
@@ -775,7 +775,7 @@ def _head_for(data: TextData, dim: int, head: nn.Module|None, given: dict|None, 
 def task_learner(
     data: TextData,  # with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name; it is trained in place
-    freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
+    freeze: str|int = 'backbone',  # 'backbone', 'none', -2: all but the last two layers; 'lora' trains LoRA matrices
     head: nn.Module|None = None,  # maps `(batch, dim)` to outputs; by default the head for the kind of `data`
     pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
     max_tokens: int = 256,  # longest text in tokens, special tokens counted

@@ -590,7 +590,7 @@ def _learner(tasks, dls, model, groups, metrics: dict, frozen: list, weights, kw
 def multitask_learner(
     tasks: dict[str, TextData|RankingData],  # name -> data with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name; it is trained in place
-    freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
+    freeze: str|int = 'backbone',  # 'backbone', 'none', -2: all but the last two layers; 'lora' trains LoRA matrices
     sampling='proportional',  # or 'uniform', a temperature, a function from progress (0 to 1) to it, a task list
     weights: dict[str, float]|str|None = None,  # of the losses: a dict, 'uncertainty' or 'gradnorm'; all 1 by default
     frozen_heads: tuple[str, ...] = (),  # tasks whose head is not trained; their batches still train what is shared

@@ -632,7 +632,7 @@ def _text_learner(
 def ranking_learner(
     data: RankingData|RankingFeatures,  # documents, queries, relevance; or what `ranking_features` made of them
     backbone: Encoder|str|Path = 'minilm',  # an encoder, which is trained in place, or its name; not with features
-    freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
+    freeze: str|int = 'backbone',  # 'backbone', 'none', -2: all but the last two layers; 'lora' trains LoRA matrices
     head: str|DualHead = 'residual',  # name of a head, or a `DualHead`
     shared: bool = True,  # one head for queries and documents; False: one head for each
     passages: str = 'windows',  # how to split long documents: 'truncate', 'select' or 'windows'; not with features
@@ -796,7 +796,7 @@ class IndexRefresh(Callback):
     order = FrozenPrefix.order + 1  # after `FrozenPrefix` has set what batches contain
 
     def __init__(self,
-        share: float|None = None,  # of passages, 0 to 1; default: all for vectors, one per query if layers are trained
+        share: float|None = None,  # of passages, 0 to 1; by default all for a head, as many as queries for layers
         seed: int = 0,  # seed of the order
         hard: int = 0,  # hard negatives of each query: the wrong documents with the highest scores
         margin: float|None = None,  # wrong documents above this share of the relevant one's cosine are left out

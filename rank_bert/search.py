@@ -89,7 +89,7 @@ def _checked_callbacks(cbs: list|None, shared: bool|None, frozen: bool, engine: 
 def train_ranker(
     data: RankingData,  # from `read_ranking` or `builtin_corpus`
     backbone: Encoder|str|Path = 'minilm',  # an encoder (a copy of it is trained), its name, or its folder
-    freeze: str|int = 'backbone',  # 'backbone', 'lora', 'none', or a number of layers as in `layers[:freeze]`
+    freeze: str|int = 'backbone',  # 'backbone', 'none', -2: all but the last two layers; 'lora' trains LoRA matrices
     passages: str = 'windows',  # how long documents become passages: 'truncate', 'select' or 'windows'
     size: int|None = None,  # words in a passage; 110 for 'select', otherwise 140
     stride: int|None = None,  # words from window to window; half of `size` by default
@@ -97,9 +97,9 @@ def train_ranker(
     max_tokens: int = 256,  # longest passage and query in tokens
     head: str = 'residual',  # name of a head
     shared: bool|None = None,  # one head for queries and documents or one each; `None` lets validation decide
-    epochs: int|None = None,  # by default enough for 200 optimizer steps for a head, 300 for layers
-    lr: float|None = None,  # highest learning rate; the default depends on what is frozen
-    bs: int|None = None,  # queries in a batch; by default 128, and 32 where layers are trained
+    epochs: int|None = None,  # of layers if any are trained, else of the head; by default for 300 or 200 steps
+    lr: float|None = None,  # highest learning rate of the layers if any, else of the head; default by what is frozen
+    bs: int|None = None,  # queries in a batch, of the layers if any, else of the head; by default 32 or 128
     lexical: bool = True,  # add BM25
     seed: int = 0,  # of the head and of the order of batches
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
