@@ -165,6 +165,18 @@ def ranking_data(
     if said := _copies(data): data.notes['hints'] = said
     return data
 
+# %% ../nbs/00a_data.ipynb #15f0a0f1
+def with_relevance(data, relevance):
+    "The data with another relevance, and with counts and hints that fit it"
+    found = RankingData(data.documents, data.queries, relevance, data.name,
+                        data.notes | _counts(data.documents, data.queries, relevance))
+    old = _copies(data)
+    said = [hint for hint in data.notes.get('hints', ()) if hint not in old] + _copies(found)
+    found.notes.pop('hints', None)
+    if said: found.notes['hints'] = said
+    return found
+
+
 # %% ../nbs/00a_data.ipynb #8c7f94fc
 def _take(data, queries, documents):
     "The given queries and documents, and the relevance between them"

@@ -201,11 +201,9 @@ def _fit_layers(learn: RankingLearner, lora: bool, shared: bool, seed: int, aske
     fit, near = fit_task(learn, **asked, probe=False, progress=progress), learn.dls.valid.dataset.documents
     curve = _curve(learn)
     learn.fitted = dict(shared=shared, seed=seed, epochs=len(curve), lr=fit['lr'], bs=learn.dls.train.bs,
-                        best_epoch=fit['best_epoch'], valid_mrr=fit['best'], curve=curve)
+                        best_epoch=fit['best_epoch'], curve=curve)
     if near is not None: learn.fitted['candidates'] = len(near)
-    if lora:
-        if not learn.trained_encoder(): learn.fitted['encoder'] = 'frozen'
-        fold_adapters(learn.model.encoder)
+    if lora: fold_adapters(learn.model.encoder)
 
 
 # %% ../nbs/03b_fitting.ipynb #a873a2cc
@@ -231,6 +229,14 @@ def ranker(self: RankingLearner,
 
 
 # %% ../nbs/03b_fitting.ipynb #7a1e0022
+def _both(features: RankingFeatures, alone: RankingModel, found: RankingFeatures, model: RankingModel) -> list[float]:
+    "Validation MRR of a head alone and of trained layers among the same documents: all, or those near for either."
+    made, documents = ((features, alone), (found, model)), validation_pool(features)
+    if documents is not None:
+        near = [near_queries(f, PassageIndex(f.passages, m.head)) for f, m in made]
+        documents = np.union1d(documents, np.concatenate(near))
+    return [_valid_mrr(m, QueryBatches(f.data, 'valid', f.queries, documents=documents)) for f, m in made]
+
 def train_layers(
     features: RankingFeatures, encoder: Encoder, freeze, own: dict, asked: dict, bs: int|None, store: FeatureStore,
     lexical: bool,
@@ -240,10 +246,9 @@ def train_layers(
     learn = _goes_on(features, alone, deepcopy(encoder), freeze, bs, own['seed'], store)
     _fit_layers(learn, freeze == 'lora', head['shared'], own['seed'], asked, progress)
     found, model = learn._encoded(lexical, progress)
-    about = dict(encoder='trained' if learn.trained_encoder() else 'frozen') | learn.fitted
-    if 'candidates' not in about: return made_ranker(found, learn.model.encoder, model, about)
-    now = _valid_mrr(model, QueryBatches(found.data, 'valid', found.queries, documents=validation_pool(features)))
-    if now > head['valid_mrr']: return made_ranker(found, learn.model.encoder, model, about | dict(valid_mrr=now))
-    about |= dict(encoder='frozen', best_epoch=-1, valid_mrr=head['valid_mrr'])
+    before, after = _both(features, alone, found, model)
+    about = learn.fitted | dict(encoder='trained', valid_mrr=after)
+    if after > before: return made_ranker(found, learn.model.encoder, model, about)
+    about |= dict(encoder='frozen', best_epoch=-1, valid_mrr=before)
     return made_ranker(replace(features, bm25=found.bm25), encoder, alone, about)
 

@@ -951,11 +951,14 @@ def begin_run(
 ) -> Callable:  # takes what was trained and its data, writes `about['run']`, and gives back what was trained
     "Begin the record of a training."
     start, groups, n = time.perf_counter(), frozen_groups(encoder, freeze), len(encoder.layers)
-    before = frozen_hash(encoder, groups)
     what = 'the whole encoder' if groups > n else f'embeddings and {groups - 1} of {n} layers' if groups else 'nothing'
+    before = {k: frozen_hash(encoder, k) for k in (groups, n + 1)}
     def end(made, data):
+        same = weights_hash(made.encoder.model) == before[n + 1]  # where the head alone was kept, no layer is trained
+        k, held = (n + 1, 'the whole encoder') if same else (groups, what)
         made.about['run'] = dict(seconds=round(time.perf_counter() - start, 1), machine=_machine(made.encoder),
-                                 data_sha256=rows_hash(data), frozen=what, frozen_before=before,
-                                 frozen_after=frozen_hash(made.encoder, groups))
+                                 data_sha256=rows_hash(data), frozen=held, frozen_before=before[k],
+                                 frozen_after=frozen_hash(made.encoder, k))
         return made
     return end
+

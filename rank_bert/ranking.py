@@ -11,7 +11,7 @@ __all__ = ['RankingFeatures', 'ranking_features', 'RankingModel', 'copies_as_rel
 # %% ../nbs/03a_ranking.ipynb #1e8c43ab
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -33,9 +33,10 @@ from fastcore.basics import patch
 
 # %% ../nbs/03a_ranking.ipynb #56d2ece4
 from .core import as_texts
+from .words import cut_words
 from .models import Encoder, evaluation_mode, fingerprint, get_encoder
 from .tables import DataError
-from .data import RankingData, cut_documents
+from .data import RankingData, cut_documents, with_relevance
 from .engines import best_device, best_dtype, best_engine
 from .features import BLOCK, Features, FeatureStore, encode
 from .lexical import BM25, moments, scores_at, standardise
@@ -251,19 +252,29 @@ def check_trainable(
         + ', '.join(f'{s} {k:,}' for s, k in n.items()) + '. Add data, or check its split and relevance')
 
 # %% ../nbs/03a_ranking.ipynb #15f0a002
+def _equal_texts(words: list[list[str]]) -> sparse.csr_matrix:  # int `(documents, documents)`
+    "1 where two texts have the same words; 0 for texts without words."
+    number = pd.Series([*map(tuple, words)]).factorize()[0]
+    some = np.flatnonzero([len(w) > 0 for w in words])
+    member = sparse.csr_matrix((np.ones(len(some), np.int32), (some, number[some])), (len(words), number.max() + 1))
+    return member @ member.T
+
 def near_copies(
     texts: list[str],  # text of each document
     least: float = 0.95,  # cosine of TF-IDF vectors of word pairs above which two documents are copies
 ) -> sparse.csr_matrix:  # bool `(documents, documents)`; a document is no copy of itself
-    "Which documents are nearly the same text."
+    "Which documents are nearly the same text, or have the same words."
     if not 0 < least < 1: raise ValueError(f"least is {least}; it is a cosine between 0 and 1, such as 0.95")
     if not (texts := as_texts(texts)): return sparse.csr_matrix((0, 0), dtype=bool)
-    counts = HashingVectorizer(ngram_range=(2, 2), token_pattern=r'\w+', alternate_sign=False, norm=None)
-    pairs = TfidfTransformer().fit_transform(counts.transform(texts))
+    words = [cut_words(text) for text in texts]
+    def pairs_of(own): return [*map(' '.join, zip(own, own[1:]))]
+    counts = HashingVectorizer(analyzer=pairs_of, alternate_sign=False, norm=None).transform(words)
+    pairs = TfidfTransformer().fit_transform(counts)
     parts = [pairs[start:start + 256] @ pairs.T > least for start in range(0, len(texts), 256)]
-    found = sparse.vstack(parts, format='coo')
+    found = (sparse.vstack(parts) + _equal_texts(words)).tocoo()
     other = found.row != found.col
-    return sparse.csr_matrix((found.data[other], (found.row[other], found.col[other])), shape=found.shape)
+    return sparse.csr_matrix((np.ones(other.sum(), bool), (found.row[other], found.col[other])), shape=found.shape)
+
 
 # %% ../nbs/03a_ranking.ipynb #15f0a005
 COPIED = 20_000  # largest number of documents among which copies are looked for
@@ -302,13 +313,15 @@ def copies_as_relevant(
                         "first, with data.where")
     copies = copies_of_relevant(data, least)
     if copies is None: return data
-    copies, qrels, near = copies.tocoo(), data.qrels(), _near_copies(tuple(data.texts), least)
-    grades = [float(qrels[q].multiply(near[d]).max()) for q, d in zip(copies.row, copies.col)]
-    ids, asked = data.documents.doc_id.to_numpy(), data.queries.query_id.to_numpy()
-    added = pd.DataFrame(dict(query_id=asked[copies.row], doc_id=ids[copies.col], grade=grades))
-    relevance = pd.concat([data.relevance, added], ignore_index=True)
-    never = dict(documents_never_asked=int((~data.documents.doc_id.isin(relevance.doc_id)).sum()))
-    return replace(data, relevance=relevance, notes=data.notes | never)
+    place, known = dict(zip(data.documents.doc_id, range(n))), data.relevance
+    near, asked = _near_copies(tuple(data.texts), least), data.queries.query_id.to_numpy()
+    allowed, ids = {*zip(*copies.nonzero())}, data.documents.doc_id.to_numpy()
+    row = dict(zip(asked, range(len(asked))))
+    added = [(q, ids[d], grade) for q, own, grade in zip(known.query_id, known.doc_id, known.grade)
+             for d in near[place[own]].indices if (row[q], d) in allowed]
+    added = pd.DataFrame(added, columns=['query_id', 'doc_id', 'grade']).sort_values('grade', ascending=False)
+    relevance = pd.concat([known, added.drop_duplicates(['query_id', 'doc_id']).sort_index()], ignore_index=True)
+    return with_relevance(data, relevance)
 
 
 # %% ../nbs/03a_ranking.ipynb #041bab1e
@@ -524,15 +537,26 @@ def _assemble(head, shared: bool, dim: int, make: Callable, loaders: Callable, g
 # %% ../nbs/03a_ranking.ipynb #d456462f
 POOL = 20_000  # documents that validation queries are ranked among, or more if more are relevant or near
 
+def _nearest_documents(index: PassageIndex, owner: torch.Tensor, vectors: torch.Tensor, near: int) -> list[int]:
+    "Rows of the nearest documents of each query; a long document has many passages among the nearest."
+    passages, left, found = near, torch.arange(len(vectors)), []
+    while len(left):
+        own = [list(dict.fromkeys(rows)) for rows in owner[index.nearest(vectors[left], passages).rows].tolist()]
+        done = torch.tensor([len(documents) >= near or passages >= len(index) for documents in own])
+        found += [d for documents, enough in zip(own, done) if enough for d in documents[:near]]
+        left, passages = left[~done], 4*passages
+    return found
+
 def near_queries(
     features: RankingFeatures,  # from `ranking_features`
     index: PassageIndex,  # of its passages
-    near: int = 20,  # nearest passages of each query
+    near: int = 20,  # nearest documents of each query
 ) -> np.ndarray:  # sorted rows of documents
     "The documents that are relevant to a validation query or among the nearest of one."
     rows = features.rows('valid')
-    found = [index.nearest(features.queries[some], near).rows.flatten() for some in torch.from_numpy(rows).split(64)]
-    return np.union1d(features.owner[torch.cat(found)], features.data.qrels()[rows].indices)
+    parts = np.split(rows, range(64, len(rows), 64))
+    found = [_nearest_documents(index, features.owner, features.queries[some], near) for some in parts]
+    return np.union1d(np.concatenate(found), features.data.qrels()[rows].indices).astype(np.int64)
 
 def validation_pool(features: RankingFeatures) -> np.ndarray|None:
     "Sorted rows of documents for validation; `None` for all. The relevant, the nearest of each query, and random ones."
@@ -928,15 +952,26 @@ def _weights(self: IndexRefresh, best: torch.Tensor, right: torch.Tensor, log_we
     false = (best > most) & ~right
     return torch.where(false, -torch.inf, best.new_zeros(()) if log_weight is None else log_weight)
 
+# %% ../nbs/03a_ranking.ipynb #15f0a0f2
 @patch
-def _learned(self: IndexRefresh, queries: torch.Tensor, right: torch.Tensor, log_weight: torch.Tensor|None) -> tuple:
+def _complete(self: IndexRefresh) -> None:
+    "From now on an index of all passages: a batch without a negative takes the nearest wrong documents of all."
+    self.needed = self.old = torch.arange(len(self.model.owner), device=self.model.owner.device)
+    self.stale, self.queue = self._exact(), torch.empty(0, dtype=torch.long)
+
+# %% ../nbs/03a_ranking.ipynb #15f0a0f3
+@patch
+def _learned(self: IndexRefresh, queries: torch.Tensor, right: torch.Tensor, given: torch.Tensor|None) -> tuple:
     "Row numbers of the passages that have a gradient, and log weights of documents."
     with torch.no_grad(), evaluation_mode(self.model.head):
         cosine, owner = F.normalize(self.model.head.query(queries), dim=1) @ self.stale.T, self.model.owner
         best = best_passage(cosine, owner, self.model.n_documents)
-        log_weight, chosen = self._weights(best, right, log_weight), right
+        log_weight, chosen = self._weights(best, right, given), right
         wrong = best.masked_fill(right, -torch.inf) + (0. if log_weight is None else log_weight)
         hard = self.hard or int(not (wrong[:, right.any(0)] > -torch.inf).any())  # a step needs a negative
+        if hard and len(self.needed) < len(owner):
+            self._complete()
+            return self._learned(queries, right, given)
         if hard: chosen = right.scatter(1, wrong.topk(min(hard, wrong.shape[1]), dim=1).indices, True)
         q, d = chosen.nonzero(as_tuple=True)
         theirs = cosine[q].masked_fill(owner != d[:, None], -torch.inf)
