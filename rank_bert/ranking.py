@@ -319,9 +319,9 @@ def copies_as_relevant(
     row = dict(zip(asked, range(len(asked))))
     added = [(q, ids[d], grade) for q, own, grade in zip(known.query_id, known.doc_id, known.grade)
              for d in near[place[own]].indices if (row[q], d) in allowed]
-    added = pd.DataFrame(added, columns=['query_id', 'doc_id', 'grade']).sort_values('grade', ascending=False)
-    relevance = pd.concat([known, added.drop_duplicates(['query_id', 'doc_id']).sort_index()], ignore_index=True)
-    return with_relevance(data, relevance)
+    added = pd.DataFrame(added, columns=['query_id', 'doc_id', 'grade'])
+    highest = added.sort_values('grade', ascending=False, kind='stable').drop_duplicates(['query_id', 'doc_id'])
+    return with_relevance(data, pd.concat([known, highest.sort_index()], ignore_index=True))
 
 
 # %% ../nbs/03a_ranking.ipynb #041bab1e
