@@ -252,8 +252,9 @@ def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
     heads = 'one head for both' if about['shared'] else 'one head for queries, one for documents'
     layers = frozen_groups(ranker.encoder, kwargs.get('freeze', 'backbone')) <= len(ranker.encoder.layers)
     start = 'the head on the unchanged encoder' if layers else 'the untrained head'
-    said = _which(about['best_epoch'], about['epochs'], f"MRR {about['valid_mrr']:.3f}", start)
-    _say(f'trained {heads}; {said}')
+    why = f"; the head alone has {about['head_mrr']:.3f}" if layers else ''
+    said = _which(about['best_epoch'], about['epochs'], f"MRR {about['valid_mrr']:.3f}", start, why)
+    _say(f'trained {heads}{", then layers" if layers else ""}; {said}')
     about['columns'] = columns
     ranker.save(out)
     _say(f'saved to {out}')

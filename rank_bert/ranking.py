@@ -303,7 +303,7 @@ def copies_of_relevant(
 # %% ../nbs/03a_ranking.ipynb #15f0a0c1
 def copies_as_relevant(
     data: RankingData,  # documents, queries, relevance
-    least: float = 0.95,  # as in `near_copies`
+    least: float = 0.95,  # as in `near_copies`; lower for texts that differ more
 ) -> RankingData:  # the same documents and queries
     """Data in which copies of a relevant document are relevant as well, with its grade.
 

@@ -125,9 +125,12 @@ def _training(about: dict) -> str:
         if not one.get('curve'): continue
         names = [n for n in ('train_loss', 'valid_loss', 'mrr') if n in one['curve'][0]]
         best, mrr = one.get('best_epoch', -1), one.get('valid_mrr', float('nan'))
-        kept = f'epoch {best + 1} of {len(one["curve"])}' if best >= 0 else 'the state before training'
+        layers = 'freeze' in one
+        start = 'the trained head on the unchanged encoder; layers were trained too, and are no better' if layers else \
+            'the state before training'
+        kept = f'epoch {best + 1} of {len(one["curve"])}{" of the layers" if layers else ""}' if best >= 0 else start
         among = f' By epoch, the MRR is among {n:,} of the documents.' if (n := one.get('candidates')) else ''
-        said = f'Kept: {kept}, with an MRR of {mrr:.3f} on the validation queries. Each line has its own scale.{among}'
+        said = f'Kept: {kept}. Validation MRR: {mrr:.3f}. Each line has its own scale.{among}'
         parts.append(f'<figure>{curve_svg(one["curve"], names, best)}<figcaption>{said}</figcaption></figure>')
     return ''.join(parts)
 
