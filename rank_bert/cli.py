@@ -710,6 +710,13 @@ def drift(
 
 
 # %% ../nbs/04c_cli.ipynb #aca7be7b
+def _made_ids(documents) -> str:
+    "What is said of a table without a column of ids."
+    there = [c for c in documents.attrs['columns'] if c not in ('doc_id', 'text')]
+    if not documents.attrs['made_ids'] or not there: return ''
+    return ('. No column is named as ids, so ids are made of the texts; --doc-id, --doc-text and --title name '
+            f"columns, of {', '.join(there)}")
+
 @app.command()
 def index(
     documents: Annotated[Path, typer.Argument(callback=_home, help=
@@ -728,7 +735,7 @@ def index(
     out, name = _check_out(out, 'ranker.json'), documents.resolve().name
     columns = dict(doc_id=doc_id, doc_text=doc_text, title=title)
     found = read_corpus(documents, **columns)
-    _say(f'{name}: {len(found):,} documents')
+    _say(f'{name}: {len(found):,} documents{_made_ids(found)}')
     ranker = untrained_ranker(found, backbone, passages, size, pooling=pooling, max_tokens=max_tokens, lexical=lexical,
                               store=_store(), engine=engine)
     ranker.about |= dict(data=name, document_columns=columns)
