@@ -709,7 +709,7 @@ def drift(
     _show(found.table.to_string(index=False, float_format='{:.3f}'.format))
 
 
-# %% ../nbs/04c_cli.ipynb #aca7be7b
+# %% ../nbs/04c_cli.ipynb #15f0a0f5
 def _made_ids(documents) -> str:
     "What is said of a table without a column of ids."
     there = [c for c in documents.attrs['columns'] if c not in ('doc_id', 'text')]
@@ -717,6 +717,8 @@ def _made_ids(documents) -> str:
     return ('. No column is named as ids, so ids are made of the texts; --doc-id, --doc-text and --title name '
             f"columns, of {', '.join(there)}")
 
+
+# %% ../nbs/04c_cli.ipynb #aca7be7b
 @app.command()
 def index(
     documents: Annotated[Path, typer.Argument(callback=_home, help=
