@@ -183,7 +183,7 @@ def train_head(
     return made_ranker(features, encoder, model, about | fit)
 
 # %% ../nbs/03b_fitting.ipynb #843712f8
-def _goes_on(
+def _layers_learner(
     features: RankingFeatures, alone: RankingModel, encoder: Encoder, freeze, bs: int|None, seed: int,
     store: FeatureStore,
 ) -> RankingLearner:
@@ -229,7 +229,9 @@ def ranker(self: RankingLearner,
 
 
 # %% ../nbs/03b_fitting.ipynb #7a1e0022
-def _both(features: RankingFeatures, alone: RankingModel, found: RankingFeatures, model: RankingModel) -> list[float]:
+def _compared(
+    features: RankingFeatures, alone: RankingModel, found: RankingFeatures, model: RankingModel,
+) -> list[float]:
     "Validation MRR of a head alone and of trained layers among the same documents: all, or those near for either."
     made, documents = ((features, alone), (found, model)), validation_pool(features)
     if documents is not None:
@@ -243,10 +245,10 @@ def train_layers(
 ) -> Ranker:
     "Train a head, then layers of a copy of the encoder; the head alone is kept where these are no better."
     (alone, head), progress = fit_ranking(features, **own), own['progress']
-    learn = _goes_on(features, alone, deepcopy(encoder), freeze, bs, own['seed'], store)
+    learn = _layers_learner(features, alone, deepcopy(encoder), freeze, bs, own['seed'], store)
     _fit_layers(learn, freeze == 'lora', head['shared'], own['seed'], asked, progress)
     found, model = learn._encoded(lexical, progress)
-    before, after = _both(features, alone, found, model)
+    before, after = _compared(features, alone, found, model)
     about = learn.fitted | dict(encoder='trained', valid_mrr=after, head_mrr=before)
     about['freeze'] = freeze if isinstance(freeze, str) else int(freeze)
     if after > before: return made_ranker(found, learn.model.encoder, model, about)

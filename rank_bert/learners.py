@@ -954,11 +954,12 @@ def begin_run(
     what = 'the whole encoder' if groups > n else f'embeddings and {groups - 1} of {n} layers' if groups else 'nothing'
     before = {k: frozen_hash(encoder, k) for k in (groups, n + 1)}
     def end(made, data):
-        same = weights_hash(made.encoder.model) == before[n + 1]  # where the head alone was kept, no layer is trained
+        after = weights_hash(made.encoder.model)
+        same = after == before[n + 1]  # where the head alone was kept, no layer is trained
         k, held = (n + 1, 'the whole encoder') if same else (groups, what)
         made.about['run'] = dict(seconds=round(time.perf_counter() - start, 1), machine=_machine(made.encoder),
                                  data_sha256=rows_hash(data), frozen=held, frozen_before=before[k],
-                                 frozen_after=frozen_hash(made.encoder, k))
+                                 frozen_after=after if k > n else frozen_hash(made.encoder, k))
         return made
     return end
 
