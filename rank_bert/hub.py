@@ -31,7 +31,7 @@ from .tagging import Tagger
 from .multitask import MultitaskLearner
 from .texts import TextData
 from .saved import SAVED, hub_errors, load, repo_name
-from .report import NAMES, SHOWN, ranks_table
+from .report import kept_state, NAMES, SHOWN, ranks_table
 
 # %% ../nbs/03m_hub.ipynb #6b0c000a
 UNKNOWN = 'unknown'
@@ -102,7 +102,7 @@ def _training(model) -> str:
     names = dict(documents='documents now', seed='seed', lr='learning rate', bs='batch size', epochs='epochs')
     rows |= {label: about[name] for name, label in names.items() if about.get(name) is not None}
     best = about.get('best_epoch')
-    if best is not None: rows['kept'] = f'epoch {best + 1}' if best >= 0 else 'the state before training'
+    if best is not None: rows['kept'] = kept_state(about)
     score = about.get('valid_mrr', about.get('best'))
     if score is not None: rows['validation'] = f"{score:.3f} ({about.get('monitor', 'MRR').replace('_', ' ')})"
     for i, more in enumerate(about.get('more', ()), 1):

@@ -112,6 +112,17 @@ def _figures(table: pd.DataFrame) -> str:
         parts.append(body if not parts else f'<details><summary>{escape(metric)}</summary>{body}</details>')
     return ''.join(parts)
 
+# %% ../nbs/03l_report.ipynb #15f0a0f6
+def kept_state(
+    about: dict,  # of a training: best_epoch, epochs, and freeze where layers were trained after a head
+) -> str:
+    "What a training has kept, in words."
+    best, layers = about.get('best_epoch', -1), 'freeze' in about
+    if best >= 0: return f"epoch {best + 1} of {about.get('epochs', best + 1)}{' of the layers' if layers else ''}"
+    if not layers: return 'the state before training'
+    return 'the trained head on the unchanged encoder; layers were trained too, and are no better'
+
+
 # %% ../nbs/03l_report.ipynb #4e900010
 def _training(about: dict) -> str:
     "The training as text and curves."
@@ -124,11 +135,8 @@ def _training(about: dict) -> str:
     for one in (about, *about.get('more', ())):
         if not one.get('curve'): continue
         names = [n for n in ('train_loss', 'valid_loss', 'mrr') if n in one['curve'][0]]
-        best, mrr = one.get('best_epoch', -1), one.get('valid_mrr', float('nan'))
-        layers = 'freeze' in one
-        start = 'the trained head on the unchanged encoder; layers were trained too, and are no better' if layers else \
-            'the state before training'
-        kept = f'epoch {best + 1} of {len(one["curve"])}{" of the layers" if layers else ""}' if best >= 0 else start
+        best = one.get('best_epoch', -1)
+        kept, mrr = kept_state(one), one.get('valid_mrr', float('nan'))
         among = f' By epoch, the MRR is among {n:,} of the documents.' if (n := one.get('candidates')) else ''
         said = f'Kept: {kept}. Validation MRR: {mrr:.3f}. Each line has its own scale.{among}'
         parts.append(f'<figure>{curve_svg(one["curve"], names, best)}<figcaption>{said}</figcaption></figure>')
