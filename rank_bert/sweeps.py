@@ -516,7 +516,7 @@ def _sources(found: list[dict], fresh: int) -> dict:
     return dict(cells=len(found), fresh=fresh, seconds=round(sum(one['seconds'] for one in found), 1),
                 seeds=every('cell', 'seed'), data=data, splits=every('about', 'split'),
                 commits=every('commit'), dates=every('machine', 'date'),
-                processors=every('machine', 'cpu'))
+                processors=every('machine', 'cpu') | every('machine', 'gpu') - {'none'})
 
 # %% ../nbs/04a_sweeps.ipynb #1604d475
 _USED = {}  # folder, name and code of each sweep of this process -> file -> what is noted of a run, whether it is new
@@ -581,13 +581,13 @@ def run_sweep(
 def read_runs(
     folder: str|Path,  # of a sweep
     name: str|None = None,  # of the sweep; all by default
-) -> pd.DataFrame:  # per run: settings, what it gave, seconds, about, code, commit, date, cpu
+) -> pd.DataFrame:  # per run: settings, what it gave, seconds, about, code, commit, date, cpu, gpu
     "The runs that were kept in a folder, whatever code they went through; damaged files are left out with a warning."
     found = [one for path in sorted(Path(folder).glob('*.json')) if (one := _read_run(path))]
     chosen = [one for one in found if name in (None, one['name'])]
     if not chosen: raise ValueError(f"no runs of {name or 'any sweep'} in {folder}: run_sweep writes them")
     return pd.DataFrame([one['cell'] | one['result'] | {k: one[k] for k in ('seconds', 'about', 'code', 'commit')}
-                         | {k: one['machine'].get(k) for k in ('date', 'cpu')} for one in chosen])
+                         | {k: one['machine'].get(k) for k in ('date', 'cpu', 'gpu')} for one in chosen])
 
 # %% ../nbs/04a_sweeps.ipynb #a6754a30
 def check_once(tidy: pd.DataFrame, by: Sequence[str]) -> None:
