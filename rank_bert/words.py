@@ -25,13 +25,17 @@ UNSPACED = ('\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u
             '\uf900-\ufaff\U00020000-\U000323af')  # Thai, Lao, Burmese, Khmer, kana, Han
 # vowel signs, accents
 _MARKS = ''.join(c for c in map(chr, range(0x300, 0x1f000)) if unicodedata.category(c)[0] == 'M')
-_WORD = re.compile(rf'[{UNSPACED}]|(?:(?<![\w.])\.)?(?:(?![{UNSPACED}])[\w{_MARKS}])+(?:\+\+|\#)?')
+_ANY_WORD = re.compile(rf'[{UNSPACED}]|(?:(?<![\w.])\.)?(?:(?![{UNSPACED}])[\w{_MARKS}])+(?:\+\+|\#)?')
+# `re` compares characters above U+FFFF one by one; most texts have none, and without them it is seven times as fast
+_RARE = re.compile(rf'[{UNSPACED}\U00010000-\U0010ffff]')
+_WORD = re.compile(rf"(?:(?<![\w.])\.)?[\w{_RARE.sub('', _MARKS)}]+(?:\+\+|\#)?")
 
 def cut_words(
     text: str,  # any text
 ) -> list[str]:  # in their order, in lower case
     "The words of a text, in lower case; in scripts without spaces, each character is a word."
-    return _WORD.findall(unicodedata.normalize('NFKC', text).lower())
+    text = unicodedata.normalize('NFKC', text).lower()
+    return (_ANY_WORD if _RARE.search(text) else _WORD).findall(text)
 
 # %% ../nbs/00c_words.ipynb #57eaa11f
 ENGLISH = frozenset(  # words that `bm25s` leaves out
