@@ -30,6 +30,7 @@ from fastcore.foundation import L
 
 # %% ../nbs/03h_barlow.ipynb #76b60537
 from .tables import DataError
+from .models import device_of
 from .engines import best_device
 from .heads import DualHead, fit_heads, get_head
 from .lowrank import effective_rank, rankme, spectrum
@@ -238,7 +239,7 @@ def _evaluating(head: nn.Module) -> Iterator[torch.device]:
     mode = head.training
     head.eval()
     try:
-        with torch.no_grad(): yield next((p.device for p in head.parameters()), torch.device('cpu'))
+        with torch.no_grad(): yield device_of(head)
     finally: head.train(mode)
 
 # %% ../nbs/03h_barlow.ipynb #b004c65c

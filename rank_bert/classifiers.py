@@ -419,7 +419,7 @@ def _load_classifier(folder: Path, encoder: Encoder|None) -> Classifier:
     encoder = read_backbone(folder, about['backbone'], encoder, remedy)
     check_settings(encoder, about['settings'], path, remedy)
     def make(): return KINDS[about['kind']].head(encoder.dim, len(about['labels']), **about['head'])
-    head = read_head(make, folder/'head.safetensors', remedy)
+    head = read_head(make, folder/'head.safetensors', remedy).to(encoder.device)
     if about['kind'] != 'tags': check_fields(about['settings'], _WANTED, f'{path}, settings,', remedy)
     return Classifier(encoder, head.eval(), about['labels'], about['kind'], about['settings'],
                       about['head'], about['about'])
@@ -429,7 +429,9 @@ def load_classifier(
     folder: str|Path,  # where `Classifier.save` wrote it
     encoder: Encoder|None = None,  # the backbone, when it is already loaded or its folder has moved
 ) -> Classifier:
-    "The classifier saved in a folder; the error names a file that is missing, damaged or of a newer version."
+    """The classifier saved in a folder, on the CPU: `to('cuda')` moves it.
+
+    The error names a file that is missing, damaged or of a newer version."""
     folder = recover_folder(folder, 'classifier.json')
     return read_steadily(folder, 'classifier.json', lambda: _load_classifier(folder, encoder))
 

@@ -33,7 +33,7 @@ from torch.nn import functional as F
 # %% ../nbs/03f_embeddings.ipynb #c5a9c2a5
 from .core import as_texts, check_fields, jsonable, new_folder, read_folder, read_steadily, recover_folder
 from .core import seal_folder, write_tensors
-from .models import Encoder, get_encoder
+from .models import Encoder, device_of, get_encoder
 from .tables import DataError, is_missing
 from .data import RankingData
 from .features import FeatureStore, WithHead, encode
@@ -80,15 +80,10 @@ def _check_arguments(encoder: Encoder, pooling: str, dim: int|None, max_tokens: 
 
 # %% ../nbs/03f_embeddings.ipynb #9e42a382
 @patch
-def _home(self: SentenceEncoder) -> torch.device|None:
-    "The device of the head; `None` where it has no weights."
-    return next((p.device for p in self.head.parameters()), None)
-
-@patch
 def _kept_features(self: SentenceEncoder) -> int:
     "Features of a vector; raises `ValueError` where `dim` is more than the head gives."
     dim = self.settings['dim']
-    with torch.no_grad(): n = self.head.eval()(torch.zeros(1, self.encoder.dim, device=self._home())).shape[1]
+    with torch.no_grad(): n = self.head.eval()(torch.zeros(1, self.encoder.dim, device=device_of(self.head))).shape[1]
     if dim is not None and not 1 <= dim <= n:
         raise ValueError(f"dim is {dim}; the vectors of {self.encoder.name!r} have {n} features to keep")
     return dim or n
@@ -106,7 +101,7 @@ def encode(self: SentenceEncoder,
 
     Raises `TypeError` for what is not text, `DataError` for a table that lacks it, and `ValueError` for NaN."""
     rows = self._rows(texts, columns)
-    pooled = self._pooled(rows, store, dtype=dtype, progress=progress).to(self._home())
+    pooled = self._pooled(rows, store, dtype=dtype, progress=progress).to(device_of(self.head))
     with torch.no_grad(): vectors = self.head.eval()(pooled).float().cpu()[:, :self.settings['dim']]
     _check_finite(vectors, rows)
     if self.settings['normalise']: vectors = F.normalize(vectors, dim=1)
@@ -586,7 +581,9 @@ def load_sentence_encoder(
     folder: str|Path,  # where `SentenceEncoder.save` wrote it
     encoder: Encoder|None = None,  # the backbone, when it is already loaded
 ) -> SentenceEncoder:
-    "The sentence encoder saved in a folder; raises an error that names what is missing, damaged, newer or different."
+    """The sentence encoder saved in a folder, on the CPU: `to('cuda')` moves it.
+
+    Raises an error that names what is missing, damaged, newer or different."""
     folder = recover_folder(folder, 'sentence.json')
     return read_steadily(folder, 'sentence.json', lambda: _load_sentence_encoder(folder, encoder))
 
@@ -608,7 +605,7 @@ def _saved_head(config: dict, dim: int, folder: Path, remedy: str) -> nn.Module:
     def make():
         arguments = head_arguments(config)
         return HEADS[arguments.pop('name')](dim, **arguments)
-    head = read_head(make, folder/'head.safetensors', remedy)
+    head = read_head(make, folder/'head.safetensors', remedy).to(encoder.device)
     head.config = config
     return head
 

@@ -218,7 +218,7 @@ def export_model(
     **options,  # of the target, such as `int8` or `exact_queries`
 ) -> pd.DataFrame:  # file, output, texts, difference, cosine; `attrs['notes']` for users
     "Write a checked folder for another library, or nothing; raises `ValueError` if the outputs differ."
-    target, texts = _target(to), PROBES + as_texts(texts or [])
+    target, texts, model = _target(to), PROBES + as_texts(texts or []), model.on('cpu')
     check_folder(folder, 'export.json')
     with new_folder(folder, 'export.json') as new:
         notes = target.write(new, model, **options)

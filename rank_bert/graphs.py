@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from torch.nn import functional as F
 # %% ../nbs/02h_graphs.ipynb #41b1070c
 from .core import as_texts
 from .layers import fold_adapters
-from .models import Encoder, as_pairs, evaluation_mode
+from .models import Encoder, as_pairs, device_of, evaluation_mode
 from .tables import DataWarning
 from .engines import load_openvino
 from .features import encode
@@ -86,8 +86,20 @@ def compute(self: TextModel,
             rows = [torch.tensor([ids], device=encoder.device) for ids in encoder.tokenize(texts, **how)]
             return [out.finish(encoder(ids, torch.ones_like(ids))[0].float())[0].cpu().numpy() for ids in rows]
         vectors = encode(texts, encoder, out.pooling, dtype=torch.float32, device=encoder.device, progress=False, **how)
-        home = next((p.device for p in out.head.parameters()), vectors.device)
-        return [*out.finish(vectors.to(home)).cpu().numpy()]
+        return [*out.finish(vectors.to(device_of(out.head))).cpu().numpy()]
+
+# %% ../nbs/02h_graphs.ipynb #6c915251
+@patch
+def on(self: TextModel,
+    device: torch.device|str,  # such as 'cpu'
+) -> TextModel:  # itself, if all of it is there; else a copy
+    "The same model on a device."
+    place, heads = torch.empty(0, device=device).device, [o.head for o in self.outputs.values()]
+    if all(device_of(m) == place for m in (self.encoder, *heads)): return self
+    encoder, heads = deepcopy((self.encoder, heads))  # together: what outputs share stays shared
+    for m in (encoder, *heads): m.to(place)
+    outputs = [replace(o, head=h) for o, h in zip(self.outputs.values(), heads)]
+    return replace(self, encoder=encoder, outputs=dict(zip(self.outputs, outputs)))
 
 # %% ../nbs/02h_graphs.ipynb #28179bc2
 def _template(encoder: Encoder, paired: bool) -> list[str]:
@@ -125,14 +137,12 @@ class Graph(nn.Module):
         model: TextModel,  # stays as it is
     ):
         super().__init__()
-        encoder = model.encoder
-        adapted = any(hasattr(m, 'base_layer') for m in encoder.model.modules())
-        if adapted or encoder.device.type != 'cpu': encoder = deepcopy(encoder).cpu()
-        if adapted: fold_adapters(encoder.model)
-        outputs = [*model.outputs.values()]
-        heads = [o.head if all(p.device.type == 'cpu' for p in o.head.parameters()) else deepcopy(o.head).cpu()
-                 for o in outputs]
-        self.model, self.heads = encoder.model, nn.ModuleList(heads)
+        model = model.on('cpu')
+        encoder, outputs = model.encoder, [*model.outputs.values()]
+        if any(hasattr(m, 'base_layer') for m in encoder.model.modules()):
+            encoder = deepcopy(encoder)
+            fold_adapters(encoder.model)
+        self.model, self.heads = encoder.model, nn.ModuleList(o.head for o in outputs)
         self.encoder, self.outputs, self.names = [encoder], outputs, [*model.outputs]  # in a list: no submodule
 
     def forward(self,

@@ -44,7 +44,7 @@ from fastai.torch_core import set_seed
 from sklearn.metrics import f1_score
 
 # %% ../nbs/03_learners.ipynb #93464702
-from .models import Encoder, evaluation_mode, get_encoder, pad_batch, weights_hash
+from .models import Encoder, device_of, evaluation_mode, get_encoder, pad_batch, weights_hash
 from .tables import DataError, DataWarning
 from .engines import best_device, best_dtype, prefix_parameters, weights_state
 from .features import FeatureStore, progress_bar
@@ -765,8 +765,7 @@ def _head_for(data: TextData, dim: int, head: nn.Module|None, given: dict|None, 
     if head is None: return kind.head(dim, n, **(own := score_arguments(data, given))), own
     if not check: return head, None
     inputs, outputs = (2, 3, dim) if kind.per_token else (2, dim), (n,) if n else ()
-    device = next(head.parameters(), torch.zeros(0)).device
-    with torch.no_grad(), evaluation_mode(head): shape = tuple(head(torch.zeros(inputs, device=device)).shape)
+    with torch.no_grad(), evaluation_mode(head): shape = tuple(head(torch.zeros(inputs, device=device_of(head))).shape)
     needed = inputs[:-1] + outputs
     if shape != needed: raise ValueError(f"a head that gives {shape} for inputs of {inputs}; this data needs {needed}")
     return head, None

@@ -557,6 +557,13 @@ def count_parameters(
     "How many parameters `model` has; frozen ones count only with `trainable=False`."
     return sum(p.numel() for p in model.parameters() if p.requires_grad or not trainable)
 
+# %% ../nbs/00_models.ipynb #8f8d1b71
+def device_of(
+    module: nn.Module,  # any module
+) -> torch.device:
+    "Where the weights and buffers of a module are; the CPU where it has none."
+    return next((t.device for t in (*module.parameters(), *module.buffers())), torch.device('cpu'))
+
 # %% ../nbs/00_models.ipynb #380e3cf4
 def _state_of(backend: Tokenizer) -> tuple:
     "What changes when tokens or rules are added to a tokenizer."

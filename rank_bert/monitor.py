@@ -31,7 +31,7 @@ from scipy.linalg.lapack import ssterf, ssytrd
 
 # %% ../nbs/02c_monitor.ipynb #82b0293f
 from .core import as_texts
-from .models import Encoder
+from .models import Encoder, device_of
 from .data import length_batches
 from .heads import HEADS, DualHead
 from .layers import LowRankLinear
@@ -380,8 +380,7 @@ def _head_vectors(learn: Learner, head: DualHead, n: int) -> Iterator[tuple]:
     "Unit output vectors of a head on stored features: of queries and documents, or of both sides of pairs."
     passages = getattr(learn.model, 'passages', None)
     if passages is None:
-        home = next((p.device for p in head.parameters()), torch.device('cpu'))
-        for name, x in _pair_sides(learn, n): yield 'vectors', name, _unit(head.query(x.to(home)))
+        for name, x in _pair_sides(learn, n): yield 'vectors', name, _unit(head.query(x.to(device_of(head))))
         return
     for x in _stored_queries(learn, n): yield 'vectors', 'queries', _unit(head.query(x.to(passages.device)))
     rows = torch.tensor(_spread(range(len(passages)), n), device=passages.device)
@@ -403,8 +402,7 @@ def _pair_measures(learn: Learner, n: int, names: Sequence[str]) -> tuple[dict[s
     "Contrast and more of pairs of stored features after the head, and their shape, where the data have pairs."
     pairs, head = getattr(learn.dls.train.dataset, 'couples', None), getattr(learn.model, 'head', None)
     if pairs is None or not isinstance(head, DualHead) or inner_encoder(learn.model) is not None: return None
-    home = next((p.device for p in head.parameters()), torch.device('cpu'))
-    x, y = (_unit(head.query(side.to(home))).double() for side in pairs(n))
+    x, y = (_unit(head.query(side.to(device_of(head)))).double() for side in pairs(n))
     if len(x) < 2: return None
     more = dict(alignment=lambda: alignment(x, y), lidar=lambda: lidar(torch.cat([x, y]), [*range(len(x))]*2))
     return dict(contrast=_contrast(x, y)) | {m: float(more[m]()) for m in names if m in more}, tuple(x.shape)

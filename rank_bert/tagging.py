@@ -416,7 +416,9 @@ def load_tagger(
     folder: str|Path,  # where `Tagger.save` wrote it
     encoder: Encoder|None = None,  # the backbone, when it is already loaded or its folder has moved
 ) -> Tagger:
-    "The tagger saved in a folder; raises an error that says what is missing, damaged, newer or different."
+    """The tagger saved in a folder, on the CPU: `to('cuda')` moves it.
+
+    Raises an error that says what is missing, damaged, newer or different."""
     if not recover_folder(folder, 'classifier.json').is_dir():
         raise FileNotFoundError(f"there is no folder {str(folder)!r}; "
                                 f"save a tagger there first: learn.tagger().save({str(folder)!r})")
