@@ -595,7 +595,7 @@ def _load_sentence_encoder(folder: Path, encoder: Encoder|None) -> SentenceEncod
         raise ValueError(f"{path} is damaged: a head and its file go together, and one is missing; {remedy}")
     encoder = read_backbone(folder, about['backbone'], encoder, remedy)
     check_settings(encoder, about['settings'], path, remedy)
-    head = None if about['head'] is None else _saved_head(about['head'], encoder.dim, folder, remedy)
+    head = None if about['head'] is None else _saved_head(about['head'], encoder.dim, folder, remedy).to(encoder.device)
     try: return SentenceEncoder(encoder, head=head, **about['settings'])
     except (TypeError, ValueError) as e: raise ValueError(f"{path} is damaged: {e!s:.200}; {remedy}") from e
 
@@ -605,7 +605,7 @@ def _saved_head(config: dict, dim: int, folder: Path, remedy: str) -> nn.Module:
     def make():
         arguments = head_arguments(config)
         return HEADS[arguments.pop('name')](dim, **arguments)
-    head = read_head(make, folder/'head.safetensors', remedy).to(encoder.device)
+    head = read_head(make, folder/'head.safetensors', remedy)
     head.config = config
     return head
 
