@@ -429,7 +429,7 @@ def load_classifier(
     folder: str|Path,  # where `Classifier.save` wrote it
     encoder: Encoder|None = None,  # the backbone, when it is already loaded or its folder has moved
 ) -> Classifier:
-    """The classifier saved in a folder, on the CPU: `to('cuda')` moves it.
+    """The classifier saved in a folder, on the CPU or where `encoder` is; `to('cuda')` moves it.
 
     The error names a file that is missing, damaged or of a newer version."""
     folder = recover_folder(folder, 'classifier.json')

@@ -581,7 +581,7 @@ def load_sentence_encoder(
     folder: str|Path,  # where `SentenceEncoder.save` wrote it
     encoder: Encoder|None = None,  # the backbone, when it is already loaded
 ) -> SentenceEncoder:
-    """The sentence encoder saved in a folder, on the CPU: `to('cuda')` moves it.
+    """The sentence encoder saved in a folder, on the CPU or where `encoder` is; `to('cuda')` moves it.
 
     Raises an error that names what is missing, damaged, newer or different."""
     folder = recover_folder(folder, 'sentence.json')

@@ -95,7 +95,7 @@ def on(self: TextModel,
 ) -> TextModel:  # itself, if all of it is there; else a copy
     "The same model on a device."
     place, heads = torch.empty(0, device=device).device, [o.head for o in self.outputs.values()]
-    if all(device_of(m) == place for m in (self.encoder, *heads)): return self
+    if all(t.device == place for m in (self.encoder, *heads) for t in (*m.parameters(), *m.buffers())): return self
     encoder, heads = deepcopy((self.encoder, heads))  # together: what outputs share stays shared
     for m in (encoder, *heads): m.to(place)
     outputs = [replace(o, head=h) for o, h in zip(self.outputs.values(), heads)]

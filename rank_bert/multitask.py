@@ -821,7 +821,7 @@ def export(self: MultitaskLearner,
     **kwargs,  # arguments of `export_model`: `texts`, `int8`
 ) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
     "Write the encoder and all heads for another library, checked."
-    outputs, heads = {}, self.model.eval().heads
+    outputs, heads = {}, self.model.heads
     for task, data in self.data.items(): outputs |= _outputs(task, data, heads[task], self.settings)
     model = TextModel(self.model.encoder, outputs, self.settings['max_tokens'], 'model of several tasks')
     return export_model(model, folder, to, **kwargs)

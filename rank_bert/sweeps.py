@@ -586,8 +586,9 @@ def read_runs(
     found = [one for path in sorted(Path(folder).glob('*.json')) if (one := _read_run(path))]
     chosen = [one for one in found if name in (None, one['name'])]
     if not chosen: raise ValueError(f"no runs of {name or 'any sweep'} in {folder}: run_sweep writes them")
-    return pd.DataFrame([one['cell'] | one['result'] | {k: one[k] for k in ('seconds', 'about', 'code', 'commit')}
-                         | {k: one['machine'].get(k) for k in ('date', 'cpu', 'gpu')} for one in chosen])
+    def where(machine): return {k: machine.get(k) for k in ('date', 'cpu')} | dict(gpu=machine.get('gpu') or 'none')
+    return pd.DataFrame([where(one['machine']) | one['cell'] | one['result']  # a setting `gpu` keeps its own values
+                         | {k: one[k] for k in ('seconds', 'about', 'code', 'commit')} for one in chosen])
 
 # %% ../nbs/04a_sweeps.ipynb #a6754a30
 def check_once(tidy: pd.DataFrame, by: Sequence[str]) -> None:

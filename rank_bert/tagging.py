@@ -416,7 +416,7 @@ def load_tagger(
     folder: str|Path,  # where `Tagger.save` wrote it
     encoder: Encoder|None = None,  # the backbone, when it is already loaded or its folder has moved
 ) -> Tagger:
-    """The tagger saved in a folder, on the CPU: `to('cuda')` moves it.
+    """The tagger saved in a folder, on the CPU or where `encoder` is; `to('cuda')` moves it.
 
     Raises an error that says what is missing, damaged, newer or different."""
     if not recover_folder(folder, 'classifier.json').is_dir():
