@@ -222,11 +222,12 @@ def _check_low_rank(tasks: dict[str, TextData], encoders: dict[str, Encoder], bu
     if removed:
         raise ValueError(f"{removed[0]} removes whole parts, and layers is {layers!r}: leave it out, or pass '*'")
 
-def _low_rank_settings(tasks: dict, encoders: dict, seeds: int, budgets: dict[str, Sequence[float]]) -> list[dict]:
+def _low_rank_settings(tasks: dict, encoders: dict, seeds: int|Sequence[int], budgets: dict[str, Sequence[float]]) -> list[dict]:
     "The settings of each run; all methods and budgets of one fine-tuned model follow each other."
     cuts = [(m, f) for m, fs in budgets.items() for f in ([1.] if m == 'uncut' else fs)]
+    seeds = range(seeds) if isinstance(seeds, int) else seeds
     return [dict(task=task, encoder=encoder, seed=seed, method=m, fraction=f)
-            for task, encoder, seed, (m, f) in product(tasks, encoders, range(seeds), cuts)]
+            for task, encoder, seed, (m, f) in product(tasks, encoders, seeds, cuts)]
 
 # %% ../nbs/04b_studies.ipynb #75b693ec
 def _grid(**values) -> list[dict]:
@@ -243,7 +244,7 @@ def low_rank_cost(
     methods: Sequence[str]|dict[str, Sequence[float]] = ('svd', 'fisher', 'activation'),  # or method -> budgets
     fractions: Sequence[float] = (.75, .5, .25),  # budgets: shares of the weights of the chosen layers
     layers: str|Sequence[str] = '*',  # which linear layers of the encoder, as in `find_linears`
-    seeds: int = 3,  # number of seeds, from 0
+    seeds: int|Sequence[int] = 3,  # how many, from 0; or which
     epochs: int = 2,  # of fine-tuning
     retrain: int = 1,  # epochs after the cut
     lr: float = 1e-4,  # highest learning rate of both trainings; five times that for adapters
