@@ -73,6 +73,8 @@ Title = Annotated[str|None, _option('Column that holds the title of a document.'
 QueryId = Annotated[str|None, _option('Column that holds the id of a query.', 'Columns')]
 QueryText = Annotated[str|None, _option('Column that holds the text of a query.', 'Columns')]
 QueryType = Annotated[str|None, _option('Column with the query type, such as question or conversation.', 'Columns')]
+Relevant = Annotated[str|None, _option(
+    'Column of a table of queries that holds the id of the relevant document; by default as --doc-id.', 'Columns')]
 Grade = Annotated[str|None, _option(
     'Column with the relevance grade, 0 for irrelevant; an empty name makes each row relevant.', 'Columns')]
 Group = Annotated[str|None, _option(
@@ -243,6 +245,8 @@ def _which(best: int, epochs: int, value: str, start: str = 'the start', why: st
     return f'epoch {best + 1} of {epochs} is kept: {value} on the validation part{why}'
 
 # %% ../nbs/04c_cli.ipynb #91633fc4
+FEW_QUERIES = 30  # below this number of validation queries there is a hint
+
 def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
     "Train a ranker, print how it went, and save it, and the columns of its data."
     from rank_bert.learners import frozen_groups
@@ -255,6 +259,8 @@ def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
     why = f"; the head alone has {about['head_mrr']:.3f}" if layers else ''
     said = _which(about['best_epoch'], about['epochs'], f"MRR {about['valid_mrr']:.3f}", start, why)
     _say(f'trained {heads}{", then layers" if layers else ""}; {said}')
+    if (n := int((data.part('valid').qrels().getnnz(axis=1) > 0).sum())) < FEW_QUERIES:
+        _say(f'  hint: only {n} validation queries decide what is kept, so chance has a large part in it')
     about['columns'] = columns
     ranker.save(out)
     _say(f'saved to {out}')
@@ -408,13 +414,13 @@ def train(
     seed: Seed = 0,
     engine: Engine = 'torch',
     doc_id: DocId = None, doc_text: DocText = None, title: Title = None, query_id: QueryId = None,
-    query_text: QueryText = None, query_type: QueryType = None, grade: Grade = None, group: Group = None,
-    split_column: SplitColumn = None,
+    query_text: QueryText = None, query_type: QueryType = None, relevant: Relevant = None, grade: Grade = None,
+    group: Group = None, split_column: SplitColumn = None,
 ):
     "Train a ranker on your documents and queries, and measure it on held-out ones."
     out = _check_out(out, 'ranker.json')
     columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
-                   query_type=query_type, grade=grade, group=group, split=split_column)
+                   query_type=query_type, relevant=relevant, grade=grade, group=group, split=split_column)
     found = _read(data, columns)
     ranker = _train(found, out, backbone, columns, freeze=_depth(freeze), passages=passages, size=size,
                     pooling=pooling, max_tokens=max_tokens, head=head, shared=shared, lexical=lexical,
@@ -422,7 +428,8 @@ def train(
     if (found.queries.split == 'test').any(): _table(ranker, found)
 
 # %% ../nbs/04c_cli.ipynb #f28b2f0e
-COLUMNS = ('doc_id', 'doc_text', 'title', 'query_id', 'query_text', 'query_type', 'grade', 'group', 'split')
+COLUMNS = ('doc_id', 'doc_text', 'title', 'query_id', 'query_text', 'query_type', 'relevant', 'grade', 'group',
+           'split')
 
 def _kept_columns(ranker, columns: dict) -> dict:
     "The column options with which the training data was read."
@@ -451,14 +458,14 @@ def evaluate(
     split: Annotated[str, typer.Option(help='Queries to use: train, valid or test.')] = 'test',
     as_json: Json = False,
     doc_id: DocId = None, doc_text: DocText = None, title: Title = None, query_id: QueryId = None,
-    query_text: QueryText = None, query_type: QueryType = None, grade: Grade = None, group: Group = None,
-    split_column: SplitColumn = None,
+    query_text: QueryText = None, query_type: QueryType = None, relevant: Relevant = None, grade: Grade = None,
+    group: Group = None, split_column: SplitColumn = None,
 ):
     "Measure a saved ranker on the held-out queries of a data set, beside BM25 and plain cosine."
     from rank_bert.search import load_ranker
     ranker = load_ranker(folder)
     columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
-                   query_type=query_type, grade=grade, group=group, split=split_column)
+                   query_type=query_type, relevant=relevant, grade=grade, group=group, split=split_column)
     kept = _kept_columns(ranker, columns)
     found = _read(data, columns | {k: v for k, v in kept.items() if columns[k] is None})
     _hint_other_split(kept, columns, split)
@@ -616,19 +623,20 @@ def _original(ranker, data: str|None):
     return found
 
 # %% ../nbs/04c_cli.ipynb #b15c0014
-def _named(ranker, file: Path, **columns: tuple[str, str|None]):  # expected name -> option of `train`, column
+def _named(ranker, file: Path, **columns: tuple[str|None, ...]):  # expected name -> column, options of `train` for it
     "The rows of a file with the expected names of columns: a given one, or that of the training, becomes it."
     from rank_bert.tables import listed
     rows, names = _rows_of(file), {}
-    known = _document_columns(ranker, dict.fromkeys(option for option, _ in columns.values()))
-    for name, (option, given) in columns.items():
+    for name, (given, *options) in columns.items():
         if given == '':
             rows = rows.drop(columns=name, errors='ignore')
             continue
         if given is not None and given not in rows:
             raise ValueError(f'{str(file)!r} has no column {given!r}; it has {listed(rows.columns)}')
-        found = known.get(option) if given is None else given
-        if isinstance(found, str) and found in rows: names[found] = name
+        known = _document_columns(ranker, dict.fromkeys(options))
+        tried = [known[o] for o in options if o in known] if given is None else [given]
+        found = next((c for c in tried if c in rows), None)
+        if found: names[found] = name
     return rows.drop(columns=[n for c, n in names.items() if n in rows and n != c]).rename(columns=names)
 
 def _is_number(column) -> bool:
@@ -665,7 +673,8 @@ def feedback(
     from rank_bert.core import check_folder
     from rank_bert.search import load_ranker
     ranker = load_ranker(folder)
-    rows = _named(ranker, file, query=('query_text', query_text), doc_id=('doc_id', doc_id), grade=('grade', grade))
+    rows = _named(ranker, file, query=(query_text, 'query_text'), doc_id=(doc_id, 'relevant', 'doc_id'),
+                  grade=(grade, 'grade'))
     check_folder(folder, 'ranker.json')
     unmeasured = data is None and not ranker.untrained
     table = ranker.feedback(rows, _original(ranker, data), epochs, lr, seed=seed, store=_store())
@@ -683,7 +692,7 @@ def _query_texts(ranker, file: Path, column: str|None = None) -> list[str]:
     "The queries of a text file or of a table."
     from rank_bert.tables import is_missing, listed, read_lines
     if not _is_table(file): return read_lines(file)
-    table = _named(ranker, file, query=('query_text', column))
+    table = _named(ranker, file, query=(column, 'query_text'))
     found = [c for c in ('query', 'question', 'text') if c in table]
     if found: return [str(t) for t in table[found[0]] if not is_missing(t) and str(t).strip()]
     raise ValueError(f"{str(file)!r} has no column query, question or text; it has {listed(table.columns)}: name one "
@@ -701,7 +710,7 @@ def drift(
 ):
     "Say whether queries and documents of today are unlike those of the training, so that training again may help."
     from rank_bert.search import load_ranker
-    ranker, names = load_ranker(folder), dict(text=('doc_text', doc_text), title=('title', title))
+    ranker, names = load_ranker(folder), dict(text=(doc_text, 'doc_text'), title=(title, 'title'))
     today = None if documents is None else _named(ranker, documents, **names)
     found = ranker.drift(_query_texts(ranker, queries, query_text), today)
     if as_json: return _print_json(found.table.assign(alarm=found.table.holm < found.level))

@@ -538,16 +538,17 @@ def _right_keys(objects, where, options):
     "The keys under which queries name their relevant documents and grades; '' where there are no grades"
     first, grade = objects[0][1], options['grade']
     own = options['query_id'] or next((k for k in FILE_KEYS['query_id'] if k in first), None)
-    names = dict.fromkeys(k for k in (options['doc_id'], 'doc_id', 'doc_ids') if k and k != own)
+    tried = [options['relevant']] if options['relevant'] else [options['doc_id'], 'doc_id', 'doc_ids']
+    names = dict.fromkeys(k for k in tried if k and k != own)
     for n, row in objects:
         found = [k for k in names if k in row]
         if len(found) > 1:
-            raise DataError(f'{where} line {n} has both {found[0]} and {found[1]}: keep the one that names its '
-                            'relevant documents')
+            raise DataError(f'{where} line {n} has both {found[0]} and {found[1]}: name the one that holds its '
+                            'relevant documents with the option relevant')
     doc_id = next((k for k in names if k in first), None)
     if doc_id is None:
         raise DataError(f'{where} has no column with the id of the relevant document (tried {listed(names, 9)}); '
-                        f'it has {listed(first, 20)}: rename that column to {list(names)[0]!r}')
+                        f'it has {listed(first, 20)}: name the right one with the option relevant')
     if grade is None: grade = 'grade' if any(row.get('grade') is not None for _, row in objects) else ''
     return doc_id, grade
 
@@ -560,6 +561,7 @@ def _read_folder(folder, documents, options):
     text = pick_column(given[0][1], 'query_text', options, FILE_KEYS, _place(where, given[0][0]))
     objects, (doc_id, grade) = _numbered(given, options, text), _right_keys(given, where, options)
     optional = ['query_type', 'group', 'split', 'answer'] + ['grade'] * bool(options['grade'])
+    for o in ('query_id', *optional): pick_column(_columns(given), o, options, FILE_KEYS, where, optional=True)
     rows = _json_table(objects, where, options | dict(doc_id=doc_id), ['query_id', 'query_text', 'doc_id'], optional)
     found = [(f'line {n}', _query(r), _graded(r['doc_id'], f'{where} line {n}', row.get(grade) if grade else 1))
              for (n, r), (_, row) in zip(rows, objects)]
@@ -675,6 +677,9 @@ def _read_hub(name):
 def _read(path, options):
     "Documents, queries, relevance and notes of what a path or a name stands for"
     found = local_path(path)
+    if options['relevant'] and not (found and found.is_dir() and _file(found, 'documents')):
+        raise DataError(f'relevant={options["relevant"]!r} names a column of the queries in a folder with a table of '
+                        f"documents and one of queries, and {path} is none: pass relevant=''")
     if found is None: return _read_pairs(_read_hub(str(path)), str(path), options)
     if found.is_file(): return _read_pairs(read_table(found), shown_path(found), options)
     if documents := _file(found, 'documents'): return _read_folder(found, documents, options)
@@ -703,11 +708,12 @@ def read_ranking(
     group: str | None = None,  # queries that must stay together, such as the turns of a dialogue
     split: str | None = None,  # a given split; without it the split is made by group
     answer: str | None = None,  # text of the answer, kept as a column of the queries
+    relevant: str | None = None,  # ids of the relevant documents, in the queries of a folder; `doc_id` by default
     grade: str | None = None,  # column of grades; default: `grade`, a 0/1 column, or all 1; '' for none
 ) -> RankingData:  # checked by `ranking_data`; hints are in its notes, and given as `DataWarning`
     "Read documents, queries and relevance; columns that are not named are looked for under their usual names."
     options = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
-                   query_type=query_type, group=group, split=split, answer=answer, grade=grade)
+                   query_type=query_type, group=group, split=split, answer=answer, relevant=relevant, grade=grade)
     *tables, notes = _read(path, options)
     found = local_path(path)
     data = ranking_data(*tables, name=found.name if found else str(path))

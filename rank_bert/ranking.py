@@ -297,7 +297,7 @@ def copies_of_relevant(
     near = right @ _near_copies(tuple(data.texts), least)
     near = near > near.multiply(right if refused is None else right + (refused != 0))
     few = near.getnnz(axis=1) <= near.shape[1]/2
-    near = (sparse.diags(few.astype(np.int8)) @ near).astype(bool)
+    near = near.multiply(few[:, None]).tocsr()
     return near if near.nnz else None
 
 # %% ../nbs/03a_ranking.ipynb #15f0a0c1

@@ -222,7 +222,8 @@ def _check_low_rank(tasks: dict[str, TextData], encoders: dict[str, Encoder], bu
     if removed:
         raise ValueError(f"{removed[0]} removes whole parts, and layers is {layers!r}: leave it out, or pass '*'")
 
-def _low_rank_settings(tasks: dict, encoders: dict, seeds: int|Sequence[int], budgets: dict[str, Sequence[float]]) -> list[dict]:
+def _low_rank_settings(tasks: dict, encoders: dict, seeds: int|Sequence[int],
+                       budgets: dict[str, Sequence[float]]) -> list[dict]:
     "The settings of each run; all methods and budgets of one fine-tuned model follow each other."
     cuts = [(m, f) for m, fs in budgets.items() for f in ([1.] if m == 'uncut' else fs)]
     seeds = range(seeds) if isinstance(seeds, int) else seeds
