@@ -298,6 +298,7 @@ def copies_of_relevant(
     near = near > near.multiply(right if refused is None else right + (refused != 0))
     few = near.getnnz(axis=1) <= near.shape[1]/2
     near = near.multiply(few[:, None]).tocsr()
+    near.eliminate_zeros()
     return near if near.nnz else None
 
 # %% ../nbs/03a_ranking.ipynb #15f0a0c1
