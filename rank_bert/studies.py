@@ -43,7 +43,7 @@ from .heads import DualHead, WhiteningHead, fit_heads, get_head
 from .light import head_importance, heads_within, least_important, prune_heads, student
 from .lowrank import add_lora, factorise, plan_ranks, rank_measures, rankme, truncate
 from .losses import check_right, ranking_loss
-from .metrics import bootstrap_interval, correctness, evaluate
+from .metrics import bootstrap_interval, correctness, evaluate, paired_test
 from .callbacks import KeepBest
 from .rank import add_adalora, set_rank
 from .ranking import (IndexRefresh, RankingFeatures, RankingModel, check_trainable, mrr, ranking_features,
@@ -277,10 +277,12 @@ def _low_rank_row(part: pd.DataFrame) -> dict:
     if tasks > 1: raise ValueError(f"a setting holds {tasks} tasks, which have different texts: add 'task' to `by`")
     answers = sum(p[['whole', 'at_once', 'again']].astype(float) for p in part.per_query)/len(part)
     lost = answers.whole - answers.again
-    low, high = bootstrap_interval(lost.to_numpy(), part.per_query.iloc[0]['group'])
+    groups = part.per_query.iloc[0]['group']
+    low, high = bootstrap_interval(lost.to_numpy(), groups)
     return dict(answers.mean(skipna=False)) | dict(
-        lost=lost.mean(), low=low, high=high, spread=(part.whole - part.again).std(),
-        share=(part.weights/part.full_weights).mean(), faster=(part.full_ms/part.ms).median())  # timed in turns
+        lost=lost.mean(), low=low, high=high, p=paired_test(answers.whole, answers.again, groups),
+        spread=(part.whole - part.again).std(), share=(part.weights/part.full_weights).mean(),
+        faster=(part.full_ms/part.ms).median())  # timed in turns
 
 # %% ../nbs/04b_studies.ipynb #4fe18184
 def _against_uncut(tidy: pd.DataFrame) -> pd.DataFrame:
@@ -299,11 +301,12 @@ def low_rank_table(
     tidy: pd.DataFrame,  # from `low_rank_cost`
     by: Sequence[str] = ('task', 'encoder', 'method', 'fraction'),  # columns that together are a setting
     against: str = 'whole',  # what losses refer to: 'whole', or 'uncut', which is trained again as well
-) -> pd.DataFrame:  # columns of `by`, whole, at_once, again, lost, low, high, spread, share, faster
+) -> pd.DataFrame:  # columns of `by`, whole, at_once, again, lost, low, high, p, holm, spread, ...
     """Settings of a low-rank sweep: accuracies, what the cut costs, and what it saves.
 
-    `lost` is what is lost after training again, `low` and `high` are its interval, `share` is what is left of the
-    weights.
+    `lost` is what is lost after training again, `low` and `high` are its interval. `p` is of a paired test, and `holm`
+    the same adjusted for all rows (Holm 1979). `spread` is the standard deviation over seeds, `share` what is left of
+    the weights, and `faster` the ratio of times.
     """
     if 'per_query' not in tidy: raise ValueError("the table has no per_query: pass the table of low_rank_cost, whole")
     if any('group' not in p for p in tidy.per_query):
@@ -312,7 +315,9 @@ def low_rank_table(
     if against == 'uncut': tidy = _against_uncut(tidy)
     elif against != 'whole': raise ValueError(f"against is {against!r}; it is 'whole' or 'uncut'")
     parts = tidy.groupby(list(by), sort=False)
-    return pd.DataFrame([dict(zip(by, key)) | _low_rank_row(part) for key, part in parts])
+    table = pd.DataFrame([dict(zip(by, key)) | _low_rank_row(part) for key, part in parts])
+    table.insert(table.columns.get_loc('p') + 1, 'holm', holm(table.p.tolist()))
+    return table
 
 # %% ../nbs/04b_studies.ipynb #51ed8d58
 def _cost_panel(ax, table: pd.DataFrame, x: str) -> None:
