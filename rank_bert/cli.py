@@ -259,7 +259,8 @@ def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
     why = f"; the head alone has {about['head_mrr']:.3f}" if layers else ''
     said = _which(about['best_epoch'], about['epochs'], f"MRR {about['valid_mrr']:.3f}", start, why)
     _say(f'trained {heads}{", then layers" if layers else ""}; {said}')
-    if (n := int((data.part('valid').qrels().getnnz(axis=1) > 0).sum())) < FEW_QUERIES:
+    decided = about['epochs'] or kwargs.get('lexical', True)
+    if decided and (n := int((data.part('valid').qrels().getnnz(axis=1) > 0).sum())) < FEW_QUERIES:
         _say(f'  hint: only {n} validation queries decide what is kept, so chance has a large part in it')
     about['columns'] = columns
     ranker.save(out)
@@ -431,9 +432,15 @@ def train(
 COLUMNS = ('doc_id', 'doc_text', 'title', 'query_id', 'query_text', 'query_type', 'relevant', 'grade', 'group',
            'split')
 
-def _kept_columns(ranker, columns: dict) -> dict:
-    "The column options with which the training data was read."
-    return _named_columns(ranker.about.get('columns'), columns)
+def _kept_columns(ranker, data: str) -> dict:
+    "The column options with which the training data was read; `relevant` is for folders only."
+    kept = _named_columns(ranker.about.get('columns'), dict.fromkeys(COLUMNS))
+    return kept if Path(data).is_dir() else {k: v for k, v in kept.items() if k != 'relevant'}
+
+def _with_kept(kept: dict, columns: dict) -> dict:
+    "Given columns, and for the others those of the training; '' is none of both, but for grades."
+    found = {k: kept.get(k) if v is None else v for k, v in columns.items()}
+    return {k: v if k == 'grade' else v or None for k, v in found.items()}
 
 def _document_columns(ranker, columns: dict) -> dict:
     "Those for documents: of the training, or those that `index` was given, which do not count for other data."
@@ -466,8 +473,8 @@ def evaluate(
     ranker = load_ranker(folder)
     columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
                    query_type=query_type, relevant=relevant, grade=grade, group=group, split=split_column)
-    kept = _kept_columns(ranker, columns)
-    found = _read(data, columns | {k: v for k, v in kept.items() if columns[k] is None})
+    kept = _kept_columns(ranker, data)
+    found = _read(data, _with_kept(kept, columns))
     _hint_other_split(kept, columns, split)
     _table(ranker, found, split, as_json)
 
@@ -618,7 +625,7 @@ def _original(ranker, data: str|None):
     "The data of the training, read as then."
     from rank_bert.data import read_ranking
     if data is None: return None
-    found = _found(read_ranking, data, **_kept_columns(ranker, ranker.about.get('columns') or {}))
+    found = _found(read_ranking, data, **_kept_columns(ranker, data))
     _describe(found)
     return found
 
@@ -634,9 +641,12 @@ def _named(ranker, file: Path, **columns: tuple[str|None, ...]):  # expected nam
         if given is not None and given not in rows:
             raise ValueError(f'{str(file)!r} has no column {given!r}; it has {listed(rows.columns)}')
         known = _document_columns(ranker, dict.fromkeys(options))
-        tried = [known[o] for o in options if o in known] if given is None else [given]
-        found = next((c for c in tried if c in rows), None)
-        if found: names[found] = name
+        found = [c for c in dict.fromkeys(known.values()) if c in rows] if given is None else [given]
+        several = dict.fromkeys([*found, name] if name in rows else found)
+        if given is None and len(options) > 1 and len(several) > 1:  # an id of the wrong document would not be noticed
+            raise ValueError(f'{str(file)!r} has the columns {listed(several)}, and each may hold {name}: name one '
+                             f'with {_flag(options[-1])}')
+        if found: names[found[0]] = name
     return rows.drop(columns=[n for c, n in names.items() if n in rows and n != c]).rename(columns=names)
 
 def _is_number(column) -> bool:
@@ -778,8 +788,8 @@ def distil(
 def _data_of(ranker, data: str|None, columns: dict, split: str):
     "Read data, by default with the columns of the training; `None` without data."
     if data is None: return None
-    kept = _kept_columns(ranker, columns)
-    found = _read(data, columns | {k: v for k, v in kept.items() if columns[k] is None})
+    kept = _kept_columns(ranker, data)
+    found = _read(data, _with_kept(kept, columns))
     _hint_other_split(kept, columns, split)
     return found
 

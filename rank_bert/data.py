@@ -516,11 +516,12 @@ def _queries_file(folder, documents):
                     + _ALONE)
 
 # %% ../nbs/00a_data.ipynb #15703a61
-def _read_documents(path, options):
-    "The documents of a file, with all that their rows hold"
+def _read_documents(path, options, others=()):
+    "The documents of a file, with all that their rows hold; doc_id may name one of the `others`, those of the queries"
     objects = _objects(path)
-    if options['doc_id'] not in objects[0][1] and any(k in objects[0][1] for k in FILE_KEYS['doc_id']):
-        options = options | dict(doc_id=None)  # the option names the column of the queries
+    there = objects[0][1]
+    if options['doc_id'] in others and options['doc_id'] not in there and any(k in there for k in FILE_KEYS['doc_id']):
+        options = options | dict(doc_id=None)
     rows = _json_table(objects, shown_path(path), options, ['doc_id', 'doc_text'], ['title'])
     docs = [dict(doc_id=r['doc_id'], text=r['doc_text'], title=r.get('title')) | r['extras'] for _, r in rows]
     return rows_frame(docs).set_index(pd.Index([n for n, _ in rows], name=f'{shown_path(path)} line'))
@@ -538,8 +539,7 @@ def _right_keys(objects, where, options):
     "The keys under which queries name their relevant documents and grades; '' where there are no grades"
     first, grade = objects[0][1], options['grade']
     own = options['query_id'] or next((k for k in FILE_KEYS['query_id'] if k in first), None)
-    tried = [options['relevant']] if options['relevant'] else [options['doc_id'], 'doc_id', 'doc_ids']
-    names = dict.fromkeys(k for k in tried if k and k != own)
+    names = dict.fromkeys(k for k in (options['doc_id'], 'doc_id', 'doc_ids') if k and k != own)
     for n, row in objects:
         found = [k for k in names if k in row]
         if len(found) > 1:
@@ -552,16 +552,36 @@ def _right_keys(objects, where, options):
     if grade is None: grade = 'grade' if any(row.get('grade') is not None for _, row in objects) else ''
     return doc_id, grade
 
+# %% ../nbs/00a_data.ipynb #caa66c2e
+def _with_doc_id(objects, where, options):
+    "The same queries, with the column that `relevant` names as `doc_id`"
+    name = options['relevant']
+    if name is None: return objects
+    pick_column(objects[0][1], 'relevant', options, {}, where)
+    ours = [o for o in options if o not in ('doc_id', 'doc_text', 'title', 'relevant')]
+    twice = [o for o in ours if options[o] == name]
+    if twice: raise DataError(f'{twice[0]} and relevant are both {name!r}: name two columns')
+    def other(row): return {k: v for k, v in row.items() if k not in (name, 'doc_id', 'doc_ids')}
+    return [(n, other(row) | dict(doc_id=_get(row, name, f'{where} line {n}'))) for n, row in objects]
+
+def _check_apart(where, options):
+    "Raise where `relevant` is given, and queries and documents are in one table, or relevance in a third"
+    if options['relevant'] is None: return
+    raise DataError(f'relevant={options["relevant"]!r} names a column of queries.csv beside documents.csv (or .jsonl), '
+                    f'and {where} is of another form: leave it out')
+
 # %% ../nbs/00a_data.ipynb #31654d2f
 def _read_folder(folder, documents, options):
     "A file of documents and one of queries, with the relevant documents in the query rows"
     path = _queries_file(folder, documents)
-    docs, where = _read_documents(documents, options), shown_path(path)
-    given = _objects(path)
-    text = pick_column(given[0][1], 'query_text', options, FILE_KEYS, _place(where, given[0][0]))
-    objects, (doc_id, grade) = _numbered(given, options, text), _right_keys(given, where, options)
+    given, where = _objects(path), shown_path(path)
     optional = ['query_type', 'group', 'split', 'answer'] + ['grade'] * bool(options['grade'])
     for o in ('query_id', *optional): pick_column(_columns(given), o, options, FILE_KEYS, where, optional=True)
+    docs = _read_documents(documents, options, () if options['relevant'] else given[0][1])
+    given = _with_doc_id(given, where, options)
+    if options['relevant']: options = options | dict(doc_id=None)
+    text = pick_column(given[0][1], 'query_text', options, FILE_KEYS, _place(where, given[0][0]))
+    objects, (doc_id, grade) = _numbered(given, options, text), _right_keys(given, where, options)
     rows = _json_table(objects, where, options | dict(doc_id=doc_id), ['query_id', 'query_text', 'doc_id'], optional)
     found = [(f'line {n}', _query(r), _graded(r['doc_id'], f'{where} line {n}', row.get(grade) if grade else 1))
              for (n, r), (_, row) in zip(rows, objects)]
@@ -604,6 +624,7 @@ def _read_beir(folder, corpus, options):
     "corpus.jsonl, queries.jsonl and qrels/*.tsv; the file name is the split"
     path, files = _queries_file(folder, corpus), sorted((folder/'qrels').glob('*.tsv'))
     if not files: raise DataError(f'{folder.name} has {corpus.name} but no qrels/*.tsv')
+    _check_apart(folder.name, options)
     split, relevance = _read_splits(files)
     docs, objects, where = _read_documents(corpus, options), _objects(path), shown_path(path)
     rows = _json_table(objects, where, options | dict(split=None), ['query_id', 'query_text'],
@@ -652,6 +673,7 @@ def _read_pairs(df, where, options):
     "A table with a query and a relevant document in each row"
     if not len(df): raise DataError(f'{where} has no rows')
     check_columns(df.columns, where)
+    _check_apart(where, options)
     try: c, hints = _pair_columns(df, where, options)
     except DataError as e:
         if options['query_text'] or options['doc_text']: raise
@@ -677,9 +699,6 @@ def _read_hub(name):
 def _read(path, options):
     "Documents, queries, relevance and notes of what a path or a name stands for"
     found = local_path(path)
-    if options['relevant'] and not (found and found.is_dir() and _file(found, 'documents')):
-        raise DataError(f'relevant={options["relevant"]!r} names a column of the queries in a folder with a table of '
-                        f"documents and one of queries, and {path} is none: pass relevant=''")
     if found is None: return _read_pairs(_read_hub(str(path)), str(path), options)
     if found.is_file(): return _read_pairs(read_table(found), shown_path(found), options)
     if documents := _file(found, 'documents'): return _read_folder(found, documents, options)
@@ -708,12 +727,13 @@ def read_ranking(
     group: str | None = None,  # queries that must stay together, such as the turns of a dialogue
     split: str | None = None,  # a given split; without it the split is made by group
     answer: str | None = None,  # text of the answer, kept as a column of the queries
-    relevant: str | None = None,  # ids of the relevant documents, in the queries of a folder; `doc_id` by default
     grade: str | None = None,  # column of grades; default: `grade`, a 0/1 column, or all 1; '' for none
+    relevant: str | None = None,  # ids of the relevant documents, in the queries of a folder; `doc_id` by default
 ) -> RankingData:  # checked by `ranking_data`; hints are in its notes, and given as `DataWarning`
     "Read documents, queries and relevance; columns that are not named are looked for under their usual names."
     options = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
-                   query_type=query_type, group=group, split=split, answer=answer, relevant=relevant, grade=grade)
+                   query_type=query_type, group=group, split=split, answer=answer, grade=grade,
+                   relevant=relevant or None)
     *tables, notes = _read(path, options)
     found = local_path(path)
     data = ranking_data(*tables, name=found.name if found else str(path))
