@@ -75,6 +75,9 @@ QueryText = Annotated[str|None, _option('Column that holds the text of a query.'
 QueryType = Annotated[str|None, _option('Column with the query type, such as question or conversation.', 'Columns')]
 Relevant = Annotated[str|None, _option(
     'Column of a table of queries that holds the id of the relevant document; by default as --doc-id.', 'Columns')]
+Answer = Annotated[str|None, typer.Option(
+    '--doc-id', '--relevant', help='Column that holds the id of a document.', rich_help_panel='Columns',
+    show_default=False)]
 Grade = Annotated[str|None, _option(
     'Column with the relevance grade, 0 for irrelevant; an empty name makes each row relevant.', 'Columns')]
 Group = Annotated[str|None, _option(
@@ -193,6 +196,14 @@ def _hints(data) -> None:
     "Print the hints of the readers."
     for hint in data.notes.get('hints', ()): _say(f'  hint: {_as_options(hint)}')
 
+# %% ../nbs/04c_cli.ipynb #4cc65ec3
+def _hint_empty(documents) -> None:
+    "A hint at documents of which there is only a title."
+    from rank_bert.tables import listed
+    empty = documents.doc_id[documents.text.str.strip() == '']
+    if len(empty): _say(f'  hint: {len(empty):,} documents have no text, only a title: {listed(empty)}')
+
+
 # %% ../nbs/04c_cli.ipynb #4cc65ec4
 def _describe(data) -> None:
     "Print how many documents and queries there are, and which are not used."
@@ -203,6 +214,7 @@ def _describe(data) -> None:
                  documents_never_asked='documents without a query: ranked as well')
     for note, words in notes.items():
         if data.notes.get(note): _say(f'  {data.notes[note]:,} {words}')
+    _hint_empty(data.documents)
 
 # %% ../nbs/04c_cli.ipynb #1089f815
 def _read(data: str, columns: dict):
@@ -365,11 +377,15 @@ def _command() -> str:
 
 def _answers(ranker, query: str, k: int, mode: str|None = None, where: dict|None = None) -> None:
     "Print a query and the documents found for it, each with its id and title, if it has them, and its passage."
+    from rank_bert.tables import listed
     found = ranker.search(query, k, mode, where)
     _show('\n' + _excerpt(query, 1000))
     if not len(found):
         lacking = ['shares a word with it']*(where is None or mode == 'bm25') + ['fits --where']*(where is not None)
         _show(f"  no document {' and '.join(lacking)}")
+        for column in where or ():
+            values = ranker.documents[column].dropna().unique()
+            if len(values) <= 12: _show(f'  {column} is one of {listed(values, 12)}')
     for row in found.itertuples():
         shown = '' if _MADE_UP.fullmatch(row.doc_id) else row.doc_id
         names = [_excerpt(name) for name in (shown, row.title) if name]
@@ -457,6 +473,19 @@ def _hint_other_split(kept: dict, columns: dict, split: str) -> None:
         _say(f'  hint: the ranker was trained with {used}: with a split by {columns[k]!r}, '
              f'queries of {split} may have been used for training')
 
+# %% ../nbs/04c_cli.ipynb #f28b2f10
+def _still_asked(ranker, data):
+    "The data without documents that are no longer in the ranker, and queries that only these answer; says so."
+    from rank_bert.measuring import same_documents
+    there = data.documents.doc_id.isin(ranker.documents.doc_id).to_numpy()
+    gone = (same_documents(data, ranker.documents) < 0) & ~there
+    if not gone.any() or gone.mean() > .5: return data  # other data: the error of the measurement says so
+    left = data.where(documents_mask=~gone)
+    if n := len(data.queries) - len(left.queries):
+        _say(f'  {gone.sum():,} documents are not in the ranker: {n:,} queries that only they answer are not used')
+    return left
+
+
 # %% ../nbs/04c_cli.ipynb #5a64a038
 @app.command()
 def evaluate(
@@ -468,7 +497,9 @@ def evaluate(
     query_text: QueryText = None, query_type: QueryType = None, relevant: Relevant = None, grade: Grade = None,
     group: Group = None, split_column: SplitColumn = None,
 ):
-    "Measure a saved ranker on the held-out queries of a data set, beside BM25 and plain cosine."
+    """Measure a saved ranker on the held-out queries of a data set, beside BM25 and plain cosine.
+
+    Columns that were named in training need not be named again."""
     from rank_bert.search import load_ranker
     ranker = load_ranker(folder)
     columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
@@ -476,7 +507,7 @@ def evaluate(
     kept = _kept_columns(ranker, data)
     found = _read(data, _with_kept(kept, columns))
     _hint_other_split(kept, columns, split)
-    _table(ranker, found, split, as_json)
+    _table(ranker, _still_asked(ranker, found), split, as_json)
 
 # %% ../nbs/04c_cli.ipynb #5e0a0001
 Where = Annotated[list[str]|None, _option(
@@ -521,12 +552,13 @@ def _is_table(file: Path) -> bool: return bool(re.search(r'\.(csv|tsv|jsonl?|par
 def _rows_of(file: Path):
     "The rows of a table file; its index has the line of each."
     from rank_bert.tables import read_table
-    if not file.is_file(): raise ValueError(f'there is no file {str(file)!r}')
+    _check_is_file(file)
     return read_table(file)
 
 def _ids(ranker, path: Path, column: str|None) -> list[str]:
     "The ids of a file: one a line, or a column of a table; by default that of the training, or doc_id."
     from rank_bert.tables import listed, read_lines
+    if not path.exists(): raise ValueError(f'there is no file {str(path)!r}: pass a file of ids, one a line')
     if not _is_table(path): return read_lines(path)
     table, known = _rows_of(path), _document_columns(ranker, dict(doc_id=None)).get('doc_id')
     found = column or next((c for c in (known, 'doc_id') if c in table), 'doc_id')
@@ -542,8 +574,24 @@ def _report(steps: list[tuple[str, object]], as_json: bool) -> None:
     table = table[['option', 'change', 'documents', 'doc_ids']]
     if as_json: return _print_json(table)
     table = table[table.documents > 0]
-    table = table.assign(doc_ids=[_excerpt(', '.join(ids[:9]), 60) for ids in table.doc_ids])
+    table = table.assign(doc_ids=[_excerpt(', '.join(ids[:9]) + ', …'*(len(ids) > 9), 60) for ids in table.doc_ids])
     _show(table.to_string(index=False))
+
+# %% ../nbs/04c_cli.ipynb #5e0a00a3
+def _check_is_file(file: Path) -> None:
+    "Raise `ValueError` for a folder, and where nothing is."
+    if file.is_dir(): raise ValueError(f'{str(file)!r} is a folder: pass a file, such as {str(file/"queries.csv")!r}')
+    if not file.is_file(): raise ValueError(f'there is no file {str(file)!r}')
+
+
+# %% ../nbs/04c_cli.ipynb #5e0a00a4
+def _check_zeros(ranker, path: Path, documents) -> None:
+    "Raise `ValueError` where a new id is that of a document which the file lacks, but for zeros at its start."
+    from rank_bert.tables import lost_zeros
+    ids, given = ranker.documents.doc_id, documents.doc_id
+    if hint := lost_zeros(given[~given.isin(ids)], ids[~ids.isin(given)]):
+        raise ValueError(f'{str(path)!r} has ids that the ranker has not: {hint}')
+
 
 # %% ../nbs/04c_cli.ipynb #5e0a0014
 def _documents_of(ranker, path: Path, columns: dict):
@@ -580,6 +628,8 @@ def _apply(ranker, given: dict, columns: dict) -> list[tuple[str, object]]:
         if option == '--remove': found = ranker.remove(_ids(ranker, path, columns['doc_id']), store)
         else:
             documents = _documents_of(ranker, path, columns)
+            _check_zeros(ranker, path, documents)
+            _hint_empty(documents)
             if option == '--sync': _check_sync(ranker, path, documents)
             if option == '--add': found = ranker.add(documents, store)
             else: found = ranker.update(documents, option == '--sync', store)
@@ -597,7 +647,9 @@ def documents(
     as_json: Json = False,
     doc_id: DocId = None, doc_text: DocText = None, title: Title = None,
 ):
-    "Add, remove and replace documents of a saved ranker; what it has learnt stays."
+    """Add, remove and replace documents of a saved ranker; what it has learnt stays.
+
+    Columns that were named in training need not be named again."""
     from rank_bert.core import check_folder
     from rank_bert.search import load_ranker
     given = {'--remove': remove, '--add': add, '--update': update, '--sync': sync}
@@ -670,21 +722,22 @@ def _hint_feedback(rows, unmeasured: bool) -> None:
 def feedback(
     folder: OwnFolder,
     file: Annotated[Path, typer.Argument(callback=_home, help=
-        'Table with the columns query, doc_id and grade (0 for a wrong document; without the column all are right).')],
+        'Table with the columns query, doc_id and grade (0 for a wrong document; without the column all are right), or '
+        'those that were named in training.')],
     data: Annotated[str|None, _option(
         'What the ranker was trained on: it is not forgotten then, and measured too.', callback=_home)] = None,
     epochs: Epochs = None,
     lr: Annotated[float, _option('Highest learning rate.', default=True, min=1e-9, callback=_finite)] = 3e-4,
     seed: Seed = 0,
     as_json: Json = False,
-    query_text: QueryText = None, doc_id: DocId = None, grade: Grade = None,
+    query_text: QueryText = None, doc_id: Answer = None, grade: Grade = None,
 ):
     "Learn from clicks and corrections; the ranker changes only if held-out queries are not ranked worse."
     from rank_bert.core import check_folder
     from rank_bert.search import load_ranker
     ranker = load_ranker(folder)
-    rows = _named(ranker, file, query=(query_text, 'query_text'), doc_id=(doc_id, 'relevant', 'doc_id'),
-                  grade=(grade, 'grade'))
+    names = dict(query=(query_text, 'query_text'), doc_id=(doc_id, 'relevant', 'doc_id'), grade=(grade, 'grade'))
+    rows = _named(ranker, file, **names)
     check_folder(folder, 'ranker.json')
     unmeasured = data is None and not ranker.untrained
     table = ranker.feedback(rows, _original(ranker, data), epochs, lr, seed=seed, store=_store())
@@ -701,6 +754,7 @@ def feedback(
 def _query_texts(ranker, file: Path, column: str|None = None) -> list[str]:
     "The queries of a text file or of a table."
     from rank_bert.tables import is_missing, listed, read_lines
+    _check_is_file(file)
     if not _is_table(file): return read_lines(file)
     table = _named(ranker, file, query=(column, 'query_text'))
     found = [c for c in ('query', 'question', 'text') if c in table]
@@ -712,7 +766,8 @@ def _query_texts(ranker, file: Path, column: str|None = None) -> list[str]:
 def drift(
     folder: Folder,
     queries: Annotated[Path, typer.Argument(callback=_home, help=
-        'Queries of today: a text file with one a line, or a table with a column query, question or text.')],
+        'Queries of today: a text file with one a line, or a table with a column query, question or text, or that of '
+        'the training.')],
     documents: Annotated[Path|None, _option(
         'Table of documents of today, with a column text, and title if there is one.', callback=_home)] = None,
     as_json: Json = False,
@@ -791,7 +846,7 @@ def _data_of(ranker, data: str|None, columns: dict, split: str):
     kept = _kept_columns(ranker, data)
     found = _read(data, _with_kept(kept, columns))
     _hint_other_split(kept, columns, split)
-    return found
+    return _still_asked(ranker, found)
 
 @app.command()
 def report(
@@ -812,7 +867,7 @@ def report(
     today = None if queries is None else _query_texts(ranker, queries)
     page = report_page(ranker, found, split, today, mode, _store())
     _write(path, lambda new: new.write_text(page, encoding='utf-8'), 'The ranker is as it was')
-    _say(f'a page of {len(page.encode())/1e6:.1f} MB in {out}')
+    _say(f'a page of {len(page.encode())/1e6:.2f} MB in {out}')
 
 # %% ../nbs/04c_cli.ipynb #27083aa0
 def _train_classifier(data, out: Path, backbone: str, freeze: str, epochs: int|None, lr: float|None, **kwargs):

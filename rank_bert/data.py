@@ -23,7 +23,7 @@ from .core import as_texts
 from .tables import DataError, DataWarning, GROUP_COLUMNS, SPLITS, SPLIT_NAMES, check_columns
 from .tables import check_unique, checked_table, clean_id, clean_ids, clean_strings, columns_frame
 from .tables import filled_rows, hash_fold, held_out_groups, hub_splits, is_blank, is_missing, listed
-from .tables import local_path, looked_for, numbered_lines, numbered_objects, other_columns
+from .tables import local_path, looked_for, lost_zeros, numbered_lines, numbered_objects, other_columns
 from .tables import pick_column, read_table, row_name, rows_frame, shown_path, split_by_group
 from .tables import text_ids, warn_notes
 
@@ -111,8 +111,9 @@ def _relevance(rows, documents, queries):
     ids = {c: clean_ids(r[c], 'relevance', c, index) for c in ('query_id', 'doc_id')}
     r = pd.DataFrame(ids | dict(grade=pd.to_numeric(r.grade, errors='coerce').astype(float) if 'grade' in r else 1.))
     for column, what, known in [('doc_id', 'documents', documents), ('query_id', 'queries', queries)]:
-        _refuse(r, ~r[column].isin(known[column]), index, f'{column} not among the {what}:',
-                f'add to the {what} or remove the row')
+        bad = ~r[column].isin(known[column])
+        _refuse(r, bad, index, f'{column} not among the {what}:',
+                lost_zeros(r[column][bad], known[column]) or f'add to the {what} or remove the row')
     _refuse(r, ~(np.isfinite(r.grade) & (r.grade >= 0)), index, 'grade is negative or not a number for',
             'grades are 0 or above')
     right = r[r.grade > 0].sort_values('grade', ascending=False, kind='stable')

@@ -17,7 +17,7 @@ from scipy import sparse
 
 # %% ../nbs/02g_feedback.ipynb #fb000007
 from .tables import DataError, checked_table, clean_ids, clean_strings, hash_fold, is_blank, listed, row_name
-from .tables import text_ids
+from .tables import lost_zeros, text_ids
 from .data import RankingData
 
 # %% ../nbs/02g_feedback.ipynb #fb000010
@@ -44,10 +44,12 @@ def _grades(table: pd.DataFrame, index: pd.Index) -> np.ndarray:
 def _known(ids: list[str], documents: pd.DataFrame, index: pd.Index) -> list[str]:
     "The ids, if all of them are of documents of the ranker."
     there = {*documents.doc_id}
-    lost = [f'{d} ({row_name(index.name, i)})' for d, i in zip(ids, index) if d not in there]
+    lost = [(d, i) for d, i in zip(ids, index) if d not in there]
     if not lost: return ids
-    raise DataError(f'{_ROWS}: {len(lost):,} name no document of the ranker: {listed(lost)}; remove them, or add these '
-                    'documents to the ranker first')
+    remedy = lost_zeros([d for d, _ in lost], there) or 'remove them, or add these documents to the ranker first'
+    named = listed(f'{d} ({row_name(index.name, i)})' for d, i in lost)
+    raise DataError(f'{_ROWS}: {len(lost):,} name no document of the ranker: {named}; {remedy}')
+
 
 # %% ../nbs/02g_feedback.ipynb #fb000013
 def feedback_rows(

@@ -223,19 +223,20 @@ def _check_low_rank(tasks: dict[str, TextData], encoders: dict[str, Encoder], bu
     if removed:
         raise ValueError(f"{removed[0]} removes whole parts, and layers is {layers!r}: leave it out, or pass '*'")
 
-def _seed_list(seeds: int|Sequence[int]) -> list[int]:
-    "Seeds from 0, or those that are given."
-    found = list(range(seeds) if isinstance(seeds, Integral) else seeds)
-    if not found or not all(isinstance(s, Integral) and not isinstance(s, bool) and s >= 0 for s in found):
-        raise ValueError(f"seeds is {seeds!r}: pass how many, such as 3, or which, such as [0, 2]")
-    return [int(s) for s in found]
-
 def _low_rank_settings(tasks: dict, encoders: dict, seeds: int|Sequence[int],
                        budgets: dict[str, Sequence[float]]) -> list[dict]:
     "The settings of each run; all methods and budgets of one fine-tuned model follow each other."
     cuts = [(m, f) for m, fs in budgets.items() for f in ([1.] if m == 'uncut' else fs)]
     return [dict(task=task, encoder=encoder, seed=seed, method=m, fraction=f)
             for task, encoder, seed, (m, f) in product(tasks, encoders, _seed_list(seeds), cuts)]
+
+# %% ../nbs/04b_studies.ipynb #ba23f214
+def _seed_list(seeds: int|Sequence[int]) -> list[int]:
+    "Seeds from 0, or those that are given."
+    found = list(range(seeds) if isinstance(seeds, Integral) else seeds)
+    if not found or not all(isinstance(s, Integral) and not isinstance(s, bool) and s >= 0 for s in found):
+        raise ValueError(f"seeds is {seeds!r}: pass how many, such as 3, or which, such as [0, 2]")
+    return [int(s) for s in found]
 
 # %% ../nbs/04b_studies.ipynb #75b693ec
 def _grid(**values) -> list[dict]:

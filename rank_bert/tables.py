@@ -398,6 +398,15 @@ def filled_rows(df, columns, where):
     if 2 * blank.sum() > len(df): raise DataError(f'{where}: {said}, such as {at}; fill them, or name other columns')
     return df[~blank], [f'{said} and were left out: {at}']
 
+# %% ../nbs/00_tables.ipynb #680a10a2
+def lost_zeros(ids, known):
+    "A hint at the first of the unknown `ids` that is a known one without the zeros at its start; '' if none is"
+    short = {k.lstrip('0'): k for k in known if k.startswith('0')}
+    found = next((i for i in ids if i in short), None)
+    if found is None: return ''
+    return f'{found!r} may be {short[found]!r}: spreadsheets drop zeros at the start, so keep the column as text'
+
+
 # %% ../nbs/00_tables.ipynb #1741f078
 def text_ids(letter, values, digits=16):
     "An id for each tuple of texts, computed from their words only, not from their order or file"
