@@ -74,9 +74,10 @@ QueryId = Annotated[str|None, _option('Column that holds the id of a query.', 'C
 QueryText = Annotated[str|None, _option('Column that holds the text of a query.', 'Columns')]
 QueryType = Annotated[str|None, _option('Column with the query type, such as question or conversation.', 'Columns')]
 Relevant = Annotated[str|None, _option(
-    'Column of a table of queries that holds the id of the relevant document; by default as --doc-id.', 'Columns')]
+    'In a folder: column of the queries with the ids of relevant documents; by default --doc-id, doc_id or doc_ids.',
+    'Columns')]
 Answer = Annotated[str|None, typer.Option(
-    '--doc-id', '--relevant', help='Column that holds the id of a document.', rich_help_panel='Columns',
+    '--doc-id', '--relevant', help='Column with the id of the document that a row judges.', rich_help_panel='Columns',
     show_default=False)]
 Grade = Annotated[str|None, _option(
     'Column with the relevance grade, 0 for irrelevant; an empty name makes each row relevant.', 'Columns')]
@@ -201,7 +202,8 @@ def _hint_empty(documents) -> None:
     "A hint at documents of which there is only a title."
     from rank_bert.tables import listed
     empty = documents.doc_id[documents.text.str.strip() == '']
-    if len(empty): _say(f'  hint: {len(empty):,} documents have no text, only a title: {listed(empty)}')
+    if not len(empty): return
+    _say(f'  hint: {len(empty):,} documents without a text, so only their titles are used: {listed(empty)}')
 
 
 # %% ../nbs/04c_cli.ipynb #4cc65ec4
@@ -273,7 +275,7 @@ def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
     _say(f'trained {heads}{", then layers" if layers else ""}; {said}')
     decided = about['epochs'] or kwargs.get('lexical', True)
     if decided and (n := int((data.part('valid').qrels().getnnz(axis=1) > 0).sum())) < FEW_QUERIES:
-        _say(f'  hint: only {n} validation queries decide what is kept, so chance has a large part in it')
+        _say(f'  hint: only {n} validation queries make the choices of training: with more, they are more certain')
     about['columns'] = columns
     ranker.save(out)
     _say(f'saved to {out}')
@@ -385,7 +387,7 @@ def _answers(ranker, query: str, k: int, mode: str|None = None, where: dict|None
         _show(f"  no document {' and '.join(lacking)}")
         for column in where or ():
             values = ranker.documents[column].dropna().unique()
-            if len(values) <= 12: _show(f'  {column} is one of {listed(values, 12)}')
+            if len(values) <= 12: _show(f'  values of {column}: {listed(values, 12)}')
     for row in found.itertuples():
         shown = '' if _MADE_UP.fullmatch(row.doc_id) else row.doc_id
         names = [_excerpt(name) for name in (shown, row.title) if name]
@@ -449,12 +451,14 @@ COLUMNS = ('doc_id', 'doc_text', 'title', 'query_id', 'query_text', 'query_type'
            'split')
 
 def _kept_columns(ranker, data: str) -> dict:
-    "The column options with which the training data was read; `relevant` is for folders only."
-    kept = _named_columns(ranker.about.get('columns'), dict.fromkeys(COLUMNS))
-    return kept if Path(data).is_dir() else {k: v for k, v in kept.items() if k != 'relevant'}
+    "The column options with which the training data was read; `relevant` only for a folder with documents apart."
+    from rank_bert.tables import local_path
+    kept, found = _named_columns(ranker.about.get('columns'), dict.fromkeys(COLUMNS)), local_path(data)
+    if found is None or not any(found.glob('documents.*')): kept.pop('relevant', None)
+    return kept
 
 def _with_kept(kept: dict, columns: dict) -> dict:
-    "Given columns, and for the others those of the training; '' is none of both, but for grades."
+    "Given columns, else those of the training; '' stands for no column, but for grades, where it says more."
     found = {k: kept.get(k) if v is None else v for k, v in columns.items()}
     return {k: v if k == 'grade' else v or None for k, v in found.items()}
 
@@ -475,7 +479,7 @@ def _hint_other_split(kept: dict, columns: dict, split: str) -> None:
 
 # %% ../nbs/04c_cli.ipynb #f28b2f10
 def _still_asked(ranker, data):
-    "The data without documents that are no longer in the ranker, and queries that only these answer; says so."
+    "Leave out documents that the ranker does not have, and queries that only they answer; say how many."
     from rank_bert.measuring import same_documents
     there = data.documents.doc_id.isin(ranker.documents.doc_id).to_numpy()
     gone = (same_documents(data, ranker.documents) < 0) & ~there
@@ -499,7 +503,7 @@ def evaluate(
 ):
     """Measure a saved ranker on the held-out queries of a data set, beside BM25 and plain cosine.
 
-    Columns that were named in training need not be named again."""
+    Columns that were named in `train` need not be named again."""
     from rank_bert.search import load_ranker
     ranker = load_ranker(folder)
     columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
@@ -580,17 +584,17 @@ def _report(steps: list[tuple[str, object]], as_json: bool) -> None:
 # %% ../nbs/04c_cli.ipynb #5e0a00a3
 def _check_is_file(file: Path) -> None:
     "Raise `ValueError` for a folder, and where nothing is."
-    if file.is_dir(): raise ValueError(f'{str(file)!r} is a folder: pass a file, such as {str(file/"queries.csv")!r}')
+    if file.is_dir(): raise ValueError(f'{str(file)!r} is a folder: pass one of its files')
     if not file.is_file(): raise ValueError(f'there is no file {str(file)!r}')
 
 
 # %% ../nbs/04c_cli.ipynb #5e0a00a4
 def _check_zeros(ranker, path: Path, documents) -> None:
-    "Raise `ValueError` where a new id is that of a document which the file lacks, but for zeros at its start."
+    "Raise `ValueError` where a new id is that of a document without its leading zeros, and the file lacks this one."
     from rank_bert.tables import lost_zeros
     ids, given = ranker.documents.doc_id, documents.doc_id
     if hint := lost_zeros(given[~given.isin(ids)], ids[~ids.isin(given)]):
-        raise ValueError(f'{str(path)!r} has ids that the ranker has not: {hint}')
+        raise ValueError(f'{str(path)!r} has ids that the ranker does not have, and {hint}')
 
 
 # %% ../nbs/04c_cli.ipynb #5e0a0014
@@ -649,7 +653,7 @@ def documents(
 ):
     """Add, remove and replace documents of a saved ranker; what it has learnt stays.
 
-    Columns that were named in training need not be named again."""
+    Columns that were named in `train` or `index` need not be named again."""
     from rank_bert.core import check_folder
     from rank_bert.search import load_ranker
     given = {'--remove': remove, '--add': add, '--update': update, '--sync': sync}
@@ -696,8 +700,8 @@ def _named(ranker, file: Path, **columns: tuple[str|None, ...]):  # expected nam
         found = [c for c in dict.fromkeys(known.values()) if c in rows] if given is None else [given]
         several = dict.fromkeys([*found, name] if name in rows else found)
         if given is None and len(options) > 1 and len(several) > 1:  # an id of the wrong document would not be noticed
-            raise ValueError(f'{str(file)!r} has the columns {listed(several)}, and each may hold {name}: name one '
-                             f'with {_flag(options[-1])}')
+            raise ValueError(f'{str(file)!r} has the columns {listed(several)}, and each may hold the ids of '
+                             f'documents: name one with {_flag(options[-1])}')
         if found: names[found[0]] = name
     return rows.drop(columns=[n for c, n in names.items() if n in rows and n != c]).rename(columns=names)
 
@@ -722,8 +726,8 @@ def _hint_feedback(rows, unmeasured: bool) -> None:
 def feedback(
     folder: OwnFolder,
     file: Annotated[Path, typer.Argument(callback=_home, help=
-        'Table with the columns query, doc_id and grade (0 for a wrong document; without the column all are right), or '
-        'those that were named in training.')],
+        'Table with the columns query, doc_id and grade, or with the names given in `train`. Grade 0 is for a wrong '
+        'document; without grades every row is right.')],
     data: Annotated[str|None, _option(
         'What the ranker was trained on: it is not forgotten then, and measured too.', callback=_home)] = None,
     epochs: Epochs = None,
@@ -766,8 +770,8 @@ def _query_texts(ranker, file: Path, column: str|None = None) -> list[str]:
 def drift(
     folder: Folder,
     queries: Annotated[Path, typer.Argument(callback=_home, help=
-        'Queries of today: a text file with one a line, or a table with a column query, question or text, or that of '
-        'the training.')],
+        'Queries of today: a text file with one a line, or a table with a column query, question or text, or the one '
+        'that was named in `train`.')],
     documents: Annotated[Path|None, _option(
         'Table of documents of today, with a column text, and title if there is one.', callback=_home)] = None,
     as_json: Json = False,

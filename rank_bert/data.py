@@ -518,7 +518,7 @@ def _queries_file(folder, documents):
 
 # %% ../nbs/00a_data.ipynb #15703a61
 def _read_documents(path, options, others=()):
-    "The documents of a file, with all that their rows hold; doc_id may name one of the `others`, those of the queries"
+    "The documents of a file with all columns; a doc_id that only the `others` have, those of the queries, is not theirs"
     objects = _objects(path)
     there = objects[0][1]
     if options['doc_id'] in others and options['doc_id'] not in there and any(k in there for k in FILE_KEYS['doc_id']):
@@ -561,15 +561,15 @@ def _with_doc_id(objects, where, options):
     pick_column(objects[0][1], 'relevant', options, {}, where)
     ours = [o for o in options if o not in ('doc_id', 'doc_text', 'title', 'relevant')]
     twice = [o for o in ours if options[o] == name]
-    if twice: raise DataError(f'{twice[0]} and relevant are both {name!r}: name two columns')
+    if twice: raise DataError(f'{twice[0]} and relevant are both {name!r}: name a different column for each')
     def other(row): return {k: v for k, v in row.items() if k not in (name, 'doc_id', 'doc_ids')}
     return [(n, other(row) | dict(doc_id=_get(row, name, f'{where} line {n}'))) for n, row in objects]
 
 def _check_apart(where, options):
     "Raise where `relevant` is given, and queries and documents are in one table, or relevance in a third"
     if options['relevant'] is None: return
-    raise DataError(f'relevant={options["relevant"]!r} names a column of queries.csv beside documents.csv (or .jsonl), '
-                    f'and {where} is of another form: leave it out')
+    raise DataError(f'relevant={options["relevant"]!r} is for a folder with documents.csv and queries.csv (or .jsonl), '
+                    f'and {where} is not such a folder: leave relevant out')
 
 # %% ../nbs/00a_data.ipynb #31654d2f
 def _read_folder(folder, documents, options):
@@ -729,7 +729,7 @@ def read_ranking(
     split: str | None = None,  # a given split; without it the split is made by group
     answer: str | None = None,  # text of the answer, kept as a column of the queries
     grade: str | None = None,  # column of grades; default: `grade`, a 0/1 column, or all 1; '' for none
-    relevant: str | None = None,  # ids of the relevant documents, in the queries of a folder; `doc_id` by default
+    relevant: str | None = None,  # ids of relevant documents, in the queries of a folder; by default as `doc_id`
 ) -> RankingData:  # checked by `ranking_data`; hints are in its notes, and given as `DataWarning`
     "Read documents, queries and relevance; columns that are not named are looked for under their usual names."
     options = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,

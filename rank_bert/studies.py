@@ -312,9 +312,9 @@ def low_rank_table(
 ) -> pd.DataFrame:  # columns of `by`, whole, at_once, again, lost, low, high, p, holm, spread, ...
     """Settings of a low-rank sweep: accuracies, what the cut costs, and what it saves.
 
-    `lost` is what is lost after training again, `low` and `high` are its interval. `p` is of a paired test, and `holm`
-    the same adjusted for all rows (Holm 1979). `spread` is the standard deviation over seeds, `share` what is left of
-    the weights, and `faster` the ratio of times.
+    `lost` is the accuracy lost after training again, `low` and `high` its interval, `p` the p-value of a paired
+    randomisation test, and `holm` the same adjusted for all rows (Holm 1979). `spread` is the standard deviation of
+    `lost` over seeds, `share` what is left of the weights, and `faster` how many times as fast it is.
     """
     if 'per_query' not in tidy: raise ValueError("the table has no per_query: pass the table of low_rank_cost, whole")
     if any('group' not in p for p in tidy.per_query):
