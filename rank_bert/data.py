@@ -518,7 +518,7 @@ def _queries_file(folder, documents):
 
 # %% ../nbs/00a_data.ipynb #15703a61
 def _read_documents(path, options, others=()):
-    "The documents of a file with all columns; a doc_id that only the `others` have, those of the queries, is not theirs"
+    "The documents of a file with all columns; a doc_id that only the `others`, of the queries, have is not theirs"
     objects = _objects(path)
     there = objects[0][1]
     if options['doc_id'] in others and options['doc_id'] not in there and any(k in there for k in FILE_KEYS['doc_id']):
