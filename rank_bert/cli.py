@@ -205,7 +205,6 @@ def _hint_empty(documents) -> None:
     if not len(empty): return
     _say(f'  hint: {len(empty):,} documents without a text, so only their titles are used: {listed(empty)}')
 
-
 # %% ../nbs/04c_cli.ipynb #4cc65ec4
 def _describe(data) -> None:
     "Print how many documents and queries there are, and which are not used."
@@ -489,7 +488,6 @@ def _still_asked(ranker, data):
         _say(f'  {gone.sum():,} documents are not in the ranker: {n:,} queries that only they answer are not used')
     return left
 
-
 # %% ../nbs/04c_cli.ipynb #5a64a038
 @app.command()
 def evaluate(
@@ -563,6 +561,7 @@ def _ids(ranker, path: Path, column: str|None) -> list[str]:
     "The ids of a file: one a line, or a column of a table; by default that of the training, or doc_id."
     from rank_bert.tables import listed, read_lines
     if not path.exists(): raise ValueError(f'there is no file {str(path)!r}: pass a file of ids, one a line')
+    _check_is_file(path)
     if not _is_table(path): return read_lines(path)
     table, known = _rows_of(path), _document_columns(ranker, dict(doc_id=None)).get('doc_id')
     found = column or next((c for c in (known, 'doc_id') if c in table), 'doc_id')
@@ -587,7 +586,6 @@ def _check_is_file(file: Path) -> None:
     if file.is_dir(): raise ValueError(f'{str(file)!r} is a folder: pass one of its files')
     if not file.is_file(): raise ValueError(f'there is no file {str(file)!r}')
 
-
 # %% ../nbs/04c_cli.ipynb #5e0a00a4
 def _check_zeros(ranker, path: Path, documents) -> None:
     "Raise `ValueError` where a new id is that of a document without its leading zeros, and the file lacks this one."
@@ -595,7 +593,6 @@ def _check_zeros(ranker, path: Path, documents) -> None:
     ids, given = ranker.documents.doc_id, documents.doc_id
     if hint := lost_zeros(given[~given.isin(ids)], ids[~ids.isin(given)]):
         raise ValueError(f'{str(path)!r} has ids that the ranker does not have, and {hint}')
-
 
 # %% ../nbs/04c_cli.ipynb #5e0a0014
 def _documents_of(ranker, path: Path, columns: dict):
@@ -710,7 +707,6 @@ def _is_number(column) -> bool:
     import pandas as pd
     texts = column.astype(str).str.lower()
     return bool(texts.isin(['true', 'false']).all() or pd.to_numeric(texts, errors='coerce').notna().all())
-
 
 # %% ../nbs/04c_cli.ipynb #b15c0015
 def _hint_feedback(rows, unmeasured: bool) -> None:

@@ -50,7 +50,6 @@ def _known(ids: list[str], documents: pd.DataFrame, index: pd.Index) -> list[str
     named = listed(f'{d} ({row_name(index.name, i)})' for d, i in lost)
     raise DataError(f'{_ROWS}: {len(lost):,} name no document of the ranker: {named}; {remedy}')
 
-
 # %% ../nbs/02g_feedback.ipynb #fb000013
 def feedback_rows(
     rows: pd.DataFrame|list,  # frame or list of dicts: query, doc_id, and grade if graded

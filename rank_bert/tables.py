@@ -406,7 +406,6 @@ def lost_zeros(ids, known):
     if found is None: return ''
     return f'{found!r} may be {short[found]!r}: spreadsheets drop leading zeros, so keep the column as text'
 
-
 # %% ../nbs/00_tables.ipynb #1741f078
 def text_ids(letter, values, digits=16):
     "An id for each tuple of texts, computed from their words only, not from their order or file"
