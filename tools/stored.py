@@ -4,7 +4,8 @@ Outputs are compared as a reader sees them: tables and pictures by their text, w
 ids. Words and whole numbers must be the same. Numbers with a point may differ by `NEAR`, since processors round
 differently, and training on rounded numbers ends a little elsewhere. A cell marked `#| varies` is not compared.
 """
-import hashlib, html, math, os, re, sys
+import ast, hashlib, html, math, os, re, sys
+from contextlib import suppress
 from itertools import chain, zip_longest
 from pathlib import Path
 
@@ -80,9 +81,18 @@ def stamped(notebook: Path) -> bool:
     return notebook.parent.name in STAMPED
 
 
+def unasserted(source: str) -> str:
+    "Code without its assertions, and without the words for a picture; as it is where it is not only Python."
+    source = re.sub(r"^#\| fig-alt:.*\n?", "", source, flags=re.M)
+    with suppress(SyntaxError):
+        checks = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Assert)]
+        for check in checks: source = source.replace(ast.get_source_segment(source, check), "")
+    return source
+
+
 def code_hash(nb) -> str:
-    "A hash of the code of a notebook: prose, and the words for a picture, may change without another run."
-    code = (re.sub(r"^#\| fig-alt:.*\n?", "", c.source, flags=re.M) for c in nb.cells if c.cell_type == "code")
+    "A hash of the code of a notebook that its outputs depend on: prose and assertions may change without another run."
+    code = (unasserted(c.source) for c in nb.cells if c.cell_type == "code")
     return hashlib.sha256("\0".join(code).encode()).hexdigest()[:16]
 
 
