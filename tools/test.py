@@ -28,7 +28,7 @@ NO_CELL = "no code cell ran: drop `skip_exec`, `eval: false` or the slow flag fr
 def arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("paths", nargs="*", type=Path, default=[ROOT/"nbs"], help="notebooks or folders (all of nbs/)")
-    p.add_argument("-j", "--jobs", type=int, default=2, help="notebooks at a time (2)")
+    p.add_argument("-j", "--jobs", type=int, default=3, help="notebooks at a time (3: some wait for other processes)")
     p.add_argument("--flags", default="", help="flags whose cells run too, as in --flags slow")
     p.add_argument("--save", action="store_true", help="store the outputs of notebooks that pass, then clean them")
     p.add_argument("--fresh", action=argparse.BooleanOptionalAction,
