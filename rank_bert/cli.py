@@ -462,28 +462,33 @@ def _with_kept(kept: dict, columns: dict) -> dict:
     return {k: v if k == 'grade' else v or None for k, v in found.items()}
 
 def _document_columns(ranker, columns: dict) -> dict:
-    "Those for documents: of the training, or those that `index` was given, which do not count for other data."
-    return _named_columns(ranker.about.get('columns') or ranker.about.get('document_columns'), columns)
+    "Those for documents: named or found in training, or given to `index`, which do not count for other data."
+    found = (ranker.about.get('notes') or {}).get('document_columns') or {}  # in a table of pairs
+    named = ranker.about.get('columns') or ranker.about.get('document_columns') or {}
+    return _named_columns(found | {k: v for k, v in named.items() if v is not None}, columns)
 
 def _named_columns(known: dict|None, columns: dict) -> dict:
     return {k: known[k] for k in columns if isinstance((known or {}).get(k), str)}
 
-def _hint_other_split(kept: dict, columns: dict, split: str) -> None:
+def _hint_other_split(ranker, kept: dict, columns: dict, split: str) -> None:
     "A hint where data are split in another way than in training."
     for k in ('group', 'split'):
-        if not columns[k] or columns[k] == kept.get(k): continue
-        used = f'{_flag(k)} {kept[k]}' if k in kept else f'no {_flag(k)}'
-        _say(f'  hint: the ranker was trained with {used}: with a split by {columns[k]!r}, '
+        if columns[k] is None or columns[k] == (kept.get(k) or '') or ranker.untrained: continue
+        used = f'{_flag(k)} {kept[k]}' if kept.get(k) else f'no {_flag(k)}'
+        now = f'a split by {columns[k]!r}' if columns[k] else 'another split'
+        _say(f'  hint: the ranker was trained with {used}: with {now}, '
              f'queries of {split} may have been used for training')
 
 # %% ../nbs/04c_cli.ipynb #f28b2f10
 def _still_asked(ranker, data):
-    "Leave out documents that the ranker does not have, and queries that only they answer; say how many."
-    from rank_bert.measuring import same_documents
-    there = data.documents.doc_id.isin(ranker.documents.doc_id).to_numpy()
-    gone = (same_documents(data, ranker.documents) < 0) & ~there
-    if not gone.any() or gone.mean() > .5: return data  # other data: the error of the measurement says so
-    left = data.where(documents_mask=~gone)
+    "The documents as the ranker has them now, without those that it does not have; say how many, and of queries."
+    from rank_bert.measuring import same_documents, still_there
+    if data is None: return None
+    lost = same_documents(data, ranker.documents) < 0
+    if not lost.any() or lost.mean() > .5: return data  # other data: the error of the measurement says so
+    left = still_there(data, ranker.documents)
+    gone = ~data.documents.doc_id.isin(left.documents.doc_id)
+    if n := lost.sum() - gone.sum(): _say(f'  {n:,} documents have another text in the ranker, which is used')
     if n := len(data.queries) - len(left.queries):
         _say(f'  {gone.sum():,} documents are not in the ranker: {n:,} queries that only they answer are not used')
     return left
@@ -508,7 +513,7 @@ def evaluate(
                    query_type=query_type, relevant=relevant, grade=grade, group=group, split=split_column)
     kept = _kept_columns(ranker, data)
     found = _read(data, _with_kept(kept, columns))
-    _hint_other_split(kept, columns, split)
+    _hint_other_split(ranker, kept, columns, split)
     _table(ranker, _still_asked(ranker, found), split, as_json)
 
 # %% ../nbs/04c_cli.ipynb #5e0a0001
@@ -564,7 +569,11 @@ def _ids(ranker, path: Path, column: str|None) -> list[str]:
     _check_is_file(path)
     if not _is_table(path): return read_lines(path)
     table, known = _rows_of(path), _document_columns(ranker, dict(doc_id=None)).get('doc_id')
-    found = column or next((c for c in (known, 'doc_id') if c in table), 'doc_id')
+    several = [c for c in dict.fromkeys((known, 'doc_id')) if c in table]
+    if len(several) > 1 and not column:
+        raise ValueError(f'{str(path)!r} has the columns {listed(several)}, and each may hold the ids: name one with '
+                         '--doc-id')
+    found = column or next(iter(several), 'doc_id')
     if found in table: return table[found].tolist()
     raise ValueError(f"{str(path)!r} has no column {found!r}, but {listed(table.columns)}; pass a file with one id a "
                      "line, or name the column with --doc-id")
@@ -601,7 +610,7 @@ def _documents_of(ranker, path: Path, columns: dict):
     kept, ids = _document_columns(ranker, columns), ranker.documents.doc_id
     found = read_corpus(path, **columns, known=kept)
     known = None if columns['doc_id'] else kept.get('doc_id')
-    if known and path.is_file() and known not in found.attrs['columns']:
+    if known and found.attrs['columns'] and known not in found.attrs['columns']:  # not a folder of text files
         raise ValueError(f"{str(path)!r} has no column {known!r}, which held the ids in training: "
                          "name one with --doc-id")
     several = [c for c in FILE_KEYS['doc_text'] if c in found.attrs['columns']]
@@ -683,6 +692,8 @@ def _original(ranker, data: str|None):
     return found
 
 # %% ../nbs/04c_cli.ipynb #b15c0014
+_LEARNT = dict(query='the queries', doc_id='the ids of documents', grade='the grades')
+
 def _named(ranker, file: Path, **columns: tuple[str|None, ...]):  # expected name -> column, options of `train` for it
     "The rows of a file with the expected names of columns: a given one, or that of the training, becomes it."
     from rank_bert.tables import listed
@@ -696,9 +707,9 @@ def _named(ranker, file: Path, **columns: tuple[str|None, ...]):  # expected nam
         known = _document_columns(ranker, dict.fromkeys(options))
         found = [c for c in dict.fromkeys(known.values()) if c in rows] if given is None else [given]
         several = dict.fromkeys([*found, name] if name in rows else found)
-        if given is None and len(options) > 1 and len(several) > 1:  # an id of the wrong document would not be noticed
-            raise ValueError(f'{str(file)!r} has the columns {listed(several)}, and each may hold the ids of '
-                             f'documents: name one with {_flag(options[-1])}')
+        if given is None and name in _LEARNT and len(several) > 1:  # the wrong one would not be noticed
+            raise ValueError(f'{str(file)!r} has the columns {listed(several)}, and each may hold {_LEARNT[name]}: '
+                             f'name one with {_flag(options[-1])}')
         if found: names[found[0]] = name
     return rows.drop(columns=[n for c, n in names.items() if n in rows and n != c]).rename(columns=names)
 
@@ -833,7 +844,7 @@ def distil(
     from rank_bert.search import load_ranker
     ranker = load_ranker(folder)
     check_folder(folder, 'ranker.json')
-    table = ranker.distil_table(_original(ranker, data), seed=seed, store=_store())
+    table = ranker.distil_table(_still_asked(ranker, _original(ranker, data)), seed=seed, store=_store())
     ranker.save(folder)
     _say(table.attrs['told'])
     if as_json: _print_json(table)
@@ -845,7 +856,7 @@ def _data_of(ranker, data: str|None, columns: dict, split: str):
     if data is None: return None
     kept = _kept_columns(ranker, data)
     found = _read(data, _with_kept(kept, columns))
-    _hint_other_split(kept, columns, split)
+    _hint_other_split(ranker, kept, columns, split)
     return _still_asked(ranker, found)
 
 @app.command()

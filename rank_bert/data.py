@@ -688,7 +688,9 @@ def _read_pairs(df, where, options):
             for n, (label, d) in enumerate(zip(at, v['doc_id'])))
     documents, (queries, relevance) = _pair_documents(v, at, where, 'doc_id' in c), _merge(rows, where)
     hints += blank + said + _hints(df.columns, options | dict(grade=''))
-    return documents, queries, relevance, dict(hints=hints) | ({} if 'doc_id' in c else dict(ids_from_text=True))
+    columns = {o: c[o] for o in ('doc_text', 'title') if o in c}
+    made = {} if 'doc_id' in c else dict(ids_from_text=True)
+    return documents, queries, relevance, dict(hints=hints, document_columns=columns) | made
 
 # %% ../nbs/00a_data.ipynb #dfba0b25
 def _read_hub(name):
@@ -802,7 +804,7 @@ def _documents_file(path, options, known=None):
     found = rows_frame(docs).set_index(pd.Index([n for n, _ in rows], name=f'{where} line'))
     absent = _lacking([row for _, row in objects], [r['extras'] for _, r in rows], options['title'] or 'title')
     found.attrs |= dict(made_ids=made_ids, columns=[*_columns(objects)], absent=absent)
-    found.attrs['hints'] = hints if known is None else []
+    found.attrs['hints'] = hints if known is None or known.get('doc_text', text) != text else []
     return found
 
 # %% ../nbs/00a_data.ipynb #5c0b0014

@@ -152,4 +152,6 @@ def told(table: pd.DataFrame, changed: bool, tried: bool) -> str:
                 f'{row.metric} of {row.n} {row.queries}: {row.before:.3f}')
     what = f'{row.metric} of {row.n} {row.queries}: {row.before:.3f} before, {row.after:.3f} after'
     what += f' (difference {row.difference:+.3f}, 95% interval {row.low:+.3f} to {row.high:+.3f})'
-    return f'the ranker has changed. {what}' if changed else f'the ranker is as it was, since it would be worse. {what}'
+    if not changed: return f'the ranker is as it was, since it would be worse. {what}'
+    alike = '' if row.low or row.high else ', and these queries show no difference'
+    return f'the ranker has changed{alike}. {what}'

@@ -23,23 +23,26 @@ from .tables import DataError, DataWarning
 from .data import RankingData
 from .features import FeatureStore, encode
 from .lexical import BM25
+from .drift import Reference, distances
 from .metrics import METRICS, evaluate, rank_documents, right_ranks, summarise
 from .scoring import TABLE_MODES, Ranker, encoding
 from .errors import Errors, build_errors, query_facts
 
 # %% ../nbs/03b_measuring.ipynb #e792b70a
-def _keys(documents: pd.DataFrame):
-    "Keys of each document, most specific first: id, text and title, then only some of these."
+def _keys(documents: pd.DataFrame, wanted: bool = False):
+    "Keys of each document, most specific first; one that is `wanted` is found by text alone if a title is missing."
     for doc_id, title, text in zip(documents.doc_id, documents.title, documents.text):
+        strict = wanted and title and text  # a title stands for an empty text
         text = ' '.join((text or title).split())
-        yield (doc_id, text, title), (None, text, title), (doc_id, text, None), (None, text, None)
+        alone = None, text, '' if strict else None
+        yield (doc_id, text, title), (None, text, title), (doc_id, text, None), alone
 
 def same_documents(data: RankingData, documents: pd.DataFrame) -> np.ndarray:
-    "Row in `documents` of each document of `data`: by id and text, or else by text; -1 if there is no match."
-    rows = {}
+    "Row in `documents` of each document of `data`: by id and text, or else by text and title; -1 if there is no match."
+    rows, wanted = {}, _keys(data.documents, wanted=True)
     for row, keys in enumerate(_keys(documents)):
         for key in keys: rows.setdefault(key, row)
-    return np.array([next((rows[k] for k in keys if k in rows), -1) for keys in _keys(data.documents)], dtype=np.int64)
+    return np.array([next((rows[k] for k in keys if k in rows), -1) for keys in wanted], dtype=np.int64)
 
 # %% ../nbs/03b_measuring.ipynb #d6e384b9
 def _check_found(lost: list[str], documents: pd.DataFrame) -> None:
@@ -48,7 +51,8 @@ def _check_found(lost: list[str], documents: pd.DataFrame) -> None:
     other = len({*lost} & {*documents.doc_id})
     why = f"; {other} of them have the id of a document with another text" if other else ''
     raise DataError(f"{len(lost)} relevant documents are not among those of the ranker ({', '.join(lost[:3])}){why}: "
-                    "train it on the documents that these queries ask for")
+                    "where documents have changed or are gone, give the data their texts of today and leave out their "
+                    "queries (RankingData.where); other data needs a ranker of its own documents")
 
 def _warn_of_ids(moved: list[str]) -> None:
     "Warn of relevant documents that have another id in the ranker."
@@ -116,6 +120,20 @@ def _per_query(self: Ranker, queries: pd.DataFrame, qrels, mode: str, metrics, v
     table.attrs.update(queries=len(texts), left_out=len(texts) - len(table))
     return table
 
+# %% ../nbs/03b_measuring.ipynb #0d9daa6d
+FEW_SEEN = .05  # share of the queries, of either kind, whose text may be among the others: texts may occur twice
+
+def _warn_of_trained(held: Reference|None, vectors: torch.Tensor, split: str) -> None:
+    "Warn where queries are measured that the ranker was trained on; it has the vectors of some of them."
+    if held is None or split == 'train' or not len(held.trained): return
+    vectors, same = vectors[:].cpu(), 5e-4  # vectors of one text differ by rounding
+    asked, known = (distances(*pair) < same for pair in ((vectors, held.trained), (held.trained, vectors)))
+    if max(asked.float().mean(), known.float().mean()) <= FEW_SEEN: return
+    warnings.warn(f"at least {asked.sum()} of these {len(vectors)} queries have the text of a training query, so the figures "
+                  "say little of new queries: read the data with the group and split of the training", DataWarning,
+                  stacklevel=4)
+
+
 # %% ../nbs/03b_measuring.ipynb #090a1d88
 @patch
 def per_query(self: Ranker,
@@ -135,6 +153,7 @@ def per_query(self: Ranker,
     modes, metrics = ((x,) if isinstance(x, str) else tuple(x) for x in (modes or self.modes, metrics))
     names = [self._mode(mode) for mode in modes]
     vectors = None if {*names} <= {'bm25', *TABLE_MODES} else self._query_vectors(part, store)
+    if vectors is not None: _warn_of_trained(self.reference, vectors, split)
     return {name: self._per_query(part.queries, qrels, name, metrics, vectors, bs) for name in names}
 
 # %% ../nbs/03b_measuring.ipynb #95406f04

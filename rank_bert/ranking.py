@@ -241,7 +241,8 @@ def check_trainable(
 ) -> None:
     "Raise `DataError` for data with one document, or without a usable query in 'train' or 'valid'."
     if not isinstance(data, RankingData):
-        raise TypeError(f"data is {type(data).__name__}: read it first, with read_ranking of rank_bert.data")
+        raise TypeError(f"data is {type(data).__name__}: read files with read_ranking, or pass tables of documents, "
+                        "queries and relevance through ranking_data, both of rank_bert.data")
     if len(data.documents) < 2: raise DataError("there is one document: ranking chooses between several. Add documents")
     n = {s: len(usable_rows(data, s)) for s in ('train', 'valid', 'test')}
     lacking = [s for s in ('train', 'valid') if not n[s]]

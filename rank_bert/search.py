@@ -883,7 +883,8 @@ def _verdict(table: pd.DataFrame, tolerance: float) -> tuple[bool|None, str]:
             f'{row.table:.3f} with the table (difference {row.difference:+.3f}, 95% interval {row.low:+.3f} to '
             f'{row.high:+.3f})')
     if row.low >= -tolerance: return True, f'the table may stand in for the encoder. {said}'
-    if row.difference < -tolerance: return False, f'the table is worse than the encoder. {said}'
+    doubt = ', though so few queries cannot decide' if row.high >= 0 else ''
+    if row.difference < -tolerance: return False, f'the table is worse than the encoder{doubt}. {said}'
     return None, f'it is not clear whether the table is as good as the encoder. {said}'
 
 # %% ../nbs/03b_search.ipynb #7ab1e105

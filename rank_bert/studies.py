@@ -304,6 +304,16 @@ def _against_uncut(tidy: pd.DataFrame) -> pd.DataFrame:
     found = [r.per_query.assign(whole=uncut[key(r)]) for r in cut.itertuples()]
     return cut.assign(per_query=found, whole=[p.whole.mean() for p in found])
 
+# %% ../nbs/04b_studies.ipynb #a0e04b0a
+def _check_same_texts(tidy: pd.DataFrame) -> None:
+    "Raise `ValueError` where runs of one task were tested on different texts, or in another order."
+    for task, part in tidy.groupby('task', sort=False):
+        first, *others = part.per_query
+        if any(list(o.group) != list(first.group) for o in others):
+            raise ValueError(f"runs of {task!r} were tested on different texts, or in another order: keep those of one "
+                             "data set; `about` of read_runs says which")
+
+
 # %% ../nbs/04b_studies.ipynb #a0e04b0b
 def low_rank_table(
     tidy: pd.DataFrame,  # from `low_rank_cost`
@@ -320,6 +330,7 @@ def low_rank_table(
     if any('group' not in p for p in tidy.per_query):
         raise ValueError("per_query has no group: run low_rank_cost again")
     check_once(tidy, [*dict.fromkeys([*by, 'task'])])
+    _check_same_texts(tidy)
     if against == 'uncut': tidy = _against_uncut(tidy)
     elif against != 'whole': raise ValueError(f"against is {against!r}; it is 'whole' or 'uncut'")
     parts = tidy.groupby(list(by), sort=False)

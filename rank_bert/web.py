@@ -387,8 +387,11 @@ def _write_web(
 def _notes(folder: Path, model: TextModel, light: bool) -> list[str]:
     "What the owner of a page should know."
     size = sum(f.stat().st_size for f in folder.rglob('*') if f.is_file())/1e6
-    if light: return [f'The page has {size:.1f} MB. Whoever has it has the texts of the documents.',
-                      'A table of token vectors stands in for the encoder. ' + model.about.get('table', '')]
+    if light:
+        told = model.about.get('table', '')
+        told = f' {told[:1].upper()}{told[1:]}.' if told else ''
+        return [f'The page has {size:.1f} MB. Whoever has it has the texts of the documents.',
+                f'A table of token vectors stands in for the encoder.{told}']
     used = ' and '.join(f'{o.name} {o.version} ({o.licence})' for o in LIBRARIES)
     return [f'The page has {size:.1f} MB. Whoever has it has the texts of the documents and the encoder.',
             f'It holds {used}.']
