@@ -470,6 +470,7 @@ def _document_columns(ranker, columns: dict) -> dict:
 def _named_columns(known: dict|None, columns: dict) -> dict:
     return {k: known[k] for k in columns if isinstance((known or {}).get(k), str)}
 
+# %% ../nbs/04c_cli.ipynb #f28b2f0f
 def _hint_other_split(ranker, kept: dict, columns: dict, split: str) -> None:
     "A hint where data are split in another way than in training."
     for k in ('group', 'split'):
@@ -562,6 +563,18 @@ def _rows_of(file: Path):
     _check_is_file(file)
     return read_table(file)
 
+def _report(steps: list[tuple[str, object]], as_json: bool) -> None:
+    "Print what has changed, one row for each kind of change that occurred; ids of unchanged documents are left out."
+    import pandas as pd
+    table = pd.concat([changes.table().assign(option=option) for option, changes in steps], ignore_index=True)
+    table['doc_ids'] = [[] if kind == 'unchanged' else ids for kind, ids in zip(table.change, table.doc_ids)]
+    table = table[['option', 'change', 'documents', 'doc_ids']]
+    if as_json: return _print_json(table)
+    table = table[table.documents > 0]
+    table = table.assign(doc_ids=[_excerpt(', '.join(ids[:9]) + ', …'*(len(ids) > 9), 60) for ids in table.doc_ids])
+    _show(table.to_string(index=False))
+
+# %% ../nbs/04c_cli.ipynb #5e0a0013
 def _ids(ranker, path: Path, column: str|None) -> list[str]:
     "The ids of a file: one a line, or a column of a table; by default that of the training, or doc_id."
     from rank_bert.tables import listed, read_lines
@@ -577,17 +590,6 @@ def _ids(ranker, path: Path, column: str|None) -> list[str]:
     if found in table: return table[found].tolist()
     raise ValueError(f"{str(path)!r} has no column {found!r}, but {listed(table.columns)}; pass a file with one id a "
                      "line, or name the column with --doc-id")
-
-def _report(steps: list[tuple[str, object]], as_json: bool) -> None:
-    "Print what has changed, one row for each kind of change that occurred; ids of unchanged documents are left out."
-    import pandas as pd
-    table = pd.concat([changes.table().assign(option=option) for option, changes in steps], ignore_index=True)
-    table['doc_ids'] = [[] if kind == 'unchanged' else ids for kind, ids in zip(table.change, table.doc_ids)]
-    table = table[['option', 'change', 'documents', 'doc_ids']]
-    if as_json: return _print_json(table)
-    table = table[table.documents > 0]
-    table = table.assign(doc_ids=[_excerpt(', '.join(ids[:9]) + ', …'*(len(ids) > 9), 60) for ids in table.doc_ids])
-    _show(table.to_string(index=False))
 
 # %% ../nbs/04c_cli.ipynb #5e0a00a3
 def _check_is_file(file: Path) -> None:

@@ -38,7 +38,7 @@ def _keys(documents: pd.DataFrame, wanted: bool = False):
         yield (doc_id, text, title), (None, text, title), (doc_id, text, None), alone
 
 def same_documents(data: RankingData, documents: pd.DataFrame) -> np.ndarray:
-    "Row in `documents` of each document of `data`: by id and text, or else by text and title; -1 if there is no match."
+    "Row in `documents` of each document of `data`: by id and text, or by text and title; -1 if there is none."
     rows, wanted = {}, _keys(data.documents, wanted=True)
     for row, keys in enumerate(_keys(documents)):
         for key in keys: rows.setdefault(key, row)
@@ -129,10 +129,9 @@ def _warn_of_trained(held: Reference|None, vectors: torch.Tensor, split: str) ->
     vectors, same = vectors[:].cpu(), 5e-4  # vectors of one text differ by rounding
     asked, known = (distances(*pair) < same for pair in ((vectors, held.trained), (held.trained, vectors)))
     if max(asked.float().mean(), known.float().mean()) <= FEW_SEEN: return
-    warnings.warn(f"at least {asked.sum()} of these {len(vectors)} queries have the text of a training query, so the figures "
-                  "say little of new queries: read the data with the group and split of the training", DataWarning,
-                  stacklevel=4)
-
+    warnings.warn(f"at least {asked.sum()} of these {len(vectors)} queries have the text of a training query, so the "
+                  "figures say little of new queries: read the data with the group and split of the training",
+                  DataWarning, stacklevel=4)
 
 # %% ../nbs/03b_measuring.ipynb #090a1d88
 @patch

@@ -313,7 +313,6 @@ def _check_same_texts(tidy: pd.DataFrame) -> None:
             raise ValueError(f"runs of {task!r} were tested on different texts, or in another order: keep those of one "
                              "data set; `about` of read_runs says which")
 
-
 # %% ../nbs/04b_studies.ipynb #a0e04b0b
 def low_rank_table(
     tidy: pd.DataFrame,  # from `low_rank_cost`
