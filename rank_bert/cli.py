@@ -500,6 +500,9 @@ def evaluate(
     folder: Folder,
     data: Data,
     split: Annotated[str, typer.Option(help='Queries to use: train, valid or test.')] = 'test',
+    judged: Annotated[bool, typer.Option('--judged', help=
+        'DATA is a table of judged queries, as `feedback` takes it: all are measured, on the documents of the ranker.')
+        ] = False,
     as_json: Json = False,
     doc_id: DocId = None, doc_text: DocText = None, title: Title = None, query_id: QueryId = None,
     query_text: QueryText = None, query_type: QueryType = None, relevant: Relevant = None, grade: Grade = None,
@@ -512,6 +515,7 @@ def evaluate(
     ranker = load_ranker(folder)
     columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
                    query_type=query_type, relevant=relevant, grade=grade, group=group, split=split_column)
+    if judged: return _table(ranker, _judged(ranker, Path(data), split, columns), as_json=as_json)
     kept = _kept_columns(ranker, data)
     found = _read(data, _with_kept(kept, columns))
     _hint_other_split(ranker, kept, columns, split)
@@ -529,7 +533,7 @@ def _fits(given: list[str]|None) -> dict|None:
         name, sign, value = text.partition('=')
         if not (name and sign): raise typer.BadParameter(f'{text!r} is not COLUMN=VALUE', param_hint='--where')
         where.setdefault(name, []).append(value)
-        try: number = json.loads(value)
+        try: number = json.loads(value.lower() if value in ('True', 'False') else value)
         except (ValueError, RecursionError): continue
         if isinstance(number, (int, float)): where[name].append(number)  # true and false as well
     return where or None
@@ -722,6 +726,11 @@ def _is_number(column) -> bool:
     return bool(texts.isin(['true', 'false']).all() or pd.to_numeric(texts, errors='coerce').notna().all())
 
 # %% ../nbs/04c_cli.ipynb #b15c0015
+def _judgements(ranker, file: Path, query: str|None, doc_id: str|None, grade: str|None):
+    "Rows of a table with the columns query, doc_id, and grade if graded."
+    names = dict(query=(query, 'query_text'), doc_id=(doc_id, 'relevant', 'doc_id'), grade=(grade, 'grade'))
+    return _named(ranker, file, **names)
+
 def _hint_feedback(rows, unmeasured: bool) -> None:
     "Hints at original data that are not named, and at a column that may hold grades."
     if unmeasured: _say('  hint: the queries of the training were not measured: name their file with --data')
@@ -729,6 +738,22 @@ def _hint_feedback(rows, unmeasured: bool) -> None:
     if unused and 'grade' not in rows:
         _say(f'  hint: column {unused[0]!r} was not used, and each row counts as right: name a column of grades with '
              '--grade')
+
+# %% ../nbs/04c_cli.ipynb #b15c0016
+_JUDGED = 'query_text', 'doc_id', 'relevant', 'grade'
+
+def _judged(ranker, file: Path, split: str, columns: dict):
+    "Judged queries of a table, over the documents of the ranker; raises `ValueError` for options without use."
+    from rank_bert.feedback import judged_data
+    given = [k for k, v in columns.items() if v is not None and k not in _JUDGED]
+    unused = ['--split']*(split != 'test') + [*map(_flag, given)]
+    if unused: raise ValueError(f'--judged measures all queries of a table of judgements: leave out {unused[0]}')
+    rows = _judgements(ranker, file, columns['query_text'], columns['doc_id'] or columns['relevant'], columns['grade'])
+    found = judged_data(rows, ranker.documents)
+    _say(f'{len(rows):,} rows for {len(found.queries):,} queries; {(found.qrels().getnnz(1) == 0).sum():,} queries '
+         'without a relevant document are not used')
+    _hint_feedback(rows, False)
+    return found
 
 # %% ../nbs/04c_cli.ipynb #b15c0004
 @app.command()
@@ -749,8 +774,7 @@ def feedback(
     from rank_bert.core import check_folder
     from rank_bert.search import load_ranker
     ranker = load_ranker(folder)
-    names = dict(query=(query_text, 'query_text'), doc_id=(doc_id, 'relevant', 'doc_id'), grade=(grade, 'grade'))
-    rows = _named(ranker, file, **names)
+    rows = _judgements(ranker, file, query_text, doc_id, grade)
     check_folder(folder, 'ranker.json')
     unmeasured = data is None and not ranker.untrained
     table = ranker.feedback(rows, _original(ranker, data), epochs, lr, seed=seed, store=_store())

@@ -140,6 +140,11 @@ def _check_finite(self: _Encoding, vectors: torch.Tensor, texts: list[str]) -> N
                          "Check the weights, or pass dtype=torch.float32")
 
 # %% ../nbs/00b_features.ipynb #13f846b8
+def _mixed(batches: list[np.ndarray]) -> list[np.ndarray]:
+    "The longest texts first, since they need the most memory, and the others in random order, for an even progress."
+    first, rest = batches[:1], batches[1:]
+    return first + [rest[i] for i in np.random.default_rng(0).permutation(len(rest))]
+
 @patch
 def _batches(
     self: _Encoding, texts: list[str], pairs: list[str]|None, bar,
@@ -148,7 +153,7 @@ def _batches(
     plan = plan_for(self.encoder, self.dtype, self.device, self.engine)
     ids, cut = self.encoder._tokenize(texts, self.max_tokens, self.keep, pairs)
     self.cut += cut
-    for rows in length_batches([len(i) for i in ids], self.batch_tokens):
+    for rows in _mixed(length_batches([len(i) for i in ids], self.batch_tokens)):
         batch, mask = self.encoder.pad([ids[r] for r in rows])
         vectors = self._pooled(plan(batch, mask, self.layer), mask)
         self._check_finite(vectors, [texts[r] for r in rows])
@@ -808,7 +813,7 @@ def _cut_by_size(rows: np.ndarray, sizes: list[int], most: int) -> list[np.ndarr
 def _state_batches(self: _Encoding, ids: list[list[int]], bar) -> Iterator[tuple[np.ndarray, tuple[torch.Tensor, ...]]]:
     "Positions of texts and the states of each of them, batch by batch."
     plan = plan_for(self.encoder, self.dtype, self.device, self.engine)
-    for rows in length_batches([len(i) for i in ids], self.batch_tokens):
+    for rows in _mixed(length_batches([len(i) for i in ids], self.batch_tokens)):
         batch, mask = self.encoder.pad([ids[r] for r in rows])
         real = plan(batch, mask, self.layer)[mask.bool().to(self.device)].to('cpu', self.dtype)
         if not real.isfinite().all():

@@ -489,6 +489,9 @@ def format_table(
     tidy,   # what `summarise` or `compare` gave, or several of these put together
 ) -> str:   # lines for a terminal
     "Metrics in columns, rankers by kind of query in rows, p-values at the end."
+    lacking = [c for c in ('queries', 'n', 'metric', 'value', 'low', 'high') if c not in tidy]
+    if lacking:
+        raise ValueError(f"this is no table of rankings, since it lacks the column {lacking[0]!r}: print it as it is")
     named = tidy['ranker'].astype(object).where(tidy['ranker'].notna(), 'mean') if 'ranker' in tidy else 'mean'
     tidy = tidy.assign(ranker=named, p=tidy['p'] if 'p' in tidy else np.nan)
     metrics, tested = tidy['metric'].unique(), tidy[tidy['p'].notna()]

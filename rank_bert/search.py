@@ -27,6 +27,7 @@ import pandas as pd
 import pyarrow as pa
 import torch
 from pyarrow.json import ParseOptions, read_json
+from fastai.callback.core import Callback
 from fastai.callback.tracker import SaveModelCallback
 from fastcore.basics import patch
 from scipy import sparse
@@ -73,10 +74,10 @@ def _trainable(data: RankingData, backbone: Encoder|str|Path, head: str) -> Enco
     get_head(head, encoder.dim)
     return encoder
 
-def _checked_callbacks(cbs: list|None, shared: bool|None, frozen: bool, engine: str) -> list:
+def _checked_callbacks(cbs: Callback|list|None, shared: bool|None, frozen: bool, engine: str) -> list:
     "The callbacks; raises `ValueError` for those that would see two trainings, or choose an epoch, and for an engine."
     if not frozen and engine != 'torch': raise ValueError(f"torch trains layers: leave out engine={engine!r}")
-    cbs = list(cbs or ())
+    cbs = [cbs] if isinstance(cbs, (type, Callback)) else list(cbs or ())
     for cb in cbs:
         if issubclass(cb if isinstance(cb, type) else type(cb), (KeepBest, SaveModelCallback)):
             raise ValueError("train_ranker keeps the epoch with the best validation MRR itself: leave out KeepBest and "
@@ -104,7 +105,7 @@ def train_ranker(
     seed: int = 0,  # of the head and of the order of batches
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     progress: bool|None = None,  # show bars; by default in a terminal or a notebook
-    cbs: list|None = None,  # fastai callbacks, such as `RankMonitor`, of the head's training, or of the layers' if any
+    cbs: Callback|list|None = None,  # of fastai, such as `RankMonitor`; of the head's training, or of the layers'
     engine: str = 'torch',  # of a frozen encoder: 'torch'; on a CPU also 'openvino' or 'auto' (extra `speed`)
 ) -> Ranker:
     "A ranker trained on the 'train' queries, the head first and then layers; 'valid' queries decide every choice."

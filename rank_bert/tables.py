@@ -401,7 +401,7 @@ def filled_rows(df, columns, where):
 # %% ../nbs/00_tables.ipynb #680a10a2
 def lost_zeros(ids, known):
     "A hint at the first of the unknown `ids` that is a known one without its leading zeros; '' if none is"
-    short = {k.lstrip('0') or '0': k for k in known if k.startswith('0') and k != '0'}
+    short = {k.lstrip('0') or '0': k for k in known if k.isdecimal() and k.startswith('0') and k != '0'}
     found = next((i for i in ids if i in short), None)
     if found is None: return ''
     return f'{found!r} may be {short[found]!r}: spreadsheets drop leading zeros, so keep the column as text'
