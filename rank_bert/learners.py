@@ -445,9 +445,6 @@ def freeze_to(self: AdamW,
             if prefix.learn is not None and prefix.opt is self: prefix.groups, prefix.hand = self.frozen_idx, {}
 
 # %% ../nbs/03_learners.ipynb #007ea391
-def _fingerprint(t: torch.Tensor) -> bytes:
-    return hashlib.blake2b(t.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()).digest()
-
 def _train_mode(encoder: Encoder) -> None:
     "Training mode for modules with something to train, evaluation mode for the others."
     encoder.train()  # the store has put it in evaluation mode
@@ -511,7 +508,7 @@ def _take_fingerprints(self: FrozenPrefix) -> None:
     still = {n: p for n, p in self.model.encoder.named_parameters() if not p.requires_grad}
     still |= dict(self.model.encoder.named_buffers())
     self._check(self.before.keys() - still.keys())
-    self.before = {n: self.before.get(n) or _fingerprint(t) for n, t in still.items()}
+    self.before = {n: self.before.get(n) or weights_state([t]) for n, t in still.items()}
 
 # %% ../nbs/03_learners.ipynb #71194f60
 @patch
@@ -529,7 +526,7 @@ def _now(self: FrozenPrefix) -> dict[str, torch.Tensor]:
 def _changed(self: FrozenPrefix, names) -> list[str]:
     "Those of some parameters and buffers that have another fingerprint than before."
     now = self._now()
-    return sorted(n for n in names if n in now and _fingerprint(now[n]) != self.before[n])
+    return sorted(n for n in names if n in now and weights_state([now[n]]) != self.before[n])
 
 @patch
 def _check(self: FrozenPrefix, names) -> None:

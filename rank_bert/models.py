@@ -29,10 +29,11 @@ from threading import RLock, Thread
 from weakref import WeakKeyDictionary
 
 # %% ../nbs/00_models.ipynb #af49d426
-import numpy as np
 import torch
 from torch import nn
 from fastcore.basics import patch
+from xxhash import xxh3_128
+
 
 # %% ../nbs/00_models.ipynb #871f12d7
 from huggingface_hub import HfApi, snapshot_download, try_to_load_from_cache
@@ -823,27 +824,13 @@ def groups(self: Encoder) -> list[list[nn.Parameter]]:  # embeddings, layer 1, .
     below = [p for p in self.model.parameters() if p not in home]
     return [below] + [list(dict.fromkeys(p for p in ps if home[p] == i)) for i, ps in enumerate(depths)]
 
-# %% ../nbs/00_models.ipynb #7d85e2f9
-_COLUMNS, _CHUNK = 4093, 4093*16  # a prime, so that rows of a matrix do not fall on the same columns
-
-def _sums(data: np.ndarray) -> bytes:
-    "Sums over the bytes of a long array `(bytes,)`; they depend on each bit, its column and its chunk."
-    words = data[:len(data)//8*8].view(np.uint64)
-    whole = len(words)//_CHUNK*_CHUNK
-    mixed, sums = np.empty(_CHUNK, np.uint64), np.zeros(_COLUMNS, np.uint64)
-    for start in range(0, whole, _CHUNK):
-        np.right_shift(words[start:start + _CHUNK], 17, out=mixed)
-        mixed ^= words[start:start + _CHUNK]
-        sums = sums*np.uint64(0x9E3779B97F4A7C15) + mixed.reshape(-1, _COLUMNS).sum(0)
-    return sums.tobytes() + data[8*whole:].tobytes()
-
 # %% ../nbs/00_models.ipynb #bfe22edb
 def hash_tensors(tensors: Iterable[tuple[str, torch.Tensor]]) -> str:
     "A quick fingerprint of named tensors."
-    h = hashlib.blake2b(digest_size=16)
+    h = xxh3_128()
     for name, t in tensors:
         h.update(f'{name} {t.dtype} {tuple(t.shape)}'.encode())
-        h.update(_sums(t.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()))
+        h.update(t.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return h.hexdigest()
 
 # %% ../nbs/00_models.ipynb #31b66796
