@@ -86,7 +86,7 @@ def _columns(texts, pairs: bool) -> tuple[list[str], list[str]|None]:
 def outputs(self: Classifier,
     texts: list,  # texts, or tuples of two for a classifier of pairs
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
-    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
 ) -> torch.Tensor:  # probabilities `(texts, labels)`, or scores `(texts,)`
     "Probability of each label for each text, or the score; raises `ValueError` for an empty text, NaN or a tagger."
     texts, pairs = _columns(texts, self._paired())
@@ -238,7 +238,7 @@ def train_classifier(
     epochs: int|None = None,  # by default enough for 600 optimizer steps of a head, or 300 of layers
     lr: float|None = None,  # highest learning rate; by default depends on what is frozen
     patience: int|None = None,  # epochs without improvement before stopping; half of `epochs` by default
-    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
     **kwargs,  # arguments of `classifier_learner`, e.g. `pooling`, `max_tokens`, `bs`, `seed`, `store`
 ) -> Classifier:  # the best on the validation rows
     "A classifier of texts or pairs, trained with defaults for small and large data."

@@ -471,6 +471,14 @@ def _named_columns(known: dict|None, columns: dict) -> dict:
     return {k: known[k] for k in columns if isinstance((known or {}).get(k), str)}
 
 # %% ../nbs/04c_cli.ipynb #f28b2f0f
+def _read_labelled(data: str, columns: dict):
+    "Read data with documents; the error for a table without them names --judged."
+    from rank_bert.tables import DataError
+    try: return _read(data, columns)
+    except DataError as e:
+        if not _is_table(Path(data)): raise
+        raise DataError(f'{e}. If each row judges a query and a document of the ranker, pass --judged') from None
+
 def _hint_other_split(ranker, kept: dict, columns: dict, split: str) -> None:
     "A hint where data are split in another way than in training."
     for k in ('group', 'split'):
@@ -482,7 +490,7 @@ def _hint_other_split(ranker, kept: dict, columns: dict, split: str) -> None:
 
 # %% ../nbs/04c_cli.ipynb #f28b2f10
 def _still_asked(ranker, data):
-    "The documents as the ranker has them now, without those that it does not have; say how many, and of queries."
+    "Data with the documents that the ranker has now; print how many documents and queries are left out."
     from rank_bert.measuring import same_documents, still_there
     if data is None: return None
     lost = same_documents(data, ranker.documents) < 0
@@ -501,7 +509,7 @@ def evaluate(
     data: Data,
     split: Annotated[str, typer.Option(help='Queries to use: train, valid or test.')] = 'test',
     judged: Annotated[bool, typer.Option('--judged', help=
-        'DATA is a table of judged queries, as `feedback` takes it: all are measured, on the documents of the ranker.')
+        'DATA is a table of judged queries, as `feedback` takes it; the documents are those of the ranker.')
         ] = False,
     as_json: Json = False,
     doc_id: DocId = None, doc_text: DocText = None, title: Title = None, query_id: QueryId = None,
@@ -517,7 +525,7 @@ def evaluate(
                    query_type=query_type, relevant=relevant, grade=grade, group=group, split=split_column)
     if judged: return _table(ranker, _judged(ranker, Path(data), split, columns), as_json=as_json)
     kept = _kept_columns(ranker, data)
-    found = _read(data, _with_kept(kept, columns))
+    found = _read_labelled(data, _with_kept(kept, columns))
     _hint_other_split(ranker, kept, columns, split)
     _table(ranker, _still_asked(ranker, found), split, as_json)
 
@@ -701,7 +709,7 @@ def _original(ranker, data: str|None):
 _LEARNT = dict(query='the queries', doc_id='the ids of documents', grade='the grades')
 
 def _named(ranker, file: Path, **columns: tuple[str|None, ...]):  # expected name -> column, options of `train` for it
-    "The rows of a file with the expected names of columns: a given one, or that of the training, becomes it."
+    "The rows of a file, where columns that are named by an option or known from training get the expected names."
     from rank_bert.tables import listed
     rows, names = _rows_of(file), {}
     for name, (given, *options) in columns.items():
@@ -750,8 +758,8 @@ def _judged(ranker, file: Path, split: str, columns: dict):
     if unused: raise ValueError(f'--judged measures all queries of a table of judgements: leave out {unused[0]}')
     rows = _judgements(ranker, file, columns['query_text'], columns['doc_id'] or columns['relevant'], columns['grade'])
     found = judged_data(rows, ranker.documents)
-    _say(f'{len(rows):,} rows for {len(found.queries):,} queries; {(found.qrels().getnnz(1) == 0).sum():,} queries '
-         'without a relevant document are not used')
+    _say(f'{len(found.queries):,} judged queries; {(found.qrels().getnnz(1) == 0).sum():,} without a relevant document '
+         'are not measured')
     _hint_feedback(rows, False)
     return found
 

@@ -106,7 +106,7 @@ def compress(
     texts: Iterable[str],  # some of the kind that will be encoded; a few hundred
     max_tokens: int = 64,  # longest text in tokens, special tokens counted
     bs: int = 32,  # texts at a time
-    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
 ) -> Encoder:  # the same one
     "Swap linear layers for thin ones, from the front, each fitted to the inputs that the thin ones before it give."
     layers = calibrated_layers(encoder, plan, token_batches(texts, encoder, max_tokens, bs), progress)
@@ -217,7 +217,7 @@ def rank_losses(
     pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
     max_tokens: int = 64,  # longest text in tokens, special tokens counted
     bs: int = 32,  # texts at a time
-    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
 ) -> pd.DataFrame:  # columns layer, rank, loss
     "What each layer alone costs at a few ranks: mean of 1 - cosine between new and old vectors."
     return measured_losses(encoder, list(find_linears(encoder, layers)), token_batches(texts, encoder, max_tokens, bs),

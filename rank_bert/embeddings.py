@@ -95,7 +95,7 @@ def encode(self: SentenceEncoder,
     columns: str|Sequence[str]|None = None,  # of a table: the columns that are joined to a text
     store: FeatureStore|None = None,  # where pooled vectors are kept; nowhere by default
     dtype: torch.dtype = torch.float32,  # precision of the layers
-    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
 ) -> torch.Tensor:  # float32 `(texts, dim)`, of one text `(dim,)`
     """Vectors of texts.
 

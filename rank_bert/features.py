@@ -141,7 +141,7 @@ def _check_finite(self: _Encoding, vectors: torch.Tensor, texts: list[str]) -> N
 
 # %% ../nbs/00b_features.ipynb #13f846b8
 def _mixed(batches: list[np.ndarray]) -> list[np.ndarray]:
-    "The longest texts first, since they need the most memory, and the others in random order, for an even progress."
+    "The batch of the longest texts first, which needs the most memory; others in random order, for an even progress."
     first, rest = batches[:1], batches[1:]
     return first + [rest[i] for i in np.random.default_rng(0).permutation(len(rest))]
 
@@ -186,7 +186,7 @@ def encode(
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     device: torch.device|str|None = None,  # `best_device` by default
     batch_tokens: int|None = None,  # tokens in a batch, padding counted; 4,096 on a CPU, 65,536 on a GPU
-    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
     label: str = 'encoding',  # what the bar is called
     pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
     engine: str = 'torch',  # 'torch'; on a CPU also 'openvino', 'auto' or an `int8_engine` (extra `speed`)
@@ -736,7 +736,7 @@ def encode(self: FeatureStore,
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     device: torch.device|str|None = None,  # `best_device` by default
     batch_tokens: int|None = None,  # tokens in a batch, padding counted
-    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
     label: str = 'encoding',  # what the bar is called
     pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
     engine: str = 'torch',  # 'torch'; on a CPU also 'openvino', 'auto' or an `int8_engine` (extra `speed`)
@@ -847,7 +847,7 @@ def states(self: FeatureStore,
     dtype: torch.dtype|None = None,  # precision of layers and states; `best_dtype` by default
     device: torch.device|str|None = None,  # `best_device` by default
     batch_tokens: int|None = None,  # tokens in a batch, padding counted
-    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
     label: str = 'encoding',  # what the bar is called
     engine: str = 'torch',  # library that computes the layers, as in `encode`
 ) -> States:  # memory-mapped

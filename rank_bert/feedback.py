@@ -8,6 +8,7 @@ Docs: https://rank-bert.github.io/rank_bert/feedback.html.md"""
 __all__ = ['feedback_rows', 'FeedbackData', 'feedback_data', 'judged_data']
 
 # %% ../nbs/02g_feedback.ipynb #fb000005
+import warnings
 from typing import NamedTuple
 
 # %% ../nbs/02g_feedback.ipynb #fb000006
@@ -16,8 +17,8 @@ import pandas as pd
 from scipy import sparse
 
 # %% ../nbs/02g_feedback.ipynb #fb000007
-from .tables import DataError, checked_table, clean_ids, clean_strings, hash_fold, is_blank, listed, row_name
-from .tables import lost_zeros, text_ids
+from .tables import DataError, DataWarning, checked_table, clean_ids, clean_strings, hash_fold, is_blank
+from .tables import listed, lost_zeros, row_name, text_ids
 from .data import RankingData
 
 # %% ../nbs/02g_feedback.ipynb #fb000010
@@ -37,31 +38,35 @@ def _grades(table: pd.DataFrame, index: pd.Index) -> np.ndarray:
     bad = [i for i, (g, given) in enumerate(zip(grades, table.grade)) if is_blank(given) or not 0 <= g < np.inf]
     if not bad: return grades.to_numpy()
     at = listed(f'{table.grade[i]} ({row_name(index.name, index[i])})' for i in bad)
-    raise DataError(f'{_ROWS}: grade is negative or not a number: {at}; 0 says that a document is wrong, 1 and above '
+    raise DataError(f'{_ROWS}: grade is negative or not a number: {at}; 0 says that a document is wrong, more '
                     'that it is right')
 
 # %% ../nbs/02g_feedback.ipynb #fb000012
-def _known(ids: list[str], documents: pd.DataFrame, index: pd.Index) -> list[str]:
-    "The ids, if all of them are of documents of the ranker."
-    there = {*documents.doc_id}
-    lost = [(d, i) for d, i in zip(ids, index) if d not in there]
-    if not lost: return ids
-    remedy = lost_zeros([d for d, _ in lost], there) or 'remove them, or add these documents to the ranker first'
+def _known(ids: list[str], documents: pd.DataFrame, index: pd.Index) -> np.ndarray:  # bool `(rows,)`
+    "Which rows name a document of the ranker; warns of others, and raises `DataError` if they are most of all."
+    known = pd.Index(ids).isin(documents.doc_id)
+    lost = [(d, i) for d, i, there in zip(ids, index, known) if not there]
+    if not lost: return known
     named = listed(f'{d} ({row_name(index.name, i)})' for d, i in lost)
-    raise DataError(f'{_ROWS}: {len(lost):,} name no document of the ranker: {named}; {remedy}')
+    said = f'{_ROWS}: {len(lost):,} name no document of the ranker'
+    hint = lost_zeros([d for d, _ in lost], documents.doc_id)
+    if hint or 2*len(lost) > len(ids):
+        raise DataError(f"{said}: {named}; {hint or 'remove them, or add these documents to the ranker first'}")
+    warnings.warn(DataWarning(f'{said} and are left out: {named}'), stacklevel=3)
+    return known
 
 # %% ../nbs/02g_feedback.ipynb #fb000013
 def feedback_rows(
     rows: pd.DataFrame|list,  # frame or list of dicts: query, doc_id, and grade if graded
     documents: pd.DataFrame,  # of the ranker: doc_id
 ) -> pd.DataFrame:  # key, query, doc_id, grade; one row for each query and document
-    "Checked rows of feedback; of rows for the same query and document the last."
+    "Checked rows of feedback; of rows for the same query and document the last. Documents that are gone are left out."
     table, index = checked_table(rows, _ROWS, ['query', 'doc_id'])
     if not len(table): raise DataError(f'there are no {_ROWS}')
     texts = clean_strings(table['query'], _ROWS, 'query', index)
-    ids = _known(clean_ids(table.doc_id, _ROWS, 'doc_id', index), documents, index)
+    ids = clean_ids(table.doc_id, _ROWS, 'doc_id', index)
     found = pd.DataFrame(dict(key=[*map(query_key, texts)], query=texts, doc_id=ids, grade=_grades(table, index)))
-    return found.drop_duplicates(['key', 'doc_id'], keep='last', ignore_index=True)
+    return found[_known(ids, documents, index)].drop_duplicates(['key', 'doc_id'], keep='last', ignore_index=True)
 
 # %% ../nbs/02g_feedback.ipynb #fb000018
 class FeedbackData(NamedTuple):
@@ -139,9 +144,10 @@ def check_enough(
     n = dict(train=of['train'].sum(), valid=of['valid'].sum(), test=(of['test'] & found.given).sum())
     if min(n.values()) >= LEAST and (of['train'] & found.given).any(): return
     there = int((usable & found.given).sum())
-    raise DataError(f"the feedback has {there} queries with a relevant document; {n['train']} are to train on, "
-                    f"{n['valid']} to choose by, and {n['test']} to measure with. Each part needs {LEAST}, which takes "
-                    f"about {8*LEAST} queries. Collect more, and pass those of earlier days again")
+    whole = '' if found.given.all() else ' and of the original data'
+    raise DataError(f"the feedback has {there} queries with a relevant document. Of these{whole} {n['train']} are to "
+                    f"train on, {n['valid']} to choose by; {n['test']} are to measure with. Each part needs {LEAST}, "
+                    f"which takes about {10*LEAST} queries. Collect more, and pass those of earlier days again")
 
 # %% ../nbs/02g_feedback.ipynb #fb000031
 def _worse(table: pd.DataFrame) -> pd.DataFrame:
@@ -158,7 +164,7 @@ def told(table: pd.DataFrame, changed: bool, tried: bool) -> str:
     row = table.iloc[0] if changed or not tried else pd.concat([_worse(table), table]).iloc[0]
     if not tried:
         return ("the ranker is as it was: further training ranks the 'valid' queries no better. "
-                f'{row.metric} of {row.n} {row.queries}: {row.before:.3f}')
+                f'{row.metric} of {row.n} {row.queries} stays {row.before:.3f}')
     what = f'{row.metric} of {row.n} {row.queries}: {row.before:.3f} before, {row.after:.3f} after'
     what += f' (difference {row.difference:+.3f}, 95% interval {row.low:+.3f} to {row.high:+.3f})'
     if not changed: return f'the ranker is as it was, since it would be worse. {what}'

@@ -89,7 +89,7 @@ def fit_ranking(
     epochs: int|None = None,  # times through the training queries; by default at least 8, and enough for 200 steps
     lr: float = 1e-3,  # highest learning rate of the one-cycle schedule
     shared: bool|None = None,  # one head or two; `None` tries both and keeps the better
-    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
     **kwargs,  # arguments of `ranking_learner`: head, bs, temperature, seed, device
 ) -> tuple[RankingModel, dict]:  # the model at its best epoch, and how training went
     "Train a ranking head; keep the epoch with the best validation MRR, or the untrained head (epoch -1)."
@@ -217,7 +217,7 @@ def _encoded(self: RankingLearner, lexical: bool, progress: bool|None) -> tuple[
 @patch
 def ranker(self: RankingLearner,
     lexical: bool = True,  # add BM25
-    progress: bool|None = None,  # show bars; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
 ) -> Ranker:
     "A ranker from the current encoder and head; the weight of BM25 is fitted on the 'valid' queries."
     if self.model.encoder is None:

@@ -550,7 +550,7 @@ def _existing(self: LanceRanker, ids: list[str]) -> pd.DataFrame:
 def add(self: LanceRanker,
     documents,  # frame or list of dicts: doc_id, text, title if there is one, other columns; or `RankingData`
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
-    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
 ) -> Changes:
     "Append new documents; raises `DataError` for an id that exists already."
     documents = as_documents(documents)
@@ -588,7 +588,7 @@ def update(self: LanceRanker,
     documents,  # frame or list of dicts: doc_id, text, title if there is one, other columns; or `RankingData`
     remove_missing: bool = False,  # remove documents that are not given
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
-    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
 ) -> Changes:
     "Replace changed documents in place, and append new ones; a column that is not given keeps its values."
     if not isinstance(documents, (pd.DataFrame, RankingData, str, dict)): documents = list(documents)

@@ -884,7 +884,7 @@ def fit_task(
     monitor: str|None = None,  # decides what is best; 'accuracy' or 'mrr' if it is a metric, else 'valid_loss'
     patience: int|None = None,  # epochs without improvement before stopping; half of `epochs` by default, at least 3
     probe: bool = True,  # if layers are trained, train the head on the frozen encoder first
-    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
     cbs: list|None = None,  # callbacks of the main training, not of the probe
 ) -> dict:  # epochs, passes (through the rows in an epoch), lr, monitor, best_epoch, best and untrained value
     """Train with defaults for small and large data; raises `ValueError` where no epoch gave a finite value.

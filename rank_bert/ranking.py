@@ -100,7 +100,7 @@ def ranking_features(
     max_tokens: int = 256,  # longest passage and query in tokens
     lexical: bool = True,  # build BM25 as well
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
-    progress: bool|None = None,  # show bars; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
     engine: str = 'torch',  # 'torch'; on a CPU also 'openvino' or 'auto' (extra `speed`)
 ) -> RankingFeatures:
     "Encode queries and passages of a ranking task; texts that are in `store` are not encoded again."

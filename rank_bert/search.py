@@ -104,7 +104,7 @@ def train_ranker(
     lexical: bool = True,  # add BM25
     seed: int = 0,  # of the head and of the order of batches
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
-    progress: bool|None = None,  # show bars; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
     cbs: Callback|list|None = None,  # of fastai, such as `RankMonitor`; of the head's training, or of the layers'
     engine: str = 'torch',  # of a frozen encoder: 'torch'; on a CPU also 'openvino' or 'auto' (extra `speed`)
 ) -> Ranker:
@@ -592,7 +592,7 @@ def train_more(self: Ranker,
     metrics: tuple[str, ...] = MEASURED,  # of the table; the first decides
     seed: int = 0,  # of the order of batches
     store: FeatureStore|None = None,  # where query vectors are kept; by default in the cache folder
-    progress: bool|None = None,  # show bars; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
 ) -> pd.DataFrame:  # mode, metric, before, after, difference, low, high, p, n; .attrs: changed, told
     "Train the head further, in place; nothing changes if 'valid' queries are ranked worse, or no query better."
     data, digest = self._matched(data), rows_hash(data)
@@ -627,7 +627,7 @@ def feedback(self: Ranker,
     metrics: tuple[str, ...] = MEASURED,  # of the table; the first decides
     seed: int = 0,  # of the order of batches
     store: FeatureStore|None = None,  # where query vectors are kept; by default in the cache folder
-    progress: bool|None = None,  # show bars; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
 ) -> pd.DataFrame:  # queries, mode, metric, before, after, difference, low, high, p, n; .attrs: changed, told, notes
     "Learn from clicks and corrections, in place; nothing changes if held-out queries do worse, or none does better."
     data = data and still_there(data, self.documents)
@@ -749,7 +749,7 @@ def _change(self: Ranker, plan: Plan, store: FeatureStore|None, progress: bool|N
 def add(self: Ranker,
     documents,  # frame or list of dicts: doc_id, text, title if there is one, other columns; or `RankingData`
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
-    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
 ) -> Changes:
     "Take new documents after those that are there; raises `DataError` for an id that is there."
     return self._change(plan_add(self.documents, documents), store, progress)
@@ -759,7 +759,7 @@ def add(self: Ranker,
 def remove(self: Ranker,
     ids: list[str],  # of documents
     store: FeatureStore|None = None,  # where vectors are kept; needed with 'select', and where a large index gets small
-    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
 ) -> Changes:
     "Drop documents; raises `DataError` for an unknown id, and when none would be left."
     return self._change(plan_remove(self.documents, ids), store, progress)
@@ -771,7 +771,7 @@ def update(self: Ranker,
     documents,  # frame or list of dicts: doc_id, text, title if there is one, other columns; or `RankingData`
     remove_missing: bool = False,  # drop documents that are not given
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
-    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
 ) -> Changes:
     "Replace documents that have changed, where they are, and take new ones at the end; a column not given stays."
     return self._change(plan_update(self.documents, documents, remove_missing), store, progress)

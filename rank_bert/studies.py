@@ -259,7 +259,7 @@ def low_rank_cost(
     lr: float = 1e-4,  # highest learning rate of both trainings; five times that for adapters
     split: str = 'test',  # what is measured
     folder: str|Path|None = None,  # where runs are kept; beside the feature store by default
-    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
     tensorboard: str|Path|None = None,  # folder to log each run to; nowhere by default
     resume: bool = True,  # take runs that were kept; else all are run, and replace them
     **kwargs,  # arguments of `task_learner`, e.g. `max_tokens`, `bs`, `pooling`, `dtype`

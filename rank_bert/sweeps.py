@@ -554,7 +554,7 @@ def run_sweep(
     run: Callable,  # `run(**settings) -> dict` of numbers, and `per_query`, a data frame, when there is one
     about: dict|None = None,  # what else the results depend on, such as hashes of data and encoder
     folder: str|Path|None = None,  # where runs are kept; beside the feature store by default
-    progress: bool|None = None,  # show a bar; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
     tensorboard: str|Path|None = None,  # folder to log each run to; nowhere by default
     resume: bool = True,  # take runs that were kept; else all are run, and replace them
 ) -> pd.DataFrame:  # per run: settings, what `run` gave, seconds; `attrs` say where the results come from

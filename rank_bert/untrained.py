@@ -57,7 +57,7 @@ def untrained_ranker(
     shared: bool = True,  # one head for queries and documents; False: one each. They begin as the identity
     lexical: bool = True,  # add BM25
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
-    progress: bool|None = None,  # show bars; by default in a terminal or a notebook
+    progress: bool|None = None,  # show progress; by default everywhere except in tests
     engine: str = 'torch',  # 'torch'; on a CPU also 'openvino' or 'auto' (extra `speed`)
 ) -> Ranker:
     "A ranker from documents alone: plain cosine and BM25, with a head that later training can change."
