@@ -8,6 +8,7 @@ Docs: https://rank-bert.github.io/rank_bert/feedback.html.md"""
 __all__ = ['feedback_rows', 'FeedbackData', 'feedback_data', 'judged_data']
 
 # %% ../nbs/02g_feedback.ipynb #fb000005
+import unicodedata
 import warnings
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ def query_key(
     text: str,  # of a query
 ) -> str:
     "What is the same for two spellings of a query: the words in lower case."
-    return ' '.join(text.lower().split())
+    return ' '.join(unicodedata.normalize('NFC', text).lower().split())
 
 # %% ../nbs/02g_feedback.ipynb #fb000011
 _ROWS = 'rows of feedback'
@@ -35,11 +36,12 @@ def _grades(table: pd.DataFrame, index: pd.Index) -> np.ndarray:
     "Grades as numbers; raises `DataError` that names the rows without one."
     if 'grade' not in table: return np.ones(len(table))
     grades = pd.to_numeric(table.grade, errors='coerce').astype(float)
-    bad = [i for i, (g, given) in enumerate(zip(grades, table.grade)) if is_blank(given) or not 0 <= g < np.inf]
+    fits = grades.between(1e-6, 1e6) | (grades == 0)
+    bad = [i for i, (fit, given) in enumerate(zip(fits, table.grade)) if is_blank(given) or not fit]
     if not bad: return grades.to_numpy()
     at = listed(f'{table.grade[i]} ({row_name(index.name, index[i])})' for i in bad)
-    raise DataError(f'{_ROWS}: grade is negative or not a number: {at}; 0 says that a document is wrong, more '
-                    'that it is right')
+    raise DataError(f'{_ROWS}: grade is negative, not a number, or not from 1e-6 to 1e6: {at}; 0 says that a '
+                    'document is wrong, more that it is right')
 
 # %% ../nbs/02g_feedback.ipynb #fb000012
 def _known(ids: list[str], documents: pd.DataFrame, index: pd.Index) -> np.ndarray:  # bool `(rows,)`
