@@ -27,7 +27,7 @@ def query_key(
     text: str,  # of a query
 ) -> str:
     "What is the same for two spellings of a query: the words in lower case."
-    return ' '.join(unicodedata.normalize('NFC', text).lower().split())
+    return ' '.join(unicodedata.normalize('NFC', text.lower()).split())
 
 # %% ../nbs/02g_feedback.ipynb #fb000011
 _ROWS = 'rows of feedback'
