@@ -34,7 +34,6 @@ from torch import nn
 from fastcore.basics import patch
 from xxhash import xxh3_128
 
-
 # %% ../nbs/00_models.ipynb #871f12d7
 from huggingface_hub import HfApi, snapshot_download, try_to_load_from_cache
 from huggingface_hub.constants import HF_HUB_CACHE, HF_HUB_OFFLINE
