@@ -1,7 +1,8 @@
 """Run the notebooks as tests, each in a process of its own: `python tools/test.py [PATH ...]`.
 
 A notebook passes when every cell ran without an error and at least one did run. The processes are forked from one that
-has imported what all of them need. At the end stand the slowest cells. The last line is `N passed, N failed`.
+has imported what all of them need. Lessons come first, then tutorials, then the pages of measurements at a small size;
+what `--minutes` leave no time for is listed as not run. At the end stand the slowest cells. The last line is `N passed, N failed`.
 """
 import argparse, gc, os, platform, re, signal, subprocess, sys, tempfile, time, tomllib, traceback, warnings
 from contextlib import suppress
@@ -29,6 +30,8 @@ def arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("paths", nargs="*", type=Path, default=[ROOT/"nbs"], help="notebooks or folders (all of nbs/)")
     p.add_argument("-j", "--jobs", type=int, default=3, help="notebooks at a time (3: some wait for other processes)")
+    p.add_argument("--minutes", type=float, default=os.environ.get("RANK_BERT_TEST_MINUTES", "inf"),
+                   help="start no notebook after that many (RANK_BERT_TEST_MINUTES, or no limit)")
     p.add_argument("--flags", default="", help="flags whose cells run too, as in --flags slow")
     p.add_argument("--save", action="store_true", help="store the outputs of notebooks that pass, then clean them")
     p.add_argument("--fresh", action=argparse.BooleanOptionalAction,
@@ -44,10 +47,11 @@ def arguments() -> argparse.Namespace:
 
 
 def notebooks(paths: list[Path]) -> list[Path]:
-    "The notebooks at `paths`, largest file first: a rough guess at the longest run."
+    "The notebooks at `paths`: lessons, tutorials, pages; the largest file of each first, a rough guess at the longest run."
     from nbdev.doclinks import nbglob
     found = {nb.resolve() for p in paths for nb in ([p] if p.is_file() else nbglob(p, as_path=True))}
-    return sorted(found, key=lambda nb: (-nb.stat().st_size, nb))
+    def turn(nb: Path) -> int: return 2 if stored.stamped(nb) else int(nb.parent.name == "tutorials")
+    return sorted(found, key=lambda nb: (turn(nb), -nb.stat().st_size, nb))
 
 
 def name(notebook: Path) -> str:
@@ -172,9 +176,10 @@ def report(run: Run) -> list[tuple[float, str]]:
 
 
 def in_turns(waiting: list[Path], args: argparse.Namespace, running: dict[int, Run]):
-    "Each run as it ends, `jobs` at a time."
-    while waiting or running:
-        while waiting and len(running) < args.jobs:
+    "Each run as it ends, `jobs` at a time; what stays in `waiting` found no time."
+    end = time.time() + 60*args.minutes
+    while running or (waiting and time.time() < end):
+        while waiting and len(running) < args.jobs and time.time() < end:
             run = Run(waiting.pop(0))
             if not (pid := os.fork()): become(run, args)
             running[pid] = run
@@ -185,7 +190,7 @@ def in_turns(waiting: list[Path], args: argparse.Namespace, running: dict[int, R
 def run_all(args: argparse.Namespace) -> int:
     "Run the notebooks, report each as it ends, and return the exit code."
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    results, slow, running = [], [], {}
+    results, slow, running, waiting = [], [], {}, notebooks(args.paths)
     if args.fresh and (why := other_outputs()):
         print(why, flush=True)
         args.fresh = False
@@ -197,9 +202,10 @@ def run_all(args: argparse.Namespace) -> int:
     gc.collect()
     gc.freeze()  # no collection in the forks looks through what all share
     try:
-        for run in in_turns(notebooks(args.paths), args, running):
+        for run in in_turns(waiting, args, running):
             results.append(run.passed)
             slow += report(run)
+        for nb in waiting: print(f"not run {name(nb)}: {args.minutes:g} minutes are over")
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
