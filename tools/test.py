@@ -2,7 +2,8 @@
 
 A notebook passes when every cell ran without an error and at least one did run. The processes are forked from one that
 has imported what all of them need. Lessons come first, then tutorials, then the pages of measurements at a small size;
-what `--minutes` leave no time for is listed as not run. At the end stand the slowest cells. The last line is `N passed, N failed`.
+what `--minutes` leave no time for is listed as not run. At the end stand the slowest cells. The last line is
+`N passed, N failed`.
 """
 import argparse, gc, os, platform, re, signal, subprocess, sys, tempfile, time, tomllib, traceback, warnings
 from contextlib import suppress
@@ -47,7 +48,7 @@ def arguments() -> argparse.Namespace:
 
 
 def notebooks(paths: list[Path]) -> list[Path]:
-    "The notebooks at `paths`: lessons, tutorials, pages; the largest file of each first, a rough guess at the longest run."
+    "The notebooks at `paths`: lessons, tutorials, pages; the largest file first, a rough guess at the longest run."
     from nbdev.doclinks import nbglob
     found = {nb.resolve() for p in paths for nb in ([p] if p.is_file() else nbglob(p, as_path=True))}
     def turn(nb: Path) -> int: return 2 if stored.stamped(nb) else int(nb.parent.name == "tutorials")
