@@ -2,7 +2,7 @@
 
 A notebook passes when every cell ran without an error and at least one did run. The processes are forked from one that
 has imported what all of them need. Lessons come first, then tutorials, then the pages of measurements at a small size;
-what `--minutes` leave no time for is listed as not run. At the end stand the slowest cells. The last line is
+those that `--minutes` leave no time for are listed as not run. At the end stand the slowest cells. The last line is
 `N passed, N failed`.
 """
 import argparse, gc, os, platform, re, signal, subprocess, sys, tempfile, time, tomllib, traceback, warnings
@@ -32,7 +32,7 @@ def arguments() -> argparse.Namespace:
     p.add_argument("paths", nargs="*", type=Path, default=[ROOT/"nbs"], help="notebooks or folders (all of nbs/)")
     p.add_argument("-j", "--jobs", type=int, default=3, help="notebooks at a time (3: some wait for other processes)")
     p.add_argument("--minutes", type=float, default=os.environ.get("RANK_BERT_TEST_MINUTES", "inf"),
-                   help="start no notebook after that many (RANK_BERT_TEST_MINUTES, or no limit)")
+                   help="start no page of measurements after that many (RANK_BERT_TEST_MINUTES, or no limit)")
     p.add_argument("--flags", default="", help="flags whose cells run too, as in --flags slow")
     p.add_argument("--save", action="store_true", help="store the outputs of notebooks that pass, then clean them")
     p.add_argument("--fresh", action=argparse.BooleanOptionalAction,
@@ -179,8 +179,9 @@ def report(run: Run) -> list[tuple[float, str]]:
 def in_turns(waiting: list[Path], args: argparse.Namespace, running: dict[int, Run]):
     "Each run as it ends, `jobs` at a time; what stays in `waiting` found no time."
     end = time.time() + 60*args.minutes
-    while running or (waiting and time.time() < end):
-        while waiting and len(running) < args.jobs and time.time() < end:
+    def due() -> bool: return bool(waiting) and (time.time() < end or not stored.stamped(waiting[0]))
+    while running or due():
+        while len(running) < args.jobs and due():
             run = Run(waiting.pop(0))
             if not (pid := os.fork()): become(run, args)
             running[pid] = run
