@@ -541,7 +541,7 @@ def _fits(given: list[str]|None) -> dict|None:
         name, sign, value = text.partition('=')
         if not (name and sign): raise typer.BadParameter(f'{text!r} is not COLUMN=VALUE', param_hint='--where')
         where.setdefault(name, []).append(value)
-        try: number = json.loads(value.lower() if value in ('True', 'False') else value)
+        try: number = json.loads(value.lower() if value.lower() in ('true', 'false') else value)
         except (ValueError, RecursionError): continue
         if isinstance(number, (int, float)): where[name].append(number)  # true and false as well
     return where or None
@@ -714,7 +714,7 @@ def _named(ranker, file: Path, **columns: tuple[str|None, ...]):  # expected nam
     rows, names = _rows_of(file), {}
     for name, (given, *options) in columns.items():
         if given == '':
-            rows = rows.drop(columns=name, errors='ignore')
+            rows = rows.drop(columns=[c for c in rows if str(c).strip().lower() == name])
             continue
         if given is not None and given not in rows:
             raise ValueError(f'{str(file)!r} has no column {given!r}; it has {listed(rows.columns)}')
@@ -724,6 +724,8 @@ def _named(ranker, file: Path, **columns: tuple[str|None, ...]):  # expected nam
         if given is None and name in _LEARNT and len(several) > 1:  # the wrong one would not be noticed
             raise ValueError(f'{str(file)!r} has the columns {listed(several)}, and each may hold {_LEARNT[name]}: '
                              f'name one with {_flag(options[-1])}')
+        if found and name in _LEARNT and found[0] in names:
+            raise ValueError(f'column {found[0]!r} cannot hold {_LEARNT[names[found[0]]]} and {_LEARNT[name]}')
         if found: names[found[0]] = name
     return rows.drop(columns=[n for c, n in names.items() if n in rows and n != c]).rename(columns=names)
 
@@ -756,6 +758,8 @@ def _judged(ranker, file: Path, split: str, columns: dict):
     given = [k for k, v in columns.items() if v is not None and k not in _JUDGED]
     unused = ['--split']*(split != 'test') + [*map(_flag, given)]
     if unused: raise ValueError(f'--judged measures all queries of a table of judgements: leave out {unused[0]}')
+    if columns['doc_id'] and columns['relevant']:
+        raise ValueError('--doc-id and --relevant both name the column of document ids: leave out one')
     rows = _judgements(ranker, file, columns['query_text'], columns['doc_id'] or columns['relevant'], columns['grade'])
     found = judged_data(rows, ranker.documents)
     _say(f'{len(found.queries):,} judged queries; {(found.qrels().getnnz(1) == 0).sum():,} without a relevant document '

@@ -30,14 +30,20 @@ def query_key(
     return ' '.join(unicodedata.normalize('NFC', text.lower()).split())
 
 # %% ../nbs/02g_feedback.ipynb #fb000011
-_ROWS = 'rows of feedback'
+_ROWS = 'judgements'
+_YES = dict(true=1, false=0)  # as tables write it
 
 def _grades(table: pd.DataFrame, index: pd.Index) -> np.ndarray:
     "Grades as numbers; raises `DataError` that names the rows without one."
-    if 'grade' not in table: return np.ones(len(table))
-    grades = pd.to_numeric(table.grade, errors='coerce').astype(float)
+    if 'grade' not in table:
+        other = [c for c in table if str(c).strip().lower() == 'grade']
+        if other: raise DataError(f"{_ROWS} have a column {other[0]!r}: rename it to 'grade', or remove it if each row "
+                                  'is right')
+        return np.ones(len(table))
+    given = table.grade.map(lambda g: _YES.get(str(g).strip().lower(), g))
+    grades = pd.to_numeric(given, errors='coerce').astype(float)
     fits = grades.between(1e-6, 1e6) | (grades == 0)
-    bad = [i for i, (fit, given) in enumerate(zip(fits, table.grade)) if is_blank(given) or not fit]
+    bad = [i for i, (fit, g) in enumerate(zip(fits, table.grade)) if is_blank(g) or not fit]
     if not bad: return grades.to_numpy()
     at = listed(f'{table.grade[i]} ({row_name(index.name, index[i])})' for i in bad)
     raise DataError(f'{_ROWS}: grade is negative, not a number, or not from 1e-6 to 1e6: {at}; 0 says that a '
@@ -62,7 +68,7 @@ def feedback_rows(
     rows: pd.DataFrame|list,  # frame or list of dicts: query, doc_id, and grade if graded
     documents: pd.DataFrame,  # of the ranker: doc_id
 ) -> pd.DataFrame:  # key, query, doc_id, grade; one row for each query and document
-    "Checked rows of feedback; of rows for the same query and document the last. Documents that are gone are left out."
+    "Checked judgements; of rows for the same query and document the last. Documents that are gone are left out."
     table, index = checked_table(rows, _ROWS, ['query', 'doc_id'])
     if not len(table): raise DataError(f'there are no {_ROWS}')
     texts = clean_strings(table['query'], _ROWS, 'query', index)
@@ -132,6 +138,8 @@ def judged_data(
 ) -> RankingData:  # all queries in 'test'; those without a relevant document are not measured
     "Judged queries and the documents that a ranker has, to measure it with."
     found = feedback_data(feedback_rows(rows, documents), documents).data
+    if not len(found.relevance):
+        raise DataError('no judgement has a grade above 0, which says that a document is right: nothing can be measured')
     return RankingData(documents, found.queries.assign(type='question', split='test'), found.relevance, 'judged')
 
 # %% ../nbs/02g_feedback.ipynb #fb000026

@@ -492,6 +492,7 @@ def format_table(
     lacking = [c for c in ('queries', 'n', 'metric', 'value', 'low', 'high') if c not in tidy]
     if lacking:
         raise ValueError(f"this is no table of rankings, since it lacks the column {lacking[0]!r}: print it as it is")
+    if not len(tidy): raise ValueError('there is nothing to print: the table has no rows')
     named = tidy['ranker'].astype(object).where(tidy['ranker'].notna(), 'mean') if 'ranker' in tidy else 'mean'
     tidy = tidy.assign(ranker=named, p=tidy['p'] if 'p' in tidy else np.nan)
     metrics, tested = tidy['metric'].unique(), tidy[tidy['p'].notna()]

@@ -77,8 +77,10 @@ def _trainable(data: RankingData, backbone: Encoder|str|Path, head: str) -> Enco
 def _checked_callbacks(cbs: Callback|list|None, shared: bool|None, frozen: bool, engine: str) -> list:
     "The callbacks; raises `ValueError` for those that would see two trainings, or choose an epoch, and for an engine."
     if not frozen and engine != 'torch': raise ValueError(f"torch trains layers: leave out engine={engine!r}")
-    cbs = [cbs] if isinstance(cbs, (type, Callback)) else list(cbs or ())
+    cbs = [cbs] if isinstance(cbs, (type, Callback, str)) else list(cbs or ())
     for cb in cbs:
+        if not issubclass(cb if isinstance(cb, type) else type(cb), Callback):
+            raise TypeError(f"cbs holds {cb!r}, which is no fastai Callback")
         if issubclass(cb if isinstance(cb, type) else type(cb), (KeepBest, SaveModelCallback)):
             raise ValueError("train_ranker keeps the epoch with the best validation MRR itself: leave out KeepBest and "
                              "SaveModelCallback, or use ranking_learner")
