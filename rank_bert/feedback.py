@@ -139,7 +139,7 @@ def judged_data(
     "Judged queries and the documents that a ranker has, to measure it with."
     found = feedback_data(feedback_rows(rows, documents), documents).data
     if not len(found.relevance):
-        raise DataError('no judgement has a grade above 0, which says that a document is right: nothing can be measured')
+        raise DataError('no judgement has a grade above 0, so no document is right and nothing can be measured')
     return RankingData(documents, found.queries.assign(type='question', split='test'), found.relevance, 'judged')
 
 # %% ../nbs/02g_feedback.ipynb #fb000026
