@@ -130,8 +130,8 @@ def _warn_of_trained(held: Reference|None, vectors: torch.Tensor, split: str) ->
     asked, known = (distances(*pair) < same for pair in ((vectors, held.trained), (held.trained, vectors)))
     if max(asked.float().mean(), known.float().mean()) <= FEW_SEEN: return
     warnings.warn(f"at least {asked.sum()} of these {len(vectors)} queries have the text of a training query, so the "
-                  "figures say little of new queries: leave these out, or split the data of the training as it was split "
-                  "then (group, split)", DataWarning, stacklevel=4)
+                  "figures say little of new queries: leave these out, or split the data of the training as "
+                  "it was split then (group, split)", DataWarning, stacklevel=4)
 
 # %% ../nbs/03b_measuring.ipynb #090a1d88
 @patch
