@@ -258,7 +258,7 @@ def _which(best: int, epochs: int, value: str, start: str = 'the start', why: st
     return f'epoch {best + 1} of {epochs} is kept: {value} on the validation part{why}'
 
 # %% ../nbs/04c_cli.ipynb #91633fc4
-FEW_QUERIES = 30  # below this number of validation queries there is a hint
+FEW_QUERIES = 30  # below this number of validation queries or texts there is a hint
 
 def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
     "Train a ranker, print how it went, and save it, and the columns of its data."
@@ -543,7 +543,7 @@ def _fits(given: list[str]|None) -> dict|None:
         where.setdefault(name, []).append(value)
         try: number = json.loads(value.lower() if value.lower() in ('true', 'false') else value)
         except (ValueError, RecursionError): continue
-        if isinstance(number, (int, float)): where[name].append(number)  # true and false as well
+        if isinstance(number, (int, float)) and number == number: where[name].append(number)  # true and false as well
     return where or None
 
 # %% ../nbs/04c_cli.ipynb #db88c80e
@@ -637,15 +637,19 @@ def _documents_of(ranker, path: Path, columns: dict):
 
 
 # %% ../nbs/04c_cli.ipynb #5e0a0004
-def _check_sync(ranker, path: Path, documents) -> None:
-    "Raise `ValueError` where no document would stay: then ids are of another kind, or the file is another one."
+def _check_sync(ranker, path: Path, documents, force: bool) -> None:
+    "Raise `ValueError` where few documents would stay: then ids are of another kind, or the file was cut off."
     ids = ranker.documents.doc_id
+    gone = int((~ids.isin(documents.doc_id)).sum())
     if not ids.isin(documents.doc_id).any():
         raise ValueError(f"{str(path)!r} has none of the {len(ids):,} ids of the ranker, such as {ids.iloc[0]!r}, but "
                          f"ids such as {documents.doc_id.iloc[0]!r}: all documents would be replaced. Name the column "
                          "with --doc-id, or train a ranker for these documents")
+    if 2*gone > len(ids) and not force:
+        raise ValueError(f"{str(path)!r} lacks {gone:,} of the {len(ids):,} documents of the ranker, which would be "
+                         "removed: check that the file is whole, or pass --force")
 
-def _apply(ranker, given: dict, columns: dict) -> list[tuple[str, object]]:
+def _apply(ranker, given: dict, columns: dict, force: bool) -> list[tuple[str, object]]:
     "Change the documents of a ranker in memory; the options and what each has changed."
     store, steps = _store(), []
     for option, path in given.items():
@@ -654,7 +658,7 @@ def _apply(ranker, given: dict, columns: dict) -> list[tuple[str, object]]:
             documents = _documents_of(ranker, path, columns)
             _check_zeros(ranker, path, documents)
             _hint_empty(documents)
-            if option == '--sync': _check_sync(ranker, path, documents)
+            if option == '--sync': _check_sync(ranker, path, documents, force)
             if option == '--add': found = ranker.add(documents, store)
             else: found = ranker.update(documents, option == '--sync', store)
         steps.append((option, found))
@@ -668,6 +672,7 @@ def documents(
     add: Annotated[Path|None, _option('File or folder of new documents.', callback=_home)] = None,
     update: Annotated[Path|None, _option('File or folder of new and changed documents.', callback=_home)] = None,
     sync: Annotated[Path|None, _option('File or folder of all documents; others are removed.', callback=_home)] = None,
+    force: Annotated[bool, typer.Option('--force', help='Let --sync remove more than half of the documents.')] = False,
     as_json: Json = False,
     doc_id: DocId = None, doc_text: DocText = None, title: Title = None,
 ):
@@ -683,7 +688,7 @@ def documents(
     ranker = load_ranker(folder)
     check_folder(folder, 'ranker.json')
     columns = dict(doc_id=doc_id, doc_text=doc_text, title=title)
-    steps = _apply(ranker, given, columns)
+    steps = _apply(ranker, given, columns, force)
     if any(ids for _, found in steps for ids in found[:3]):
         ranker.save(folder)
         _say(f'{len(ranker.documents):,} documents in {folder}')
@@ -707,6 +712,7 @@ def _original(ranker, data: str|None):
 
 # %% ../nbs/04c_cli.ipynb #b15c0014
 _LEARNT = dict(query='the queries', doc_id='the ids of documents', grade='the grades')
+_ALIKE = dict(grade=('label', 'relevance', 'score', 'is_relevant', 'relevant'))  # left out with the column of the name
 
 def _named(ranker, file: Path, **columns: tuple[str|None, ...]):  # expected name -> column, options of `train` for it
     "The rows of a file, where columns that are named by an option or known from training get the expected names."
@@ -714,7 +720,7 @@ def _named(ranker, file: Path, **columns: tuple[str|None, ...]):  # expected nam
     rows, names = _rows_of(file), {}
     for name, (given, *options) in columns.items():
         if given == '':
-            rows = rows.drop(columns=[c for c in rows if str(c).strip().lower() == name])
+            rows = rows.drop(columns=[c for c in rows if str(c).strip().lower() in (name, *_ALIKE.get(name, ()))])
             continue
         if given is not None and given not in rows:
             raise ValueError(f'{str(file)!r} has no column {given!r}; it has {listed(rows.columns)}')
@@ -727,7 +733,7 @@ def _named(ranker, file: Path, **columns: tuple[str|None, ...]):  # expected nam
         if found and name in _LEARNT and found[0] in names:
             raise ValueError(f'column {found[0]!r} cannot hold {_LEARNT[names[found[0]]]} and {_LEARNT[name]}')
         if found: names[found[0]] = name
-    return rows.drop(columns=[n for c, n in names.items() if n in rows and n != c]).rename(columns=names)
+    return rows.drop(columns=[n for c, n in names.items() if n in rows and n not in names]).rename(columns=names)
 
 def _is_number(column) -> bool:
     "Whether a column holds numbers, or yes and no, as a column of grades would."
@@ -927,6 +933,8 @@ def _train_classifier(data, out: Path, backbone: str, freeze: str, epochs: int|N
     why = ', the last epoch within a standard error of the best' if fit['monitor'] == 'accuracy' else ''
     if fit['passes'] > 1: why += f" (an epoch is {fit['passes']} passes through the texts)"
     _say(_which(fit['best_epoch'], fit['epochs'], f"{fit['monitor'].replace('_', ' ')} {fit['best']:.3f}", why=why))
+    if (valid := len(data.part('valid'))) < FEW_QUERIES:
+        _say(f'  hint: only {valid} validation texts make the choices of training: with more, they are more certain')
     model.save(out)
     _say(f'saved to {out}')
     return model

@@ -104,12 +104,33 @@ def _refuse(relevance, bad, index, what, remedy):
              for i, q, d in zip(rows.index, rows.query_id, rows.doc_id)]
     if named: raise DataError(f'relevance: {what} {listed(named)}; {remedy}')
 
+# %% ../nbs/00a_data.ipynb #0decbcc7
+_VERDICTS = ['label', 'relevance', 'score', 'is_relevant', 'relevant']  # columns that may say which rows are right
+_YES_NO = {o: float(o in ('1', '1.0', 'true')) for o in ('0', '0.0', '1', '1.0', 'true', 'false')}
+
+def _named_like(columns, names):
+    "The columns with one of the names, capitals and blanks around it aside"
+    return [c for name in names for c in columns if str(c).strip().lower() == name]
+
+def check_grades(table, what):
+    "Raise `DataError` for a table without a column `grade` but with one that may hold grades"
+    found = [] if 'grade' in table else _named_like(table, ['grade', *_VERDICTS])
+    if found:
+        raise DataError(f"{what}: the column {found[0]!r} may hold grades: rename it to 'grade', or remove it if each "
+                        f"row is right (on the command line: --grade '{found[0]}', or --grade '')")
+
+def grade_numbers(values):
+    "Grades as numbers, true as 1 and false as 0; NaN for what is no number"
+    given = [_YES_NO.get(str(v).strip().lower(), v) for v in values]
+    return pd.to_numeric(pd.Series(given, dtype=object), errors='coerce').astype(float)
+
 # %% ../nbs/00a_data.ipynb #0decbcc8
 def _relevance(rows, documents, queries):
     "The table of relevant documents, and counts of what was dropped"
     r, index = checked_table(rows, 'relevance', ['query_id', 'doc_id'])
+    check_grades(r, 'relevance')
     ids = {c: clean_ids(r[c], 'relevance', c, index) for c in ('query_id', 'doc_id')}
-    r = pd.DataFrame(ids | dict(grade=pd.to_numeric(r.grade, errors='coerce').astype(float) if 'grade' in r else 1.))
+    r = pd.DataFrame(ids | dict(grade=grade_numbers(r.grade).to_numpy() if 'grade' in r else 1.))
     for column, what, known in [('doc_id', 'documents', documents), ('query_id', 'queries', queries)]:
         bad = ~r[column].isin(known[column])
         _refuse(r, bad, index, f'{column} not among the {what}:',
@@ -367,10 +388,6 @@ _PAIR_KEYS = dict(query_text=['query', 'question', 'anchor', 'query_text', 'clai
                   doc_text=['document', 'passage', 'context', 'answer', 'positive', 'doc_text', 'response', 'text'],
                   doc_id=['doc_id'], query_id=['query_id'], query_type=['type'], grade=['grade'])
 
-# %% ../nbs/00a_data.ipynb #8100596e
-_VERDICTS = ['label', 'relevance', 'score']  # columns that may say which rows are right
-_YES_NO = {o: float(o in ('1', '1.0', 'true')) for o in ('0', '0.0', '1', '1.0', 'true', 'false')}
-
 # %% ../nbs/00a_data.ipynb #5d866cac
 def _hints(columns, options):
     "Hints at columns that were not used"
@@ -380,7 +397,7 @@ def _hints(columns, options):
         hints.append(f'column {groups[0]!r} may be a group that must not be split: name it with the option group')
     if 'split' in columns and options['split'] is None:
         hints.append("column 'split' was not used: pass split='split' to use it")
-    scores = [c for c in _VERDICTS if c in columns]
+    scores = [c for c in _named_like(columns, _VERDICTS) if c != options.get('relevant')]
     if scores and options['grade'] is None:
         hints.append(f'column {scores[0]!r} was not used, each row counts as right: '
                      f'pass grade={scores[0]!r} if it holds grades')
@@ -395,9 +412,9 @@ def _yes_or_no(values):
 # %% ../nbs/00a_data.ipynb #e4f1c132
 def _grades(df, options):
     "The column of grades, its values, and hints: the column that is named, else `grade`, else a 0/1 column"
-    asked = 'grade' if options['grade'] is None and 'grade' in df else options['grade']
+    asked = next(iter(_named_like(df, ['grade'])), None) if options['grade'] is None else options['grade']
     if asked is not None: return (asked, list(df[asked]), []) if asked else (None, None, [])
-    there = [k for k in _VERDICTS if k in df]
+    there = _named_like(df, _VERDICTS)
     for k in there:
         found = _yes_or_no(df[k])
         if found and 0. not in found: return None, None, []  # each row is right, and the column says so
@@ -405,7 +422,7 @@ def _grades(df, options):
             said = f'{found.count(1.):,} of {len(found):,} rows are right and {found.count(0.):,} are not'
             return k, found, [f"according to column {k!r} {said}: pass grade='' to count every row as right"]
         found = pd.to_numeric(df[k], errors='coerce').astype(float)
-        if k == 'relevance' and np.isfinite(found).all():
+        if k.strip().lower() == 'relevance' and np.isfinite(found).all():
             return k, list(found), [f"column {k!r} grades the rows: pass grade='' if each row is right"]
     return None, None, _hints(there, options | dict(group='', split=''))
 
@@ -459,7 +476,7 @@ def _json_table(objects, where, options, wanted, optional):
 # %% ../nbs/00a_data.ipynb #4d1f0a71
 def _grade(value, where):
     "A grade as a number"
-    try: grade = float(value)
+    try: grade = float(_YES_NO.get(str(value).strip().lower(), value))
     except (ValueError, TypeError): grade = math.nan
     if math.isfinite(grade) and grade >= 0: return grade
     raise DataError(f'{where} has the grade {value!r}: grades are numbers of 0 or above. '
@@ -550,7 +567,9 @@ def _right_keys(objects, where, options):
     if doc_id is None:
         raise DataError(f'{where} has no column with the id of the relevant document (tried {listed(names, 9)}); '
                         f'it has {listed(first, 20)}: name the right one with the option relevant')
-    if grade is None: grade = 'grade' if any(row.get('grade') is not None for _, row in objects) else ''
+    if grade is None:
+        known = _named_like(_columns(objects), ['grade'])
+        grade = next((k for k in known if any(row.get(k) is not None for _, row in objects)), '')
     return doc_id, grade
 
 # %% ../nbs/00a_data.ipynb #caa66c2e

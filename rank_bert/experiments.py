@@ -166,10 +166,13 @@ def _named_settings(settings) -> dict[str, dict]:
     return given
 
 # %% ../nbs/04_experiments.ipynb #3492db42
+LEAST_STEPS = 50  # optimizer steps; on few texts the epochs of `FREEZING` become more, unless they are given
+
 def _freezing_recipes(settings, epochs: int|None) -> dict[str, dict]:
     "All arguments of each setting, checked."
     fixed = {} if epochs is None else dict(epochs=epochs)
     recipes = {name: dict(epochs=2, lr=1e-4) | FREEZING.get(name, {}) | how | fixed
+               | dict(least=0 if 'epochs' in how | fixed else LEAST_STEPS)
                for name, how in _named_settings(settings).items()}
     for name, how in recipes.items():
         if how['epochs'] < 1 or not how['lr'] > 0:
@@ -197,7 +200,7 @@ def _checked_recipes(data: TextData, encoder: Encoder, settings, seeds: int, sto
         raise ValueError(f"{of} is of kind {data.kind!r}; accuracy needs labels of whole texts")
     if not len(data.part(split)): raise DataError(f"{of}: no rows in {split!r} to measure on")
     for how in recipes.values():
-        arguments = {k: v for k, v in (kwargs | how).items() if k not in ('epochs', 'lr')}
+        arguments = {k: v for k, v in (kwargs | how).items() if k not in ('epochs', 'lr', 'least')}
         _freezing_learner(data, deepcopy(encoder), 0, store, **arguments)
     return recipes
 
@@ -217,9 +220,10 @@ def _answers(learn: Learner, data: TextData, split: str, store: FeatureStore) ->
 
 # %% ../nbs/04_experiments.ipynb #13de1aa0
 def _freezing_run(data: TextData, encoder: Encoder, seed: int, split: str, store: FeatureStore,
-                  epochs: int, lr: float, **kwargs) -> tuple:
+                  epochs: int, lr: float, least: int = 0, **kwargs) -> tuple:
     "One training: its row, which texts were classified correctly, and the metric after each epoch."
     learn, best, clock = _freezing_learner(data, encoder, seed, store, **kwargs), KeepBest(), EpochClock()
+    epochs = max(epochs, -(-least//len(learn.dls.train)))
     row = dict(trained=count_parameters(learn.model), epochs=epochs) | _encode_frozen(learn, store)
     start = time.perf_counter()
     with learn.no_bar(), learn.no_logging():

@@ -20,7 +20,7 @@ from scipy import sparse
 # %% ../nbs/02g_feedback.ipynb #fb000007
 from .tables import DataError, DataWarning, checked_table, clean_ids, clean_strings, hash_fold, is_blank
 from .tables import listed, lost_zeros, row_name, text_ids
-from .data import RankingData
+from .data import RankingData, check_grades, grade_numbers
 
 # %% ../nbs/02g_feedback.ipynb #fb000010
 def query_key(
@@ -31,17 +31,11 @@ def query_key(
 
 # %% ../nbs/02g_feedback.ipynb #fb000011
 _ROWS = 'judgements'
-_YES = dict(true=1, false=0)  # as tables write it
 
 def _grades(table: pd.DataFrame, index: pd.Index) -> np.ndarray:
     "Grades as numbers; raises `DataError` that names the rows without one."
-    if 'grade' not in table:
-        other = [c for c in table if str(c).strip().lower() == 'grade']
-        if other: raise DataError(f"{_ROWS} have a column {other[0]!r}: rename it to 'grade', or remove it if each row "
-                                  'is right')
-        return np.ones(len(table))
-    given = table.grade.map(lambda g: _YES.get(str(g).strip().lower(), g))
-    grades = pd.to_numeric(given, errors='coerce').astype(float)
+    if 'grade' not in table: return np.ones(len(table))
+    grades = grade_numbers(table.grade)
     fits = grades.between(1e-6, 1e6) | (grades == 0)
     bad = [i for i, (fit, g) in enumerate(zip(fits, table.grade)) if is_blank(g) or not fit]
     if not bad: return grades.to_numpy()
@@ -70,6 +64,7 @@ def feedback_rows(
 ) -> pd.DataFrame:  # key, query, doc_id, grade; one row for each query and document
     "Checked judgements; of rows for the same query and document the last. Documents that are gone are left out."
     table, index = checked_table(rows, _ROWS, ['query', 'doc_id'])
+    check_grades(table, _ROWS)
     if not len(table): raise DataError(f'there are no {_ROWS}')
     texts = clean_strings(table['query'], _ROWS, 'query', index)
     ids = clean_ids(table.doc_id, _ROWS, 'doc_id', index)
@@ -176,7 +171,7 @@ def told(table: pd.DataFrame, changed: bool, tried: bool) -> str:
         return ("the ranker is as it was: further training ranks the 'valid' queries no better. "
                 f'{row.metric} of {row.n} {row.queries} stays {row.before:.3f}')
     what = f'{row.metric} of {row.n} {row.queries}: {row.before:.3f} before, {row.after:.3f} after'
-    what += f' (difference {row.difference:+.3f}, 95% interval {row.low:+.3f} to {row.high:+.3f})'
+    what += f' (difference {row.difference:+.3f}, 95% interval {row.low:+.3f} to {row.high:+.3f}, p {row.p:.2g})'
     if not changed: return f'the ranker is as it was, since it would be worse. {what}'
     alike = '' if row.low or row.high else ', and these queries show no difference'
     return f'the ranker has changed{alike}. {what}'

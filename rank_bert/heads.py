@@ -133,14 +133,21 @@ class WhiteningHead(nn.Module):
 
 # %% ../nbs/01_heads.ipynb #a18w0005
 @patch
+def _check_vectors(self: WhiteningHead, vectors: Sequence[torch.Tensor]) -> None:
+    "Raise `ValueError` for vectors of another width."
+    for x in vectors:
+        if x.ndim != 2 or x.shape[1] != len(self.mean):
+            raise ValueError(f"vectors have the shape {tuple(x.shape)}, and this head takes (n, {len(self.mean)})")
+
+@patch
 def _check_axes(self: WhiteningHead, n: int, variances: torch.Tensor) -> None:
     "Raise `ValueError` for vectors to which the head cannot be fitted."
-    if n < 2 or not variances.isfinite().all():
-        raise ValueError("a head is fitted to at least two vectors, all of their values finite: pass such vectors")
+    if not variances[0] > 0: raise ValueError(f"these {n} vectors are all equal: pass vectors of different texts")
     there, last = int((variances > 1e-10*variances[0]).sum()), self.drop + (self.out or len(variances) - self.drop)
     if self.power > 0 and self.ridge == 0 and there < last:
-        raise ValueError(f"these {n} vectors vary along {there} of {len(variances)} axes: keep out={there - self.drop} "
-                         "at most, or pass a ridge above 0")
+        less = f'keep out={there - self.drop} at most' if there > self.drop else 'lower drop'
+        raise ValueError(f"these {n} vectors vary along {there} of {len(variances)} axes: {less}, or pass a ridge "
+                         "above 0")
 
 # %% ../nbs/01_heads.ipynb #a18w0006
 @patch
@@ -149,7 +156,10 @@ def fit(self: WhiteningHead,
     *vectors: torch.Tensor,  # unlabelled vectors `(n, dim)`, such as those of passages and of training queries
 ) -> WhiteningHead:  # itself
     "Compute mean and matrix; raises `ValueError` if the vectors vary along too few axes."
+    self._check_vectors(vectors)
     n, mean, covariance = covariance_of(vectors)
+    if n < 2 or not covariance.isfinite().all():
+        raise ValueError("a head is fitted to at least two vectors, all of their values finite: pass such vectors")
     variances, axes = (x.flip(-1) for x in torch.linalg.eigh(covariance))
     self._check_axes(n, variances)
     scale = (variances.clamp(min=0) + self.ridge*variances.mean()).clamp(min=1e-30)**(-self.power/2)

@@ -24,7 +24,7 @@ def check_rank(
     what: str,  # what the matrix is, for the message
 ) -> None:
     "Raise `ValueError` where a matrix cannot have a rank."
-    if rank != int(rank) or not 1 <= rank <= min(shape):
+    if not 1 <= rank <= min(shape) or rank != int(rank):
         raise ValueError(f"rank is {rank}; {what} of {shape[0]:,} by {shape[1]:,} has the ranks 1 to {min(shape)}")
 
 def full_rank(
@@ -157,7 +157,9 @@ def fold_adapters(
     adapted = [m for m in model.modules() if hasattr(m, 'base_layer') and hasattr(m, 'merge')]
     swap_modules(model, {m.base_layer: m.base_layer.merged() for m in adapted
                          if isinstance(m.base_layer, LowRankLinear)})  # their sum has a higher rank
-    for m in adapted: m.merge(safe_merge=True)
+    for m in adapted:
+        if not m.disable_adapters: m.merge(safe_merge=True)
+        elif m.merged: m.unmerge()  # what is switched off adds nothing
     swap_modules(model, {m: m.get_base_layer() for m in adapted})
     return model
 

@@ -86,6 +86,11 @@ def light_scores(
 # %% ../nbs/03m_light_runtime.ipynb #3ca10016
 def _is(cell, value) -> bool: return cell == value and isinstance(cell, bool) == isinstance(value, bool)
 
+def _values(given) -> list:
+    "The values that one column may have; a missing one is None, as in the file."
+    many = hasattr(given, '__iter__') and not isinstance(given, (str, bytes, dict))
+    return [None if v != v else v for v in (given if many else [given])]
+
 def _rows(ranker: LightRanker, where: dict|None) -> np.ndarray:
     "Rows of the documents that hold one of the values in each column, as `Ranker.search` chooses them."
     if where is None: return np.arange(len(ranker.documents))
@@ -95,7 +100,7 @@ def _rows(ranker: LightRanker, where: dict|None) -> np.ndarray:
     if unknown: raise ValueError(f"documents have no column {unknown[0]!r}; they have {', '.join(map(repr, columns))}")
     found = np.ones(len(ranker.documents), dtype=bool)
     for name, given in where.items():
-        values, cells = given if isinstance(given, list) else [given], (d[name] for d in ranker.documents)
+        values, cells = _values(given), (d[name] for d in ranker.documents)
         lists = (cell if isinstance(cell, list) else [cell] for cell in cells)
         found &= [any(_is(c, v) for c in cell for v in values) for cell in lists]
     return np.flatnonzero(found)

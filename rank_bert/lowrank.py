@@ -62,7 +62,9 @@ def _matrix(x, centre: bool = False, name: str = 'x') -> torch.Tensor:
                          "with at least one entry")
     x = (x.cpu() if x.device.type == 'mps' else x).double()
     _check_numbers(x, name)
-    return x - x.mean(-2, keepdim=True) if centre else x
+    if not centre: return x
+    mean = x.mean(-2, keepdim=True)
+    return (x - mean).where((x - mean).abs() > 1e-14*mean.abs(), 0.)  # the mean of equal numbers is rounded
 
 # %% ../nbs/01a_lowrank.ipynb #848ebb77
 def _sketched(x: torch.Tensor, k: int, seed: int, extra: int = 10, rounds: int = 4) -> torch.Tensor:
@@ -107,7 +109,7 @@ def rankme(
 def stable_rank(
     x: torch.Tensor,  # `(..., rows, columns)`
     centre: bool = False,  # subtract its mean from each column first
-    k: int|None = None,  # find the largest singular value by random projection with this many
+    k: int|None = None,  # by random projection with this many; the rank may then be too high, never too low
     gram: bool = False,  # as in `spectrum`
 ) -> torch.Tensor:  # from 1 to the rank `(...)`
     "The squared Frobenius norm over the squared spectral norm (Rudelson and Vershynin 2007)."
@@ -160,7 +162,7 @@ def energy_rank(
     x: torch.Tensor,  # `(..., rows, columns)`
     share: float = .9,  # of the sum of squares, above 0 and up to 1
     centre: bool = False,  # subtract its mean from each column first
-    k: int|None = None,  # only the leading singular values, by random projection
+    k: int|None = None,  # the leading singular values by random projection; never too low, as in `stable_rank`
     gram: bool = False,  # as in `spectrum`
 ) -> torch.Tensor:  # whole numbers `(...)`
     "The fewest directions that hold `share` of the squared Frobenius norm."
@@ -723,6 +725,8 @@ def planned_layers(
         check_rank(r, (m.out_features, m.in_features), n)
         _matrix(m.weight, name=f'the weight of {n}')
         out.append((m, int(r), _weighing(init, n, fisher, moments, output_moments)))
+    twice = plan.layer[plan.layer.duplicated()]
+    if len(twice): raise ValueError(f"{twice.iloc[0]!r} is twice in the plan: keep one row for each layer")
     return out
 
 # %% ../nbs/01a_lowrank.ipynb #85c5fd6a

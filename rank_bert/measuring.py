@@ -98,9 +98,8 @@ def _not_found(scores: torch.Tensor, qrels: sparse.csr_matrix, rows: pd.Index) -
 def _measured(self: Ranker, texts: list[str], qrels, mode: str, metrics: tuple[str, ...], vectors) -> pd.DataFrame:
     "Metrics of some queries in a mode."
     scores = self.scores(texts, mode, vectors)
-    frame = evaluate(scores, qrels, self.documents.doc_id.tolist(), metrics)
-    if mode == 'bm25': frame[_not_found(scores, qrels, frame.index)] = 0.  # `search` does not show it either
-    return frame
+    if mode == 'bm25': scores = scores.masked_fill(scores <= 0, -torch.inf)  # `search` does not show them either
+    return evaluate(scores, qrels, self.documents.doc_id.tolist(), metrics)
 
 # %% ../nbs/03b_measuring.ipynb #0d9daa6c
 MOST_SCORES = 2**26  # scores that are in memory at once

@@ -114,6 +114,7 @@ def _right(qrels):
     qrels = sparse.csr_matrix(qrels.detach().cpu() if torch.is_tensor(qrels) else qrels, copy=True)
     qrels.sum_duplicates()
     entries = qrels.tocoo()
+    if not np.isfinite(entries.data).all(): raise ValueError('qrels hold NaN or infinity: a grade is a finite number')
     return qrels.shape, [x[entries.data > 0] for x in (entries.row, entries.col, entries.data)]
 
 # %% ../nbs/02a_metrics.ipynb #64006d3a
@@ -167,9 +168,10 @@ def evaluate(
 ) -> pd.DataFrame:    # a row per query (index 'query': its number), a column per metric; .attrs: queries, left_out
     """Measure the ranking of each query. Definitions as in trec_eval; an unknown name raises ValueError.
 
-    `left_out` counts the queries without a relevant document."""
+    A document with the score -inf is not retrieved. `left_out` counts the queries without a relevant document."""
     parsed = {name: _parse(name) for name in metrics}
     e = right_ranks(scores, qrels, doc_ids)
+    e['rank'] = e['rank'].where(_as_scores(scores)[e['query'], e['document']] > -np.inf, np.inf)
     by_query = e.groupby('query')
     e['nth'], e['total'] = by_query.cumcount() + 1, by_query['grade'].transform('size')
     e['ideal'] = e.sort_values(['query', 'grade'], ascending=[True, False])['grade'].to_numpy()
@@ -248,6 +250,17 @@ def _flipped(sums, n, seed):
     return (1 + count) / (1 + n)
 
 # %% ../nbs/02a_metrics.ipynb #2d41baf5
+def _rounding(x):
+    "Relative rounding error of the coarsest floating-point type in a table or an array"
+    kinds = x.dtypes if isinstance(x, pd.DataFrame) else [np.asarray(x).dtype]
+    return max((np.finfo(k).eps for k in kinds if isinstance(k, np.dtype) and k.kind == 'f'), default=0)
+
+def _gap(a, b):
+    "Difference of two arrays or tables of measures, 0 where it is no more than rounding"
+    near = max(1e-12, 4*_rounding(a), 4*_rounding(b))
+    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    return np.where(np.isclose(a, b, rtol=near, atol=0), 0., a - b)
+
 def paired_test(
     a,            # (queries,) measure of each query by one ranker, or (queries, metrics)
     b,            # of the same shape: the other ranker on the same queries
@@ -257,13 +270,13 @@ def paired_test(
 ) -> float:       # p-value, from 1/(1+n) to 1; an array (metrics,) when `a` has several columns
     "Two-sided paired randomisation test that the mean difference is zero."
     _same_labels(a=a, b=b, groups=groups)
-    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-    if a.shape != b.shape: raise ValueError(f'a is {a.shape} but b is {b.shape}: both must measure the same queries')
-    if np.isinf(a).any() or np.isinf(b).any(): raise ValueError('a and b hold infinity, which has no difference')
-    gap = np.where(np.isclose(a, b, rtol=1e-12, atol=0), 0., a - b)  # rounding is no difference
-    sums, _ = group_sums(gap.reshape(len(a), -1), groups)
+    shape, other = np.shape(a), np.shape(b)
+    if shape != other: raise ValueError(f'a is {shape} but b is {other}: both must measure the same queries')
+    if any(np.isinf(np.asarray(x, dtype=float)).any() for x in (a, b)):
+        raise ValueError('a and b hold infinity, which has no difference')
+    sums, _ = group_sums(_gap(a, b).reshape(shape[0], -1), groups)
     p = _flipped(sums, n, seed)
-    return p if a.ndim > 1 else float(p[0])
+    return p if len(shape) > 1 else float(p[0])
 
 # %% ../nbs/02a_metrics.ipynb #d3a82e95
 def _check_columns(per_query):
@@ -436,7 +449,8 @@ def change_table(
 ) -> pd.DataFrame:  # columns metric, before, after, difference, low, high, p, n (queries)
     "Each metric before and after a change, and the mean difference with its interval and p-value."
     _check_alike(dict(before=before, after=after), 'before')
-    gain, groups = after - before, _pick(groups, before, 'groups')
+    groups = _pick(groups, before, 'groups')
+    gain = pd.DataFrame(_gap(after, before), before.index, before.columns)
     low, high = bootstrap_interval(gain, groups, n, level, seed)
     p = paired_test(after, before, groups, 5 * n, seed)
     means = dict(before=before.mean(), after=after.mean(), difference=gain.mean())

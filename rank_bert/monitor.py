@@ -61,7 +61,7 @@ def rank_matrices(model: nn.Module, layers: str|Sequence[str] = '*') -> dict[str
 # %% ../nbs/02c_monitor.ipynb #34ac9227
 def _lora_pairs(layer: nn.Module) -> list:
     "The products that active adapters add to a layer."
-    active = [] if layer.merged else [a for a in layer.active_adapters if a in layer.lora_A]
+    active = [] if layer.merged or layer.disable_adapters else [a for a in layer.active_adapters if a in layer.lora_A]
     return [_adalora_pair(layer, a) if hasattr(layer, 'lora_E') else
             (layer.lora_B[a].weight.detach()*layer.scaling[a], layer.lora_A[a].weight.detach()) for a in active]
 
@@ -82,7 +82,8 @@ def weight_parts(layer: nn.Module) -> tuple[torch.Tensor|None, list]:
 def _with_lengths(layer: nn.Module, dense: torch.Tensor|None, pairs: list) -> tuple[torch.Tensor|None, list]:
     "The same parts; with DoRA one dense part, whose rows have the lengths that are trained."
     vectors = getattr(layer, 'lora_magnitude_vector', {})
-    lengths = [] if layer.merged else [vectors[a].weight.detach() for a in layer.active_adapters if a in vectors]
+    off = layer.merged or layer.disable_adapters
+    lengths = [] if off else [vectors[a].weight.detach() for a in layer.active_adapters if a in vectors]
     if not lengths: return dense, pairs
     whole = sum((up @ down for up, down in pairs), 0 if dense is None else dense)
     return lengths[0][:, None]*F.normalize(whole, dim=1), []
@@ -208,7 +209,7 @@ class _Sums:
         keep: bool = False,  # keep all vectors, for `uniformity`
     ):
         self.n, self.sum, self.squares, self.units, self.lengths, self.products = 0, 0, 0, 0, 0, None
-        self.kept, self.keep, self.known = [], keep, {}
+        self.kept, self.keep, self.known, self.shift, self.eps = [], keep, {}, None, 0.
 
     def add(self,
         x: torch.Tensor,  # `(vectors, dim)`
@@ -216,17 +217,19 @@ class _Sums:
         "Add vectors."
         x, self.known = x.detach().cpu(), {}
         if self.products is None or self.keep: self.kept.append(x)
-        x = x.double()
+        self.eps, x = max(self.eps, torch.finfo(x.dtype).eps), x.double()
+        if self.shift is None: self.shift = x.mean(0)  # near the mean, so that its products hide no small differences
         self.n, self.sum, self.squares = self.n + len(x), self.sum + x.sum(0), self.squares + x.square().sum()
         units = unit_rows(x)
         self.units, self.lengths = self.units + units.sum(0), self.lengths + units.square().sum()
-        if self.products is not None: self.products += x.mT @ x
+        if self.products is not None: self.products += _products(x - self.shift)
         elif self.n > x.shape[1]: self._fold()
 
     def _fold(self) -> None:
-        x = torch.cat(self.kept).double()
-        self.products = x.mT @ x
+        self.products = _products(torch.cat(self.kept).double() - self.shift)
         if not self.keep: self.kept = []
+
+def _products(x: torch.Tensor) -> torch.Tensor: return x.mT @ x
 
 # %% ../nbs/02c_monitor.ipynb #20a81e64
 @patch
@@ -239,11 +242,19 @@ def values(self: _Sums,
     if self.products is None:
         x = torch.cat(self.kept).double() - (self.sum/self.n if centre else 0)
         gram = x @ x.mT
-    else: gram = self.products - torch.outer(self.sum, self.sum)/self.n if centre else self.products
+    else: gram = self._shifted_back(centre)
     s = torch.linalg.eigvalsh(gram).clamp(min=0).sqrt().flip(0)[:self.n]
-    noise = 1e-7*self.squares.sqrt()  # rounding errors, also of subtracting the mean
+    noise = max(1e-7*s[0], 1e-14*self.squares.sqrt())  # of the Gram matrix, and of subtracting the mean
     self.known[centre] = s.where(s > noise, 0.)
     return self.known[centre]
+
+@patch
+def _shifted_back(self: _Sums, centre: bool) -> torch.Tensor:
+    "Products of the features without their mean, or as they are, from those without `shift`."
+    rest = self.sum - self.n*self.shift
+    if centre: return self.products - torch.outer(rest, rest)/self.n
+    beside = torch.outer(rest, self.shift)
+    return self.products + beside + beside.mT + self.n*torch.outer(self.shift, self.shift)
 
 # %% ../nbs/02c_monitor.ipynb #006b526f
 @patch
@@ -259,7 +270,8 @@ def measures(self: _Sums,
 
 @patch
 def _centred(self: _Sums, s: torch.Tensor) -> dict:
-    return dict(alpha_req=alpha_req_of(s), nesum=nesum_of(s), isoscore=isoscore_of(s, len(self.sum)))
+    noise = float(self.eps/2*self.squares.sqrt())  # as `rounding_of`
+    return dict(alpha_req=alpha_req_of(s, noise=noise), nesum=nesum_of(s), isoscore=isoscore_of(s, len(self.sum)))
 
 @patch
 def _plain(self: _Sums, names: Sequence[str]) -> dict:
@@ -465,7 +477,7 @@ def reset(self: RankMonitor) -> None:
     # epochs that are done, the last one measured, whether this is training, and a fit, optimizer steps
     self.done, self.looked, self.training_now, self.fitting, self.moves = 0, None, False, False, 0
     self.began, self.seen, self.elapsed, self.spent, self.latest = None, None, 0., 0., 0.
-    self.shown, self.started, self.watched = None, None, None
+    self.shown, self.started, self.watched, self.skipped, self.share = None, None, None, False, 0.
 
 # %% ../nbs/02c_monitor.ipynb #59c46a61
 @patch
@@ -495,10 +507,17 @@ def before_train(self: RankMonitor):
     if self.training_now and self.looked is None: self._look(self.begun)
 
 @patch
+def after_cancel_step(self: RankMonitor):
+    "Remember that the optimizer has not moved."
+    self.skipped = True
+
+@patch
 def after_step(self: RankMonitor):
     "Count the step, and measure within an epoch after each `steps`, but not at its end."
+    moved, self.skipped = not self.skipped, False
     if not self.training_now: return
-    self.moves, self.seen = self.moves + 1, perf_counter()
+    self.moves, self.seen, self.share = self.moves + moved, perf_counter(), (self.iter + 1)/self.n_iter
+    if not moved: return
     if not self.steps or self.moves % self.steps or self.iter + 1 == self.n_iter: return
     if not self.by_share or self._due(): self._look()
 
@@ -513,9 +532,10 @@ def after_epoch(self: RankMonitor):
 
 @patch
 def after_fit(self: RankMonitor):
-    "Measure the end, unless that has been done."
+    "Measure the end, unless that has been done; also that of an epoch that a callback has ended early."
     if not self.fitting: return
-    if self.looked not in (None, self.done): self._look()
+    cut = self.training_now and self.records and self.records[-1]['step'] != self.moves
+    if cut or self.looked not in (None, self.done): self._look()
     if self.began is not None: self.elapsed, self.began = self.elapsed + perf_counter() - self.began, None
     if self.board: self.board.flush()
 
@@ -540,7 +560,7 @@ def _timed(monitor: RankMonitor) -> Iterator[None]:
 def _look(self: RankMonitor, weights: list|None = None) -> None:
     "Measure everything, and show it."
     within = self.training_now and self.looked is not None
-    at = self.done + (self.iter + 1)/self.n_iter if within else self.done
+    at = self.done + self.share if within else self.done
     with _timed(self):
         self._note(at, self._weights() if weights is None else weights)
         self._note(at, self._representations(at))

@@ -23,6 +23,7 @@ from fastcore.basics import patch
 from fastcore.foundation import L
 
 # %% ../nbs/02c_rank.ipynb #82b0293f
+from .core import as_texts
 from .callbacks import KeepBest
 from .compress import batch_losses, calibrated_layers, encoder_passes, fisher_factors, measured_losses
 from .compress import token_batches
@@ -585,6 +586,7 @@ def _source(
     if texts is None or not isinstance(learn, Encoder):
         raise ValueError(f"init={init!r} and allocate={allocate!r} need training batches: pass the Learner, "
                          "or an Encoder and texts")
+    texts = as_texts(texts)  # a generator can be read once only
     return dict(losses=lambda: batch_losses(token_batches(texts, learn, bs=bs), learn),
                 passes=lambda: encoder_passes(learn, token_batches(texts, learn)),
                 batches=lambda: token_batches(texts, learn))

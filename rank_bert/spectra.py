@@ -32,12 +32,17 @@ def alpha_req(
     first: int|None = None,  # first eigenvalue of the fit, counted from 1; by default 11, less below 100 eigenvalues
 ) -> torch.Tensor:  # exponent; larger: the eigenvalues decay faster
     "Alpha-ReQ (Agrawal et al. 2022): the exponent of the power law that the eigenvalues of the covariance follow."
-    return alpha_req_of(spectrum(x, True, gram=True), first)
+    return alpha_req_of(spectrum(x, True, gram=True), first, rounding_of(x))
 
 # %% ../nbs/01c_spectra.ipynb #b1f7a3b2
-def alpha_req_of(s: torch.Tensor, first: int|None = None) -> torch.Tensor:
+def rounding_of(x) -> float:
+    "The largest singular value that rounding to the type of `x` can add to a matrix: half a unit of each number."
+    x = torch.as_tensor(x).detach()
+    return float(x.double().norm())*torch.finfo(x.dtype).eps/2 if x.is_floating_point() else 0.
+
+def alpha_req_of(s: torch.Tensor, first: int|None = None, noise: float = 0.) -> torch.Tensor:
     "The exponent from singular values of centred vectors; NaN where fewer than three values can be fitted."
-    count = int((s > 1e-6*s[0]).sum())
+    count = int((s > max(1e-6*float(s[0]), noise)).sum())
     if first is None: first = min(11, 1 + count//10)
     if first < 1: raise ValueError(f"first is {first}; eigenvalues are counted from 1")
     if count - first < 2: return s.new_tensor(float('nan'))
@@ -175,7 +180,8 @@ def lidar(
 # %% ../nbs/01c_spectra.ipynb #a62a8512
 def _scatters(x: torch.Tensor, groups: Sequence) -> tuple[torch.Tensor, torch.Tensor]:
     "Covariance of the means of groups, and the mean covariance within one `(dim, dim)`; each group counts the same."
-    codes, names = pd.factorize(np.asarray(groups))
+    groups = groups.tolist() if isinstance(groups, (torch.Tensor, np.ndarray)) else list(groups)
+    codes, names = pd.factorize(pd.Series(groups, dtype=object))  # keeps 1 and '1' apart
     if (codes < 0).any():
         raise ValueError(f"the group of vector {int((codes < 0).argmax())} is missing: each vector needs one")
     if len(codes) != len(x): raise ValueError(f"{len(x)} vectors and {len(codes)} groups: each vector needs one")
@@ -233,7 +239,8 @@ def rank_limit(
     slope, at_zero = np.polyfit(1/curve.n, 1/curve.value, 1)
     if not at_zero > 1e-9/curve.value.max():
         raise ValueError(f"the rank grows in proportion to the number of texts up to {curve.n.max()}: use more texts")
-    return 1/at_zero
+    most = 1 if names == {'isoscore'} else curve.dim.iloc[0] if 'dim' in curve else math.inf
+    return min(1/at_zero, float(most))
 
 # %% ../nbs/01c_spectra.ipynb #aabbc118
 def rank_interval(

@@ -598,17 +598,17 @@ def rank_correlation(
     n: int = 2000,  # bootstrap draws
     seed: int = 0,  # of the draws
 ) -> pd.DataFrame:  # family, measure, settings, spearman, low, high (of ten settings and more), p
-    "Spearman's correlation of ranks of matrices with the rank of the relevant document, over settings."
+    "Spearman's correlation of ranks of matrices with the rank of the relevant document, over settings without NaN."
     missing = [c for c in (*measures, gain, *([family] if family else [])) if c not in table]
     if missing: raise ValueError(f"the table has no column {missing[0]!r}; it has {', '.join(map(str, table.columns))}")
     if len(table) < 4: raise ValueError(f"{len(table)} settings: a correlation needs at least 4")
     def row(name, part, measure):
-        x, y = part[measure].to_numpy(float), part[gain].to_numpy(float)
+        x, y = part[[measure, gain]].astype(float).dropna().to_numpy().T
         rho = _spearman_rows(x[None], y[None])[0] if len(x) >= 4 else np.nan
         low, high = _rho_interval(x, y, n, seed)
-        return dict(family=name, measure=measure, settings=len(part), spearman=rho, low=low, high=high,
+        return dict(family=name, measure=measure, settings=len(x), spearman=rho, low=low, high=high,
                     p=_order_p(x, y, rho, n, seed))
-    parts = [('all', table), *(table.groupby(family, sort=False) if family else [])]
+    parts = [('all', table), *(table.groupby(family, sort=False, dropna=False) if family else [])]
     return pd.DataFrame([row(name, part, measure) for name, part in parts for measure in measures])
 
 # %% ../nbs/04b_studies.ipynb #b5fa47d0

@@ -324,7 +324,13 @@ def _read_csv(path, usual):
     check_columns([n.strip() for n in _header(text, sep)], f'{shown_path(path)} line {header}')
     df = _text_frame(text, sep, path)
     df.index = _first_lines(df, header)
-    return df.rename(columns=str.strip)[(df != '').any(axis=1)]
+    return _without_index(df.rename(columns=str.strip)[(df != '').any(axis=1)])
+
+def _without_index(df):
+    "The table without row numbers that pandas has written in front: they change when a row comes or goes"
+    first = df.columns[0]
+    numbers = len(df.columns) > 1 and re.fullmatch(r'Unnamed: 0(\.\d+)?', first) and df[first].str.isdecimal().all()
+    return df.drop(columns=first) if numbers else df
 
 # %% ../nbs/00_tables.ipynb #de84d756
 def _read_parquet(path):
@@ -356,7 +362,9 @@ _READERS = dict(parquet=_read_parquet, json=_read_json, jsonl=_read_jsonl,
 def read_table(path):
     "Read a table file as a frame; text stays text, and the index holds line numbers where the file has lines"
     kind = path.name.removesuffix('.gz').rpartition('.')[2].lower()
-    if kind not in _READERS: raise DataError(f'{shown_path(path)} is no .parquet, .csv, .tsv, .json or .jsonl file')
+    if kind not in _READERS:
+        sheet = ': save the sheet as CSV' if kind in ('xlsx', 'xls', 'ods') else ''
+        raise DataError(f'{shown_path(path)} is no .parquet, .csv, .tsv, .json or .jsonl file{sheet}')
     try: return _READERS[kind](path)
     except DataError: raise
     except MemoryError as e: raise DataError(f'{shown_path(path)} needs more memory than there is: split it') from e
