@@ -9,7 +9,7 @@ __all__ = ['RankingData', 'ranking_data', 'builtin_corpus', 'builtin_whole_docum
            'audit_splits', 'windows', 'cut_documents']
 
 # %% ../nbs/00a_data.ipynb #d594c815
-import ast, keyword, math, os, re, sys, sysconfig, warnings
+import ast, json, keyword, math, os, re, sys, sysconfig, warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
@@ -65,13 +65,17 @@ def _with_ids(rows, what, column):
 def _extras(df, used): return {c: df[c] for c in df.columns if c not in used}
 
 # %% ../nbs/00a_data.ipynb #9550c404
-def checked_documents(rows):
-    "The table of documents; a document may have a title and no text"
-    d, index, ids = _with_ids(rows, 'documents', 'doc_id')
+def titles_and_texts(d, index, ids=None):
+    "Titles and texts of documents; one with a title may have no text"
     titles = clean_strings(d.title, 'documents', 'title', index, ids, empty=True) if 'title' in d else [''] * len(d)
     blank = [bool(t.strip()) and (is_missing(x) or x == '') for t, x in zip(titles, d.text)]
     texts = clean_strings([t if b else x for t, x, b in zip(titles, d.text, blank)], 'documents', 'text', index, ids)
-    texts = ['' if b else x for x, b in zip(texts, blank)]
+    return titles, ['' if b else x for x, b in zip(texts, blank)]
+
+def checked_documents(rows):
+    "The table of documents; a document may have a title and no text"
+    d, index, ids = _with_ids(rows, 'documents', 'doc_id')
+    titles, texts = titles_and_texts(d, index, ids)
     return pd.DataFrame(dict(doc_id=ids, title=titles, text=texts) | _extras(d, ['doc_id', 'title', 'text']))
 
 # %% ../nbs/00a_data.ipynb #afec1714
@@ -119,6 +123,12 @@ def check_grades(table, what):
         raise DataError(f"{what}: the column {found[0]!r} may hold grades: rename it to 'grade', or remove it if each "
                         f"row is right (on the command line: --grade '{found[0]}', or --grade '')")
 
+def _joined_ids(ids, known):
+    "A hint at a cell with several known ids"
+    known = set(known)
+    found = next((i for i in ids if len(parts := re.split(r'[,;|\s]+', i)) > 1 and known.issuperset(parts)), None)
+    return found and f'{found!r} are several: give each answer a row of its own, or write a JSON list'
+
 def grade_numbers(values):
     "Grades as numbers, true as 1 and false as 0; NaN for what is no number"
     given = [_YES_NO.get(str(v).strip().lower(), v) for v in values]
@@ -134,7 +144,8 @@ def _relevance(rows, documents, queries):
     for column, what, known in [('doc_id', 'documents', documents), ('query_id', 'queries', queries)]:
         bad = ~r[column].isin(known[column])
         _refuse(r, bad, index, f'{column} not among the {what}:',
-                lost_zeros(r[column][bad], known[column]) or f'add to the {what} or remove the row')
+                lost_zeros(r[column][bad], known[column]) or _joined_ids(r[column][bad], known[column])
+                or f'add to the {what} or remove the row')
     _refuse(r, ~(np.isfinite(r.grade) & (r.grade >= 0)), index, 'grade is negative or not a number for',
             'grades are 0 or above')
     right = r[r.grade > 0].sort_values('grade', ascending=False, kind='stable')
@@ -483,11 +494,18 @@ def _grade(value, where):
                     "Correct it, or pass grade='' if each document is right")
 
 # %% ../nbs/00a_data.ipynb #d403d55c
+def _several(value):
+    "The ids in a cell: a list, also as JSON in a table, or one id"
+    if isinstance(value, str) and value.lstrip().startswith('['):
+        try: value = json.loads(value)
+        except ValueError: pass  # an id that begins so
+    return value if isinstance(value, list) else [value]
+
 def _graded(value, where, grade=1):
     "{document: grade} from what a query row names as its relevant documents"
     if value is None: return {}
     if isinstance(value, dict): return {d: _grade(g, f'{where}: {d!r}') for d, g in value.items()}
-    ids = [clean_id(v, where, 'doc_id') for v in (value if isinstance(value, list) else [value])]
+    ids = [clean_id(v, where, 'doc_id') for v in _several(value)]
     grades = grade if isinstance(grade, list) else [grade] * len(ids)
     if len(ids) != len(grades):
         raise DataError(f'{where} has {len(ids)} relevant documents and {len(grades)} grades: give one grade for all, '

@@ -22,7 +22,8 @@ from fastcore.basics import patch
 
 # %% ../nbs/02f_drift.ipynb #df000007
 from .core import read_tensors, write_tensors
-from .tables import checked_table, clean_strings
+from .tables import checked_table
+from .data import titles_and_texts
 
 # %% ../nbs/02f_drift.ipynb #df000010
 @dataclass(frozen=True)
@@ -260,6 +261,4 @@ def document_texts(
     if not hasattr(documents, 'columns'):
         documents = [dict(text=d) if isinstance(d, str) else d for d in documents]
     table, index = checked_table(documents, 'documents', ['text'])
-    titles = table.title if 'title' in table else ['']*len(table)
-    titles = clean_strings(titles, 'documents', 'title', index, empty=True)
-    return titles, clean_strings(table.text, 'documents', 'text', index)
+    return titles_and_texts(table, index)
