@@ -712,15 +712,15 @@ def _original(ranker, data: str|None):
 
 # %% ../nbs/04c_cli.ipynb #b15c0014
 _LEARNT = dict(query='the queries', doc_id='the ids of documents', grade='the grades')
-_ALIKE = dict(grade=('label', 'relevance', 'score', 'is_relevant', 'relevant'))  # left out with the column of the name
 
 def _named(ranker, file: Path, **columns: tuple[str|None, ...]):  # expected name -> column, options of `train` for it
     "The rows of a file, where columns that are named by an option or known from training get the expected names."
+    from rank_bert.data import grade_columns
     from rank_bert.tables import listed
     rows, names = _rows_of(file), {}
     for name, (given, *options) in columns.items():
         if given == '':
-            rows = rows.drop(columns=[c for c in rows if str(c).strip().lower() in (name, *_ALIKE.get(name, ()))])
+            rows = rows.drop(columns=grade_columns(rows) if name == 'grade' else name, errors='ignore')
             continue
         if given is not None and given not in rows:
             raise ValueError(f'{str(file)!r} has no column {given!r}; it has {listed(rows.columns)}')

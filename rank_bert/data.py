@@ -116,9 +116,13 @@ def _named_like(columns, names):
     "The columns with one of the names, capitals and blanks around it aside"
     return [c for name in names for c in columns if str(c).strip().lower() == name]
 
+def grade_columns(columns):
+    "The columns that may hold grades, by their names"
+    return _named_like(columns, ['grade', *_VERDICTS])
+
 def check_grades(table, what):
     "Raise `DataError` for a table without a column `grade` but with one that may hold grades"
-    found = [] if 'grade' in table else _named_like(table, ['grade', *_VERDICTS])
+    found = [] if 'grade' in table else grade_columns(table)
     if found:
         raise DataError(f"{what}: the column {found[0]!r} may hold grades: rename it to 'grade', or remove it if each "
                         f"row is right (on the command line: --grade '{found[0]}', or --grade '')")

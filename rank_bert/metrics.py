@@ -170,8 +170,11 @@ def evaluate(
 
     A document with the score -inf is not retrieved. `left_out` counts the queries without a relevant document."""
     parsed = {name: _parse(name) for name in metrics}
+    _same_labels(scores=scores, qrels=qrels)
+    _same_names('doc_ids', doc_ids, scores=scores, qrels=qrels)
+    scores = _as_scores(scores)
     e = right_ranks(scores, qrels, doc_ids)
-    e['rank'] = e['rank'].where(_as_scores(scores)[e['query'], e['document']] > -np.inf, np.inf)
+    e['rank'] = e['rank'].where(scores[e['query'], e['document']] > -np.inf, np.inf)
     by_query = e.groupby('query')
     e['nth'], e['total'] = by_query.cumcount() + 1, by_query['grade'].transform('size')
     e['ideal'] = e.sort_values(['query', 'grade'], ascending=[True, False])['grade'].to_numpy()

@@ -477,7 +477,7 @@ def reset(self: RankMonitor) -> None:
     # epochs that are done, the last one measured, whether this is training, and a fit, optimizer steps
     self.done, self.looked, self.training_now, self.fitting, self.moves = 0, None, False, False, 0
     self.began, self.seen, self.elapsed, self.spent, self.latest = None, None, 0., 0., 0.
-    self.shown, self.started, self.watched, self.skipped, self.share = None, None, None, False, 0.
+    self.shown, self.started, self.watched, self.skipped, self.passed = None, None, None, False, 0.
 
 # %% ../nbs/02c_monitor.ipynb #59c46a61
 @patch
@@ -516,7 +516,7 @@ def after_step(self: RankMonitor):
     "Count the step, and measure within an epoch after each `steps`, but not at its end."
     moved, self.skipped = not self.skipped, False
     if not self.training_now: return
-    self.moves, self.seen, self.share = self.moves + moved, perf_counter(), (self.iter + 1)/self.n_iter
+    self.moves, self.seen, self.passed = self.moves + moved, perf_counter(), (self.iter + 1)/self.n_iter
     if not moved: return
     if not self.steps or self.moves % self.steps or self.iter + 1 == self.n_iter: return
     if not self.by_share or self._due(): self._look()
@@ -560,7 +560,7 @@ def _timed(monitor: RankMonitor) -> Iterator[None]:
 def _look(self: RankMonitor, weights: list|None = None) -> None:
     "Measure everything, and show it."
     within = self.training_now and self.looked is not None
-    at = self.done + self.share if within else self.done
+    at = self.done + self.passed if within else self.done
     with _timed(self):
         self._note(at, self._weights() if weights is None else weights)
         self._note(at, self._representations(at))
