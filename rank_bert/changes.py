@@ -8,6 +8,7 @@ Docs: https://rank-bert.github.io/rank_bert/changes.html.md"""
 __all__ = ['Changes']
 
 # %% ../nbs/02e_changes.ipynb #e2000005
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -229,10 +230,12 @@ def _holds(cell, values: list) -> bool:
     cells = cell if isinstance(cell, (list, tuple, set, frozenset, np.ndarray)) else [cell]
     return any(_same_value(c, v) for c in cells for v in values)
 
+def _is_infinite(v) -> bool: return isinstance(v, float) and math.isinf(v)
+
 def listed_values(given) -> list:
     "The values that one column may have, as they are saved."
     many = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
-    return [v if is_missing(v) else jsonable(v) for v in (given if many else [given])]
+    return [v if is_missing(v) or _is_infinite(v) else jsonable(v) for v in (given if many else [given])]
 
 def fitting(
     documents: pd.DataFrame,  # with any columns

@@ -535,7 +535,7 @@ Where = Annotated[list[str]|None, _option(
 
 def _fits(given: list[str]|None) -> dict|None:
     "Columns and their values; a value that is a number is looked for as text and as a number."
-    import json
+    import json, math
     where = {}
     for text in given or ():
         name, sign, value = text.partition('=')
@@ -543,7 +543,7 @@ def _fits(given: list[str]|None) -> dict|None:
         where.setdefault(name, []).append(value)
         try: number = json.loads(value.lower() if value.lower() in ('true', 'false') else value)
         except (ValueError, RecursionError): continue
-        if isinstance(number, (int, float)) and number == number: where[name].append(number)  # true and false as well
+        if isinstance(number, (int, float)) and math.isfinite(number): where[name].append(number)  # true and false too
     return where or None
 
 # %% ../nbs/04c_cli.ipynb #db88c80e
@@ -717,10 +717,11 @@ def _named(ranker, file: Path, **columns: tuple[str|None, ...]):  # expected nam
     "The rows of a file, where columns that are named by an option or known from training get the expected names."
     from rank_bert.data import grade_columns
     from rank_bert.tables import listed
-    rows, names = _rows_of(file), {}
+    rows, names, taken = _rows_of(file), {}, {given for given, *_ in columns.values()}
     for name, (given, *options) in columns.items():
         if given == '':
-            rows = rows.drop(columns=grade_columns(rows) if name == 'grade' else name, errors='ignore')
+            unused = [c for c in grade_columns(rows) if c not in taken] if name == 'grade' else name
+            rows = rows.drop(columns=unused, errors='ignore')
             continue
         if given is not None and given not in rows:
             raise ValueError(f'{str(file)!r} has no column {given!r}; it has {listed(rows.columns)}')

@@ -195,6 +195,7 @@ _FEW = 30  # below this number the absence of an alarm says little
 def verdict(self: Drift) -> str:
     "Which measures raise an alarm, with their means, and what to do; and where there are few values."
     found, few, said = self.table[self.table.holm < self.level].sort_values('holm'), self._unsure, []
+    few = few[few.holm >= self.level]
     what = ', '.join(f'{r.measure} ({r.then:.2f} -> {r.now:.2f})' for r in found.itertuples())
     lacking = ', '.join(f'{r.measure} ({r.n_then} values from the training, {r.n} of today)' for r in few.itertuples())
     if what: said = [f'Drift in {what}. Check the answers; training again with queries of today may help.']
@@ -258,6 +259,8 @@ def document_texts(
     documents,  # list of texts, or a frame or a list of dicts: text, and title if there is one
 ) -> tuple[list[str], list[str]]:  # titles, '' where there is none, and texts
     "Titles and texts of documents."
+    if isinstance(documents, (str, dict)):
+        raise TypeError(f"documents is one {type(documents).__name__}: pass a list of texts or dicts, or a table")
     if not hasattr(documents, 'columns'):
         documents = [dict(text=d) if isinstance(d, str) else d for d in documents]
     table, index = checked_table(documents, 'documents', ['text'])

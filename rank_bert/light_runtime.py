@@ -86,10 +86,15 @@ def light_scores(
 # %% ../nbs/03m_light_runtime.ipynb #3ca10016
 def _is(cell, value) -> bool: return cell == value and isinstance(cell, bool) == isinstance(value, bool)
 
+def _value(given):
+    "A value of Python; None for a missing one, as in the file."
+    given = given.item() if hasattr(given, 'item') else given
+    return None if type(given).__name__ == 'NAType' or given != given else given  # pandas may not be installed
+
 def _values(given) -> list:
-    "The values that one column may have; a missing one is None, as in the file."
+    "The values that one column may have."
     many = hasattr(given, '__iter__') and not isinstance(given, (str, bytes, dict))
-    return [None if v != v else v for v in (given if many else [given])]
+    return [_value(v) for v in (given if many else [given])]
 
 def _rows(ranker: LightRanker, where: dict|None) -> np.ndarray:
     "Rows of the documents that hold one of the values in each column, as `Ranker.search` chooses them."

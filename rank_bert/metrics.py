@@ -254,15 +254,16 @@ def _flipped(sums, n, seed):
 
 # %% ../nbs/02a_metrics.ipynb #2d41baf5
 def _rounding(x):
-    "Relative rounding error of the coarsest floating-point type in a table or an array"
-    kinds = x.dtypes if isinstance(x, pd.DataFrame) else [np.asarray(x).dtype]
-    return max((np.finfo(k).eps for k in kinds if isinstance(k, np.dtype) and k.kind == 'f'), default=0)
+    "Relative rounding error of the numbers, of each column of a table"
+    if isinstance(x, pd.DataFrame): return np.array([_rounding(x[c]) for c in x])
+    kind = getattr(getattr(x, 'dtype', None), 'numpy_dtype', None) or np.asarray(x).dtype  # pandas has types of its own
+    return np.finfo(kind).eps if kind.kind == 'f' else 0.
 
 def _gap(a, b):
     "Difference of two arrays or tables of measures, 0 where it is no more than rounding"
-    near = max(1e-12, 4*_rounding(a), 4*_rounding(b))
+    near = np.maximum(1e-12, np.maximum(_rounding(a), _rounding(b)))
     a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-    return np.where(np.isclose(a, b, rtol=near, atol=0), 0., a - b)
+    return np.where(np.isclose(a, b, rtol=near, atol=1e-15), 0., a - b)
 
 def paired_test(
     a,            # (queries,) measure of each query by one ranker, or (queries, metrics)

@@ -329,8 +329,10 @@ def _read_csv(path, usual):
 def _without_index(df):
     "The table without row numbers that pandas has written in front: they change when a row comes or goes"
     first = df.columns[0]
-    numbers = len(df.columns) > 1 and re.fullmatch(r'Unnamed: 0(\.\d+)?', first) and df[first].str.isdecimal().all()
-    return df.drop(columns=first) if numbers else df
+    named = len(df.columns) > 1 and re.fullmatch(r'Unnamed: 0(\.\d+)?', first)
+    if not named or not len(df) or df[first].iloc[0] != '0' or not df[first].str.isdecimal().all(): return df
+    rising = df[first].astype(int).is_monotonic_increasing
+    return _without_index(df.drop(columns=first)) if rising else df
 
 # %% ../nbs/00_tables.ipynb #de84d756
 def _read_parquet(path):
