@@ -83,7 +83,7 @@ def light_scores(
     "Score of every document for a query; raises `ValueError` for an empty query and an unknown mode."
     return _scored(ranker, *_asked(ranker, query, mode))
 
-# %% ../nbs/03m_light_runtime.ipynb #3ca10016
+# %% ../nbs/03m_light_runtime.ipynb #3ca1001a
 def _is(cell, value) -> bool: return cell == value and isinstance(cell, bool) == isinstance(value, bool)
 
 def _value(given):
@@ -96,6 +96,7 @@ def _values(given) -> list:
     many = hasattr(given, '__iter__') and not isinstance(given, (str, bytes, dict))
     return [_value(v) for v in (given if many else [given])]
 
+# %% ../nbs/03m_light_runtime.ipynb #3ca10016
 def _rows(ranker: LightRanker, where: dict|None) -> np.ndarray:
     "Rows of the documents that hold one of the values in each column, as `Ranker.search` chooses them."
     if where is None: return np.arange(len(ranker.documents))
