@@ -260,6 +260,11 @@ def _which(best: int, epochs: int, value: str, start: str = 'the start', why: st
 # %% ../nbs/04c_cli.ipynb #91633fc4
 FEW_QUERIES = 30  # below this number of validation queries or texts there is a hint
 
+def _hint_few(n: int, what: str) -> None:
+    "A hint where few rows make the choices of training."
+    if n < FEW_QUERIES:
+        _say(f'  hint: only {n} validation {what} make the choices of training: with more, they are more certain')
+
 def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
     "Train a ranker, print how it went, and save it, and the columns of its data."
     from rank_bert.learners import frozen_groups
@@ -273,8 +278,7 @@ def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
     said = _which(about['best_epoch'], about['epochs'], f"MRR {about['valid_mrr']:.3f}", start, why)
     _say(f'trained {heads}{", then layers" if layers else ""}; {said}')
     decided = about['epochs'] or kwargs.get('lexical', True)
-    if decided and (n := int((data.part('valid').qrels().getnnz(axis=1) > 0).sum())) < FEW_QUERIES:
-        _say(f'  hint: only {n} validation queries make the choices of training: with more, they are more certain')
+    if decided: _hint_few(int((data.part('valid').qrels().getnnz(axis=1) > 0).sum()), 'queries')
     about['columns'] = columns
     ranker.save(out)
     _say(f'saved to {out}')
@@ -934,8 +938,7 @@ def _train_classifier(data, out: Path, backbone: str, freeze: str, epochs: int|N
     why = ', the last epoch within a standard error of the best' if fit['monitor'] == 'accuracy' else ''
     if fit['passes'] > 1: why += f" (an epoch is {fit['passes']} passes through the texts)"
     _say(_which(fit['best_epoch'], fit['epochs'], f"{fit['monitor'].replace('_', ' ')} {fit['best']:.3f}", why=why))
-    if (valid := len(data.part('valid'))) < FEW_QUERIES:
-        _say(f'  hint: only {valid} validation texts make the choices of training: with more, they are more certain')
+    _hint_few(len(data.part('valid')), 'texts')
     model.save(out)
     _say(f'saved to {out}')
     return model

@@ -425,23 +425,25 @@ def _yes_or_no(values):
     return None if None in found else found
 
 # %% ../nbs/00a_data.ipynb #e4f1c132
+def _all_right(values):
+    "Whether a column says of each row that it is right"
+    found = _yes_or_no(values)
+    return bool(found) and 0. not in found
+
 def _grades(df, options):
     "The column of grades, its values, and hints: the column that is named, else `grade`, else a 0/1 column"
     asked = next(iter(_named_like(df, ['grade'])), None) if options['grade'] is None else options['grade']
     if asked is not None: return (asked, list(df[asked]), []) if asked else (None, None, [])
-    there, sure = _named_like(df, _VERDICTS), False
+    there = [k for k in _named_like(df, _VERDICTS) if not _all_right(df[k])]
     for k in there:
         found = _yes_or_no(df[k])
-        if found and 0. not in found:  # each row is right, and the column says so
-            sure = True
-            continue
         if found:
             said = f'{found.count(1.):,} of {len(found):,} rows are right and {found.count(0.):,} are not'
             return k, found, [f"according to column {k!r} {said}: pass grade='' to count every row as right"]
         found = pd.to_numeric(df[k], errors='coerce').astype(float)
         if k.strip().lower() == 'relevance' and np.isfinite(found).all():
             return k, list(found), [f"column {k!r} grades the rows: pass grade='' if each row is right"]
-    return None, None, [] if sure else _hints(there, options | dict(group='', split=''))
+    return None, None, _hints(there, options | dict(group='', split=''))
 
 # %% ../nbs/00a_data.ipynb #979e0d26
 def _labels(where, labels): return pd.Index([f'{where} {o}' for o in labels], dtype=object)

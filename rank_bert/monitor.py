@@ -478,7 +478,6 @@ def reset(self: RankMonitor) -> None:
     self.done, self.looked, self.training_now, self.fitting, self.moves = 0, None, False, False, 0
     self.began, self.seen, self.elapsed, self.spent, self.latest = None, None, 0., 0., 0.
     self.shown, self.started, self.watched, self.skipped, self.passed = None, None, None, False, 0.
-    self.whole, self.cut = False, False  # whether the epoch is trained, and whether a callback has ended the fit in it
 
 # %% ../nbs/02c_monitor.ipynb #59c46a61
 @patch
@@ -505,13 +504,13 @@ def before_epoch(self: RankMonitor):
 def before_train(self: RankMonitor):
     "Measure before the first step; not in a learning-rate search, because its steps are undone."
     self.training_now = self.fitting = not hasattr(self.learn, 'lr_finder')
-    self.skipped, self.passed, self.whole = False, 0., False
+    self.skipped, self.passed = False, 0.  # `passed`: the share of the epoch that is trained
     if self.training_now and self.looked is None: self._look(self.begun)
 
 @patch
 def after_train(self: RankMonitor):
     "Remember that the epoch is trained, also where a callback prevents its end."
-    self.whole = True
+    self.passed = 1.
 
 @patch
 def after_cancel_step(self: RankMonitor):
@@ -541,10 +540,11 @@ def after_epoch(self: RankMonitor):
 def after_fit(self: RankMonitor):
     "Measure the end, unless that has been done; also that of an epoch that a callback has ended early."
     if not self.fitting: return
-    self.cut = self.training_now
-    if self.cut and self.whole: self.done, self.passed = self.done + 1, 0.
-    if self.looked is not None and (self.looked != self.done or self.records[-1]['step'] != self.moves): self._look()
-    self.cut = self.training_now = False
+    cut, self.training_now = self.training_now, self.training_now and self.passed < 1
+    self.done += cut and not self.training_now
+    new = self.looked is not None and (self.looked != self.done or self.records[-1]['step'] != self.moves)
+    if new: self._look(cut=cut)
+    self.training_now = False
     if self.began is not None: self.elapsed, self.began = self.elapsed + perf_counter() - self.began, None
     if self.board: self.board.flush()
 
@@ -566,14 +566,14 @@ def _timed(monitor: RankMonitor) -> Iterator[None]:
         monitor.spent += monitor.latest
 
 @patch
-def _look(self: RankMonitor, weights: list|None = None) -> None:
+def _look(self: RankMonitor, weights: list|None = None, cut: bool = False) -> None:
     "Measure everything, and show it."
     within = self.training_now and self.looked is not None and self.passed > 0
     at = self.done + self.passed if within else self.done
     with _timed(self):
         self._note(at, self._weights() if weights is None else weights)
         self._note(at, self._representations(at))
-        self.records.append(dict(epoch=at, step=self.moves) | self._scores(within or self.cut))
+        self.records.append(dict(epoch=at, step=self.moves) | self._scores(within or cut))
         if not within: self.looked = self.done
         self._show(at)
 
