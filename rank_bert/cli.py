@@ -290,16 +290,17 @@ def _hint_worse(table) -> None:
     rows = table[(table.queries == 'all') & (table.metric == 'MRR')].set_index('ranker')
     plain = table.attrs['baseline']
     name = next((name for name in ('hybrid', 'trained head') if name in rows.index), plain)  # what `search` uses
+    mode = dict(BM25='bm25').get(plain, 'cosine')
     if not (rows.p[name] < .05 and rows.value[name] < rows.value[plain]): return
     p = 'p < 0.001' if rows.p[name] < .001 else f'p = {rows.p[name]:.3f}'
     _say(f'  hint: {name} ranks these queries worse than {plain} (MRR {rows.value[name]:.3f}, '
-         f'{rows.value[plain]:.3f}; {p}): search with --mode cosine, or train with more queries')
+         f'{rows.value[plain]:.3f}; {p}): search with --mode {mode}, or train with more queries')
 
-def _table(ranker, data, split: str = 'test', as_json: bool = False) -> None:
+def _table(ranker, data, split: str = 'test', as_json: bool = False, baseline: str|None = None) -> None:
     "Print the table of a ranker on a split."
     from rank_bert.experiments import ranking_table
     from rank_bert.metrics import format_table
-    table = ranking_table(ranker, data, split, store=_store())
+    table = ranking_table(ranker, data, split, store=_store(), baseline=baseline)
     if as_json: return _print_json(table)
     _show(format_table(table))
     _hint_worse(table)
@@ -515,6 +516,7 @@ def evaluate(
     judged: Annotated[bool, typer.Option('--judged', help=
         'DATA is a table of judged queries, as `feedback` takes it; the documents are those of the ranker.')
         ] = False,
+    baseline: Annotated[str, typer.Option(help='cosine, bm25, dense or hybrid, for the p-values.')] = 'cosine',
     as_json: Json = False,
     doc_id: DocId = None, doc_text: DocText = None, title: Title = None, query_id: QueryId = None,
     query_text: QueryText = None, query_type: QueryType = None, relevant: Relevant = None, grade: Grade = None,
@@ -527,11 +529,11 @@ def evaluate(
     ranker = load_ranker(folder)
     columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
                    query_type=query_type, relevant=relevant, grade=grade, group=group, split=split_column)
-    if judged: return _table(ranker, _judged(ranker, Path(data), split, columns), as_json=as_json)
+    if judged: return _table(ranker, _judged(ranker, Path(data), split, columns), 'test', as_json, baseline)
     kept = _kept_columns(ranker, data)
     found = _read_labelled(data, _with_kept(kept, columns))
     _hint_other_split(ranker, kept, columns, split)
-    _table(ranker, _still_asked(ranker, found), split, as_json)
+    _table(ranker, _still_asked(ranker, found), split, as_json, baseline)
 
 # %% ../nbs/04c_cli.ipynb #5e0a0001
 Where = Annotated[list[str]|None, _option(

@@ -54,15 +54,18 @@ def ranking_table(
     split: str = 'test',  # whose queries
     metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
     store: FeatureStore|None = None,  # store for the query vectors; they are not stored by default
+    baseline: str|None = None,  # the mode that others are compared with; 'cosine' by default
 ) -> pd.DataFrame:  # tidy: ranker, queries, metric, value, low, high, n, p
-    """Metrics of all modes of a ranker by query type, with 95% intervals, and p-values against plain cosine.
+    """Metrics of all modes of a ranker by query type, with 95% intervals, and p-values against one of them.
 
     Plain cosine is that of the original encoder or, if its layers were trained, of the trained one."""
+    baseline, there = baseline or 'cosine', [mode for mode in ROWS if mode in ranker.modes]
+    if baseline not in there: raise ValueError(f"baseline is {baseline!r}; the modes are {', '.join(there)}")
     found = ranker.per_query(data, split, metrics=metrics, store=store)
     queries = data.part(split).queries
     names = ROWS | (dict(cosine='trained encoder') if ranker.about.get('encoder') == 'trained' else {})
     rows = {name: found[mode] for mode, name in names.items() if mode in found}
-    return compare(rows, queries.type.tolist(), queries.group.tolist(), baseline=names['cosine'])
+    return compare(rows, queries.type.tolist(), queries.group.tolist(), baseline=names[baseline])
 
 # %% ../nbs/04_experiments.ipynb #28b9a332
 def _ranking_panel(ax, rows: pd.DataFrame, rankers: list[str], baseline: str|None) -> None:

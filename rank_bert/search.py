@@ -901,7 +901,9 @@ def _measured_table(self: Ranker, data: RankingData, vectors: torch.Tensor, metr
     first = table.drop_duplicates('mode').set_index('mode').table.to_dict()
     if self.bm25 is not None:
         queries, qrels = data.queries.iloc[rows], data.qrels()[rows]
-        first['bm25'] = self._per_query(queries, qrels, 'bm25', metrics, None, 256)[metrics[0]].mean()
+        words = self._per_query(queries, qrels, 'bm25', metrics, None, 256)
+        table.insert(4, 'bm25', table.metric.map(words.mean()))
+        first['bm25'] = words[metrics[0]].mean()
     return table, dict(stands_in=stands_in, told=told, mode=max(first, key=first.get))
 
 # %% ../nbs/03b_search.ipynb #7ab1e106
@@ -918,7 +920,7 @@ def distil_table(self: Ranker,
     metrics: tuple[str, ...] = MEASURED,  # of the comparison; the first decides
     seed: int = 0,  # of samples
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
-) -> pd.DataFrame:  # mode, metric, encoder, table, difference, low, high, p, n; .attrs: told, stands_in, mode
+) -> pd.DataFrame:  # mode, metric, encoder, table, bm25, difference, low, ...; .attrs: told, stands_in, mode
     "Fit a table that replaces the encoder of queries, in place; the result is empty without `data`."
     store, data = store or FeatureStore(), None if data is None else self._matched(data)
     metrics = (metrics,) if isinstance(metrics, str) else tuple(metrics)
