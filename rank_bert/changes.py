@@ -8,9 +8,10 @@ Docs: https://rank-bert.github.io/rank_bert/changes.html.md"""
 __all__ = ['Changes']
 
 # %% ../nbs/02e_changes.ipynb #e2000005
-import math
+import math, warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from numbers import Number
 from typing import NamedTuple
 
 # %% ../nbs/02e_changes.ipynb #e2000006
@@ -20,7 +21,7 @@ import torch
 
 # %% ../nbs/02e_changes.ipynb #e2000007
 from .core import jsonable
-from .tables import DataError, clean_ids, is_missing, listed
+from .tables import DataError, DataWarning, clean_ids, is_missing, listed
 from .data import RankingData, checked_documents
 from .nearest import BLOCK, LARGE
 
@@ -69,6 +70,23 @@ def _combined(old: pd.DataFrame, new: pd.DataFrame, old_rows: np.ndarray, new_ro
     names = dict.fromkeys([*old.columns, *new.columns])
     return pd.DataFrame({name: _column(old, new, name, old_rows, new_rows) for name in names})
 
+# %% ../nbs/02e_changes.ipynb #e2000031
+def _kind(value) -> str:
+    "What a cell holds, as a filter tells it apart."
+    if isinstance(value, str): return 'text'
+    if isinstance(value, (bool, np.bool_)): return 'true or false'
+    return 'numbers' if isinstance(value, Number) else 'lists'
+
+def _warn_of_kinds(old: pd.DataFrame, new: pd.DataFrame) -> None:
+    "Warn of columns that hold other kinds of values than before, where a filter would miss some."
+    for name in new.columns.intersection(old.columns).difference(['doc_id', 'title', 'text']):
+        before, now = ({_kind(v) for v in t[name] if not is_missing(v)} for t in (old, new))
+        if not now <= before and before:
+            warnings.warn(f"column {name!r} held {listed(sorted(before), 9)}, and now holds {listed(sorted(now), 9)}: "
+                          "a filter by one kind does not find the other. Give the documents in the form they had, or "
+                          "all of them in the new one", DataWarning, stacklevel=2)
+
+
 # %% ../nbs/02e_changes.ipynb #e2000013
 class Plan(NamedTuple):
     "How the documents of a ranker change."
@@ -111,6 +129,7 @@ def _differ(old: pd.DataFrame, new: pd.DataFrame, at: np.ndarray) -> np.ndarray:
 
 def _plan(old: pd.DataFrame, new: pd.DataFrame, old_rows: np.ndarray, new_rows: np.ndarray) -> Plan:
     "The plan for documents of two tables."
+    _warn_of_kinds(old, new)
     table = _combined(old, new, old_rows, new_rows)
     both = np.flatnonzero((old_rows >= 0) & (new_rows >= 0))
     changed, ids, before = np.zeros(len(table), dtype=bool), table.doc_id, old.doc_id

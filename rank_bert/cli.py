@@ -282,19 +282,29 @@ def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
     about['columns'] = columns
     ranker.save(out)
     _say(f'saved to {out}')
+    if layers: _say('  hint: do trained layers pay? Train without --freeze into another folder, and name it in '
+                    '`evaluate --against`')
     return ranker
 
 # %% ../nbs/04c_cli.ipynb #b864b230
 def _hint_worse(table) -> None:
     "A hint where training has made the ranking of these queries worse."
+    from rank_bert.experiments import ROWS
     rows = table[(table.queries == 'all') & (table.metric == 'MRR')].set_index('ranker')
     plain = table.attrs['baseline']
     name = next((name for name in ('hybrid', 'trained head') if name in rows.index), plain)  # what `search` uses
-    mode = dict(BM25='bm25').get(plain, 'cosine')
+    mode = {row: mode for mode, row in ROWS.items()}.get(plain, 'cosine')
     if not (rows.p[name] < .05 and rows.value[name] < rows.value[plain]): return
     p = 'p < 0.001' if rows.p[name] < .001 else f'p = {rows.p[name]:.3f}'
     _say(f'  hint: {name} ranks these queries worse than {plain} (MRR {rows.value[name]:.3f}, '
          f'{rows.value[plain]:.3f}; {p}): search with --mode {mode}, or train with more queries')
+
+def _changes(before, after, data, split: str, as_json: bool) -> None:
+    "Print what differs between two rankers on a split."
+    from rank_bert.experiments import compare_rankers
+    table = compare_rankers(before, after, data, split, store=_store())
+    if as_json: return _print_json(table)
+    _show(table.to_string(index=False, float_format='{:.3f}'.format))
 
 def _table(ranker, data, split: str = 'test', as_json: bool = False, baseline: str|None = None) -> None:
     "Print the table of a ranker on a split."
@@ -383,6 +393,7 @@ def _command() -> str:
 
 def _answers(ranker, query: str, k: int, mode: str|None = None, where: dict|None = None) -> None:
     "Print a query and the documents found for it, each with its id and title, if it has them, and its passage."
+    from rank_bert.core import jsonable
     from rank_bert.tables import listed
     found = ranker.search(query, k, mode, where)
     _show('\n' + _excerpt(query, 1000))
@@ -390,7 +401,7 @@ def _answers(ranker, query: str, k: int, mode: str|None = None, where: dict|None
         lacking = ['shares a word with it']*(where is None or mode == 'bm25') + ['fits --where']*(where is not None)
         _show(f"  no document {' and '.join(lacking)}")
         for column in where or ():
-            values = ranker.documents[column].dropna().unique()
+            values = [*map(jsonable, ranker.documents[column].dropna().unique())]
             if len(values) <= 12: _show(f'  values of {column}: {listed(values, 12)}')
     for row in found.itertuples():
         shown = '' if _MADE_UP.fullmatch(row.doc_id) else row.doc_id
@@ -507,6 +518,11 @@ def _still_asked(ranker, data):
         _say(f'  {gone.sum():,} documents are not in the ranker: {n:,} queries that only they answer are not used')
     return left
 
+# %% ../nbs/04c_cli.ipynb #5a64a039
+Baseline = Annotated[str, typer.Option(help='cosine, bm25, dense or hybrid, for the p-values.')]
+Against = Annotated[Path|None, _option(
+    'Folder of another ranker, such as one trained without --freeze: test the difference to it.', callback=_local)]
+
 # %% ../nbs/04c_cli.ipynb #5a64a038
 @app.command()
 def evaluate(
@@ -516,7 +532,8 @@ def evaluate(
     judged: Annotated[bool, typer.Option('--judged', help=
         'DATA is a table of judged queries, as `feedback` takes it; the documents are those of the ranker.')
         ] = False,
-    baseline: Annotated[str, typer.Option(help='cosine, bm25, dense or hybrid, for the p-values.')] = 'cosine',
+    baseline: Baseline = 'cosine',
+    against: Against = None,
     as_json: Json = False,
     doc_id: DocId = None, doc_text: DocText = None, title: Title = None, query_id: QueryId = None,
     query_text: QueryText = None, query_type: QueryType = None, relevant: Relevant = None, grade: Grade = None,
@@ -529,15 +546,23 @@ def evaluate(
     ranker = load_ranker(folder)
     columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
                    query_type=query_type, relevant=relevant, grade=grade, group=group, split=split_column)
-    if judged: return _table(ranker, _judged(ranker, Path(data), split, columns), 'test', as_json, baseline)
-    kept = _kept_columns(ranker, data)
-    found = _read_labelled(data, _with_kept(kept, columns))
-    _hint_other_split(ranker, kept, columns, split)
-    _table(ranker, _still_asked(ranker, found), split, as_json, baseline)
+    if judged: found, split = _judged(ranker, Path(data), split, columns), 'test'
+    else:
+        kept = _kept_columns(ranker, data)
+        found = _read_labelled(data, _with_kept(kept, columns))
+        _hint_other_split(ranker, kept, columns, split)
+        found = _still_asked(ranker, found)
+    if against is None: return _table(ranker, found, split, as_json, baseline)
+    _changes(load_ranker(against), ranker, found, split, as_json)
 
 # %% ../nbs/04c_cli.ipynb #5e0a0001
 Where = Annotated[list[str]|None, _option(
     'COLUMN=VALUE: only documents that hold it. Repeat it for other columns, or for several values of one.')]
+
+def _spelled(number: int|float) -> list[str]:
+    "How tables write a number, or true and false."
+    if isinstance(number, bool): return [str(number), str(number).lower(), str(number).upper()]
+    return [str(number), *{str(int(number)), f'{float(number)}'}] if number == int(number) else [str(number)]
 
 def _fits(given: list[str]|None) -> dict|None:
     "Columns and their values; a value that is a number is looked for as text and as a number."
@@ -549,7 +574,8 @@ def _fits(given: list[str]|None) -> dict|None:
         where.setdefault(name, []).append(value)
         try: number = json.loads(value.lower() if value.lower() in ('true', 'false') else value)
         except (ValueError, RecursionError): continue
-        if isinstance(number, (int, float)) and math.isfinite(number): where[name].append(number)  # true and false too
+        if not isinstance(number, (int, float)) or not math.isfinite(number): continue
+        where[name] += [number, *_spelled(number)]
     return where or None
 
 # %% ../nbs/04c_cli.ipynb #db88c80e

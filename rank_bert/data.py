@@ -579,9 +579,9 @@ def _query(r):
     return q | (dict(type=q['type'] or 'question') if 'type' in q else {})
 
 # %% ../nbs/00a_data.ipynb #caa66c2d
-def _right_keys(objects, where, options):
-    "The keys under which queries name their relevant documents and grades; '' where there are no grades"
-    first, grade = objects[0][1], options['grade']
+def _right_key(objects, where, options):
+    "The key under which queries name their relevant documents"
+    first = objects[0][1]
     own = options['query_id'] or next((k for k in FILE_KEYS['query_id'] if k in first), None)
     names = dict.fromkeys(k for k in (options['doc_id'], 'doc_id', 'doc_ids') if k and k != own)
     for n, row in objects:
@@ -593,10 +593,18 @@ def _right_keys(objects, where, options):
     if doc_id is None:
         raise DataError(f'{where} has no column with the id of the relevant document (tried {listed(names, 9)}); '
                         f'it has {listed(first, 20)}: name the right one with the option relevant')
-    if grade is None:
-        known = _named_like(_columns(objects), ['grade'])
-        grade = next((k for k in known if any(row.get(k) is not None for _, row in objects)), '')
-    return doc_id, grade
+    return doc_id
+
+def _grade_key(objects, options):
+    "The key of grades in the rows of queries, '' if there are none, and what to say of it"
+    if options['grade'] is not None: return options['grade'], []
+    known = _named_like(_columns(objects), ['grade'])
+    key = next((k for k in known if any(row.get(k) is not None for _, row in objects)), '')
+    if key: return key, []
+    there = _named_like(_columns(objects), _VERDICTS)
+    columns = {k: pd.Series([row.get(k) for _, row in objects], dtype=object) for k in there}
+    key, _, said = _grades(pd.DataFrame(columns), options)
+    return (key, said) if key else ('', [])
 
 # %% ../nbs/00a_data.ipynb #caa66c2e
 def _with_doc_id(objects, where, options):
@@ -627,11 +635,12 @@ def _read_folder(folder, documents, options):
     given = _with_doc_id(given, where, options)
     if options['relevant']: options = options | dict(doc_id=None)
     text = pick_column(given[0][1], 'query_text', options, FILE_KEYS, _place(where, given[0][0]))
-    objects, (doc_id, grade) = _numbered(given, options, text), _right_keys(given, where, options)
+    objects, doc_id = _numbered(given, options, text), _right_key(given, where, options)
+    grade, said = _grade_key(given, options)
     rows = _json_table(objects, where, options | dict(doc_id=doc_id), ['query_id', 'query_text', 'doc_id'], optional)
     found = [(f'line {n}', _query(r), _graded(r['doc_id'], f'{where} line {n}', row.get(grade) if grade else 1))
              for (n, r), (_, row) in zip(rows, objects)]
-    hints = other_columns(_columns(objects), 'query_text', options, FILE_KEYS, dict(query_text=text))
+    hints = said + other_columns(_columns(objects), 'query_text', options, FILE_KEYS, dict(query_text=text))
     hints += _hints(_columns(objects), options | dict(grade=grade or options['grade']))
     return docs, *_merge(found, where), dict(hints=hints)
 

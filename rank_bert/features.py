@@ -172,7 +172,7 @@ def _warn_of_cut(self: _Encoding) -> None:
     "Warn the caller of texts that were longer than `max_tokens`."
     if n := sum(self.cut):
         message = (f"{n:,} of the texts had more than max_tokens={self.max_tokens} tokens and were cut; "
-                   f"{self.encoder.name!r} takes up to {self.encoder.max_tokens:,}")
+                   f"{self.encoder.name!r} takes max_tokens up to {self.encoder.max_tokens:,}")
         warnings.warn(CutWarning(message, self.cut), stacklevel=3)
 
 # %% ../nbs/00b_features.ipynb #7827a4f8

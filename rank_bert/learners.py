@@ -658,7 +658,7 @@ def frozen_groups(
     if isinstance(freeze, str) and freeze in ('backbone', 'lora', 'none'): return n + 1 if freeze == 'backbone' else 0
     if isinstance(freeze, (bool, np.bool_)) or not isinstance(freeze, (int, np.integer)) or not -n <= freeze <= n:
         raise ValueError(f"freeze is {freeze!r}; it is 'backbone', 'lora', 'none', or a number from {-n} to "
-                         f"{n}: the layers[:freeze] of {encoder.name!r}")
+                         f"{n}, of the {n} layers of {encoder.name!r}: -2 freezes all but the last two")
     k = freeze if freeze >= 0 else n + freeze
     below, above = ({p for l in ls for p in l.parameters()} for ls in (encoder.layers[:k], encoder.layers[k:]))
     if below & above:

@@ -196,7 +196,9 @@ def main(
     if len(arguments) != 2:
         print('usage: python -m rank_bert.light_runtime FOLDER QUERY', file=sys.stderr)
         return 2
-    for found in light_search(load_light(arguments[0]), arguments[1]):
+    ranker = load_light(arguments[0])
+    if ranker.table is None: print('by BM25 alone: `rank_bert distil` makes a table of token vectors', file=sys.stderr)
+    for found in light_search(ranker, arguments[1]):
         print(f"{found['rank']}. {found['score']:7.2f}  {found['doc_id']}: {' '.join(found['passage'].split())[:100]}")
     return 0
 

@@ -11,6 +11,7 @@ __all__ = ['rank_documents', 'evaluate', 'bootstrap_interval', 'paired_test', 's
 # %% ../nbs/02a_metrics.ipynb #0443fe37
 import re
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -434,6 +435,7 @@ def compare(
     baseline, tables = next(iter(rows), None) if baseline is None else baseline, []
     if baseline not in rows: raise ValueError(f'baseline {baseline!r} is not among the rankers {list(rows)}')
     _check_alike(rows, baseline)
+    types, groups = (list(x) if isinstance(x, Iterator) else x for x in (types, groups))  # each is read several times
     for name, frame in rows.items():
         p = np.nan if name == baseline else _p_values(frame, rows[baseline], types, groups, 5 * n, seed)
         tables.append(summarise(frame, types, groups, n, level, seed).assign(p=p))

@@ -423,6 +423,7 @@ def _pair_measures(learn: Learner, n: int, names: Sequence[str]) -> tuple[dict[s
 class RankMonitor(Callback):
     "Measure ranks of weights, updates, states and vectors, before training and after each epoch."
     order = 55  # after `FrozenPrefix`, which sets what batches contain, and `Recorder`; before `HoldRank`
+    can_resume = False  # by `Checkpoint`, which holds neither the table nor the weights at the start
 
     def __init__(self,
         layers: str|Sequence[str] = '*',  # patterns of paths, as in `find_linears`; 'head*' selects a head
@@ -589,7 +590,9 @@ def _scores(self: RankMonitor, within: bool) -> dict:
     # after the first step there is none yet
     if within: return dict(train_loss=_number(vars(self.learn).get('smooth_loss')))
     if not self.done or not hasattr(self.learn, 'final_record'): return {}
-    return dict(zip(self.recorder.metric_names[1:], map(_number, self.learn.final_record)))
+    names, values = [m for m in self.recorder.metric_names[1:] if m != 'time'], self.learn.final_record
+    if self.recorder.cancel_train: names = names[len(names) - len(values):]  # those of training are not there
+    return dict(zip(names, map(_number, values)))
 
 def _number(value) -> float: return float('nan') if value is None else float(value)
 

@@ -28,7 +28,7 @@ from .callbacks import KeepBest
 from .compress import batch_losses, calibrated_layers, encoder_passes, fisher_factors, measured_losses
 from .compress import token_batches
 from .layers import LowRankLinear, check_rank, full_rank, swap_modules
-from .lowrank import fisher_information, input_moments, low_rank_linear
+from .lowrank import INITS, fisher_information, input_moments, low_rank_linear
 from .lowrank import load_peft, lora_targets, numerical_rank, plan_ranks, planned_layers, truncate
 from .models import Encoder
 from .monitor import RankMonitor, check_every, has_lora, inner_encoder, rank_matrices, some_batches
@@ -526,6 +526,8 @@ def _model_and_opt(learn: Learner|nn.Module) -> tuple:
 
 def _check_method(learn: Learner|nn.Module, method: str, init: str) -> None:
     if method not in METHODS: raise ValueError(f"method is {method!r}; it is one of {', '.join(METHODS)}")
+    inits = *INITS, 'calibrated'
+    if init not in inits: raise ValueError(f"init is {init!r}; it is one of {', '.join(inits)}")
     if init == 'calibrated' and method == 'hard':
         raise ValueError("init='calibrated' fits thin layers and their biases: use method='factorised'")
     if method != 'soft': return

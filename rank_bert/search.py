@@ -885,7 +885,8 @@ def _verdict(table: pd.DataFrame, tolerance: float) -> tuple[bool|None, str]:
     said = (f'{row.metric} of {row.n} valid queries in the mode {row["mode"]!r}: {row.encoder:.3f} with the encoder, '
             f'{row.table:.3f} with the table (difference {row.difference:+.3f}, 95% interval {row.low:+.3f} to '
             f'{row.high:+.3f})')
-    if row.low >= -tolerance: return True, f'the table may stand in for the encoder. {said}'
+    low = row.low if row.low < row.high else row.difference - 3/row.n  # equal differences: the rule of three
+    if low >= -tolerance: return True, f'the table may stand in for the encoder. {said}'
     doubt = ', though so few queries cannot decide' if row.high >= 0 else ''
     if row.difference < -tolerance: return False, f'the table is worse than the encoder{doubt}. {said}'
     return None, f'it is not clear whether the table is as good as the encoder. {said}'
@@ -904,7 +905,9 @@ def _measured_table(self: Ranker, data: RankingData, vectors: torch.Tensor, metr
         words = self._per_query(queries, qrels, 'bm25', metrics, None, 256)
         table.insert(4, 'bm25', table.metric.map(words.mean()))
         first['bm25'] = words[metrics[0]].mean()
-    return table, dict(stands_in=stands_in, told=told, mode=max(first, key=first.get))
+    mode = max(first, key=first.get)
+    told += f'. Best without the encoder is the mode {mode!r} ({first[mode]:.3f})'
+    return table, dict(stands_in=stands_in, told=told, mode=mode)
 
 # %% ../nbs/03b_search.ipynb #7ab1e106
 @patch

@@ -41,6 +41,8 @@ def tags_from_spans(
     words, found = split_words(text), {}
     for span in spans:
         start, end, kind = (span[k] for k in ('start', 'end', 'label')) if isinstance(span, dict) else span
+        if not isinstance(kind, str) or kind.split() != [kind]:
+            raise DataError(f'the span {start} to {end} of {text[:60]!r} has the type {kind!r}: pass a word')
         inside = [i for i, (a, b) in enumerate(words) if a < end and start < b] if 0 <= start < end <= len(text) else []
         if not inside: raise DataError(f'the span {start} to {end} ({kind}) holds no word of {text[:60]!r}')
         taken = [text[slice(*words[i])] for i in inside if i in found]
