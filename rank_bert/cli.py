@@ -777,8 +777,14 @@ def _is_number(column) -> bool:
 # %% ../nbs/04c_cli.ipynb #b15c0015
 def _judgements(ranker, file: Path, query: str|None, doc_id: str|None, grade: str|None):
     "Rows of a table with the columns query, doc_id, and grade if graded."
+    from rank_bert.tables import listed
     names = dict(query=(query, 'query_text'), doc_id=(doc_id, 'relevant', 'doc_id'), grade=(grade, 'grade'))
-    return _named(ranker, file, **names)
+    rows = _named(ranker, file, **names)
+    for name in ('query', 'doc_id'):
+        if name in rows: continue
+        raise ValueError(f'{str(file)!r} has no column {name!r}; it has {listed(rows.columns)}: name the one that '
+                         f'holds {_LEARNT[name]} with {_flag(names[name][-1])}')
+    return rows
 
 def _hint_feedback(rows, unmeasured: bool) -> None:
     "Hints at original data that are not named, and at a column that may hold grades."

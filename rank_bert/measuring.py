@@ -163,7 +163,7 @@ def evaluate(self: Ranker,
     metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
     store: FeatureStore|None = None,  # where query vectors are kept; nowhere by default
 ) -> pd.DataFrame:  # mode, part ('all' or a type of query), metric, value, low, high, n (queries)
-    "Metrics of each mode on a split, with intervals; to compare rankers use `ranking_table`."
+    "Metrics of each mode on a split, with intervals; `ranking_table` compares modes, `compare_rankers` rankers."
     queries, tables = data.part(split).queries, []
     for mode, frame in self.per_query(data, split, modes, metrics, store).items():
         table = summarise(frame, queries.type.tolist(), queries.group.tolist()).rename(columns=dict(queries='part'))
