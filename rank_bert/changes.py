@@ -11,7 +11,6 @@ __all__ = ['Changes']
 import math, warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from numbers import Number
 from typing import NamedTuple
 
 # %% ../nbs/02e_changes.ipynb #e2000006
@@ -21,7 +20,7 @@ import torch
 
 # %% ../nbs/02e_changes.ipynb #e2000007
 from .core import jsonable
-from .tables import DataError, DataWarning, clean_ids, is_missing, listed
+from .tables import DataError, DataWarning, clean_ids, is_blank, is_missing, listed
 from .data import RankingData, checked_documents
 from .nearest import BLOCK, LARGE
 
@@ -71,20 +70,21 @@ def _combined(old: pd.DataFrame, new: pd.DataFrame, old_rows: np.ndarray, new_ro
     return pd.DataFrame({name: _column(old, new, name, old_rows, new_rows) for name in names})
 
 # %% ../nbs/02e_changes.ipynb #e2000031
-def _kind(value) -> str:
-    "What a cell holds, as a filter tells it apart."
-    if isinstance(value, str): return 'text'
-    if isinstance(value, (bool, np.bool_)): return 'true or false'
-    return 'numbers' if isinstance(value, Number) else 'lists'
+def _kinds(cells: Iterable) -> set[str]:
+    "What cells, or the lists in them, hold, as filters tell it apart."
+    lists = (list, tuple, set, np.ndarray)
+    values = (v for cell in cells for v in (cell if isinstance(cell, lists) else [cell]))
+    held = (v if isinstance(v, str) else jsonable(v) for v in values if not is_blank(v))
+    return {'text' if isinstance(v, str) else 'true or false' if isinstance(v, bool) else 'numbers' for v in held}
 
 def _warn_of_kinds(old: pd.DataFrame, new: pd.DataFrame) -> None:
     "Warn of columns that hold other kinds of values than before, where a filter would miss some."
     for name in new.columns.intersection(old.columns).difference(['doc_id', 'title', 'text']):
-        before, now = ({_kind(v) for v in t[name] if not is_missing(v)} for t in (old, new))
+        before, now = _kinds(old[name]), _kinds(new[name])
         if not now <= before and before:
             warnings.warn(f"column {name!r} held {listed(sorted(before), 9)}, and now holds {listed(sorted(now), 9)}: "
-                          "a filter by one kind does not find the other. Give the documents in the form they had, or "
-                          "all of them in the new one", DataWarning, stacklevel=2)
+                          "a filter by one kind does not find the other. Give the documents in the form they had",
+                          DataWarning, stacklevel=2)
 
 
 # %% ../nbs/02e_changes.ipynb #e2000013

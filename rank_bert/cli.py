@@ -519,7 +519,7 @@ def _still_asked(ranker, data):
     return left
 
 # %% ../nbs/04c_cli.ipynb #5a64a039
-Baseline = Annotated[str, typer.Option(help='cosine, bm25, dense or hybrid, for the p-values.')]
+Baseline = Annotated[str|None, _option('cosine, bm25, dense or hybrid, for the p-values; by default cosine.')]
 Against = Annotated[Path|None, _option(
     'Folder of another ranker, such as one trained without --freeze: test the difference to it.', callback=_local)]
 
@@ -532,8 +532,7 @@ def evaluate(
     judged: Annotated[bool, typer.Option('--judged', help=
         'DATA is a table of judged queries, as `feedback` takes it; the documents are those of the ranker.')
         ] = False,
-    baseline: Baseline = 'cosine',
-    against: Against = None,
+    baseline: Baseline = None, against: Against = None,
     as_json: Json = False,
     doc_id: DocId = None, doc_text: DocText = None, title: Title = None, query_id: QueryId = None,
     query_text: QueryText = None, query_type: QueryType = None, relevant: Relevant = None, grade: Grade = None,
@@ -543,6 +542,7 @@ def evaluate(
 
     Columns that were named in `train` need not be named again."""
     from rank_bert.search import load_ranker
+    if baseline and against: raise ValueError('--against compares each mode with its own: leave out --baseline')
     ranker = load_ranker(folder)
     columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
                    query_type=query_type, relevant=relevant, grade=grade, group=group, split=split_column)
@@ -559,11 +559,6 @@ def evaluate(
 Where = Annotated[list[str]|None, _option(
     'COLUMN=VALUE: only documents that hold it. Repeat it for other columns, or for several values of one.')]
 
-def _spelled(number: int|float) -> list[str]:
-    "How tables write a number, or true and false."
-    if isinstance(number, bool): return [str(number), str(number).lower(), str(number).upper()]
-    return [str(number), *{str(int(number)), f'{float(number)}'}] if number == int(number) else [str(number)]
-
 def _fits(given: list[str]|None) -> dict|None:
     "Columns and their values; a value that is a number is looked for as text and as a number."
     import json, math
@@ -572,10 +567,12 @@ def _fits(given: list[str]|None) -> dict|None:
         name, sign, value = text.partition('=')
         if not (name and sign): raise typer.BadParameter(f'{text!r} is not COLUMN=VALUE', param_hint='--where')
         where.setdefault(name, []).append(value)
-        try: number = json.loads(value.lower() if value.lower() in ('true', 'false') else value)
+        if value.lower() in ('true', 'false'):  # tables write it in several ways
+            where[name] += [value.lower() == 'true', value.lower(), value.upper(), value.capitalize()]
+            continue
+        try: number = json.loads(value)
         except (ValueError, RecursionError): continue
-        if not isinstance(number, (int, float)) or not math.isfinite(number): continue
-        where[name] += [number, *_spelled(number)]
+        if isinstance(number, (int, float)) and abs(number) < math.inf: where[name].append(number)
     return where or None
 
 # %% ../nbs/04c_cli.ipynb #db88c80e
@@ -749,7 +746,9 @@ def _named(ranker, file: Path, **columns: tuple[str|None, ...]):  # expected nam
     "The rows of a file, where columns that are named by an option or known from training get the expected names."
     from rank_bert.data import grade_columns
     from rank_bert.tables import listed
-    rows, names, taken = _rows_of(file), {}, {given for given, *_ in columns.values()}
+    rows, names = _rows_of(file), {}
+    others = [o for _, *options in columns.values() for o in options if o != 'grade']
+    taken = {given for given, *_ in columns.values()} | {*_document_columns(ranker, dict.fromkeys(others)).values()}
     for name, (given, *options) in columns.items():
         if given == '':
             unused = [c for c in grade_columns(rows) if c not in taken] if name == 'grade' else name
@@ -768,6 +767,7 @@ def _named(ranker, file: Path, **columns: tuple[str|None, ...]):  # expected nam
         if found: names[found[0]] = name
     return rows.drop(columns=[n for c, n in names.items() if n in rows and n not in names]).rename(columns=names)
 
+# %% ../nbs/04c_cli.ipynb #b15c0026
 def _is_number(column) -> bool:
     "Whether a column holds numbers, or yes and no, as a column of grades would."
     import pandas as pd

@@ -434,7 +434,8 @@ def _grades(df, options):
     "The column of grades, its values, and hints: the column that is named, else `grade`, else a 0/1 column"
     asked = next(iter(_named_like(df, ['grade'])), None) if options['grade'] is None else options['grade']
     if asked is not None: return (asked, list(df[asked]), []) if asked else (None, None, [])
-    there = [k for k in _named_like(df, _VERDICTS) if not _all_right(df[k])]
+    used = {v for v in options.values() if v}
+    there = [k for k in _named_like(df, _VERDICTS) if k not in used and not _all_right(df[k])]
     for k in there:
         found = _yes_or_no(df[k])
         if found:
@@ -595,14 +596,15 @@ def _right_key(objects, where, options):
                         f'it has {listed(first, 20)}: name the right one with the option relevant')
     return doc_id
 
-def _grade_key(objects, options):
+def _grade_key(objects, doc_id, options):
     "The key of grades in the rows of queries, '' if there are none, and what to say of it"
     if options['grade'] is not None: return options['grade'], []
     known = _named_like(_columns(objects), ['grade'])
     key = next((k for k in known if any(row.get(k) is not None for _, row in objects)), '')
     if key: return key, []
+    answered = [row for _, row in objects if row.get(doc_id) is not None]
     there = _named_like(_columns(objects), _VERDICTS)
-    columns = {k: pd.Series([row.get(k) for _, row in objects], dtype=object) for k in there}
+    columns = {k: pd.Series([row.get(k) for row in answered], dtype=object) for k in there}
     key, _, said = _grades(pd.DataFrame(columns), options)
     return (key, said) if key else ('', [])
 
@@ -636,7 +638,7 @@ def _read_folder(folder, documents, options):
     if options['relevant']: options = options | dict(doc_id=None)
     text = pick_column(given[0][1], 'query_text', options, FILE_KEYS, _place(where, given[0][0]))
     objects, doc_id = _numbered(given, options, text), _right_key(given, where, options)
-    grade, said = _grade_key(given, options)
+    grade, said = _grade_key(given, doc_id, options)
     rows = _json_table(objects, where, options | dict(doc_id=doc_id), ['query_id', 'query_text', 'doc_id'], optional)
     found = [(f'line {n}', _query(r), _graded(r['doc_id'], f'{where} line {n}', row.get(grade) if grade else 1))
              for (n, r), (_, row) in zip(rows, objects)]

@@ -70,6 +70,11 @@ def ranking_table(
     rows = {name: found[mode] for mode, name in names.items() if mode in found}
     return compare(rows, queries.type.tolist(), queries.group.tolist(), baseline=names[baseline])
 
+# %% ../nbs/04_experiments.ipynb #d0211305
+def _texts_by_id(ranker: Ranker) -> dict[str, tuple[str, str]]:
+    d = ranker.documents
+    return dict(zip(d.doc_id, zip(d.title, d.text)))
+
 # %% ../nbs/04_experiments.ipynb #d0211302
 def compare_rankers(
     before: Ranker,  # the one to compare with
@@ -79,7 +84,10 @@ def compare_rankers(
     metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
     store: FeatureStore|None = None,  # store for the query vectors; they are not stored by default
 ) -> pd.DataFrame:  # mode, metric, before, after, difference, low, high, p, n (queries)
-    "Two rankers on the same queries: metrics of each mode, differences with 95% intervals, and paired tests."
+    "Two rankers of the same documents: metrics of each mode, differences with 95% intervals, and paired tests."
+    if _texts_by_id(before) != _texts_by_id(after):
+        raise ValueError("the two rankers have other documents, so their figures cannot be compared: give both the "
+                         "same, with update")
     modes = tuple(mode for mode in ROWS if mode in before.modes and mode in after.modes)
     one, other = (r.per_query(data, split, modes, metrics, store) for r in (before, after))
     groups = data.part(split).queries.group.tolist()

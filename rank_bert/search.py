@@ -885,9 +885,10 @@ def _verdict(table: pd.DataFrame, tolerance: float) -> tuple[bool|None, str]:
     said = (f'{row.metric} of {row.n} valid queries in the mode {row["mode"]!r}: {row.encoder:.3f} with the encoder, '
             f'{row.table:.3f} with the table (difference {row.difference:+.3f}, 95% interval {row.low:+.3f} to '
             f'{row.high:+.3f})')
-    low = row.low if row.low < row.high else row.difference - 3/row.n  # equal differences: the rule of three
+    unseen = row.low >= 0 or row.low == row.high  # no query was worse: the rule of three
+    low = min(row.low, row.difference - 3/row.n) if unseen else row.low  # NaN for a single group
     if low >= -tolerance: return True, f'the table may stand in for the encoder. {said}'
-    doubt = ', though so few queries cannot decide' if row.high >= 0 else ''
+    doubt = '' if row.high < 0 else ', though so few queries cannot decide'
     if row.difference < -tolerance: return False, f'the table is worse than the encoder{doubt}. {said}'
     return None, f'it is not clear whether the table is as good as the encoder. {said}'
 
