@@ -401,7 +401,7 @@ def _answers(ranker, query: str, k: int, mode: str|None = None, where: dict|None
         lacking = ['shares a word with it']*(where is None or mode == 'bm25') + ['fits --where']*(where is not None)
         _show(f"  no document {' and '.join(lacking)}")
         for column in where or ():
-            values = [*map(jsonable, ranker.documents[column].dropna().unique())]
+            values = [*map(jsonable, ranker.documents[column].explode().dropna().unique())]
             if len(values) <= 12: _show(f'  values of {column}: {listed(values, 12)}')
     for row in found.itertuples():
         shown = '' if _MADE_UP.fullmatch(row.doc_id) else row.doc_id

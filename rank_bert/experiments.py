@@ -62,11 +62,11 @@ def ranking_table(
 
     Plain cosine is that of the original encoder or, if its layers were trained, of the trained one."""
     there = [mode for mode in ROWS if mode in ranker.modes]
-    baseline = {row: mode for mode, row in ROWS.items()}.get(baseline, baseline or 'cosine')
+    names = ROWS | (dict(cosine='trained encoder') if ranker.about.get('encoder') == 'trained' else {})
+    baseline = {row: mode for mode, row in names.items()}.get(baseline, baseline or 'cosine')
     if baseline not in there: raise ValueError(f"baseline is {baseline!r}; the modes are {', '.join(there)}")
     found = ranker.per_query(data, split, metrics=metrics, store=store)
     queries = data.part(split).queries
-    names = ROWS | (dict(cosine='trained encoder') if ranker.about.get('encoder') == 'trained' else {})
     rows = {name: found[mode] for mode, name in names.items() if mode in found}
     return compare(rows, queries.type.tolist(), queries.group.tolist(), baseline=names[baseline])
 
