@@ -86,7 +86,6 @@ def _warn_of_kinds(old: pd.DataFrame, new: pd.DataFrame) -> None:
                           "a filter by one kind does not find the other. Give the documents in the form they had",
                           DataWarning, stacklevel=2)
 
-
 # %% ../nbs/02e_changes.ipynb #e2000013
 class Plan(NamedTuple):
     "How the documents of a ranker change."

@@ -94,7 +94,6 @@ def compare_rankers(
     return pd.concat([change_table(one[mode], other[mode], groups).assign(mode=mode) for mode in modes],
                      ignore_index=True)[['mode', 'metric', 'before', 'after', 'difference', 'low', 'high', 'p', 'n']]
 
-
 # %% ../nbs/04_experiments.ipynb #28b9a332
 def _ranking_panel(ax, rows: pd.DataFrame, rankers: list[str], baseline: str|None) -> None:
     "Values and intervals of one kind of query, one line for each ranker."
