@@ -6,7 +6,7 @@ Docs: https://rank-bert.github.io/rank_bert/heads.html.md"""
 
 # %% auto #0
 __all__ = ['HEADS', 'RankingHead', 'BarlowHead', 'ResidualHead', 'DualHead', 'WhiteningHead', 'PCAHead', 'StackedHead',
-           'BesideHead', 'get_head', 'ClassificationHead', 'ScoreHead']
+           'BesideHead', 'get_head', 'UnitLength', 'Standardise', 'PairFeatures', 'ClassificationHead', 'ScoreHead']
 
 # %% ../nbs/01_heads.ipynb #a9b124b3
 from collections.abc import Sequence
@@ -297,40 +297,154 @@ def fit_heads(
     _fit_head(head.query, queries)
     _fit_head(head.document, passages)
 
+# %% ../nbs/01_heads.ipynb #5c244ab7
+class UnitLength(nn.Module):
+    "Divide each vector by its length."
+    def forward(self,
+        x: torch.Tensor,  # vectors `(batch, dim)`
+    ) -> torch.Tensor:  # vectors of length one `(batch, dim)`
+        "The vectors with length one; a vector of zeros stays as it is."
+        return F.normalize(x, dim=-1)
+
+class Standardise(nn.Module):
+    "Subtract a mean and divide by a scale; the identity until `fit` is called."
+    def __init__(self,
+        blocks: Sequence[tuple[int, float]],  # width of each block of features, and its standard deviation afterwards
+    ):
+        super().__init__()
+        self.blocks = tuple(blocks)
+        width = sum(size for size, _ in self.blocks)
+        self.register_buffer('mean', torch.zeros(width))
+        self.register_buffer('scale', torch.ones(width))
+
+    def forward(self,
+        x: torch.Tensor,  # features `(batch, width)`
+    ) -> torch.Tensor:  # features `(batch, width)`
+        "The features without the mean, divided by the scale."
+        return (x - self.mean)/self.scale
+
+    @torch.no_grad()
+    def fit(self,
+        x: torch.Tensor,  # features of training texts `(texts, width)`
+    ) -> None:
+        "Take mean and scale from features; all features of a block have one scale."
+        self.mean.copy_(x.mean(0))
+        parts = (x - self.mean).split([size for size, _ in self.blocks], dim=1)
+        scales = [float(part.square().mean().sqrt().clamp(min=1e-6))/weight
+                  for part, (_, weight) in zip(parts, self.blocks)]
+        self.scale.copy_(torch.tensor(scales).repeat_interleave(torch.tensor([size for size, _ in self.blocks])))
+
+    @torch.no_grad()
+    def reset(self) -> None:
+        "Become the identity."
+        self.mean.zero_()
+        self.scale.fill_(1.)
+
+# %% ../nbs/01_heads.ipynb #d97e9b58
+class PairFeatures(nn.Module):
+    "Compare the vectors of two texts: cosine, `|u - v|`, `u*v`, `u + v`; where order matters `u - v` as well."
+    def __init__(self,
+        dim: int,  # width of the vector of one text
+        symmetric: bool = True,  # whether both orders of the texts mean the same
+    ):
+        super().__init__()
+        self.dim, self.symmetric = dim, symmetric
+        self.blocks = ((1, 30.), *[(dim, 1.)]*(3 if symmetric else 4))
+
+    def forward(self,
+        x: torch.Tensor,  # the vectors of both texts side by side `(batch, 2*dim)`
+    ) -> torch.Tensor:  # `(batch, 1 + 3*dim)`; with `u - v` `(batch, 1 + 4*dim)`
+        "The features of each pair; raises `ValueError` for another width."
+        if x.shape[-1] != 2*self.dim:
+            raise ValueError(f"a head of pairs takes two vectors of {self.dim} features side by side, {2*self.dim} in "
+                             f"all, but these have {x.shape[-1]}: encode each text alone, and join the vectors")
+        u, v = (F.normalize(part, dim=-1) for part in x.chunk(2, dim=-1))
+        found = [(u*v).sum(-1, keepdim=True), (u - v).abs(), u*v, u + v]
+        return torch.cat(found if self.symmetric else [*found, u - v], dim=-1)
+
 # %% ../nbs/01_heads.ipynb #cf062a6d
+def _entry(dim: int, unit: bool, symmetric: bool|None) -> tuple[list[nn.Module], int]:
+    "The modules before the first layer of a head, and the width of what they give."
+    if symmetric is not None: first = PairFeatures(dim, symmetric)
+    elif unit: first = UnitLength()
+    else: return [], dim
+    blocks = getattr(first, 'blocks', ((dim, 1.),))
+    return [first, Standardise(blocks)], sum(size for size, _ in blocks)
+
 class ClassificationHead(nn.Sequential):
     """Dropout, linear, ReLU, linear: vectors `(batch, dim)` in, logits `(batch, labels)` out.
 
     Without the hidden layer it is dropout and linear.
     """
     def __init__(self,
-        dim: int,  # width of the vectors that come in
+        dim: int,  # width of the vectors that come in; of the vector of one text where these are pairs
         n_labels: int,  # outputs
         hidden: int = 64,  # width between the layers; 0 for one layer
         dropout: float = 0.,  # share of incoming features dropped in training
+        unit: bool = False,  # bring vectors to length one, and standardise them during a training
+        symmetric: bool|None = None,  # for pairs `(batch, 2*dim)`: whether both orders mean the same; `None`: no pairs
     ):
         if n_labels < 2: raise ValueError(f"n_labels is {n_labels}; a classifier chooses between at least 2")
+        entry, dim = _entry(dim, unit, symmetric)
         layers = ([nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, n_labels)] if hidden
                   else [nn.Linear(dim, n_labels)])
-        super().__init__(*([nn.Dropout(dropout)] if dropout else []), *layers)
+        super().__init__(*entry, *([nn.Dropout(dropout)] if dropout else []), *layers)
 
 # %% ../nbs/01_heads.ipynb #15e9ddb6
 class ScoreHead(nn.Module):
     "Dropout and linear: vectors `(batch, dim)` in, one number for each vector `(batch,)` out."
     def __init__(self,
-        dim: int,  # width of the vectors that come in
+        dim: int,  # width of the vectors that come in; of the vector of one text where these are pairs
         dropout: float = 0.,  # share of incoming features dropped in training
         start: float = 0.,  # initial bias
         mean: float = 0.,  # of the scores: what is added to the linear layer
         deviation: float = 1.,  # of the scores: by what the linear layer is multiplied
+        unit: bool = False,  # bring vectors to length one, and standardise them during a training
+        symmetric: bool|None = None,  # for pairs `(batch, 2*dim)`: whether both orders mean the same; `None`: no pairs
     ):
         super().__init__()
-        self.dropout, self.linear, self.mean, self.deviation = nn.Dropout(dropout), nn.Linear(dim, 1), mean, deviation
+        entry, dim = _entry(dim, unit, symmetric)
+        self.entry, self.dropout, self.linear = nn.Sequential(*entry), nn.Dropout(dropout), nn.Linear(dim, 1)
+        self.mean, self.deviation = mean, deviation
         nn.init.constant_(self.linear.bias, start)
 
     def forward(self,
         x: torch.Tensor,  # vectors `(batch, dim)`
     ) -> torch.Tensor:  # `(batch,)`
         "One number for each vector."
-        found = self.linear(self.dropout(x)).squeeze(-1)
+        found = self.linear(self.dropout(self.entry(x))).squeeze(-1)
         return self.mean + self.deviation*found.to(torch.promote_types(found.dtype, torch.float32))
+
+# %% ../nbs/01_heads.ipynb #9a745864
+def linear_parts(
+    head: nn.Module,  # any head
+) -> tuple[nn.Sequential, Standardise|None, nn.Linear]|None:  # `None` where the head is not linear in fixed features
+    "What a head computes before its standardisation, the standardisation, and its linear layer."
+    if type(head) is ClassificationHead: modules = [m for m in head if not isinstance(m, nn.Dropout)]
+    elif type(head) is ScoreHead: modules = [*head.entry, head.linear]
+    else: return None
+    *entry, last = modules
+    if not isinstance(last, nn.Linear) or any(isinstance(m, (nn.Linear, nn.ReLU)) for m in entry): return None
+    scale = next((m for m in entry if isinstance(m, Standardise)), None)
+    return nn.Sequential(*(m for m in entry if m is not scale)), scale, last
+
+@torch.no_grad()
+def fold(head: nn.Module) -> None:
+    "Fold mean and scale of a head's inputs into its linear layer; other heads stay as they are."
+    parts = linear_parts(head)
+    if parts is None or parts[1] is None: return
+    _, scale, last = parts
+    last.weight.div_(scale.scale)
+    last.bias.sub_(last.weight @ scale.mean)
+    scale.reset()
+
+@torch.no_grad()
+def standardise(head: nn.Module, x: torch.Tensor) -> None:
+    "Standardise the inputs of a linear head for a training on these vectors; its outputs stay as they are."
+    fold(head)
+    parts = linear_parts(head)
+    if parts is None or parts[1] is None or len(x) < 2: return
+    features, scale, last = parts
+    scale.fit(features(x))
+    last.bias.add_(last.weight @ scale.mean)
+    last.weight.mul_(scale.scale)
