@@ -49,8 +49,9 @@ from .tables import DataError, DataWarning
 from .engines import best_device, best_dtype, prefix_parameters, weights_state
 from .features import FeatureStore, progress_bar
 from .texts import TextData, tokenize_words, tokenize_rows
-from .heads import ClassificationHead, ScoreHead
+from .heads import ClassificationHead, ScoreHead, fold, linear_parts, standardise
 from .lowrank import add_lora
+from .linear import fit_head
 from .losses import token_loss
 from .callbacks import Frozen, KeepBest, epochs_for, give_back, held_parameters
 from .processes import Processes, first_process, joined
@@ -64,12 +65,13 @@ class TaskModel(nn.Module):
         pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
         per_token: tuple[str, ...] = (),  # tasks whose head takes every token's state, not the pooled vector
         dtype: torch.dtype = torch.float32,  # precision of the layers; weights are float32 always
+        separate: tuple[str, ...] = (),  # tasks of pairs whose texts are read one by one: first texts, then second
     ):
         super().__init__()
         if encoder is not None and pooling not in encoder.poolings:
             raise ValueError(f"{encoder.name!r} has no pooling {pooling!r}; use one of {', '.join(encoder.poolings)}")
         self.encoder, self.heads, self.per_token = encoder, nn.ModuleDict(heads), tuple(per_token)
-        self.pooling, self.dtype = pooling, dtype
+        self.pooling, self.dtype, self.separate = pooling, dtype, tuple(separate)
         self.task = next(iter(heads), None)  # the head whose output `forward` returns
         self.start = None  # number of layers already applied to stored states
 
@@ -102,9 +104,11 @@ def features(self: TaskModel,
     x: torch.Tensor,  # as in `TaskModel.forward`
     mask: torch.Tensor|None = None,  # as in `TaskModel.forward`; `None` with vectors
     states: torch.Tensor|None = None,  # as in `TaskModel.forward`
-) -> torch.Tensor:  # float32 `(batch, dim)`, or `(batch, tokens, dim)` for a token-level task
+) -> torch.Tensor:  # float32 `(batch, dim)`; `(batch, tokens, dim)` for tokens, `(batch, 2*dim)` for separate texts
     "The input of the head of `task`."
-    return x if mask is None else self.trunk(x, mask, states).float()
+    if mask is None: return x
+    found = self.trunk(x, mask, states).float()
+    return torch.cat(found.chunk(2), 1) if self.task in self.separate else found
 
 # %% ../nbs/03_learners.ipynb #feb81e6a
 def _parts(model: TaskModel) -> dict[str, list[nn.Parameter]]:
@@ -157,8 +161,10 @@ class TaskBatches:
         dtype: torch.dtype = torch.float32,  # precision of what is stored
         store: FeatureStore|None = None,  # where it is stored; by default the store in the cache folder
         label: str = 'texts',  # label of progress bars
+        reading: str = 'joint',  # of pairs: 'joint', both texts in one input, or 'separate', each text alone
     ):
         self.data, self.encoder, self.dtype = data, encoder, dtype
+        self.separate = data.pairs is not None and reading == 'separate'
         self.pooling, self.max_tokens, self.keep = pooling, max_tokens, keep
         self.store, self.label = store or FeatureStore(), label
         self.start = self.stored = self._state = None  # batches contain token ids
@@ -167,8 +173,11 @@ class TaskBatches:
 
     @cached_property
     def rows(self) -> tuple[list[list[int]], list]:
-        "Token ids and target of each row."
-        ids, targets = tokenize_rows(self.data, self.encoder, self.max_tokens, self.keep)
+        "Token ids and target of each row; of separate texts the ids of all first texts, then of all second ones."
+        if self.separate:
+            both = self.data.texts + self.data.pairs
+            ids, targets = self.encoder.tokenize(both, self.max_tokens, self.keep), self.data.targets
+        else: ids, targets = tokenize_rows(self.data, self.encoder, self.max_tokens, self.keep)
         return [np.asarray(i, dtype=np.int32) for i in ids], targets
 
     @cached_property
@@ -211,8 +220,10 @@ def _from_store(self: TaskBatches, start: int|str):
     "Vectors or states of all rows."
     how = dict(dtype=self.dtype, device=self.encoder.device, label=self.label)
     if start != 'vectors': return self.store.states(self.rows[0], self.encoder, start, **how)
-    how |= dict(max_tokens=self.max_tokens, keep=self.keep, pairs=self.data.pairs)
-    return self.store.encode(self.data.texts, self.encoder, self.pooling, **how).tensor()
+    how |= dict(max_tokens=self.max_tokens, keep=self.keep)
+    def vectors(texts, pairs=None): return self.store.encode(texts, self.encoder, self.pooling, pairs=pairs, **how).tensor()
+    if not self.separate: return vectors(self.data.texts, self.data.pairs)
+    return torch.cat(vectors(self.data.texts + self.data.pairs).chunk(2), 1)
 
 # %% ../nbs/03_learners.ipynb #ec0f6a4a
 @patch
@@ -236,6 +247,7 @@ def inputs(self: TaskBatches,
     "Some rows as a `TaskModel` takes them."
     rows = list(rows)
     if self.start == 'vectors': return self.stored[rows],
+    if self.separate: rows += [len(self) + r for r in rows]
     ids, mask = self.encoder.pad([self.rows[0][r] for r in rows])
     return (ids, mask) if self.start is None else (ids, mask, self.stored[rows])
 
@@ -291,7 +303,9 @@ def order(self: TaskBatches,
     "An order of rows in which the texts of a batch have about the same length."
     rows = list(range(len(self)))
     if rng is not None: rng.shuffle(rows)
-    return rows if self.start == 'vectors' else by_length(rows, lambda r: len(self.rows[0][r]), bs, rng)
+    if self.start == 'vectors': return rows
+    ids, second = self.rows[0], len(self)*self.separate  # the longer of two separate texts decides
+    return by_length(rows, lambda r: max(len(ids[r]), len(ids[r + second])), bs, rng)
 
 # %% ../nbs/03_learners.ipynb #6eddce95
 def _order(batches, bs: int, rng: random.Random|None) -> list[int]: return batches.order(bs, rng)
@@ -689,6 +703,24 @@ def layers_dtype(
     if dtype in (torch.float32, torch.bfloat16): return dtype
     raise ValueError(f"dtype is {dtype!r}; layers are trained in torch.float32 or torch.bfloat16")
 
+# %% ../nbs/03_learners.ipynb #788eebb9
+class StandardiseInputs(Callback):
+    "During a fit on stored vectors the inputs of linear heads are standardised; afterwards the weights contain it."
+    order = 62  # after callbacks that restore the best weights
+
+    def before_train(self):
+        "Standardise once, when batches are known to contain vectors."
+        if self.epoch: return
+        batches = getattr(self.dl, 'dataset', None)
+        for name, head in getattr(self.model, 'heads', {}).items():
+            own = getattr(batches, 'parts', {}).get(name, batches)
+            if getattr(own, 'start', None) == 'vectors' and isinstance(own, TaskBatches):
+                standardise(head, own.stored.to(device_of(head)))
+
+    def after_fit(self):
+        "Fold mean and scale into the weights."
+        for head in getattr(self.model, 'heads', {}).values(): fold(head)
+
 # %% ../nbs/03_learners.ipynb #0936a2f6
 def encoder_learner(
     dls: DataLoaders,  # batches of `TaskBatches`, or of a class with the same `begin`
@@ -706,7 +738,7 @@ def encoder_learner(
     if temporary: weakref.finalize(learn, shutil.rmtree, folder, True)
     learn.add_cb(Processes())
     if model.encoder is None: return learn  # all inputs are vectors
-    learn.add_cb(FrozenPrefix())
+    learn.add_cbs([FrozenPrefix(), StandardiseInputs()])
     learn.frozen_prefix.freeze(groups)
     return learn
 
@@ -749,23 +781,39 @@ def _loaders(
     return DataLoaders(task_dl(train, bs, seed, device), task_dl(valid, 2*bs, device=device), device=device)
 
 # %% ../nbs/03_learners.ipynb #5d91cebb
-def score_arguments(data, given: dict|None) -> dict:
-    "Arguments of a built-in head: those given, and for scores the mean and deviation of those in training."
-    given = given or {}
-    if not isinstance(data, TextData) or data.kind != 'score' or 'start' in given: return given
-    scores = np.asarray(data.part('train').targets, dtype=np.float64)
-    return dict(mean=float(scores.mean()), deviation=float(scores.std()) or 1.) | given
+def head_arguments_of(
+    data: TextData, given: dict|None, reading: str = 'joint', symmetric: bool|None = None,
+) -> dict:
+    """Arguments of a built-in head: those given; mean and deviation of training scores; what it does to its inputs.
 
-def _head_for(data: TextData, dim: int, head: nn.Module|None, given: dict|None, check: bool) -> tuple:
+    The order of separate texts matters unless their similarity is predicted, or `symmetric` says otherwise."""
+    given, found = given or {}, {}
+    if data.kind == 'tags': return given
+    if data.kind == 'score' and 'start' not in given:
+        scores = np.asarray(data.part('train').targets, dtype=np.float64)
+        found |= dict(mean=float(scores.mean()), deviation=float(scores.std()) or 1.)
+    if data.pairs is None or reading == 'joint': return found | dict(unit=True) | given
+    return found | dict(symmetric=data.kind == 'score' if symmetric is None else bool(symmetric)) | given
+
+def _head_for(data: TextData, dim: int, head: nn.Module|None, own: dict, separate: bool, check: bool) -> tuple:
     "A new head and its arguments, or the one that was passed; raises `ValueError` where its outputs do not fit."
     kind, n = KINDS[data.kind], len(data.labels)
-    if head is None: return kind.head(dim, n, **(own := score_arguments(data, given))), own
+    if head is None: return kind.head(dim, n, **own), own
     if not check: return head, None
-    inputs, outputs = (2, 3, dim) if kind.per_token else (2, dim), (n,) if n else ()
+    inputs, outputs = (2, 3, dim) if kind.per_token else (2, dim*(1 + separate)), (n,) if n else ()
     with torch.no_grad(), evaluation_mode(head): shape = tuple(head(torch.zeros(inputs, device=device_of(head))).shape)
     needed = inputs[:-1] + outputs
     if shape != needed: raise ValueError(f"a head that gives {shape} for inputs of {inputs}; this data needs {needed}")
     return head, None
+
+def reading_of(data: TextData, groups: int, encoder: Encoder, reading: str|None) -> str:
+    "How pairs are read: as asked, or each text alone where the whole encoder is frozen."
+    if reading not in (None, 'joint', 'separate'):
+        raise ValueError(f"reading is {reading!r}; pairs are read 'joint', in one input, or 'separate', each text alone")
+    if reading is not None and getattr(data, 'pairs', None) is None:
+        raise ValueError(f"reading is {reading!r}, but {data.name or 'data'} has single texts, not pairs: leave it out")
+    if reading is not None: return reading
+    return 'separate' if getattr(data, 'pairs', None) is not None and groups > len(encoder.layers) else 'joint'
 
 # %% ../nbs/03_learners.ipynb #7390b437
 def task_learner(
@@ -782,18 +830,24 @@ def task_learner(
     store: FeatureStore|None = None,  # where frozen features are kept; by default in the cache folder
     device: torch.device|str|None = None,  # `best_device` by default
     head_kwargs: dict|None = None,  # arguments of the head, such as `dropout`
+    reading: str|None = None,  # of pairs: 'separate', each text alone, or 'joint'; separate if the encoder is frozen
+    symmetric: bool|None = None,  # of separate texts: whether both orders mean the same; by default for scores
     cls: type[Learner] = Learner,  # class of the result, for a Learner with methods of its own
     **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `metrics`, `cbs`
 ) -> Learner:
     "A fastai `Learner` for one task on texts; batches contain the output of the last frozen layer."
     _check_data(data, bs)
     encoder, groups = prepared(backbone, freeze, seed)
-    encoder.tokenize(['a'], max_tokens, keep, None if data.pairs is None else ['a'])  # raises for a wrong length
+    reading, kind = reading_of(data, groups, encoder, reading), KINDS[data.kind]
+    separate = reading == 'separate'
+    encoder.tokenize(['a'], max_tokens, keep, ['a'] if data.pairs is not None and not separate else None)  # or raises
     if seed is not None: set_seed(seed)
-    new_head, own = _head_for(data, encoder.dim, head, head_kwargs, check='loss_func' not in kwargs)
+    own = head_arguments_of(data, head_kwargs, reading, symmetric)
+    new_head, own = _head_for(data, encoder.dim, head, own, separate, check='loss_func' not in kwargs)
     device, texts = torch.device(device or best_device()), dict(pooling=pooling, max_tokens=max_tokens, keep=keep)
-    dtype, kind = layers_dtype(dtype, device), KINDS[data.kind]
-    model = TaskModel(encoder, dict(task=new_head), pooling, ('task',) if kind.per_token else (), dtype).to(device)
+    if data.pairs is not None: texts |= dict(reading=reading)
+    dtype, tasks = layers_dtype(dtype, device), ('task',)
+    model = TaskModel(encoder, dict(task=new_head), pooling, tasks*kind.per_token, dtype, tasks*separate).to(device)
     dls = _loaders(data, encoder, bs, seed, device, dtype=dtype, store=store, **texts)
     learn = encoder_learner(dls, model, groups, cls, **dict(loss_func=kind.loss, metrics=kind.metrics()) | kwargs)
     learn.data, learn.settings, learn.head_kwargs = data, texts, own
@@ -855,6 +909,24 @@ def _best(monitor: str, epochs: int, patience: int|None = None) -> KeepBest:
     "The callback that keeps the best weights; patience is half of the epochs by default, at least 3."
     return KeepBest(monitor, max(3, epochs//2) if patience is None else patience, later=monitor == 'accuracy')
 
+# %% ../nbs/03_learners.ipynb #740c9421
+_OWN = ('train_eval', 'recorder', 'cast_to_tensor', 'progress', 'processes', 'frozen_prefix', 'standardise_inputs')
+
+def solve_task(learn: Learner, use_valid: bool = True) -> dict|None:
+    "Fit the head of a frozen encoder to its optimum; `None` where it has none, or where callbacks would see nothing."
+    data, head, others = getattr(learn, 'data', None), learn.model.heads['task'], {cb.name for cb in learn.cbs} - {*_OWN}
+    if not isinstance(data, TextData) or data.kind not in ('class', 'multilabel', 'score') or others: return
+    if learn.loss_func is not KINDS[data.kind].loss or linear_parts(head) is None: return
+    parts = [dl.dataset for dl in learn.dls][:1 + use_valid]
+    for part in parts: part.begin('vectors')
+    sizes = [len(part) for part in parts]
+    found = fit_head(head, torch.cat([part.stored for part in parts]), np.concatenate([p.data.targets for p in parts]),
+                     data.kind, groups=np.concatenate([p.data.rows.group for p in parts]),
+                     valid=np.repeat([False, True][:1 + use_valid], sizes))
+    path, name = found.path[found.path.decay == found.decay], 'accuracy' if data.kind == 'class' else 'loss'
+    return dict(solver='L-BFGS' if data.kind != 'score' else 'ridge regression', decay=found.decay, monitor=name,
+                best=float(path[name].iloc[0]) if len(path) else None, held_out=int(path.rows.sum()), rows=sum(sizes))
+
 # %% ../nbs/03_learners.ipynb #a683ccdc
 def _can_probe(learn: Learner, frozen: int) -> bool:
     "Whether layers are trained, and there is a head to train before them."
@@ -862,9 +934,11 @@ def _can_probe(learn: Learner, frozen: int) -> bool:
     return frozen < len(layers) and len(head) > 0
 
 def _probe(learn: Learner, epochs: int, monitor: str, bar, passes: int) -> None:
-    "Train the head on the frozen encoder."
-    learn.frozen_prefix.least = len(learn.opt.param_lists) - 1
+    "Train the head on the frozen encoder; not on validation rows, which choose the best epoch later."
     learn.opt.clear_state()
+    if type(learn.model) is TaskModel and 'task' in learn.model.heads and solve_task(learn, use_valid=False):
+        return bar.update(epochs)
+    learn.frozen_prefix.least = len(learn.opt.param_lists) - 1
     try: _stage(learn, epochs, HEAD_STEPS[1], _best(monitor, epochs), [_Advance(bar)], passes)
     finally:
         learn.frozen_prefix.least = 0
@@ -889,11 +963,16 @@ def fit_task(
 ) -> dict:  # epochs, passes (through the rows in an epoch), lr, monitor, best_epoch, best and untrained value
     """Train with defaults for small and large data; raises `ValueError` where no epoch gave a finite value.
 
-    `best_epoch` is -1 if no epoch was better than the weights before training."""
+    `best_epoch` is -1 if no epoch was better than the weights before training. A linear head on a frozen encoder is
+    fitted by a solver instead, if no epochs, rate or callbacks are given: the result has solver, decay, monitor, best
+    (on held-out rows), held_out (how many) and rows (of the last fit)."""
     if epochs is not None and epochs < 1: raise ValueError(f"epochs is {epochs}; training takes at least one")
     if isinstance(lr, Real): lr = _checked_rate(float(lr))
     if learn.opt is None: learn.create_opt()
     frozen, n = _settled(learn), len(learn.dls.train)
+    whole = frozen == len(learn.opt.param_lists) - 1 and type(learn.model) is TaskModel
+    if whole and 'task' in learn.model.heads and epochs is None and lr is None and monitor is None and not cbs:
+        if solved := solve_task(learn): return solved
     steps, least, rate = _usual(learn, frozen)
     passes = max(1, ROUND//n)  # several in an epoch if data are small and `epochs` is not given
     before = epochs_for(n*passes, 1, HEAD_STEPS[0], HEAD_EPOCHS) if probe and _can_probe(learn, frozen) else 0
