@@ -6,10 +6,13 @@ Docs: https://rank-bert.github.io/rank_bert/names.html.md"""
 
 # %% auto #0
 __all__ = ['BAN', 'NameDictionary', 'name_dictionary', 'word_shapes', 'word_features', 'crossed_features', 'text_steps',
-           'chain_loss', 'best_tags', 'tag_probabilities', 'tag_bans', 'ChainFit', 'TagHead']
+           'chain_loss', 'best_tags', 'tag_probabilities', 'tag_bans', 'ChainFit', 'TagHead', 'graph_tags',
+           'decoder_code']
 
 # %% ../nbs/02o_names.ipynb #251969cb
+import inspect
 from collections import Counter, defaultdict
+from importlib import import_module
 
 # %% ../nbs/02o_names.ipynb #56627a21
 import numpy as np
@@ -272,6 +275,44 @@ class TagHead(ClassificationHead):
         if not len(words): return scores
         return scores + word_features(words, self.known, labels) @ self.word_weight.cpu().numpy().T
 
+    def facts(self,
+        labels: list[str],  # names of the tags
+        mean: bool,  # whether a word has the mean of the scores of its tokens, or those of the first
+    ) -> dict:  # for `graph_tags` and JSON
+        "What is needed beside the probabilities of tokens."
+        return dict(labels=list(labels), mean=mean, names=self.known.names, words=self.known.words,
+                    weight=self.word_weight.tolist(), step=self.step.tolist(), start=self.start.tolist())
+
     def moves(self) -> tuple[np.ndarray, np.ndarray]:  # of steps `(tags, tags)` and of first tags `(tags,)`
         "Scores of steps and of first tags."
         return self.step.cpu().double().numpy(), self.start.cpu().double().numpy()
+
+# %% ../nbs/02o_names.ipynb #484d253b
+def graph_tags(
+    probabilities: np.ndarray,  # of the tags of each token, from a graph `(tokens, tags)`
+    offsets: list[tuple[int, int]],  # of each token in the text, from the tokenizer; equal numbers for special tokens
+    text: str,  # the text itself
+    words: list[tuple[int, int]],  # start and end of each of its words
+    facts: dict,  # of `TagHead.facts`
+) -> list[str]:  # the tag of each word
+    "Tags of the words of a text that is not cut."
+    labels, known, first, p = facts['labels'], NameDictionary(facts['names'], facts['words']), [], 0
+    real = [j for j, (a, b) in enumerate(offsets) if a < b]
+    for start, end in words:
+        at = next((j for j in real if offsets[j][1] > start), len(offsets))
+        first.append(at if at < len(offsets) and offsets[at][0] < end and at not in first else -1)
+    scores, logs = np.tile(np.where(np.array(labels) == 'O', 0, BAN), (len(words), 1)), np.log(probabilities.clip(1e-30))
+    beside = word_features([text[a:b] for a, b in words], known, labels) @ np.array(facts['weight']).T
+    for i, at in enumerate(first):
+        if at < 0: continue
+        end = next((f for f in first[i + 1:] if f >= 0), real[-1] + 1)
+        scores[i] = logs[at:end if facts['mean'] else at + 1].mean(0) + beside[i]
+    return [labels[i] for i in best_tags(scores, np.array(facts['step']), np.array(facts['start']))]
+
+def decoder_code() -> str:  # Python
+    "The source of `graph_tags` and of what it uses."
+    module = import_module('rank_bert.names')  # a notebook has no source of its classes
+    parts = [inspect.getsource(getattr(module, name)).strip() for name in
+             ('NameDictionary', 'word_shapes', 'word_features', 'best_tags', 'graph_tags')]
+    return '\n\n'.join(['"Tags of words from an exported tagger of rank_bert"', 'import numpy as np', f'BAN = {BAN}',
+                        *parts]) + '\n'

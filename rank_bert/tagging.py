@@ -9,7 +9,6 @@ __all__ = ['DECAYS', 'MOST_WORDS', 'tags_from_spans', 'EntityF1', 'Tagger', 'tag
            'load_tagger']
 
 # %% ../nbs/03d_tagging.ipynb #3460c653
-import inspect
 import json
 import re
 import unicodedata
@@ -38,7 +37,7 @@ from .features import WithHead
 from .texts import TextData, check_words, first_pieces, piece_bounds, split_words
 from .metrics import draw_means, entity_f1, group_sums, spans
 from .names import BAN, ChainFit, NameDictionary, TagHead, best_tags, crossed_features, name_dictionary
-from .names import tag_bans, tag_probabilities, word_features
+from .names import decoder_code, tag_bans, tag_probabilities, word_features
 from .learners import TaskModel, begin_run, fit_task, freezing_kept, frozen_layers, task_learner
 from .classifiers import Classifier, load_classifier
 
@@ -572,7 +571,7 @@ def solve(self: TaggerLearner,
         best.weights = _solved(best.way, best.decay, both, features, bans, best.numbers).weights
     self._set_chain(best, name_dictionary(both.words, named(both.tags)), alone)
     of = {way: max(c.f1 for c in found if c.way == way) for way in dict.fromkeys(c.way for c in found)}
-    self._say_unread(of)
+    self._say_unread(of, best.way)
     chain = dict(way=best.way, decay=best.decay, valid_f1=of)
     if not alone: return dict(chain=chain)
     return dict(epochs=0, passes=0, lr=0., monitor='entity_f1', best_epoch=0, best=best.f1, untrained=of['dictionary'],
@@ -594,16 +593,17 @@ def _set_chain(self: TaggerLearner, best: _Chain, known: NameDictionary, alone: 
     self.joint = alone
 
 @patch
-def _say_unread(self: TaggerLearner, f1: dict[str, float]) -> None:
+def _say_unread(self: TaggerLearner, f1: dict[str, float], way: str) -> None:
     "A hint where the vectors add nothing to the words themselves."
     vectors, rest = f1.get('vectors and words'), max(f1.get('words', 0.), f1['dictionary'])
     if vectors is None or vectors > rest: return
     ids = [i for row in self.dls.valid.dataset.rows[0] for i in row]
     unknown = np.mean([i == self.model.encoder.tokenizer.unk_token_id for i in ids])
     part = f', and does not know {unknown:.0%} of the tokens' if unknown > .02 else ''
-    warnings.warn(f"{self.data.name or 'data'}: the encoder {self.model.encoder.name!r} adds nothing to the words "
-                  f"themselves (F1 of names in valid {vectors:.3f} with its vectors, {rest:.3f} without){part}; the "
-                  "words and the dictionary stand in. Try an encoder of the language of the texts, or freeze=-2",
+    stands = '' if way == 'vectors and words' else f'; {"the dictionary stands" if way == "dictionary" else "they stand"} in'
+    warnings.warn(f"{self.data.name or 'data'}: the encoder {self.model.encoder.name!r} is not shown to add anything "
+                  f"to the words themselves (F1 of names in valid {vectors:.3f} with its vectors, {rest:.3f} without)"
+                  f"{part}{stands}. Try an encoder of the language of the texts, or freeze=-2",
                   DataWarning, stacklevel=3)
 
 # %% ../nbs/03d_tagging.ipynb #4e1d5216
@@ -764,6 +764,12 @@ def export(self: Tagger,
 ) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
     "Write encoder and head for another library, checked; its output is `tags`, a row for each token."
     self._check_encoder()
-    out = Output(self.head, None, 'softmax', labels=self.labels)
-    model = TextModel(self.encoder, dict(tags=out), self.settings['max_tokens'], 'tagger')
+    out, more = Output(self.head, None, 'softmax', labels=self.labels), {}
+    if self._chained():
+        facts = self.head.facts(self.labels, self.settings.get('pieces') == 'mean')
+        more = dict(files={'tags.json': json.dumps(facts, ensure_ascii=False), 'tags.py': decoder_code()}, notes=[
+            "The probabilities of tokens are a part of this tagger only. Tags of words, as rank_bert gives them, come "
+            "from `graph_tags(probabilities, offsets, text, words, facts)` of `tags.py`, which needs numpy alone; "
+            "`facts` is what `tags.json` holds. For int8 files a tag may differ."])
+    model = TextModel(self.encoder, dict(tags=out), self.settings['max_tokens'], 'tagger', **more)
     return export_model(model, folder, to, **kwargs)
