@@ -296,12 +296,13 @@ def graph_tags(
     facts: dict,  # of `TagHead.facts`
 ) -> list[str]:  # the tag of each word
     "Tags of the words of a text that is not cut."
-    labels, known, first, p = facts['labels'], NameDictionary(facts['names'], facts['words']), [], 0
+    labels, known, first = facts['labels'], NameDictionary(facts['names'], facts['words']), []
     real = [j for j, (a, b) in enumerate(offsets) if a < b]
     for start, end in words:
         at = next((j for j in real if offsets[j][1] > start), len(offsets))
         first.append(at if at < len(offsets) and offsets[at][0] < end and at not in first else -1)
-    scores, logs = np.tile(np.where(np.array(labels) == 'O', 0, BAN), (len(words), 1)), np.log(probabilities.clip(1e-30))
+    scores = np.tile(np.where(np.array(labels) == 'O', 0, BAN), (len(words), 1))
+    logs = np.log(probabilities.clip(1e-30))
     beside = word_features([text[a:b] for a, b in words], known, labels) @ np.array(facts['weight']).T
     for i, at in enumerate(first):
         if at < 0: continue
