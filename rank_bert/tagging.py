@@ -761,7 +761,7 @@ def export(self: Tagger,
         facts = self.head.facts(self.labels, self.settings.get('pieces') == 'mean')
         more = dict(files={'tags.json': json.dumps(facts, ensure_ascii=False), 'tags.py': decoder_code()}, notes=[
             "The probabilities of tokens are a part of this tagger only: the tag of a word, as rank_bert gives it, "
-            "comes from `graph_tags(probabilities, offsets, text, words, facts)` of `tags.py`, which needs numpy alone; "
+            "comes from `graph_tags(probabilities, offsets, text, words, facts)` of `tags.py`, which needs numpy; "
             "`facts` is what `tags.json` holds. For int8 files a tag may differ."])
     model = TextModel(self.encoder, dict(tags=out), self.settings['max_tokens'], 'tagger', **more)
     return export_model(model, folder, to, **kwargs)
