@@ -67,6 +67,8 @@ class TextModel:
     max_tokens: int = 256  # longest text in tokens, special tokens counted
     what: str = 'encoder'  # kind of model: 'ranker', 'classifier', ...; for messages and the README
     about: dict = field(default_factory=dict)  # what is known of its training
+    files: dict[str, str] = field(default_factory=dict)  # more files of an exported folder: name -> text
+    notes: list[str] = field(default_factory=list)  # sentences for its README
 
     def __repr__(self) -> str: return f"TextModel({self.what} on {self.encoder.name!r}: {', '.join(self.outputs)})"
 
