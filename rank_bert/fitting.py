@@ -104,15 +104,17 @@ def fit_ranking(
 
 # %% ../nbs/03b_fitting.ipynb #d0c1f002
 def with_pieces(
-    features: RankingFeatures, encoder: Encoder, share: float, seed: int, store: FeatureStore, progress: bool|None = None,
+    features: RankingFeatures, encoder: Encoder, share: float, seed: int, store: FeatureStore,
+    progress: bool|None = None,
 ) -> RankingFeatures:
     "Features with pieces of the documents as further training queries; the same object if there are none."
     data = with_document_pairs(features.data, share, seed)
     if data is features.data: return features
     how, n = {k: features.settings[k] for k in ('pooling', 'max_tokens', 'engine')}, len(features.queries)
-    vectors = store.encode(list(data.queries.text[n:]), encoder, keep='end', label='pieces', progress=progress, **how)[:]
-    refused = features.refused
-    if refused is not None: refused = sparse.vstack([refused, sparse.csr_matrix((len(vectors), refused.shape[1]))], 'csr')
+    how |= dict(keep='end', label='pieces', progress=progress)
+    vectors, refused = store.encode(list(data.queries.text[n:]), encoder, **how)[:], features.refused
+    if refused is not None:
+        refused = sparse.vstack([refused, sparse.csr_matrix((len(vectors), refused.shape[1]))], 'csr')
     return replace(features, data=data, queries=torch.cat([features.queries, vectors.to(features.queries)]),
                    refused=refused)
 
@@ -149,8 +151,8 @@ def check_document_pairs(document_pairs) -> None:
     "Raise `ValueError` for what is neither `None` nor 'auto' nor a share."
     if document_pairs is None or document_pairs == 'auto': return
     if not isinstance(document_pairs, str) and 0 < document_pairs < 1: return
-    raise ValueError(f"document_pairs is {document_pairs!r}; it is a share above 0 and below 1 of the training queries, "
-                     "'auto' or None")
+    raise ValueError(f"document_pairs is {document_pairs!r}; it is a share of the training queries above 0 and "
+                     "below 1, 'auto' or None")
 
 def chosen_pairs(
     features: RankingFeatures, encoder: Encoder, document_pairs: float|str|None, store: FeatureStore, fit,

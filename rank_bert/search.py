@@ -109,7 +109,7 @@ def train_ranker(
     progress: bool|None = None,  # show progress; by default everywhere except in tests
     cbs: Callback|list|None = None,  # of fastai, such as `RankMonitor`; of the head's training, or of the layers'
     engine: str = 'torch',  # of a frozen encoder: 'torch'; on a CPU also 'openvino' or 'auto' (extra `speed`)
-    document_pairs: float|str|None = None,  # share of pieces of documents beside the training queries; 'auto' tries it
+    document_pairs: float|str|None = None,  # share of training queries made of documents; 'auto' tries .5
 ) -> Ranker:
     "A ranker trained on the 'train' queries, the head first and then layers; 'valid' queries decide every choice."
     check_document_pairs(document_pairs)
