@@ -121,7 +121,9 @@ def train_ranker(
     features = ranking_features(data, encoder, passages, size, stride, pooling, max_tokens, lexical and frozen, store,
                                 progress, engine)
     own, asked = dict(head=head, shared=shared, seed=seed, progress=progress), dict(epochs=epochs, lr=lr, cbs=cbs)
-    if frozen: return end(train_head(features, encoder, epochs, lr, bs, own | dict(cbs=cbs), document_pairs, store), data)
+    if frozen:
+        own |= dict(cbs=cbs)
+        return end(train_head(features, encoder, epochs, lr, bs, own, document_pairs, store), data)
     return end(train_layers(features, encoder, freeze, own, asked, bs, store, lexical), data)
 
 # %% ../nbs/03b_search.ipynb #22f66553
