@@ -36,7 +36,7 @@ from .heads import fold
 from .texts import TextData
 from .metrics import draw_means, group_sums, classification_metrics, spearman
 from .search import check_settings, read_backbone, read_head, write_backbone
-from .learners import KINDS, begin_run, fit_task, freezing_kept, frozen_groups, frozen_layers, task_learner
+from .learners import KINDS, begin_run, fit_task, freezing_kept, frozen_groups, task_learner
 
 # %% ../nbs/03c_classifiers.ipynb #60f5a912
 class Classifier(WithHead):
@@ -180,7 +180,7 @@ class ClassifierLearner(Learner):
         m, train = self.model, self.data.part('train')
         fold(m.heads['task'])  # of a training that was interrupted
         settings = self.settings | dict(mixed=m.dtype != torch.float32, pairs=train.pairs is not None)
-        about = dict(data=self.data.name, train_rows=len(train), frozen=frozen_layers(m.encoder) == len(m.encoder.layers))
+        about = dict(data=self.data.name, train_rows=len(train), frozen=self.frozen_prefix.groups > len(m.encoder.layers))
         about |= getattr(self, 'fitted', {})
         return Classifier(m.encoder, m.heads['task'], self.data.labels, self.data.kind, settings,
                           self.head_kwargs, about)
