@@ -773,11 +773,13 @@ def _units(self: _Scored, standard: bool) -> torch.Tensor:  # of cosine and BM25
 
 # %% ../nbs/03a_ranking.ipynb #1c6755c1
 @patch
-def _cost(self: _Scored, logs: np.ndarray, bm25: torch.Tensor, units: torch.Tensor) -> tuple[float, np.ndarray]:
-    "Cross-entropy and prior at the logarithms of two weights, and the gradient."
+def _cost(
+    self: _Scored, logs: np.ndarray, bm25: torch.Tensor, units: torch.Tensor, start: float,
+) -> tuple[float, np.ndarray]:
+    "Cross-entropy and prior at the logarithms of two weights, and the gradient; `start` is the prior's median."
     n, found = len(self.relevance), self._found().float().mean()
     logs = torch.tensor(logs, dtype=torch.float32, requires_grad=True)
-    total = (logs[1] - logs[0] - found.log())**2/(2*n*found)
+    total = (logs[1] - logs[0] - start - found.log())**2/(2*n*found)
     total.backward()
     for rows in torch.arange(n).split(256):  # number of queries at a time
         a, b = logs.exp()*units
@@ -788,22 +790,29 @@ def _cost(self: _Scored, logs: np.ndarray, bm25: torch.Tensor, units: torch.Tens
     return float(total), logs.grad.double().numpy()
 
 # %% ../nbs/03a_ranking.ipynb #7fd4d8c3
-def _weigh(scored: _Scored, standard: bool) -> tuple[float, float]:
-    "Lowest cost of a weighted sum, and the weight of BM25 when that of the cosine is 1."
-    bm25, units = scored.standard if standard else scored.words, scored._units(standard)
+def weigh(scored: _Scored, standard: bool, prior: Fusion|None = None) -> tuple[float, float]:
+    "Lowest cost of a weighted sum, and the weight of BM25 when that of the cosine is 1; the prior is standardised."
+    bm25, units, start = scored.standard if standard else scored.words, scored._units(standard), 0.
+    if prior is not None and prior.weight > 0:
+        cosine, words = scored._units(True).tolist()
+        start = float(np.log(prior.weight*cosine/words))
     # bounds, because a perfect ranking has its optimum at infinity
-    best = minimize(scored._cost, np.zeros(2), (bm25, units), jac=True, method='L-BFGS-B', bounds=[(-12, 12)]*2)
+    best = minimize(scored._cost, np.zeros(2), (bm25, units, start), jac=True, method='L-BFGS-B', bounds=[(-12, 12)]*2)
     a, b = (torch.tensor(best.x).exp()*units).tolist()
     return float(best.fun), b/a
 
 # %% ../nbs/03a_ranking.ipynb #c43db7dd
-def fit_fusion_parts(parts: list[_Scored]) -> Fusion:
-    "`fit_fusion` on queries that were scored in several parts."
+def joined_parts(parts: list[_Scored]) -> _Scored:
+    "Queries that were scored in several parts; raises `ValueError` for scores that are not numbers."
     scored = _Scored(*(torch.cat([getattr(p, f.name) for p in parts]) for f in fields(_Scored)))
-    if not (scored.cosine.isfinite().all() and scored.words.isfinite().all()):
-        raise ValueError("cosines or BM25 hold NaN or infinity. Train with a smaller learning rate")
+    if scored.cosine.isfinite().all() and scored.words.isfinite().all(): return scored
+    raise ValueError("cosines or BM25 hold NaN or infinity. Train with a smaller learning rate")
+
+def fit_fusion_parts(parts: list[_Scored], prior: Fusion|None = None) -> Fusion:
+    "`fit_fusion` on queries that were scored in several parts."
+    scored = joined_parts(parts)
     if not scored._found().any(): return Fusion(0.)
-    _, weight, standard = min((*_weigh(scored, standard), standard) for standard in (False, True))
+    _, weight, standard = min((*weigh(scored, standard, prior), standard) for standard in (False, True))
     return Fusion(weight, standard)
 
 # %% ../nbs/03a_ranking.ipynb #aac29813
