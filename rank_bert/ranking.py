@@ -808,22 +808,40 @@ def joined_parts(parts: list[_Scored]) -> _Scored:
     if scored.cosine.isfinite().all() and scored.words.isfinite().all(): return scored
     raise ValueError("cosines or BM25 hold NaN or infinity. Train with a smaller learning rate")
 
+BM25_ALONE = Fusion(100., standard=True)  # the cosine orders only documents whose BM25 is almost the same
+
+def _reciprocal(scored: _Scored, fusion: Fusion) -> torch.Tensor:  # `(queries,)`
+    "Reciprocal rank of the best relevant document of each query; of equal scores the middle rank."
+    scores = scored.cosine + fusion.weight*(scored.standard if fusion.standard else scored.words)
+    best = scores.masked_fill(scored.relevance <= 0, -torch.inf).amax(1, keepdim=True)
+    return 1/(1 + (scores > best).sum(1) + ((scores == best).sum(1) - 1)/2)
+
+def _or_alone(scored: _Scored, fusion: Fusion) -> Fusion:
+    "BM25 or the cosine alone where it ranks these queries better than the sum by more than two standard errors."
+    best, gain, sums = fusion, 0., _reciprocal(scored, fusion)
+    for one in (BM25_ALONE, Fusion(0.)):
+        more = _reciprocal(scored, one) - sums
+        sure = len(more) > 1 and more.mean() > 2*more.std()/len(more)**.5
+        if sure and more.mean() > gain: best, gain = one, float(more.mean())
+    return best
+
 def fit_fusion_parts(parts: list[_Scored], prior: Fusion|None = None) -> Fusion:
     "`fit_fusion` on queries that were scored in several parts."
     scored = joined_parts(parts)
     if not scored._found().any(): return Fusion(0.)
     _, weight, standard = min((*weigh(scored, standard, prior), standard) for standard in (False, True))
-    return Fusion(weight, standard)
+    return _or_alone(scored, Fusion(weight, standard))
 
 # %% ../nbs/03a_ranking.ipynb #aac29813
 def fit_fusion(
     cosine: torch.Tensor,  # of validation queries `(queries, documents)`
     bm25: np.ndarray,  # of the same queries `(queries, documents)`
     relevance: torch.Tensor,  # grades `(queries, documents)`
+    prior: Fusion|None = None,  # standardised: what is believed before; by default equal weights in units of deviation
 ) -> Fusion:  # the best on these queries
     "The weight and scaling of BM25 with the lowest cross-entropy plus prior; the prior matters if queries are few."
     chunks = [slice(i, i + 64) for i in range(0, len(relevance), 64)]
-    return fit_fusion_parts([fusion_sample(cosine[rows], bm25[rows], relevance[rows]) for rows in chunks])
+    return fit_fusion_parts([fusion_sample(cosine[rows], bm25[rows], relevance[rows]) for rows in chunks], prior)
 
 # %% ../nbs/03a_ranking.ipynb #a9870bfb
 class IndexRefresh(Callback):

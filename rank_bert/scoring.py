@@ -41,7 +41,7 @@ from .lexical import BM25, best, moments, scores_at, standardise
 from .drift import Reference
 from .table import TokenTable
 from .metrics import rank_documents
-from .ranking import Fusion, RankingModel, _Scored, fusion_sample, joined_parts, weigh
+from .ranking import BM25_ALONE, Fusion, RankingModel, _Scored, fusion_sample, joined_parts, weigh
 
 # %% ../nbs/03a_scoring.ipynb #a87daff2
 class Searcher:
@@ -474,17 +474,11 @@ def probes_of(ranker: Ranker) -> list[Probe]:
 # %% ../nbs/03a_scoring.ipynb #17ff2851
 READS = 1/2  # MRR of the cosine on probes over that of BM25, below which the encoder hardly reads the documents
 _LEAST = 8  # fewer probes decide nothing
-BM25_ALONE = Fusion(100., standard=True)  # the cosine orders only documents whose BM25 is the same
 
 class Probed(NamedTuple):
     "What probes say of a ranker."
     scored: _Scored  # scores of the probes with all documents, or with some of very many
-    mrr: dict[str, float]  # of 'cosine' and 'bm25', and 'n': how many probes
-
-    @property
-    def reads(self) -> bool:
-        "Whether the encoder reads the documents."
-        return self.mrr['cosine'] >= READS*self.mrr['bm25']
+    about: dict  # how many, MRR by cosine and by BM25, and whether the encoder reads the documents
 
 def _has_copy(ranker: Ranker, probe: Probe, words: np.ndarray) -> bool:
     "Whether one of the best documents by words is another one that holds the words of a probe too."
@@ -513,10 +507,15 @@ def _scored_probes(ranker: Ranker, probes: list[Probe], vectors: torch.Tensor, l
     relevance[range(len(probes)), [p.row for p in probes]] = 1
     return fusion_sample(cosine[kept].clone(), words[kept], relevance[kept])
 
-def _mrr(scores: torch.Tensor, relevance: torch.Tensor) -> float:
-    "Mean reciprocal rank of the one right document; of equal scores the middle rank."
-    own = scores[relevance > 0][:, None]
-    return float((1/(1 + (scores > own).sum(1) + ((scores == own).sum(1) - 1)/2)).mean())
+def _told(scored: _Scored) -> dict:
+    "MRR of probes by each score, and whether the encoder reads the documents; less than twice the standard error is noise."
+    found = {}
+    for name, scores in (('cosine', scored.cosine), ('bm25', scored.words)):
+        own = scores[scored.relevance > 0][:, None]
+        found[name] = 1/(1 + (scores > own).sum(1) + ((scores == own).sum(1) - 1)/2)  # of equal scores the middle rank
+    gap = READS*found['bm25'] - found['cosine']
+    reads = bool(gap.mean() <= 2*gap.std()/len(gap)**.5)
+    return dict(n=len(gap)) | {name: round(float(one.mean()), 3) for name, one in found.items()} | dict(reads=reads)
 
 def score_probes(ranker: Ranker, store: FeatureStore|None = None) -> Probed|None:
     "What the probes of a ranker say; `None` where there are too few. It encodes two texts for each."
@@ -532,14 +531,16 @@ def score_probes(ranker: Ranker, store: FeatureStore|None = None) -> Probed|None
     parts = [p for p in parts if p is not None]
     if sum(len(p.cosine) for p in parts) < _LEAST: return None
     scored = joined_parts(parts)
-    mrr = {name: round(_mrr(one, scored.relevance), 3) for name, one in (('cosine', scored.cosine), ('bm25', scored.words))}
-    return Probed(scored, mrr | dict(n=len(scored.cosine)))
+    return Probed(scored, _told(scored))
 
 def warn_of_encoder(ranker: Ranker) -> None:
-    "Say that BM25 alone ranks."
-    warnings.warn(f'the encoder {ranker.encoder.name!r} hardly reads these documents, so BM25 alone ranks (mode '
-                  "'hybrid'): try an encoder of their language or a multilingual one, such as "
-                  'multilingual-e5-small', DataWarning, stacklevel=4)
+    "Warn where probes say that the encoder hardly reads the documents."
+    told = ranker.about.get('probes')
+    if not told or told['reads']: return
+    alone = ', so BM25 alone ranks' if ranker.fusion == BM25_ALONE else ''
+    warnings.warn(f"the encoder {ranker.encoder.name!r} hardly reads these documents{alone}: words taken out of them find "
+                  f"the rest with MRR {told['cosine']:.3f} by cosine and {told['bm25']:.3f} by BM25. Try an encoder of "
+                  'their language, or a multilingual one', DataWarning, stacklevel=3)
 
 # %% ../nbs/03a_scoring.ipynb #6805aa90
 def _by_leads(ranker: Ranker) -> float:
@@ -548,18 +549,16 @@ def _by_leads(ranker: Ranker) -> float:
     for start in range(0, len(rows), 32):  # so many queries at a time
         asked = ranker.documents.iloc[rows[start:start + 32]]
         texts = [*map(_as_query, asked.title, asked.text)]
-        cosine, words = (ranker.scores(texts, mode).numpy() for mode in ('cosine', 'bm25'))
+        cosine, words = (ranker.scores(texts, mode).numpy() for mode in ('dense', 'bm25'))
         tops.append([standardise(words).max(1), cosine.max(1) - cosine.mean(1)])
     words, cosine = np.concatenate(tops, 1)
     found = words > 0
     return float(cosine[found].mean()/words[found].mean()/2) if found.any() else 0.
 
 def starting_fusion(ranker: Ranker, store: FeatureStore|None = None) -> Fusion:
-    "Standardised BM25, with the larger of two weights: by leads, and what is best on probes; 0 where words tell nothing."
-    weight, probed = _by_leads(ranker), score_probes(ranker, store=store)
-    ranker.about['probes'] = None if probed is None else probed.mrr
+    "Standardised BM25, with the larger of two weights: the one of the leads, and the best on probes."
+    weight, probed = _by_leads(ranker), score_probes(ranker, store)
+    ranker.about['probes'] = None if probed is None else probed.about
     if probed is None or not weight: return Fusion(weight, standard=True)
-    if not probed.reads:
-        warn_of_encoder(ranker)
-        return BM25_ALONE
+    if not probed.about['reads']: return BM25_ALONE
     return Fusion(max(weight, weigh(probed.scored, True)[1]), standard=True)
