@@ -35,7 +35,7 @@ from .learners import fit_task
 from .ranking import FEW, Fusion, QueryBatches, RankingFeatures, RankingLearner, RankingModel, ranking_features
 from .ranking import STAND_INS, mrr, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
 from .ranking import near_queries, usable_rows, validation_pool
-from .scoring import Ranker, starting_fusion, warn_of_encoder
+from .scoring import Ranker, own_texts, starting_fusion, warn_of_encoder, warn_of_own
 
 # %% ../nbs/03b_fitting.ipynb #74639257
 class _Tick(Callback):
@@ -172,6 +172,8 @@ def made_ranker(features: RankingFeatures, encoder: Encoder, model: RankingModel
         ranker.fusion = fitted_fusion(features, model, starting_fusion(ranker))
         warn_of_encoder(ranker)
     ranker.reference = reference_of(ranker, data, features.queries)
+    warn_of_own(own_texts(list(data.queries.text), data.documents, data.qrels()), "Take these documents out of the training "
+                "data, or mark them as relevant; evaluate has leave_out='same text'")
     return ranker
 
 # %% ../nbs/03b_fitting.ipynb #8b1abf66

@@ -562,3 +562,28 @@ def starting_fusion(ranker: Ranker, store: FeatureStore|None = None) -> Fusion:
     if probed is None or not weight: return Fusion(weight, standard=True)
     if not probed.about['reads']: return BM25_ALONE
     return Fusion(max(weight, weigh(probed.scored, True)[1]), standard=True)
+
+# %% ../nbs/03a_scoring.ipynb #9ce00c2f
+OWN = .05  # share of queries that find themselves, above which there is a hint
+
+def own_texts(
+    queries: list[str],  # texts
+    documents: pd.DataFrame,  # with title and text
+    relevance: sparse.csr_matrix,  # grades `(queries, documents)`
+) -> sparse.csr_matrix:  # bool `(queries, documents)`
+    "Documents that have the text of the query, with or without their title, and are not relevant to it."
+    def same(text): return ' '.join(text.split())
+    rows = {}
+    for row, (title, text) in enumerate(zip(documents.title, documents.text)):
+        for one in {same(text), same(f'{title} {text}')} - {''}: rows.setdefault(one, []).append(row)
+    found = [(i, row) for i, query in enumerate(queries) for row in rows.get(same(query), ())]
+    at = np.array(found, dtype=np.int64).reshape(-1, 2).T
+    own = sparse.csr_matrix((np.ones(len(found), dtype=bool), tuple(at)), shape=(len(queries), len(documents)))
+    return own - own.multiply(relevance > 0)
+
+def warn_of_own(own: sparse.csr_matrix, remedy: str) -> None:
+    "Warn where more than a few queries find themselves."
+    n = int((own.getnnz(1) > 0).sum())
+    if n > OWN*own.shape[0]:
+        warnings.warn(f"{n} of {own.shape[0]} queries have their own text among the documents, where it is not relevant: "
+                      f"every query finds itself first. {remedy}", DataWarning, stacklevel=3)
