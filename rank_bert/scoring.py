@@ -538,12 +538,13 @@ def warn_of_encoder(ranker: Ranker) -> None:
     told = ranker.about.get('probes')
     if not told or told['reads']: return
     alone = ', so BM25 alone ranks' if ranker.fusion == BM25_ALONE else ''
-    warnings.warn(f"the encoder {ranker.encoder.name!r} hardly reads these documents{alone}: words taken out of them find "
-                  f"the rest with MRR {told['cosine']:.3f} by cosine and {told['bm25']:.3f} by BM25. Try an encoder of "
+    found = (f": words taken out of them find the rest with MRR {told['cosine']:.3f} by cosine and {told['bm25']:.3f} by "
+             'BM25' if told['n'] else '')
+    warnings.warn(f"the encoder {ranker.encoder.name!r} hardly reads these documents{alone}{found}. Try an encoder of "
                   'their language, or a multilingual one', DataWarning, stacklevel=3)
 
 # %% ../nbs/03a_scoring.ipynb #6805aa90
-def _by_leads(ranker: Ranker) -> float:
+def _by_leads(ranker: Ranker) -> float|None:  # `None` where no query shares a word with some documents only
     "The weight with which the highest BM25 score is on average half as far above the mean as the highest cosine."
     tops, rows = [], _asked(ranker.documents)
     for start in range(0, len(rows), 32):  # so many queries at a time
@@ -553,15 +554,16 @@ def _by_leads(ranker: Ranker) -> float:
         tops.append([standardise(words).max(1), cosine.max(1) - cosine.mean(1)])
     words, cosine = np.concatenate(tops, 1)
     found = words > 0
-    return float(cosine[found].mean()/words[found].mean()/2) if found.any() else 0.
+    return float(cosine[found].mean()/words[found].mean()/2) if found.any() else None
 
 def starting_fusion(ranker: Ranker, store: FeatureStore|None = None) -> Fusion:
     "Standardised BM25, with the larger of two weights: the one of the leads, and the best on probes."
     weight, probed = _by_leads(ranker), score_probes(ranker, store)
-    ranker.about['probes'] = None if probed is None else probed.about
-    if probed is None or not weight: return Fusion(weight, standard=True)
-    if not probed.about['reads']: return BM25_ALONE
-    return Fusion(max(weight, weigh(probed.scored, True)[1]), standard=True)
+    told = ranker.about['probes'] = None if probed is None else probed.about
+    if weight is None: return Fusion(0., standard=True)
+    if weight < 1e-6: told = ranker.about['probes'] = dict(n=0, reads=False)  # all texts have the same vector
+    if told is not None and not told['reads']: return BM25_ALONE
+    return Fusion(weight if probed is None else max(weight, weigh(probed.scored, True)[1]), standard=True)
 
 # %% ../nbs/03a_scoring.ipynb #9ce00c2f
 OWN = .05  # share of queries that find themselves, above which there is a hint
