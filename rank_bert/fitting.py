@@ -172,8 +172,8 @@ def made_ranker(features: RankingFeatures, encoder: Encoder, model: RankingModel
         ranker.fusion = fitted_fusion(features, model, starting_fusion(ranker))
         warn_of_encoder(ranker)
     ranker.reference = reference_of(ranker, data, features.queries)
-    warn_of_own(own_texts(list(data.queries.text), data.documents, data.qrels()), "Take these documents out of the training "
-                "data, or mark them as relevant; evaluate has leave_out='same text'")
+    warn_of_own(own_texts(list(data.queries.text), data.documents, data.qrels()), "Take these documents out of the "
+                "training data, or mark them as relevant; evaluate has leave_out='same text'")
     return ranker
 
 # %% ../nbs/03b_fitting.ipynb #8b1abf66

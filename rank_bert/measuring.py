@@ -108,7 +108,9 @@ def _measured(self: Ranker, texts: list[str], qrels, mode: str, metrics: tuple[s
 MOST_SCORES = 2**26  # scores that are in memory at once
 
 @patch
-def _per_query(self: Ranker, queries: pd.DataFrame, qrels, mode: str, metrics, vectors, bs: int, own=None) -> pd.DataFrame:
+def _per_query(
+    self: Ranker, queries: pd.DataFrame, qrels, mode: str, metrics, vectors, bs: int, own=None,
+) -> pd.DataFrame:
     "Metrics of all queries in a mode, some at a time."
     texts, frames = list(queries.text), []
     if own is None: own = sparse.csr_matrix(qrels.shape, dtype=bool)

@@ -508,7 +508,7 @@ def _scored_probes(ranker: Ranker, probes: list[Probe], vectors: torch.Tensor, l
     return fusion_sample(cosine[kept].clone(), words[kept], relevance[kept])
 
 def _told(scored: _Scored) -> dict:
-    "MRR of probes by each score, and whether the encoder reads the documents; less than twice the standard error is noise."
+    "MRR of probes by each score, and whether the encoder reads the documents, beyond two standard errors."
     found = {}
     for name, scores in (('cosine', scored.cosine), ('bm25', scored.words)):
         own = scores[scored.relevance > 0][:, None]
@@ -538,8 +538,8 @@ def warn_of_encoder(ranker: Ranker) -> None:
     told = ranker.about.get('probes')
     if not told or told['reads']: return
     alone = ', so BM25 alone ranks' if ranker.fusion == BM25_ALONE else ''
-    found = (f": words taken out of them find the rest with MRR {told['cosine']:.3f} by cosine and {told['bm25']:.3f} by "
-             'BM25' if told['n'] else '')
+    found = (f": words taken out of them find the rest with MRR {told['cosine']:.3f} by cosine and {told['bm25']:.3f} "
+             'by BM25' if told['n'] else '')
     warnings.warn(f"the encoder {ranker.encoder.name!r} hardly reads these documents{alone}{found}. Try an encoder of "
                   'their language, or a multilingual one', DataWarning, stacklevel=3)
 
@@ -587,5 +587,5 @@ def warn_of_own(own: sparse.csr_matrix, remedy: str) -> None:
     "Warn where more than a few queries find themselves."
     n = int((own.getnnz(1) > 0).sum())
     if n > OWN*own.shape[0]:
-        warnings.warn(f"{n} of {own.shape[0]} queries have their own text among the documents, where it is not relevant: "
-                      f"every query finds itself first. {remedy}", DataWarning, stacklevel=3)
+        warnings.warn(f"{n} of {own.shape[0]} queries have their own text among the documents, where it is not "
+                      f"relevant: every query finds itself first. {remedy}", DataWarning, stacklevel=3)

@@ -148,5 +148,5 @@ def add_postings(
     p = postings
     try:
         for start, end, weight in zip(p.indptr[rows].tolist(), p.indptr[rows + 1].tolist(), weights):
-            np.add.at(scores, p.indices[start:end].view(np.uint32), weight*p.data[start:end])  # -1 becomes a large number
+            np.add.at(scores, p.indices[start:end].view(np.uint32), weight*p.data[start:end])  # -1 becomes large
     except IndexError as e: raise ValueError(DAMAGED) from e
