@@ -773,11 +773,13 @@ def _units(self: _Scored, standard: bool) -> torch.Tensor:  # of cosine and BM25
 
 # %% ../nbs/03a_ranking.ipynb #1c6755c1
 @patch
-def _cost(self: _Scored, logs: np.ndarray, bm25: torch.Tensor, units: torch.Tensor) -> tuple[float, np.ndarray]:
-    "Cross-entropy and prior at the logarithms of two weights, and the gradient."
+def _cost(
+    self: _Scored, logs: np.ndarray, bm25: torch.Tensor, units: torch.Tensor, start: float,
+) -> tuple[float, np.ndarray]:
+    "Cross-entropy and prior at the logarithms of two weights, and the gradient; `start` is the prior's median."
     n, found = len(self.relevance), self._found().float().mean()
     logs = torch.tensor(logs, dtype=torch.float32, requires_grad=True)
-    total = (logs[1] - logs[0] - found.log())**2/(2*n*found)
+    total = (logs[1] - logs[0] - start - found.log())**2/(2*n*found)
     total.backward()
     for rows in torch.arange(n).split(256):  # number of queries at a time
         a, b = logs.exp()*units
@@ -788,33 +790,58 @@ def _cost(self: _Scored, logs: np.ndarray, bm25: torch.Tensor, units: torch.Tens
     return float(total), logs.grad.double().numpy()
 
 # %% ../nbs/03a_ranking.ipynb #7fd4d8c3
-def _weigh(scored: _Scored, standard: bool) -> tuple[float, float]:
-    "Lowest cost of a weighted sum, and the weight of BM25 when that of the cosine is 1."
-    bm25, units = scored.standard if standard else scored.words, scored._units(standard)
+def weigh(scored: _Scored, standard: bool, prior: Fusion|None = None) -> tuple[float, float]:
+    "Lowest cost of a weighted sum, and the weight of BM25 when that of the cosine is 1; the prior is standardised."
+    bm25, units, start = scored.standard if standard else scored.words, scored._units(standard), 0.
+    if prior is not None and prior.weight > 0:
+        cosine, words = scored._units(True).tolist()
+        start = float(np.log(prior.weight*cosine/words))
     # bounds, because a perfect ranking has its optimum at infinity
-    best = minimize(scored._cost, np.zeros(2), (bm25, units), jac=True, method='L-BFGS-B', bounds=[(-12, 12)]*2)
+    best = minimize(scored._cost, np.zeros(2), (bm25, units, start), jac=True, method='L-BFGS-B', bounds=[(-12, 12)]*2)
     a, b = (torch.tensor(best.x).exp()*units).tolist()
     return float(best.fun), b/a
 
 # %% ../nbs/03a_ranking.ipynb #c43db7dd
-def fit_fusion_parts(parts: list[_Scored]) -> Fusion:
-    "`fit_fusion` on queries that were scored in several parts."
+def joined_parts(parts: list[_Scored]) -> _Scored:
+    "Queries that were scored in several parts; raises `ValueError` for scores that are not numbers."
     scored = _Scored(*(torch.cat([getattr(p, f.name) for p in parts]) for f in fields(_Scored)))
-    if not (scored.cosine.isfinite().all() and scored.words.isfinite().all()):
-        raise ValueError("cosines or BM25 hold NaN or infinity. Train with a smaller learning rate")
+    if scored.cosine.isfinite().all() and scored.words.isfinite().all(): return scored
+    raise ValueError("cosines or BM25 hold NaN or infinity. Train with a smaller learning rate")
+
+BM25_ALONE = Fusion(100., standard=True)  # the cosine orders only documents whose BM25 is almost the same
+
+def _reciprocal(scored: _Scored, fusion: Fusion) -> torch.Tensor:  # `(queries,)`
+    "Reciprocal rank of the best relevant document of each query; of equal scores the middle rank."
+    scores = scored.cosine + fusion.weight*(scored.standard if fusion.standard else scored.words)
+    best = scores.masked_fill(scored.relevance <= 0, -torch.inf).amax(1, keepdim=True)
+    return 1/(1 + (scores > best).sum(1) + ((scores == best).sum(1) - 1)/2)
+
+def _or_alone(scored: _Scored, fusion: Fusion) -> Fusion:
+    "BM25 or the cosine alone where it ranks these queries better than the sum by more than two standard errors."
+    best, gain, sums = fusion, 0., _reciprocal(scored, fusion)
+    for one in (BM25_ALONE, Fusion(0.)):
+        more = _reciprocal(scored, one) - sums
+        sure = len(more) > 1 and more.mean() > 2*more.std()/len(more)**.5
+        if sure and more.mean() > gain: best, gain = one, float(more.mean())
+    return best
+
+def fit_fusion_parts(parts: list[_Scored], prior: Fusion|None = None) -> Fusion:
+    "`fit_fusion` on queries that were scored in several parts."
+    scored = joined_parts(parts)
     if not scored._found().any(): return Fusion(0.)
-    _, weight, standard = min((*_weigh(scored, standard), standard) for standard in (False, True))
-    return Fusion(weight, standard)
+    _, weight, standard = min((*weigh(scored, standard, prior), standard) for standard in (False, True))
+    return _or_alone(scored, Fusion(weight, standard))
 
 # %% ../nbs/03a_ranking.ipynb #aac29813
 def fit_fusion(
     cosine: torch.Tensor,  # of validation queries `(queries, documents)`
     bm25: np.ndarray,  # of the same queries `(queries, documents)`
     relevance: torch.Tensor,  # grades `(queries, documents)`
+    prior: Fusion|None = None,  # standardised: what is believed before; by default equal weights in units of deviation
 ) -> Fusion:  # the best on these queries
     "The weight and scaling of BM25 with the lowest cross-entropy plus prior; the prior matters if queries are few."
     chunks = [slice(i, i + 64) for i in range(0, len(relevance), 64)]
-    return fit_fusion_parts([fusion_sample(cosine[rows], bm25[rows], relevance[rows]) for rows in chunks])
+    return fit_fusion_parts([fusion_sample(cosine[rows], bm25[rows], relevance[rows]) for rows in chunks], prior)
 
 # %% ../nbs/03a_ranking.ipynb #a9870bfb
 class IndexRefresh(Callback):
