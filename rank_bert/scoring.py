@@ -41,7 +41,7 @@ from .lexical import BM25, best, moments, scores_at, standardise
 from .drift import Reference
 from .table import TokenTable
 from .metrics import rank_documents
-from .ranking import BM25_ALONE, Fusion, RankingModel, _Scored, fusion_sample, joined_parts, weigh
+from .ranking import BM25_ALONE, Fusion, RankingModel, ScoredQueries, fusion_sample, joined_parts, weigh
 
 # %% ../nbs/03a_scoring.ipynb #a87daff2
 class Searcher:
@@ -477,7 +477,7 @@ _LEAST = 8  # fewer probes decide nothing
 
 class Probed(NamedTuple):
     "What probes say of a ranker."
-    scored: _Scored  # scores of the probes with all documents, or with some of very many
+    scored: ScoredQueries  # scores of the probes with all documents, or with some of very many
     about: dict  # how many, MRR by cosine and by BM25, and whether the encoder reads the documents
 
 def _has_copy(ranker: Ranker, probe: Probe, words: np.ndarray) -> bool:
@@ -488,7 +488,7 @@ def _has_copy(ranker: Ranker, probe: Probe, words: np.ndarray) -> bool:
     return any(wanted in ' '.join(f'{title} {text}'.split()) for title, text in zip(titles, texts))
 
 @torch.inference_mode()
-def _scored_probes(ranker: Ranker, probes: list[Probe], vectors: torch.Tensor, left: torch.Tensor) -> _Scored|None:
+def _scored_probes(ranker: Ranker, probes: list[Probe], vectors: torch.Tensor, left: torch.Tensor) -> ScoredQueries|None:
     "Scores of some probes, each with what is left of its document and all others; `None` if all have copies."
     index, head, model = ranker._index('dense'), ranker._head_of('dense'), ranker.model
     queries = [p.query for p in probes]
@@ -507,7 +507,8 @@ def _scored_probes(ranker: Ranker, probes: list[Probe], vectors: torch.Tensor, l
     relevance[range(len(probes)), [p.row for p in probes]] = 1
     return fusion_sample(cosine[kept].clone(), words[kept], relevance[kept])
 
-def _told(scored: _Scored) -> dict:
+# %% ../nbs/03a_scoring.ipynb #e6b534d0
+def _told(scored: ScoredQueries) -> dict:
     "MRR of probes by each score, and whether the encoder reads the documents, beyond two standard errors."
     found = {}
     for name, scores in (('cosine', scored.cosine), ('bm25', scored.words)):
