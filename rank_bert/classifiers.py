@@ -403,8 +403,8 @@ def evaluate(self: Classifier,
     groups, name = part.rows.group.to_numpy(), data.name or 'data'
     lost = [] if self.kind == 'score' else [l for i, l in enumerate(self.labels) if not _rows_with(targets, i)]
     more = ' and others'*(len(lost) > 5)
-    if lost: warnings.warn(f"{name}: {split} has no row of {', '.join(lost[:5])}{more}: macro F1 is of the other labels",
-                           DataWarning, stacklevel=2)
+    told = f"{name}: {split} has no row of {', '.join(lost[:5])}{more}: macro F1 is of the other labels"
+    if lost: warnings.warn(told, DataWarning, stacklevel=2)
     if self.kind == 'score' and not (np.ptp(out) and np.ptp(targets)):
         warnings.warn(f"{name}: all scores of {split} are equal, so they have no order to compare", DataWarning,
                       stacklevel=2)

@@ -730,7 +730,9 @@ def stand_ins(first: np.ndarray, n: int, most: int, seed: int) -> tuple[np.ndarr
     return np.r_[first, others], log_weight.astype(np.float32)
 
 # %% ../nbs/03a_ranking.ipynb #0b865464
-def fusion_sample(cosine: torch.Tensor, words: np.ndarray, relevance: torch.Tensor, most: int = STAND_INS) -> ScoredQueries:
+def fusion_sample(
+    cosine: torch.Tensor, words: np.ndarray, relevance: torch.Tensor, most: int = STAND_INS,
+) -> ScoredQueries:
     "All documents of some queries, or the relevant ones, the highest by either score and a sample of the others."
     parts = [cosine.float(), torch.from_numpy(words), torch.from_numpy(standardise(words)), relevance]
     n = cosine.shape[1]

@@ -488,7 +488,9 @@ def _has_copy(ranker: Ranker, probe: Probe, words: np.ndarray) -> bool:
     return any(wanted in ' '.join(f'{title} {text}'.split()) for title, text in zip(titles, texts))
 
 @torch.inference_mode()
-def _scored_probes(ranker: Ranker, probes: list[Probe], vectors: torch.Tensor, left: torch.Tensor) -> ScoredQueries|None:
+def _scored_probes(
+    ranker: Ranker, probes: list[Probe], vectors: torch.Tensor, left: torch.Tensor,
+) -> ScoredQueries|None:
     "Scores of some probes, each with what is left of its document and all others; `None` if all have copies."
     index, head, model = ranker._index('dense'), ranker._head_of('dense'), ranker.model
     queries = [p.query for p in probes]
