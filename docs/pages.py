@@ -23,7 +23,7 @@ GROUPS = {  # of the reference, by what one does
     "Classify and embed": "classifiers tagging multitask embeddings saved serving light_serving cli",
     "Data": "tables data texts lexical metrics",
     "Encoders": "models engines features cluster layers light table distil pretraining",
-    "Train": "heads losses callbacks learners barlow processes distributed",
+    "Train": "heads losses pairs callbacks learners barlow processes distributed",
     "Use elsewhere": "export graphs sentence_folders web space hub",
     "Ranks of matrices": "lowrank spectra compress monitor rank",
     "Compare": "experiments sweeps studies",

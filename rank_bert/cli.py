@@ -964,15 +964,27 @@ def report(
     _say(f'a page of {len(page.encode())/1e6:.2f} MB in {out}')
 
 # %% ../nbs/04c_cli.ipynb #27083aa0
+def _how_trained(fit: dict) -> str:
+    "How a classifier was trained, as a sentence."
+    if 'solver' in fit:
+        value = '' if fit['best'] is None else f": {fit['monitor']} {fit['best']:.3f} on {fit['held_out']:,} held-out rows"
+        return (f"the head was solved by {fit['solver']}, with penalty {fit['decay']:.2g}{value}; then fitted to all "
+                f"{fit['rows']:,} rows of train and valid")
+    why = ', the last epoch within a standard error of the best' if fit['monitor'] == 'accuracy' else ''
+    if fit['passes'] > 1: why += f" (an epoch is {fit['passes']} passes through the texts)"
+    return _which(fit['best_epoch'], fit['epochs'], f"{fit['monitor'].replace('_', ' ')} {fit['best']:.3f}", why=why)
+
 def _train_classifier(data, out: Path, backbone: str, freeze: str, epochs: int|None, lr: float|None, **kwargs):
     "Train a classifier, print how it went, and save it."
     from rank_bert.classifiers import train_classifier
     model = train_classifier(data, backbone, _depth(freeze), epochs, lr, **kwargs, store=_store())
-    fit = model.about
-    why = ', the last epoch within a standard error of the best' if fit['monitor'] == 'accuracy' else ''
-    if fit['passes'] > 1: why += f" (an epoch is {fit['passes']} passes through the texts)"
-    _say(_which(fit['best_epoch'], fit['epochs'], f"{fit['monitor'].replace('_', ' ')} {fit['best']:.3f}", why=why))
-    _hint_few(len(data.part('valid')), 'texts')
+    _say(_how_trained(model.about))
+    if 'solver' not in model.about: _hint_few(len(data.part('valid')), 'texts')
+    if data.pairs is not None:
+        reading = model.settings['reading']
+        tried = model.about.get('readings')
+        why = f" (validation: {', '.join(f'{k} {v:.3f}' for k, v in tried.items())})" if tried else ''
+        _say(f"pairs are read {'each text alone' if reading == 'separate' else 'in one input'}{why}")
     model.save(out)
     _say(f'saved to {out}')
     return model
@@ -984,9 +996,16 @@ def _hint_numbers(data) -> None:
         _say('  hint: labels are whole numbers, and are read as names of classes: --kind score reads them as scores')
 
 def _show_quality(model, found) -> None:
-    "Metrics of the test texts, and of each label where they are few."
-    table = model.evaluate(found, store=_store()).drop(columns='part')
+    "Metrics of the test texts beside what simple methods give, and of each label where they are few."
+    from rank_bert.tables import DataWarning
+    if not len(found.part('test')):
+        return _say('  hint: there are no test rows, so no figure is shown: leave out the split column, or add rows of test')
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter('always', DataWarning)
+        table = model.evaluate(found, store=_store()).drop(columns='part')
     _show(table.to_string(index=False, float_format='{:.3f}'.format))
+    for one in said:
+        if issubclass(one.category, DataWarning): _say(f'  hint: {_as_options(str(one.message))}')
     if found.kind != 'score' and len(found.labels) <= 20:
         _show('\n' + model.by_label(found, store=_store()).to_string(float_format='{:.3f}'.format))
 
@@ -1008,6 +1027,10 @@ def classify(
     seed: Seed = 0,
     text: Text = None, pair: Pair = None, label: Label = None, group: RowGroup = None, split_column: SplitColumn = None,
     labels: Labels = None, label_sep: LabelSep = None, kind: Kind = None,
+    reading: Annotated[str|None, typer.Option(help='How pairs are read: separate, each text alone, or joint, in one '
+        'input. By default separate if the encoder is frozen; else validation decides.', show_default=False)] = None,
+    symmetric: Annotated[bool|None, typer.Option(help='Whether a pair means the same in the other order; by default '
+        'only for scores.', show_default=False)] = None,
 ):
     "Train a classifier on your texts and labels, and measure it on held-out ones."
     from rank_bert.texts import read_texts
@@ -1018,8 +1041,8 @@ def classify(
     _hints(found)
     if kind is None: _hint_numbers(found)
     model = _train_classifier(found, out, backbone, freeze, epochs, lr, pooling=pooling, max_tokens=max_tokens,
-                              keep=keep, bs=bs, seed=seed)
-    if len(found.part('test')): _show_quality(model, found)
+                              keep=keep, bs=bs, seed=seed, reading=reading, symmetric=symmetric)
+    _show_quality(model, found)
 
 # %% ../nbs/04c_cli.ipynb #58a8a61e
 _TABLES = ('.csv', '.tsv', '.json', '.jsonl', '.parquet', '.xlsx', '.xls')

@@ -225,7 +225,8 @@ def export_model(
     target, texts, model = _target(to), PROBES + as_texts(texts or []), model.on('cpu')
     check_folder(folder, 'export.json')
     with new_folder(folder, 'export.json') as new:
-        notes = target.write(new, model, **options)
+        notes = [*model.notes, *target.write(new, model, **options)]
+        for name, text in model.files.items(): (new/name).write_text(text, encoding='utf-8')
         uncut = () if options.get('exact_queries') else target.uncut
         table = compared(model, target.readers(new, model), texts, uncut if len(model.outputs) > 1 else ())
         _check(table, model.what, to)

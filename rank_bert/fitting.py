@@ -16,6 +16,7 @@ import pandas as pd
 import torch
 from fastai.callback.core import Callback
 from fastcore.basics import patch
+from scipy import sparse
 
 # %% ../nbs/03b_fitting.ipynb #7a1e0006
 from .layers import fold_adapters
@@ -25,6 +26,7 @@ from .data import RankingData
 from .features import FeatureStore, progress_bar
 from .losses import best_passage
 from .lexical import best
+from .metrics import paired_test
 from .callbacks import KeepBest, epochs_for
 from .nearest import PassageIndex
 from .drift import Reference, sample_rows
@@ -32,6 +34,7 @@ from .processes import joined
 from .learners import fit_task
 
 # %% ../nbs/03b_fitting.ipynb #7a1e0007
+from .pairs import with_document_pairs
 from .ranking import FEW, Fusion, QueryBatches, RankingFeatures, RankingLearner, RankingModel, ranking_features
 from .ranking import STAND_INS, mrr, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
 from .ranking import near_queries, usable_rows, validation_pool
@@ -98,6 +101,73 @@ def fit_ranking(
     with progress_bar(epochs*len(tries), 'training', progress, 'epochs') as bar:
         found = [fit_one_head(features, one, epochs, patience, lr, bar, **kwargs) for one in tries]
     return max(found, key=lambda f: f[1]['valid_mrr'])
+
+# %% ../nbs/03b_fitting.ipynb #d0c1f002
+def with_pieces(
+    features: RankingFeatures, encoder: Encoder, share: float, seed: int, store: FeatureStore,
+    progress: bool|None = None,
+) -> RankingFeatures:
+    "Features with pieces of the documents as further training queries; the same object if there are none."
+    data = with_document_pairs(features.data, share, seed)
+    if data is features.data: return features
+    how, n = {k: features.settings[k] for k in ('pooling', 'max_tokens', 'engine')}, len(features.queries)
+    how |= dict(keep='end', label='pieces', progress=progress)
+    vectors, refused = store.encode(list(data.queries.text[n:]), encoder, **how)[:], features.refused
+    if refused is not None:
+        refused = sparse.vstack([refused, sparse.csr_matrix((len(vectors), refused.shape[1]))], 'csr')
+    return replace(features, data=data, queries=torch.cat([features.queries, vectors.to(features.queries)]),
+                   refused=refused)
+
+# %% ../nbs/03b_fitting.ipynb #d0c1f004
+LEFT_OUT = 5  # one document in so many is left out
+
+def left_out(features: RankingFeatures) -> tuple[RankingFeatures, np.ndarray]:
+    "Features in which no training query asks for a fifth of the documents, and the rows of the queries that did."
+    data, rows = features.data, features.rows('train')
+    away = np.array([hash_fold(d, LEFT_OUT, 'left out') == 0 for d in data.documents.doc_id])
+    aside = rows[(data.qrels()[rows][:, away] > 0).getnnz(axis=1) > 0]
+    split = data.queries.split.to_numpy(dtype=object, copy=True)
+    split[aside] = 'test'
+    return replace(features, data=replace(data, queries=data.queries.assign(split=split))), aside
+
+@torch.inference_mode()
+def reciprocal_ranks(features: RankingFeatures, model: RankingModel, rows: np.ndarray) -> np.ndarray:
+    "Reciprocal rank of the first relevant document of each query, among all documents."
+    qrels, found = features.data.qrels(), []
+    index = model.eval().cpu().index()
+    for some in row_batches(rows):
+        scores, right = model.cosine(features.queries[some], index), torch.from_numpy(qrels[some].toarray())
+        found += [float(mrr(one[None], own[None])) for one, own in zip(scores, right)]
+    return np.array(found)
+
+def is_better(before: np.ndarray, after: np.ndarray, least: float = .05) -> bool:
+    "Whether queries are ranked better, beyond noise: a higher mean, and a paired test below `least`."
+    return len(before) > 1 and after.mean() > before.mean() and paired_test(before, after) < least
+
+# %% ../nbs/03b_fitting.ipynb #d0c1f007
+PIECES_SHARE = .5  # of the training queries where `document_pairs` is 'auto' and they help
+
+def check_document_pairs(document_pairs) -> None:
+    "Raise `ValueError` for what is neither `None` nor 'auto' nor a share."
+    if document_pairs is None or document_pairs == 'auto': return
+    if not isinstance(document_pairs, str) and 0 < document_pairs < 1: return
+    raise ValueError(f"document_pairs is {document_pairs!r}; it is a share of the training queries above 0 and "
+                     "below 1, 'auto' or None")
+
+def chosen_pairs(
+    features: RankingFeatures, encoder: Encoder, document_pairs: float|str|None, store: FeatureStore, fit,
+) -> tuple[RankingFeatures, dict]:
+    "What to train on: the features, or those with pieces; and what was found. `fit` trains a head."
+    def pieces(given, share): return with_pieces(given, encoder, share, 0, store, False)
+    if document_pairs is None: return features, {}
+    if document_pairs != 'auto': return pieces(features, document_pairs), dict(document_pairs=document_pairs)
+    fewer, aside = left_out(features)
+    if not len(aside) or not len(fewer.rows('train')): return features, dict(document_pairs=0.)
+    tries = [fit(given)[0] for given in (fewer, pieces(fewer, PIECES_SHARE))]
+    unseen, seen = ([reciprocal_ranks(features, m, rows) for m in tries] for rows in (aside, features.rows('valid')))
+    share = PIECES_SHARE if is_better(*unseen) and not is_better(*seen[::-1]) else 0.
+    found = dict(document_pairs=share, left_out=[float(ranks.mean()) for ranks in unseen])
+    return (pieces(features, share) if share else features), found
 
 # %% ../nbs/03b_fitting.ipynb #a596bee4
 WEIGHED = 2000  # the weight of BM25 is fitted on at most so many validation queries
@@ -175,12 +245,16 @@ def made_ranker(features: RankingFeatures, encoder: Encoder, model: RankingModel
 # %% ../nbs/03b_fitting.ipynb #8b1abf66
 def train_head(
     features: RankingFeatures, encoder: Encoder, epochs: int|None, lr: float|None, bs: int|None, own: dict,
+    document_pairs: float|str|None = None, store: FeatureStore|None = None,
 ) -> Ranker:
     "A ranker of a frozen encoder."
     lr, bs = 1e-3 if lr is None else lr, bs or 128
-    model, fit = fit_ranking(features, epochs, lr, bs=bs, **own)
-    about = dict(encoder='frozen', seed=own['seed'], epochs=len(fit['curve']), lr=lr, bs=bs)
-    return made_ranker(features, encoder, model, about | fit)
+    def fit(given, **how): return fit_ranking(given, epochs, lr, bs=bs, **own | how)
+    quiet = dict(progress=False, cbs=None)
+    trained, pairs = chosen_pairs(features, encoder, document_pairs, store, lambda given: fit(given, **quiet))
+    model, found = fit(trained)
+    about = dict(encoder='frozen', seed=own['seed'], epochs=len(found['curve']), lr=lr, bs=bs)
+    return made_ranker(features, encoder, model, about | found | pairs)
 
 # %% ../nbs/03b_fitting.ipynb #843712f8
 def _layers_learner(

@@ -70,6 +70,8 @@ class TextModel:
     max_tokens: int = 256  # longest text in tokens, special tokens counted
     what: str = 'encoder'  # kind of model: 'ranker', 'classifier', ...; for messages and the README
     about: dict = field(default_factory=dict)  # what is known of its training
+    files: dict[str, str] = field(default_factory=dict)  # more files of an exported folder: name -> text
+    notes: list[str] = field(default_factory=list)  # sentences for its README
 
     @property
     def inputs(self) -> tuple[str, ...]:

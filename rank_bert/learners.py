@@ -55,6 +55,7 @@ from .linear import fit_head
 from .losses import token_loss
 from .callbacks import Frozen, KeepBest, epochs_for, give_back, held_parameters
 from .processes import Processes, first_process, joined
+from .names import TagHead
 
 # %% ../nbs/03_learners.ipynb #3a7c696e
 class TaskModel(nn.Module):
@@ -659,7 +660,7 @@ KINDS = {
     'multilabel': Kind(_linear, BCEWithLogitsLossFlat(),
                        lambda: [accuracy_multi, _f1(flatten=False, thresh=.5, activation=ActivationType.Sigmoid)]),
     'score': Kind(lambda dim, n, **kwargs: ScoreHead(dim, **kwargs), MSELossFlat(), lambda: [SpearmanCorrCoef()]),
-    'tags': Kind(_linear, token_loss, lambda: [AvgMetric(tag_accuracy)], per_token=True),
+    'tags': Kind(TagHead, token_loss, lambda: [AvgMetric(tag_accuracy)], per_token=True),
 }  # kind of a `TextData` -> what it needs
 
 # %% ../nbs/03_learners.ipynb #d4f4b8c8
@@ -988,9 +989,10 @@ def fit_task(
     if isinstance(lr, Real): lr = _checked_rate(float(lr))
     if learn.opt is None: learn.create_opt()
     frozen, n = _settled(learn), len(learn.dls.train)
-    whole = frozen == len(learn.opt.param_lists) - 1 and type(learn.model) is TaskModel
+    whole, solve = frozen == len(learn.opt.param_lists) - 1, getattr(learn, 'solve', None)  # a tagger has its own
+    whole = whole and type(learn.model) is TaskModel
     if whole and epochs is None and lr is None and monitor is None and not cbs:
-        if solved := solve_task(learn): return solved
+        if solved := solve() if solve else solve_task(learn): return solved
     steps, least, rate = _usual(learn, frozen)
     passes = max(1, ROUND//n)  # several in an epoch if data are small and `epochs` is not given
     before = epochs_for(n*passes, 1, HEAD_STEPS[0], HEAD_EPOCHS) if probe and _can_probe(learn, frozen) else 0
@@ -1003,7 +1005,7 @@ def fit_task(
         if before: _probe(learn, before, monitor, bar, passes)
         _stage(learn, epochs, lr, best, [_Advance(bar), *(cbs or [])], last_passes)
     return dict(epochs=epochs, passes=last_passes, lr=lr, monitor=monitor, best_epoch=best.best_epoch,
-                best=float(best.best), untrained=best.untrained)
+                best=float(best.best), untrained=best.untrained) | (solve(False) if solve else {})
 
 # %% ../nbs/03_learners.ipynb #9e3c0002
 def _columns_hash(frame: pd.DataFrame) -> bytes:

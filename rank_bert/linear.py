@@ -35,7 +35,7 @@ def _multilabel_loss(z: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, to
     return F.binary_cross_entropy_with_logits(z, y, reduction='none').sum(1), z.sigmoid() - y
 
 def _descend(
-    x: torch.Tensor, y: torch.Tensor, loss: Callable, decay: float, start: np.ndarray, steps: int,
+    x: torch.Tensor, y: torch.Tensor, loss: Callable, decay: float, start: np.ndarray, steps: int, change: float,
 ) -> np.ndarray:  # weights and bias `(outputs, dim + 1)`
     "The optimum of loss plus penalty, by L-BFGS."
     def cost(flat):
@@ -46,7 +46,7 @@ def _descend(
         both = torch.cat([gradient.T @ x + decay*weight, gradient.sum(0)[:, None]], 1)
         return float(each.mean() + decay/2*weight.square().sum()), both.double().cpu().numpy().ravel()
     found = minimize(cost, start.ravel(), jac=True, method='L-BFGS-B',
-                     options=dict(maxiter=steps, maxfun=2*steps, maxcor=20, ftol=1e-9, gtol=1e-6))
+                     options=dict(maxiter=steps, maxfun=2*steps, maxcor=20, ftol=change, gtol=1e-6))
     return found.x.reshape(start.shape)
 
 def _ridges(x: torch.Tensor, y: torch.Tensor, decays: Sequence[float]) -> list[np.ndarray]:  # `(1, dim + 1)` each
@@ -65,13 +65,14 @@ def linear_path(
     outputs: int,  # labels; 1 for scores
     decays: Sequence[float],  # penalties, the strongest first
     steps: int = 400,  # of L-BFGS at most, for each penalty
+    change: float = 1e-9,  # relative change of the loss at which it stops
 ):  # yields weights and bias `(outputs, dim + 1)` for each penalty
     "Optima for several penalties; each begins at the one before."
     if kind == 'score': yield from _ridges(x, y, decays)
     else:
         now, loss = np.zeros((outputs, x.shape[1] + 1)), _class_loss if kind == 'class' else _multilabel_loss
         for decay in decays:
-            now = _descend(x, y, loss, decay, now, steps)
+            now = _descend(x, y, loss, decay, now, steps, change)
             yield now
 
 # %% ../nbs/01e_linear.ipynb #8f906604
@@ -154,7 +155,8 @@ def fit_linear(
     parts, runs, found = _held_out(y.cpu().numpy(), kind, groups, valid, seed), [], []
     for fitted, judged in parts:
         scale.fit(x[fitted])
-        runs.append((linear_path(scale(x[fitted]), y[fitted], kind, outputs, decays, 60), scale(x[judged]), y[judged]))
+        tried = linear_path(scale(x[fitted]), y[fitted], kind, outputs, decays, 60, 1e-6)  # to compare penalties only
+        runs.append((tried, scale(x[judged]), y[judged]))
     for _ in decays if runs else ():
         sums = 0.
         for run, z, own in runs:

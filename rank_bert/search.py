@@ -61,7 +61,7 @@ from .distil import cut_pieces, fit_table
 from .scoring import TABLE_MODES, Ranker, alone, check_not_blank, cutting, encoding, starting_fusion
 from .explain import cut_again  # adds `Ranker.explain`
 from .fitting import fit_one_head, fitted_fusion, head_epochs, reference_of, row_batches
-from .fitting import train_head, train_layers
+from .fitting import check_document_pairs, train_head, train_layers
 from .fitting import STEPS, fit_ranking  # found here too, as in the first release
 from .maps import Map  # adds `Ranker.map`
 from .measuring import own_qrels, same_documents, still_there
@@ -109,15 +109,21 @@ def train_ranker(
     progress: bool|None = None,  # show progress; by default everywhere except in tests
     cbs: Callback|list|None = None,  # of fastai, such as `RankMonitor`; of the head's training, or of the layers'
     engine: str = 'torch',  # of a frozen encoder: 'torch'; on a CPU also 'openvino' or 'auto' (extra `speed`)
+    document_pairs: float|str|None = None,  # share of training queries made of documents; 'auto' tries .5
 ) -> Ranker:
     "A ranker trained on the 'train' queries, the head first and then layers; 'valid' queries decide every choice."
+    check_document_pairs(document_pairs)
     encoder, store = _trainable(data, backbone, head), store or FeatureStore()
     end, frozen = begin_run(encoder, freeze), frozen_groups(encoder, freeze) > len(encoder.layers)
     cbs = _checked_callbacks(cbs, shared, frozen, engine)
+    if document_pairs is not None and not frozen: raise ValueError(
+        "document_pairs is for a frozen encoder: pass with_document_pairs(data) to ranking_learner to train layers")
     features = ranking_features(data, encoder, passages, size, stride, pooling, max_tokens, lexical and frozen, store,
                                 progress, engine)
     own, asked = dict(head=head, shared=shared, seed=seed, progress=progress), dict(epochs=epochs, lr=lr, cbs=cbs)
-    if frozen: return end(train_head(features, encoder, epochs, lr, bs, own | dict(cbs=cbs)), data)
+    if frozen:
+        own |= dict(cbs=cbs)
+        return end(train_head(features, encoder, epochs, lr, bs, own, document_pairs, store), data)
     return end(train_layers(features, encoder, freeze, own, asked, bs, store, lexical), data)
 
 # %% ../nbs/03b_search.ipynb #22f66553
