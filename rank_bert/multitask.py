@@ -640,7 +640,9 @@ def part(self: MultitaskLearner,
     self.frozen_prefix.check_unchanged()
     data, model = self.data[task], self.model
     fold(model.heads[task])  # of a training that was interrupted
-    head, head_kwargs, about = model.heads[task], self.head_kwargs[task], dict(data=data.name, train_rows=_count(data, 'train'))
+    head, head_kwargs = model.heads[task], self.head_kwargs[task]
+    frozen = self.frozen_prefix.groups > len(model.encoder.layers)
+    about = dict(data=data.name, train_rows=_count(data, 'train'), frozen=frozen)
     if isinstance(data, RankingData): return _ranker(model, head, data, self.settings, head_kwargs, about, store)
     settings = {k: v for k, v in self.settings.items() if _paired(data) or k != 'reading'}
     settings |= dict(mixed=model.dtype != torch.float32)
