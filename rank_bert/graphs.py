@@ -221,6 +221,23 @@ def _recorded(graph: Graph):
         return torch.onnx.export(graph, example_batch(graph), dynamo=True, verbose=False, input_names=graph.inputs,
                                  dynamic_shapes=shapes[:len(graph.inputs)], output_names=graph.names).model_proto
 
+def _turn_weights(graph) -> None:
+    "Transpose weights in the file and not in the graph, where quantisation would leave them in float32."
+    onnx, = needed('onnx')
+    weights, new = {w.name: w for w in graph.initializer}, {}
+    for node in [n for n in graph.node if n.op_type == 'Transpose' and n.input[0] in weights]:
+        name, axes = node.input[0], tuple(node.attribute[0].ints)
+        new[node.output[0]] = key = f"{name}_{''.join(map(str, axes))}"
+        if key not in weights:
+            turned = np.ascontiguousarray(onnx.numpy_helper.to_array(weights[name]).transpose(axes))
+            weights[key] = onnx.numpy_helper.from_array(turned, key)
+            graph.initializer.append(weights[key])
+        graph.node.remove(node)
+    for node in graph.node:
+        for i, name in enumerate(node.input): node.input[i] = new.get(name, name)
+    used = {name for node in graph.node for name in node.input} | {o.name for o in graph.output}
+    for w in [w for w in graph.initializer if w.name not in used]: graph.initializer.remove(w)
+
 def write_onnx(
     model: TextModel,  # stays as it is
     file: Path,  # a new file
@@ -230,6 +247,7 @@ def write_onnx(
     for part in (made, made.graph, *made.graph.node, *made.graph.input, *made.graph.output, *made.graph.initializer):
         part.ClearField('metadata_props')  # places in the code
         part.ClearField('doc_string')
+    _turn_weights(made.graph)
     made.graph.ClearField('value_info')  # sizes of the example batch, which quantisation would take as fixed
     Path(file).write_bytes(made.SerializeToString())
 
