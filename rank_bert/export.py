@@ -278,9 +278,9 @@ def _graph_notes(model: TextModel) -> list[str]:
     if any(o.pooling is None for o in model.outputs.values()):
         notes.append('The tag of a word is that of its first token. Longer texts are cut into parts first.')
     if len(model.inputs) > 2:
-        notes.append('The texts of a pair are tokenized and padded each on its own: the first goes into `input_ids` and '
-                     '`attention_mask`, the second into `input_ids_2` and `attention_mask_2`. A batch has as many second '
-                     'texts as first ones, also for an output of single texts, which ignores the second ones.')
+        notes.append('The texts of a pair are tokenized and padded each on its own: the first goes into `input_ids` '
+                     'and `attention_mask`, the second into `input_ids_2` and `attention_mask_2`. A batch has as many '
+                     'second texts as first ones, also for an output of single texts, which ignores the second ones.')
     return notes
 
 # %% ../nbs/02j_export.ipynb #e9e26156

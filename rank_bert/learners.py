@@ -935,7 +935,8 @@ def solve_task(learn: Learner, use_valid: bool = True) -> dict|None:
     """Fit the heads of a frozen encoder to their optima; of several tasks the result has a dict for each.
 
     It is `None` where one has none, where more than heads is trained, or where callbacks would see nothing."""
-    data, heads, sets = getattr(learn, 'data', None), learn.model.heads, [dl.dataset for dl in learn.dls][:1 + use_valid]
+    data, heads = getattr(learn, 'data', None), learn.model.heads
+    sets = [dl.dataset for dl in learn.dls][:1 + use_valid]
     tasks, losses = data if isinstance(data, dict) else dict(task=data), getattr(learn.loss_func, 'losses', None)
     if {*tasks} != {*heads} or {*getattr(sets[0], 'live', heads)} != {*heads}: return
     if {cb.name for cb in learn.cbs} - {*_OWN} or {*learn.opt.param_lists[-1]} - {*heads.parameters()}: return

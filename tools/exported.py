@@ -134,7 +134,8 @@ def written(place: Path) -> dict[str, tuple[Path, str, dict]]:
     found["classifier onnx"] = place/"classifier", "onnx", {"found": given}
     one, other = (builtin_texts(120).rows.iloc[i::2].reset_index(drop=True) for i in (0, 1))
     rows = pd.DataFrame(dict(text=one.text, pair=other.text, split=one.split))
-    pairs = text_data(rows.assign(label=(one.text.str.len() > other.text.str.len()).map({True: "first", False: "second"})))
+    first = one.text.str.len() > other.text.str.len()
+    pairs = text_data(rows.assign(label=first.map({True: "first", False: "second"})))
     longer = train_classifier(pairs, "minilm", dtype=torch.float32, progress=False)  # reads each text alone
     expected = {"found": longer.outputs([("a text", "its pair"), ("one", "more")]).tolist()}
     for to in ("onnx", "openvino"):
