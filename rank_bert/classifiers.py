@@ -543,7 +543,8 @@ def export(self: Classifier,
     paired = self._paired()  # raises for a tagger
     self._check_encoder()
     last, s = dict(multilabel='sigmoid').get(self.kind, 'softmax'*(self.kind == 'class')), self.settings
-    out = Output(self.head, s['pooling'], last, keep=s['keep'], labels=self.labels, pairs=paired)
+    how = dict(keep=s['keep'], labels=self.labels, pairs=paired, reading=s.get('reading', 'joint'))
+    out = Output(self.head, s['pooling'], last, **how)
     name = 'score' if self.kind == 'score' else 'probabilities'
     model = TextModel(self.encoder, {name: out}, s['max_tokens'], 'classifier')
     return export_model(model, folder, to, **kwargs)

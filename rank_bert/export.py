@@ -160,6 +160,9 @@ The files were loaded and run on {n} texts before this folder was written. Diffe
 # %% ../nbs/02j_export.ipynb #ef70ebec
 _LAST = {'unit': ', a vector of length 1', 'softmax': ', probabilities', 'sigmoid': ', independent probabilities'}
 
+_PAIRS = {(False, 'joint'): '', (True, 'joint'): '; takes pairs of texts, both in one input',
+          (True, 'separate'): '; takes pairs of texts, each in inputs of its own'}
+
 def _described(model: TextModel) -> str:
     "A line for each output."
     lines = []
@@ -168,7 +171,7 @@ def _described(model: TextModel) -> str:
         what += _LAST.get(o.activation, '')
         named = f": {', '.join(map(str, o.labels))}" if o.labels else ''
         part = f"texts of more than {model.max_tokens} tokens lose their {'end' if o.keep == 'start' else 'beginning'}"
-        lines.append(f"- `{name}`, {what}{named}; {part}" + ('; takes pairs of texts' if o.pairs else ''))
+        lines.append(f"- `{name}`, {what}{named}; {part}" + _PAIRS[o.pairs, o.reading])
     return '\n'.join(lines)
 
 # %% ../nbs/02j_export.ipynb #5cb143fc
@@ -207,7 +210,8 @@ def _libraries(target: Target) -> dict[str, str]:
 def _facts(model: TextModel) -> dict:
     "What a program needs to know of the outputs."
     return {name: dict(activation=o.activation, keep=o.keep, labels=list(o.labels), pairs=o.pairs,
-                       per_token=o.pooling is None) for name, o in model.outputs.items()}
+                       per_token=o.pooling is None) | (dict(reading=o.reading) if o.pairs else {})
+            for name, o in model.outputs.items()}
 
 # %% ../nbs/02j_export.ipynb #4a0c5fbc
 def export_model(
@@ -273,6 +277,10 @@ def _graph_notes(model: TextModel) -> list[str]:
     notes = [n for n in [model.about.get('passages')] if n]
     if any(o.pooling is None for o in model.outputs.values()):
         notes.append('The tag of a word is that of its first token. Longer texts are cut into parts first.')
+    if len(model.inputs) > 2:
+        notes.append('The texts of a pair are tokenized and padded each on its own: the first goes into `input_ids` '
+                     'and `attention_mask`, the second into `input_ids_2` and `attention_mask_2`. A batch has as many '
+                     'second texts as first ones, also for an output of single texts, which ignores the second ones.')
     return notes
 
 # %% ../nbs/02j_export.ipynb #e9e26156
@@ -304,18 +312,29 @@ tokenizer = Tokenizer.from_file('tokenizer.json')
 tokenizer.encode_special_tokens = True  # '[SEP]' in a text is plain text
 {load}
 
-def run(texts, output, keep='start'):
+def tokenize(texts, keep):
     tokenizer.enable_truncation({max_tokens}, direction='right' if keep == 'start' else 'left')
     batch = tokenizer.encode_batch(texts)
-    ids, mask = (np.array([getattr(e, name) for e in batch], np.int64) for name in ('ids', 'attention_mask'))
-    return {run}
+    return [np.array([getattr(e, name) for e in batch], np.int64) for name in ('ids', 'attention_mask')]
+
+{run}
 
 {use}
 """
 _LOAD = dict(onnxruntime="session = onnxruntime.InferenceSession('model.onnx')",
              openvino="model = openvino.Core().compile_model('model.xml', 'CPU', dict(INFERENCE_PRECISION_HINT='f32'))")
-_RUN = dict(onnxruntime='session.run([output], dict(input_ids=ids, attention_mask=mask))[0]',
-            openvino='model([ids, mask])[output]')
+_CALL = dict(onnxruntime='session.run([output], dict(zip({inputs}, given)))[0]', openvino='model(given)[output]')
+_RUN = """
+def run(texts, output, keep='start'):
+    given = tokenize(texts, keep)
+    return {call}
+"""
+_RUN_PAIRS = """
+def run(texts, output, keep='start', pairs=None):
+    second = [''] * len(texts) if pairs is None else pairs  # without pairs, for an output of single texts
+    given = tokenize(texts, keep) + tokenize(second, keep)
+    return {call}
+"""
 
 # %% ../nbs/02j_export.ipynb #98e6476b
 def _use(model: TextModel) -> str:
@@ -326,16 +345,19 @@ def _use(model: TextModel) -> str:
         return (f"queries = run(['how do I wait for a thread'], 'query', keep={keep!r})\n"
                 "documents = run(['Wait until the thread terminates.', 'Return the square root.'], 'document')\n"
                 "print(queries @ documents.T)")
-    texts = "[('a text', 'its pair'), ('one', 'more')]" if out.pairs else "['a text', 'one more']"
-    lines = [f'found = run({texts}, {name!r}, keep={out.keep!r})']
+    texts, more = "['a text', 'one more']", ''
+    if out.reading == 'separate': texts, more = "['a text', 'one']", ", pairs=['its pair', 'more']"
+    elif out.pairs: texts = "[('a text', 'its pair'), ('one', 'more')]"
+    lines = [f'found = run({texts}, {name!r}, keep={out.keep!r}{more})']
     names = 'print([labels[i] for i in found[0].argmax(-1).ravel()])'
     if out.labels: lines += [f'labels = {list(out.labels)!r}', names]
     return '\n'.join([*lines, 'print(found)'])
 
 def _graph_usage(model: TextModel, library: str) -> str:
     "Code for the README."
-    return _CODE.format(library=library, load=_LOAD[library], run=_RUN[library], max_tokens=model.max_tokens,
-                        use=_use(model))
+    call = _CALL[library].format(inputs=model.inputs)
+    run = (_RUN_PAIRS if len(model.inputs) > 2 else _RUN).format(call=call).strip()
+    return _CODE.format(library=library, load=_LOAD[library], run=run, max_tokens=model.max_tokens, use=_use(model))
 
 TARGETS['onnx'] = Target(_write_onnx, _onnx_readers, partial(_graph_usage, library='onnxruntime'),
                          ('numpy', 'tokenizers', 'onnxruntime'))

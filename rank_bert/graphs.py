@@ -41,24 +41,27 @@ ACTIVATIONS = {'': lambda x: x, 'softmax': lambda x: x.softmax(-1), 'sigmoid': t
 @dataclass
 class Output:
     "One output of a text model: pooling, head and activation."
-    head: nn.Module = field(default_factory=nn.Identity)  # `(batch, dim)` in; without a pooling `(batch, tokens, dim)`
+    head: nn.Module = field(default_factory=nn.Identity)  # `(batch, dim)` in, or as `finish`
     pooling: str|None = 'mean'  # 'cls', 'mean', 'max' or 'pooler'; `None`: the head takes the state of every token
     activation: str = ''  # a key of `ACTIVATIONS`; 'unit' gives vectors of length one
     dim: int|None = None  # keep the first features only
     keep: str = 'start'  # which part of a longer text stays: 'start' or 'end'
     labels: list[str] = field(default_factory=list)  # names of the features, if any
     pairs: bool = False  # whether its input is a pair of texts
+    reading: str = 'joint'  # of pairs: 'joint', both texts in one input, or 'separate', each text alone
 
 # %% ../nbs/02h_graphs.ipynb #ec4ead4c
 @patch
 def finish(self: Output,
-    x: torch.Tensor,  # pooled vectors `(batch, dim)`, or states `(batch, tokens, dim)`
+    x: torch.Tensor,  # vectors `(batch, dim)`, of separate texts `(batch, 2*dim)`; or states `(batch, tokens, dim)`
 ) -> torch.Tensor:
     "Head, selection of features and last step."
     x = self.head(x)
     return ACTIVATIONS[self.activation](x if self.dim is None else x[..., :self.dim])
 
 # %% ../nbs/02h_graphs.ipynb #4484d8bc
+INPUTS = 'input_ids', 'attention_mask', 'input_ids_2', 'attention_mask_2'
+
 @dataclass
 class TextModel:
     "An encoder with one or more outputs, as it is exported."
@@ -69,6 +72,11 @@ class TextModel:
     about: dict = field(default_factory=dict)  # what is known of its training
     files: dict[str, str] = field(default_factory=dict)  # more files of an exported folder: name -> text
     notes: list[str] = field(default_factory=list)  # sentences for its README
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        "Names of the inputs of its graph: ids and mask, and once more for second texts that are read alone."
+        return INPUTS[:4 if any(o.reading == 'separate' for o in self.outputs.values()) else 2]
 
     def __repr__(self) -> str: return f"TextModel({self.what} on {self.encoder.name!r}: {', '.join(self.outputs)})"
 
@@ -81,13 +89,15 @@ def compute(self: TextModel,
 ) -> list[np.ndarray]:  # for each text `(features,)`, or `(tokens, features)` for an output of every token
     "One output for each text, from torch in float32."
     (texts, pairs), out, encoder = as_pairs(texts, pairs), self.outputs[name], self.encoder
-    how = dict(max_tokens=self.max_tokens, keep=out.keep, pairs=pairs)
+    how, separate = dict(max_tokens=self.max_tokens, keep=out.keep), out.reading == 'separate'
     with torch.inference_mode(), evaluation_mode(encoder), evaluation_mode(out.head), warnings.catch_warnings():
         warnings.simplefilter('ignore', DataWarning)  # texts are truncated on purpose
         if out.pooling is None:
-            rows = [torch.tensor([ids], device=encoder.device) for ids in encoder.tokenize(texts, **how)]
+            rows = [torch.tensor([ids], device=encoder.device) for ids in encoder.tokenize(texts, pairs=pairs, **how)]
             return [out.finish(encoder(ids, torch.ones_like(ids))[0].float())[0].cpu().numpy() for ids in rows]
-        vectors = encode(texts, encoder, out.pooling, dtype=torch.float32, device=encoder.device, progress=False, **how)
+        how |= dict(dtype=torch.float32, device=encoder.device, progress=False)
+        if separate: vectors = torch.cat(encode(texts + pairs, encoder, out.pooling, **how).chunk(2), 1)
+        else: vectors = encode(texts, encoder, out.pooling, pairs=pairs, **how)
         return [*out.finish(vectors.to(device_of(out.head))).cpu().numpy()]
 
 # %% ../nbs/02h_graphs.ipynb #6c915251
@@ -145,16 +155,23 @@ class Graph(nn.Module):
             encoder = deepcopy(encoder)
             fold_adapters(encoder.model)
         self.model, self.heads = encoder.model, nn.ModuleList(o.head for o in outputs)
-        self.encoder, self.outputs, self.names = [encoder], outputs, [*model.outputs]  # in a list: no submodule
+        self.encoder, self.outputs = [encoder], outputs  # in a list: no submodule
+        self.names, self.inputs = [*model.outputs], model.inputs
 
     def forward(self,
         ids: torch.Tensor,  # token ids `(batch, tokens)`
         mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
+        ids_2: torch.Tensor|None = None,  # of second texts that are read alone `(batch, tokens of these)`
+        mask_2: torch.Tensor|None = None,  # of the same shape
     ) -> tuple[torch.Tensor, ...]:  # one tensor for each output
         "All outputs of a batch."
-        states, encoder = self._states(ids, mask), self.encoder[0]
-        pooled = {o.pooling: encoder.pool(states, mask, o.pooling) for o in self.outputs if o.pooling}
-        return tuple(o.finish(states if o.pooling is None else pooled[o.pooling]) for o in self.outputs)
+        read = [(self._states(*one), one[1]) for one in ((ids, mask), (ids_2, mask_2)) if one[0] is not None]
+        pooled = {pooling: [self.encoder[0].pool(states, m, pooling) for states, m in read]
+                  for pooling in dict.fromkeys(o.pooling for o in self.outputs if o.pooling)}
+        def given(o):
+            if o.pooling is None: return read[0][0]
+            return torch.cat(pooled[o.pooling], 1) if o.reading == 'separate' else pooled[o.pooling][0]
+        return tuple(o.finish(given(o)) for o in self.outputs)
 
 # %% ../nbs/02h_graphs.ipynb #d365b55d
 @patch
@@ -168,10 +185,13 @@ def _states(self: Graph, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return x
 
 def example_batch(
-    encoder: Encoder,  # any encoder
-) -> tuple[torch.Tensor, torch.Tensor]:  # ids and mask `(batch, tokens)`
-    "An example batch for tracing a graph; with padding and with two segments."
-    return encoder.pad(encoder.tokenize(['a b c', 'd'], pairs=['e', 'f g h i j']))
+    graph: Graph,  # of a text model
+) -> tuple[torch.Tensor, ...]:  # as many as the graph has inputs `(batch, tokens)`
+    "An example batch for tracing a graph; with padding, with two segments, and with second texts of other lengths."
+    encoder, = graph.encoder
+    first = encoder.pad(encoder.tokenize(['a b c', 'd'], pairs=['e', 'f g h i j']))
+    second = encoder.pad(encoder.tokenize(['k', 'l m n']))
+    return tuple(t.clone() for t in (*first, *second)[:len(graph.inputs)])
 
 # %% ../nbs/02h_graphs.ipynb #65726527
 def needed(
@@ -193,16 +213,30 @@ def _silent():
         finally: logging.disable(before)
 
 # %% ../nbs/02h_graphs.ipynb #211437c9
-INPUTS = 'input_ids', 'attention_mask'
-
 def _recorded(graph: Graph):
     "The graph in ONNX, traced by torch."
     needed('onnx', 'onnxscript')
-    dynamic = {0: 'batch', 1: 'tokens'}
+    shapes = tuple({0: 'batch', 1: tokens} for tokens in ('tokens', 'tokens', 'tokens_2', 'tokens_2'))
     with _silent(), torch.inference_mode(False), torch.no_grad(), evaluation_mode(graph):
-        example = tuple(t.clone() for t in example_batch(graph.encoder[0]))
-        return torch.onnx.export(graph, example, dynamo=True, verbose=False, dynamic_shapes=(dynamic, dynamic),
-                                 input_names=INPUTS, output_names=graph.names).model_proto
+        return torch.onnx.export(graph, example_batch(graph), dynamo=True, verbose=False, input_names=graph.inputs,
+                                 dynamic_shapes=shapes[:len(graph.inputs)], output_names=graph.names).model_proto
+
+def _turn_weights(graph) -> None:
+    "Transpose weights in the file and not in the graph, where quantisation would leave them in float32."
+    onnx, = needed('onnx')
+    weights, new = {w.name: w for w in graph.initializer}, {}
+    for node in [n for n in graph.node if n.op_type == 'Transpose' and n.input[0] in weights]:
+        name, axes = node.input[0], tuple(node.attribute[0].ints)
+        new[node.output[0]] = key = f"{name}_{''.join(map(str, axes))}"
+        if key not in weights:
+            turned = np.ascontiguousarray(onnx.numpy_helper.to_array(weights[name]).transpose(axes))
+            weights[key] = onnx.numpy_helper.from_array(turned, key)
+            graph.initializer.append(weights[key])
+        graph.node.remove(node)
+    for node in graph.node:
+        for i, name in enumerate(node.input): node.input[i] = new.get(name, name)
+    used = {name for node in graph.node for name in node.input} | {o.name for o in graph.output}
+    for w in [w for w in graph.initializer if w.name not in used]: graph.initializer.remove(w)
 
 def write_onnx(
     model: TextModel,  # stays as it is
@@ -213,19 +247,24 @@ def write_onnx(
     for part in (made, made.graph, *made.graph.node, *made.graph.input, *made.graph.output, *made.graph.initializer):
         part.ClearField('metadata_props')  # places in the code
         part.ClearField('doc_string')
+    _turn_weights(made.graph)
     made.graph.ClearField('value_info')  # sizes of the example batch, which quantisation would take as fixed
     Path(file).write_bytes(made.SerializeToString())
 
 # %% ../nbs/02h_graphs.ipynb #34140168
-def _batched(tokenizer: Tokenizer, run: Callable, texts: Sequence[str], pairs: Sequence[str]|None, whole: bool,
-             bs: int) -> list[np.ndarray]:
+def _batched(tokenizer: Tokenizer, run: Callable, texts: Sequence[str], pairs: Sequence[str]|None, output: Output,
+             inputs: tuple[str, ...], bs: int) -> list[np.ndarray]:
     "Outputs of a model for each text, in batches with padding."
-    rows, found = (list(texts) if pairs is None else list(zip(texts, pairs))), []
-    for start in range(0, len(rows), bs):
-        batch = tokenizer.encode_batch(rows[start:start + bs])
-        ids, mask = (np.array([getattr(e, name) for e in batch], np.int64) for name in ('ids', 'attention_mask'))
-        out = run(ids, mask)
-        found += [*out] if whole else [o[m.astype(bool)] for o, m in zip(out, mask)]
+    def arrays(rows):
+        batch = tokenizer.encode_batch(rows)
+        return [np.array([getattr(e, name) for e in batch], np.int64) for name in ('ids', 'attention_mask')]
+    alone, found = output.reading == 'separate', []
+    first = list(texts) if pairs is None or alone else list(zip(texts, pairs))
+    both = first, list(pairs) if alone else ['']*len(first)  # an output of single texts ignores the second ones
+    for start in range(0, len(first), bs):
+        given = [a for rows in both[:len(inputs)//2] for a in arrays(rows[start:start + bs])]
+        out = run(given)
+        found += [*out] if output.pooling else [o[m.astype(bool)] for o, m in zip(out, given[1])]
     return found
 
 def read_tokenizer(
@@ -254,9 +293,9 @@ def onnx_reader(
     session = runtime.InferenceSession(str(file), options, providers=['CPUExecutionProvider'])
     def read(name, texts, pairs=None):
         out = model.outputs[name]
-        def run(ids, mask): return session.run([name], dict(zip(INPUTS, (ids, mask))))[0]
+        def run(given): return session.run([name], dict(zip(model.inputs, given)))[0]
         tokenizer = read_tokenizer(Path(file).parent, out, model.max_tokens)
-        return _batched(tokenizer, run, as_texts(texts), pairs, out.pooling is not None, bs)
+        return _batched(tokenizer, run, as_texts(texts), pairs, out, model.inputs, bs)
     return read
 
 # %% ../nbs/02h_graphs.ipynb #b74f3d65
@@ -278,9 +317,8 @@ def write_openvino(
     "Write encoder, pooling and heads as a model of OpenVINO in float32."
     library, graph = load_openvino(), Graph(model)
     with _silent(), torch.inference_mode(False), torch.no_grad(), evaluation_mode(graph):
-        example = tuple(t.clone() for t in example_batch(graph.encoder[0]))
-        made = library.convert_model(graph, example_input=example)
-    for port, name in zip(made.inputs, INPUTS): port.tensor.set_names({name})
+        made = library.convert_model(graph, example_input=example_batch(graph))
+    for port, name in zip(made.inputs, graph.inputs): port.tensor.set_names({name})
     for port, name in zip(made.outputs, graph.names): port.tensor.set_names({name})
     library.save_model(made, file, compress_to_fp16=False)
 
@@ -293,7 +331,7 @@ def openvino_reader(
     compiled = load_openvino().Core().compile_model(str(file), 'CPU', dict(INFERENCE_PRECISION_HINT='f32'))
     def read(name, texts, pairs=None):
         out = model.outputs[name]
-        def run(ids, mask): return compiled([ids, mask])[name]
+        def run(given): return compiled(given)[name]
         tokenizer = read_tokenizer(Path(file).parent, out, model.max_tokens)
-        return _batched(tokenizer, run, as_texts(texts), pairs, out.pooling is not None, bs)
+        return _batched(tokenizer, run, as_texts(texts), pairs, out, model.inputs, bs)
     return read

@@ -170,6 +170,10 @@ def _limits(model) -> str:
     "What it cannot do, as far as that is known."
     s, ranker = model.settings, isinstance(model, Ranker)
     parts = [f"- Longer texts than {s['max_tokens']} tokens are cut."]
+    if s.get('pairs'):
+        how = ('each text alone, and compares their vectors' if s.get('reading') == 'separate' else
+               f"both texts in one input, which together have {s['max_tokens']} tokens at most")
+        parts.insert(0, f'- It takes pairs of texts and reads {how}.')
     if ranker:
         parts += ['- Scores compare documents for one query, not queries with each other.',
                   '- It finds only documents that are in it; `add`, `update` and `remove` change them.']

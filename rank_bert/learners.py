@@ -710,18 +710,24 @@ class StandardiseInputs(Callback):
     "During a fit on stored vectors the inputs of linear heads are standardised; afterwards the weights contain it."
     order = 62  # after callbacks that restore the best weights
 
+    def before_fit(self):
+        "Forget the heads of an earlier fit."
+        self.changed = []
+
     def before_train(self):
-        "Standardise once, when batches are known to contain vectors."
+        "Standardise once, when batches are known to contain vectors; heads that are frozen stay as they are."
         if self.epoch: return
         batches = getattr(self.dl, 'dataset', None)
         for name, head in getattr(self.model, 'heads', {}).items():
             own = getattr(batches, 'parts', {}).get(name, batches)
-            if getattr(own, 'start', None) == 'vectors' and isinstance(own, TaskBatches):
-                standardise(head, own.stored.to(device_of(head)))
+            if getattr(own, 'start', None) != 'vectors' or not isinstance(own, TaskBatches): continue
+            if not any(p.requires_grad for p in head.parameters()): continue
+            standardise(head, own.stored.to(device_of(head)))
+            self.changed.append(head)
 
     def after_fit(self):
         "Fold mean and scale into the weights."
-        for head in getattr(self.model, 'heads', {}).values(): fold(head)
+        for head in self.changed: fold(head)
 
 # %% ../nbs/03_learners.ipynb #0936a2f6
 def encoder_learner(
@@ -913,23 +919,35 @@ def _best(monitor: str, epochs: int, patience: int|None = None) -> KeepBest:
     return KeepBest(monitor, max(3, epochs//2) if patience is None else patience, later=monitor == 'accuracy')
 
 # %% ../nbs/03_learners.ipynb #740c9421
-_OWN = ('train_eval', 'recorder', 'cast_to_tensor', 'progress', 'processes', 'frozen_prefix', 'standardise_inputs')
+_OWN = ('train_eval', 'recorder', 'cast_to_tensor', 'progress', 'processes', 'frozen_prefix', 'standardise_inputs',
+        '_task_switch')
+
+def _solved(head: nn.Module, parts: list[TaskBatches]) -> dict:
+    "Fit a head to its optimum on stored vectors; the parts are training rows and, if given, validation rows."
+    for part in parts: part.begin('vectors')
+    sizes, kind = [len(part) for part in parts], parts[0].data.kind
+    found = fit_head(head, torch.cat([part.stored for part in parts]), np.concatenate([p.data.targets for p in parts]),
+                     kind, groups=np.concatenate([p.data.rows.group for p in parts]),
+                     valid=np.repeat([False, True][:len(parts)], sizes))
+    path, name = found.path[found.path.decay == found.decay], 'accuracy' if kind == 'class' else 'loss'
+    return dict(solver='L-BFGS' if kind != 'score' else 'ridge regression', decay=found.decay, monitor=name,
+                best=float(path[name].iloc[0]) if len(path) else None, held_out=int(path.rows.sum()), rows=sum(sizes))
 
 def solve_task(learn: Learner, use_valid: bool = True) -> dict|None:
-    "Fit the head of a frozen encoder to its optimum; `None` where it has none, or where callbacks would see nothing."
-    data, head = getattr(learn, 'data', None), learn.model.heads['task']
-    others = {cb.name for cb in learn.cbs} - {*_OWN}
-    if not isinstance(data, TextData) or data.kind not in ('class', 'multilabel', 'score') or others: return
-    if learn.loss_func is not KINDS[data.kind].loss or linear_parts(head) is None: return
-    parts = [dl.dataset for dl in learn.dls][:1 + use_valid]
-    for part in parts: part.begin('vectors')
-    sizes = [len(part) for part in parts]
-    found = fit_head(head, torch.cat([part.stored for part in parts]), np.concatenate([p.data.targets for p in parts]),
-                     data.kind, groups=np.concatenate([p.data.rows.group for p in parts]),
-                     valid=np.repeat([False, True][:1 + use_valid], sizes))
-    path, name = found.path[found.path.decay == found.decay], 'accuracy' if data.kind == 'class' else 'loss'
-    return dict(solver='L-BFGS' if data.kind != 'score' else 'ridge regression', decay=found.decay, monitor=name,
-                best=float(path[name].iloc[0]) if len(path) else None, held_out=int(path.rows.sum()), rows=sum(sizes))
+    """Fit the heads of a frozen encoder to their optima; of several tasks the result has a dict for each.
+
+    It is `None` where one has none, where more than heads is trained, or where callbacks would see nothing."""
+    data, heads = getattr(learn, 'data', None), learn.model.heads
+    sets = [dl.dataset for dl in learn.dls][:1 + use_valid]
+    tasks, losses = data if isinstance(data, dict) else dict(task=data), getattr(learn.loss_func, 'losses', None)
+    if {*tasks} != {*heads} or {*getattr(sets[0], 'live', heads)} != {*heads}: return
+    if {cb.name for cb in learn.cbs} - {*_OWN} or {*learn.opt.param_lists[-1]} - {*heads.parameters()}: return
+    for task, one in tasks.items():
+        if not isinstance(one, TextData) or one.kind not in ('class', 'multilabel', 'score'): return
+        if (losses or dict(task=learn.loss_func)).get(task) is not KINDS[one.kind].loss: return
+        if linear_parts(heads[task]) is None: return
+    found = {t: _solved(head, [getattr(one, 'parts', {}).get(t, one) for one in sets]) for t, head in heads.items()}
+    return found if tasks is data else found['task']
 
 # %% ../nbs/03_learners.ipynb #a683ccdc
 def _can_probe(learn: Learner, frozen: int) -> bool:
@@ -940,7 +958,7 @@ def _can_probe(learn: Learner, frozen: int) -> bool:
 def _probe(learn: Learner, epochs: int, monitor: str, bar, passes: int) -> None:
     "Train the head on the frozen encoder; not on validation rows, which choose the best epoch later."
     learn.opt.clear_state()
-    if type(learn.model) is TaskModel and 'task' in learn.model.heads and solve_task(learn, use_valid=False):
+    if type(learn.model) is TaskModel and solve_task(learn, use_valid=False):
         return bar.update(epochs)
     learn.frozen_prefix.least = len(learn.opt.param_lists) - 1
     try: _stage(learn, epochs, HEAD_STEPS[1], _best(monitor, epochs), [_Advance(bar)], passes)
@@ -969,13 +987,13 @@ def fit_task(
 
     `best_epoch` is -1 if no epoch was better than the weights before training. A linear head on a frozen encoder is
     fitted by a solver instead, if no epochs, rate or callbacks are given: the result has solver, decay, monitor, best
-    (on held-out rows), held_out (how many) and rows (of the last fit)."""
+    (on held-out rows), held_out (how many) and rows (of the last fit); of several tasks such a dict for each."""
     if epochs is not None and epochs < 1: raise ValueError(f"epochs is {epochs}; training takes at least one")
     if isinstance(lr, Real): lr = _checked_rate(float(lr))
     if learn.opt is None: learn.create_opt()
     frozen, n = _settled(learn), len(learn.dls.train)
     whole, solve = frozen == len(learn.opt.param_lists) - 1, getattr(learn, 'solve', None)  # a tagger has its own
-    whole = whole and type(learn.model) is TaskModel and 'task' in learn.model.heads
+    whole = whole and type(learn.model) is TaskModel
     if whole and epochs is None and lr is None and monitor is None and not cbs:
         if solved := solve() if solve else solve_task(learn): return solved
     steps, least, rate = _usual(learn, frozen)

@@ -36,13 +36,13 @@ from .data import RankingData
 from .engines import best_device
 from .features import FeatureStore, encode
 from .texts import TextData
-from .heads import ResidualHead, get_head
+from .heads import ResidualHead, fold, get_head
 from .losses import UncertaintyWeights, gradient_conflict, gradient_norm_weights, in_batch_loss
 from .callbacks import Frozen
 from .ranking import RankingModel, mrr
 from .scoring import Ranker
 from .learners import KINDS, FrozenPrefix, Kind, TaskBatches, TaskModel, encoder_learner, layers_dtype, prepared
-from .learners import score_arguments, unlabelled
+from .learners import head_arguments_of, reading_of, unlabelled
 from .classifiers import Classifier
 from .tagging import EntityF1, Tagger, splitting
 
@@ -508,30 +508,35 @@ def _check(tasks, sampling, weights, frozen: list, metrics: dict, head_kwargs: d
         _check_names(names, tasks, what)
 
 # %% ../nbs/03e_multitask.ipynb #723cd834
-def _checked(encoder: Encoder, groups: int, tasks: dict, texts: dict, frozen: list, weights) -> tuple[Encoder, int]:
-    """The encoder and how many of its groups are frozen.
-
-    Raises `ValueError` for texts that the encoder cannot take, and where nothing would be trained."""
-    pairs = [] if any(getattr(d, 'pairs', None) is not None for d in tasks.values()) else None
-    encoder.tokenize([], texts['max_tokens'], texts['keep'], pairs)  # raises for an invalid max_tokens or keep
+def _checked(encoder: Encoder, groups: int, tasks: dict, texts: dict, frozen: list, weights) -> None:
+    "Raise `ValueError` for texts that the encoder cannot take, and where nothing would be trained."
+    pairs = ['a'] if texts.get('reading') == 'joint' else None
+    encoder.tokenize(['a'], texts['max_tokens'], texts['keep'], pairs)  # raises for an invalid max_tokens or keep
     frozen_encoder = groups > len(encoder.layers)
     if frozen_encoder and set(frozen) == set(tasks):
         raise ValueError("nothing to train: the encoder and the heads of all tasks are frozen. "
                          "Choose another freeze, or leave a task out of frozen_heads")
     if frozen_encoder and weights == 'gradnorm': raise _encoder_frozen("weights='gradnorm'")
-    return encoder, groups
 
 def _encoder_frozen(what: str) -> ValueError:
     return ValueError(f"{what} looks at gradients of what the tasks share, and the whole encoder is frozen: "
                       "choose freeze=-1, freeze fewer layers, or leave it out")
 
 # %% ../nbs/03e_multitask.ipynb #f859e4a7
-def _model(tasks: dict, encoder: Encoder, pooling: str, dtype, weights, head_kwargs: dict, seed: int|None) -> TaskModel:
+def _paired(data: TextData|RankingData) -> bool: return getattr(data, 'pairs', None) is not None
+
+def _head_arguments(tasks: dict, given: dict[str, dict], reading: str) -> dict[str, dict]:
+    "Arguments of the head of each task."
+    return {t: given.get(t, {}) if isinstance(d, RankingData) else head_arguments_of(d, given.get(t), reading)
+            for t, d in tasks.items()}
+
+def _model(tasks: dict, encoder: Encoder, texts: dict, dtype, weights, head_kwargs: dict, seed: int|None) -> TaskModel:
     "One new head for each task, and the weights of their losses, on one encoder."
     if seed is not None: set_seed(seed)
-    heads = {t: _kind(d).head(encoder.dim, len(getattr(d, 'labels', ())), **score_arguments(d, head_kwargs.get(t)))
-             for t, d in tasks.items()}
-    model = TaskModel(encoder, heads, pooling, tuple(t for t, d in tasks.items() if _kind(d).per_token), dtype)
+    heads = {t: _kind(d).head(encoder.dim, len(getattr(d, 'labels', ())), **head_kwargs[t]) for t, d in tasks.items()}
+    words = tuple(t for t, d in tasks.items() if _kind(d).per_token)
+    separate = tuple(t for t, d in tasks.items() if _paired(d) and texts['reading'] == 'separate')
+    model = TaskModel(encoder, heads, texts['pooling'], words, dtype, separate)
     model.weighing = _weighing(tasks, weights)
     return model
 
@@ -604,18 +609,24 @@ def multitask_learner(
     seed: int|None = 0,  # of new heads and of shuffling; `None`: not fixed
     store: FeatureStore|None = None,  # where frozen features are kept; by default in the cache folder
     device: torch.device|str|None = None,  # `best_device` by default
-    head_kwargs: dict[str, dict]|None = None,  # task -> arguments of its head, such as `dropout`
+    head_kwargs: dict[str, dict]|None = None,  # task -> arguments of its head, such as `dropout` or `symmetric`
+    reading: str|None = None,  # of pairs: 'separate', each text alone, or 'joint'; separate if the encoder is frozen
     **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `cbs`
 ) -> MultitaskLearner:
     "A fastai `Learner` for several tasks on one encoder, one head each; every batch is of one task."
     frozen, metrics, head_kwargs = listify(frozen_heads), metrics or {}, head_kwargs or {}
     _check(tasks, sampling, weights, frozen, metrics, head_kwargs, bs, steps)
     texts, device = dict(pooling=pooling, max_tokens=max_tokens, keep=keep), torch.device(device or best_device())
-    encoder, groups = _checked(*prepared(backbone, freeze, seed), tasks, texts, frozen, weights)
-    model = _model(tasks, encoder, pooling, layers_dtype(dtype, device), weights, head_kwargs, seed).to(device)
+    encoder, groups = prepared(backbone, freeze, seed)
+    paired = [data for data in tasks.values() if _paired(data)]
+    reading = reading_of((paired or [*tasks.values()])[0], groups, encoder, reading)
+    if paired: texts |= dict(reading=reading)
+    _checked(encoder, groups, tasks, texts, frozen, weights)
+    own = _head_arguments(tasks, head_kwargs, reading)
+    model = _model(tasks, encoder, texts, layers_dtype(dtype, device), weights, own, seed).to(device)
     dls = _mixes(tasks, model, texts, store, device, bs, sampling, steps, seed)
     learn = _learner(tasks, dls, model, groups, metrics, frozen, weights, kwargs)
-    learn.settings, learn.head_kwargs, learn.rules = texts, head_kwargs, _rules(tasks)
+    learn.settings, learn.head_kwargs, learn.rules = texts, own, _rules(tasks)
     return learn
 
 # %% ../nbs/03e_multitask.ipynb #9b33e129
@@ -628,13 +639,16 @@ def part(self: MultitaskLearner,
     _check_names([task], self.data, 'task')
     self.frozen_prefix.check_unchanged()
     data, model = self.data[task], self.model
-    head_kwargs = score_arguments(data, self.head_kwargs.get(task))
-    head, about = model.heads[task], dict(data=data.name, train_rows=_count(data, 'train'))
+    fold(model.heads[task])  # of a training that was interrupted
+    head, head_kwargs = model.heads[task], self.head_kwargs[task]
+    frozen = self.frozen_prefix.groups > len(model.encoder.layers)
+    about = dict(data=data.name, train_rows=_count(data, 'train'), frozen=frozen)
     if isinstance(data, RankingData): return _ranker(model, head, data, self.settings, head_kwargs, about, store)
-    settings = self.settings | dict(mixed=model.dtype != torch.float32)
+    settings = {k: v for k, v in self.settings.items() if _paired(data) or k != 'reading'}
+    settings |= dict(mixed=model.dtype != torch.float32)
     if data.kind == 'tags':
         return Tagger(model.encoder, head, data.labels, settings | self.rules[task], head_kwargs, about)
-    settings |= dict(pairs=data.pairs is not None)
+    settings |= dict(pairs=_paired(data))
     return Classifier(model.encoder, head, data.labels, data.kind, settings, head_kwargs, about)
 
 # %% ../nbs/03e_multitask.ipynb #ac31152d
@@ -811,8 +825,9 @@ def _outputs(task: str, data, head: nn.Module, settings: dict) -> dict[str, Outp
         ends = dict(query='end', document='start')
         return {f'{task}_{side}': Output(head, pooling, 'unit', keep=end) for side, end in ends.items()}
     last = {'class': 'softmax', 'tags': 'softmax', 'multilabel': 'sigmoid'}.get(data.kind, '')
+    fold(head)  # of a training that was interrupted
     return {task: Output(head, None if data.kind == 'tags' else pooling, last, keep=keep, labels=data.labels,
-                         pairs=data.pairs is not None)}
+                         pairs=_paired(data), reading=settings['reading'] if _paired(data) else 'joint')}
 
 @patch
 def export(self: MultitaskLearner,

@@ -106,11 +106,12 @@ def distances(ranker) -> list[float]:
 def written(place: Path) -> dict[str, tuple[Path, str, dict]]:
     "Folders to check: name -> where, target, and what the variables of the README's code must hold."
     sys.path.insert(0, str(ROOT))
+    import pandas as pd
     import torch
     from rank_bert.data import builtin_corpus
     from rank_bert.search import train_ranker
     from rank_bert.testing import tiny_encoder
-    from rank_bert.texts import builtin_texts
+    from rank_bert.texts import builtin_texts, text_data
     from rank_bert.classifiers import train_classifier
     ranker = train_ranker(builtin_corpus(60), "minilm", shared=False, epochs=2, progress=False)
     asked, parts = ["how do I wait for a thread"], ["Wait until the thread terminates.", "Return the square root."]
@@ -131,6 +132,15 @@ def written(place: Path) -> dict[str, tuple[Path, str, dict]]:
     classifier.export(place/"classifier", "onnx")
     given = classifier.outputs(["a text", "one more"]).tolist()
     found["classifier onnx"] = place/"classifier", "onnx", {"found": given}
+    one, other = (builtin_texts(120).rows.iloc[i::2].reset_index(drop=True) for i in (0, 1))
+    rows = pd.DataFrame(dict(text=one.text, pair=other.text, split=one.split))
+    first = one.text.str.len() > other.text.str.len()
+    pairs = text_data(rows.assign(label=first.map({True: "first", False: "second"})))
+    longer = train_classifier(pairs, "minilm", dtype=torch.float32, progress=False)  # reads each text alone
+    expected = {"found": longer.outputs([("a text", "its pair"), ("one", "more")]).tolist()}
+    for to in ("onnx", "openvino"):
+        longer.export(place/f"pairs-{to}", to)
+        found[f"classifier of pairs {to}"] = place/f"pairs-{to}", to, expected
     classifier.export(place/"labels", "space", int8=False)
     wanted = {"texts": ["a text", "one more"], "outputs": given, "found": []}
     found["classifier space"] = place/"labels", "space", wanted
