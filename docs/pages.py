@@ -20,10 +20,10 @@ SECTIONS = {"": "Reference", "tutorials": "Tutorials", "explanations": "Explanat
 GROUPS = {  # of the reference, by what one does
     "Rank documents": "ranking scoring measuring fitting search untrained nearest changes feedback drift errors "
                       "explain maps report light_runtime lance_ranker",
-    "Classify and embed": "classifiers tagging multitask embeddings saved serving light_serving cli",
+    "Classify and embed": "classifiers tagging names multitask embeddings saved serving light_serving cli",
     "Data": "tables data texts lexical metrics",
     "Encoders": "models engines features cluster layers light table distil pretraining",
-    "Train": "heads losses pairs callbacks learners barlow processes distributed",
+    "Train": "heads linear losses pairs callbacks learners barlow processes distributed",
     "Use elsewhere": "export graphs sentence_folders web space hub",
     "Ranks of matrices": "lowrank spectra compress monitor rank",
     "Compare": "experiments sweeps studies",

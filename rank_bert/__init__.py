@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .ranking import ranking_features, ranking_learner
     from .saved import load
     from .search import Ranker, load_ranker, train_ranker
-    from .tagging import Tagger, tagger_learner
+    from .tagging import Tagger, tagger_learner, train_tagger
     from .texts import TextData, builtin_texts, read_tags, read_texts, text_data
     from .untrained import untrained_ranker
 
@@ -44,7 +44,7 @@ _HOMES = {
     "ranking": ("ranking_features", "ranking_learner"),
     "saved": ("load",),
     "search": ("Ranker", "load_ranker", "train_ranker"),
-    "tagging": ("Tagger", "tagger_learner"),
+    "tagging": ("Tagger", "tagger_learner", "train_tagger"),
     "texts": ("TextData", "builtin_texts", "read_tags", "read_texts", "text_data"),
     "untrained": ("untrained_ranker",),
 }  # module -> names that are loaded from it when they are first used

@@ -22,6 +22,7 @@ from .heads import *
 from .lowrank import *
 from .spectra import *
 from .compress import *
+from .linear import *
 from .light import *
 from .losses import *
 from .nearest import *
@@ -40,6 +41,8 @@ from .processes import *
 # %% ../nbs/04d_all.ipynb #6de98b25
 from .monitor import *
 from .rank import *
+from .names import *
+from .pairs import *
 from .ranking import *
 from .scoring import *
 from .errors import *

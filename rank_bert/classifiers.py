@@ -180,8 +180,8 @@ class ClassifierLearner(Learner):
         m, train = self.model, self.data.part('train')
         fold(m.heads['task'])  # of a training that was interrupted
         settings = self.settings | dict(mixed=m.dtype != torch.float32, pairs=train.pairs is not None)
-        about = dict(data=self.data.name, train_rows=len(train), frozen=self.frozen_prefix.groups > len(m.encoder.layers))
-        about |= getattr(self, 'fitted', {})
+        frozen = self.frozen_prefix.groups > len(m.encoder.layers)
+        about = dict(data=self.data.name, train_rows=len(train), frozen=frozen) | getattr(self, 'fitted', {})
         return Classifier(m.encoder, m.heads['task'], self.data.labels, self.data.kind, settings,
                           self.head_kwargs, about)
 
@@ -369,9 +369,10 @@ def simple_lines(
         x = model._vectors(texts, pairs, store or FeatureStore(), False)
         if not separate: return F.normalize(x, dim=1).cpu().numpy()
         return F.cosine_similarity(*x.chunk(2, 1)).cpu().numpy()[:, None]
-    rows, others = (list(np.array(t, dtype=object)[keep]) if t is not None else None for t in (train.texts, train.pairs))
+    rows, others = (None if t is None else [t[i] for i in keep] for t in (train.texts, train.pairs))
     x, y, z = features(rows, others), y[keep], features(part.texts, part.pairs)
-    if model.kind == 'score': return found | ({'cosine': z[:, 0]} if separate else {'ridge': Ridge().fit(x, y).predict(z)})
+    if model.kind == 'score' and separate: return {'cosine': z[:, 0]}
+    if model.kind == 'score': return {'ridge regression': Ridge().fit(x, y).predict(z)}
     if len(np.unique(y)) < 2: return found
     line = LogisticRegression(C=10, max_iter=200).fit(x, y)
     out = np.zeros((len(z), n))
@@ -401,15 +402,18 @@ def evaluate(self: Classifier,
     part, targets, out = self._judged(data, split, store, threshold)
     groups, name = part.rows.group.to_numpy(), data.name or 'data'
     lost = [] if self.kind == 'score' else [l for i, l in enumerate(self.labels) if not _rows_with(targets, i)]
-    if lost: warnings.warn(f"{name}: {split} has no row of {', '.join(lost[:5])}{' and others'*(len(lost) > 5)}: macro F1 "
-                           "is of the other labels", DataWarning, stacklevel=2)
+    more = ' and others'*(len(lost) > 5)
+    told = f"{name}: {split} has no row of {', '.join(lost[:5])}{more}: macro F1 is of the other labels"
+    if lost: warnings.warn(told, DataWarning, stacklevel=2)
     if self.kind == 'score' and not (np.ptp(out) and np.ptp(targets)):
-        warnings.warn(f"{name}: all scores of {split} are equal, so they have no order to compare", DataWarning, stacklevel=2)
+        warnings.warn(f"{name}: all scores of {split} are equal, so they have no order to compare", DataWarning,
+                      stacklevel=2)
         lines, found = False, (pd.Series({'Spearman': np.nan}), np.full((n, 1), np.nan))
     else: found = _drawn(self.kind, out, targets, groups, n, seed)
     value, draws = found
-    def ends(draws): return np.nanquantile(draws, [.025, .975], axis=0) if some else np.full((2, *draws.shape[1:]), np.nan)
     some = len(set(groups)) > 1 and not np.isnan(draws).all()
+    def ends(draws):
+        return np.nanquantile(draws, [.025, .975], axis=0) if some else np.full((2, *draws.shape[1:]), np.nan)
     rows, metric = [*zip(value.index, value, *ends(draws))], value.index[0]
     if lines and split != 'train' and len(data.part('train')):
         others = {}
@@ -423,9 +427,10 @@ def evaluate(self: Classifier,
             line = max(others, key=lambda k: others[k][0])
             gap = value.iloc[0] - others[line][0], *ends(draws[:, 0] - others[line][1])
             rows.append((f'{metric} - {line}', *gap))
-            if gap[0] <= 0: warnings.warn(_not_above(name, metric, value.iloc[0], line, (others[line][0], *gap)), DataWarning,
-                                          stacklevel=2)
-    return pd.DataFrame([('all', *row, len(part)) for row in rows], columns=['part', 'metric', 'value', 'low', 'high', 'n'])
+            told = _not_above(name, metric, value.iloc[0], line, (others[line][0], *gap))
+            if gap[0] <= 0: warnings.warn(told, DataWarning, stacklevel=2)
+    columns = ['part', 'metric', 'value', 'low', 'high', 'n']
+    return pd.DataFrame([('all', *row, len(part)) for row in rows], columns=columns)
 
 def _rows_with(targets: np.ndarray, label: int) -> int:
     "How many rows have a label."

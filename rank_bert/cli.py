@@ -967,7 +967,8 @@ def report(
 def _how_trained(fit: dict) -> str:
     "How a classifier was trained, as a sentence."
     if 'solver' in fit:
-        value = '' if fit['best'] is None else f": {fit['monitor']} {fit['best']:.3f} on {fit['held_out']:,} held-out rows"
+        found = f"{fit['best'] or 0:.3f} on {fit['held_out']:,} held-out rows"
+        value = '' if fit['best'] is None else f": {fit['monitor']} {found}"
         return (f"the head was solved by {fit['solver']}, with penalty {fit['decay']:.2g}{value}; then fitted to all "
                 f"{fit['rows']:,} rows of train and valid")
     why = ', the last epoch within a standard error of the best' if fit['monitor'] == 'accuracy' else ''
@@ -999,7 +1000,8 @@ def _show_quality(model, found) -> None:
     "Metrics of the test texts beside what simple methods give, and of each label where they are few."
     from rank_bert.tables import DataWarning
     if not len(found.part('test')):
-        return _say('  hint: there are no test rows, so no figure is shown: leave out the split column, or add rows of test')
+        return _say('  hint: there are no test rows, so no figure is shown: leave out the split column, or add rows of '
+                    'test')
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter('always', DataWarning)
         table = model.evaluate(found, store=_store()).drop(columns='part')

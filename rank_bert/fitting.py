@@ -38,7 +38,7 @@ from .pairs import with_document_pairs
 from .ranking import FEW, Fusion, QueryBatches, RankingFeatures, RankingLearner, RankingModel, ranking_features
 from .ranking import STAND_INS, mrr, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
 from .ranking import near_queries, usable_rows, validation_pool
-from .scoring import Ranker
+from .scoring import Ranker, own_texts, starting_fusion, warn_of_encoder, warn_of_own
 
 # %% ../nbs/03b_fitting.ipynb #74639257
 class _Tick(Callback):
@@ -202,12 +202,12 @@ def _scored_some(features: RankingFeatures, model: RankingModel, index: PassageI
     return parts
 
 # %% ../nbs/03b_fitting.ipynb #5edde187
-def fitted_fusion(features: RankingFeatures, model: RankingModel) -> Fusion:
-    "The fusion that is best on the validation queries."
+def fitted_fusion(features: RankingFeatures, model: RankingModel, prior: Fusion|None = None) -> Fusion:
+    "The fusion that is best on the validation queries; `prior` is what is believed before, from the documents."
     index, qrels = PassageIndex(model.passages, model.head), features.data.qrels()
     scored = _scored_all if model.n_documents <= STAND_INS else _scored_some
     parts = [scored(features, model, index, qrels, some) for some in row_batches(_weighed(features))]
-    return fit_fusion_parts([one for part in parts for one in part])
+    return fit_fusion_parts([one for part in parts for one in part], prior)
 
 # %% ../nbs/03b_fitting.ipynb #b15a0020
 @patch
@@ -237,9 +237,13 @@ def made_ranker(features: RankingFeatures, encoder: Encoder, model: RankingModel
     data = features.data
     parts = {s: int((data.queries.split == s).sum()) for s in ('train', 'valid', 'test')}
     about = dict(data=data.name, queries=parts, documents=len(data.documents), notes=data.notes) | about
-    fusion = None if features.bm25 is None else fitted_fusion(features, model)
-    ranker = Ranker(encoder, model, data.documents, features.bm25, fusion, features.settings, about)
+    ranker = Ranker(encoder, model, data.documents, features.bm25, None, features.settings, about)
+    if features.bm25 is not None:
+        ranker.fusion = fitted_fusion(features, model, starting_fusion(ranker))
+        warn_of_encoder(ranker)
     ranker.reference = reference_of(ranker, data, features.queries)
+    warn_of_own(own_texts(list(data.queries.text), data.documents, data.qrels()), "Take these documents out of the "
+                "training data, or mark them as relevant; evaluate has leave_out='same text'")
     return ranker
 
 # %% ../nbs/03b_fitting.ipynb #8b1abf66

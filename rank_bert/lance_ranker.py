@@ -40,7 +40,7 @@ from .losses import best_passage
 from .nearest import as_matrix
 from .changes import Changes, Plan, as_documents, checked_ids, plan_add, plan_remove, plan_update
 from .lexical import BM25
-from .words import gram_keys, word_key
+from .words import gram_keys, gram_weights, word_key
 from .metrics import rank_documents
 from .ranking import Fusion
 from .scoring import Ranker, Searcher, alone, by_words, check_not_blank, cutting, encoding, finite
@@ -201,7 +201,8 @@ def _query_words(self: LanceRanker, query: str) -> QueryWords:
     words = bm25.words_of([query])[0]
     own = np.array([word_key(w) for w in words], dtype=np.uint64)
     grams, _ = gram_keys(own, np.zeros(len(own), dtype=np.int64), bm25.ngrams)
-    keys, times = np.unique(grams, return_counts=True)
+    keys, which = np.unique(grams, return_inverse=True)
+    times = np.bincount(which, gram_weights([words], bm25.ngrams, bm25.pair_weight), len(keys))
     some = ', '.join(map(str, keys.view(np.int64).tolist()))
     held = np.zeros(len(keys), dtype=np.int64)
     lost = f" AND version NOT IN ({', '.join(map(str, state.lost))})" if state.lost else ''

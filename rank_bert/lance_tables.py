@@ -237,7 +237,7 @@ def table_about(ranker: Ranker) -> dict:
     if bm25 is not None:
         if bm25.version == 1 or bm25.lengths is None:
             raise ValueError("the BM25 of this ranker is of an earlier version: train the ranker again")
-        how = {name: getattr(bm25, name) for name in ('stopwords', 'ngrams', 'k1', 'b', 'min_df')}
+        how = {name: getattr(bm25, name) for name in ('stopwords', 'ngrams', 'k1', 'b', 'min_df', 'pair_weight')}
     made = cutting(ranker.settings) | {k: ranker.settings[k] for k in ('pooling', 'max_tokens')}
     return dict(format=1, encoder=encoder_hash(ranker.encoder), settings=made, bm25=how)
 

@@ -222,7 +222,8 @@ def _from_store(self: TaskBatches, start: int|str):
     how = dict(dtype=self.dtype, device=self.encoder.device, label=self.label)
     if start != 'vectors': return self.store.states(self.rows[0], self.encoder, start, **how)
     how |= dict(max_tokens=self.max_tokens, keep=self.keep)
-    def vectors(texts, pairs=None): return self.store.encode(texts, self.encoder, self.pooling, pairs=pairs, **how).tensor()
+    def vectors(texts, pairs=None):
+        return self.store.encode(texts, self.encoder, self.pooling, pairs=pairs, **how).tensor()
     if not self.separate: return vectors(self.data.texts, self.data.pairs)
     return torch.cat(vectors(self.data.texts + self.data.pairs).chunk(2), 1)
 
@@ -816,7 +817,8 @@ def _head_for(data: TextData, dim: int, head: nn.Module|None, own: dict, separat
 def reading_of(data: TextData, groups: int, encoder: Encoder, reading: str|None) -> str:
     "How pairs are read: as asked, or each text alone where the whole encoder is frozen."
     if reading not in (None, 'joint', 'separate'):
-        raise ValueError(f"reading is {reading!r}; pairs are read 'joint', in one input, or 'separate', each text alone")
+        raise ValueError(f"reading is {reading!r}; pairs are read 'joint', in one input, or 'separate', each text "
+                         "alone")
     if reading is not None and getattr(data, 'pairs', None) is None:
         raise ValueError(f"reading is {reading!r}, but {data.name or 'data'} has single texts, not pairs: leave it out")
     if reading is not None: return reading

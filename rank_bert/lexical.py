@@ -24,7 +24,7 @@ from scipy import sparse
 # %% ../nbs/00d_lexical.ipynb #f90d3e2b
 from .core import as_texts, check_fields, read_json, read_tensors, to_json, write_tensors
 from .words import DAMAGED, FACTOR, Postings, add_postings, cut_texts, cut_words, gram_keys, is_english
-from .words import posting_rows, word_key
+from .words import gram_weights, posting_rows, word_key
 
 # %% ../nbs/00d_lexical.ipynb #6ad00886
 class BM25:
@@ -38,9 +38,10 @@ class BM25:
         k1: float = 1.5,  # as in `BM25.build`
         b: float = 0.75,  # as in `BM25.build`
         min_df: int = 1,  # as in `BM25.build`
+        pair_weight: float = 1.,  # as in `BM25.build`; older indexes have 1
     ):
         self.postings, self.stopwords, self.ngrams, self.version = postings, stopwords, ngrams, version
-        self.lengths, self.k1, self.b, self.min_df = lengths, k1, b, min_df
+        self.lengths, self.k1, self.b, self.min_df, self.pair_weight = lengths, k1, b, min_df, pair_weight
 
     def __repr__(self) -> str: return f'BM25(words={len(self.postings.keys)}, documents={self.postings.documents})'
 
@@ -175,14 +176,17 @@ def build(cls: BM25,
     k1: float = 1.5,  # term frequency saturation: the larger, the more a repeated word counts
     b: float = 0.75,  # length normalisation: 0 for none, 1 for full
     min_df: int = 1,  # pairs and longer n-grams that fewer documents hold are left out
+    pair_weight: float = .5,  # what a pair of words counts, of a word 1; without blanks between words it counts 1 too
 ) -> BM25:
     "The index of `documents`; raises `ValueError` when they hold no word at all."
     if not 1 <= ngrams <= MOST_NGRAMS:
         raise ValueError(f"ngrams is {ngrams}; it is 1 for words, 2 for words and pairs, at most {MOST_NGRAMS}")
     if min_df < 1:
         raise ValueError(f"min_df is {min_df}; 1 keeps all pairs of words, 2 drops those of a single document")
+    if not 0 <= pair_weight <= 1: raise ValueError(f"pair_weight is {pair_weight}; it is from 0 to 1")
     documents = as_texts(documents, 'documents')
-    found = cls(None, _checked_stopwords(stopwords, documents), ngrams, k1=k1, b=b, min_df=min_df)
+    found = cls(None, _checked_stopwords(stopwords, documents), ngrams, k1=k1, b=b, min_df=min_df,
+                pair_weight=pair_weight)
     text = _numbered(found, documents)
     if not len(text.keys):
         raise ValueError("the documents hold no word that BM25 could index: leave it out, with lexical=False or "
@@ -193,9 +197,9 @@ def build(cls: BM25,
 
 # %% ../nbs/00d_lexical.ipynb #1414be81
 @patch
-def _rows(self: BM25, texts: list[str]) -> list[np.ndarray]:
-    "Rows of the words and n-grams of each text, in their order."
-    return posting_rows(self._cut(texts), self.postings.keys, self.ngrams)
+def _rows(self: BM25, texts: list[str]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    "Rows of the words and n-grams of each text, in their order, and what each counts."
+    return posting_rows(self._cut(texts), self.postings.keys, self.ngrams, self.pair_weight)
 
 # %% ../nbs/00d_lexical.ipynb #d62ca055
 @patch
@@ -205,7 +209,7 @@ def scores(self: BM25,
     "BM25 of every query with every document."
     texts = as_texts(texts)
     found = np.zeros((len(texts), self.postings.documents), dtype=np.float32)
-    for rows, scores in zip(self._rows(texts), found): add_postings(self.postings, rows, scores)
+    for *asked, scores in zip(*self._rows(texts), found): add_postings(self.postings, *asked, scores)
     if not np.isfinite(found).all(): raise ValueError(DAMAGED)
     return found
 
@@ -216,8 +220,8 @@ def sparse_scores(self: BM25,
 ) -> sparse.csr_matrix:  # float32 `(queries, documents)`, documents in order; no entry where no word is shared
     "The scores of `BM25.scores` that are not 0."
     texts, scores, parts = as_texts(texts), np.zeros(self.postings.documents, dtype=np.float32), []
-    for rows in self._rows(texts):
-        add_postings(self.postings, rows, scores)
+    for asked in zip(*self._rows(texts)):
+        add_postings(self.postings, *asked, scores)
         at = np.flatnonzero(scores != 0)
         parts.append((at.astype(np.int32), scores[at]))
         scores[at] = 0
@@ -241,11 +245,12 @@ def unknown(self: BM25,
     return (found/np.maximum(counts, 1)).astype(np.float32)
 
 # %% ../nbs/00d_lexical.ipynb #5e1f0015
-def _word_counts(rows: list[np.ndarray], words: int) -> sparse.csr_matrix:
-    "How often each text holds each word of an index `(texts, words)`."
+def _word_counts(rows: list[np.ndarray], weights: list[np.ndarray]|None, words: int) -> sparse.csr_matrix:
+    "How often each text holds each word of an index, or the weights of these words `(texts, words)`."
     owner = np.repeat(np.arange(len(rows)), np.array([*map(len, rows)], dtype=np.int64))
     at = np.concatenate([np.zeros(0, dtype=np.int64), *rows])
-    return sparse.coo_matrix((np.ones(len(at)), (owner, at)), shape=(len(rows), words)).tocsr()
+    held = np.ones(len(at)) if weights is None else np.concatenate([np.zeros(0), *weights])
+    return sparse.coo_matrix((held, (owner, at)), shape=(len(rows), words)).tocsr()
 
 # %% ../nbs/00d_lexical.ipynb #5e1f0012
 @patch
@@ -258,7 +263,8 @@ def scores_of(self: BM25,
         raise ValueError("an index of an earlier version does not know how long a usual document is: build it again, "
                          "or train the ranker again")
     documents, p = as_texts(documents, 'documents'), self.postings
-    asked, found = (_word_counts(self._rows(some), len(p.keys)) for some in (as_texts(texts), documents))
+    asked = _word_counts(*self._rows(as_texts(texts)), len(p.keys))
+    found = _word_counts(self._rows(documents)[0], None, len(p.keys))
     lengths = _lengths(_numbered(self, documents), self.ngrams)
     norms = self.k1*((1 - self.b) + self.b*lengths/self.lengths.mean())
     found.data /= np.repeat(norms, np.diff(found.indptr)) + found.data
@@ -296,7 +302,8 @@ def shares(self: BM25,
     held = self.postings.keys
     rows = np.minimum(np.searchsorted(held, keys), len(held) - 1)
     known, found = held[rows] == keys, np.zeros((len(keys), len(documents)))
-    found[known] = self._weights(rows[known], documents)
+    counts = gram_weights([words], self.ngrams, self.pair_weight)[:, None]
+    found[known] = self._weights(rows[known], documents)*counts[known]
     names = _joined_words(words, self.ngrams)
     kept = {name: 0 for name, row in zip(names, found) if ' ' not in name or (row > 0).any()}
     for name, row in zip(names, found):
@@ -376,6 +383,7 @@ def save(self: BM25,
     if self.lengths is not None:
         arrays['lengths'] = self.lengths
         about |= dict(k1=self.k1, b=self.b, min_df=self.min_df)
+    if self.pair_weight != 1: about |= dict(pair_weight=self.pair_weight)
     write_tensors(Path(folder)/'bm25.safetensors', arrays)
     (Path(folder)/'bm25.json').write_text(to_json(about), encoding='utf-8')
 
@@ -391,6 +399,7 @@ def _wrong_settings(about: dict) -> str:
     if not 1 <= about['ngrams'] <= MOST_NGRAMS: return f"ngrams is {about['ngrams']}, not 1 to {MOST_NGRAMS}"
     if (about.get('k1') or 0) < 0 or not 0 <= (about.get('b') or 0) <= 1 or about.get('min_df') == 0:
         return "k1, b or min_df is out of range"
+    if not 0 <= about.get('pair_weight', 1) <= 1: return f"pair_weight is {about['pair_weight']}, not 0 to 1"
     listed = isinstance(stopwords, list) and all(isinstance(w, str) for w in stopwords)
     if not listed and stopwords not in (None, *(_NAMES if version == 1 else ('english',))):
         return f"stopwords is {stopwords!r:.40}, which is no list of words"
@@ -402,7 +411,8 @@ def _wrong_settings(about: dict) -> str:
 def _read_settings(path: Path, remedy: str) -> dict:
     "The content of bm25.json; raises `ValueError` for a wrong field."
     about = read_json(path, remedy)
-    fields = dict(words='object?', ngrams='count', version='count?', k1='number?', b='number?', min_df='count?')
+    fields = dict(words='object?', ngrams='count', version='count?', k1='number?', b='number?', min_df='count?',
+                  pair_weight='number?')
     check_fields(about, fields, path, remedy)
     about.setdefault('version', 1)
     if why := _wrong_settings(about): raise ValueError(f"{path} is damaged: {why}; {remedy}")
@@ -460,7 +470,7 @@ def load_bm25(
     if found is None or documents not in (None, found[0].documents):
         of = f'; it should be an index of {documents} documents' if documents else ''
         raise ValueError(f"{path} is damaged: its arrays do not fit together{of}; {remedy}")
-    known = {k: about[k] for k in ('k1', 'b', 'min_df') if about.get(k) is not None}
+    known = {k: about[k] for k in ('k1', 'b', 'min_df', 'pair_weight') if about.get(k) is not None}
     return BM25(found[0], about.get('stopwords'), about['ngrams'], about['version'], found[1], **known)
 
 # %% ../nbs/00d_lexical.ipynb #5c0a0002
@@ -528,7 +538,7 @@ def updated(self: BM25,
     place, lengths = np.full(self.postings.documents, -1), np.empty(len(rows), dtype=np.int32)
     place[rows[kept]], lengths[kept], lengths[at] = kept, self.lengths[rows[kept]], _lengths(text, self.ngrams)
     if not lengths.any(): raise ValueError("the documents hold no word that BM25 could index")
-    found = BM25(None, self.stopwords, self.ngrams, self.version, lengths, self.k1, self.b)
+    found = BM25(None, self.stopwords, self.ngrams, self.version, lengths, self.k1, self.b, 1, self.pair_weight)
     parts = self._update_parts(found, text, place, at)
     try: found.postings = _joined(parts, int(lengths.sum(dtype=np.int64)), len(rows))
     except ArithmeticError: return None
@@ -541,4 +551,5 @@ def rebuilt(self: BM25,
 ) -> BM25:
     "The index of other documents with the same settings; an index of an earlier version becomes one of today."
     other = self.version == 1 and isinstance(self.stopwords, str) and self.stopwords != 'english'  # a list of bm25s
-    return BM25.build(texts, 'auto' if other else self.stopwords, self.ngrams, self.k1, self.b, self.min_df)
+    return BM25.build(texts, 'auto' if other else self.stopwords, self.ngrams, self.k1, self.b, self.min_df,
+                      self.pair_weight)

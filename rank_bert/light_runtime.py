@@ -51,8 +51,9 @@ class LightRanker:
 def _words(ranker: LightRanker, text: str) -> np.ndarray:
     "BM25 of a text with every document, float32 `(documents,)`."
     found, about = np.zeros(len(ranker.documents), dtype=np.float32), ranker.about['bm25']
-    rows, = posting_rows(cut_texts([text], about['stopwords']), ranker.postings.keys, about['ngrams'])
-    add_postings(ranker.postings, rows, found)
+    cut, pair_weight = cut_texts([text], about['stopwords']), about.get('pair_weight', 1.)
+    (rows,), (weights,) = posting_rows(cut, ranker.postings.keys, about['ngrams'], pair_weight)
+    add_postings(ranker.postings, rows, weights, found)
     return found
 
 def _added(words: np.ndarray, fusion: dict) -> np.ndarray:
@@ -155,7 +156,7 @@ def _check_hashes(folder: Path, files: dict[str, str]) -> None:
 def _read_postings(folder: Path, documents: int) -> tuple[Postings, dict]:
     "BM25 of a folder, and its settings."
     path, about = folder/'bm25.safetensors', read_json(folder/'bm25.json', _REMEDY)
-    check_fields(about, dict(ngrams='count', version='count?'), folder/'bm25.json', _REMEDY)
+    check_fields(about, dict(ngrams='count', version='count?', pair_weight='number?'), folder/'bm25.json', _REMEDY)
     if about.get('version') != 2:
         raise ValueError(f"{path} is of an earlier version, which splits texts into words differently; {_REMEDY}")
     arrays = read_tensors(path, _FORM | (dict(lengths=('I32', 'documents')) if 'k1' in about else {}), 'np', _REMEDY)

@@ -97,20 +97,22 @@ class LinearFit:
 # %% ../nbs/01e_linear.ipynb #4624fd54
 def _held_out(y: np.ndarray, kind: str, groups: np.ndarray, valid: np.ndarray, seed: int) -> list[tuple]:
     "Rows to fit to and rows to judge by, once or for each fold."
-    if valid.sum() >= ENOUGH and not valid.all(): return [(np.flatnonzero(~valid), np.flatnonzero(valid))]
+    one_group = np.bincount(groups).max() > len(y)/2  # such as pairs that are linked by common texts
+    if 0 < valid.sum() < len(y) and (valid.sum() >= ENOUGH or one_group):
+        return [(np.flatnonzero(~valid), np.flatnonzero(valid))]
     folds, rows = min(FOLDS, len(np.unique(groups))), np.arange(len(y))
     if folds < 2 or kind == 'class' and np.bincount(y).max() < 2: return []
     if kind != 'class':
         order = np.random.default_rng(seed).permutation(len(np.unique(groups)))  # which groups come together
         return [*GroupKFold(folds).split(rows, groups=order[np.unique(groups, return_inverse=True)[1]])]
     alone = len(np.unique(groups)) == len(groups)
-    make = (StratifiedKFold if alone else StratifiedGroupKFold)(folds, shuffle=True, random_state=seed)
-    counts = np.bincount(y)
-    return [*make.split(rows, np.where(counts[y] < folds, counts.argmax(), y) if alone else y, groups)]
+    make, counts = StratifiedKFold if alone else StratifiedGroupKFold, np.bincount(y)
+    spread = np.where(counts[y] < folds, counts.argmax(), y)  # rare labels cannot be in each fold
+    return [*make(folds, shuffle=True, random_state=seed).split(rows, spread, groups)]
 
 def _judge(z: torch.Tensor, y: torch.Tensor, kind: str) -> np.ndarray:  # `(2,)`
     "Sum of the losses, and number of right answers."
-    if kind == 'class': return np.array([float(F.cross_entropy(z, y, reduction='sum')), float((z.argmax(1) == y).sum())])
+    if kind == 'class': return np.array([float(F.cross_entropy(z, y, reduction='sum')), int((z.argmax(1) == y).sum())])
     if kind == 'multilabel': return np.array([float(_multilabel_loss(z, y)[0].sum()), np.nan])
     return np.array([float((z[:, 0] - y).square().sum()), np.nan])
 
@@ -118,7 +120,7 @@ def _chosen(path: pd.DataFrame) -> int:
     "Row of the penalty that is taken."
     if path.accuracy.isna().all(): return int(path.loss.argmin())
     best, n = path.accuracy.max(), path.rows.iloc[0]
-    near = path.accuracy >= best - .5*np.sqrt(best*(1 - best)/n)
+    near = path.accuracy >= best - np.sqrt(best*(1 - best)/n)
     return int(path.loss.where(near, np.inf).argmin())
 
 def _without_gain(found: list[np.ndarray]) -> bool:

@@ -25,7 +25,7 @@ from .features import FeatureStore, encode
 from .lexical import BM25
 from .drift import Reference, distances
 from .metrics import METRICS, evaluate, rank_documents, right_ranks, summarise
-from .scoring import TABLE_MODES, Ranker, encoding
+from .scoring import TABLE_MODES, Ranker, encoding, own_texts, warn_of_own
 from .errors import Errors, build_errors, query_facts
 
 # %% ../nbs/03b_measuring.ipynb #e792b70a
@@ -94,26 +94,32 @@ def _not_found(scores: torch.Tensor, qrels: sparse.csr_matrix, rows: pd.Index) -
     return np.asarray((found > 0).sum(1)).ravel() == 0
 
 # %% ../nbs/03b_measuring.ipynb #fc84a6b7
+LEFT_OUT = (None, 'same text')  # what `leave_out` may be
+
 @patch
-def _measured(self: Ranker, texts: list[str], qrels, mode: str, metrics: tuple[str, ...], vectors) -> pd.DataFrame:
-    "Metrics of some queries in a mode."
+def _measured(self: Ranker, texts: list[str], qrels, mode: str, metrics: tuple[str, ...], vectors, own) -> pd.DataFrame:
+    "Metrics of some queries in a mode; documents in `own` are left out."
     scores = self.scores(texts, mode, vectors)
     if mode == 'bm25': scores = scores.masked_fill(scores <= 0, -torch.inf)  # `search` does not show them either
+    if own.nnz: scores = scores.masked_fill(torch.from_numpy(own.toarray()), -torch.inf)
     return evaluate(scores, qrels, self.documents.doc_id.tolist(), metrics)
 
 # %% ../nbs/03b_measuring.ipynb #0d9daa6c
 MOST_SCORES = 2**26  # scores that are in memory at once
 
 @patch
-def _per_query(self: Ranker, queries: pd.DataFrame, qrels, mode: str, metrics, vectors, bs: int) -> pd.DataFrame:
+def _per_query(
+    self: Ranker, queries: pd.DataFrame, qrels, mode: str, metrics, vectors, bs: int, own=None,
+) -> pd.DataFrame:
     "Metrics of all queries in a mode, some at a time."
     texts, frames = list(queries.text), []
+    if own is None: own = sparse.csr_matrix(qrels.shape, dtype=bool)
     bs = max(1, min(bs, MOST_SCORES//len(self.documents)))
     for start in range(0, len(texts), bs):
         rows = slice(start, start + bs)
         if not qrels[rows].nnz: continue
         given = None if vectors is None else vectors[rows]
-        frame = self._measured(texts[rows], qrels[rows], mode, metrics, given)
+        frame = self._measured(texts[rows], qrels[rows], mode, metrics, given, own[rows])
         frames.append(frame.set_index(frame.index + start))
     table = pd.concat(frames)
     table.attrs.update(queries=len(texts), left_out=len(texts) - len(table))
@@ -141,9 +147,11 @@ def per_query(self: Ranker,
     metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
     store: FeatureStore|None = None,  # where query vectors are kept; nowhere by default
     bs: int = 256,  # batch size of queries; smaller if there are many documents
+    leave_out: str|None = None,  # 'same text': documents that are the query itself, where they are not relevant
 ) -> dict[str, pd.DataFrame]:  # mode -> a row for each query that has a relevant document
     "Metrics of every query of a split in each mode; `DataError` when the split is empty or documents are missing."
     part = data.part(split)
+    if leave_out not in LEFT_OUT: raise ValueError(f"leave_out is {leave_out!r}; it is 'same text' or None")
     qrels = own_qrels(part, self.documents)
     if not qrels.nnz:
         there = data.queries.split.value_counts().to_dict()
@@ -152,7 +160,10 @@ def per_query(self: Ranker,
     names = [self._mode(mode) for mode in modes]
     vectors = None if {*names} <= {'bm25', *TABLE_MODES} else self._query_vectors(part, store)
     if vectors is not None: _warn_of_trained(self.reference, vectors, split)
-    return {name: self._per_query(part.queries, qrels, name, metrics, vectors, bs) for name in names}
+    own = own_texts(list(part.queries.text), self.documents, qrels)
+    if leave_out is None: warn_of_own(own, "Leave it out, with leave_out='same text'")
+    left = own if leave_out else None
+    return {name: self._per_query(part.queries, qrels, name, metrics, vectors, bs, left) for name in names}
 
 # %% ../nbs/03b_measuring.ipynb #95406f04
 @patch
@@ -162,10 +173,11 @@ def evaluate(self: Ranker,
     modes: tuple[str, ...]|None = None,  # all by default
     metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
     store: FeatureStore|None = None,  # where query vectors are kept; nowhere by default
+    leave_out: str|None = None,  # 'same text': documents that are the query itself, where they are not relevant
 ) -> pd.DataFrame:  # mode, part ('all' or a type of query), metric, value, low, high, n (queries)
     "Metrics of each mode on a split, with intervals; `ranking_table` compares modes, `compare_rankers` rankers."
     queries, tables = data.part(split).queries, []
-    for mode, frame in self.per_query(data, split, modes, metrics, store).items():
+    for mode, frame in self.per_query(data, split, modes, metrics, store, leave_out=leave_out).items():
         table = summarise(frame, queries.type.tolist(), queries.group.tolist()).rename(columns=dict(queries='part'))
         table.insert(0, 'mode', mode)
         tables.append(table)

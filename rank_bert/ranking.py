@@ -712,7 +712,7 @@ class Fusion:
 STAND_INS = 4096  # largest number of documents for each query in the fit; with more documents a sample is used
 
 @dataclass
-class _Scored:
+class ScoredQueries:
     "Data for fitting the weight of BM25: scores of queries with sampled documents `(queries, kept)`."
     cosine: torch.Tensor
     words: torch.Tensor  # BM25, as it is
@@ -730,29 +730,31 @@ def stand_ins(first: np.ndarray, n: int, most: int, seed: int) -> tuple[np.ndarr
     return np.r_[first, others], log_weight.astype(np.float32)
 
 # %% ../nbs/03a_ranking.ipynb #0b865464
-def fusion_sample(cosine: torch.Tensor, words: np.ndarray, relevance: torch.Tensor, most: int = STAND_INS) -> _Scored:
+def fusion_sample(
+    cosine: torch.Tensor, words: np.ndarray, relevance: torch.Tensor, most: int = STAND_INS,
+) -> ScoredQueries:
     "All documents of some queries, or the relevant ones, the highest by either score and a sample of the others."
     parts = [cosine.float(), torch.from_numpy(words), torch.from_numpy(standardise(words)), relevance]
     n = cosine.shape[1]
-    if n <= most: return _Scored(*parts, torch.zeros_like(parts[0]))
+    if n <= most: return ScoredQueries(*parts, torch.zeros_like(parts[0]))
     top = torch.cat([part.topk(most//4, dim=1).indices for part in parts[:2]], 1).numpy()
     found = [stand_ins(np.r_[r.nonzero().flatten(), t], n, most, i) for i, (t, r) in enumerate(zip(top, relevance > 0))]
     places, log_weight = (torch.from_numpy(np.stack(part)) for part in zip(*found))
-    return _Scored(*(part.gather(1, places) for part in parts), log_weight)
+    return ScoredQueries(*(part.gather(1, places) for part in parts), log_weight)
 
 # %% ../nbs/03a_ranking.ipynb #0b865465
 def scored_row(
     cosine: torch.Tensor, words: sparse.csr_matrix, relevance: sparse.csr_matrix, documents: np.ndarray,
     log_weight: np.ndarray,
-) -> _Scored:
+) -> ScoredQueries:
     "One query with some documents `(1, kept)`; BM25 and relevance are of all documents `(1, documents)`."
     shared, right = (scores_at(m, documents[None]) for m in (words, relevance))
     parts = shared, standardise(shared, moments(words)), right.astype(np.float32), log_weight[None]
-    return _Scored(cosine, *map(torch.from_numpy, parts))
+    return ScoredQueries(cosine, *map(torch.from_numpy, parts))
 
 # %% ../nbs/03a_ranking.ipynb #4a1fc8b2
 @patch
-def _found(self: _Scored) -> torch.Tensor:  # bool `(queries,)`
+def _found(self: ScoredQueries) -> torch.Tensor:  # bool `(queries,)`
     "Which queries share a word with a relevant document."
     return ((self.words != 0) & (self.relevance > 0)).any(1)
 
@@ -763,7 +765,7 @@ def _deviation(x: torch.Tensor, counts: torch.Tensor) -> float:
 
 # %% ../nbs/03a_ranking.ipynb #026b3767
 @patch
-def _units(self: _Scored, standard: bool) -> torch.Tensor:  # of cosine and BM25
+def _units(self: ScoredQueries, standard: bool) -> torch.Tensor:  # of cosine and BM25
     "One over the spread of each score; that of BM25 is a quarter of its size where words are shared, or more."
     matched, counts, bm25 = (self.words != 0).any(1), self.log_weight.exp(), self.standard if standard else self.words
     shared = bm25[self.words != 0]
@@ -773,11 +775,13 @@ def _units(self: _Scored, standard: bool) -> torch.Tensor:  # of cosine and BM25
 
 # %% ../nbs/03a_ranking.ipynb #1c6755c1
 @patch
-def _cost(self: _Scored, logs: np.ndarray, bm25: torch.Tensor, units: torch.Tensor) -> tuple[float, np.ndarray]:
-    "Cross-entropy and prior at the logarithms of two weights, and the gradient."
+def _cost(
+    self: ScoredQueries, logs: np.ndarray, bm25: torch.Tensor, units: torch.Tensor, start: float,
+) -> tuple[float, np.ndarray]:
+    "Cross-entropy and prior at the logarithms of two weights, and the gradient; `start` is the prior's median."
     n, found = len(self.relevance), self._found().float().mean()
     logs = torch.tensor(logs, dtype=torch.float32, requires_grad=True)
-    total = (logs[1] - logs[0] - found.log())**2/(2*n*found)
+    total = (logs[1] - logs[0] - start - found.log())**2/(2*n*found)
     total.backward()
     for rows in torch.arange(n).split(256):  # number of queries at a time
         a, b = logs.exp()*units
@@ -788,33 +792,58 @@ def _cost(self: _Scored, logs: np.ndarray, bm25: torch.Tensor, units: torch.Tens
     return float(total), logs.grad.double().numpy()
 
 # %% ../nbs/03a_ranking.ipynb #7fd4d8c3
-def _weigh(scored: _Scored, standard: bool) -> tuple[float, float]:
-    "Lowest cost of a weighted sum, and the weight of BM25 when that of the cosine is 1."
-    bm25, units = scored.standard if standard else scored.words, scored._units(standard)
+def weigh(scored: ScoredQueries, standard: bool, prior: Fusion|None = None) -> tuple[float, float]:
+    "Lowest cost of a weighted sum, and the weight of BM25 when that of the cosine is 1; the prior is standardised."
+    bm25, units, start = scored.standard if standard else scored.words, scored._units(standard), 0.
+    if prior is not None and prior.weight > 0:
+        cosine, words = scored._units(True).tolist()
+        start = float(np.log(prior.weight*cosine/words))
     # bounds, because a perfect ranking has its optimum at infinity
-    best = minimize(scored._cost, np.zeros(2), (bm25, units), jac=True, method='L-BFGS-B', bounds=[(-12, 12)]*2)
+    best = minimize(scored._cost, np.zeros(2), (bm25, units, start), jac=True, method='L-BFGS-B', bounds=[(-12, 12)]*2)
     a, b = (torch.tensor(best.x).exp()*units).tolist()
     return float(best.fun), b/a
 
 # %% ../nbs/03a_ranking.ipynb #c43db7dd
-def fit_fusion_parts(parts: list[_Scored]) -> Fusion:
+def joined_parts(parts: list[ScoredQueries]) -> ScoredQueries:
+    "Queries that were scored in several parts; raises `ValueError` for scores that are not numbers."
+    scored = ScoredQueries(*(torch.cat([getattr(p, f.name) for p in parts]) for f in fields(ScoredQueries)))
+    if scored.cosine.isfinite().all() and scored.words.isfinite().all(): return scored
+    raise ValueError("cosines or BM25 hold NaN or infinity. Train with a smaller learning rate")
+
+BM25_ALONE = Fusion(100., standard=True)  # the cosine orders only documents whose BM25 is almost the same
+
+def _reciprocal(scored: ScoredQueries, fusion: Fusion) -> torch.Tensor:  # `(queries,)`
+    "Reciprocal rank of the best relevant document of each query; of equal scores the middle rank."
+    scores = scored.cosine + fusion.weight*(scored.standard if fusion.standard else scored.words)
+    best = scores.masked_fill(scored.relevance <= 0, -torch.inf).amax(1, keepdim=True)
+    return 1/(1 + (scores > best).sum(1) + ((scores == best).sum(1) - 1)/2)
+
+def _or_alone(scored: ScoredQueries, fusion: Fusion) -> Fusion:
+    "BM25 or the cosine alone where it ranks these queries better than the sum by more than two standard errors."
+    best, gain, sums = fusion, 0., _reciprocal(scored, fusion)
+    for one in (BM25_ALONE, Fusion(0.)):
+        more = _reciprocal(scored, one) - sums
+        sure = len(more) > 1 and more.mean() > 2*more.std()/len(more)**.5
+        if sure and more.mean() > gain: best, gain = one, float(more.mean())
+    return best
+
+def fit_fusion_parts(parts: list[ScoredQueries], prior: Fusion|None = None) -> Fusion:
     "`fit_fusion` on queries that were scored in several parts."
-    scored = _Scored(*(torch.cat([getattr(p, f.name) for p in parts]) for f in fields(_Scored)))
-    if not (scored.cosine.isfinite().all() and scored.words.isfinite().all()):
-        raise ValueError("cosines or BM25 hold NaN or infinity. Train with a smaller learning rate")
+    scored = joined_parts(parts)
     if not scored._found().any(): return Fusion(0.)
-    _, weight, standard = min((*_weigh(scored, standard), standard) for standard in (False, True))
-    return Fusion(weight, standard)
+    _, weight, standard = min((*weigh(scored, standard, prior), standard) for standard in (False, True))
+    return _or_alone(scored, Fusion(weight, standard))
 
 # %% ../nbs/03a_ranking.ipynb #aac29813
 def fit_fusion(
     cosine: torch.Tensor,  # of validation queries `(queries, documents)`
     bm25: np.ndarray,  # of the same queries `(queries, documents)`
     relevance: torch.Tensor,  # grades `(queries, documents)`
+    prior: Fusion|None = None,  # standardised: what is believed before; by default equal weights in units of deviation
 ) -> Fusion:  # the best on these queries
     "The weight and scaling of BM25 with the lowest cross-entropy plus prior; the prior matters if queries are few."
     chunks = [slice(i, i + 64) for i in range(0, len(relevance), 64)]
-    return fit_fusion_parts([fusion_sample(cosine[rows], bm25[rows], relevance[rows]) for rows in chunks])
+    return fit_fusion_parts([fusion_sample(cosine[rows], bm25[rows], relevance[rows]) for rows in chunks], prior)
 
 # %% ../nbs/03a_ranking.ipynb #a9870bfb
 class IndexRefresh(Callback):

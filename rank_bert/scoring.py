@@ -8,9 +8,12 @@ Docs: https://rank-bert.github.io/rank_bert/scoring.html.md"""
 __all__ = ['Ranker']
 
 # %% ../nbs/03a_scoring.ipynb #4a0e0004
+import re
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from threading import Lock, RLock
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 # %% ../nbs/03a_scoring.ipynb #4a0e0005
@@ -22,11 +25,12 @@ from scipy import sparse
 
 # %% ../nbs/03a_scoring.ipynb #4a0e0006
 from .core import as_texts
+from .words import UNSPACED
 from .models import Encoder, fingerprint
-from .tables import hash_fold
+from .tables import DataWarning, hash_fold
 from .data import cut_documents, keep_start, split_sentences
 from .engines import best_device, same_plan
-from .features import EncoderWatch, encode
+from .features import EncoderWatch, FeatureStore, encode
 
 # %% ../nbs/03a_scoring.ipynb #4a0e0007
 from .heads import DualHead, get_head
@@ -37,7 +41,7 @@ from .lexical import BM25, best, moments, scores_at, standardise
 from .drift import Reference
 from .table import TokenTable
 from .metrics import rank_documents
-from .ranking import Fusion, RankingModel
+from .ranking import BM25_ALONE, Fusion, RankingModel, ScoredQueries, fusion_sample, joined_parts, weigh
 
 # %% ../nbs/03a_scoring.ipynb #a87daff2
 class Searcher:
@@ -430,17 +434,161 @@ def _asked(documents: pd.DataFrame) -> list[int]:
     order = [hash_fold(doc_id, 2**64, 'fusion') for doc_id in documents.doc_id]
     return sorted(range(len(order)), key=order.__getitem__)[:ASKED]
 
-# %% ../nbs/03a_scoring.ipynb #6805aa90
-def starting_fusion(ranker: Ranker) -> Fusion:
-    "Standardised BM25; on average its highest score is half as far above the mean as the highest cosine."
-    tops = []
+# %% ../nbs/03a_scoring.ipynb #a3d309d9
+PROBES = 128  # documents of which some words are taken out
+_ONE = re.compile(rf'[{UNSPACED}]|[^\s{UNSPACED}]+')  # a word, or a character of a script without blanks
+
+class Probe(NamedTuple):
+    "Words taken out of a document, which are a query for what is left of it."
+    row: int  # of the document
+    query: str  # the words
+    left: str  # the document without them
+    passage: str  # its passage without them
+    others: list[int]  # which of its passages hold none of them
+
+def _taken(passage: str, doc_id: str) -> str:
+    "Fifteen words of a passage, or forty characters where there are no blanks, at most half of it; '' if it is short."
+    ones = [m.span() for m in _ONE.finditer(passage)]
+    unspaced = sum(end - start == 1 and passage[start] >= '\u0e00' for start, end in ones)
+    size = min(40 if 2*unspaced > len(ones) else 15, len(ones)//2)
+    if size < 2: return ''
+    first = hash_fold(doc_id, len(ones) - size + 1, 'probe')
+    return passage[ones[first][0]:ones[first + size - 1][1]]
+
+def _probe(row: int, doc_id: str, title: str, text: str, parts: list[str]) -> Probe|None:
+    "The probe of a document; `None` if it is short, or the words are not together in its text."
+    at, whole = hash_fold(doc_id, len(parts), 'passage'), text or title
+    query = _taken(parts[at], doc_id)
+    if not query or query not in whole: return None
+    half, start = len(query)//2, f'{title}\n' if title and text else ''
+    others = [i for i, p in enumerate(parts) if i != at and query[:half] not in p and query[half:] not in p]
+    return Probe(row, query, start + whole.replace(query, ' '), start + parts[at].replace(query, ' '), others)
+
+def probes_of(ranker: Ranker) -> list[Probe]:
+    "Probes of at most `PROBES` documents: the same ones in any order of the documents."
     rows = _asked(ranker.documents)
+    titles, texts, ids = ranker._columns(rows, 'title', 'text', 'doc_id')
+    found = map(_probe, rows, ids, titles, texts, ranker._parts(rows))
+    return [p for p in found if p is not None and p.left.strip()][:PROBES]
+
+# %% ../nbs/03a_scoring.ipynb #17ff2851
+READS = 1/2  # MRR of the cosine on probes over that of BM25, below which the encoder hardly reads the documents
+_LEAST = 8  # fewer probes decide nothing
+
+class Probed(NamedTuple):
+    "What probes say of a ranker."
+    scored: ScoredQueries  # scores of the probes with all documents, or with some of very many
+    about: dict  # how many, MRR by cosine and by BM25, and whether the encoder reads the documents
+
+def _has_copy(ranker: Ranker, probe: Probe, words: np.ndarray) -> bool:
+    "Whether one of the best documents by words is another one that holds the words of a probe too."
+    near = [i for i in np.argsort(-words, kind='stable')[:10].tolist() if i != probe.row and words[i] > 0]
+    wanted = ' '.join(probe.query.split())
+    titles, texts = ranker._columns(near, 'title', 'text')
+    return any(wanted in ' '.join(f'{title} {text}'.split()) for title, text in zip(titles, texts))
+
+@torch.inference_mode()
+def _scored_probes(
+    ranker: Ranker, probes: list[Probe], vectors: torch.Tensor, left: torch.Tensor,
+) -> ScoredQueries|None:
+    "Scores of some probes, each with what is left of its document and all others; `None` if all have copies."
+    index, head, model = ranker._index('dense'), ranker._head_of('dense'), ranker.model
+    queries = [p.query for p in probes]
+    cosine, words = ranker._cosines(index, vectors), ranker.bm25.scores(queries)
+    kept = [i for i, p in enumerate(probes) if not _has_copy(ranker, p, words[i])]
+    if not kept: return None
+    own = torch.cosine_similarity(head.query(vectors), head.document(left), dim=1)
+    shared = ranker.bm25.scores_of(queries, [p.left for p in probes]).diagonal()
+    for i, p in enumerate(probes):
+        rows = model.passages_of(torch.tensor([p.row], device=model.owner.device))[0][p.others]
+        cosine[i, p.row], words[i, p.row] = own[i], shared[i]
+        if not p.others: continue
+        held = index.scores_of(vectors[i:i + 1].to(index.vectors.device), rows[None])
+        cosine[i, p.row] = max(float(own[i]), float(held.max()))
+    relevance = torch.zeros(cosine.shape)
+    relevance[range(len(probes)), [p.row for p in probes]] = 1
+    return fusion_sample(cosine[kept].clone(), words[kept], relevance[kept])
+
+# %% ../nbs/03a_scoring.ipynb #e6b534d0
+def _told(scored: ScoredQueries) -> dict:
+    "MRR of probes by each score, and whether the encoder reads the documents, beyond two standard errors."
+    found = {}
+    for name, scores in (('cosine', scored.cosine), ('bm25', scored.words)):
+        own = scores[scored.relevance > 0][:, None]
+        found[name] = 1/(1 + (scores > own).sum(1) + ((scores == own).sum(1) - 1)/2)  # of equal scores the middle rank
+    gap = READS*found['bm25'] - found['cosine']
+    reads = bool(gap.mean() <= 2*gap.std()/len(gap)**.5)
+    return dict(n=len(gap)) | {name: round(float(one.mean()), 3) for name, one in found.items()} | dict(reads=reads)
+
+def score_probes(ranker: Ranker, store: FeatureStore|None = None) -> Probed|None:
+    "What the probes of a ranker say; `None` where there are too few. It encodes two texts for each."
+    found = probes_of(ranker)
+    if len(found) < _LEAST or ranker.bm25 is None or ranker.bm25.lengths is None: return None
+    make, how = encode if store is None else store.encode, encoding(ranker.settings) | dict(device=ranker.device)
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', DataWarning)  # texts that are cut were named when all were encoded
+        pair = (([p.query for p in found], 'end'), ([p.passage for p in found], 'start'))
+        vectors, left = (make(texts, ranker.encoder, **how, keep=keep, progress=False)[:] for texts, keep in pair)
+    parts = [_scored_probes(ranker, found[i:i + 32], vectors[i:i + 32], left[i:i + 32])
+             for i in range(0, len(found), 32)]
+    parts = [p for p in parts if p is not None]
+    if sum(len(p.cosine) for p in parts) < _LEAST: return None
+    scored = joined_parts(parts)
+    return Probed(scored, _told(scored))
+
+def warn_of_encoder(ranker: Ranker) -> None:
+    "Warn where probes say that the encoder hardly reads the documents."
+    told = ranker.about.get('probes')
+    if not told or told['reads']: return
+    alone = ', so BM25 alone ranks' if ranker.fusion == BM25_ALONE else ''
+    found = (f": words taken out of them find the rest with MRR {told['cosine']:.3f} by cosine and {told['bm25']:.3f} "
+             'by BM25' if told['n'] else '')
+    warnings.warn(f"the encoder {ranker.encoder.name!r} hardly reads these documents{alone}{found}. Try an encoder of "
+                  'their language, or a multilingual one', DataWarning, stacklevel=3)
+
+# %% ../nbs/03a_scoring.ipynb #6805aa90
+def _by_leads(ranker: Ranker) -> float|None:  # `None` where no query shares a word with some documents only
+    "The weight with which the highest BM25 score is on average half as far above the mean as the highest cosine."
+    tops, rows = [], _asked(ranker.documents)
     for start in range(0, len(rows), 32):  # so many queries at a time
         asked = ranker.documents.iloc[rows[start:start + 32]]
         texts = [*map(_as_query, asked.title, asked.text)]
-        cosine, words = (ranker.scores(texts, mode).numpy() for mode in ('cosine', 'bm25'))
+        cosine, words = (ranker.scores(texts, mode).numpy() for mode in ('dense', 'bm25'))
         tops.append([standardise(words).max(1), cosine.max(1) - cosine.mean(1)])
     words, cosine = np.concatenate(tops, 1)
     found = words > 0
-    weight = cosine[found].mean()/words[found].mean()/2 if found.any() else 0.
-    return Fusion(float(weight), standard=True)
+    return float(cosine[found].mean()/words[found].mean()/2) if found.any() else None
+
+def starting_fusion(ranker: Ranker, store: FeatureStore|None = None) -> Fusion:
+    "Standardised BM25, with the larger of two weights: the one of the leads, and the best on probes."
+    weight, probed = _by_leads(ranker), score_probes(ranker, store)
+    told = ranker.about['probes'] = None if probed is None else probed.about
+    if weight is None: return Fusion(0., standard=True)
+    if weight < 1e-6: told = ranker.about['probes'] = dict(n=0, reads=False)  # all texts have the same vector
+    if told is not None and not told['reads']: return BM25_ALONE
+    return Fusion(weight if probed is None else max(weight, weigh(probed.scored, True)[1]), standard=True)
+
+# %% ../nbs/03a_scoring.ipynb #9ce00c2f
+OWN = .05  # share of queries that find themselves, above which there is a hint
+
+def own_texts(
+    queries: list[str],  # texts
+    documents: pd.DataFrame,  # with title and text
+    relevance: sparse.csr_matrix,  # grades `(queries, documents)`
+) -> sparse.csr_matrix:  # bool `(queries, documents)`
+    "Documents that have the text of the query, with or without their title, and are not relevant to it."
+    def same(text): return ' '.join(text.split())
+    rows = {}
+    for row, (title, text) in enumerate(zip(documents.title, documents.text)):
+        for one in {same(text), same(f'{title} {text}')} - {''}: rows.setdefault(one, []).append(row)
+    found = [(i, row) for i, query in enumerate(queries) for row in rows.get(same(query), ())]
+    at = np.array(found, dtype=np.int64).reshape(-1, 2).T
+    own = sparse.csr_matrix((np.ones(len(found), dtype=bool), tuple(at)), shape=(len(queries), len(documents)))
+    return own - own.multiply(relevance > 0)
+
+def warn_of_own(own: sparse.csr_matrix, remedy: str) -> None:
+    "Warn where more than a few queries find themselves."
+    n = int((own.getnnz(1) > 0).sum())
+    if n > OWN*own.shape[0]:
+        warnings.warn(f"{n} of {own.shape[0]} queries have their own text among the documents, where it is not "
+                      f"relevant: every query finds itself first. {remedy}", DataWarning, stacklevel=3)

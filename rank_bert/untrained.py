@@ -22,7 +22,7 @@ from .data import RankingData, checked_documents
 from .features import FeatureStore
 from .heads import get_head
 from .ranking import RankingModel, ranking_features
-from .scoring import Ranker, starting_fusion
+from .scoring import Ranker, starting_fusion, warn_of_encoder
 from .search import load_ranker  # adds `Ranker.save` and what else a ranker can do
 
 # %% ../nbs/03b_untrained.ipynb #348554bb
@@ -69,6 +69,7 @@ def untrained_ranker(
     about = dict(encoder='frozen', untrained=None, shared=bool(shared), documents=len(table))
     ranker = Ranker(encoder, model, table, features.bm25, None, features.settings, about)
     if lexical:
-        ranker.fusion = starting_fusion(ranker)
+        ranker.fusion = starting_fusion(ranker, store or FeatureStore())
         about['untrained'] = ranker.fusion.weight
+        warn_of_encoder(ranker)
     return ranker

@@ -202,6 +202,7 @@ def index_settings(
     rows = [dict(id=str(o.doc_id), title=o.title, text=o.text) for o in index.documents.itertuples()]
     return dict(documents=len(rows), rows=rows, spans=_spans(index), unspaced=UNSPACED, left_out=_left_out(index.bm25),
                 ngrams=index.bm25.ngrams if index.bm25 is not None else 1,
+                pair_weight=index.bm25.pair_weight if index.bm25 is not None else 1,
                 modes=[m for m in index.modes if index.bm25 is not None or m in ('dense', 'table')],
                 fusion=dict(weight=float(np.float32(index.weight)), standard=index.standard))
 

@@ -101,20 +101,38 @@ class Postings:
     documents: int  # how many
 
 # %% ../nbs/00c_words.ipynb #0c3d0022
+_NO_BLANKS = re.compile(rf'[{UNSPACED}]')
+
+def gram_weights(
+    cut: list[list[str]],  # words of each text
+    most: int,  # words of the longest n-gram
+    pair_weight: float,  # what a pair of words counts, and a longer n-gram
+) -> np.ndarray:  # float32 `(n-grams,)`, in the order of `gram_keys`
+    "What each word and n-gram counts: 1 for a word, and for neighbours of a character that has no blanks around it."
+    alone = np.array([_NO_BLANKS.fullmatch(w) is not None for words in cut for w in words], dtype=bool)
+    owner = np.repeat(np.arange(len(cut)), np.array([*map(len, cut)], dtype=np.int64))
+    found, joined = [np.ones(len(alone), dtype=np.float32)], alone
+    for n in range(1, most):
+        joined = joined[:-1] | alone[n:]
+        found.append(np.where(joined, 1, pair_weight)[owner[:-n] == owner[n:]].astype(np.float32))
+    return np.concatenate(found)
+
 def posting_rows(
     cut: list[list[str]],  # words of each text
     keys: np.ndarray,  # uint64, ascending, of the words and n-grams of an index `(words,)`
     ngrams: int,  # words of the longest n-gram
-) -> list[np.ndarray]:  # rows of the words and n-grams of each text that the index has, in their order
-    "Rows of the words and n-grams of texts in an index."
+    pair_weight: float = 1.,  # as in `gram_weights`
+) -> tuple[list[np.ndarray], list[np.ndarray]]:  # rows of the words and n-grams of each text, and what each counts
+    "Rows in an index of the words and n-grams of texts that it has, in their order, and float32 weights."
     found = np.array([word_key(w) for words in cut for w in words], dtype=np.uint64)
     owner = np.repeat(np.arange(len(cut)), np.array([*map(len, cut)], dtype=np.int64))
     found, owner = gram_keys(found, owner, ngrams)
     rows = np.minimum(np.searchsorted(keys, found), len(keys) - 1)
     known = keys[rows] == found
-    rows, owner = rows[known], owner[known]
-    ends = np.cumsum(np.bincount(owner, minlength=len(cut)))
-    return np.split(rows[np.argsort(owner, kind='stable')], ends)[:len(cut)]
+    counts = np.bincount(owner[known], minlength=len(cut))
+    order = np.argsort(owner[known], kind='stable')
+    weights = gram_weights(cut, ngrams, pair_weight)
+    return tuple(np.split(part[known][order], np.cumsum(counts))[:len(cut)] for part in (rows, weights))
 
 # %% ../nbs/00c_words.ipynb #0c3d0023
 DAMAGED = ("bm25.safetensors is damaged: a document number is out of range, or a weight is NaN or infinite; "
@@ -123,11 +141,12 @@ DAMAGED = ("bm25.safetensors is damaged: a document number is out of range, or a
 def add_postings(
     postings: Postings,  # of an index
     rows: np.ndarray,  # words, as `posting_rows` gives them
+    weights: np.ndarray,  # float32, what each of them counts
     scores: np.ndarray,  # float32, of all documents; changed in place `(documents,)`
 ) -> None:
     "Add the weights of words to the scores of documents; raises `ValueError` for a document that is not there."
     p = postings
     try:
-        for start, end in zip(p.indptr[rows].tolist(), p.indptr[rows + 1].tolist()):
-            np.add.at(scores, p.indices[start:end].view(np.uint32), p.data[start:end])  # -1 becomes a large number
+        for start, end, weight in zip(p.indptr[rows].tolist(), p.indptr[rows + 1].tolist(), weights):
+            np.add.at(scores, p.indices[start:end].view(np.uint32), weight*p.data[start:end])  # -1 becomes large
     except IndexError as e: raise ValueError(DAMAGED) from e

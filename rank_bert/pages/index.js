@@ -1,5 +1,5 @@
 // Scores of documents: BM25, cosine, and their sum; as `Ranker.search` has them.
-import { gramKeys, plain, wordCutter, wordKey } from './words.js'
+import { gramKeys, gramWeights, plain, wordCutter, wordKey } from './words.js'
 
 const KINDS = { U64: BigUint64Array, I64: BigInt64Array, I32: Int32Array, F32: Float32Array, I8: Int8Array,
   U16: Uint16Array }
@@ -31,6 +31,7 @@ export class SearchIndex {
   constructor (settings, tensors) {
     Object.assign(this, { settings, tensors, cut: wordCutter(settings.unspaced), known: new Map() })
     this.leftOut = new Set(settings.left_out)
+    this.noBlanks = new RegExp(`^[${settings.unspaced}]$`, 'u')
     this.documents = settings.documents
   }
 
@@ -45,11 +46,14 @@ export class SearchIndex {
   byWords (query) {
     const { keys, starts, holders, weights } = this.tensors
     const scores = new Float32Array(this.documents)
-    for (const key of gramKeys(this.words(query).map(word => this.key(word)), this.settings.ngrams)) {
+    const { ngrams, pair_weight: pairWeight = 1 } = this.settings
+    const words = this.words(query)
+    const counts = gramWeights(words.map(word => this.noBlanks.test(word)), ngrams, pairWeight)
+    gramKeys(words.map(word => this.key(word)), ngrams).forEach((key, n) => {
       const row = place(keys, key)
-      if (row < 0) continue
-      for (let i = starts[row]; i < starts[row + 1]; i++) scores[holders[i]] += weights[i]
-    }
+      if (row < 0) return
+      for (let i = starts[row]; i < starts[row + 1]; i++) scores[holders[i]] += counts[n] * weights[i]
+    })
     return scores
   }
 

@@ -68,3 +68,14 @@ export function gramKeys (keys, most) {
   }
   return found
 }
+
+// What each of these counts: 1 for a word, and for neighbours of a character without blanks around it
+export function gramWeights (alone, most, pairWeight) {
+  const found = alone.map(() => 1)
+  let joined = alone
+  for (let n = 1; n < most; n++) {
+    joined = joined.slice(0, -1).map((one, i) => one || alone[i + n])
+    found.push(...joined.map(one => one ? 1 : pairWeight))
+  }
+  return found
+}
