@@ -108,7 +108,7 @@ def _held_out(y: np.ndarray, kind: str, groups: np.ndarray, valid: np.ndarray, s
     alone = len(np.unique(groups)) == len(groups)
     make, counts = StratifiedKFold if alone else StratifiedGroupKFold, np.bincount(y)
     spread = np.where(counts[y] < folds, counts.argmax(), y)  # rare labels cannot be in each fold
-    return [*make(folds, shuffle=True, random_state=seed).split(rows, spread, groups)]
+    return [*make(folds, shuffle=True, random_state=seed).split(rows, spread, None if alone else groups)]
 
 def _judge(z: torch.Tensor, y: torch.Tensor, kind: str) -> np.ndarray:  # `(2,)`
     "Sum of the losses, and number of right answers."
