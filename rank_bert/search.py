@@ -1025,7 +1025,7 @@ def _page(self: Ranker, model: TextModel, light: bool) -> tuple[TextModel, PageI
     del model.outputs['document'], model.about['passages']
     if not light: return model, self._page_index()
     about = dict(table=self.about['table']['told'])
-    made = TableModel(self.encoder, model.outputs, self.table.room, model.what, about, self.table)
+    made = TableModel(self.encoder, model.outputs, self.table.room, model.what, about, table=self.table)
     return made, self._page_index(light)
 
 # %% ../nbs/03b_search.ipynb #e16a0003
