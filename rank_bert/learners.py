@@ -153,6 +153,8 @@ def frozen_layers(
 # %% ../nbs/03_learners.ipynb #de5c743b
 class TaskBatches:
     "Batches of the rows of a split, as token ids, stored states or stored vectors."
+    separate = False  # whether the rows are pairs, whose texts are read one by one
+
     def __init__(self,
         data: TextData,  # rows of one split
         encoder: Encoder,  # from `get_encoder`
