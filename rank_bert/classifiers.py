@@ -249,7 +249,7 @@ def train_classifier(
     patience: int|None = None,  # epochs without improvement before stopping; half of `epochs` by default
     progress: bool|None = None,  # show progress; by default everywhere except in tests
     **kwargs,  # arguments of `classifier_learner`, e.g. `pooling`, `max_tokens`, `bs`, `seed`, `store`
-) -> Classifier:  # the best on the validation rows
+) -> Classifier:  # for trained layers the best epoch on the validation rows
     "A classifier of texts or pairs, trained with defaults for small and large data."
     backbone, rest = get_encoder(backbone), dict(epochs=epochs, lr=lr, patience=patience, progress=progress)
     _check_data(data)

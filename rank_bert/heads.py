@@ -381,7 +381,7 @@ class ClassificationHead(nn.Sequential):
         n_labels: int,  # outputs
         hidden: int = 64,  # width between the layers; 0 for one layer
         dropout: float = 0.,  # share of incoming features dropped in training
-        unit: bool = False,  # bring vectors to length one, and standardise them during a training
+        unit: bool = False,  # bring vectors to length one, and in a linear head standardise them in training
         symmetric: bool|None = None,  # for pairs `(batch, 2*dim)`: whether both orders mean the same; `None`: no pairs
     ):
         if n_labels < 2: raise ValueError(f"n_labels is {n_labels}; a classifier chooses between at least 2")
@@ -399,7 +399,7 @@ class ScoreHead(nn.Module):
         start: float = 0.,  # initial bias
         mean: float = 0.,  # of the scores: what is added to the linear layer
         deviation: float = 1.,  # of the scores: by what the linear layer is multiplied
-        unit: bool = False,  # bring vectors to length one, and standardise them during a training
+        unit: bool = False,  # bring vectors to length one, and in a linear head standardise them in training
         symmetric: bool|None = None,  # for pairs `(batch, 2*dim)`: whether both orders mean the same; `None`: no pairs
     ):
         super().__init__()

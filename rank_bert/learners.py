@@ -153,8 +153,6 @@ def frozen_layers(
 # %% ../nbs/03_learners.ipynb #de5c743b
 class TaskBatches:
     "Batches of the rows of a split, as token ids, stored states or stored vectors."
-    separate = False  # whether the rows are pairs, whose texts are read one by one
-
     def __init__(self,
         data: TextData,  # rows of one split
         encoder: Encoder,  # from `get_encoder`
@@ -988,7 +986,7 @@ def fit_task(
     """Train with defaults for small and large data; raises `ValueError` where no epoch gave a finite value.
 
     `best_epoch` is -1 if no epoch was better than the weights before training. A linear head on a frozen encoder is
-    fitted by a solver instead, if no epochs, rate or callbacks are given: the result has solver, decay, monitor, best
+    fitted by a solver instead, if epochs, lr, monitor and cbs are left out and the loss is the default: the result has solver, decay, monitor, best
     (on held-out rows), held_out (how many) and rows (of the last fit); of several tasks such a dict for each."""
     if epochs is not None and epochs < 1: raise ValueError(f"epochs is {epochs}; training takes at least one")
     if isinstance(lr, Real): lr = _checked_rate(float(lr))

@@ -141,7 +141,7 @@ def fit_linear(
     decays: Sequence[float] = DECAYS,  # penalties that are tried, the strongest first
     seed: int = 0,  # of the folds
 ) -> LinearFit:
-    "Logistic or ridge regression with the penalty that is best on held-out rows, fitted to all rows."
+    "Logistic or ridge regression with a penalty chosen on held-out rows, fitted to all rows."
     if kind not in ('class', 'multilabel', 'score'):
         raise ValueError(f"kind is {kind!r}; it is 'class', 'multilabel' or 'score'")
     x, y = x.float(), torch.as_tensor(np.asarray(targets)).to(x.device)

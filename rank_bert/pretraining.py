@@ -191,6 +191,8 @@ def _maskable(rows: list[list[int]], tokenizer) -> list[int]:
 # %% ../nbs/03g_pretraining.ipynb #0142b741
 class MaskedBatches:
     "Batches of texts with masked tokens, masked once or newly in each epoch."
+    separate = False  # as `TaskBatches` has it: a row has one list of ids
+
     def __init__(self,
         rows: list[list[int]],  # token ids with the special tokens, from `token_blocks` or `Encoder.tokenize`
         encoder: Encoder,  # the encoder that made the ids
