@@ -32,7 +32,7 @@ from .models import Encoder, evaluation_mode, get_encoder
 from .tables import DataError, DataWarning
 from .engines import best_dtype
 from .features import FeatureStore, WithHead, encode
-from .heads import fold
+from .heads import folded
 from .texts import TextData
 from .metrics import draw_means, group_sums, classification_metrics, spearman
 from .search import check_settings, read_backbone, read_head, write_backbone
@@ -178,11 +178,10 @@ class ClassifierLearner(Learner):
         "The classifier as it is now; it shares the weights of the Learner."
         self.frozen_prefix.check_unchanged()
         m, train = self.model, self.data.part('train')
-        fold(m.heads['task'])  # of a training that was interrupted
         settings = self.settings | dict(mixed=m.dtype != torch.float32, pairs=train.pairs is not None)
         frozen = self.frozen_prefix.groups > len(m.encoder.layers)
         about = dict(data=self.data.name, train_rows=len(train), frozen=frozen) | getattr(self, 'fitted', {})
-        return Classifier(m.encoder, m.heads['task'], self.data.labels, self.data.kind, settings,
+        return Classifier(m.encoder, folded(m.heads['task']), self.data.labels, self.data.kind, settings,
                           self.head_kwargs, about)
 
     def export(self,
@@ -257,7 +256,9 @@ def train_classifier(
     if data.pairs is None or not layers or kwargs.get('reading') is not None:
         return _trained(data, backbone, freeze, rest, kwargs)
     # layers can learn to read both texts in one input, or to compare two vectors: validation decides
-    found = [_trained(data, backbone, freeze, rest, kwargs | dict(reading=one)) for one in ('joint', 'separate')]
+    readings = ('separate',) if kwargs.get('symmetric') else ('joint', 'separate')  # one input has an order
+    def own(one): return {k: v for k, v in kwargs.items() if k != 'symmetric' or one == 'separate'} | dict(reading=one)
+    found = [_trained(data, backbone, freeze, rest, own(one)) for one in readings]
     by_score = found[0].about['monitor'] != 'valid_loss'
     best = (max if by_score else min)(found, key=lambda c: c.about['best'])
     best.about['readings'] = {c.settings['reading']: c.about['best'] for c in found}
@@ -371,7 +372,8 @@ def simple_lines(
         return F.cosine_similarity(*x.chunk(2, 1)).cpu().numpy()[:, None]
     rows, others = (None if t is None else [t[i] for i in keep] for t in (train.texts, train.pairs))
     x, y, z = features(rows, others), y[keep], features(part.texts, part.pairs)
-    if model.kind == 'score' and separate: return {'cosine': z[:, 0]}
+    if model.kind == 'score' and separate:  # of distances the cosine has the other sign
+        return {'cosine': z[:, 0]*(1 if np.ptp(y) == 0 or np.corrcoef(x[:, 0], y)[0, 1] >= 0 else -1)}
     if model.kind == 'score': return {'ridge regression': Ridge().fit(x, y).predict(z)}
     if len(np.unique(y)) < 2: return found
     line = LogisticRegression(C=10, max_iter=200).fit(x, y)
@@ -382,8 +384,9 @@ def simple_lines(
 def _not_above(name: str, metric: str, value: float, line: str, row: tuple) -> str:
     "What is said of a classifier that is not above a line."
     base, gap, low, high = row
-    return (f"{name}: {metric} {value:.3f} is not above {base:.3f} by {line} (difference {gap:+.3f}, {low:+.3f} to "
-            f"{high:+.3f}). Try another encoder, more rows, or freeze=-2")
+    ends = '' if np.isnan(low) else f', {low:+.3f} to {high:+.3f}'
+    return (f"{name}: {metric} {value:.3f} is not above {base:.3f} by {line} (difference {gap:+.3f}{ends}). Try "
+            "another encoder, more rows, or freeze=-2")
 
 # %% ../nbs/03c_classifiers.ipynb #6583fc89
 @patch
@@ -415,7 +418,10 @@ def evaluate(self: Classifier,
     def ends(draws):
         return np.nanquantile(draws, [.025, .975], axis=0) if some else np.full((2, *draws.shape[1:]), np.nan)
     rows, metric = [*zip(value.index, value, *ends(draws))], value.index[0]
-    if lines and split != 'train' and len(data.part('train')):
+    if split == 'valid' and 'solver' in self.about:
+        warnings.warn(f"{name}: the head was fitted to the rows of valid too, so these figures are too high: measure "
+                      "on test", DataWarning, stacklevel=2)
+    if lines and split not in ('train', 'valid') and len(data.part('train')):
         others = {}
         for line, said in simple_lines(self, data, split, store).items():
             if self.kind == 'multilabel': said = (said > .5).astype(float)

@@ -160,7 +160,9 @@ def chosen_pairs(
     "What to train on: the features, or those with pieces; and what was found. `fit` trains a head."
     def pieces(given, share): return with_pieces(given, encoder, share, 0, store, False)
     if document_pairs is None: return features, {}
-    if document_pairs != 'auto': return pieces(features, document_pairs), dict(document_pairs=document_pairs)
+    if document_pairs != 'auto':
+        made = pieces(features, document_pairs)
+        return made, dict(document_pairs=0. if made is features else document_pairs)
     fewer, aside = left_out(features)
     if not len(aside) or not len(fewer.rows('train')): return features, dict(document_pairs=0.)
     tries = [fit(given)[0] for given in (fewer, pieces(fewer, PIECES_SHARE))]

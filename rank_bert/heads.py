@@ -10,6 +10,7 @@ __all__ = ['HEADS', 'RankingHead', 'BarlowHead', 'ResidualHead', 'DualHead', 'Wh
 
 # %% ../nbs/01_heads.ipynb #a9b124b3
 from collections.abc import Sequence
+from copy import deepcopy
 
 # %% ../nbs/01_heads.ipynb #a18w0016
 import torch
@@ -330,7 +331,7 @@ class Standardise(nn.Module):
         "Take mean and scale from features; all features of a block have one scale."
         self.mean.copy_(x.mean(0))
         parts = (x - self.mean).split([size for size, _ in self.blocks], dim=1)
-        scales = [float(part.square().mean().sqrt().clamp(min=1e-6))/weight
+        scales = [float(part.square().mean().sqrt().clamp(min=1e-4))/weight  # what hardly varies is not blown up
                   for part, (_, weight) in zip(parts, self.blocks)]
         self.scale.copy_(torch.tensor(scales).repeat_interleave(torch.tensor([size for size, _ in self.blocks])))
 
@@ -437,6 +438,14 @@ def fold(head: nn.Module) -> None:
     last.weight.div_(scale.scale)
     last.bias.sub_(last.weight @ scale.mean)
     scale.reset()
+
+def folded(head: nn.Module) -> nn.Module:
+    "A head whose weights contain its standardisation: itself, or during a fit a copy."
+    parts = linear_parts(head)
+    if parts is None or parts[1] is None or bool((parts[1].scale == 1).all() & (parts[1].mean == 0).all()): return head
+    head = deepcopy(head)
+    fold(head)
+    return head
 
 @torch.no_grad()
 def standardise(head: nn.Module, x: torch.Tensor) -> None:

@@ -796,6 +796,9 @@ def head_arguments_of(
 
     The order of separate texts matters unless their similarity is predicted, or `symmetric` says otherwise."""
     given, found = given or {}, {}
+    if symmetric is not None and (data.pairs is None or reading == 'joint'):
+        raise ValueError(f"symmetric is {symmetric}, but it is for pairs whose texts are read one by one: pass "
+                         "reading='separate' too, or leave it out")
     if data.kind == 'tags': return given
     if data.kind == 'score' and 'start' not in given:
         scores = np.asarray(data.part('train').targets, dtype=np.float64)
@@ -946,6 +949,7 @@ def solve_task(learn: Learner, use_valid: bool = True) -> dict|None:
         if not isinstance(one, TextData) or one.kind not in ('class', 'multilabel', 'score'): return
         if (losses or dict(task=learn.loss_func)).get(task) is not KINDS[one.kind].loss: return
         if linear_parts(heads[task]) is None: return
+        if not all(p.requires_grad for p in heads[task].parameters()): return  # frozen by hand
     found = {t: _solved(head, [getattr(one, 'parts', {}).get(t, one) for one in sets]) for t, head in heads.items()}
     return found if tasks is data else found['task']
 
@@ -986,14 +990,15 @@ def fit_task(
     """Train with defaults for small and large data; raises `ValueError` where no epoch gave a finite value.
 
     `best_epoch` is -1 if no epoch was better than the weights before training. A linear head on a frozen encoder is
-    fitted by a solver instead, if epochs, lr, monitor and cbs are left out and the loss is the default: the result has solver, decay, monitor, best
+    fitted by a solver instead, if epochs, lr, monitor and cbs are left out and the loss is the default: the result
+    has solver, decay, monitor, best
     (on held-out rows), held_out (how many) and rows (of the last fit); of several tasks such a dict for each."""
     if epochs is not None and epochs < 1: raise ValueError(f"epochs is {epochs}; training takes at least one")
     if isinstance(lr, Real): lr = _checked_rate(float(lr))
     if learn.opt is None: learn.create_opt()
     frozen, n = _settled(learn), len(learn.dls.train)
     whole, solve = frozen == len(learn.opt.param_lists) - 1, getattr(learn, 'solve', None)  # a tagger has its own
-    whole = whole and type(learn.model) is TaskModel
+    whole = whole and type(learn.model) is TaskModel and frozen_layers(learn.model.encoder) == frozen - 1
     if whole and epochs is None and lr is None and monitor is None and not cbs:
         if solved := solve() if solve else solve_task(learn): return solved
     steps, least, rate = _usual(learn, frozen)

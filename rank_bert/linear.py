@@ -147,10 +147,16 @@ def fit_linear(
     x, y = x.float(), torch.as_tensor(np.asarray(targets)).to(x.device)
     if len(x) != len(y) or not len(x): raise ValueError(f"{len(x)} vectors and {len(y)} targets: each vector needs one")
     if not x.isfinite().all(): raise ValueError("vectors hold NaN or infinity: encode the texts again, in float32")
+    if not y.float().isfinite().all(): raise ValueError("targets hold NaN or infinity: leave these rows out")
+    if kind == 'class' and (y != y.long()).any():
+        raise ValueError("targets are no whole numbers: pass numbers of labels, or kind='score'")
     y = y.long() if kind == 'class' else y.float()
     outputs = labels or (1 if kind == 'score' else y.shape[1] if kind == 'multilabel' else int(y.max()) + 1)
     groups = np.arange(len(x)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
     valid = np.zeros(len(x), bool) if valid is None else np.asarray(valid, dtype=bool)
+    if not len(groups) == len(valid) == len(x):
+        raise ValueError(f"{len(x)} vectors, {len(groups)} groups and {len(valid)} flags of valid: each vector needs "
+                         "one")
     scale = Standardise(blocks or [(x.shape[1], 1.)]).to(x.device)
     def put(p): return torch.from_numpy(p[:, :-1]).to(x), torch.from_numpy(p[:, -1]).to(x)
     # held-out loss of each penalty, summed over folds that advance together
@@ -183,7 +189,7 @@ def fit_head(
     head: nn.Module,  # a `ClassificationHead` without hidden layer, or a `ScoreHead`; changed in place
     x: torch.Tensor,  # vectors, as the head takes them `(rows, dim)`
     targets,  # as in `fit_linear`
-    kind: str = 'class',  # 'class', 'multilabel' or 'score'
+    kind: str|None = None,  # 'class', 'multilabel' or 'score'; by default 'score' for a `ScoreHead`, else 'class'
     **kwargs,  # arguments of `fit_linear`: groups, valid, decays, seed
 ) -> LinearFit:
     "Fit the linear layer of a head to its optimum; raises `ValueError` for a head that is not linear."
@@ -193,7 +199,7 @@ def fit_head(
                          "ScoreHead have one. Train it with fit_one_cycle")
     fold(head)
     features, scale, last = parts
-    y = np.asarray(targets)
+    y, kind = np.asarray(targets), kind or ('score' if isinstance(head, ScoreHead) else 'class')
     if isinstance(head, ScoreHead): y = (y - head.mean)/head.deviation
     x, blocks = features(x.to(device_of(last))), None if scale is None else scale.blocks
     found = fit_linear(x, y, kind, None if kind == 'score' else last.out_features, blocks=blocks, **kwargs)

@@ -36,7 +36,7 @@ from .data import RankingData
 from .engines import best_device
 from .features import FeatureStore, encode
 from .texts import TextData
-from .heads import ResidualHead, fold, get_head
+from .heads import ResidualHead, folded, get_head
 from .losses import UncertaintyWeights, gradient_conflict, gradient_norm_weights, in_batch_loss
 from .callbacks import Frozen
 from .ranking import RankingModel, mrr
@@ -639,8 +639,7 @@ def part(self: MultitaskLearner,
     _check_names([task], self.data, 'task')
     self.frozen_prefix.check_unchanged()
     data, model = self.data[task], self.model
-    fold(model.heads[task])  # of a training that was interrupted
-    head, head_kwargs = model.heads[task], self.head_kwargs[task]
+    head, head_kwargs = folded(model.heads[task]), self.head_kwargs[task]
     frozen = self.frozen_prefix.groups > len(model.encoder.layers)
     about = dict(data=data.name, train_rows=_count(data, 'train'), frozen=frozen)
     if isinstance(data, RankingData): return _ranker(model, head, data, self.settings, head_kwargs, about, store)
@@ -825,8 +824,7 @@ def _outputs(task: str, data, head: nn.Module, settings: dict) -> dict[str, Outp
         ends = dict(query='end', document='start')
         return {f'{task}_{side}': Output(head, pooling, 'unit', keep=end) for side, end in ends.items()}
     last = {'class': 'softmax', 'tags': 'softmax', 'multilabel': 'sigmoid'}.get(data.kind, '')
-    fold(head)  # of a training that was interrupted
-    return {task: Output(head, None if data.kind == 'tags' else pooling, last, keep=keep, labels=data.labels,
+    return {task: Output(folded(head), None if data.kind == 'tags' else pooling, last, keep=keep, labels=data.labels,
                          pairs=_paired(data), reading=settings['reading'] if _paired(data) else 'joint')}
 
 @patch
