@@ -331,7 +331,7 @@ class Standardise(nn.Module):
         "Take mean and scale from features; all features of a block have one scale."
         self.mean.copy_(x.mean(0))
         parts = (x - self.mean).split([size for size, _ in self.blocks], dim=1)
-        scales = [float(part.square().mean().sqrt().clamp(min=1e-4))/weight  # what hardly varies is not blown up
+        scales = [max(float(part.square().mean().sqrt())/weight, 1e-4)  # what hardly varies is not blown up
                   for part, (_, weight) in zip(parts, self.blocks)]
         self.scale.copy_(torch.tensor(scales).repeat_interleave(torch.tensor([size for size, _ in self.blocks])))
 

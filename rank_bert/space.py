@@ -65,14 +65,17 @@ def words_of(text):
 
 
 def keys_of(words):
-    "Numbers of the words and of their n-grams."
+    "Numbers of the words and of their n-grams, and what each counts: pairs of words with a blank between count less."
     digests = (hashlib.blake2b(w.encode('utf-8', 'surrogatepass'), digest_size=8).digest() for w in words)
     keys = np.array([int.from_bytes(d, 'little') for d in digests], dtype=np.uint64)
-    found, joined = [keys], keys
+    alone = np.array([re.fullmatch(f'[{UNSPACED}]', w) is not None for w in words], dtype=bool)
+    found, counts, joined, no_blank = [keys], [np.ones(len(keys))], keys, alone
     for n in range(1, SETTINGS['ngrams']):
         joined = joined[:-1]*np.uint64(0x9e3779b97f4a7c15) + keys[n:]
+        no_blank = no_blank[:-1] | alone[n:]
         found.append(joined)
-    return np.concatenate(found)
+        counts.append(np.where(no_blank, 1, SETTINGS['pair_weight']))
+    return np.concatenate(found), np.concatenate(counts).astype(np.float32)
 '''
 
 # %% ../nbs/02m_space.ipynb #5bace00c
@@ -81,11 +84,11 @@ _SCORES = '''
 def by_words(query):
     "BM25 of all documents."
     scores, held = np.zeros(SETTINGS['documents'], np.float32), TENSORS['keys']
-    for key in keys_of(words_of(query)):
+    for key, count in zip(*keys_of(words_of(query))):
         row = int(np.searchsorted(held, key))
         if row == len(held) or held[row] != key: continue
         part = slice(TENSORS['starts'][row], TENSORS['starts'][row + 1])
-        scores[TENSORS['holders'][part]] += TENSORS['weights'][part]
+        scores[TENSORS['holders'][part]] += count*TENSORS['weights'][part]
     return scores
 
 
