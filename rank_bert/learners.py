@@ -790,11 +790,12 @@ def _loaders(
 
 # %% ../nbs/03_learners.ipynb #5d91cebb
 def head_arguments_of(
-    data: TextData, given: dict|None, reading: str = 'joint', symmetric: bool|None = None,
+    data: TextData, given: dict|None, reading: str = 'joint', symmetric: bool|None = None, frozen: bool = True,
 ) -> dict:
     """Arguments of a built-in head: those given; mean and deviation of training scores; what it does to its inputs.
 
-    The order of separate texts matters unless their similarity is predicted, or `symmetric` says otherwise."""
+    Vectors of a frozen encoder are brought to length one; trained layers find their own scale. The order of separate
+    texts matters unless their similarity is predicted, or `symmetric` says otherwise."""
     given, found = given or {}, {}
     if symmetric is not None and (data.pairs is None or reading == 'joint'):
         raise ValueError(f"symmetric is {symmetric}, but it is for pairs whose texts are read one by one: pass "
@@ -803,7 +804,7 @@ def head_arguments_of(
     if data.kind == 'score' and 'start' not in given:
         scores = np.asarray(data.part('train').targets, dtype=np.float64)
         found |= dict(mean=float(scores.mean()), deviation=float(scores.std()) or 1.)
-    if data.pairs is None or reading == 'joint': return found | dict(unit=True) | given
+    if data.pairs is None or reading == 'joint': return found | (dict(unit=True) if frozen else {}) | given
     return found | dict(symmetric=data.kind == 'score' if symmetric is None else bool(symmetric)) | given
 
 def _head_for(data: TextData, dim: int, head: nn.Module|None, own: dict, separate: bool, check: bool) -> tuple:
@@ -854,7 +855,7 @@ def task_learner(
     separate = reading == 'separate'
     encoder.tokenize(['a'], max_tokens, keep, ['a'] if data.pairs is not None and not separate else None)  # or raises
     if seed is not None: set_seed(seed)
-    own = head_arguments_of(data, head_kwargs, reading, symmetric)
+    own = head_arguments_of(data, head_kwargs, reading, symmetric, groups > len(encoder.layers))
     new_head, own = _head_for(data, encoder.dim, head, own, separate, check='loss_func' not in kwargs)
     device, texts = torch.device(device or best_device()), dict(pooling=pooling, max_tokens=max_tokens, keep=keep)
     if data.pairs is not None: texts |= dict(reading=reading)

@@ -525,10 +525,10 @@ def _encoder_frozen(what: str) -> ValueError:
 # %% ../nbs/03e_multitask.ipynb #f859e4a7
 def _paired(data: TextData|RankingData) -> bool: return getattr(data, 'pairs', None) is not None
 
-def _head_arguments(tasks: dict, given: dict[str, dict], reading: str) -> dict[str, dict]:
+def _head_arguments(tasks: dict, given: dict[str, dict], reading: str, frozen: bool) -> dict[str, dict]:
     "Arguments of the head of each task."
-    return {t: given.get(t, {}) if isinstance(d, RankingData) else head_arguments_of(d, given.get(t), reading)
-            for t, d in tasks.items()}
+    def own(task, data): return head_arguments_of(data, given.get(task), reading, frozen=frozen)
+    return {t: given.get(t, {}) if isinstance(d, RankingData) else own(t, d) for t, d in tasks.items()}
 
 def _model(tasks: dict, encoder: Encoder, texts: dict, dtype, weights, head_kwargs: dict, seed: int|None) -> TaskModel:
     "One new head for each task, and the weights of their losses, on one encoder."
@@ -622,7 +622,7 @@ def multitask_learner(
     reading = reading_of((paired or [*tasks.values()])[0], groups, encoder, reading)
     if paired: texts |= dict(reading=reading)
     _checked(encoder, groups, tasks, texts, frozen, weights)
-    own = _head_arguments(tasks, head_kwargs, reading)
+    own = _head_arguments(tasks, head_kwargs, reading, groups > len(encoder.layers))
     model = _model(tasks, encoder, texts, layers_dtype(dtype, device), weights, own, seed).to(device)
     dls = _mixes(tasks, model, texts, store, device, bs, sampling, steps, seed)
     learn = _learner(tasks, dls, model, groups, metrics, frozen, weights, kwargs)
