@@ -234,14 +234,16 @@ def reference_of(ranker: Ranker, data: RankingData, vectors: torch.Tensor) -> Re
     return Reference.build(vectors[train], asked, ranker._top_scores(asked), unknown, m.passages.cpu(), m.owner.cpu())
 
 # %% ../nbs/03b_fitting.ipynb #e40487ed
-def made_ranker(features: RankingFeatures, encoder: Encoder, model: RankingModel, about: dict) -> Ranker:
+def made_ranker(
+    features: RankingFeatures, encoder: Encoder, model: RankingModel, about: dict, store: FeatureStore|None = None,
+) -> Ranker:
     "A ranker from a trained head; the weight of BM25 is fitted on the validation queries."
     data = features.data
     parts = {s: int((data.queries.split == s).sum()) for s in ('train', 'valid', 'test')}
     about = dict(data=data.name, queries=parts, documents=len(data.documents), notes=data.notes) | about
     ranker = Ranker(encoder, model, data.documents, features.bm25, None, features.settings, about)
     if features.bm25 is not None:
-        ranker.fusion = fitted_fusion(features, model, starting_fusion(ranker))
+        ranker.fusion = fitted_fusion(features, model, starting_fusion(ranker, store))
         warn_of_encoder(ranker)
     ranker.reference = reference_of(ranker, data, features.queries)
     warn_of_own(own_texts(list(data.queries.text), data.documents, data.qrels()), "Take these documents out of the "
@@ -260,7 +262,7 @@ def train_head(
     trained, pairs = chosen_pairs(features, encoder, document_pairs, store, lambda given: fit(given, **quiet))
     model, found = fit(trained)
     about = dict(encoder='frozen', seed=own['seed'], epochs=len(found['curve']), lr=lr, bs=bs)
-    return made_ranker(features, encoder, model, about | found | pairs)
+    return made_ranker(features, encoder, model, about | found | pairs, store)
 
 # %% ../nbs/03b_fitting.ipynb #843712f8
 def _layers_learner(
@@ -305,8 +307,7 @@ def ranker(self: RankingLearner,
                          "ranking_learner(data, backbone)")
     features, model = self._encoded(lexical, progress)
     about = dict(encoder='trained' if self.trained_encoder() else 'frozen') | getattr(self, 'fitted', {})
-    return made_ranker(features, self.model.encoder, model, about)
-
+    return made_ranker(features, self.model.encoder, model, about, self.store or FeatureStore())
 
 # %% ../nbs/03b_fitting.ipynb #7a1e0022
 def _compared(
@@ -331,7 +332,6 @@ def train_layers(
     before, after = _compared(features, alone, found, model)
     about = learn.fitted | dict(encoder='trained', valid_mrr=after, head_mrr=before)
     about['freeze'] = freeze if isinstance(freeze, str) else int(freeze)
-    if after > before: return made_ranker(found, learn.model.encoder, model, about)
+    if after > before: return made_ranker(found, learn.model.encoder, model, about, store)
     about |= dict(encoder='frozen', best_epoch=-1, valid_mrr=before)
-    return made_ranker(replace(features, bm25=found.bm25), encoder, alone, about)
-
+    return made_ranker(replace(features, bm25=found.bm25), encoder, alone, about, store)

@@ -746,7 +746,7 @@ def _change(self: Ranker, plan: Plan, store: FeatureStore|None, progress: bool|N
                       about=self.about | dict(documents=len(plan.documents)))
         if self.untrained and self.fusion == Fusion(self.about['untrained'], True):  # nobody has set another
             vars(after := shallow_copy(self)).update(found)
-            found['fusion'] = fusion = starting_fusion(after)
+            found['fusion'] = fusion = starting_fusion(after, store or FeatureStore())
             found['about']['untrained'] = fusion.weight
     vars(self).update(found)  # one call: Ctrl-C comes before it or after it
     return plan.changes
