@@ -952,7 +952,9 @@ def solve_task(learn: Learner, use_valid: bool = True) -> dict|None:
         if linear_parts(heads[task]) is None: return
         if not all(p.requires_grad for p in heads[task].parameters()): return  # frozen by hand
     found = {t: _solved(head, [getattr(one, 'parts', {}).get(t, one) for one in sets]) for t, head in heads.items()}
-    return found if tasks is data else found['task']
+    found = found if tasks is data else found['task']
+    if use_valid: learn.fitted = found  # goes into what is saved; its validation rows are not held out any more
+    return found
 
 # %% ../nbs/03_learners.ipynb #a683ccdc
 def _can_probe(learn: Learner, frozen: int) -> bool:
@@ -992,8 +994,8 @@ def fit_task(
 
     `best_epoch` is -1 if no epoch was better than the weights before training. A linear head on a frozen encoder is
     fitted by a solver instead, if epochs, lr, monitor and cbs are left out and the loss is the default: the result
-    has solver, decay, monitor, best
-    (on held-out rows), held_out (how many) and rows (of the last fit); of several tasks such a dict for each."""
+    has solver, decay, monitor, best (on held-out rows), held_out (how many) and rows (of the last fit); of several
+    tasks such a dict for each."""
     if epochs is not None and epochs < 1: raise ValueError(f"epochs is {epochs}; training takes at least one")
     if isinstance(lr, Real): lr = _checked_rate(float(lr))
     if learn.opt is None: learn.create_opt()

@@ -642,6 +642,7 @@ def part(self: MultitaskLearner,
     head, head_kwargs = folded(model.heads[task]), self.head_kwargs[task]
     frozen = self.frozen_prefix.groups > len(model.encoder.layers)
     about = dict(data=data.name, train_rows=_count(data, 'train'), frozen=frozen)
+    about |= getattr(self, 'fitted', {}).get(task, {})
     if isinstance(data, RankingData): return _ranker(model, head, data, self.settings, head_kwargs, about, store)
     settings = {k: v for k, v in self.settings.items() if _paired(data) or k != 'reading'}
     settings |= dict(mixed=model.dtype != torch.float32)

@@ -438,9 +438,6 @@ def evaluate(self: TaggerLearner,
     split: str = 'test',  # of its own data; other data are measured by `tagger().evaluate(data)`
 ) -> pd.DataFrame:  # as `Tagger.evaluate`
     "Precision, recall and F1 of names in a split, with intervals."
-    if split != 'test' and getattr(self, 'joint', False):
-        warnings.warn(f"the tagger was trained on the rows of {split}: measure it on rows that it has not seen",
-                      DataWarning, stacklevel=2)
     return self.tagger().evaluate(self.data, split)
 
 # %% ../nbs/03d_tagging.ipynb #4e1d5216
@@ -660,6 +657,9 @@ def evaluate(self: Tagger,
     true, words = [[data.labels[i] for i in tags] for tags in part.targets], list(part.rows.words)
     if not any(map(spans, true)):
         raise DataError(f"{data.name or 'data'}: no text of {split} has a name, so that nothing can be measured")
+    if split != 'test' and self._chained():
+        warnings.warn(f"the tagger was fitted to the rows of train and valid: if {split} is of the same data, measure "
+                      "on rows that it has not seen", DataWarning, stacklevel=2)
     groups = list(part.rows.group) if 'group' in part.rows else None
     predicted, rows = self.tags(part.texts, words), []
     table, how = entity_f1(true, predicted), dict(groups=groups, n=n, level=level, seed=seed)
