@@ -287,18 +287,6 @@ def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
     return ranker
 
 # %% ../nbs/04c_cli.ipynb #b864b230
-def _hint_worse(table) -> None:
-    "A hint where training has made the ranking of these queries worse."
-    from rank_bert.experiments import ROWS
-    rows = table[(table.queries == 'all') & (table.metric == 'MRR')].set_index('ranker')
-    plain = table.attrs['baseline']
-    name = next((name for name in ('hybrid', 'trained head') if name in rows.index), plain)  # what `search` uses
-    mode = {row: mode for mode, row in ROWS.items()}.get(plain, 'cosine')
-    if not (rows.p[name] < .05 and rows.value[name] < rows.value[plain]): return
-    p = 'p < 0.001' if rows.p[name] < .001 else f'p = {rows.p[name]:.3f}'
-    _say(f'  hint: {name} ranks these queries worse than {plain} (MRR {rows.value[name]:.3f}, '
-         f'{rows.value[plain]:.3f}; {p}): search with --mode {mode}, or train with more queries')
-
 def _changes(before, after, data, split: str, as_json: bool) -> None:
     "Print what differs between two rankers on a split."
     from rank_bert.experiments import compare_rankers
@@ -313,7 +301,6 @@ def _table(ranker, data, split: str = 'test', as_json: bool = False, baseline: s
     table = ranking_table(ranker, data, split, store=_store(), baseline=baseline)
     if as_json: return _print_json(table)
     _show(format_table(table))
-    _hint_worse(table)
 
 # %% ../nbs/04c_cli.ipynb #7349f3a3
 def _excerpt(text: str, n: int = 100) -> str:

@@ -13,6 +13,7 @@ __all__ = ['ranking_table', 'compare_rankers', 'ranking_plot', 'compare_settings
 import os
 import platform
 import time
+import warnings
 from copy import deepcopy
 from itertools import cycle, islice, product
 from importlib.metadata import version
@@ -31,7 +32,7 @@ from fastai.torch_core import set_seed
 from . import __version__
 from .core import as_texts
 from .models import Encoder, count_parameters, find_weights, get_encoder
-from .tables import DataError
+from .tables import DataError, DataWarning
 from .data import RankingData
 from .engines import best_device, best_dtype, int8_engine
 from .features import FeatureStore, encode
@@ -40,14 +41,10 @@ from .lowrank import add_lora
 from .metrics import METRICS, bootstrap_interval, change_table, classification_metrics, compare, correctness
 from .metrics import evaluate, paired_test
 from .callbacks import KeepBest
-from .scoring import Ranker
+from .scoring import TABLE_MODES, Ranker
+from .measuring import NAMES, mode_names, not_above
 from .search import train_ranker
 from .learners import TaskBatches, task_dl, task_learner
-
-# %% ../nbs/04_experiments.ipynb #5f95427f
-ROWS = {  # mode of a ranker -> its name in tables
-    'bm25': 'BM25', 'cosine': 'plain cosine', 'dense': 'trained head', 'hybrid': 'hybrid',
-}
 
 # %% ../nbs/04_experiments.ipynb #5000ef75
 def ranking_table(
@@ -60,15 +57,18 @@ def ranking_table(
 ) -> pd.DataFrame:  # tidy: ranker, queries, metric, value, low, high, n, p
     """Metrics of all modes of a ranker by query type, with 95% intervals, and p-values against one of them.
 
-    Plain cosine is that of the original encoder or, if its layers were trained, of the trained one."""
-    there = [mode for mode in ROWS if mode in ranker.modes]
-    names = ROWS | (dict(cosine='trained encoder') if ranker.about.get('encoder') == 'trained' else {})
+    Plain cosine is that of the original encoder or, if its layers were trained, of the trained one. The untrained
+    hybrid is what `untrained_ranker` would give; it is left out if layers were trained. A warning says where the
+    ranker is not above the best of BM25, plain cosine and the untrained hybrid."""
+    names = mode_names(ranker.about)
+    there = [mode for mode in names if mode in ranker.measured and mode not in TABLE_MODES]
     baseline = {row: mode for mode, row in names.items()}.get(baseline, baseline or 'cosine')
     if baseline not in there: raise ValueError(f"baseline is {baseline!r}; the modes are {', '.join(there)}")
-    found = ranker.per_query(data, split, metrics=metrics, store=store)
-    queries = data.part(split).queries
-    rows = {name: found[mode] for mode, name in names.items() if mode in found}
-    return compare(rows, queries.type.tolist(), queries.group.tolist(), baseline=names[baseline])
+    found, queries = ranker.per_query(data, split, there, metrics, store), data.part(split).queries
+    groups = queries.group.tolist()
+    if said := not_above(found, ranker.about, groups): warnings.warn(said, DataWarning, stacklevel=2)
+    rows = {names[mode]: found[mode] for mode in there}
+    return compare(rows, queries.type.tolist(), groups, baseline=names[baseline])
 
 # %% ../nbs/04_experiments.ipynb #d0211305
 def _texts_by_id(ranker: Ranker) -> dict[str, tuple[str, str]]:
@@ -88,7 +88,7 @@ def compare_rankers(
     if _texts_by_id(before) != _texts_by_id(after):
         raise ValueError("the two rankers have other documents, so their figures cannot be compared: give both the "
                          "same, with update")
-    modes = tuple(mode for mode in ROWS if mode in before.modes and mode in after.modes)
+    modes = tuple(mode for mode in NAMES if mode in before.modes and mode in after.modes)
     one, other = (r.per_query(data, split, modes, metrics, store) for r in (before, after))
     groups = data.part(split).queries.group.tolist()
     return pd.concat([change_table(one[mode], other[mode], groups).assign(mode=mode) for mode in modes],

@@ -347,9 +347,11 @@ class PairFeatures(nn.Module):
     def __init__(self,
         dim: int,  # width of the vector of one text
         symmetric: bool = True,  # whether both orders of the texts mean the same
+        mapped: bool = False,  # whether there is a linear map, whose `change` is added to each vector first
     ):
         super().__init__()
         self.dim, self.symmetric = dim, symmetric
+        self.register_buffer('change', torch.zeros(dim, dim) if mapped else None)  # fitted, not trained by gradients
         self.blocks = ((1, 30.), *[(dim, 1.)]*(3 if symmetric else 4))
 
     def forward(self,
@@ -359,14 +361,16 @@ class PairFeatures(nn.Module):
         if x.shape[-1] != 2*self.dim:
             raise ValueError(f"a head of pairs takes two vectors of {self.dim} features side by side, {2*self.dim} in "
                              f"all, but these have {x.shape[-1]}: encode each text alone, and join the vectors")
-        u, v = (F.normalize(part, dim=-1) for part in x.chunk(2, dim=-1))
+        parts = x.chunk(2, dim=-1)
+        if self.change is not None: parts = (part + part @ self.change.T for part in parts)
+        u, v = (F.normalize(part, dim=-1) for part in parts)
         found = [(u*v).sum(-1, keepdim=True), (u - v).abs(), u*v, u + v]
         return torch.cat(found if self.symmetric else [*found, u - v], dim=-1)
 
 # %% ../nbs/01_heads.ipynb #cf062a6d
-def _entry(dim: int, unit: bool, symmetric: bool|None) -> tuple[list[nn.Module], int]:
+def _entry(dim: int, unit: bool, symmetric: bool|None, mapped: bool = False) -> tuple[list[nn.Module], int]:
     "The modules before the first layer of a head, and the width of what they give."
-    if symmetric is not None: first = PairFeatures(dim, symmetric)
+    if symmetric is not None: first = PairFeatures(dim, symmetric, mapped)
     elif unit: first = UnitLength()
     else: return [], dim
     blocks = getattr(first, 'blocks', ((dim, 1.),))
@@ -404,7 +408,7 @@ class ScoreHead(nn.Module):
         symmetric: bool|None = None,  # for pairs `(batch, 2*dim)`: whether both orders mean the same; `None`: no pairs
     ):
         super().__init__()
-        entry, dim = _entry(dim, unit, symmetric)
+        entry, dim = _entry(dim, unit, symmetric, mapped=True)
         self.entry, self.dropout, self.linear = nn.Sequential(*entry), nn.Dropout(dropout), nn.Linear(dim, 1)
         self.mean, self.deviation = mean, deviation
         nn.init.constant_(self.linear.bias, start)

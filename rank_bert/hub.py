@@ -26,12 +26,13 @@ from .lowrank import find_linears, rank_table
 from .learners import rows_hash
 from .export import origin
 from .scoring import Ranker
+from .measuring import mode_names
 from .classifiers import Classifier
 from .tagging import Tagger
 from .multitask import MultitaskLearner
 from .texts import TextData
 from .saved import SAVED, hub_errors, load, repo_name
-from .report import kept_state, NAMES, SHOWN, ranks_table
+from .report import kept_state, SHOWN, ranks_table
 
 # %% ../nbs/03m_hub.ipynb #6b0c000a
 UNKNOWN = 'unknown'
@@ -84,12 +85,11 @@ def _figures(model, figures: pd.DataFrame|None, data, split: str) -> str:
     "The section of metrics."
     if figures is None: return 'Unknown: nobody has measured it for this card.'
     about = model.about
-    names = NAMES | (dict(cosine='trained encoder') if about.get('encoder') == 'trained' else {})
     what = f'{split} queries' if isinstance(model, Ranker) else f'{split} rows'
     among = f', among {len(model.documents):,} documents' if isinstance(model, Ranker) else ''
     name = _line(data.name) or 'data without a name'
     return (f"On the {what} of {name} ({_whose(about, data)}){among}, with 95% intervals.\n\n"
-            + _frame(_wide(figures, names)))
+            + _frame(_wide(figures, mode_names(about))))
 
 # %% ../nbs/03m_hub.ipynb #6b0c0010
 def _training(model) -> str:

@@ -933,9 +933,12 @@ def _solved(head: nn.Module, parts: list[TaskBatches]) -> dict:
     found = fit_head(head, torch.cat([part.stored for part in parts]), np.concatenate([p.data.targets for p in parts]),
                      kind, groups=np.concatenate([p.data.rows.group for p in parts]),
                      valid=np.repeat([False, True][:len(parts)], sizes))
-    path, name = found.path[found.path.decay == found.decay], 'accuracy' if kind == 'class' else 'loss'
-    return dict(solver='L-BFGS' if kind != 'score' else 'ridge regression', decay=found.decay, monitor=name,
-                best=float(path[name].iloc[0]) if len(path) else None, held_out=int(path.rows.sum()), rows=sum(sizes))
+    path = found.path[found.path.decay == found.decay]
+    name = {'class': 'accuracy', 'score': 'correlation'}.get(kind, 'loss')
+    best = path['loss' if name == 'loss' else 'right']
+    solver = 'ridge regression' if kind == 'score' and found.change is None else 'L-BFGS'
+    return dict(solver=solver, decay=found.decay, monitor=name, best=float(best.iloc[0]) if len(best) else None,
+                held_out=int(path.rows.sum()), rows=sum(sizes))
 
 def solve_task(learn: Learner, use_valid: bool = True) -> dict|None:
     """Fit the heads of a frozen encoder to their optima; of several tasks the result has a dict for each.

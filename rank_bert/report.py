@@ -26,6 +26,7 @@ from .metrics import compare
 from .drift import Drift
 from .errors import KINDS, Errors
 from .scoring import Ranker
+from .measuring import mode_names, not_above
 from .search import load_ranker
 
 # %% ../nbs/03l_report.ipynb #4e900009
@@ -84,20 +85,23 @@ def curve_svg(
             f'<text x="30" y="152">epoch 1</text><text x="340" y="152" text-anchor="end">{len(curve)}</text></svg>')
 
 # %% ../nbs/03l_report.ipynb #4e90000e
-NAMES = {'bm25': 'BM25', 'cosine': 'plain cosine', 'dense': 'trained head', 'hybrid': 'hybrid',
-         'table': 'table', 'table_hybrid': 'table and BM25'}
 SHOWN = 'MRR', 'accuracy@1', 'accuracy@3', 'nDCG@10'
 
 def figures_table(ranker: Ranker, data: RankingData, split: str, store: FeatureStore|None) -> pd.DataFrame:
-    "Metrics of all modes over all queries and by type, with intervals and p-values against plain cosine."
+    """Metrics of all modes over all queries and by type, with intervals and p-values against plain cosine.
+
+    `attrs['not_above']` is a sentence if the ranker is not above the baselines."""
     found, queries = ranker.per_query(data, split, metrics=SHOWN, store=store), data.part(split).queries
-    names = NAMES | (dict(cosine='trained encoder') if ranker.about.get('encoder') == 'trained' else {})
+    names, groups = mode_names(ranker.about), queries.group.tolist()
     rows = {name: found[mode] for mode, name in names.items() if mode in found}
-    return compare(rows, queries.type.tolist(), queries.group.tolist(), baseline=names['cosine'])
+    table = compare(rows, queries.type.tolist(), groups, baseline=names['cosine'])
+    table.attrs['not_above'] = not_above(found, ranker.about, groups)
+    return table
 
 def _figures(table: pd.DataFrame) -> str:
     "HTML tables of the results, one for each metric."
-    parts = []
+    said = table.attrs.pop('not_above')  # attributes of a table would be compared in each step below
+    parts = [f'<p>{escape(said)}.</p>'] if said else []
     for metric, rows in table.groupby('metric', sort=False):
         left, right = rows.low.min(), rows.high.max()
         many = rows.queries.nunique() > 1
@@ -109,7 +113,7 @@ def _figures(table: pd.DataFrame) -> str:
             'p': ['' if np.isnan(p) else '< 0.001' if p < .001 else f'{p:.3f}' for p in rows.p], 'n': rows.n})
         if many: shown = shown.sort_values('queries', key=lambda s: s.where(s != 'all', ''), kind='stable')
         body = table_html(shown, metric, raw=('drawn',))
-        parts.append(body if not parts else f'<details><summary>{escape(metric)}</summary>{body}</details>')
+        parts.append(body if metric == SHOWN[0] else f'<details><summary>{escape(metric)}</summary>{body}</details>')
     return ''.join(parts)
 
 # %% ../nbs/03l_report.ipynb #15f0a0f6

@@ -109,6 +109,7 @@ def alone(change: Callable) -> Callable:
 
 # %% ../nbs/03a_scoring.ipynb #9fabf05e
 MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score; the first is the default
+PLAIN = ('cosine', 'untrained')  # modes that compare vectors of the encoder, without the head
 TABLE_MODES = ('table_hybrid', 'table')  # of a ranker with a table, which stands in for the encoder of queries
 
 # %% ../nbs/03a_scoring.ipynb #b66ff23a
@@ -118,11 +119,16 @@ def modes(self: Searcher) -> tuple[str, ...]:
     tables = TABLE_MODES if self.table is not None else ()
     return MODES + tables if self.bm25 is not None else ('dense', 'cosine', *tables[1:])
 
+@patch(as_prop=True)
+def measured(self: Searcher) -> tuple[str, ...]:
+    "The modes of which figures are shown: `modes`, and the hybrid that there would be without training."
+    return (*self.modes, 'untrained') if 'start' in self.about else self.modes
+
 @patch
 def _mode(self: Searcher, mode: str|None) -> str:
     "The name of a mode that this ranker has; for `None` the default."
     if mode is None: return self.modes[0]
-    if mode in self.modes: return mode
+    if mode in self.measured: return mode
     why = ' (it has no BM25)' if mode in MODES else ''
     if mode in TABLE_MODES: why = ' (it has no table: call distil_table)' if self.table is None else ' (no BM25)'
     raise ValueError(f"unknown mode {mode!r}{why}; the modes are {', '.join(self.modes)}")
@@ -130,15 +136,15 @@ def _mode(self: Searcher, mode: str|None) -> str:
 # %% ../nbs/03a_scoring.ipynb #7461199a
 @patch
 def _head_of(self: Ranker, mode: str):
-    "The head of a mode: none for `cosine`; for a table that of documents, because the one of queries is in the table."
+    "The head of a mode: none for plain vectors; for a table that of documents, because the one of queries is in the table."
     model = self.model.eval()
-    if mode == 'cosine': return get_head('identity', model.passages.shape[1])
+    if mode in PLAIN: return get_head('identity', model.passages.shape[1])
     return DualHead(torch.nn.Identity(), model.head.document) if mode in TABLE_MODES else model.head
 
 @patch
 def _index(self: Ranker, mode: str) -> PassageIndex:
     "The passages under the head of a mode, made again when the head has changed."
-    model, kind = self.model.eval(), 'table' if mode in TABLE_MODES else mode if mode == 'cosine' else 'dense'
+    model, kind = self.model.eval(), 'table' if mode in TABLE_MODES else 'cosine' if mode in PLAIN else 'dense'
     made = None if kind == 'cosine' else fingerprint(model.head)
     if kind not in self._indexes or self._indexes[kind][0] != made:
         head, near = self._head_of(mode), self._near
@@ -182,6 +188,7 @@ def _asked(self: Ranker, texts: list[str], mode: str, vectors: torch.Tensor|None
 @patch
 def _fusion_of(self: Searcher, mode: str) -> Fusion|None:
     "How cosine and BM25 are added in a mode; `None` where they are not."
+    if mode == 'untrained': return Fusion(self.about['start'], standard=True)
     return dict(hybrid=self.fusion, table_hybrid=self.table_fusion).get(mode)
 
 # %% ../nbs/03a_scoring.ipynb #ecff2a0e
@@ -489,10 +496,10 @@ def _has_copy(ranker: Ranker, probe: Probe, words: np.ndarray) -> bool:
 
 @torch.inference_mode()
 def _scored_probes(
-    ranker: Ranker, probes: list[Probe], vectors: torch.Tensor, left: torch.Tensor,
+    ranker: Ranker, probes: list[Probe], vectors: torch.Tensor, left: torch.Tensor, mode: str,
 ) -> ScoredQueries|None:
     "Scores of some probes, each with what is left of its document and all others; `None` if all have copies."
-    index, head, model = ranker._index('dense'), ranker._head_of('dense'), ranker.model
+    index, head, model = ranker._index(mode), ranker._head_of(mode), ranker.model
     queries = [p.query for p in probes]
     cosine, words = ranker._cosines(index, vectors), ranker.bm25.scores(queries)
     kept = [i for i, p in enumerate(probes) if not _has_copy(ranker, p, words[i])]
@@ -520,8 +527,8 @@ def _told(scored: ScoredQueries) -> dict:
     reads = bool(gap.mean() <= 2*gap.std()/len(gap)**.5)
     return dict(n=len(gap)) | {name: round(float(one.mean()), 3) for name, one in found.items()} | dict(reads=reads)
 
-def score_probes(ranker: Ranker, store: FeatureStore|None = None) -> Probed|None:
-    "What the probes of a ranker say; `None` where there are too few. It encodes two texts for each."
+def score_probes(ranker: Ranker, store: FeatureStore|None = None, mode: str = 'dense') -> Probed|None:
+    "What the probes of a ranker say of the cosine in a mode; `None` where there are too few. It encodes two texts for each."
     found = probes_of(ranker)
     if len(found) < _LEAST or ranker.bm25 is None or ranker.bm25.lengths is None: return None
     make, how = encode if store is None else store.encode, encoding(ranker.settings) | dict(device=ranker.device)
@@ -529,7 +536,7 @@ def score_probes(ranker: Ranker, store: FeatureStore|None = None) -> Probed|None
         warnings.simplefilter('ignore', DataWarning)  # texts that are cut were named when all were encoded
         pair = (([p.query for p in found], 'end'), ([p.passage for p in found], 'start'))
         vectors, left = (make(texts, ranker.encoder, **how, keep=keep, progress=False)[:] for texts, keep in pair)
-    parts = [_scored_probes(ranker, found[i:i + 32], vectors[i:i + 32], left[i:i + 32])
+    parts = [_scored_probes(ranker, found[i:i + 32], vectors[i:i + 32], left[i:i + 32], mode)
              for i in range(0, len(found), 32)]
     parts = [p for p in parts if p is not None]
     if sum(len(p.cosine) for p in parts) < _LEAST: return None
@@ -547,21 +554,23 @@ def warn_of_encoder(ranker: Ranker) -> None:
                   'their language, or a multilingual one', DataWarning, stacklevel=3)
 
 # %% ../nbs/03a_scoring.ipynb #6805aa90
-def _by_leads(ranker: Ranker) -> float|None:  # `None` where no query shares a word with some documents only
+def _by_leads(ranker: Ranker, mode: str) -> float|None:  # `None` where no query shares a word with some documents only
     "The weight with which the highest BM25 score is on average half as far above the mean as the highest cosine."
     tops, rows = [], _asked(ranker.documents)
     for start in range(0, len(rows), 32):  # so many queries at a time
         asked = ranker.documents.iloc[rows[start:start + 32]]
         texts = [*map(_as_query, asked.title, asked.text)]
-        cosine, words = (ranker.scores(texts, mode).numpy() for mode in ('dense', 'bm25'))
+        cosine, words = (ranker.scores(texts, one).numpy() for one in (mode, 'bm25'))
         tops.append([standardise(words).max(1), cosine.max(1) - cosine.mean(1)])
     words, cosine = np.concatenate(tops, 1)
     found = words > 0
     return float(cosine[found].mean()/words[found].mean()/2) if found.any() else None
 
-def starting_fusion(ranker: Ranker, store: FeatureStore|None = None) -> Fusion:
-    "Standardised BM25, with the larger of two weights: the one of the leads, and the best on probes."
-    weight, probed = _by_leads(ranker), score_probes(ranker, store)
+def starting_fusion(ranker: Ranker, store: FeatureStore|None = None, mode: str = 'dense') -> Fusion:
+    """Standardised BM25, with the larger of two weights: the one of the leads, and the best on probes.
+
+    The cosine is that of the head ('dense') or of plain vectors ('cosine')."""
+    weight, probed = _by_leads(ranker, mode), score_probes(ranker, store, mode)
     told = ranker.about['probes'] = None if probed is None else probed.about
     if weight is None: return Fusion(0., standard=True)
     if weight < 1e-6: told = ranker.about['probes'] = dict(n=0, reads=False)  # all texts have the same vector
