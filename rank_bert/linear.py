@@ -228,7 +228,7 @@ def _mapped_cosine(x: torch.Tensor, change: torch.Tensor) -> torch.Tensor:  # `(
 def _line(cosine: torch.Tensor, y: torch.Tensor) -> torch.Tensor:  # `(2,)`
     "Slope and bias with which a cosine is nearest to scores."
     centred = cosine - cosine.mean()
-    slope = centred @ y/(centred @ centred + 1e-12)
+    slope = centred @ (y - y.mean())/(centred @ centred + 1e-12)
     return torch.stack([slope, y.mean() - slope*cosine.mean()])
 
 def _map_path(x: torch.Tensor, y: torch.Tensor, decays: Sequence[float]):
