@@ -357,29 +357,37 @@ def simple_baselines(
     split: str = 'test',  # whose rows are predicted
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder, as in training
 ) -> dict[str, np.ndarray]:  # name of a method -> probabilities `(rows, labels)`, or scores `(rows,)`
-    "What the simplest methods predict, fitted to the training rows by scikit-learn."
-    train, n = data.part('train'), len(model.labels)
-    y, part = _matched(model, data, 'train')[1], data.part(split)
+    """What the simplest methods predict, fitted by scikit-learn to the rows that the head was fitted to.
+
+    For labels the commonest one and logistic regression, for scores ridge regression; for pairs that are read apart
+    both on the cosine, and on `|u - v|` and `u*v`."""
+    splits = [s for s in ('train', 'valid')[:1 + ('solver' in model.about)] if len(data.part(s))]
+    known, part, n = [data.part(s) for s in splits], data.part(split), len(model.labels)
+    y = np.concatenate([_matched(model, data, s)[1] for s in splits])
     if model.kind == 'class': found = {'commonest label': np.tile(np.bincount(y, minlength=n)/len(y), (len(part), 1))}
     elif model.kind == 'multilabel': found = {'commonest labels': np.tile(y.mean(0), (len(part), 1))}
     else: found = {}
     if not model.about.get('frozen') or model.kind == 'multilabel': return found
-    keep = np.sort(np.random.default_rng(0).permutation(len(train))[:_MOST_ROWS])
-    separate = train.pairs is not None and model.settings.get('reading', 'joint') == 'separate'
-    def features(texts, pairs):  # unit vectors, or the cosine of both texts
+    texts, pairs = ([t for p in known for t in getattr(p, side) or ()] for side in ('texts', 'pairs'))
+    keep = np.sort(np.random.default_rng(0).permutation(len(y))[:_MOST_ROWS])
+    separate = bool(pairs) and model.settings.get('reading', 'joint') == 'separate'
+    def features(texts, pairs):  # name -> features
         x = model._vectors(texts, pairs, store or FeatureStore(), False)
-        if not separate: return F.normalize(x, dim=1).cpu().numpy()
-        return F.cosine_similarity(*x.chunk(2, 1)).cpu().numpy()[:, None]
-    rows, others = (None if t is None else [t[i] for i in keep] for t in (train.texts, train.pairs))
-    x, y, z = features(rows, others), y[keep], features(part.texts, part.pairs)
-    if model.kind == 'score' and separate:  # of distances the cosine has the other sign
-        return {'cosine': z[:, 0]*(1 if np.ptp(y) == 0 or np.corrcoef(x[:, 0], y)[0, 1] >= 0 else -1)}
-    if model.kind == 'score': return {'ridge regression': Ridge().fit(x, y).predict(z)}
-    if len(np.unique(y)) < 2: return found
-    line = LogisticRegression(C=10, max_iter=200).fit(x, y)
-    out = np.zeros((len(z), n))
-    out[:, line.classes_] = line.predict_proba(z)
-    return found | {'logistic regression on the cosine' if separate else 'logistic regression': out}
+        if not separate: return {'': F.normalize(x, dim=1).cpu().numpy()}
+        u, v = (F.normalize(part, dim=1) for part in x.chunk(2, 1))
+        both = torch.cat([(u - v).abs(), u*v], 1)
+        return {' on the cosine': (u*v).sum(1, keepdim=True).cpu().numpy(), ' on |u - v|, u*v': both.cpu().numpy()}
+    seen, new = features([texts[i] for i in keep], [pairs[i] for i in keep] or None), features(part.texts, part.pairs)
+    for name, x in seen.items():
+        if model.kind == 'score' and x.shape[1] == 1:  # of distances the cosine has the other sign
+            sign = 1 if np.ptp(y) == 0 or np.corrcoef(x[:, 0], y[keep])[0, 1] >= 0 else -1
+            found['cosine'] = sign*new[name][:, 0]
+        elif model.kind == 'score': found[f'ridge regression{name}'] = Ridge().fit(x, y[keep]).predict(new[name])
+        elif len(np.unique(y[keep])) > 1:
+            line = LogisticRegression(C=10, max_iter=200).fit(x, y[keep])
+            found[f'logistic regression{name}'] = out = np.zeros((len(part), n))
+            out[:, line.classes_] = line.predict_proba(new[name])
+    return found
 
 def _not_above(name: str, metric: str, value: float, line: str, row: tuple) -> str:
     "What is said of a classifier that is not above a line."
