@@ -377,7 +377,8 @@ def simple_baselines(
         u, v = (F.normalize(part, dim=1) for part in x.chunk(2, 1))
         both = torch.cat([(u - v).abs(), u*v], 1)
         return {' on the cosine': (u*v).sum(1, keepdim=True).cpu().numpy(), ' on |u - v|, u*v': both.cpu().numpy()}
-    seen, new = features([texts[i] for i in keep], [pairs[i] for i in keep] or None), features(part.texts, part.pairs)
+    seen = features([texts[i] for i in keep], [pairs[i] for i in keep] if pairs else None)
+    new = features(part.texts, part.pairs)
     for name, x in seen.items():
         if model.kind == 'score' and x.shape[1] == 1:  # of distances the cosine has the other sign
             sign = 1 if np.ptp(y) == 0 or np.corrcoef(x[:, 0], y[keep])[0, 1] >= 0 else -1

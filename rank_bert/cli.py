@@ -954,8 +954,7 @@ def report(
 def _how_trained(fit: dict) -> str:
     "How a classifier was trained, as a sentence."
     if 'solver' in fit:
-        how = 'in cross-validation' if fit['held_out'] == fit['rows'] else f"on {fit['held_out']:,} held-out rows"
-        found = f"{fit['best'] or 0:.3f} {how}"
+        found = f"{fit['best'] or 0:.3f} on {fit['held_out']:,} held-out rows"
         value = '' if fit['best'] is None else f": {fit['monitor']} {found}"
         return (f"the head was solved by {fit['solver']}, with penalty {fit['decay']:.2g}{value}; then fitted to all "
                 f"{fit['rows']:,} rows of train and valid")
@@ -1009,7 +1008,7 @@ def classify(
     backbone: Backbone = 'minilm',
     freeze: Freeze = 'backbone',
     pooling: Pooling = 'mean',
-    max_tokens: Annotated[int, typer.Option(min=3, help='Longest text in tokens.')] = 256,
+    max_tokens: Annotated[int, typer.Option(min=3, help='Longest text in tokens.')] = 128,
     keep: Keep = 'start',
     epochs: Epochs = None,
     lr: Rate = None,

@@ -243,7 +243,6 @@ def made_ranker(
     about = dict(data=data.name, queries=parts, documents=len(data.documents), notes=data.notes) | about
     ranker = Ranker(encoder, model, data.documents, features.bm25, None, features.settings, about)
     if features.bm25 is not None:
-        if about.get('encoder') == 'frozen': ranker.about['start'] = starting_fusion(ranker, store, 'cosine').weight
         ranker.fusion = fitted_fusion(features, model, starting_fusion(ranker, store))
         warn_of_encoder(ranker)
     ranker.reference = reference_of(ranker, data, features.queries)

@@ -207,9 +207,10 @@ def not_above(
     best = max(values, key=values.get)
     row = change_table(found[best][[metric]], found[own][[metric]], groups).iloc[0]
     if row.difference > 0: return None
+    remedy = 'Use untrained_ranker' if best == 'untrained' else f'Search with mode={best!r}'
     return (f"{names[own]}: {metric} {row.after:.3f} is not above {row.before:.3f} by {names[best]} (difference "
-            f"{row.difference:+.3f}, {row.low:+.3f} to {row.high:+.3f}). Search with mode={best!r}, train with more "
-            "queries, or try another encoder")
+            f"{row.difference:+.3f}, {row.low:+.3f} to {row.high:+.3f}). {remedy}, train with more queries, or try "
+            "another encoder")
 
 # %% ../nbs/03b_measuring.ipynb #5e160002
 @patch

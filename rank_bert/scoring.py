@@ -121,8 +121,14 @@ def modes(self: Searcher) -> tuple[str, ...]:
 
 @patch(as_prop=True)
 def measured(self: Searcher) -> tuple[str, ...]:
+    "The modes of which figures are shown: `modes`."
+    return self.modes
+
+@patch(as_prop=True)
+def measured(self: Ranker) -> tuple[str, ...]:
     "The modes of which figures are shown: `modes`, and the hybrid that there would be without training."
-    return (*self.modes, 'untrained') if 'start' in self.about else self.modes
+    plain = self.bm25 is not None and self.about.get('encoder') == 'frozen' and not self.untrained
+    return (*self.modes, 'untrained') if plain else self.modes
 
 @patch
 def _mode(self: Searcher, mode: str|None) -> str:
@@ -136,7 +142,7 @@ def _mode(self: Searcher, mode: str|None) -> str:
 # %% ../nbs/03a_scoring.ipynb #7461199a
 @patch
 def _head_of(self: Ranker, mode: str):
-    "The head of a mode: none for plain vectors; for a table that of documents, because the one of queries is in the table."
+    "The head of a mode: none for plain vectors; for a table that of documents, as that of queries is in the table."
     model = self.model.eval()
     if mode in PLAIN: return get_head('identity', model.passages.shape[1])
     return DualHead(torch.nn.Identity(), model.head.document) if mode in TABLE_MODES else model.head
@@ -188,7 +194,9 @@ def _asked(self: Ranker, texts: list[str], mode: str, vectors: torch.Tensor|None
 @patch
 def _fusion_of(self: Searcher, mode: str) -> Fusion|None:
     "How cosine and BM25 are added in a mode; `None` where they are not."
-    if mode == 'untrained': return Fusion(self.about['start'], standard=True)
+    if mode == 'untrained':
+        if 'start' not in self._indexes: self._indexes['start'] = starting_fusion(self, mode='cosine')
+        return self._indexes['start']
     return dict(hybrid=self.fusion, table_hybrid=self.table_fusion).get(mode)
 
 # %% ../nbs/03a_scoring.ipynb #ecff2a0e
@@ -528,7 +536,7 @@ def _told(scored: ScoredQueries) -> dict:
     return dict(n=len(gap)) | {name: round(float(one.mean()), 3) for name, one in found.items()} | dict(reads=reads)
 
 def score_probes(ranker: Ranker, store: FeatureStore|None = None, mode: str = 'dense') -> Probed|None:
-    "What the probes of a ranker say of the cosine in a mode; `None` where there are too few. It encodes two texts for each."
+    "What probes say of the cosine in a mode; `None` where there are too few. It encodes two texts for each."
     found = probes_of(ranker)
     if len(found) < _LEAST or ranker.bm25 is None or ranker.bm25.lengths is None: return None
     make, how = encode if store is None else store.encode, encoding(ranker.settings) | dict(device=ranker.device)
@@ -571,9 +579,10 @@ def starting_fusion(ranker: Ranker, store: FeatureStore|None = None, mode: str =
 
     The cosine is that of the head ('dense') or of plain vectors ('cosine')."""
     weight, probed = _by_leads(ranker, mode), score_probes(ranker, store, mode)
-    told = ranker.about['probes'] = None if probed is None else probed.about
+    told = None if probed is None else probed.about
+    if weight is not None and weight < 1e-6: told = dict(n=0, reads=False)  # all texts have the same vector
+    if mode == 'dense': ranker.about['probes'] = told
     if weight is None: return Fusion(0., standard=True)
-    if weight < 1e-6: told = ranker.about['probes'] = dict(n=0, reads=False)  # all texts have the same vector
     if told is not None and not told['reads']: return BM25_ALONE
     return Fusion(weight if probed is None else max(weight, weigh(probed.scored, True)[1]), standard=True)
 
