@@ -41,10 +41,13 @@ from .lowrank import add_lora
 from .metrics import METRICS, bootstrap_interval, change_table, classification_metrics, compare, correctness
 from .metrics import evaluate, paired_test
 from .callbacks import KeepBest
-from .scoring import TABLE_MODES, Ranker
+from .scoring import Ranker
 from .measuring import NAMES, mode_names, not_above
 from .search import train_ranker
 from .learners import TaskBatches, task_dl, task_learner
+
+# %% ../nbs/04_experiments.ipynb #c585bbf8
+ROWS = {mode: NAMES[mode] for mode in ('bm25', 'cosine', 'untrained', 'dense', 'hybrid')}  # of a table, in order
 
 # %% ../nbs/04_experiments.ipynb #5000ef75
 def ranking_table(
@@ -61,7 +64,7 @@ def ranking_table(
     hybrid is what `untrained_ranker` would give; it is left out if layers were trained. A warning says where the
     ranker is not above the best of BM25, plain cosine and the untrained hybrid."""
     names = mode_names(ranker.about)
-    there = [mode for mode in names if mode in ranker.measured and mode not in TABLE_MODES]
+    there = [mode for mode in ROWS if mode in ranker.measured]
     baseline = {row: mode for mode, row in names.items()}.get(baseline, baseline or 'cosine')
     if baseline not in there: raise ValueError(f"baseline is {baseline!r}; the modes are {', '.join(there)}")
     found, queries = ranker.per_query(data, split, there, metrics, store), data.part(split).queries
@@ -88,7 +91,7 @@ def compare_rankers(
     if _texts_by_id(before) != _texts_by_id(after):
         raise ValueError("the two rankers have other documents, so their figures cannot be compared: give both the "
                          "same, with update")
-    modes = tuple(mode for mode in NAMES if mode in before.modes and mode in after.modes)
+    modes = tuple(mode for mode in ROWS if mode in before.modes and mode in after.modes)
     one, other = (r.per_query(data, split, modes, metrics, store) for r in (before, after))
     groups = data.part(split).queries.group.tolist()
     return pd.concat([change_table(one[mode], other[mode], groups).assign(mode=mode) for mode in modes],
