@@ -8,7 +8,7 @@ Docs: https://rank-bert.github.io/rank_bert/fitting.html.md"""
 __all__ = ['fit_ranking']
 
 # %% ../nbs/03b_fitting.ipynb #7a1e0005
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +25,7 @@ from .tables import hash_fold
 from .data import RankingData
 from .features import FeatureStore, progress_bar
 from .losses import best_passage
-from .lexical import best
+from .lexical import BM25, best
 from .metrics import paired_test
 from .callbacks import KeepBest, epochs_for
 from .nearest import PassageIndex
@@ -175,9 +175,9 @@ def chosen_pairs(
 WEIGHED = 2000  # the weight of BM25 is fitted on at most so many validation queries
 
 # %% ../nbs/03b_fitting.ipynb #58d7522d
-def _weighed(features: RankingFeatures) -> np.ndarray:
-    "Rows of the validation queries on which the weight of BM25 is fitted; if there are many, a fixed sample."
-    rows, ids = features.rows('valid'), features.data.queries.query_id
+def _weighed(features: RankingFeatures, *splits: str) -> np.ndarray:
+    "Rows of the queries of splits on which weights are fitted; if there are many, a fixed sample."
+    rows, ids = np.concatenate([features.rows(split) for split in splits]), features.data.queries.query_id
     def order(row): return hash_fold(ids.iloc[row], 2**64, 'fusion')
     return rows if len(rows) <= WEIGHED else np.sort(sorted(rows, key=order)[:WEIGHED])
 
@@ -208,8 +208,43 @@ def fitted_fusion(features: RankingFeatures, model: RankingModel, prior: Fusion|
     "The fusion that is best on the validation queries; `prior` is what is believed before, from the documents."
     index, qrels = PassageIndex(model.passages, model.head), features.data.qrels()
     scored = _scored_all if model.n_documents <= STAND_INS else _scored_some
-    parts = [scored(features, model, index, qrels, some) for some in row_batches(_weighed(features))]
+    parts = [scored(features, model, index, qrels, some) for some in row_batches(_weighed(features, 'valid'))]
     return fit_fusion_parts([one for part in parts for one in part], prior)
+
+# %% ../nbs/03b_fitting.ipynb #a157d550
+PAIR_WEIGHTS = 0., .25, .5, .75, 1.  # of a pair of words in BM25, that are tried
+
+def _weighing(bm25: BM25, pair_weight: float) -> BM25:
+    "The same index, in which pairs of words count so much."
+    found = copy(bm25)
+    found.pair_weight = pair_weight
+    return found
+
+def _ranks_by_words(
+    bm25: BM25, weights: np.ndarray, texts: list[str], relevance: sparse.csr_matrix,
+) -> np.ndarray:  # `(queries, weights)`
+    "Reciprocal ranks of queries by BM25; of equal scores the middle rank, 0 where nothing relevant is found."
+    found = np.zeros((len(texts), len(weights)))
+    words, pairs = (_weighing(bm25, w).sparse_scores(texts) for w in (0., 1.))  # scores are linear in the weight
+    for i, (start, end) in enumerate(zip(words.indptr, words.indptr[1:])):
+        right = np.isin(words.indices[start:end], relevance[i].indices)
+        if not right.any(): continue
+        low, high = words.data[start:end], pairs.data[start:end]
+        scores = low + weights[:, None]*(high - low)
+        best = scores[:, right].max(1, keepdims=True)
+        found[i] = 1/(1 + (scores > best).sum(1) + ((scores == best).sum(1) - 1)/2)
+    return found
+
+def with_pair_weight(features: RankingFeatures) -> RankingFeatures:
+    "The features with a BM25 in which pairs of words count what ranks the queries of training and validation best."
+    texts, qrels, rows = features.data.queries.text, features.data.qrels(), _weighed(features, 'train', 'valid')
+    weights = np.array([features.bm25.pair_weight, *PAIR_WEIGHTS])
+    ranks = np.concatenate([np.zeros((0, len(weights))), *(
+        _ranks_by_words(features.bm25, weights, texts.iloc[some].tolist(), qrels[some]) for some in row_batches(rows))])
+    if len(ranks) < 2: return features
+    gains = ranks - ranks[:, :1]
+    mean, error = gains.mean(0), gains.std(0)/len(ranks)**.5
+    return replace(features, bm25=_weighing(features.bm25, float(weights[np.where(mean > error, mean, 0).argmax()])))
 
 # %% ../nbs/03b_fitting.ipynb #b15a0020
 @patch
@@ -237,8 +272,8 @@ def reference_of(ranker: Ranker, data: RankingData, vectors: torch.Tensor) -> Re
 def made_ranker(
     features: RankingFeatures, encoder: Encoder, model: RankingModel, about: dict, store: FeatureStore|None = None,
 ) -> Ranker:
-    "A ranker from a trained head; the weight of BM25 is fitted on the validation queries."
-    data = features.data
+    "A ranker from a trained head; the weights of BM25 and of its pairs of words are fitted on queries."
+    data, features = features.data, features if features.bm25 is None else with_pair_weight(features)
     parts = {s: int((data.queries.split == s).sum()) for s in ('train', 'valid', 'test')}
     about = dict(data=data.name, queries=parts, documents=len(data.documents), notes=data.notes) | about
     ranker = Ranker(encoder, model, data.documents, features.bm25, None, features.settings, about)
