@@ -36,7 +36,8 @@ from .learners import fit_task
 # %% ../nbs/03b_fitting.ipynb #7a1e0007
 from .pairs import with_document_pairs
 from .ranking import FEW, Fusion, QueryBatches, RankingFeatures, RankingLearner, RankingModel, ranking_features
-from .ranking import STAND_INS, mrr, ranking_learner, fit_fusion_parts, fusion_sample, scored_row, stand_ins
+from .ranking import STAND_INS, ScoredQueries, fit_fusion_parts, fused_losses, fusion_sample, joined_parts, mrr
+from .ranking import ranking_learner, scored_row, stand_ins
 from .ranking import near_queries, usable_rows, validation_pool
 from .scoring import Ranker, own_texts, starting_fusion, warn_of_encoder, warn_of_own
 
@@ -175,9 +176,9 @@ def chosen_pairs(
 WEIGHED = 2000  # the weight of BM25 is fitted on at most so many validation queries
 
 # %% ../nbs/03b_fitting.ipynb #58d7522d
-def _weighed(features: RankingFeatures, *splits: str) -> np.ndarray:
-    "Rows of the queries of splits on which weights are fitted; if there are many, a fixed sample."
-    rows, ids = np.concatenate([features.rows(split) for split in splits]), features.data.queries.query_id
+def _weighed(features: RankingFeatures) -> np.ndarray:
+    "Rows of the validation queries on which the weight of BM25 is fitted; if there are many, a fixed sample."
+    rows, ids = features.rows('valid'), features.data.queries.query_id
     def order(row): return hash_fold(ids.iloc[row], 2**64, 'fusion')
     return rows if len(rows) <= WEIGHED else np.sort(sorted(rows, key=order)[:WEIGHED])
 
@@ -204,15 +205,19 @@ def _scored_some(features: RankingFeatures, model: RankingModel, index: PassageI
     return parts
 
 # %% ../nbs/03b_fitting.ipynb #5edde187
-def fitted_fusion(features: RankingFeatures, model: RankingModel, prior: Fusion|None = None) -> Fusion:
-    "The fusion that is best on the validation queries; `prior` is what is believed before, from the documents."
+def _scored(features: RankingFeatures, model: RankingModel) -> ScoredQueries:
+    "Cosine and BM25 of the validation queries."
     index, qrels = PassageIndex(model.passages, model.head), features.data.qrels()
     scored = _scored_all if model.n_documents <= STAND_INS else _scored_some
-    parts = [scored(features, model, index, qrels, some) for some in row_batches(_weighed(features, 'valid'))]
-    return fit_fusion_parts([one for part in parts for one in part], prior)
+    parts = [scored(features, model, index, qrels, some) for some in row_batches(_weighed(features))]
+    return joined_parts([one for part in parts for one in part])
+
+def fitted_fusion(features: RankingFeatures, model: RankingModel, prior: Fusion|None = None) -> Fusion:
+    "The fusion that is best on the validation queries; `prior` is what is believed before, from the documents."
+    return fit_fusion_parts([_scored(features, model)], prior)
 
 # %% ../nbs/03b_fitting.ipynb #a157d550
-PAIR_WEIGHTS = 0., .25, .5, .75, 1.  # of a pair of words in BM25, that are tried
+PAIR_WEIGHTS = 0., 1.  # of a pair of words in BM25, that are tried beside the usual one
 
 def _weighing(bm25: BM25, pair_weight: float) -> BM25:
     "The same index, in which pairs of words count so much."
@@ -220,31 +225,17 @@ def _weighing(bm25: BM25, pair_weight: float) -> BM25:
     found.pair_weight = pair_weight
     return found
 
-def _ranks_by_words(
-    bm25: BM25, weights: np.ndarray, texts: list[str], relevance: sparse.csr_matrix,
-) -> np.ndarray:  # `(queries, weights)`
-    "Reciprocal ranks of queries by BM25; of equal scores the middle rank, 0 where nothing relevant is found."
-    found = np.zeros((len(texts), len(weights)))
-    words, pairs = (_weighing(bm25, w).sparse_scores(texts) for w in (0., 1.))  # scores are linear in the weight
-    for i, (start, end) in enumerate(zip(words.indptr, words.indptr[1:])):
-        right = np.isin(words.indices[start:end], relevance[i].indices)
-        if not right.any(): continue
-        low, high = words.data[start:end], pairs.data[start:end]
-        scores = low + weights[:, None]*(high - low)
-        best = scores[:, right].max(1, keepdims=True)
-        found[i] = 1/(1 + (scores > best).sum(1) + ((scores == best).sum(1) - 1)/2)
-    return found
-
-def with_pair_weight(features: RankingFeatures) -> RankingFeatures:
-    "The features with a BM25 in which pairs of words count what ranks the queries of training and validation best."
-    texts, qrels, rows = features.data.queries.text, features.data.qrels(), _weighed(features, 'train', 'valid')
-    weights = np.array([features.bm25.pair_weight, *PAIR_WEIGHTS])
-    ranks = np.concatenate([np.zeros((0, len(weights))), *(
-        _ranks_by_words(features.bm25, weights, texts.iloc[some].tolist(), qrels[some]) for some in row_batches(rows))])
-    if len(ranks) < 2: return features
-    gains = ranks - ranks[:, :1]
-    mean, error = gains.mean(0), gains.std(0)/len(ranks)**.5
-    return replace(features, bm25=_weighing(features.bm25, float(weights[np.where(mean > error, mean, 0).argmax()])))
+def fitted_words(features: RankingFeatures, model: RankingModel, prior: Fusion|None = None) -> tuple[BM25, Fusion]:
+    "BM25 and its fusion; pairs of words count otherwise than usual where validation queries are ranked surely better."
+    tried = []
+    for weight in (features.bm25.pair_weight, *PAIR_WEIGHTS):
+        bm25 = _weighing(features.bm25, weight)
+        scored = _scored(replace(features, bm25=bm25), model)
+        fusion = fit_fusion_parts([scored], prior)
+        tried.append((fused_losses(scored, fusion), bm25, fusion))
+    gains = [tried[0][0] - losses for losses, _, _ in tried]
+    sure = [g.mean() if len(g) > 1 and g.mean() > 2*g.std()/len(g)**.5 else 0. for g in gains]
+    return tried[int(np.argmax(sure))][1:]
 
 # %% ../nbs/03b_fitting.ipynb #b15a0020
 @patch
@@ -273,12 +264,12 @@ def made_ranker(
     features: RankingFeatures, encoder: Encoder, model: RankingModel, about: dict, store: FeatureStore|None = None,
 ) -> Ranker:
     "A ranker from a trained head; the weights of BM25 and of its pairs of words are fitted on queries."
-    data, features = features.data, features if features.bm25 is None else with_pair_weight(features)
+    data = features.data
     parts = {s: int((data.queries.split == s).sum()) for s in ('train', 'valid', 'test')}
     about = dict(data=data.name, queries=parts, documents=len(data.documents), notes=data.notes) | about
     ranker = Ranker(encoder, model, data.documents, features.bm25, None, features.settings, about)
     if features.bm25 is not None:
-        ranker.fusion = fitted_fusion(features, model, starting_fusion(ranker, store))
+        ranker.bm25, ranker.fusion = fitted_words(features, model, starting_fusion(ranker, store))
         warn_of_encoder(ranker)
     ranker.reference = reference_of(ranker, data, features.queries)
     warn_of_own(own_texts(list(data.queries.text), data.documents, data.qrels()), "Take these documents out of the "

@@ -22,7 +22,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 from scipy import sparse
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 from fastai.callback.core import Callback
 from fastai.callback.schedule import fit_one_cycle  # patches `Learner`
@@ -817,6 +817,15 @@ def _reciprocal(scored: ScoredQueries, fusion: Fusion) -> torch.Tensor:  # `(que
     scores = scored.cosine + fusion.weight*(scored.standard if fusion.standard else scored.words)
     best = scores.masked_fill(scored.relevance <= 0, -torch.inf).amax(1, keepdim=True)
     return 1/(1 + (scores > best).sum(1) + ((scores == best).sum(1) - 1)/2)
+
+def fused_losses(scored: ScoredQueries, fusion: Fusion) -> np.ndarray:  # `(queries,)`
+    "Cross-entropy of each query, of scores divided by the temperature that is best for all."
+    fused = scored.cosine + fusion.weight*(scored.standard if fusion.standard else scored.words)
+    def losses(log):
+        rows = zip(fused*np.exp(log) + scored.log_weight, scored.relevance)
+        return np.array([float(ranking_loss(row[None], right[None])) for row, right in rows])
+    def mean(log): return float(ranking_loss(fused*np.exp(log) + scored.log_weight, scored.relevance))
+    return losses(minimize_scalar(mean, bounds=(-5, 9), method='bounded').x)
 
 def _or_alone(scored: ScoredQueries, fusion: Fusion) -> Fusion:
     "BM25 or the cosine alone where it ranks these queries better than the sum by more than two standard errors."

@@ -42,11 +42,16 @@ TOKENIZER.enable_truncation(SETTINGS['max_tokens'], direction='right' if SETTING
 SESSION = onnxruntime.InferenceSession(str(HERE/SETTINGS['model']), providers=['CPUExecutionProvider'])
 
 
-def outputs(texts):
-    "What the model gives for each text: a vector of length 1, or probabilities."
+def inputs(texts, end=''):
+    "Token ids and masks of texts."
     batch = TOKENIZER.encode_batch(list(texts))
-    ids, mask = (np.array([getattr(e, name) for e in batch], np.int64) for name in ('ids', 'attention_mask'))
-    return SESSION.run([SETTINGS['output']], dict(input_ids=ids, attention_mask=mask))[0]
+    parts = dict(input_ids='ids', attention_mask='attention_mask')
+    return {name + end: np.array([getattr(e, part) for e in batch], np.int64) for name, part in parts.items()}
+
+
+def outputs(texts, pairs=()):
+    "What the model gives for each text, or each pair of texts: a vector of length 1, probabilities or a score."
+    return SESSION.run([SETTINGS['output']], inputs(texts) | (inputs(pairs, '_2') if pairs else {}))[0]
 '''
 
 # %% ../nbs/02m_space.ipynb #5bace00b
@@ -189,21 +194,21 @@ import engine
 SETTINGS = engine.SETTINGS
 
 
-def shown(text):
+def shown(*texts):
     "Probability of each label, or the score."
-    if not text.strip(): return None
-    found = engine.outputs([text])[0]
+    if not all(t.strip() for t in texts): return None
+    found = engine.outputs(*([t] for t in texts))[0]
     if not SETTINGS['labels']: return f'{float(found.ravel()[0]):.3f}'
     return {name: float(p) for name, p in zip(SETTINGS['labels'], found)}
 
 
 with gr.Blocks(title=SETTINGS['title'], analytics_enabled=False) as demo:
     gr.Markdown(f"# {SETTINGS['title']}")
-    text = gr.Textbox(label='Text', lines=4, autofocus=True)
+    texts = [gr.Textbox(label=name, lines=4, autofocus=not i) for i, name in enumerate(SETTINGS['texts'])]
     button = gr.Button('Label', variant='primary')
     found = gr.Label(label='Labels')
-    gr.on([button.click, text.submit], shown, text, found, api_name='label')
-    if SETTINGS['examples']: gr.Examples(SETTINGS['examples'], text)
+    gr.on([button.click, *(t.submit for t in texts)], shown, texts, found, api_name='label')
+    if SETTINGS['examples']: gr.Examples(SETTINGS['examples'], texts)
 
 if __name__ == '__main__': demo.launch()
 '''
@@ -218,7 +223,9 @@ def _checked_output(model: TextModel, index: PageIndex|None) -> str:
     if len(outputs) != 1 or outputs[0].pooling is None or (index is None and model.what != 'classifier'):
         raise ValueError(f"there is an app of a ranker and of a classifier, but not of this {model.what}; "
                          "export it to 'onnx'")
-    if outputs[0].pairs: raise ValueError("there is no app of a classifier of pairs; export it to 'onnx'")
+    if outputs[0].pairs and outputs[0].reading == 'joint':
+        raise ValueError("there is no app of a classifier that reads both texts of a pair in one input; export it to "
+                         "'onnx', or train it with reading='separate'")
     return next(iter(model.outputs))
 
 def _examples(index: PageIndex|None, examples: list[str]|None) -> list[str]:
@@ -247,6 +254,7 @@ def _write_space(
     out, search = model.outputs[name], index is not None
     about = dict(kind=model.what, title=title or ('Search' if search else 'Label'), output=name, keep=out.keep,
                  labels=[str(o) for o in out.labels], max_tokens=model.max_tokens, examples=_examples(index, examples),
+                 texts=['First text', 'Second text'] if out.pairs else ['Text'],
                  model=_write_weights(folder, model, int8))
     if search:
         write_tensors(folder/'index.safetensors', _tensors(index))
@@ -284,7 +292,9 @@ def engine_of(
 def _space_readers(folder: Path, model: TextModel) -> dict[str, Reader]:
     "The engine of the folder, as a reader."
     engine = engine_of(folder)
-    def read(name, texts, pairs=None): return [row for text in texts for row in engine.outputs([text])]
+    def read(name, texts, pairs=None):
+        columns = [texts] if pairs is None else [texts, pairs]
+        return [row for one in zip(*columns) for row in engine.outputs(*([t] for t in one))]
     return {engine.SETTINGS['model']: read}
 
 # %% ../nbs/02m_space.ipynb #5bace015

@@ -263,15 +263,17 @@ _SEARCH = dict(
         'autofocus>')
 _LABEL = dict(verb='Label', help='',
               box='<textarea id="query" aria-label="Text" rows="4" placeholder="A text"></textarea>')
+_LABEL_PAIR = _LABEL | dict(
+    box='<textarea id="query" aria-label="First text" rows="3" placeholder="A text"></textarea>\n'
+        '<textarea id="pair" aria-label="Second text" rows="3" placeholder="Another text"></textarea>')
 
-def _page(title: str, parts: str, search: bool, libraries: dict[str, bytes]) -> str:
+def _page(title: str, parts: str, shown: dict[str, str], libraries: dict[str, bytes]) -> str:
     "The HTML of a page."
     policy = _POLICY.format(libraries=_LIBRARIES_POLICY if libraries else '')
     read = {name: (files('rank_bert')/'pages'/f'page.{name}').read_text(encoding='utf-8') for name in ('html', 'css')}
     fields = dict(title=html.escape(title), policy=policy, css=read['css'], parts=parts,
                   code=_script('model' if libraries else 'table'), licences=html.escape(_licences(libraries)))
-    fields |= _SEARCH if search else _LABEL
-    return read['html'].format(**fields)
+    return read['html'].format(**fields | shown)
 
 # %% ../nbs/02l_web.ipynb #5a0df724
 def _model_parts(folder: Path, model: TextModel, int8: bool) -> dict[str, bytes]:
@@ -287,7 +289,7 @@ def _model_parts(folder: Path, model: TextModel, int8: bool) -> dict[str, bytes]
     tokenizer = json.loads(made.to_str()) | dict(added_tokens=[])  # '[SEP]' in a text is plain text
     lower = made.normalizer is not None and made.normalizer.normalize_str('\u03a3') == '\u03c3'
     about = dict(kind=model.what, output=name, labels=[str(o) for o in out.labels], before=ids[:start], after=ids[end:],
-                 keep=out.keep, max_tokens=model.max_tokens, lower=lower, int8=int8)
+                 keep=out.keep, max_tokens=model.max_tokens, lower=lower, int8=int8, pairs=out.pairs)
     return {'settings.json': json.dumps(about).encode(), 'tokenizer.json': json.dumps(tokenizer).encode(),
             'model.onnx': (folder/('int8.onnx' if int8 else 'float.onnx')).read_bytes()}
 
@@ -359,7 +361,9 @@ def _check_kind(model: TextModel, index: PageIndex|None, light: bool) -> None:
     if len(outputs) != 1 or outputs[0].pooling is None or (index is None and model.what != 'classifier'):
         raise ValueError(f"there is a page for a ranker and for a classifier, but not for this {model.what}; "
                          "export it to 'onnx'")
-    if outputs[0].pairs: raise ValueError("there is no page for a classifier of pairs; export it to 'onnx'")
+    if outputs[0].pairs and outputs[0].reading == 'joint':
+        raise ValueError("there is no page for a classifier that reads both texts of a pair in one input; export it to "
+                         "'onnx', or train it with reading='separate'")
 
 # %% ../nbs/02l_web.ipynb #d8441ace
 def _write_web(
@@ -379,8 +383,8 @@ def _write_web(
         for name, text in scripts.items(): (folder/'parts'/f'{name}.js').write_text(text, encoding='utf-8')
     given = '\n'.join(f'<script>{text}</script>' if one_file else f'<script src="parts/{name}.js"></script>'
                       for name, text in scripts.items())
-    search = index is not None
-    page = _page(title or ('Search' if search else 'Label'), given, search, held)
+    shown = _SEARCH if index is not None else _LABEL_PAIR if len(model.inputs) > 2 else _LABEL
+    page = _page(title or shown['verb'], given, shown, held)
     (folder/'index.html').write_text(page, encoding='utf-8')
     return _notes(folder, model, light)
 

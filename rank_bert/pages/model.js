@@ -24,12 +24,17 @@ export class TextModel {
     return [...before, ...ids, ...after]
   }
 
-  // The output for one text
-  async run (text) {
-    const ids = BigInt64Array.from(this.ids(text), BigInt)
-    const tensor = data => new this.ort.Tensor('int64', data, [1, ids.length])
+  // The output for one text, or for two that are read separately
+  async run (...texts) {
     const { output } = this.settings
-    const given = { input_ids: tensor(ids), attention_mask: tensor(new BigInt64Array(ids.length).fill(1n)) }
+    const given = {}
+    texts.forEach((text, i) => {
+      const ids = BigInt64Array.from(this.ids(text), BigInt)
+      const tensor = data => new this.ort.Tensor('int64', data, [1, ids.length])
+      const end = i ? '_2' : ''
+      given[`input_ids${end}`] = tensor(ids)
+      given[`attention_mask${end}`] = tensor(new BigInt64Array(ids.length).fill(1n))
+    })
     return (await this.session.run(given, [output]))[output].data
   }
 }

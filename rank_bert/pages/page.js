@@ -24,6 +24,9 @@ function latest (act) {
   }
 }
 
+// Where texts are typed: a box, or two for a pair
+const boxes = () => ['query', 'pair'].map(at).filter(Boolean)
+
 const readable = new Intl.NumberFormat('en')
 
 function shown (index, query, hit, n) {
@@ -55,8 +58,13 @@ function keyboard (box) {
     const here = stops.indexOf(document.activeElement)
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
     if (step && here >= 0 && stops[here + step] && !(box.tagName === 'TEXTAREA' && here === 0)) stops[here + step].focus()
-    else if (event.key === '/' && document.activeElement !== box) box.focus()
-    else if (event.key === 'Escape') { box.value = ''; box.focus(); box.dispatchEvent(new Event('input')) }
+    else if (event.key === '/' && !boxes().includes(document.activeElement)) box.focus()
+    else if (event.key === 'Escape') {
+      const one = boxes().find(one => one === document.activeElement) ?? box
+      one.value = ''
+      one.focus()
+      one.dispatchEvent(new Event('input'))
+    }
     else return
     event.preventDefault()
   })
@@ -98,13 +106,13 @@ async function ranker (settings, model, ask) {
 }
 
 async function classifier (settings, model, ask) {
-  const predict = async text => [...await model.run(text)]
+  const predict = async (...texts) => [...await model.run(...texts)]
   const show = latest(async () => {
-    const text = at('query').value
+    const texts = boxes().map(box => box.value)
     at('results').replaceChildren()
-    if (!text.trim()) return status('Ready.')
+    if (!texts.every(text => text.trim())) return status(texts.length > 1 ? 'Ready: write both texts.' : 'Ready.')
     const start = performance.now()
-    const values = await predict(text)
+    const values = await predict(...texts)
     const took = performance.now() - start
     const rows = values.map((value, i) => [value, settings.labels[i] ?? 'score']).sort((a, b) => b[0] - a[0])
     at('results').replaceChildren(...rows.map(([value, label]) => {
@@ -127,7 +135,7 @@ async function start () {
   const model = await loadModel(settings)
   let timer
   const ask = show => {
-    box.addEventListener('input', () => { clearTimeout(timer); timer = setTimeout(show, 120) })
+    for (const one of boxes()) one.addEventListener('input', () => { clearTimeout(timer); timer = setTimeout(show, 120) })
     at('form').addEventListener('submit', event => { event.preventDefault(); clearTimeout(timer); show() })
     addEventListener('hashchange', () => { if (asked() !== box.value.trim()) { box.value = asked(); show() } })
     if (asked() && !box.value) box.value = asked()
