@@ -69,6 +69,18 @@ def write_pages(place: Path, ranker, texts: list[str], forms: list[tuple], **opt
     return rows
 
 
+def same_package(n: int):
+    "Pairs of docstrings, with 1 where both are from one package and 0 elsewhere."
+    import numpy as np
+    from rank_bert.texts import builtin_texts, text_data
+    rng, rows = np.random.default_rng(0), []
+    for split, part in builtin_texts(n).rows.groupby("split"):
+        for text, package in zip(part.text, part.target):
+            for same in (True, False):
+                rows.append({"text": text, "pair": rng.choice(part.text[(part.target == package) == same]), "label": 1.*same, "split": split})
+    return text_data(rows, kind="score")
+
+
 def write(place: Path, libraries: Path, full: Path|None) -> None:
     "Pages, and expected.json beside them."
     import torch
@@ -101,6 +113,11 @@ def write(place: Path, libraries: Path, full: Path|None) -> None:
     values = TextModel(classifier.encoder, {"p": out}, s["max_tokens"]).compute("p", own)
     rows.append({"name": "classifier", "file": "classifier/index.html", "kind": "classifier", "http": False,
                  "exact": True, "texts": own, "labels": classifier.labels, "expected": [v.tolist() for v in values]})
+    similar = train_classifier(same_package(60), tiny_encoder(), dtype=torch.float32, progress=False)
+    similar.export(place/"pairs", "web", libraries=libraries, int8=False, one_file=True)
+    pairs = [*zip(own, own[1:])]
+    rows.append({"name": "pairs", "file": "pairs/index.html", "kind": "classifier", "http": False, "exact": True,
+                 "texts": pairs, "labels": [], "expected": similar.outputs(pairs, progress=False).reshape(-1, 1).tolist()})
     (place/"expected.json").write_text(json.dumps(rows), encoding="utf-8")
 
 

@@ -47,6 +47,12 @@ async function close (page) {
   assert.deepEqual(page.wrong, [])
 }
 
+// One text, or both of a pair
+async function type (page, text) {
+  const boxes = ['#query', '#pair']
+  for (const [i, one] of [text].flat().entries()) await page.fill(boxes[i], one)
+}
+
 const largest = (a, b) => Math.max(...a.map((x, i) => Math.abs(x - b[i])))
 const tests = {}
 
@@ -146,14 +152,21 @@ for (const one of expected) {
       const found = await page.evaluate(async texts => {
         const { predict } = await globalThis.rankBert
         const out = []
-        for (const text of texts) out.push(await predict(text))
+        for (const text of texts) out.push(await predict(...[text].flat()))
         return out
       }, one.texts)
-      found.forEach((values, i) => assert.ok(largest(values, one.expected[i]) < (exact ? 1e-4 : 0.05), one.texts[i]))
-      await page.fill('#query', one.texts[0])
+      found.forEach((values, i) => assert.ok(largest(values, one.expected[i]) < (exact ? 1e-4 : 0.05), String(one.texts[i])))
+      await type(page, one.texts[0])
       await page.locator('#results li').first().waitFor()
       const best = one.expected[0].indexOf(Math.max(...one.expected[0]))
-      assert.equal(await page.locator('#results li span').first().innerText(), one.labels[best])
+      assert.equal(await page.locator('#results li span').first().innerText(), one.labels[best] ?? 'score')
+      if (Array.isArray(one.texts[0])) { // '/' is a character of the second text, and without it there is no answer
+        await page.locator('#pair').press('/')
+        assert.equal(await page.locator('#pair').inputValue(), one.texts[0][1] + '/')
+        await page.locator('#pair').press('Escape')
+        await page.locator('#status', { hasText: 'write both texts' }).waitFor()
+        assert.equal(await page.locator('#query').inputValue(), one.texts[0][0])
+      }
       await close(page)
     }
   }
@@ -161,7 +174,7 @@ for (const one of expected) {
   tests[`${name}: axe-core finds nothing, light and dark, and it fits 400 pixels`] = async () => {
     for (const colorScheme of ['light', 'dark']) {
       const page = await open(file, { http, colorScheme, width: 400 })
-      await page.fill('#query', one.texts[0])
+      await type(page, one.texts[0])
       await page.locator('#results li').first().waitFor()
       if (kind === 'ranker') await page.locator('#results button').first().click()
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)
