@@ -226,7 +226,7 @@ def _weighing(bm25: BM25, pair_weight: float) -> BM25:
     return found
 
 def fitted_words(features: RankingFeatures, model: RankingModel, prior: Fusion|None = None) -> tuple[BM25, Fusion]:
-    "BM25 and its fusion; pairs of words count otherwise than usual where validation queries are ranked surely better."
+    "BM25 and its fusion; pairs of words count otherwise than usual where validation queries are ranked better."
     tried = []
     for weight in (features.bm25.pair_weight, *PAIR_WEIGHTS):
         bm25 = _weighing(features.bm25, weight)
@@ -234,8 +234,8 @@ def fitted_words(features: RankingFeatures, model: RankingModel, prior: Fusion|N
         fusion = fit_fusion_parts([scored], prior)
         tried.append((fused_losses(scored, fusion), bm25, fusion))
     gains = [tried[0][0] - losses for losses, _, _ in tried]
-    sure = [g.mean() if len(g) > 1 and g.mean() > 2*g.std()/len(g)**.5 else 0. for g in gains]
-    return tried[int(np.argmax(sure))][1:]
+    gains = [g.mean() if len(g) > 1 and g.mean() > g.std()/len(g)**.5 else 0. for g in gains]
+    return tried[int(np.argmax(gains))][1:]
 
 # %% ../nbs/03b_fitting.ipynb #b15a0020
 @patch

@@ -26,7 +26,7 @@ from .lowrank import find_linears, rank_table
 from .learners import rows_hash
 from .export import origin
 from .scoring import Ranker
-from .measuring import mode_names
+from .measuring import mode_names, not_above
 from .classifiers import Classifier
 from .tagging import Tagger
 from .multitask import MultitaskLearner
@@ -56,7 +56,11 @@ def _frame(frame: pd.DataFrame) -> str:
 def _measured(model, data: RankingData|TextData|None, split: str, store: FeatureStore|None) -> pd.DataFrame|None:
     "Metrics with intervals: mode (of a ranker), part, metric, value, low, high, n; `None` without data."
     if data is None: return None
-    if isinstance(model, Ranker): return model.evaluate(data, split, metrics=SHOWN, store=store)
+    if isinstance(model, Ranker):
+        figures, groups = model.evaluate(data, split, metrics=SHOWN, store=store), data.part(split).queries.group
+        found = model.per_query(data, split, metrics=('MRR',), store=store)
+        figures.attrs['said'] = not_above(found, model.about, groups.tolist())
+        return figures
     if not hasattr(model, 'evaluate'): raise ValueError("a sentence encoder has no metrics for a card: leave out data")
     return model.evaluate(data, split)
 
@@ -88,8 +92,9 @@ def _figures(model, figures: pd.DataFrame|None, data, split: str) -> str:
     what = f'{split} queries' if isinstance(model, Ranker) else f'{split} rows'
     among = f', among {len(model.documents):,} documents' if isinstance(model, Ranker) else ''
     name = _line(data.name) or 'data without a name'
+    said = figures.attrs.pop('said', None)  # attributes of a table would be compared in each step below
     return (f"On the {what} of {name} ({_whose(about, data)}){among}, with 95% intervals.\n\n"
-            + _frame(_wide(figures, mode_names(about))))
+            + _frame(_wide(figures, mode_names(about))) + (f'\n\n{said}.' if said else ''))
 
 # %% ../nbs/03m_hub.ipynb #6b0c0010
 def _training(model) -> str:
