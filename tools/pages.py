@@ -77,7 +77,8 @@ def same_package(n: int):
     for split, part in builtin_texts(n).rows.groupby("split"):
         for text, package in zip(part.text, part.target):
             for same in (True, False):
-                rows.append({"text": text, "pair": rng.choice(part.text[(part.target == package) == same]), "label": 1.*same, "split": split})
+                other = rng.choice(part.text[(part.target == package) == same])
+                rows.append({"text": text, "pair": other, "label": 1.*same, "split": split})
     return text_data(rows, kind="score")
 
 
@@ -116,8 +117,9 @@ def write(place: Path, libraries: Path, full: Path|None) -> None:
     similar = train_classifier(same_package(60), tiny_encoder(), dtype=torch.float32, progress=False)
     similar.export(place/"pairs", "web", libraries=libraries, int8=False, one_file=True)
     pairs = [*zip(own, own[1:])]
+    scores = similar.outputs(pairs, progress=False).reshape(-1, 1).tolist()
     rows.append({"name": "pairs", "file": "pairs/index.html", "kind": "classifier", "http": False, "exact": True,
-                 "texts": pairs, "labels": [], "expected": similar.outputs(pairs, progress=False).reshape(-1, 1).tolist()})
+                 "texts": pairs, "labels": [], "expected": scores})
     (place/"expected.json").write_text(json.dumps(rows), encoding="utf-8")
 
 
