@@ -47,7 +47,7 @@ from .scoring import Ranker, Searcher, alone, by_words, check_not_blank, cutting
 from .lance_tables import BASE, TOTALS, PassageVectors, as_column, as_sql, build_indexes, check_cells
 from .lance_tables import check_names, condition, count_rows, count_words, database, document_columns
 from .lance_tables import index_vectors, is_local, lancedb, make_lock, mode_of, passage_rows, table_about, table_names
-from .lance_tables import table_schema, write_counts, write_passages, writers_lock
+from .lance_tables import table_schema, word_parts, write_counts, write_passages, writers_lock
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0000b
 class State(NamedTuple):
@@ -94,8 +94,11 @@ def about_tables(passages, uri: str) -> dict:
     "What the rows were made with; raises `ValueError` for tables of another program, or of a newer version."
     try: about = json.loads((passages.schema.metadata or {})[b'rank_bert'])
     except (KeyError, ValueError) as e: raise ValueError(f"the tables of {uri} are not of a ranker; {_REMEDY}") from e
-    if about.get('format') == 1: return about
-    raise ValueError(f"the tables of {uri} have the format {about.get('format')!r:.20}, and this version reads 1: "
+    if about.get('format') == 1:
+        raise ValueError(f"the tables of {uri} are of an earlier version, which splits texts into words differently; "
+                         f"{_REMEDY}")
+    if about.get('format') == 2: return about
+    raise ValueError(f"the tables of {uri} have the format {about.get('format')!r:.20}, and this version reads 2: "
                      "pip install -U rank_bert")
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0000e
@@ -257,13 +260,14 @@ def _word_scores(self: LanceRanker, asked: QueryWords, rows: dict) -> np.ndarray
     first = np.diff(rows['owner'], prepend=-1) > 0
     words, lengths = rows['bm25_words'].filter(pa.array(first)).to_pylist(), rows['bm25_length'].to_numpy(False)[first]
     if not len(asked.keys): return np.zeros(len(words), dtype=np.float32)
-    bm25, cut = self.bm25, [w.split(' ') for w in words]
-    keys = np.array([asked.known.get(w, _OTHER) for c in cut for w in c], dtype=np.uint64)
-    owner = np.repeat(np.arange(len(cut)), np.array([*map(len, cut)], dtype=np.int64))
+    bm25, (parts, documents) = self.bm25, word_parts(words)
+    keys = np.array([asked.known.get(w, _OTHER) for part in parts for w in part], dtype=np.uint64)
+    owner = np.repeat(np.arange(len(parts)), np.array([*map(len, parts)], dtype=np.int64))
     grams, owner = gram_keys(keys, owner, bm25.ngrams)
+    owner = documents[owner]
     at = np.minimum(np.searchsorted(asked.keys, grams), len(asked.keys) - 1)
     same = asked.keys[at] == grams
-    size = len(cut), len(asked.keys)
+    size = len(words), len(asked.keys)
     counts = np.bincount(owner[same]*size[1] + at[same], minlength=size[0]*size[1]).reshape(size)
     norms = bm25.k1*((1 - bm25.b) + bm25.b*lengths/(self.state.length/self.state.documents))
     weights = (asked.inverse*(counts/(norms[:, None] + counts))).astype(np.float32)
@@ -656,7 +660,7 @@ import lancedb
 from lancedb.query import MatchQuery
 
 passages = lancedb.connect('.').open_table('passages')
-words = MatchQuery('{words}', 'bm25_words')  # in lower case; stop words are not in it
+words = MatchQuery('{words}', 'bm25_words')  # in lower case
 print(passages.search(words).limit(3).select(['doc_id', '_score']).to_arrow().to_pandas())
 vector = passages.head(1)['vector'][0].as_py()  # or one of the encoder
 near = passages.search(vector, vector_column_name='vector').distance_type('cosine').limit(3)
@@ -666,7 +670,7 @@ print(near)
 
 `vector` is what the encoder gives for a passage with the title of its document before it, without the trained head
 (pooling: {pooling}, {max_tokens} tokens at most). The first passage of a document has its `text`, and in `bm25_words`
-the words that BM25 counts.
+the words that BM25 counts, in their order; after them, each after ` | `, its stop words.
 '''
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0f3d1

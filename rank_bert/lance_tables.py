@@ -32,7 +32,7 @@ from .changes import listed_values
 from .engines import encoder_hash
 from .nearest import BLOCK
 from .lexical import BM25
-from .words import gram_keys, word_key
+from .words import cut_apart, gram_keys, word_key
 from .scoring import Ranker, cutting
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a0000b
@@ -163,16 +163,26 @@ def as_sql(
 TOTALS = 'documents', 'length', 'passages', 'numbers'  # keys 0 to 3 of `counts`; numbers: documents ever added
 BASE = len(TOTALS)  # key of the version of `passages` that a change began from
 
+APART = ' | '  # between the words of a document that count, and each of its stop words
+
+def word_parts(
+    words: list[str],  # of documents, as in `bm25_words`
+) -> tuple[list[list[str]], np.ndarray]:  # words that are neighbours, and the document of each part
+    "The words of documents, in parts that form no pairs with each other."
+    parts = [(i, part.split(' ')) for i, w in enumerate(words) for part in w.split(APART) if part]
+    return [part for _, part in parts], np.array([i for i, _ in parts], dtype=np.int64)
+
 def count_words(
     words: list[str],  # of documents, as in `bm25_words`
     ngrams: int,  # words of the longest n-gram
 ) -> tuple[np.ndarray, np.ndarray]:  # uint64 and int64 `(keys,)`
     "In how many documents each word and n-gram occurs."
-    cut = [w.split(' ') if w else [] for w in words]
-    known = {w: word_key(w) for w in {w for c in cut for w in c}}
-    keys = np.array([known[w] for c in cut for w in c], dtype=np.uint64)
-    owner = np.repeat(np.arange(len(cut)), np.array([*map(len, cut)], dtype=np.int64))
+    parts, documents = word_parts(words)
+    known = {w: word_key(w) for w in {w for part in parts for w in part}}
+    keys = np.array([known[w] for part in parts for w in part], dtype=np.uint64)
+    owner = np.repeat(np.arange(len(parts)), np.array([*map(len, parts)], dtype=np.int64))
     keys, owner = gram_keys(keys, owner, ngrams)
+    owner = documents[owner]
     order = np.lexsort((owner, keys))
     keys, owner = keys[order], owner[order]
     first = np.ones(len(keys), dtype=bool)
@@ -215,14 +225,16 @@ def passage_rows(
     "Rows of `passages`."
     owner = pieces.owner
     first = np.diff(owner, prepend=-1) > 0
-    cut = [] if bm25 is None else bm25.words_of(RankingData(documents, pd.DataFrame(), pd.DataFrame()).texts)
+    texts = [] if bm25 is None else RankingData(documents, pd.DataFrame(), pd.DataFrame()).texts
+    cut, others = cut_apart(texts, None if bm25 is None else bm25.stopwords)
+    words = [APART.join([' '.join(c), *more]) for c, more in zip(cut, others)]
     lengths = [sum(max(len(c) - i, 0) for i in range(bm25.ngrams)) for c in cut] or [0]*len(documents)
     place = np.arange(len(owner)) - np.maximum.accumulate(np.where(first, np.arange(len(owner)), 0))
     width = schema.field('vector').type
     flat = pa.array(pieces.vectors.astype(width.value_type.to_pandas_dtype()).ravel(), width.value_type)
     found = dict(text=_first_only(list(documents.text), first, owner), passage_number=place, passage=pieces.passages,
                  document_number=numbers[owner], vector=pa.FixedSizeListArray.from_arrays(flat, width.list_size),
-                 bm25_words=_first_only([' '.join(c) for c in cut] or ['']*len(documents), first, owner),
+                 bm25_words=_first_only(words or ['']*len(documents), first, owner),
                  bm25_length=_first_only(lengths, first, owner))
     for name in document_columns(schema):
         values = documents[name] if name in documents else [None]*len(documents)
@@ -232,14 +244,12 @@ def passage_rows(
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a0001e
 def table_about(ranker: Ranker) -> dict:
-    "What the rows of a ranker were made with; raises `ValueError` for what the tables cannot hold."
+    "What the rows of a ranker were made with."
     bm25, how = ranker.bm25, None
     if bm25 is not None:
-        if bm25.version == 1 or bm25.lengths is None:
-            raise ValueError("the BM25 of this ranker is of an earlier version: train the ranker again")
         how = {name: getattr(bm25, name) for name in ('stopwords', 'ngrams', 'k1', 'b', 'min_df', 'pair_weight')}
     made = cutting(ranker.settings) | {k: ranker.settings[k] for k in ('pooling', 'max_tokens')}
-    return dict(format=1, encoder=encoder_hash(ranker.encoder), settings=made, bm25=how)
+    return dict(format=2, encoder=encoder_hash(ranker.encoder), settings=made, bm25=how)
 
 def ranker_rows(ranker: Ranker, schema: pa.Schema) -> Iterator[pa.Table]:
     "The rows of `passages`, some documents at a time."

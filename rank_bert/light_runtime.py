@@ -144,7 +144,8 @@ def light_search(
 _REMEDY = 'save the ranker again'
 _FILES = ('documents.jsonl', 'table.safetensors', 'tokenizer.json', 'passages.safetensors', 'bm25.safetensors',
           'bm25.json')
-_FORM = dict(keys=('U64', 'words'), indptr=('I64', 'ends'), indices=('I32', 'n'), data=('F32', 'n'), shape=('I64', 2))
+_FORM = dict(keys=('U64', 'words'), indptr=('I64', 'ends'), indices=('I32', 'n'), data=('F32', 'n'),
+             lengths=('I32', 'documents'), shape=('I64', 2))
 
 def _check_hashes(folder: Path, files: dict[str, str]) -> None:
     "Raise an error for a file that is read and is missing, or not as it was saved."
@@ -157,11 +158,11 @@ def _read_postings(folder: Path, documents: int) -> tuple[Postings, dict]:
     "BM25 of a folder, and its settings."
     path, about = folder/'bm25.safetensors', read_json(folder/'bm25.json', _REMEDY)
     check_fields(about, dict(ngrams='count', version='count?', pair_weight='number?'), folder/'bm25.json', _REMEDY)
-    if about.get('version') != 2:
+    if about.get('version') != 3:
         raise ValueError(f"{path} is of an earlier version, which splits texts into words differently; {_REMEDY}")
-    arrays = read_tensors(path, _FORM | (dict(lengths=('I32', 'documents')) if 'k1' in about else {}), 'np', _REMEDY)
+    arrays = read_tensors(path, _FORM, 'np', _REMEDY)
     (words, width), ends = arrays.pop('shape').tolist(), arrays['indptr']
-    arrays.pop('lengths', None)
+    arrays.pop('lengths')
     fits = width == documents and len(ends) == len(arrays['keys']) + 1 == words + 1 and ends[0] == 0
     if fits and (np.diff(ends) >= 0).all() and ends[-1] == len(arrays['data']):
         return Postings(**arrays, documents=width), about

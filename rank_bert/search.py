@@ -371,13 +371,14 @@ def _read_fusion(path: Path, saved: dict) -> Fusion:
         raise ValueError(f"{path} is damaged: its fusion takes weight and standard ({e}); {_REMEDY}") from e
 
 # %% ../nbs/03b_search.ipynb #8c57015f
-def _read_lexical(folder: Path, about: dict, documents: int) -> tuple[BM25|None, Fusion|None]:
+def _read_lexical(folder: Path, about: dict, documents: pd.DataFrame) -> tuple[BM25|None, Fusion|None]:
     "BM25 and its weight, or neither."
     path, fusion = folder/'ranker.json', about.get('fusion')
     if ('bm25.json' in about['files']) != bool(fusion):
         raise ValueError(f"{path} is damaged: BM25 and its weight go together, and one is missing; {_REMEDY}")
     if not fusion: return None, None
-    return load_bm25(folder, documents, _REMEDY), _read_fusion(path, fusion)
+    def texts(): return _without_queries(documents).texts
+    return load_bm25(folder, len(documents), _REMEDY, texts), _read_fusion(path, fusion)
 
 # %% ../nbs/03b_search.ipynb #47cae534
 def _read_settings(path: Path, settings: dict, encoder: Encoder) -> dict:
@@ -467,7 +468,7 @@ def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
     "The ranker of a folder, once all of its files are known to fit together."
     about, path = read_folder(folder, 'ranker.json', 'ranker', 'train', _FIELDS, _FILES), folder/'ranker.json'
     documents = _read_documents(folder/'documents.jsonl')
-    bm25, fusion = _read_lexical(folder, about, len(documents))
+    bm25, fusion = _read_lexical(folder, about, documents)
     encoder = read_backbone(folder, about['backbone'], encoder, _REMEDY)
     settings = _read_settings(path, about['settings'], encoder)
     model = _read_model(folder, about, encoder.dim, len(documents))

@@ -58,6 +58,7 @@ def outputs(texts, pairs=()):
 _WORDS = r'''
 
 UNSPACED = SETTINGS['unspaced']  # scripts without spaces: each character is a word
+HIDDEN = re.compile(f"[{SETTINGS['hidden']}]")
 MARKS = ''.join(c for c in map(chr, range(0x300, 0x1f000)) if unicodedata.category(c)[0] == 'M')
 WORD = re.compile(rf'[{UNSPACED}]|(?:(?<![\w.])\.)?(?:(?![{UNSPACED}])[\w{MARKS}])+(?:\+\+|\#)?')
 LEFT_OUT = frozenset(SETTINGS['left_out'])
@@ -65,8 +66,11 @@ TENSORS = load_file(HERE/'index.safetensors')
 
 
 def words_of(text):
-    "The words of a text that count."
-    return [w for w in WORD.findall(unicodedata.normalize('NFKC', text).lower()) if w not in LEFT_OUT]
+    "The words of a text that count: without stop words, if it has others."
+    text = HIDDEN.sub('', unicodedata.normalize('NFKC', text)).lower().upper().lower()
+    text = unicodedata.normalize('NFC', text.replace('i\u0307', 'i').replace('ς', 'σ'))
+    words = WORD.findall(re.sub(r"(?<=\w)['’][stdm](?!\w)", '', text) if SETTINGS['english'] else text)
+    return [w for w in words if w not in LEFT_OUT] or words
 
 
 def keys_of(words):

@@ -30,7 +30,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 # %% ../nbs/02l_web.ipynb #109dd7df
 from .core import home_folder, write_tensors
-from .words import UNSPACED, left_out
+from .words import HIDDEN, UNSPACED, left_out
 from .lexical import BM25
 from .metrics import rank_documents
 from .table import TokenTable, load_table, pack_rows, save_table
@@ -189,21 +189,16 @@ def _spans(index: PageIndex) -> list:
         found += [_span(text, passage, 0) for passage in passages]
     return found
 
-def _left_out(bm25: BM25|None) -> list[str]:
-    "Words that BM25 does not count."
-    return [] if bm25 is None else sorted(left_out(bm25.stopwords))
-
 def index_settings(
     index: PageIndex,
 ) -> dict:  # for JSON
     "Texts and settings of an index, as a page reads them."
-    if index.bm25 is not None and index.bm25.version == 1:
-        raise ValueError("BM25 of this ranker is of an older version, which a page cannot compute: train it again")
     rows = [dict(id=str(o.doc_id), title=o.title, text=o.text) for o in index.documents.itertuples()]
-    return dict(documents=len(rows), rows=rows, spans=_spans(index), unspaced=UNSPACED, left_out=_left_out(index.bm25),
-                ngrams=index.bm25.ngrams if index.bm25 is not None else 1,
-                pair_weight=index.bm25.pair_weight if index.bm25 is not None else 1,
-                modes=[m for m in index.modes if index.bm25 is not None or m in ('dense', 'table')],
+    bm25 = index.bm25
+    stopwords, ngrams, pair_weight = (None, 1, 1) if bm25 is None else (bm25.stopwords, bm25.ngrams, bm25.pair_weight)
+    return dict(documents=len(rows), rows=rows, spans=_spans(index), unspaced=UNSPACED, hidden=HIDDEN,
+                left_out=sorted(left_out(stopwords)), english=stopwords == 'english', ngrams=ngrams,
+                pair_weight=pair_weight, modes=[m for m in index.modes if bm25 is not None or m in ('dense', 'table')],
                 fusion=dict(weight=float(np.float32(index.weight)), standard=index.standard))
 
 # %% ../nbs/02l_web.ipynb #950b00b9

@@ -21,27 +21,51 @@ import numpy as np
 from .core import as_texts
 
 # %% ../nbs/00c_words.ipynb #8802c391
-UNSPACED = ('\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff'
-            '\uf900-\ufaff\U00020000-\U000323af')  # Thai, Lao, Burmese, Khmer, kana, Han
-# vowel signs, accents
-_MARKS = ''.join(c for c in map(chr, range(0x300, 0x1f000)) if unicodedata.category(c)[0] == 'M')
+def _category(*kinds: str) -> str:
+    "All characters of some Unicode categories, as a class of a regular expression."
+    found = [c for c in range(0x20, 0x1f000) if unicodedata.category(chr(c)) in kinds]
+    ends = [i for i, (a, b) in enumerate(zip(found, found[1:])) if b > a + 1]
+    starts = [found[0], *(found[i + 1] for i in ends)]
+    return ''.join(f'{chr(a)}-{chr(b)}' for a, b in zip(starts, [*(found[i] for i in ends), found[-1]]))
+
+UNSPACED = (  # Thai, Lao, Burmese, Khmer, Tai scripts, Balinese, Javanese, Yi, kana, Han, cuneiform, hieroglyphs, Tangut
+    '\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\u3005-\u3007\u3040-\u30ff'
+    '\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\ua980-\ua9df\uaa60-\uaadf\uf900-\ufaff'
+    '\U00012000-\U0001254f\U00013000-\U0001345f\U00017000-\U00018d0f\U00020000-\U000323af')
+# invisible; optional vowel signs of Hebrew and Arabic, and the bar that stretches Arabic words
+HIDDEN = (
+    _category('Cf') + '\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0001-\U000e007f\U000e0100-\U000e01ef'
+          '\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc'
+          '\u06df-\u06e8\u06ea-\u06ed')
+_HIDDEN, _MARKS = re.compile(f'[{HIDDEN}]'), _category('Mn', 'Mc', 'Me')
 _ANY_WORD = re.compile(rf'[{UNSPACED}]|(?:(?<![\w.])\.)?(?:(?![{UNSPACED}])[\w{_MARKS}])+(?:\+\+|\#)?')
-# `re` compares characters above U+FFFF one by one; most texts have none, and without them it is seven times as fast
-_RARE = re.compile(rf'[{UNSPACED}\U00010000-\U0010ffff]')
-_WORD = re.compile(rf"(?:(?<![\w.])\.)?[\w{_RARE.sub('', _MARKS)}]+(?:\+\+|\#)?")
+_WORD = re.compile(r'(?:(?<![\w.])\.)?\w+(?:\+\+|\#)?')  # of a text without marks and `UNSPACED`: seven times as fast
+_RARE = re.compile(rf'[{UNSPACED}{_MARKS}]')
+
+def plain_text(
+    text: str,  # any text
+) -> str:
+    "A text in small letters, normalised (NFKC), without invisible characters and optional vowel signs."
+    if text.isascii(): return text.lower()
+    text = _HIDDEN.sub('', unicodedata.normalize('NFKC', text))
+    text = text.lower().upper().lower().replace('i\u0307', 'i').replace('ς', 'σ')
+    return unicodedata.normalize('NFC', text)
+
+def _cut(text: str) -> list[str]:
+    "The words of a plain text."
+    return (_WORD if text.isascii() or not _RARE.search(text) else _ANY_WORD).findall(text)
 
 def cut_words(
     text: str,  # any text
-) -> list[str]:  # in their order, in lower case
-    "The words of a text, in lower case; in scripts without spaces, each character is a word."
-    text = unicodedata.normalize('NFKC', text).lower()
-    return (_ANY_WORD if _RARE.search(text) else _WORD).findall(text)
+) -> list[str]:  # in their order
+    "The words of a text as `plain_text` has them; in scripts without blanks, each character is a word."
+    return _cut(plain_text(text))
+
 
 # %% ../nbs/00c_words.ipynb #57eaa11f
 ENGLISH = frozenset(  # words that `bm25s` leaves out
     'a an and are as at be but by for if in into is it no not of on or such that the their then there these '
     'they this to was will with'.split())
-_BITS = frozenset('istdm0123456789')  # I, single letters after an apostrophe, and single digits
 _SURE = frozenset('the of and'.split())  # very common in English, rare in other languages
 
 def is_english(
@@ -52,19 +76,35 @@ def is_english(
     return any(counts[w] for w in _SURE) and 10*sum(counts[w] for w in ENGLISH) >= counts.total()
 
 # %% ../nbs/00c_words.ipynb #0c3d0011
+_AFTER_APOSTROPHE = re.compile(r"(?<=\w)['’][stdm](?!\w)")  # it's, don't, I'd, I'm
+
 def left_out(
     stopwords: str|list[str]|None,  # 'english', a list, or `None`
 ) -> frozenset:
     "The words that are left out."
-    return ENGLISH | _BITS if stopwords == 'english' else frozenset(stopwords or ())
+    return ENGLISH if stopwords == 'english' else frozenset(stopwords or ())
+
+def cut_apart(
+    texts: list[str],  # any number of texts
+    stopwords: str|list[str]|None = 'english',  # as in `left_out`
+) -> tuple[list[list[str]], list[list[str]]]:
+    "The words of each text that count, in their order, and its stop words, each once; if no others, they count."
+    out, counted, others = left_out(stopwords), [], []
+    for text in texts:
+        plain = plain_text(text)
+        words = _cut(_AFTER_APOSTROPHE.sub('', plain) if stopwords == 'english' else plain)
+        some = [w for w in words if w not in out]
+        counted.append(some or words)
+        others.append(sorted({*words} & out) if some else [])
+    return counted, others
 
 def cut_texts(
     texts: list[str],  # any number of texts
     stopwords: str|list[str]|None = 'english',  # as in `left_out`
 ) -> list[list[str]]:
-    "The words of each text, without stop words."
-    out = left_out(stopwords)
-    return [[w for w in cut_words(t) if w not in out] for t in texts]
+    "The words of each text that count."
+    return cut_apart(texts, stopwords)[0]
+
 
 # %% ../nbs/00c_words.ipynb #72187a00
 def word_key(

@@ -1,5 +1,5 @@
 // Scores of documents: BM25, cosine, and their sum; as `Ranker.search` has them.
-import { gramKeys, gramWeights, plain, wordCutter, wordKey } from './words.js'
+import { gramKeys, gramWeights, wordKey, wordRules } from './words.js'
 
 const KINDS = { U64: BigUint64Array, I64: BigInt64Array, I32: Int32Array, F32: Float32Array, I8: Int8Array,
   U16: Uint16Array }
@@ -29,13 +29,10 @@ function place (keys, key) {
 
 export class SearchIndex {
   constructor (settings, tensors) {
-    Object.assign(this, { settings, tensors, cut: wordCutter(settings.unspaced), known: new Map() })
-    this.leftOut = new Set(settings.left_out)
+    Object.assign(this, { settings, tensors, known: new Map() }, wordRules(settings))
     this.noBlanks = new RegExp(`^[${settings.unspaced}]$`, 'u')
     this.documents = settings.documents
   }
-
-  words (text) { return this.cut(plain(text)).map(o => o.word).filter(word => !this.leftOut.has(word)) }
 
   key (word) {
     if (!this.known.has(word)) this.known.set(word, wordKey(word))
@@ -134,7 +131,7 @@ export class SearchIndex {
     const parts = []
     let at = 0
     for (const { word, start, end } of this.cut(text)) {
-      if (!wanted.has(plain(word))) continue
+      if (!wanted.has(this.plain(word))) continue
       parts.push([text.slice(at, start), false], [text.slice(start, end), true])
       at = end
     }

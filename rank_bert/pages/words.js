@@ -47,14 +47,29 @@ export function wordKey (word) {
   return state[0]
 }
 
-// A function that gives the words of a text with their places; in `unspaced` scripts each character is a word
-export function wordCutter (unspaced) {
+// Functions for the words of texts, as `settings` of an index describe them: `plain` gives a text in small letters,
+// `cut` the words of a text with their places, and `words` those that count; in `unspaced` scripts each character is one
+export function wordRules ({ unspaced, hidden, left_out: leftOut, english }) {
+  const invisible = new RegExp(`[${hidden}]`, 'gu')
   const pattern = new RegExp(
-    `[${unspaced}]|(?:(?<![\\p{L}\\p{N}_.])\\.)?(?:(?![${unspaced}])[\\p{L}\\p{N}_\\p{M}])+(?:\\+\\+|#)?`, 'gu')
-  return text => [...text.matchAll(pattern)].map(m => ({ word: m[0], start: m.index, end: m.index + m[0].length }))
+    `[${unspaced}]|(?:(?<![\\p{L}\\p{N}_.])\\.)?(?:(?![${unspaced}])[\\p{L}\\p{N}_\\p{M}${hidden}])+(?:\\+\\+|#)?`, 'gu')
+  const afterApostrophe = /(?<=[\p{L}\p{N}_])['’][stdm](?![\p{L}\p{N}_])/gu
+  const out = new Set(leftOut)
+  function plain (text) {
+    text = text.normalize('NFKC').replace(invisible, '').toLowerCase().toUpperCase().toLowerCase()
+    return text.replaceAll('i\u0307', 'i').replaceAll('ς', 'σ').normalize('NFC')
+  }
+  function cut (text) {
+    return [...text.matchAll(pattern)].map(m => ({ word: m[0], start: m.index, end: m.index + m[0].length }))
+  }
+  function words (text) {
+    text = plain(text)
+    const all = cut(english ? text.replace(afterApostrophe, '') : text).map(o => o.word)
+    const counted = all.filter(word => !out.has(word))
+    return counted.length ? counted : all
+  }
+  return { plain, cut, words }
 }
-
-export const plain = text => text.normalize('NFKC').toLowerCase()
 
 const FACTOR = 0x9e3779b97f4a7c15n
 
