@@ -248,7 +248,7 @@ def train_classifier(
     patience: int|None = None,  # epochs without improvement before stopping; half of `epochs` by default
     progress: bool|None = None,  # show progress; by default everywhere except in tests
     **kwargs,  # arguments of `classifier_learner`, e.g. `pooling`, `max_tokens`, `bs`, `seed`, `store`
-) -> Classifier:  # for trained layers the best epoch on the validation rows
+) -> Classifier:  # for trained layers the best epoch, or the solved head
     "A classifier of texts or pairs, trained with defaults for small and large data."
     backbone, rest = get_encoder(backbone), dict(epochs=epochs, lr=lr, patience=patience, progress=progress)
     _check_data(data)
@@ -402,7 +402,7 @@ def _not_above(name: str, metric: str, value: float, line: str, row: tuple) -> s
 def evaluate(self: Classifier,
     data: TextData,  # with the labels of the classifier, in any order
     split: str = 'test',  # split to evaluate
-    store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
+    store: FeatureStore|None = None,  # where vectors are kept; by default those of the baselines only
     n: int = 1000,  # bootstrap samples for the intervals
     seed: int = 0,  # of the bootstrap samples
     threshold: float|None = None,  # for multilabel, as in `Classifier.predict`

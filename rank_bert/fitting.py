@@ -1,4 +1,4 @@
-"""What a ranker learns: a head, layers, the weight of BM25
+"""What a ranker learns: a head, layers, the weights of BM25 and of word pairs
 
 Docs: https://rank-bert.github.io/rank_bert/fitting.html.md"""
 
@@ -226,7 +226,7 @@ def _weighing(bm25: BM25, pair_weight: float) -> BM25:
     return found
 
 def fitted_words(features: RankingFeatures, model: RankingModel, prior: Fusion|None = None) -> tuple[BM25, Fusion]:
-    "BM25 and its fusion; pairs of words count otherwise than usual where validation queries are ranked better."
+    "BM25 and its fusion, with the weight of word pairs that has the lowest cross-entropy on validation queries."
     tried = []
     for weight in (features.bm25.pair_weight, *PAIR_WEIGHTS):
         bm25 = _weighing(features.bm25, weight)
