@@ -332,7 +332,8 @@ class Standardise(nn.Module):
         x, least = x.double(), 1e-4*float(x.abs().max()) or 1.  # what hardly varies is not blown up
         self.mean.copy_(x.mean(0))
         parts = (x - x.mean(0)).split([size for size, _ in self.blocks], dim=1)
-        scales = [max(float(part.square().mean().sqrt())/weight, least) for part, (_, weight) in zip(parts, self.blocks)]
+        scales = [max(float(part.square().mean().sqrt())/weight, least)
+                  for part, (_, weight) in zip(parts, self.blocks)]
         self.scale.copy_(torch.tensor(scales).repeat_interleave(torch.tensor([size for size, _ in self.blocks])))
 
     @torch.no_grad()

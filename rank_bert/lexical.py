@@ -179,7 +179,7 @@ def build(cls: BM25,
     k1: float = 1.5,  # term frequency saturation: the larger, the more a repeated word counts
     b: float = 0.75,  # length normalisation: 0 for none, 1 for full
     min_df: int = 1,  # pairs and longer n-grams that fewer documents hold are left out
-    pair_weight: float = PAIR_WEIGHT,  # what a pair of words counts, of a word 1; without blanks between words it counts 1 too
+    pair_weight: float = PAIR_WEIGHT,  # what a pair of words counts; 1 where words have no blanks between them
 ) -> BM25:
     "The index of `documents`; raises `ValueError` when they hold no word at all."
     if not 1 <= ngrams <= MOST_NGRAMS:
