@@ -248,7 +248,7 @@ def train_classifier(
     patience: int|None = None,  # epochs without improvement before stopping; half of `epochs` by default
     progress: bool|None = None,  # show progress; by default everywhere except in tests
     **kwargs,  # arguments of `classifier_learner`, e.g. `pooling`, `max_tokens`, `bs`, `seed`, `store`
-) -> Classifier:  # for trained layers the best epoch on the validation rows
+) -> Classifier:  # for trained layers the best epoch, or the solved head
     "A classifier of texts or pairs, trained with defaults for small and large data."
     backbone, rest = get_encoder(backbone), dict(epochs=epochs, lr=lr, patience=patience, progress=progress)
     _check_data(data)
@@ -390,6 +390,11 @@ def simple_baselines(
             out[:, line.classes_] = line.predict_proba(new[name])
     return found
 
+def _commonest(shares: np.ndarray, threshold: float) -> np.ndarray:  # 0 or 1 `(rows, labels)`
+    "The labels whose share is above a threshold; the commonest one if none is."
+    none = (shares <= threshold).all(1, keepdims=True)
+    return ((shares > threshold) | none & (shares == shares.max(1, keepdims=True))).astype(float)
+
 def _not_above(name: str, metric: str, value: float, line: str, row: tuple) -> str:
     "What is said of a classifier that is not above a line."
     base, gap, low, high = row
@@ -402,7 +407,7 @@ def _not_above(name: str, metric: str, value: float, line: str, row: tuple) -> s
 def evaluate(self: Classifier,
     data: TextData,  # with the labels of the classifier, in any order
     split: str = 'test',  # split to evaluate
-    store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
+    store: FeatureStore|None = None,  # where vectors are kept; by default those of the baselines only
     n: int = 1000,  # bootstrap samples for the intervals
     seed: int = 0,  # of the bootstrap samples
     threshold: float|None = None,  # for multilabel, as in `Classifier.predict`
@@ -410,20 +415,23 @@ def evaluate(self: Classifier,
 ) -> pd.DataFrame:  # part ('all'), metric, value, low and high of its 95 % interval, n (rows)
     """Accuracy, macro F1 and Matthews' correlation, with intervals, beside what simple methods give.
 
-    For multilabel: micro F1, macro F1 and exact match. For scores: Spearman's correlation, NaN where all are equal."""
+    For multilabel: micro F1, macro F1 and exact match. For scores: Spearman's correlation, NaN where all are equal.
+    Where the first metric is not above the best simple method, a warning says so, and `attrs['said']`."""
     part, targets, out = self._judged(data, split, store, threshold)
     groups, name = part.rows.group.to_numpy(), data.name or 'data'
     rows_of = targets.sum(0) if targets.ndim > 1 else (targets[:, None] == np.arange(len(self.labels))).sum(0)
     lost = [label for label, count in zip(self.labels, rows_of) if not count]  # scores have no labels
     more = ' and others'*(len(lost) > 5)
-    told = f"{name}: {split} has no row of {', '.join(lost[:5])}{more}: macro F1 is of the other labels"
-    if lost: warnings.warn(told, DataWarning, stacklevel=2)
-    if self.kind == 'score' and not (np.ptp(out) and np.ptp(targets)):
-        warnings.warn(f"{name}: all scores of {split} are equal, so they have no order to compare", DataWarning,
-                      stacklevel=2)
-        baselines, found = False, (pd.Series({'Spearman': np.nan}), np.full((n, 1), np.nan))
-    else: found = _drawn(self.kind, out, targets, groups, n, seed)
-    value, draws = found
+    if lost:
+        warnings.warn(f"{name}: {split} has no row of {', '.join(lost[:5])}{more}: in macro F1 such a label is 0 if it "
+                      "is predicted, and left out if not", DataWarning, stacklevel=2)
+    value, draws = pd.Series({'Spearman': np.nan}), np.full((n, 1), np.nan)
+    equal = self.kind == 'score' and [what for what, of in (('given', targets), ('predicted', out)) if not np.ptp(of)]
+    if equal:
+        warnings.warn(f"{name}: all {equal[0]} scores of {split} are equal, so they have no order to compare",
+                      DataWarning, stacklevel=2)
+        baselines = baselines and 'given' not in equal
+    else: value, draws = _drawn(self.kind, out, targets, groups, n, seed)
     some = len(set(groups)) > 1 and not np.isnan(draws).all()
     def ends(draws):
         return np.nanquantile(draws, [.025, .975], axis=0) if some else np.full((2, *draws.shape[1:]), np.nan)
@@ -431,10 +439,10 @@ def evaluate(self: Classifier,
     if split == 'valid' and 'solver' in self.about:
         warnings.warn(f"{name}: the head was fitted to the rows of valid too, so these figures are too high: measure "
                       "on test", DataWarning, stacklevel=2)
+    others, told = {}, ''
     if baselines and split not in ('train', 'valid') and len(data.part('train')):
-        others = {}
         for line, said in simple_baselines(self, data, split, store).items():
-            if self.kind == 'multilabel': said = (said > .5).astype(float)
+            if self.kind == 'multilabel': said = _commonest(said, self._threshold(threshold))
             if self.kind == 'score' and not np.ptp(said): continue
             own, theirs = _drawn(self.kind, said, targets, groups, n, seed)
             others[line] = own.iloc[0], theirs[:, 0]
@@ -443,10 +451,13 @@ def evaluate(self: Classifier,
             line = max(others, key=lambda k: others[k][0])
             gap = value.iloc[0] - others[line][0], *ends(draws[:, 0] - others[line][1])
             rows.append((f'{metric} - {line}', *gap))
-            told = _not_above(name, metric, value.iloc[0], line, (others[line][0], *gap))
-            if gap[0] <= 0: warnings.warn(told, DataWarning, stacklevel=2)
+            if not gap[0] > 0: told = _not_above(name, metric, value.iloc[0], line, (others[line][0], *gap))
     columns = ['part', 'metric', 'value', 'low', 'high', 'n']
-    return pd.DataFrame([('all', *row, len(part)) for row in rows], columns=columns)
+    table = pd.DataFrame([('all', *row, len(part)) for row in rows], columns=columns)
+    if told:
+        warnings.warn(told, DataWarning, stacklevel=2)
+        table.attrs['said'] = told
+    return table
 
 # %% ../nbs/03c_classifiers.ipynb #6583fc91
 @patch

@@ -1,4 +1,4 @@
-"""What a ranker learns: a head, layers, the weight of BM25
+"""What a ranker learns: a head, layers, the weights of BM25 and of word pairs
 
 Docs: https://rank-bert.github.io/rank_bert/fitting.html.md"""
 
@@ -8,7 +8,7 @@ Docs: https://rank-bert.github.io/rank_bert/fitting.html.md"""
 __all__ = ['fit_ranking']
 
 # %% ../nbs/03b_fitting.ipynb #7a1e0005
-from copy import copy, deepcopy
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +25,7 @@ from .tables import hash_fold
 from .data import RankingData
 from .features import FeatureStore, progress_bar
 from .losses import best_passage
-from .lexical import BM25, best
+from .lexical import PAIR_WEIGHT, BM25, best
 from .metrics import paired_test
 from .callbacks import KeepBest, epochs_for
 from .nearest import PassageIndex
@@ -217,19 +217,13 @@ def fitted_fusion(features: RankingFeatures, model: RankingModel, prior: Fusion|
     return fit_fusion_parts([_scored(features, model)], prior)
 
 # %% ../nbs/03b_fitting.ipynb #a157d550
-PAIR_WEIGHTS = 0., 1.  # of a pair of words in BM25, that are tried beside the usual one
-
-def _weighing(bm25: BM25, pair_weight: float) -> BM25:
-    "The same index, in which pairs of words count so much."
-    found = copy(bm25)
-    found.pair_weight = pair_weight
-    return found
+PAIR_WEIGHTS = 0., PAIR_WEIGHT, 1.  # of a pair of words in BM25, that are tried beside the one it has
 
 def fitted_words(features: RankingFeatures, model: RankingModel, prior: Fusion|None = None) -> tuple[BM25, Fusion]:
-    "BM25 and its fusion; pairs of words count otherwise than usual where validation queries are ranked better."
+    "BM25 and its fusion, with the weight of word pairs that has the lowest cross-entropy on validation queries."
     tried = []
-    for weight in (features.bm25.pair_weight, *PAIR_WEIGHTS):
-        bm25 = _weighing(features.bm25, weight)
+    for weight in dict.fromkeys([features.bm25.pair_weight, *PAIR_WEIGHTS]):
+        bm25 = features.bm25.weighing(weight)
         scored = _scored(replace(features, bm25=bm25), model)
         fusion = fit_fusion_parts([scored], prior)
         tried.append((fused_losses(scored, fusion), bm25, fusion))

@@ -114,11 +114,13 @@ class LanceRanker(Searcher):
         about: dict,  # what the head was trained on and how
         uri,  # a folder, a URI of object storage, or a connection from `lancedb.connect`
         name: str = 'counts',  # of the table that says which version of `passages` is complete
+        pair_weight: float|None = None,  # of word pairs in BM25; by default that of the ranker that wrote the tables
     ):
         self.database, self.passages, self.counts = open_tables(uri, name)
         about_tables(self.passages, self.database.uri)  # raises for tables of something else
         super().__init__(encoder, None, fusion, settings, about)
         self.head, self._matrices, self.read_only, self._name, self._made = head.eval().cpu(), {}, False, name, None
+        self._pair_weight = pair_weight
         self._use()
 
     def __repr__(self) -> str:
@@ -146,7 +148,8 @@ def _use(self: LanceRanker, state: State|None = None) -> None:
     passages.checkout(state.version)
     made = about_tables(passages, self.database.uri)  # the index may have been replaced by that of another ranker
     if made != self._made: _check_made(made, self.encoder, self.settings, self.fusion, self.database.uri)
-    bm25 = made['bm25'] and BM25(None, **made['bm25'])
+    own = {} if self._pair_weight is None else dict(pair_weight=self._pair_weight)
+    bm25 = made['bm25'] and BM25(None, **made['bm25'] | own)
     vars(self).update(passages=passages, counts=counts, state=state, bm25=bm25, _made=made)  # one call
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a00011

@@ -11,9 +11,11 @@ __all__ = ['VERSION', 'BM25', 'load_bm25']
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from copy import copy
 from itertools import count, pairwise
 from pathlib import Path
 from typing import NamedTuple
+
 
 # %% ../nbs/00d_lexical.ipynb #cbb083cc
 import numpy as np
@@ -156,6 +158,7 @@ def _postings(index: BM25, text: _Numbered) -> Postings:
 
 # %% ../nbs/00d_lexical.ipynb #8026e407
 MOST_NGRAMS = 5  # most words of an n-gram
+PAIR_WEIGHT = .5  # what a pair of words counts where nothing else was learnt
 
 @patch(cls_method=True)
 def build(cls: BM25,
@@ -165,7 +168,7 @@ def build(cls: BM25,
     k1: float = 1.5,  # term frequency saturation: the larger, the more a repeated word counts
     b: float = 0.75,  # length normalisation: 0 for none, 1 for full
     min_df: int = 1,  # pairs and longer n-grams that fewer documents hold are left out
-    pair_weight: float = .5,  # what a pair of words counts, of a word 1; without blanks between words it counts 1 too
+    pair_weight: float = PAIR_WEIGHT,  # what a pair of words counts; 1 where words have no blanks between them
 ) -> BM25:
     "The index of `documents`; raises `ValueError` when they hold no word at all."
     if not 1 <= ngrams <= MOST_NGRAMS:
@@ -305,6 +308,16 @@ def words_of(self: BM25,
 ) -> list[list[str]]:
     "The words of each text that count, in their order."
     return cut_texts(as_texts(texts), self.stopwords)
+
+# %% ../nbs/00d_lexical.ipynb #ed3b4560
+@patch
+def weighing(self: BM25,
+    pair_weight: float,  # as in `BM25.build`
+) -> BM25:
+    "The same index, in which a pair of words counts so much."
+    found = copy(self)
+    found.pair_weight = pair_weight
+    return found
 
 # %% ../nbs/00d_lexical.ipynb #fb4f59a7
 def best(

@@ -1,4 +1,4 @@
-"""Fit a linear head on stored vectors to its optimum, with a penalty chosen on held-out rows
+"""Fit a linear head, or a linear map of pairs, on stored vectors, with a penalty chosen on held-out rows
 
 Docs: https://rank-bert.github.io/rank_bert/linear.html.md"""
 
@@ -85,7 +85,7 @@ def class_means(
     targets: torch.Tensor,  # numbers of labels `(rows,)`
     labels: int,  # how many there are
 ) -> np.ndarray:  # weights and bias `(labels, dim + 1)`
-    "The linear function whose highest logit is that of the nearest class mean, as sharp as rows left out need it."
+    "Logits of the nearest class mean, with the scale of lowest cross-entropy; each row is left out of its own mean."
     counts = torch.bincount(targets, minlength=labels)[:, None]
     sums = x.new_zeros(labels, x.shape[1]).index_add_(0, targets, x)
     weights = sums/counts.clamp(min=1)
@@ -104,9 +104,9 @@ ENOUGH, FOLDS = 500, 4  # validation rows that are enough to choose by; folds wh
 
 @dataclass(frozen=True)
 class LinearFit:
-    """A linear function that was fitted to its optimum.
+    """Weights of `fit_linear` or `fit_map`, and how the penalty was chosen.
 
-    `right` in its path is the accuracy for one label, and the correlation for scores."""
+    `right` in its path is the accuracy for one label, the correlation for scores, and NaN for several labels."""
     weight: torch.Tensor  # of the vectors as they are, not standardised `(outputs, dim)`
     bias: torch.Tensor  # `(outputs,)`
     decay: float  # penalty that was chosen
@@ -114,7 +114,7 @@ class LinearFit:
     change: torch.Tensor|None = None  # of the vectors of pairs, before their features are made `(dim, dim)`
 
     def __call__(self,
-        x: torch.Tensor,  # vectors `(rows, dim)`
+        x: torch.Tensor,  # vectors or features `(rows, dim)`; of `fit_map` cosines after the change `(rows, 1)`
     ) -> torch.Tensor:  # `(rows, outputs)`
         "Logits or scores."
         return x @ self.weight.T + self.bias

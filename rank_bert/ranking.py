@@ -848,7 +848,7 @@ def fit_fusion(
     cosine: torch.Tensor,  # of validation queries `(queries, documents)`
     bm25: np.ndarray,  # of the same queries `(queries, documents)`
     relevance: torch.Tensor,  # grades `(queries, documents)`
-    prior: Fusion|None = None,  # standardised: what is believed before; by default equal weights in units of deviation
+    prior: Fusion|None = None,  # standardised; expected before; by default the share of queries with a right word
 ) -> Fusion:  # the best on these queries
     "The weight and scaling of BM25 with the lowest cross-entropy plus prior; the prior matters if queries are few."
     chunks = [slice(i, i + 64) for i in range(0, len(relevance), 64)]

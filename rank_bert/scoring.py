@@ -11,6 +11,7 @@ __all__ = ['Ranker']
 import re
 import warnings
 from collections.abc import Callable
+from copy import copy
 from functools import wraps
 from threading import Lock, RLock
 from typing import NamedTuple
@@ -37,7 +38,7 @@ from .heads import DualHead, get_head
 from .losses import best_passage
 from .nearest import BLOCK, LARGE, FaissIndex, PassageIndex, as_matrix
 from .changes import fitting
-from .lexical import BM25, best, moments, scores_at, standardise
+from .lexical import PAIR_WEIGHT, BM25, best, moments, scores_at, standardise
 from .drift import Reference
 from .table import TokenTable
 from .metrics import rank_documents
@@ -192,10 +193,18 @@ def _asked(self: Ranker, texts: list[str], mode: str, vectors: torch.Tensor|None
     return self._encoded(texts) if vectors is None else self._given(texts, vectors)
 
 @patch
+def _words_of(self: Searcher, mode: str) -> BM25:
+    "BM25 of a mode: without training, a pair of words counts what it does by default."
+    return self.bm25.weighing(PAIR_WEIGHT) if mode == 'untrained' else self.bm25
+
+@patch
 def _fusion_of(self: Searcher, mode: str) -> Fusion|None:
     "How cosine and BM25 are added in a mode; `None` where they are not."
     if mode == 'untrained':
-        if 'start' not in self._indexes: self._indexes['start'] = starting_fusion(self, mode='cosine')
+        if 'start' not in self._indexes:
+            begun = copy(self)
+            begun.bm25 = self._words_of(mode)
+            self._indexes['start'] = starting_fusion(begun, mode='cosine')
         return self._indexes['start']
     return dict(hybrid=self.fusion, table_hybrid=self.table_fusion).get(mode)
 
@@ -242,7 +251,7 @@ def _scored(
     if mode == 'bm25': return finite(torch.from_numpy(self.bm25.scores(texts)), mode)
     found = self._cosines(index, vectors)
     fusion = self._fusion_of(mode)
-    if fusion is not None: found = fusion(found, self.bm25.scores(texts))
+    if fusion is not None: found = fusion(found, self._words_of(mode).scores(texts))
     return finite(found, mode)
 
 # %% ../nbs/03a_scoring.ipynb #3c692d97
@@ -299,7 +308,7 @@ def _scored_rows(
 ) -> tuple[torch.Tensor, np.ndarray]:
     "Scores and rows of some documents, by default of the candidates for the `k` best."
     fusion = self._fusion_of(mode)
-    words = self.bm25.sparse_scores([query]) if mode == 'bm25' or fusion is not None else None
+    words = self._words_of(mode).sparse_scores([query]) if mode == 'bm25' or fusion is not None else None
     if index is not None: vector = vector.to(index.vectors.device)
     if documents is None: documents = self._candidates(words, vector, index, k)
     scores = torch.zeros(1, len(documents))

@@ -26,15 +26,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import torch
-from pyarrow.json import ParseOptions, read_json
+from pyarrow import json as arrow_json
 from fastai.callback.core import Callback
 from fastai.callback.tracker import SaveModelCallback
 from fastcore.basics import patch
 from scipy import sparse
 
 # %% ../nbs/03b_search.ipynb #8a383e5b
-from .core import as_texts, check_fields, new_folder, jsonable, read_folder, read_steadily, read_tensors
-from .core import recover_folder, seal_folder, to_json, write_tensors
+from .core import as_texts, check_fields, new_folder, jsonable, read_folder, read_json, read_steadily
+from .core import read_tensors, recover_folder, seal_folder, to_json, write_tensors
 from .models import ALIASES, VARIANTS, Encoder, ModelNotFoundError, fingerprint, get_encoder
 from .models import save_encoder
 from .tables import DataError, DataWarning, typed_frame
@@ -60,7 +60,7 @@ from .table import plain_tokenizer, save_passages, save_table
 from .distil import cut_pieces, fit_table
 from .scoring import TABLE_MODES, Ranker, alone, check_not_blank, cutting, encoding, starting_fusion
 from .explain import cut_again  # adds `Ranker.explain`
-from .fitting import fit_one_head, fitted_fusion, head_epochs, reference_of, row_batches
+from .fitting import fit_one_head, fitted_fusion, fitted_words, head_epochs, reference_of, row_batches
 from .fitting import check_document_pairs, train_head, train_layers
 from .fitting import STEPS, fit_ranking  # found here too, as in the first release
 from .maps import Map  # adds `Ranker.map`
@@ -333,8 +333,8 @@ def _read_strings(path: Path, data: bytes) -> pd.DataFrame|None:
     try:
         with open(path, 'rb') as file: names = [*json.loads(file.readline())]
         schema = pa.schema([(name, pa.string()) for name in names])
-        how = ParseOptions(explicit_schema=schema, unexpected_field_behavior='error')
-        table = read_json(path, parse_options=how)
+        how = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior='error')
+        table = arrow_json.read_json(path, parse_options=how)
     except (ValueError, TypeError, RecursionError, pa.ArrowException): return None
     whole = table.num_rows == data.count(b'\n') + 1 and {'doc_id', 'title', 'text'} <= {*names}
     # one piece for each column: a row of many pieces is found slowly
@@ -481,7 +481,7 @@ def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
 
 # %% ../nbs/03b_search.ipynb #fe9359ed
 def _read_head(folder: Path, encoder: Encoder|None) -> tuple:
-    "Encoder, head, weight of BM25, settings and history of a saved ranker, without its documents."
+    "Encoder, head, weight of BM25, settings, history and weight of word pairs of a saved ranker, without documents."
     about, path = read_folder(folder, 'ranker.json', 'ranker', 'train', _FIELDS, _FILES), folder/'ranker.json'
     encoder = read_backbone(folder, about['backbone'], encoder, _REMEDY)
     settings, fusion = _read_settings(path, about['settings'], encoder), about.get('fusion')
@@ -490,7 +490,8 @@ def _read_head(folder: Path, encoder: Encoder|None) -> tuple:
         config = head_arguments(about['head'])
         return RankingModel(get_head(config.pop('name'), encoder.dim, **config), *nothing, about['temperature'])
     head = read_head(make, folder/'head.safetensors', _REMEDY).head
-    return encoder, head, fusion and _read_fusion(path, fusion), settings, about['about']
+    words = read_json(folder/'bm25.json', _REMEDY) if fusion else {}
+    return encoder, head, fusion and _read_fusion(path, fusion), settings, about['about'], words.get('pair_weight', 1.)
 
 # %% ../nbs/03b_search.ipynb #fe9359ee
 def load_ranker(
@@ -504,8 +505,8 @@ def load_ranker(
         text = f"there is no folder {str(folder)!r}"
         raise FileNotFoundError(f'{text}; train a ranker first: rank_bert train DATA --out {folder}')
     if index is None: return read_steadily(folder, 'ranker.json', lambda: _load_ranker(folder, encoder))
-    parts = read_steadily(folder, 'ranker.json', lambda: _read_head(folder, encoder))
-    return import_module('rank_bert.lance_ranker').LanceRanker(*parts, index)
+    *parts, pair_weight = read_steadily(folder, 'ranker.json', lambda: _read_head(folder, encoder))
+    return import_module('rank_bert.lance_ranker').LanceRanker(*parts, index, pair_weight=pair_weight)
 
 # %% ../nbs/03b_search.ipynb #b15a0002
 MEASURED = 'MRR', 'accuracy@1', 'accuracy@3'
@@ -550,8 +551,8 @@ def _trained_more(
     with progress_bar(epochs, 'training', progress, 'epochs') as bar:
         model, fit = fit_one_head(features, self.about.get('shared'), epochs, patience, lr, bar, **own)
     done = dict(queries=counts, seed=seed, lr=lr, bs=bs, epochs=len(fit['curve']), data_sha256=digest) | fit
-    fusion = None if self.bm25 is None else fitted_fusion(features, model)
-    found = self._with_head(model.head, fusion, self.about | dict(more=[*self.about.get('more', ()), done]))
+    found = self._with_head(model.head, None, self.about | dict(more=[*self.about.get('more', ()), done]))
+    if self.bm25 is not None: found.bm25, found.fusion = fitted_words(features, model, starting_fusion(found))
     found.reference = _joined_reference(found, self.reference, data, vectors)
     return found
 

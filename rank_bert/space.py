@@ -218,7 +218,7 @@ if __name__ == '__main__': demo.launch()
 '''
 
 # %% ../nbs/02m_space.ipynb #5bace012
-GRADIO = '6.31.0'  # the version with which the app was tested
+GRADIO = '6.31.0'  # the version that `tools/pages.py` tests
 _REQUIREMENTS = 'numpy>=2.0\ntokenizers>=0.20\nonnxruntime>=1.20\nsafetensors>=0.4\n'
 
 def _checked_output(model: TextModel, index: PageIndex|None) -> str:

@@ -671,13 +671,18 @@ def evaluate(self: Tagger,
     known = self.head.known if self._chained() else _known_of(data, 'train') if len(data.part('train')) else None
     name, lost = data.name or 'data', sorted({t[2:] for t in self.labels} - {'', *table.index[table.support > 0]})
     if lost: warnings.warn(f"{name}: {split} has no name of {', '.join(lost)}: not measured", DataWarning, stacklevel=2)
+    told = ''
     if known is not None:
         said = [known.tags([t[a:b] for a, b in ws]) for t, ws in zip(part.texts, words)]
         pair = name_gap(true, predicted, said, **how)
         rows += [('all', metric, *pair.loc[row], int(table.support['micro']))
                  for metric, row in (('F1, dictionary', 'dictionary'), ('F1 - dictionary', 'difference'))]
-        if not pair.low['difference'] > 0: warnings.warn(_not_above(name, pair), DataWarning, stacklevel=2)
-    return pd.DataFrame(rows, columns=['part', 'metric', 'value', 'low', 'high', 'n'])
+        if not pair.low['difference'] > 0: told = _not_above(name, pair)
+    table = pd.DataFrame(rows, columns=['part', 'metric', 'value', 'low', 'high', 'n'])
+    if told:
+        warnings.warn(told, DataWarning, stacklevel=2)
+        table.attrs['said'] = told
+    return table
 
 def _not_above(name: str, pair: pd.DataFrame) -> str:
     "What is said of a tagger that is not above the dictionary."

@@ -1,4 +1,4 @@
-"""A search page that runs in the browser: no server, no network, one folder or one file
+"""A page for search or classification that runs in the browser: no server, no network, one folder or one file
 
 Docs: https://rank-bert.github.io/rank_bert/web.html.md"""
 
