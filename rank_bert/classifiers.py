@@ -27,6 +27,7 @@ from torch import nn
 # %% ../nbs/03c_classifiers.ipynb #805834ea
 from .core import as_texts, check_fields, jsonable, new_folder, read_folder, read_steadily, recover_folder
 from .core import seal_folder, write_tensors
+from .words import is_visible
 from .layers import fold_adapters
 from .models import Encoder, evaluation_mode, get_encoder
 from .tables import DataError, DataWarning
@@ -82,7 +83,7 @@ def _columns(texts, pairs: bool) -> tuple[list[str], list[str]|None]:
     rows = _listed(texts, pairs)
     columns = [as_texts([r[c] for r in rows], name) for c, name in enumerate(('texts', 'second texts')[:1 + pairs])]
     for i, row in enumerate(zip(*columns)):
-        if not all(t.strip() for t in row): raise ValueError(f"text {i} is empty: write at least one word")
+        if not all(map(is_visible, row)): raise ValueError(f"text {i} is empty: write at least one word")
     return columns[0], columns[1] if pairs else None
 
 # %% ../nbs/03c_classifiers.ipynb #837065a6

@@ -20,6 +20,7 @@ from fastcore.basics import patch
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from .core import as_texts
+from .words import cut_words
 from .tables import DataError, DataWarning, GROUP_COLUMNS, SPLITS, SPLIT_NAMES, check_columns
 from .tables import check_unique, checked_table, clean_id, clean_ids, clean_strings, columns_frame
 from .tables import filled_rows, hash_fold, held_out_groups, hub_splits, is_blank, is_missing, listed
@@ -986,9 +987,10 @@ def windows(
     return [text[spans[i][0]:spans[min(i + size, len(spans)) - 1][1]] for i in starts] if spans else ['']
 
 # %% ../nbs/00a_data.ipynb #6c11b4ea
-def _words(text): return re.findall(r'\w+', text.lower())
+_ENDS, _FULL_ENDS = '.!?؟۔։।॥။።៕', '。！？｡'  # of sentences: a blank follows; none needs to
+_SENTENCES = re.compile(rf'(?<=[{_ENDS}])\s+|(?<=[{_FULL_ENDS}])(?![{_FULL_ENDS}”’」』）】\s])\s*|\n+')
 
-def split_sentences(text): return [s for s in re.split(r'(?<=[.!?])\s+|\n+', text) if s.strip()] or [text]
+def split_sentences(text): return [s for s in _SENTENCES.split(text) if s.strip()] or [text]
 
 # %% ../nbs/00a_data.ipynb #2f087ec8
 def _fit(sentences, scores, max_words):
@@ -1006,8 +1008,8 @@ def _fit(sentences, scores, max_words):
 def _sentence_scores(texts, split):
     "For each text the mean TF-IDF weight of the words of each of its sentences"
     sizes = [len(s) for s in split]
-    if not any(_words(t) for t in texts): return [np.zeros(n) for n in sizes]
-    counts = CountVectorizer(analyzer=_words)
+    if not any(cut_words(t) for t in texts): return [np.zeros(n) for n in sizes]
+    counts = CountVectorizer(analyzer=cut_words)
     weights = TfidfTransformer().fit_transform(counts.fit_transform(texts))
     m = counts.transform([s for part in split for s in part])
     owner = np.repeat(np.arange(len(split)), sizes)

@@ -434,7 +434,7 @@ def load_bm25(
     folder: str|Path,  # where it was saved
     documents: int|None = None,  # how many there must be; any number by default
     remedy: str = 'build the index again',  # what to do about one that is damaged
-    texts: Callable|None = None,  # gives the texts of all documents, of which an index of an earlier version is made anew
+    texts: Callable|None = None,  # gives all texts, of which an index of an earlier version is made anew
 ) -> BM25:
     "The index that `BM25.save` wrote; raises `ValueError` for one that is damaged, or of an earlier version."
     path, about = Path(folder)/'bm25.safetensors', _read_settings(Path(folder)/'bm25.json', remedy)

@@ -19,7 +19,7 @@ import numpy as np
 
 # %% ../nbs/03m_light_runtime.ipynb #3ca10007
 from .core import as_texts, check_fields, check_seal, file_hash, read_json, read_tensors, recover_folder
-from .words import Postings, add_postings, cut_texts, posting_rows
+from .words import Postings, add_postings, cut_texts, is_visible, posting_rows
 from .table import PackedPassages, TokenTable, load_passages, load_table
 
 # %% ../nbs/03m_light_runtime.ipynb #3ca10013
@@ -72,7 +72,7 @@ def _asked(ranker: LightRanker, query: str, mode: str|None) -> tuple[str, str, n
     query, = as_texts([query])
     mode = mode or ranker.modes[0]
     if mode not in ranker.modes: raise ValueError(f"unknown mode {mode!r}; the modes are {', '.join(ranker.modes)}")
-    if not query.strip(): raise ValueError("the query is empty: write at least one word")
+    if not is_visible(query): raise ValueError("the query is empty: write at least one word")
     return query, mode, None if ranker.table is None else ranker.table.encode([query])[0]
 
 # %% ../nbs/03m_light_runtime.ipynb #3ca10015

@@ -26,7 +26,7 @@ from scipy import sparse
 
 # %% ../nbs/03a_scoring.ipynb #4a0e0006
 from .core import as_texts
-from .words import UNSPACED
+from .words import UNSPACED, is_visible
 from .models import Encoder, fingerprint
 from .tables import DataWarning, hash_fold
 from .data import cut_documents, keep_start, split_sentences
@@ -218,7 +218,7 @@ def _cosines(self: Ranker, index: PassageIndex, vectors: torch.Tensor) -> torch.
 # %% ../nbs/03a_scoring.ipynb #d4e373a9
 def check_not_blank(texts: list[str]) -> None:
     "Raise `ValueError` for a query without a word."
-    blank = [i for i, t in enumerate(texts) if not t.strip()]
+    blank = [i for i, t in enumerate(texts) if not is_visible(t)]
     if blank: raise ValueError(f"query {blank[0]} is empty: write at least one word")
 
 # %% ../nbs/03a_scoring.ipynb #5e1f0021

@@ -46,6 +46,7 @@ except ImportError as e:
 # %% ../nbs/03j_server.ipynb #5c000007
 from . import __version__
 from .core import jsonable, read_json, recover_folder, to_json
+from .words import is_visible
 from .batches import Batcher, Busy, Metrics
 from .trial_page import docs_page, trial_page
 
@@ -231,7 +232,7 @@ def check(self: Service, texts: list[str], name: str = 'texts') -> None:
     for i, text in enumerate(texts):
         if len(text) > longest:
             raise Problem(413, f'{name}[{i}] has {len(text)} characters, and {longest} is the limit: send less')
-        if not text.strip(): raise Problem(422, f'{name}[{i}] is empty: write at least one word')
+        if not is_visible(text): raise Problem(422, f'{name}[{i}] is empty: write at least one word')
 
 # %% ../nbs/03j_server.ipynb #51000029
 @patch

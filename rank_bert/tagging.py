@@ -10,7 +10,6 @@ __all__ = ['tags_from_spans', 'EntityF1', 'Tagger', 'tagger_learner', 'train_tag
 # %% ../nbs/03d_tagging.ipynb #3460c653
 import json
 import re
-import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Set
@@ -28,6 +27,7 @@ from fastcore.basics import patch
 
 # %% ../nbs/03d_tagging.ipynb #9669dc60
 from .core import as_texts, recover_folder
+from .words import HIDDEN, MARKS, UNSPACED
 from .layers import fold_adapters
 from .models import Encoder, evaluation_mode, get_encoder
 from .tables import SURROGATES, DataError, DataWarning
@@ -188,7 +188,11 @@ def _cut_words(encoder: Encoder, texts: list[str], words: list,
     return found
 
 # %% ../nbs/03d_tagging.ipynb #9007fc01
-_WHOLE = r"(?:[^\W\d_]\.){2,}|\w+(?:[-'’.,/&:]\w+)*|[^\w\s]"  # initials; words with punctuation in them; punctuation
+# a character of a script without blanks; initials; words with punctuation in them; punctuation
+_LETTER = rf'(?:(?![{UNSPACED}])\w)'
+_WHOLE = rf"[{UNSPACED}]|(?:(?![{UNSPACED}])[^\W\d_]\.){{2,}}|{_LETTER}+(?:[-'’.,/&:]{_LETTER}+)*|[^\w\s]"
+
+_SIGN = re.compile(f'[{MARKS}{HIDDEN}]')
 
 @lru_cache(8)
 def _pattern(abbreviations: tuple[str, ...]) -> re.Pattern:
@@ -203,7 +207,7 @@ def _words_of(text: str, settings: dict) -> list[tuple[int, int]]:
     ends, words = [*at, len(text)], _pattern(tuple(settings.get('abbreviations', ()))).finditer(_bare(text))
     return [(at[m.start()], ends[m.end()]) for m in words]
 
-def _is_mark(character: str) -> bool: return unicodedata.category(character)[0] == 'M'
+def _is_mark(character: str) -> bool: return _SIGN.match(character) is not None
 
 def _bare(text: str) -> str: return ''.join(c for c in text if not _is_mark(c))
 

@@ -27,6 +27,7 @@ from scipy.sparse.csgraph import connected_components
 
 # %% ../nbs/00e_texts.ipynb #5dabcb50
 from .core import as_texts
+from .words import HIDDEN, MARKS, UNSPACED
 from .models import Encoder
 from .tables import DataError, GROUP_COLUMNS, SPLITS, SPLIT_NAMES, SURROGATES, check_columns
 from .tables import checked_dicts, checked_table, clean_ids, clean_strings, filled_rows, hash_fold
@@ -939,20 +940,16 @@ def read_texts(
     return warn_notes(found)
 
 # %% ../nbs/00e_texts.ipynb #07ce18ec
+_SIGNS = MARKS + HIDDEN  # accents, vowel signs and invisible characters belong to the letter before them
+_SPLIT = re.compile(rf'[{UNSPACED}][{_SIGNS}]*|(?:(?![{UNSPACED}{HIDDEN}])\w)(?:(?![{UNSPACED}])[\w{_SIGNS}])*|'
+                    rf'(?![{HIDDEN}])[^\w\s][{_SIGNS}]*')
+
 def split_words(
     text: str,  # any text
 ) -> list[tuple[int, int]]:  # `(start, end)` of each word, in characters
-    "Spans of the words and punctuation marks of a text."
+    "Spans of the words and punctuation marks of a text; in scripts without blanks each character is a word."
     if not isinstance(text, str): raise TypeError(f'text is {type(text).__name__}: pass one text at a time')
-    found = [m.span() for m in re.finditer(r'\w+|[^\w\s]', text)]
-    if text.isascii(): return found
-    marks, out = {a for a, _ in found if unicodedata.category(text[a])[0] == 'M'}, []
-    for a, b in found:  # an accent or a vowel sign belongs to the letter before it, and the word goes on after it
-        joined = out and out[-1][1] == a
-        letter = text[a].isalnum() or text[a] == '_'
-        goes_on = joined and (a in marks or out[-1][1] - 1 in marks and letter)
-        out[-1:] = [(out[-1][0], b)] if goes_on else [*out[-1:], (a, b)]
-    return out
+    return [m.span() for m in (re.finditer(r'\w+|[^\w\s]', text) if text.isascii() else _SPLIT.finditer(text))]
 
 # %% ../nbs/00e_texts.ipynb #f40d8a8f
 _tag = re.compile(r'O|[BIESLU]-\S.*')
