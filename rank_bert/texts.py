@@ -940,7 +940,7 @@ def read_texts(
     return warn_notes(found)
 
 # %% ../nbs/00e_texts.ipynb #07ce18ec
-_SIGNS = MARKS + HIDDEN  # accents, vowel signs and invisible characters belong to the letter before them
+_SIGNS = MARKS + HIDDEN  # they belong to the letter before them
 _SPLIT = re.compile(rf'[{UNSPACED}][{_SIGNS}]*|(?:(?![{UNSPACED}{HIDDEN}])\w)(?:(?![{UNSPACED}])[\w{_SIGNS}])*|'
                     rf'(?![{HIDDEN}])[^\w\s][{_SIGNS}]*')
 
