@@ -329,7 +329,7 @@ class Standardise(nn.Module):
         x: torch.Tensor,  # features of training texts `(texts, width)`
     ) -> None:
         "Take mean and scale from features; all features of a block have one scale."
-        x, least = x.double(), 1e-4*float(x.abs().max()) or 1.  # what hardly varies is not blown up
+        x, least = x.cpu().double(), 1e-4*float(x.abs().max()) or 1.  # what hardly varies is not blown up
         self.mean.copy_(x.mean(0))
         parts = (x - x.mean(0)).split([size for size, _ in self.blocks], dim=1)
         scales = [max(float(part.square().mean().sqrt())/weight, least)
