@@ -391,11 +391,6 @@ def simple_baselines(
             out[:, line.classes_] = line.predict_proba(new[name])
     return found
 
-def _commonest(shares: np.ndarray, threshold: float) -> np.ndarray:  # 0 or 1 `(rows, labels)`
-    "The labels whose share is above a threshold; the commonest one if none is."
-    none = (shares <= threshold).all(1, keepdims=True)
-    return ((shares > threshold) | none & (shares == shares.max(1, keepdims=True))).astype(float)
-
 def _not_above(name: str, metric: str, value: float, line: str, row: tuple) -> str:
     "What is said of a classifier that is not above a line."
     base, gap, low, high = row
@@ -443,7 +438,9 @@ def evaluate(self: Classifier,
     others, told = {}, ''
     if baselines and split not in ('train', 'valid') and len(data.part('train')):
         for line, said in simple_baselines(self, data, split, store).items():
-            if self.kind == 'multilabel': said = _commonest(said, self._threshold(threshold))
+            if self.kind == 'multilabel':  # the commonest label where none is above the threshold
+                least = np.minimum(self._threshold(threshold), said.max(1, keepdims=True))
+                said = (said >= least).astype(float)
             if self.kind == 'score' and not np.ptp(said): continue
             own, theirs = _drawn(self.kind, said, targets, groups, n, seed)
             others[line] = own.iloc[0], theirs[:, 0]
