@@ -11,7 +11,9 @@ __all__ = ['RankingData', 'ranking_data', 'builtin_corpus', 'builtin_whole_docum
 # %% ../nbs/00a_data.ipynb #d594c815
 import ast, json, keyword, math, os, re, sys, sysconfig, warnings
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 from pathlib import Path
 import numpy as np
@@ -967,7 +969,13 @@ def audit_splits(
     return found
 
 # %% ../nbs/00a_data.ipynb #f9d2bbc0
-_WORD = re.compile(r'[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\s\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]{1,60}')
+@cache
+def _words_to(longest: int) -> re.Pattern:
+    "Words, where a run of more than `longest` characters is several."
+    han = r'\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff'
+    return re.compile(rf'[{han}]|[^\s{han}]{{1,{longest}}}')
+
+_WORD = _words_to(60)
 
 def _check_text(text):
     if not isinstance(text, str): raise TypeError(f'text is {type(text).__name__}: pass one text at a time')
@@ -977,12 +985,13 @@ def windows(
     text: str,  # text of any length
     size: int = 140,  # words in a window
     stride: int = 70,  # words from the start of one window to the next
+    longest: int = 60,  # characters of a word; a longer one counts as several
 ) -> list[str]:  # windows that cover every word; one for a short text
     "Overlapping windows of words, cut out of the text as it is."
     _check_text(text)
     if size < 1: raise ValueError(f'size must be at least 1, got {size}')
     if not 1 <= stride <= size: raise ValueError(f'stride must be from 1 to size ({size}), got {stride}')
-    spans = [m.span() for m in _WORD.finditer(text)]
+    spans = [m.span() for m in _words_to(longest).finditer(text)]
     starts = range(0, max(1, len(spans) - size + stride), stride)
     return [text[spans[i][0]:spans[min(i + size, len(spans)) - 1][1]] for i in starts] if spans else ['']
 
@@ -1016,6 +1025,11 @@ def _sentence_scores(texts, split):
     scores = np.asarray(m.multiply(weights[owner]).sum(1)).ravel() / np.maximum(np.asarray(m.sum(1)).ravel(), 1)
     return np.split(scores, np.cumsum(sizes)[:-1])
 
+def _sentences_by_worth(texts):
+    "For each text its sentences and their scores"
+    split = [split_sentences(t) for t in texts]
+    return list(zip(split, _sentence_scores(texts, split)))
+
 # %% ../nbs/00a_data.ipynb #9531cb88
 def select_sentences(
     texts: list[str],  # a list or another sequence of all documents; the weight of a word depends on all
@@ -1027,8 +1041,7 @@ def select_sentences(
     texts, titles = as_texts(texts), None if titles is None else as_texts(titles, 'titles')
     if titles is not None and len(titles) != len(texts):
         raise ValueError(f'{len(texts):,} texts and {len(titles):,} titles: each text needs one')
-    split = [split_sentences(t) for t in texts]
-    kept = [_fit(s, scores, max_words) for s, scores in zip(split, _sentence_scores(texts, split))]
+    kept = [_fit(*best, max_words) for best in _sentences_by_worth(texts)]
     return kept if titles is None else [_titled(t, k) for t, k in zip(titles, kept)]
 
 # %% ../nbs/00a_data.ipynb #b3b883e5
@@ -1065,23 +1078,59 @@ def keep_start(
 # %% ../nbs/00a_data.ipynb #e8b39415
 _PASSAGES = ['truncate', 'select', 'windows']
 
+def _short_title(title: str, encoder, most: int) -> str:
+    "The words of a title that have so many tokens together."
+    words = title.split()
+    while words and encoder.count_tokens([' '.join(words)])[0] > most:
+        words = words[:min(len(words) - 1, int(len(words)*most/encoder.count_tokens([' '.join(words)])[0]))]
+    return ' '.join(words)
+
+def _until_read(cut: Callable, titles: list[str], size: int, encoder, max_tokens: int) -> list[list[str]]:
+    "The parts of each document, cut smaller where the encoder would not read one whole."
+    parts, sizes = [cut(row, size, 60) for row in range(len(titles))], [(size, 60)]*len(titles)
+    long = np.arange(len(titles))
+    while len(long):
+        rows = np.repeat(long, [len(parts[row]) for row in long])
+        counts = encoder.count_tokens(_titled(titles[row], p) for row in long for p in parts[row])
+        most = np.zeros(len(titles), dtype=np.int64)
+        np.maximum.at(most, rows, counts)
+        long = [row for row in long if most[row] > max_tokens and sizes[row] != (1, 1)]
+        for row in long:
+            words, longest = sizes[row]
+            smaller = max(1, int(.95*words*max_tokens/most[row]))
+            sizes[row] = (smaller, longest) if words > 1 else (1, longest//2)
+            parts[row] = cut(row, *sizes[row])
+    return parts
+
+# %% ../nbs/00a_data.ipynb #c2183a5a
 def cut_documents(
     data,  # `RankingData`, or a sequence of texts
     passages: str = 'windows',  # 'truncate' (the first words), 'select' (the best sentences) or 'windows' (all)
     size: int | None = None,  # words in a passage, without the title; 110 for 'select', otherwise 140
     stride: int | None = None,  # words from window to window; half of size if None
+    encoder=None,  # an `Encoder`: where it would not read a passage whole, those of the document get smaller
+    max_tokens: int = 256,  # that the encoder reads of a passage
+    titles: bool = True,  # put its title before each passage of a document
 ) -> tuple[list[str], np.ndarray]:  # passages, and the document row of each (int64)
     "The documents as texts short enough to encode, and which document each belongs to."
     if passages not in _PASSAGES: raise ValueError(f'passages is {passages!r}; choose one of {listed(_PASSAGES)}')
-    if isinstance(data, RankingData): titles, texts = (list(data.documents[c]) for c in ('title', 'text'))
-    else: titles = [''] * len(texts := as_texts(data, 'data'))
+    if isinstance(data, RankingData): named, texts = (list(data.documents[c]) for c in ('title', 'text'))
+    else: named = [''] * len(texts := as_texts(data, 'data'))
     if size is None: size = 110 if passages == 'select' else 140
     if stride is None: stride = max(1, size // 2)
-    if passages == 'windows': parts = [windows(t, size, stride) for t in texts]
-    elif passages == 'select': parts = [[t] for t in select_sentences(texts, size)]
-    else: parts = [windows(t, size, size)[:1] for t in texts]
+    if encoder is not None:
+        for row in np.flatnonzero(encoder.count_tokens(named) > max_tokens//2):
+            texts[row] = _titled(named[row], texts[row])
+            named[row] = _short_title(named[row], encoder, max_tokens//2)
+    if passages == 'select': best = _sentences_by_worth(texts)
+    def cut(row, words, longest):
+        if passages == 'select': return [_fit(*best[row], words)]
+        if passages == 'truncate': return windows(texts[row], size, size)[:1]
+        return windows(texts[row], words, max(1, words*stride//size), longest)
+    if encoder is None or passages == 'truncate': parts = [cut(row, size, 60) for row in range(len(texts))]
+    else: parts = _until_read(cut, named, size, encoder, max_tokens)
     owner = np.repeat(np.arange(len(parts), dtype=np.int64), [len(p) for p in parts])
-    return [_titled(titles[i], p) for i, part in enumerate(parts) for p in part], owner
+    return [_titled(named[i] if titles else '', p) for i, part in enumerate(parts) for p in part], owner
 
 # %% ../nbs/00a_data.ipynb #9d0f7f59
 def length_batches(

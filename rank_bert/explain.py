@@ -24,12 +24,11 @@ from fastcore.basics import patch
 from .core import as_texts
 from .layers import LowRankLinear
 from .models import Encoder
-from .data import RankingData, cut_documents
 from .engines import best_device
 from .features import encode
 from .heads import DualHead, PCAHead, RankingHead, ResidualHead, StackedHead, WhiteningHead, get_head
 from .lexical import moments
-from .scoring import TABLE_MODES, Ranker, check_not_blank, cutting, encoding
+from .scoring import TABLE_MODES, Ranker, check_not_blank, cut_table, encoding
 
 # %% ../nbs/03b_explain.ipynb #e8a1000a
 _PATH = (nn.Identity, nn.Linear, LowRankLinear, nn.BatchNorm1d, nn.ReLU, nn.GELU, nn.Dropout, nn.Sequential,
@@ -70,10 +69,10 @@ def token_parts(
 # %% ../nbs/03b_explain.ipynb #e8a1000f
 def cut_again(ranker: Ranker, rows: list[int]) -> list[list[str]]:
     "The passages of some documents, with titles, cut as in training."
-    how, documents = cutting(ranker.settings), ranker.documents
-    asked = list(range(len(documents))) if how['passages'] == 'select' else rows  # 'select' needs all documents
-    some = RankingData(documents.iloc[asked].reset_index(drop=True), pd.DataFrame(), pd.DataFrame())
-    parts, owner = cut_documents(some, **how)
+    whole = ranker.settings['passages'] == 'select'  # which needs all documents
+    asked = list(range(len(ranker.documents))) if whole else rows
+    some = ranker.documents.iloc[asked].reset_index(drop=True)
+    parts, owner = cut_table(some, ranker.settings, ranker.encoder)
     return [[parts[j] for j in np.flatnonzero(owner == asked.index(r))] for r in rows]
 
 def _states(ranker: Ranker, text: str, keep: str) -> torch.Tensor:

@@ -31,7 +31,7 @@ from torch.nn import functional as F
 from .core import as_texts, new_file
 from .models import Encoder, fingerprint
 from .tables import DataError, checked_dicts, clean_id, is_missing, listed
-from .data import RankingData, cut_documents
+from .data import RankingData
 from .engines import encoder_hash
 from .cluster import encoded_rows
 from .features import FeatureStore, encode
@@ -43,7 +43,8 @@ from .lexical import BM25
 from .words import gram_keys, gram_weights, word_key
 from .metrics import rank_documents
 from .ranking import Fusion
-from .scoring import Ranker, Searcher, alone, by_words, check_not_blank, cutting, encoding, finite
+from .scoring import Ranker, Searcher, alone, by_words, check_not_blank, cut_table, cutting, encoding
+from .scoring import finite
 from .lance_tables import BASE, TOTALS, PassageVectors, as_column, as_sql, build_indexes, check_cells
 from .lance_tables import check_names, condition, count_rows, count_words, database, document_columns
 from .lance_tables import index_vectors, is_local, lancedb, make_lock, mode_of, passage_rows, table_about, table_names
@@ -432,8 +433,8 @@ def _passages_of(self: LanceRanker, documents: pd.DataFrame, source: list[str|No
     vectors = [torch.zeros(0, self.encoder.dim)]
     if len(new):
         self._watch.check(self.encoder)
-        parts, own = cut_documents(RankingData(table, pd.DataFrame(), pd.DataFrame()), **cutting(self.settings))
-        bare, _ = cut_documents(list(table.text), **cutting(self.settings))
+        parts, own = cut_table(table, self.settings, self.encoder)
+        bare, _ = cut_table(table, self.settings, self.encoder, titles=False)
         passages += [p or table.title[i] for p, i in zip(bare, own)]
         come = (store or FeatureStore()).encode(parts, self.encoder, **encoding(self.settings), keep='start',
                                                 device=self.device, progress=progress, label='passages')

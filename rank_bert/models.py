@@ -29,6 +29,7 @@ from threading import RLock, Thread
 from weakref import WeakKeyDictionary
 
 # %% ../nbs/00_models.ipynb #af49d426
+import numpy as np
 import torch
 from torch import nn
 from fastcore.basics import patch
@@ -665,6 +666,17 @@ def tokenize(self: Encoder,
     "Token ids of each text or pair, truncated to `max_tokens`; in a pair the longer text is truncated first."
     texts, pairs = as_pairs(texts, pairs)
     return self._tokenize(texts, max_tokens, keep, pairs)[0]
+
+# %% ../nbs/00_models.ipynb #498a596c
+@patch
+def count_tokens(self: Encoder,
+    texts: Iterable[str],  # any number of texts
+) -> np.ndarray:  # of each whole text, special tokens counted `(texts,)`
+    "The number of tokens that a text would have if nothing were cut off."
+    texts, special = as_texts(texts), sum(part in ('cls', 'sep') for part in self._order(False))
+    found = [len(e) for at in range(0, len(texts), 1000)  # some at a time: a text is a small part of its encoding
+             for e in self._pieces.encode_batch_fast(texts[at:at + 1000], add_special_tokens=False)]
+    return np.array(found, dtype=np.int64) + special
 
 # %% ../nbs/00_models.ipynb #79a4f451
 @patch

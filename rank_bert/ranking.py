@@ -108,7 +108,7 @@ def ranking_features(
     def vectors(texts, **how):
         how |= dict(pooling=pooling, max_tokens=max_tokens, progress=progress, engine=engine)
         return encode(texts, encoder, **how) if store is None else store.encode(texts, encoder, **how)
-    parts, owner = cut_documents(data, passages, size=size, stride=stride)
+    parts, owner = cut_documents(data, passages, size, stride, encoder, max_tokens)
     settings = dict(passages=passages, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens, engine=engine)
     bm25 = BM25.build(data.texts) if lexical else None  # first, because it may raise
     query_vectors = vectors(list(data.queries.text), keep='end', label='queries')[:]
@@ -622,7 +622,7 @@ def _vector_learner(
 # %% ../nbs/03a_ranking.ipynb #963660d2
 def _texts(data: RankingData, encoder: Encoder, settings: dict, **how) -> tuple:
     "Queries and passages as texts, and the document of each passage."
-    parts, owner = cut_documents(data, settings['passages'], size=settings['size'], stride=settings['stride'])
+    parts, owner = cut_documents(data, *(settings[k] for k in ('passages', 'size', 'stride')), encoder, settings['max_tokens'])
     how |= dict(encoder=encoder, pooling=settings['pooling'], max_tokens=settings['max_tokens'])
     queries = TaskBatches(unlabelled(list(data.queries.text)), keep='end', label='queries', **how)
     return queries, TaskBatches(unlabelled(parts), keep='start', label='passages', **how), torch.from_numpy(owner)

@@ -58,7 +58,7 @@ from .ranking import Fusion, RankingFeatures, RankingModel, check_trainable, ran
 from .table import PackedPassages, TokenTable, load_passages, load_table, make_table, pack_passages
 from .table import plain_tokenizer, save_passages, save_table
 from .distil import cut_pieces, fit_table
-from .scoring import TABLE_MODES, Ranker, alone, check_not_blank, cutting, encoding, starting_fusion
+from .scoring import TABLE_MODES, Ranker, alone, check_not_blank, cut_table, cutting, encoding, starting_fusion
 from .explain import cut_again  # adds `Ranker.explain`
 from .fitting import fit_one_head, fitted_fusion, fitted_words, head_epochs, reference_of, row_batches
 from .fitting import check_document_pairs, train_head, train_layers
@@ -206,10 +206,10 @@ def _about(self: Ranker) -> dict:
     return about
 
 # %% ../nbs/03b_search.ipynb #7ab1e010
-def _spans(documents: pd.DataFrame, settings: dict) -> np.ndarray:  # int32 `(passages, 2)`
+def _spans(documents: pd.DataFrame, settings: dict, encoder: Encoder) -> np.ndarray:  # int32 `(passages, 2)`
     "First and last character of each passage in the text of its document; -1 where it is no part of it."
     texts, spans, at, before = list(documents.text), [], -1, -1
-    for part, row in zip(*cut_documents(texts, **cutting(settings))):
+    for part, row in zip(*cut_table(documents, settings, encoder, titles=False)):
         at = texts[row].find(part, at + 1 if row == before else 0)
         spans.append((at, at + len(part)) if at >= 0 else (-1, -1))
         before = row
@@ -228,7 +228,7 @@ def _packed(model: RankingModel, span: np.ndarray) -> PackedPassages:
 def _save_table(self: Ranker, folder: Path) -> None:
     "Write the table, and the passages as `rank_bert.light_runtime` reads them."
     save_table(self.table, folder)
-    save_passages(_packed(self.model.eval(), _spans(self.documents, self.settings)), folder/'passages.safetensors')
+    save_passages(_packed(self.model.eval(), _spans(self.documents, self.settings, self.encoder)), folder/'passages.safetensors')
 
 # %% ../nbs/03b_search.ipynb #94f2e251
 def _place(folder: str|Path) -> str: return os.path.realpath(os.path.expanduser(folder))
@@ -672,7 +672,7 @@ def _document_vectors(self: Ranker, documents) -> tuple[torch.Tensor, torch.Tens
     titles, texts = document_texts(documents)
     table = pd.DataFrame(dict(doc_id=[str(i) for i in range(len(texts))], title=titles, text=texts))
     table = table.drop_duplicates(['title', 'text'], ignore_index=True)  # a repeated document is one observation
-    parts, owner = cut_documents(_without_queries(table), **cutting(self.settings))
+    parts, owner = cut_table(table, self.settings, self.encoder)
     vectors = encode(parts, self.encoder, **encoding(self.settings), keep='start', device=self.device, progress=False)
     return vectors, torch.from_numpy(owner)
 
@@ -700,7 +700,7 @@ def drift(self: Ranker,
 def _moves(self: Ranker, plan: Plan) -> tuple[list[str], np.ndarray, np.ndarray]:
     "Passages without a vector yet, the older row of each passage of the new index or -1, and its document."
     def cut(documents):
-        return cut_documents(_without_queries(documents), **cutting(self.settings))
+        return cut_table(documents, self.settings, self.encoder)
     if self.settings['passages'] == 'select':  # which sentences are best depends on all documents
         texts, documents = cut(plan.documents)
         source = same_passages(cut(self.documents)[0], texts)
@@ -804,7 +804,7 @@ class _Lesson(NamedTuple):
 def _lesson(self: Ranker, queries: list[str], pieces: int, most: int, seed: int, store: FeatureStore) -> _Lesson:
     "All passages or a sample of them, pieces of documents, and queries."
     encoder, held, d = self.encoder, self.model.passages.cpu(), self.documents
-    parts, _ = cut_documents(_without_queries(d), **cutting(self.settings))
+    parts, _ = cut_table(d, self.settings, self.encoder)
     queries = cut_pieces(list(d.title), list(d.text), pieces, seed) + queries
     how = encoding(self.settings) | dict(keep='end', device=self.device, label='texts')
     vectors = store.encode(queries, encoder, **how)[:]
@@ -954,9 +954,8 @@ def distil_table(self: Ranker,
 @patch
 def _passage_scores(self: Ranker, query: str, mode: str, documents: pd.DataFrame):
     "Scores of the passages of given documents for a query, their texts without titles, and the document of each."
-    how = cutting(self.settings)
-    parts, owner = cut_documents(_without_queries(documents), **how)
-    bare, _ = cut_documents(list(documents.text), **how)
+    parts, owner = cut_table(documents, self.settings, self.encoder)
+    bare, _ = cut_table(documents, self.settings, self.encoder, titles=False)
     if mode == 'bm25': return self.bm25.scores_of([query], parts)[0], bare, owner
     query = self._asked([query], mode)
     held = encode(parts, self.encoder, **encoding(self.settings), keep='start', device=self.device, progress=False)
@@ -1033,7 +1032,8 @@ def _page(self: Ranker, model: TextModel, light: bool) -> tuple[TextModel, PageI
 # %% ../nbs/03b_search.ipynb #e16a0003
 def _cutting_in_words(settings: dict) -> str:
     "How documents were split into passages, for users of the exported model."
-    how = {'windows': 'were cut into windows of {size} words, one every {stride}, and the best window gives the score',
+    how = {'windows': 'were cut into windows of {size} words, one every {stride} (fewer where the encoder would not '
+                      'read them whole), and the best window gives the score',
            'truncate': 'were cut after {size} words',
            'select': 'were replaced by their best sentences, {size} words at most'}
     kind = settings.get('passages') or ''
