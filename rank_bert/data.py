@@ -11,7 +11,7 @@ __all__ = ['RankingData', 'ranking_data', 'builtin_corpus', 'builtin_whole_docum
 # %% ../nbs/00a_data.ipynb #d594c815
 import ast, json, keyword, math, os, re, sys, sysconfig, warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
@@ -21,6 +21,7 @@ import pandas as pd
 from fastcore.basics import patch
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+from xxhash import xxh3_128
 from .core import as_texts
 from .words import cut_words
 from .tables import DataError, DataWarning, GROUP_COLUMNS, SPLITS, SPLIT_NAMES, check_columns
@@ -1085,21 +1086,30 @@ def _short_title(title: str, encoder, most: int) -> str:
         words = words[:min(len(words) - 1, int(len(words)*most/encoder.count_tokens([' '.join(words)])[0]))]
     return ' '.join(words)
 
-def _until_read(cut: Callable, titles: list[str], size: int, encoder, max_tokens: int) -> list[list[str]]:
+_READ: dict[tuple, dict[int, tuple[int, int]]] = {}  # the corpora that were cut last: the size of smaller windows
+
+def _key_of(texts: Iterable[str], *settings) -> tuple:
+    "What tells a corpus and its settings apart from others."
+    h = xxh3_128()
+    for t in texts: h.update(f'{len(t)} {t}'.encode('utf-8', 'surrogatepass'))
+    return *settings, h.digest()
+
+def _until_read(cut: Callable, titles: list[str], size: int, encoder, max_tokens: int, key: tuple|None) -> list[list[str]]:
     "The parts of each document, cut smaller where the encoder would not read one whole."
-    parts, sizes = [cut(row, size, 60) for row in range(len(titles))], [(size, 60)]*len(titles)
-    long = np.arange(len(titles))
-    while len(long):
-        rows = np.repeat(long, [len(parts[row]) for row in long])
+    parts, long, sizes = [cut(row, size, 60) for row in range(len(titles))], range(len(titles)), _READ.get(key, {})
+    for row in sizes: parts[row] = cut(row, *sizes[row])
+    while len(long) and key not in _READ:
         counts = encoder.count_tokens(_titled(titles[row], p) for row in long for p in parts[row])
-        most = np.zeros(len(titles), dtype=np.int64)
-        np.maximum.at(most, rows, counts)
-        long = [row for row in long if most[row] > max_tokens and sizes[row] != (1, 1)]
+        ends = np.cumsum([len(parts[row]) for row in long])
+        most = dict(zip(long, np.maximum.reduceat(counts, [0, *ends[:-1]])))
+        long = [row for row in long if most[row] > max_tokens and sizes.get(row) != (1, 1)]
         for row in long:
-            words, longest = sizes[row]
+            words, longest = sizes.get(row, (size, 60))
             smaller = max(1, int(.95*words*max_tokens/most[row]))
             sizes[row] = (smaller, longest) if words > 1 else (1, longest//2)
             parts[row] = cut(row, *sizes[row])
+    if key: _READ[key] = sizes
+    while len(_READ) > 4: del _READ[next(iter(_READ))]
     return parts
 
 # %% ../nbs/00a_data.ipynb #c2183a5a
@@ -1128,7 +1138,10 @@ def cut_documents(
         if passages == 'truncate': return windows(texts[row], size, size)[:1]
         return windows(texts[row], words, max(1, words*stride//size), longest)
     if encoder is None or passages == 'truncate': parts = [cut(row, size, 60) for row in range(len(texts))]
-    else: parts = _until_read(cut, named, size, encoder, max_tokens)
+    else:
+        asked = [encoder._pieces.to_str(), *named, *texts]  # a training asks several times for the same
+        key = _key_of(asked, passages, size, stride, max_tokens) if len(texts) > 1000 else None
+        parts = _until_read(cut, named, size, encoder, max_tokens, key)
     owner = np.repeat(np.arange(len(parts), dtype=np.int64), [len(p) for p in parts])
     return [_titled(named[i] if titles else '', p) for i, part in enumerate(parts) for p in part], owner
 
