@@ -89,7 +89,7 @@ def left_out(
     stopwords: str|list[str]|None,  # 'english', a list, or `None`
 ) -> frozenset:
     "The words that are left out."
-    return ENGLISH if stopwords == 'english' else frozenset(stopwords or ())
+    return ENGLISH | {'i'} if stopwords == 'english' else frozenset(stopwords or ())
 
 def cut_apart(
     texts: list[str],  # any number of texts
