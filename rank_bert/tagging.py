@@ -35,8 +35,9 @@ from .engines import best_dtype
 from .features import WithHead
 from .texts import TextData, check_words, first_pieces, piece_bounds, split_words
 from .metrics import draw_means, entity_f1, group_sums, spans
-from .names import BAN, ChainFit, NameDictionary, TagHead, best_tags, crossed_features, name_dictionary
-from .names import decoder_code, tag_bans, tag_probabilities, word_features
+from .names import BAN, ChainFit, NameDictionary, TagHead, best_tags, crossed_features, known_spelling
+from .names import decoder_code, name_dictionary, spelling_rows, tag_bans, tag_probabilities
+from .names import word_features
 from .learners import TaskModel, begin_run, fit_task, freezing_kept, frozen_layers, task_learner
 from .classifiers import Classifier, load_classifier
 
@@ -463,15 +464,16 @@ def tagger_learner(
     return learn
 
 # %% ../nbs/03d_tagging.ipynb #91058d56
-_DECAYS = 1e-2, 3e-3, 1e-3  # weight decays that validation chooses from
+_DECAYS = 3e-3, 1e-3, 3e-4  # weight decays that validation chooses from
 _MOST_WORDS = 200_000  # of training texts that are solved for; more are drawn at random
 
 @dataclass
 class _Rows:
-    "Words of texts, numbers of their tags, and input or scores of each word, one text after the other."
+    "Words of texts, numbers of their tags, input or scores of each word, and its spelling; text after text."
     words: list[list[str]]
     tags: list[list[int]]
     x: torch.Tensor
+    spelled: list[list[int]] = ()
 
 def _word_rows(learn: TaggerLearner, dl, joint: bool) -> _Rows:
     "Means of the states of each word's tokens, or scores of its first token."
@@ -507,53 +509,58 @@ def _name_f1(true: list[list[str]], predicted: list[list[str]]) -> float:
 
 @dataclass
 class _Chain:
-    "Weights for inputs and for word features, and scores of steps; `way` says what of both is used."
+    "Weights for inputs, word features and spelling, and scores of steps; `way` says what is used."
     way: str
     decay: float
-    weights: tuple  # inputs, word features, bias, steps, start
+    weights: tuple  # inputs, word features, bias, steps, start, spelling (of no pieces where it is not used)
     numbers: np.ndarray|None = None
     f1: float = 0.
 
     def tags(self, rows: _Rows, features: torch.Tensor) -> list[list[int]]:
         "Numbers of the tags of each text."
-        own, word, bias, step, start = self.weights
-        scores = (rows.x @ own.T + features @ word.T + bias).double().numpy()
+        own, word, bias, step, start, spelling = self.weights
+        scores = rows.x @ own.T + features @ word.T + bias
+        if len(spelling): scores = scores + torch.stack([spelling[pieces].sum(0) for pieces in rows.spelled])
+        scores = scores.double().numpy()
         ends = np.cumsum([len(w) for w in rows.words])[:-1]
         return [best_tags(s, step.double().numpy(), start.double().numpy()) for s in np.split(scores, ends)]
 
-def _solved(way: str, decay: float, rows: _Rows, features: torch.Tensor, bans: tuple, numbers=None) -> _Chain:
+def _solved(
+    way: str, decay: float, rows: _Rows, features: torch.Tensor, bans: tuple, pieces: int, numbers=None,
+) -> _Chain:
     "The chain with the lowest loss on some rows."
     dim, n, x = rows.x.shape[1], len(bans[1]), features
     if way == 'vectors and words': x = torch.cat([rows.x, features], 1)
     offset = rows.x if way == 'head and words' else None
-    fit = ChainFit(x, rows.tags, n, offset)
+    fit = ChainFit(x, rows.tags, n, offset, rows.spelled, pieces)
     numbers = fit.solve(decay, numbers)
-    weight, bias, *moves = fit.weights(numbers)
+    weight, bias, *moves, spelling = fit.weights(numbers)
     own = torch.eye(n) if offset is not None else torch.zeros(n, dim) if way == 'words' else weight[:, :dim]
     word = weight if way != 'vectors and words' else weight[:, dim:]
     moves = [m + torch.tensor(b, dtype=torch.float32) for m, b in zip(moves, bans)]
-    return _Chain(way, decay, (own, word, bias, *moves), numbers)
+    return _Chain(way, decay, (own, word, bias, *moves, spelling), numbers)
 
-def _chains(train: _Rows, features: torch.Tensor, bans: tuple, joint: bool) -> Iterator[_Chain]:
+def _chains(train: _Rows, features: torch.Tensor, bans: tuple, pieces: int, joint: bool) -> Iterator[_Chain]:
     "Candidates that validation chooses from; the dictionary alone is the last."
     n, dim, width = len(bans[1]), train.x.shape[1], features.shape[1]
-    zero = torch.zeros(n, width), torch.zeros(n), *(torch.tensor(b, dtype=torch.float32) for b in bans)
+    plain = torch.zeros(0, n)  # of no spelling
+    zero = torch.zeros(n, width), torch.zeros(n), *(torch.tensor(b, dtype=torch.float32) for b in bans), plain
     for way in ('vectors and words', 'words') if joint else ('head and words',):
         numbers = None
         for decay in _DECAYS:
-            found = _solved(way, decay, train, features, bans, numbers)
+            found = _solved(way, decay, train, features, bans, pieces, numbers)
             numbers = found.numbers
             yield found
     if not joint: yield _Chain('head', 0., (torch.eye(n), *zero))
     known = torch.zeros(n, width)
     known[:, 24:24 + n] = 4*torch.eye(n)
-    yield _Chain('dictionary', 0., (torch.zeros(n, dim), known, torch.zeros(n), torch.zeros(n, n), torch.zeros(n)))
+    yield _Chain('dictionary', 0., (torch.zeros(n, dim), known, *(torch.zeros(s) for s in (n, (n, n), n)), plain))
 
 # %% ../nbs/03d_tagging.ipynb #80a57dcc
 @patch
-def _set_chain(self: TaggerLearner, best: _Chain, known: NameDictionary, alone: bool) -> None:
+def _set_chain(self: TaggerLearner, best: _Chain, known: NameDictionary, pieces: list[str], alone: bool) -> None:
     "Put the weights into the head."
-    head, (own, word, bias, step, start) = self.model.heads['task'], best.weights
+    head, (own, word, bias, step, start, spelling) = self.model.heads['task'], best.weights
     with torch.no_grad():
         last = head[-1]
         if alone:
@@ -561,24 +568,25 @@ def _set_chain(self: TaggerLearner, best: _Chain, known: NameDictionary, alone: 
             last.bias.copy_(bias)
         elif best.way == 'dictionary': last.weight.zero_(), last.bias.zero_()
         else: last.bias.add_(bias.to(last.bias.device))
-    head.set_chain(known, word, step, start)
-    self.head_kwargs = (self.head_kwargs or {}) | dict(chain=dict(names=known.names, words=known.words))
+    pieces = pieces[:len(spelling)]  # none where spelling is not used
+    head.set_chain(known, word, step, start, pieces, spelling)
+    self.head_kwargs = (self.head_kwargs or {}) | dict(chain=dict(names=known.names, words=known.words, pieces=pieces))
     self.joint = alone
 
 @patch
 def _say_unread(self: TaggerLearner, f1: dict[str, float], way: str) -> None:
-    "A hint where the vectors add nothing to the words themselves."
-    vectors, rest = f1.get('vectors and words'), max(f1.get('words', 0.), f1['dictionary'])
-    if vectors is None or vectors > rest: return
+    "A hint where the vectors add nothing to the words themselves, or the encoder cannot read them."
+    if 'vectors and words' not in f1: return
+    vectors, rest = f1['vectors and words'], max(f1['words'], f1['dictionary'])
     ids = [i for row in self.dls.valid.dataset.rows[0] for i in row]
     unknown = np.mean([i == self.model.encoder.tokenizer.unk_token_id for i in ids])
+    if vectors > rest and unknown < .2: return
+    said = 'does not add much' if vectors > rest else 'is not shown to add anything'
     part = f', and does not know {unknown:.0%} of the tokens' if unknown > .02 else ''
-    alone = 'the dictionary stands' if way == 'dictionary' else 'they stand'
-    stands = '' if way == 'vectors and words' else f'; {alone} in'
-    warnings.warn(f"{self.data.name or 'data'}: the encoder {self.model.encoder.name!r} is not shown to add anything "
-                  f"to the words themselves (F1 of names in valid {vectors:.3f} with its vectors, {rest:.3f} without)"
-                  f"{part}{stands}. Try an encoder of the language of the texts, or freeze=-2",
-                  DataWarning, stacklevel=3)
+    stands = {'dictionary': '; the dictionary stands in', 'words': '; they stand in'}.get(way, '')
+    warnings.warn(f"{self.data.name or 'data'}: the encoder {self.model.encoder.name!r} {said} to the words themselves "
+                  f"(F1 of names in valid {vectors:.3f} with its vectors, {rest:.3f} without){part}{stands}. "
+                  "Try an encoder of the language of the texts, or freeze=-2", DataWarning, stacklevel=3)
 
 # %% ../nbs/03d_tagging.ipynb #5fa20a27
 def _of_rows(rows: list[np.ndarray]) -> torch.Tensor: return torch.tensor(np.concatenate(rows))
@@ -598,18 +606,22 @@ def solve(self: TaggerLearner,
     train, valid = (_word_rows(self, dl, alone) for dl in (self.dls.train, self.dls.valid))
     def named(tags): return [[labels[i] for i in ts] for ts in tags]
     known, bans = name_dictionary(train.words, named(train.tags)), tag_bans(labels, train.tags)
+    pieces = known_spelling(train.words + valid.words)
+    numbered = {p: i for i, p in enumerate(pieces)}
+    for rows in (train, valid): rows.spelled = [r for ws in rows.words for r in spelling_rows(ws, numbered)]
     features = _of_rows(crossed_features(train.words, named(train.tags), labels))
     others, found = _of_rows([word_features(ws, known, labels) for ws in valid.words]), []
-    for chain in _chains(train, features, bans, alone):
+    for chain in _chains(train, features, bans, len(pieces), alone):
         chain.f1 = _name_f1(named(valid.tags), named(chain.tags(valid, others)))
         found.append(chain)
     best = max(found, key=lambda c: c.f1)
-    both = _Rows(train.words + valid.words, train.tags + valid.tags, torch.cat([train.x, valid.x]))
+    both = _Rows(train.words + valid.words, train.tags + valid.tags, torch.cat([train.x, valid.x]),
+                 train.spelled + valid.spelled)
     if alone and best.numbers is not None:
         features = _of_rows(crossed_features(both.words, named(both.tags), labels))
         bans = tag_bans(labels, both.tags)
-        best.weights = _solved(best.way, best.decay, both, features, bans, best.numbers).weights
-    self._set_chain(best, name_dictionary(both.words, named(both.tags)), alone)
+        best.weights = _solved(best.way, best.decay, both, features, bans, len(pieces), best.numbers).weights
+    self._set_chain(best, name_dictionary(both.words, named(both.tags)), pieces, alone)
     of = {way: max(c.f1 for c in found if c.way == way) for way in dict.fromkeys(c.way for c in found)}
     self._say_unread(of, best.way)
     chain = dict(way=best.way, decay=best.decay, valid_f1=of)
