@@ -250,7 +250,7 @@ def _label(v, where=''):
     if isinstance(v, str) and SURROGATES.search(v):
         raise DataError(f'label {v!r}{where} has an unpaired surrogate, which UTF-8 cannot encode: correct it')
     v = v.item() if isinstance(v, np.generic) else v
-    return v.strip() if isinstance(v, str) else int(v) if isinstance(v, float) else v
+    return unicodedata.normalize('NFC', v.strip()) if isinstance(v, str) else int(v) if isinstance(v, float) else v
 
 def _refuse_one_hot(lists, labels, at):
     "Raise `DataError` where lists of labels are rows of zeros and ones, one for each label"
@@ -593,6 +593,10 @@ def _read_labels(source, column, labels, kind, label_sep=None, path=False):
     found, decided = [float(v) if isinstance(v, Decimal) else v for v in (values[i] for i in full)], ''
     if label_sep is not None or path and kind in (None, 'multilabel'):
         found = _label_lists(found, label_sep, lambda i: row_name(index.name, index[full[i]]))
+    if label_sep is None and kind in (None, 'class') and found and all(_is_list(v) and len(v) == 1 for v in found):
+        found = [next(iter(v)) for v in found]
+        if kind is None: source.hints.append(f"labels of column {column!r} are lists of one: read as classes; "
+                                             "kind='multilabel' keeps the lists")
     typed = isinstance(frame[column].dtype, pd.CategoricalDtype)
     scores = kind == 'score' or column == 'score' and kind is None and names is None and not typed
     if scores or path or not typed: found, decided = _decided(found, names, kind, path, scores)
