@@ -144,7 +144,7 @@ def grade_numbers(values):
 
 # %% ../nbs/00a_data.ipynb #0decbcc8
 def _relevance(rows, documents, queries):
-    "The table of relevant documents, and counts of what was dropped"
+    "The table of relevant documents, counts of what was dropped, and hints"
     r, index = checked_table(rows, 'relevance', ['query_id', 'doc_id'])
     check_grades(r, 'relevance')
     ids = {c: clean_ids(r[c], 'relevance', c, index) for c in ('query_id', 'doc_id')}
@@ -158,7 +158,12 @@ def _relevance(rows, documents, queries):
             'grades are 0 or above')
     right = r[r.grade > 0].sort_values('grade', ascending=False, kind='stable')
     once = right[~right.duplicated(['query_id', 'doc_id'])].sort_index().reset_index(drop=True)
-    return once, dict(grade_zero_dropped=len(r) - len(right), relevance_repeated=len(right) - len(once))
+    given = r.groupby(['query_id', 'doc_id'], sort=False).grade.unique()
+    several = given[given.map(len) > 1]
+    hints = [f"{len(several):,} pairs of a query and a document have several grades, such as {' and '.join(pair)} with "
+             f"{', '.join(f'{g:g}' for g in grades)}; the highest counts: keep one row of each if another is right"
+             for pair, grades in several[:1].items()]
+    return once, dict(grade_zero_dropped=len(r) - len(right), relevance_repeated=len(right) - len(once)), hints
 
 # %% ../nbs/00a_data.ipynb #df67514a
 def _counts(documents, queries, relevance):
@@ -201,9 +206,9 @@ def ranking_data(
 ) -> RankingData:  # checked data
     "Check and combine three tables; missing splits are made by group, and without groups each query is its own group."
     documents, queries = checked_documents(documents), _queries(queries)
-    relevance, dropped = _relevance(relevance, documents, queries)
+    relevance, dropped, hints = _relevance(relevance, documents, queries)
     data = RankingData(documents, queries, relevance, name, dropped | _counts(documents, queries, relevance))
-    if said := _copies(data): data.notes['hints'] = said
+    if said := hints + _copies(data): data.notes['hints'] = said
     return data
 
 # %% ../nbs/00a_data.ipynb #15f0a0f1
@@ -781,7 +786,7 @@ def _are_ids(data):
 # %% ../nbs/00a_data.ipynb #8f8485ec
 def read_ranking(
     path: str | Path,  # folder, file, or data set name; options name columns or keys in it
-    doc_id: str | None = None,  # id of a document; without it, equal texts are one document
+    doc_id: str | None = None,  # id of a document; without it, equal rows are one document
     doc_text: str | None = None,  # text of a document
     title: str | None = None,  # title of a document
     query_id: str | None = None,  # id of a query; without it, equal texts in a group are one query
@@ -845,8 +850,13 @@ def _with_text_ids(objects, options, where):
     text = pick_column(columns, 'doc_text', options, FILE_KEYS, where)
     title = options['title'] or 'title'
     def words(value): return '' if is_missing(value) else str(value)
-    ids = text_ids('d', [(words(row.get(title)), words(row.get(text))) for _, row in objects])
-    first = {d: i for i, d in reversed([*enumerate(ids)])}  # equal texts are one document
+    said = [(words(row.get(title)), words(row.get(text))) for _, row in objects]
+    ids, kinds = text_ids('d', said), {}
+    more = [json.dumps({k: words(row[k]) for k in sorted(row) if k not in (title, text)}) for _, row in objects]
+    for d, m in zip(ids, more): kinds.setdefault(d, set()).add(m)
+    several = [len(kinds[d]) > 1 for d in ids]  # equal texts with other columns are documents of their own
+    ids = text_ids('d', [(*s, m) if apart else s for s, m, apart in zip(said, more, several)])
+    first = {d: i for i, d in reversed([*enumerate(ids)])}  # equal rows are one document
     return [(n, row | dict(doc_id=d)) for i, ((n, row), d) in enumerate(zip(objects, ids)) if first[d] == i]
 
 def _documents_file(path, options, known=None):
@@ -883,7 +893,7 @@ def _hint_columns(table):
 # %% ../nbs/00a_data.ipynb #5c0b0004
 def read_corpus(
     path: str | Path,  # folder or file; options name columns or keys in it
-    doc_id: str | None = None,  # id of a document; without it, equal texts are one document
+    doc_id: str | None = None,  # id of a document; without it, equal rows are one document
     doc_text: str | None = None,  # text of a document
     title: str | None = None,  # title of a document
     known: dict | None = None,  # column names to try where no option is given, such as dict(doc_id='Article No')
