@@ -26,7 +26,7 @@ from .core import as_texts
 from .words import cut_words
 from .tables import DataError, DataWarning, GROUP_COLUMNS, SPLITS, SPLIT_NAMES, check_columns
 from .tables import check_unique, checked_table, clean_id, clean_ids, clean_strings, columns_frame
-from .tables import filled_rows, hash_fold, held_out_groups, hub_splits, is_blank, is_missing, listed
+from .tables import filled_rows, hash_fold, held_out_groups, html_hints, hub_splits, is_blank, is_missing, listed
 from .tables import local_path, looked_for, lost_zeros, numbered_lines, numbered_objects, other_columns
 from .tables import pick_column, read_table, row_name, rows_frame, shown_path, split_by_group
 from .tables import text_ids, warn_notes
@@ -208,7 +208,8 @@ def ranking_data(
     documents, queries = checked_documents(documents), _queries(queries)
     relevance, dropped, hints = _relevance(relevance, documents, queries)
     data = RankingData(documents, queries, relevance, name, dropped | _counts(documents, queries, relevance))
-    if said := hints + _copies(data): data.notes['hints'] = said
+    hints += html_hints(data.texts, 'documents') + html_hints(queries.text, 'queries') + _copies(data)
+    if hints: data.notes['hints'] = hints
     return data
 
 # %% ../nbs/00a_data.ipynb #15f0a0f1
@@ -1104,7 +1105,9 @@ def _key_of(texts: Iterable[str], *settings) -> tuple:
     for t in texts: h.update(f'{len(t)} {t}'.encode('utf-8', 'surrogatepass'))
     return *settings, h.digest()
 
-def _until_read(cut: Callable, titles: list[str], size: int, encoder, max_tokens: int, key: tuple|None) -> list[list[str]]:
+def _until_read(
+    cut: Callable, titles: list[str], size: int, encoder, max_tokens: int, key: tuple|None,
+) -> list[list[str]]:
     "The parts of each document, cut smaller where the encoder would not read one whole."
     parts, long, sizes = [cut(row, size, 60) for row in range(len(titles))], range(len(titles)), _READ.get(key, {})
     for row in sizes: parts[row] = cut(row, *sizes[row])

@@ -622,7 +622,8 @@ def _vector_learner(
 # %% ../nbs/03a_ranking.ipynb #963660d2
 def _texts(data: RankingData, encoder: Encoder, settings: dict, **how) -> tuple:
     "Queries and passages as texts, and the document of each passage."
-    parts, owner = cut_documents(data, *(settings[k] for k in ('passages', 'size', 'stride')), encoder, settings['max_tokens'])
+    cut = (settings[k] for k in ('passages', 'size', 'stride'))
+    parts, owner = cut_documents(data, *cut, encoder, settings['max_tokens'])
     how |= dict(encoder=encoder, pooling=settings['pooling'], max_tokens=settings['max_tokens'])
     queries = TaskBatches(unlabelled(list(data.queries.text)), keep='end', label='queries', **how)
     return queries, TaskBatches(unlabelled(parts), keep='start', label='passages', **how), torch.from_numpy(owner)

@@ -31,8 +31,8 @@ from .words import HIDDEN, MARKS, UNSPACED
 from .models import Encoder
 from .tables import DataError, GROUP_COLUMNS, SPLITS, SPLIT_NAMES, SURROGATES, check_columns
 from .tables import checked_dicts, checked_table, clean_ids, clean_strings, filled_rows, hash_fold
-from .tables import held_out_groups, hub_splits, is_blank, is_missing, listed, local_path, looked_for
-from .tables import numbered_lines, other_columns, pick_column, read_table, row_name, rows_frame
+from .tables import held_out_groups, html_hints, hub_splits, is_blank, is_missing, listed, local_path
+from .tables import looked_for, numbered_lines, other_columns, pick_column, read_table, row_name, rows_frame
 from .tables import shown_path, split_by_group, warn_notes
 from .data import described_nodes, library_modules, plain_text
 
@@ -484,6 +484,7 @@ def _build(source, c, labels, kind, name, blanks=False):
         df, split, left_out = _filled(df, split, c, name or 'rows')
         hints = hints + left_out
     columns = {o: clean_strings(df[c[o]], 'rows', c[o], df.index) for o in ('text', 'pair') if o in c}
+    hints = hints + html_hints(columns['text'], 'texts')
     values = [_named(v, names) for v in df[c['label']]] if names else list(df[c['label']])
     def at(i): return row_name(df.index.name, df.index[i])
     found, labels, target = _targets(values, names if labels is None else labels, kind, at)
