@@ -350,7 +350,7 @@ def graph_tags(
     logs = np.log(probabilities.clip(1e-30))
     plain, weight = [text[a:b] for a, b in words], np.array(facts['spelling']).reshape(-1, len(labels))
     beside = word_features(plain, known, labels) @ np.array(facts['weight']).T
-    beside = beside + np.array([weight[rows].sum(0) for rows in spelling_rows(plain, facts['pieces'])])
+    beside = beside + np.reshape([weight[rows].sum(0) for rows in spelling_rows(plain, facts['pieces'])], beside.shape)
     for i, at in enumerate(first):
         if at < 0: continue
         end = next((f for f in first[i + 1:] if f >= 0), real[-1] + 1)
