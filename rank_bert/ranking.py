@@ -604,7 +604,7 @@ def _vector_learner(
     share, hard, margin = (batches['refresh'][name] for name in ('share', 'hard', 'margin'))
     if freeze != 'backbone' or (share, hard, margin) != (None, 0, None):
         raise ValueError(f"freeze is {freeze!r}, refresh {share}, hard {hard} and margin {margin}, but features are "
-                         "vectors, and have no layers to train: pass the data and a backbone")
+                         "vectors, and have no layers to train: pass the data and a backbone, and IndexRefresh does it")
     check_trainable(features.data)
     train = QueryBatches(features.data, 'train', features.queries, None, batches['negatives'], about['seed'] or 0,
                          refused=features.refused,
