@@ -1814,6 +1814,28 @@ def served_hostile():
     done = stop(pid, printed)
     must(done.code == 0 and "Traceback" not in done.said, done.said[-800:])
 
+@case("serve", "filters and documents of too many values, columns or characters, or too deep; then SIGTERM while nobody asks", "413 or 422 in a short sentence, nothing is kept, no more log than a line each; it ends within two seconds", limit=300)
+def served_shapes():
+    put("ranker", "live")
+    pid, printed, port = served("live")
+    begun, before = len((printed/"said").read_text()), tree("live")
+    deep = json.loads("[" * 600 + "]" * 600)
+    one = dict(doc_id="new", text="some words")
+    asked = [(422, "/search", dict(query=QUERY, where=dict(a=deep))), (413, "/search", dict(query=QUERY, where=dict(a=[*range(200_000)]))),
+             (413, "/documents", dict(documents=[one | {f"c{i}": i for i in range(60_000)}])), (422, "/documents", dict(documents=[one | dict(a=deep)])),
+             (413, "/documents", dict(documents=[one | dict(doc_id="a"*10**6)])), (413, "/documents", dict(documents=[one | {"a"*10_000: 1}]))]
+    for status, path, body in asked:
+        found, answer = post(port, path, body)
+        must(found == status and len(str(answer)) < 300, (path, [*body], found, str(answer)[:300]))
+    must(post(port, "/search", dict(query=QUERY))[0] == 200, "it does not answer any more")
+    must(tree("live") == before, "the folder was changed")
+    must(len((printed/"said").read_text()) - begun < 2000, "a long log")
+    began = time.monotonic()
+    os.kill(pid, signal.SIGTERM)
+    done = stop(pid, printed)
+    must(done.code == 0 and "Traceback" not in done.said, done.said[-800:])
+    must(time.monotonic() - began < 2, f"it ended after {time.monotonic() - began:.1f} seconds")
+
 @case("serve", "a port in use, no such folder, an open address without a key", "a sentence, before a model is loaded where possible")
 def serve_refused():
     import socket
