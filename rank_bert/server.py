@@ -783,8 +783,21 @@ def _waiting(sock: socket.socket) -> list[socket.socket]:
 
 # %% ../nbs/03j_server.ipynb #5100005e
 class _Server(uvicorn.Server):
-    "A server that first answers all requests that have arrived, and then ends without an error."
+    "A server that closes silent connections, and that answers all requests that have arrived before it ends."
     service: Service
+    silent: dict = {}  # connection and its last request -> since when nothing more has come
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % 10 == 0: self._close_silent(time.monotonic())
+        return await super().on_tick(counter)
+
+    def _close_silent(self, now: float) -> None:
+        "Close connections that have not sent the head of a request in the time for one."
+        waiting = {(c, c.cycle) for c in self.server_state.connections if c.cycle is None or c.cycle.response_complete}
+        since = {one: self.silent.get(one, now) for one in waiting}
+        late = {one for one, at in since.items() if now - at > self.service.limits.seconds}
+        for connection, _ in late: connection.transport.close()
+        self.silent = {one: at for one, at in since.items() if one not in late}
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

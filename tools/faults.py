@@ -1786,9 +1786,10 @@ def served_damaged():
     done = stop(pid, printed)
     must(done.code == 0 and done.said.count("stays as it was") >= 1 and "was read again" in done.said, done.said[-600:])
 
-@case("serve", "requests that are cut, slow, huge, nested 100,000 deep, no JSON, no HTTP; 300 idle connections", "a status from 400 to 431, or a closed connection; others are answered", limit=300)
+@case("serve", "requests that are cut, slow, huge, nested 100,000 deep, no JSON, no HTTP; 300 idle connections", "a status from 400 to 431, or a closed connection; others are answered; silent ones are closed", limit=300)
 def served_hostile():
     import socket
+    from http.client import HTTPConnection
     pid, printed, port = served("ranker", "--seconds", "5")
     def raw(content: bytes) -> bytes:
         with socket.create_connection(("127.0.0.1", port), 20) as line:
@@ -1809,7 +1810,20 @@ def served_hostile():
         must(status(content) in (0, 400, 414, 431, 505, 403, 404), content[:20])
     idle = [socket.create_connection(("127.0.0.1", port), 20) for _ in range(300)]
     must(post(port, "/search", dict(query=QUERY))[0] == 200, "it does not answer any more")
-    for line in idle: line.close()
+    halves = [socket.create_connection(("127.0.0.1", port), 20) for _ in range(20)]
+    for line in halves: line.sendall(b"POST /search HTTP/1.1\r\nHost: loc")
+    kept = HTTPConnection("127.0.0.1", port, timeout=20)  # that asks now and then is no silent one
+    kept.connect()
+    line_of_kept = kept.sock
+    for _ in range(8):
+        kept.request("GET", "/healthz")
+        must(kept.getresponse().read() and kept.sock is line_of_kept, "a connection in use was closed")
+        time.sleep(1)
+    kept.close()
+    for line in idle + halves:
+        line.settimeout(.1)
+        must(line.recv(10) == b"", "a silent connection is still open")
+        line.close()
     os.kill(pid, signal.SIGTERM)
     done = stop(pid, printed)
     must(done.code == 0 and "Traceback" not in done.said, done.said[-800:])
