@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 from logging import getLogger
 from pathlib import Path
 from threading import Lock, current_thread, main_thread
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
 # %% ../nbs/03j_server.ipynb #5c000005
@@ -240,22 +240,33 @@ def check(self: Service, texts: list[str], name: str = 'texts') -> None:
         if not is_visible(text): raise Problem(422, f'{name}[{i}] is empty: write at least one word')
 
 # %% ../nbs/03j_server.ipynb #65a71a50
-def _extent(value: Any) -> tuple[int, int]:
-    "How many values are in a value, and how many lists and objects are inside one another."
-    level, count, depth = [value], 0, 0
-    while level := [v for x in level if isinstance(x, (dict, list))
-                    for v in (x.values() if isinstance(x, dict) else x)]:
-        count, depth = count + len(level), depth + 1
-    return count, depth
+class Extent(NamedTuple):
+    "What is in a value of JSON: values, lists and objects inside one another, longest name and longest text."
+    values: int = 0
+    depth: int = 0
+    name: int = 0
+    characters: int = 0
+
+def extent(value: Any) -> Extent:
+    "The extent of a value; a text by itself has no name, no value and no depth."
+    level, found = [value], Extent()
+    while level:
+        inner = [v for x in level if isinstance(x, (dict, list)) for v in (x.values() if isinstance(x, dict) else x)]
+        found = Extent(found.values + len(inner), found.depth + bool(inner),
+                       max([found.name, *(len(k) for x in level if isinstance(x, dict) for k in x)]),
+                       max([found.characters, *(len(x) for x in level if isinstance(x, str))]))
+        level = inner
+    return found
 
 @patch
 def check_shape(self: Service, value: Any, name: str) -> None:
-    "Raise `Problem` for a value with too many values (413), or too deep (422)."
-    count, depth = _extent(value)
-    if depth > self.limits.depth:
-        raise Problem(422, f'{name} has {depth} lists or objects inside one another; {self.limits.depth} is the limit')
-    if count > self.limits.values:
-        raise Problem(413, f'{name} has {count} values, and {self.limits.values} is the limit: send fewer')
+    "Raise `Problem` for a value with too many values or characters (413), or too deep (422)."
+    found, limits = extent(value), self.limits
+    if found.depth > limits.depth:
+        raise Problem(422, f'{name} has {found.depth} lists or objects inside one another; {limits.depth} is the limit')
+    for what, held in (('values', 'values'), ('characters', 'characters'), ('name', 'characters in a name')):
+        if getattr(found, what) > getattr(limits, what):
+            raise Problem(413, f'{name} has {getattr(found, what)} {held}, and {getattr(limits, what)} is the limit')
 
 @patch
 def check_names(self: Service, names: Iterable[str], what: str) -> None:
@@ -862,7 +873,7 @@ def run_server(
         if not local: _check_open(open_to_all)
         app = make_app(folders, backend, limits, _LOCAL if local else ())
         config = uvicorn.Config(app, log_level='warning', access_log=False, server_header=False, timeout_keep_alive=30,
-                                timeout_graceful_shutdown=int(limits.seconds) + 1)
+                                ws='none', timeout_graceful_shutdown=int(limits.seconds) + 1)
         server, (address, number, *_) = _Server(config), sock.getsockname()
         server.service = app.state.service
         names = ', '.join(f'{m.name} ({m.kind})' for m in server.service.models.values())

@@ -594,7 +594,8 @@ def _read_labels(source, column, labels, kind, label_sep=None, path=False):
     found, decided = [float(v) if isinstance(v, Decimal) else v for v in (values[i] for i in full)], ''
     if label_sep is not None or path and kind in (None, 'multilabel'):
         found = _label_lists(found, label_sep, lambda i: row_name(index.name, index[full[i]]))
-    if label_sep is None and kind in (None, 'class') and found and all(_is_list(v) and len(v) == 1 for v in found):
+    def one_label(v): return _is_list(v) and len(v) == 1 and _is_label(next(iter(v)))
+    if label_sep is None and kind in (None, 'class') and found and all(map(one_label, found)):
         found = [next(iter(v)) for v in found]
         if kind is None: source.hints.append(f"labels of column {column!r} are lists of one: read as classes; "
                                              "kind='multilabel' keeps the lists")

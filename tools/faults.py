@@ -1808,6 +1808,13 @@ def served_hostile():
         must(400 <= found < 500 or found == 200 and b"ud800" in body, f"{found} for {body[:30]!r}")
     for content in (b"\0" * 1000, b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\n\r\n"):
         must(status(content) in (0, 400, 414, 431, 505, 403, 404), content[:20])
+    upgrade = head.replace(b"POST /search", b"GET /ws") + b"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    upgrade = upgrade.replace(b"Connection: close", b"Connection: Upgrade")
+    def ask_upgrade(_):
+        with socket.create_connection(("127.0.0.1", port), 20) as line:
+            line.sendall(upgrade)
+            line.recv(100)
+    with ThreadPoolExecutor(8) as pool: list(pool.map(ask_upgrade, range(400)))
     idle = [socket.create_connection(("127.0.0.1", port), 20) for _ in range(300)]
     must(post(port, "/search", dict(query=QUERY))[0] == 200, "it does not answer any more")
     halves = [socket.create_connection(("127.0.0.1", port), 20) for _ in range(20)]
