@@ -283,7 +283,7 @@ def check_folder(
     "Check in advance that a folder can be created or replaced; raises an `OSError` that gives the reason."
     place = _real(folder)
     if os.path.isdir(place):
-        if why := _fixed(place): raise _error(errno.EBUSY, f'{str(folder)!r} {why}')
+        if why := _fixed(place): raise _error(errno.EACCES, f'{str(folder)!r} {why}')
         _check_own(place, mark)
     elif os.path.lexists(place): raise _error(errno.EEXIST, f"{str(folder)!r} is a file; name a new folder")
     _try(place)

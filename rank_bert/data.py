@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ from .core import as_texts
 from .words import cut_words
 from .tables import DataError, DataWarning, GROUP_COLUMNS, SPLITS, SPLIT_NAMES, check_columns
 from .tables import check_unique, checked_table, clean_id, clean_ids, clean_strings, columns_frame
-from .tables import filled_rows, hash_fold, held_out_groups, hub_splits, is_blank, is_missing, listed
+from .tables import filled_rows, hash_fold, held_out_groups, html_hints, hub_splits, is_blank, is_missing, listed
 from .tables import local_path, looked_for, lost_zeros, numbered_lines, numbered_objects, other_columns
 from .tables import pick_column, read_table, row_name, rows_frame, shown_path, split_by_group
 from .tables import text_ids, warn_notes
@@ -144,7 +144,7 @@ def grade_numbers(values):
 
 # %% ../nbs/00a_data.ipynb #0decbcc8
 def _relevance(rows, documents, queries):
-    "The table of relevant documents, and counts of what was dropped"
+    "The table of relevant documents, counts of what was dropped, and hints"
     r, index = checked_table(rows, 'relevance', ['query_id', 'doc_id'])
     check_grades(r, 'relevance')
     ids = {c: clean_ids(r[c], 'relevance', c, index) for c in ('query_id', 'doc_id')}
@@ -158,7 +158,12 @@ def _relevance(rows, documents, queries):
             'grades are 0 or above')
     right = r[r.grade > 0].sort_values('grade', ascending=False, kind='stable')
     once = right[~right.duplicated(['query_id', 'doc_id'])].sort_index().reset_index(drop=True)
-    return once, dict(grade_zero_dropped=len(r) - len(right), relevance_repeated=len(right) - len(once))
+    given = r.groupby(['query_id', 'doc_id'], sort=False).grade.unique()
+    several = given[given.map(len) > 1]
+    hints = [f"{len(several):,} pairs of a query and a document have several grades, such as {' and '.join(pair)} with "
+             f"{', '.join(f'{g:g}' for g in grades)}; the highest counts: keep one row of each if another is right"
+             for pair, grades in several[:1].items()]
+    return once, dict(grade_zero_dropped=len(r) - len(right), relevance_repeated=len(right) - len(once)), hints
 
 # %% ../nbs/00a_data.ipynb #df67514a
 def _counts(documents, queries, relevance):
@@ -201,9 +206,10 @@ def ranking_data(
 ) -> RankingData:  # checked data
     "Check and combine three tables; missing splits are made by group, and without groups each query is its own group."
     documents, queries = checked_documents(documents), _queries(queries)
-    relevance, dropped = _relevance(relevance, documents, queries)
+    relevance, dropped, hints = _relevance(relevance, documents, queries)
     data = RankingData(documents, queries, relevance, name, dropped | _counts(documents, queries, relevance))
-    if said := _copies(data): data.notes['hints'] = said
+    hints += html_hints(data.texts, 'documents') + html_hints(queries.text, 'queries') + _copies(data)
+    if hints: data.notes['hints'] = hints
     return data
 
 # %% ../nbs/00a_data.ipynb #15f0a0f1
@@ -781,7 +787,7 @@ def _are_ids(data):
 # %% ../nbs/00a_data.ipynb #8f8485ec
 def read_ranking(
     path: str | Path,  # folder, file, or data set name; options name columns or keys in it
-    doc_id: str | None = None,  # id of a document; without it, equal texts are one document
+    doc_id: str | None = None,  # id of a document; without it, equal rows are one document
     doc_text: str | None = None,  # text of a document
     title: str | None = None,  # title of a document
     query_id: str | None = None,  # id of a query; without it, equal texts in a group are one query
@@ -845,8 +851,14 @@ def _with_text_ids(objects, options, where):
     text = pick_column(columns, 'doc_text', options, FILE_KEYS, where)
     title = options['title'] or 'title'
     def words(value): return '' if is_missing(value) else str(value)
-    ids = text_ids('d', [(words(row.get(title)), words(row.get(text))) for _, row in objects])
-    first = {d: i for i, d in reversed([*enumerate(ids)])}  # equal texts are one document
+    said = [(words(row.get(title)), words(row.get(text))) for _, row in objects]
+    ids, kinds = text_ids('d', said), {}
+    more = [json.dumps({k: v for k, v in row.items() if k not in (title, text) and not is_missing(v)}, sort_keys=True,
+                       default=str) for _, row in objects]
+    for d, m in zip(ids, more): kinds.setdefault(d, m)  # the first keeps the id of its text, whatever comes later
+    apart = [kinds[d] != m for d, m in zip(ids, more)]  # equal texts with other columns are documents of their own
+    ids = text_ids('d', [(*s, m) if other else s for s, m, other in zip(said, more, apart)])
+    first = {d: i for i, d in reversed([*enumerate(ids)])}  # equal rows are one document
     return [(n, row | dict(doc_id=d)) for i, ((n, row), d) in enumerate(zip(objects, ids)) if first[d] == i]
 
 def _documents_file(path, options, known=None):
@@ -883,7 +895,7 @@ def _hint_columns(table):
 # %% ../nbs/00a_data.ipynb #5c0b0004
 def read_corpus(
     path: str | Path,  # folder or file; options name columns or keys in it
-    doc_id: str | None = None,  # id of a document; without it, equal texts are one document
+    doc_id: str | None = None,  # id of a document; without it, equal rows are one document
     doc_text: str | None = None,  # text of a document
     title: str | None = None,  # title of a document
     known: dict | None = None,  # column names to try where no option is given, such as dict(doc_id='Article No')
@@ -982,6 +994,12 @@ def _check_text(text):
     if not isinstance(text, str): raise TypeError(f'text is {type(text).__name__}: pass one text at a time')
 
 # %% ../nbs/00a_data.ipynb #6294bbca
+def _window_spans(text: str, start: int, end: int, size: int, stride: int, longest: int) -> list[tuple[int, int]]:
+    "First and last character of each window of a part of a text."
+    spans = [m.span() for m in _words_to(longest).finditer(text, start, end)]
+    starts = range(0, max(1, len(spans) - size + stride), stride)
+    return [(spans[i][0], spans[min(i + size, len(spans)) - 1][1]) for i in starts] if spans else [(0, 0)]
+
 def windows(
     text: str,  # text of any length
     size: int = 140,  # words in a window
@@ -992,9 +1010,7 @@ def windows(
     _check_text(text)
     if size < 1: raise ValueError(f'size must be at least 1, got {size}')
     if not 1 <= stride <= size: raise ValueError(f'stride must be from 1 to size ({size}), got {stride}')
-    spans = [m.span() for m in _words_to(longest).finditer(text)]
-    starts = range(0, max(1, len(spans) - size + stride), stride)
-    return [text[spans[i][0]:spans[min(i + size, len(spans)) - 1][1]] for i in starts] if spans else ['']
+    return [text[a:b] for a, b in _window_spans(text, 0, len(text), size, stride, longest)]
 
 # %% ../nbs/00a_data.ipynb #6c11b4ea
 _ENDS, _FULL_ENDS = '.!?؟۔։।॥။።៕', '。！？｡'  # of sentences: a blank follows; none needs to
@@ -1003,15 +1019,17 @@ _SENTENCES = re.compile(rf'(?<=[{_ENDS}])\s+|(?<=[{_FULL_ENDS}])(?![{_FULL_ENDS}
 def split_sentences(text): return [s for s in _SENTENCES.split(text) if s.strip()] or [text]
 
 # %% ../nbs/00a_data.ipynb #2f087ec8
-def _fit(sentences, scores, max_words):
+def _fit(sentences, scores, sizes, max_words):
     "Best sentences that fit together, in their order; the start of the best if none does"
-    sizes, left, kept = [len(_WORD.findall(s)) for s in sentences], max_words, []
+    left, kept = max_words, []
     order = np.argsort(-np.asarray(scores), kind='stable')
     for i in order:
         if sizes[i] > left: continue
         kept.append(i)
         left -= sizes[i]
-    if not kept: return windows(sentences[order[0]], max_words, max_words)[0]
+    if not kept:
+        size = max(1, int(max_words*len(_WORD.findall(sentences[order[0]]))/sizes[order[0]]))
+        return windows(sentences[order[0]], min(size, max_words), min(size, max_words))[0]
     return ' '.join(sentences[i].strip() for i in sorted(kept))
 
 # %% ../nbs/00a_data.ipynb #03453f58
@@ -1026,10 +1044,16 @@ def _sentence_scores(texts, split):
     scores = np.asarray(m.multiply(weights[owner]).sum(1)).ravel() / np.maximum(np.asarray(m.sum(1)).ravel(), 1)
     return np.split(scores, np.cumsum(sizes)[:-1])
 
-def _sentences_by_worth(texts):
-    "For each text its sentences and their scores"
+def _best_sentences(texts, max_words, titles=(), encoder=None, max_tokens=0):
+    "The best sentences of each text: at most so many words and, with an encoder, tokens"
     split = [split_sentences(t) for t in texts]
-    return list(zip(split, _sentence_scores(texts, split)))
+    sizes = [np.array([len(_WORD.findall(s)) for s in some]) for some in split]
+    if encoder is not None:
+        room = np.maximum(max_tokens - encoder.count_tokens(titles), 1)
+        counts = encoder.count_tokens(s for some in split for s in some) - encoder.count_tokens([''])[0] + 1
+        counts = np.split(counts, np.cumsum([len(some) for some in split])[:-1])
+        sizes = [np.maximum(n, np.ceil(max_words*c/r)) for n, c, r in zip(sizes, counts, room)]
+    return [_fit(s, scores, n, max_words) for s, scores, n in zip(split, _sentence_scores(texts, split), sizes)]
 
 # %% ../nbs/00a_data.ipynb #9531cb88
 def select_sentences(
@@ -1042,7 +1066,7 @@ def select_sentences(
     texts, titles = as_texts(texts), None if titles is None else as_texts(titles, 'titles')
     if titles is not None and len(titles) != len(texts):
         raise ValueError(f'{len(texts):,} texts and {len(titles):,} titles: each text needs one')
-    kept = [_fit(*best, max_words) for best in _sentences_by_worth(texts)]
+    kept = _best_sentences(texts, max_words)
     return kept if titles is None else [_titled(t, k) for t, k in zip(titles, kept)]
 
 # %% ../nbs/00a_data.ipynb #b3b883e5
@@ -1086,7 +1110,7 @@ def _short_title(title: str, encoder, most: int) -> str:
         words = words[:min(len(words) - 1, int(len(words)*most/encoder.count_tokens([' '.join(words)])[0]))]
     return ' '.join(words)
 
-_READ: dict[tuple, dict[int, tuple[int, int]]] = {}  # the corpora that were cut last: the size of smaller windows
+_READ: dict[tuple, dict[int, list]] = {}  # the corpora that were cut last: windows of texts with smaller ones
 
 def _key_of(texts: Iterable[str], *settings) -> tuple:
     "What tells a corpus and its settings apart from others."
@@ -1094,23 +1118,45 @@ def _key_of(texts: Iterable[str], *settings) -> tuple:
     for t in texts: h.update(f'{len(t)} {t}'.encode('utf-8', 'surrogatepass'))
     return *settings, h.digest()
 
-def _until_read(cut: Callable, titles: list[str], size: int, encoder, max_tokens: int, key: tuple|None) -> list[list[str]]:
-    "The parts of each document, cut smaller where the encoder would not read one whole."
-    parts, long, sizes = [cut(row, size, 60) for row in range(len(titles))], range(len(titles)), _READ.get(key, {})
-    for row in sizes: parts[row] = cut(row, *sizes[row])
-    while len(long) and key not in _READ:
-        counts = encoder.count_tokens(_titled(titles[row], p) for row in long for p in parts[row])
-        ends = np.cumsum([len(parts[row]) for row in long])
-        most = dict(zip(long, np.maximum.reduceat(counts, [0, *ends[:-1]])))
-        long = [row for row in long if most[row] > max_tokens and sizes.get(row) != (1, 1)]
-        for row in long:
-            words, longest = sizes.get(row, (size, 60))
-            smaller = max(1, int(.95*words*max_tokens/most[row]))
-            sizes[row] = (smaller, longest) if words > 1 else (1, longest//2)
-            parts[row] = cut(row, *sizes[row])
-    if key: _READ[key] = sizes
+def _cut_smaller(text: str, windows: list, counts: np.ndarray, share: float, max_tokens: int) -> list:
+    "The windows of a text, where each run of such that are too long is cut again with fewer words."
+    def too_long(one): return one[1] > max_tokens and one[0][2:] != (1, 1), one[0][2:]
+    found = []
+    for (long, (words, longest)), run in groupby(zip(windows, counts), key=too_long):
+        run = [*run]
+        smaller = max(1, int(.95*words*max_tokens/max(n for _, n in run)))
+        how = (smaller, longest) if words > 1 else (1, longest//2)
+        stride = max(1, int(how[0]*share))
+        if long:
+            at = _window_spans(text, run[0][0][0], run[-1][0][1], how[0], stride, how[1])
+            found += [(a, b, *how) for a, b in at]
+        else: found += [one for one, _ in run]
+    end, kept = -1, []
+    for one in sorted(found, key=lambda w: (w[0], -w[1])):  # a window inside another one adds nothing
+        if one[1] > end: kept.append(one)
+        end = max(end, one[1])
+    return kept
+
+def _until_read(
+    texts: list[str], titles: list[str], size: int, stride: int, encoder, max_tokens: int,
+) -> list[list[str]]:
+    "Windows of each text, smaller ones where the encoder would not read one whole."
+    asked = [encoder._pieces.to_str(), *titles, *texts]  # a training asks several times for the same
+    key = _key_of(asked, size, stride, max_tokens) if len(texts) > 1000 else None
+    every = [[(a, b, size, 60) for a, b in _window_spans(t, 0, len(t), size, stride, 60)] for t in texts]
+    waiting, changed = range(len(texts)), _READ.get(key, {})
+    for row, windows in changed.items(): every[row] = windows
+    while len(waiting) and key not in _READ:
+        counts = encoder.count_tokens(_titled(titles[r], texts[r][a:b]) for r in waiting for a, b, *_ in every[r])
+        counts = np.split(counts, np.cumsum([len(every[r]) for r in waiting])[:-1])
+        before = {r: every[r] for r in waiting}
+        for r, n in zip(waiting, counts):
+            if n.max() > max_tokens: every[r] = _cut_smaller(texts[r], every[r], n, stride/size, max_tokens)
+        waiting = [r for r in waiting if every[r] != before[r]]
+        changed |= {r: every[r] for r in waiting}
+    if key: _READ[key] = changed
     while len(_READ) > 4: del _READ[next(iter(_READ))]
-    return parts
+    return [[t[a:b] for a, b, *_ in windows] for t, windows in zip(texts, every)]
 
 # %% ../nbs/00a_data.ipynb #c2183a5a
 def cut_documents(
@@ -1118,7 +1164,7 @@ def cut_documents(
     passages: str = 'windows',  # 'truncate' (the first words), 'select' (the best sentences) or 'windows' (all)
     size: int | None = None,  # words in a passage, without the title; 110 for 'select', otherwise 140
     stride: int | None = None,  # words from window to window; half of size if None
-    encoder=None,  # an `Encoder`: where it would not read a passage whole, those of the document get smaller
+    encoder=None,  # an `Encoder`: passages that it would not read whole get smaller
     max_tokens: int = 256,  # that the encoder reads of a passage
     titles: bool = True,  # put its title before each passage of a document
 ) -> tuple[list[str], np.ndarray]:  # passages, and the document row of each (int64)
@@ -1132,16 +1178,10 @@ def cut_documents(
         for row in np.flatnonzero(encoder.count_tokens(named) > max_tokens//2):
             texts[row] = _titled(named[row], texts[row])
             named[row] = _short_title(named[row], encoder, max_tokens//2)
-    if passages == 'select': best = _sentences_by_worth(texts)
-    def cut(row, words, longest):
-        if passages == 'select': return [_fit(*best[row], words)]
-        if passages == 'truncate': return windows(texts[row], size, size)[:1]
-        return windows(texts[row], words, max(1, words*stride//size), longest)
-    if encoder is None or passages == 'truncate': parts = [cut(row, size, 60) for row in range(len(texts))]
-    else:
-        asked = [encoder._pieces.to_str(), *named, *texts]  # a training asks several times for the same
-        key = _key_of(asked, passages, size, stride, max_tokens) if len(texts) > 1000 else None
-        parts = _until_read(cut, named, size, encoder, max_tokens, key)
+    if passages == 'select': parts = [[t] for t in _best_sentences(texts, size, named, encoder, max_tokens)]
+    elif passages == 'truncate': parts = [windows(t, size, size)[:1] for t in texts]
+    elif encoder is None: parts = [windows(t, size, stride) for t in texts]
+    else: parts = _until_read(texts, named, size, stride, encoder, max_tokens)
     owner = np.repeat(np.arange(len(parts), dtype=np.int64), [len(p) for p in parts])
     return [_titled(named[i] if titles else '', p) for i, part in enumerate(parts) for p in part], owner
 

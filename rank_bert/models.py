@@ -1077,11 +1077,12 @@ class BertWrapper(nn.Module):
         self.model = model
 
     def forward(self,
-        x,  # token ids `(batch, tokens)`, or the dict a tokenizer gives
+        x,  # token ids `(batch, tokens)`, the dict a tokenizer gives, or a tuple that begins with either
         mask=None,  # 1 for a token, 0 for padding `(batch, tokens)`
         token_types=None,  # 0 for the first text, 1 for the second `(batch, tokens)`
     ) -> torch.Tensor:  # `(batch, labels)`
         "Logits of the classifier."
+        if isinstance(x, (tuple, list)): x, mask, token_types = (*x, mask, token_types)[:3]
         inputs = x if hasattr(x, 'keys') else dict(input_ids=x, attention_mask=mask, token_type_ids=token_types)
         return self.model(**{k: v for k, v in inputs.items() if v is not None}).logits
 

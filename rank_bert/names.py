@@ -122,8 +122,8 @@ def word_spelling(
 ) -> list[list[str]]:  # six pieces of each word
     "The word, its first three and last two and three letters, and the words beside it, all in small letters."
     low = ['', *(w.lower() for w in words), '']
-    return [[f'word {w}', f'start {w[:3]}', f'end {w[-3:]}', f'last {w[-2:]}', f'after {low[i]}', f'before {low[i + 2]}']
-            for i, w in enumerate(low[1:-1])]
+    return [[f'word {w}', f'start {w[:3]}', f'end {w[-3:]}', f'last {w[-2:]}', f'after {before}', f'before {after}']
+            for before, w, after in zip(low, low[1:], low[2:])]
 
 def known_spelling(
     words: list[list[str]],  # of each training text
@@ -283,7 +283,8 @@ class TagHead(ClassificationHead):
         if chain is None: return
         zeros = [torch.zeros(s) for s in ((n_labels, 24 + 2*n_labels), (n_labels, n_labels), (n_labels,))]
         pieces = chain.get('pieces', [])
-        self.set_chain(NameDictionary(chain['names'], chain['words']), *zeros, pieces, torch.zeros(len(pieces), n_labels))
+        known = NameDictionary(chain['names'], chain['words'])
+        self.set_chain(known, *zeros, pieces, torch.zeros(len(pieces), n_labels))
 
     def set_chain(self,
         known: NameDictionary,  # of the training texts
@@ -322,9 +323,10 @@ class TagHead(ClassificationHead):
         mean: bool,  # whether a word has the mean of the scores of its tokens, or those of the first
     ) -> dict:  # for `graph_tags` and JSON
         "What is needed beside the probabilities of tokens."
+        spelling = self.spelling.double().numpy().round(5).tolist() if self.pieces else []
         return dict(labels=list(labels), mean=mean, names=self.known.names, words=self.known.words,
                     weight=self.word_weight.tolist(), step=self.step.tolist(), start=self.start.tolist(),
-                    pieces=self.pieces, spelling=self.spelling.double().numpy().round(5).tolist() if self.pieces else [])
+                    pieces=self.pieces, spelling=spelling)
 
     def moves(self) -> tuple[np.ndarray, np.ndarray]:  # of steps `(tags, tags)` and of first tags `(tags,)`
         "Scores of steps and of first tags."
@@ -348,7 +350,7 @@ def graph_tags(
     logs = np.log(probabilities.clip(1e-30))
     plain, weight = [text[a:b] for a, b in words], np.array(facts['spelling']).reshape(-1, len(labels))
     beside = word_features(plain, known, labels) @ np.array(facts['weight']).T
-    beside = beside + np.array([weight[rows].sum(0) for rows in spelling_rows(plain, facts['pieces'])])
+    beside = beside + np.reshape([weight[rows].sum(0) for rows in spelling_rows(plain, facts['pieces'])], beside.shape)
     for i, at in enumerate(first):
         if at < 0: continue
         end = next((f for f in first[i + 1:] if f >= 0), real[-1] + 1)
@@ -359,6 +361,7 @@ def decoder_code() -> str:  # Python
     "The source of `graph_tags` and of what it uses."
     module = import_module('rank_bert.names')  # a notebook has no source of its classes
     parts = [inspect.getsource(getattr(module, name)).strip() for name in
-             ('NameDictionary', 'word_shapes', 'word_features', 'word_spelling', 'spelling_rows', 'best_tags', 'graph_tags')]
+             ('NameDictionary', 'word_shapes', 'word_features', 'word_spelling', 'spelling_rows', 'best_tags',
+              'graph_tags')]
     return '\n\n'.join(['"Tags of words from an exported tagger of rank_bert"', 'import numpy as np', f'BAN = {BAN}',
                         *parts]) + '\n'

@@ -604,7 +604,7 @@ def _vector_learner(
     share, hard, margin = (batches['refresh'][name] for name in ('share', 'hard', 'margin'))
     if freeze != 'backbone' or (share, hard, margin) != (None, 0, None):
         raise ValueError(f"freeze is {freeze!r}, refresh {share}, hard {hard} and margin {margin}, but features are "
-                         "vectors, and have no layers to train: pass the data and a backbone")
+                         "vectors, and have no layers to train: pass the data and a backbone, and IndexRefresh does it")
     check_trainable(features.data)
     train = QueryBatches(features.data, 'train', features.queries, None, batches['negatives'], about['seed'] or 0,
                          refused=features.refused,
@@ -622,7 +622,8 @@ def _vector_learner(
 # %% ../nbs/03a_ranking.ipynb #963660d2
 def _texts(data: RankingData, encoder: Encoder, settings: dict, **how) -> tuple:
     "Queries and passages as texts, and the document of each passage."
-    parts, owner = cut_documents(data, *(settings[k] for k in ('passages', 'size', 'stride')), encoder, settings['max_tokens'])
+    cut = (settings[k] for k in ('passages', 'size', 'stride'))
+    parts, owner = cut_documents(data, *cut, encoder, settings['max_tokens'])
     how |= dict(encoder=encoder, pooling=settings['pooling'], max_tokens=settings['max_tokens'])
     queries = TaskBatches(unlabelled(list(data.queries.text)), keep='end', label='queries', **how)
     return queries, TaskBatches(unlabelled(parts), keep='start', label='passages', **how), torch.from_numpy(owner)

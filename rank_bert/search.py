@@ -228,7 +228,8 @@ def _packed(model: RankingModel, span: np.ndarray) -> PackedPassages:
 def _save_table(self: Ranker, folder: Path) -> None:
     "Write the table, and the passages as `rank_bert.light_runtime` reads them."
     save_table(self.table, folder)
-    save_passages(_packed(self.model.eval(), _spans(self.documents, self.settings, self.encoder)), folder/'passages.safetensors')
+    spans = _spans(self.documents, self.settings, self.encoder)
+    save_passages(_packed(self.model.eval(), spans), folder/'passages.safetensors')
 
 # %% ../nbs/03b_search.ipynb #94f2e251
 def _place(folder: str|Path) -> str: return os.path.realpath(os.path.expanduser(folder))

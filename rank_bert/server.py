@@ -18,14 +18,14 @@ import re
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from logging import getLogger
 from pathlib import Path
 from threading import Lock, current_thread, main_thread
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
 # %% ../nbs/03j_server.ipynb #5c000005
@@ -60,6 +60,10 @@ class Limits:
     body: int = 2**21  # bytes of a request
     texts: int = 128  # texts or documents of a request
     characters: int = 20_000  # of a text
+    columns: int = 256  # of a document
+    values: int = 1000  # of a filter, of a column of a document, and of a list of ids
+    depth: int = 8  # of lists and objects inside others
+    name: int = 512  # characters of an id, and of the name of a column
     reload: float = 1.  # seconds between checks of the folders; 0 for none
     read_only: bool = False  # refuse changes of documents
 
@@ -74,7 +78,7 @@ class Limits:
 # %% ../nbs/03j_server.ipynb #51000026
 _TYPES = {400: 'Validation', 401: 'Unauthorized', 403: 'Forbidden', 404: 'NotFound', 408: 'Timeout', 409: 'Conflict',
           413: 'TooLarge', 415: 'Validation', 422: 'Validation', 424: 'Backend', 429: 'Overloaded', 501: 'Unsupported',
-          503: 'Unhealthy', 504: 'Timeout'}
+          503: 'Unhealthy', 504: 'Timeout', 507: 'Full'}
 
 class Problem(Exception):
     "An error that is sent to the client, with its HTTP status."
@@ -92,6 +96,7 @@ def as_problem(e: Exception) -> Problem:
     if code == errno.EBUSY: return Problem(409, 'the folder was changed by another process: try again in some seconds')
     if code in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST):
         return Problem(403, 'the folder of this model cannot be written, so its documents cannot be changed here')
+    if code in (errno.ENOSPC, errno.EDQUOT): return Problem(507, 'the disk of the server is full: nothing was changed')
     getLogger('rank_bert').error('a request failed', exc_info=e)
     return Problem(424, f'computing failed ({type(e).__name__}); the log of the server says more')
 
@@ -233,6 +238,53 @@ def check(self: Service, texts: list[str], name: str = 'texts') -> None:
         if len(text) > longest:
             raise Problem(413, f'{name}[{i}] has {len(text)} characters, and {longest} is the limit: send less')
         if not is_visible(text): raise Problem(422, f'{name}[{i}] is empty: write at least one word')
+
+# %% ../nbs/03j_server.ipynb #65a71a50
+class Extent(NamedTuple):
+    "What is in a value of JSON: values, lists and objects inside one another, longest name and longest text."
+    values: int = 0
+    depth: int = 0
+    name: int = 0
+    characters: int = 0
+
+def extent(value: Any) -> Extent:
+    "The extent of a value; a text by itself has no name, no value and no depth."
+    level, found = [value], Extent()
+    while level:
+        inner = [v for x in level if isinstance(x, (dict, list)) for v in (x.values() if isinstance(x, dict) else x)]
+        found = Extent(found.values + len(inner), found.depth + bool(inner),
+                       max([found.name, *(len(k) for x in level if isinstance(x, dict) for k in x)]),
+                       max([found.characters, *(len(x) for x in level if isinstance(x, str))]))
+        level = inner
+    return found
+
+@patch
+def check_shape(self: Service, value: Any, name: str) -> None:
+    "Raise `Problem` for a value with too many values or characters (413), or too deep (422)."
+    found, limits = extent(value), self.limits
+    if found.depth > limits.depth:
+        raise Problem(422, f'{name} has {found.depth} lists or objects inside one another; {limits.depth} is the limit')
+    for what, held in (('values', 'values'), ('characters', 'characters'), ('name', 'characters in a name')):
+        if getattr(found, what) > getattr(limits, what):
+            raise Problem(413, f'{name} has {getattr(found, what)} {held}, and {getattr(limits, what)} is the limit')
+
+@patch
+def check_names(self: Service, names: Iterable[str], what: str) -> None:
+    "Raise `Problem` (413) for an id, or the name of a column, that is too long."
+    longest = max(map(len, names), default=0)
+    if longest > self.limits.name:
+        raise Problem(413, f'{what} has {longest} characters, and {self.limits.name} is the limit: send a shorter one')
+
+@patch
+def check_documents(self: Service, rows: list[dict]) -> None:
+    "Raise `Problem` for documents with long texts or ids, or with too many columns or values."
+    self.check([f"{row.get('title') or ''} {row.get('text') or ''}" for row in rows], 'documents')
+    for i, row in enumerate(rows):
+        if len(row) > self.limits.columns:
+            raise Problem(413, f'documents[{i}] has {len(row)} columns, and {self.limits.columns} is the limit')
+        self.check_names([row['doc_id']], f'the id of documents[{i}]')
+        self.check_names(row, f'the name of a column of documents[{i}]')
+        for value in row.values(): self.check_shape(value, f'a column of documents[{i}]')
 
 # %% ../nbs/03j_server.ipynb #51000029
 @patch
@@ -398,6 +450,8 @@ async def _search(request: Request, asked: SearchRequest) -> JSONResponse:
     service = request.app.state.service
     served = service.find(asked.model, 'ranker')
     service.check([asked.query], 'query')
+    service.check_shape(asked.where, 'where')
+    service.check_names(asked.where or {}, 'the name of a column in where')
     mode = _mode(served.model, asked.mode)
     (results,) = await service.ask(served, 'search', mode, items=[asked])
     return _Json(jsonable(dict(model=served.name, mode=mode, results=results)))
@@ -520,7 +574,7 @@ async def _add(request: Request, asked: AddRequest) -> JSONResponse:
     service = request.app.state.service
     served = service.find(asked.model, 'ranker')
     rows = [d.model_dump(exclude_unset=True) for d in asked.documents]
-    service.check([f"{row.get('title') or ''} {row.get('text') or ''}" for row in rows], 'documents')
+    service.check_documents(rows)
     def change(ranker): return (ranker.update if asked.update else ranker.add)(rows, progress=False)
     return _told(served, await service.change(served, change))
 
@@ -529,6 +583,8 @@ async def _add(request: Request, asked: AddRequest) -> JSONResponse:
 async def _remove(request: Request, asked: RemoveRequest) -> JSONResponse:
     service = request.app.state.service
     served = service.find(asked.model, 'ranker')
+    service.check_shape(asked.ids, 'ids')
+    service.check_names(asked.ids, 'an id')
     return _told(served, await service.change(served, lambda r: r.remove(asked.ids, progress=False)))
 
 # %% ../nbs/03j_server.ipynb #51000037
@@ -738,8 +794,21 @@ def _waiting(sock: socket.socket) -> list[socket.socket]:
 
 # %% ../nbs/03j_server.ipynb #5100005e
 class _Server(uvicorn.Server):
-    "A server that first answers all requests that have arrived, and then ends without an error."
+    "A server that closes silent connections, and that answers all requests that have arrived before it ends."
     service: Service
+    silent: dict = {}  # connection and its last request -> since when nothing more has come
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % 10 == 0: self._close_silent(time.monotonic())
+        return await super().on_tick(counter)
+
+    def _close_silent(self, now: float) -> None:
+        "Close connections that have not sent the head of a request in the time for one."
+        waiting = {(c, c.cycle) for c in self.server_state.connections if c.cycle is None or c.cycle.response_complete}
+        since = {one: self.silent.get(one, now) for one in waiting}
+        late = {one for one, at in since.items() if now - at > self.service.limits.seconds}
+        for connection, _ in late: connection.transport.close()
+        self.silent = {one: at for one, at in since.items() if one not in late}
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -804,7 +873,7 @@ def run_server(
         if not local: _check_open(open_to_all)
         app = make_app(folders, backend, limits, _LOCAL if local else ())
         config = uvicorn.Config(app, log_level='warning', access_log=False, server_header=False, timeout_keep_alive=30,
-                                timeout_graceful_shutdown=int(limits.seconds) + 1)
+                                ws='none', timeout_graceful_shutdown=int(limits.seconds) + 1)
         server, (address, number, *_) = _Server(config), sock.getsockname()
         server.service = app.state.service
         names = ', '.join(f'{m.name} ({m.kind})' for m in server.service.models.values())

@@ -91,11 +91,12 @@ def _tried(model):
     return model
 
 def _changed(ranker: Ranker, folder: Path, do: Callable[[Ranker], Any]) -> tuple[Ranker, Any]:
-    "A copy of a ranker after a change, saved to the folder; and what the change returned."
-    ranker = shallow_copy(ranker)
-    found = do(ranker)
-    ranker.save(folder)
-    return _tried(ranker), found
+    "A copy of a ranker after a change, saved to the folder if there was one; and what the change returned."
+    after = shallow_copy(ranker)
+    found = do(after)
+    if not any(ids for ids in found[:3]): return ranker, found  # the same documents once more
+    after.save(folder)
+    return _tried(after), found
 
 # %% ../nbs/03k_serving.ipynb #5d000002
 def _about(model) -> dict:

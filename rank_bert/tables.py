@@ -10,6 +10,7 @@ __all__ = ['DataError', 'DataWarning', 'split_by_group', 'read_lines']
 # %% ../nbs/00_tables.ipynb #a48c4530
 import csv, gzip, hashlib, io, json, math, os, re, threading, unicodedata, warnings, zlib
 from collections import Counter
+from html.entities import html5
 from pathlib import Path
 import numpy as np
 import pandas as pd
@@ -41,6 +42,16 @@ def warn_notes(data):
     for said in (*data.notes.get('hints', ()), *counts):
         warnings.warn(f'{data.name or "data"}: {said}', DataWarning, stacklevel=3)
     return data
+
+# %% ../nbs/00_tables.ipynb #0df3de2a
+_ENTITY = re.compile(r'&(?:[a-zA-Z]{2,8}|#\d{2,6}|#[xX][0-9a-fA-F]{2,5});')
+
+def html_hints(texts, what):
+    "A hint where at least one text in a hundred holds an entity of HTML that a browser would show as a character"
+    found = [m[0] for t in texts if '&' in t and (m := _ENTITY.search(t)) and (m[0][1] == '#' or m[0][1:] in html5)]
+    if not found or 100*len(found) < len(texts): return []
+    return [f'{len(found):,} of {len(texts):,} {what} hold HTML, such as {found[0]}, which hides words: '
+            "html.unescape of Python's html gives the characters"]
 
 # %% ../nbs/00_tables.ipynb #7d7260ee
 SURROGATES = re.compile('[\ud800-\udfff]')

@@ -31,8 +31,8 @@ from .words import HIDDEN, MARKS, UNSPACED
 from .models import Encoder
 from .tables import DataError, GROUP_COLUMNS, SPLITS, SPLIT_NAMES, SURROGATES, check_columns
 from .tables import checked_dicts, checked_table, clean_ids, clean_strings, filled_rows, hash_fold
-from .tables import held_out_groups, hub_splits, is_blank, is_missing, listed, local_path, looked_for
-from .tables import numbered_lines, other_columns, pick_column, read_table, row_name, rows_frame
+from .tables import held_out_groups, html_hints, hub_splits, is_blank, is_missing, listed, local_path
+from .tables import looked_for, numbered_lines, other_columns, pick_column, read_table, row_name, rows_frame
 from .tables import shown_path, split_by_group, warn_notes
 from .data import described_nodes, library_modules, plain_text
 
@@ -250,7 +250,7 @@ def _label(v, where=''):
     if isinstance(v, str) and SURROGATES.search(v):
         raise DataError(f'label {v!r}{where} has an unpaired surrogate, which UTF-8 cannot encode: correct it')
     v = v.item() if isinstance(v, np.generic) else v
-    return v.strip() if isinstance(v, str) else int(v) if isinstance(v, float) else v
+    return unicodedata.normalize('NFC', v.strip()) if isinstance(v, str) else int(v) if isinstance(v, float) else v
 
 def _refuse_one_hot(lists, labels, at):
     "Raise `DataError` where lists of labels are rows of zeros and ones, one for each label"
@@ -484,6 +484,7 @@ def _build(source, c, labels, kind, name, blanks=False):
         df, split, left_out = _filled(df, split, c, name or 'rows')
         hints = hints + left_out
     columns = {o: clean_strings(df[c[o]], 'rows', c[o], df.index) for o in ('text', 'pair') if o in c}
+    hints = hints + html_hints(columns['text'], 'texts')
     values = [_named(v, names) for v in df[c['label']]] if names else list(df[c['label']])
     def at(i): return row_name(df.index.name, df.index[i])
     found, labels, target = _targets(values, names if labels is None else labels, kind, at)
@@ -593,6 +594,11 @@ def _read_labels(source, column, labels, kind, label_sep=None, path=False):
     found, decided = [float(v) if isinstance(v, Decimal) else v for v in (values[i] for i in full)], ''
     if label_sep is not None or path and kind in (None, 'multilabel'):
         found = _label_lists(found, label_sep, lambda i: row_name(index.name, index[full[i]]))
+    def one_label(v): return _is_list(v) and len(v) == 1 and _is_label(next(iter(v)))
+    if label_sep is None and kind in (None, 'class') and found and all(map(one_label, found)):
+        found = [next(iter(v)) for v in found]
+        if kind is None: source.hints.append(f"labels of column {column!r} are lists of one: read as classes; "
+                                             "kind='multilabel' keeps the lists")
     typed = isinstance(frame[column].dtype, pd.CategoricalDtype)
     scores = kind == 'score' or column == 'score' and kind is None and names is None and not typed
     if scores or path or not typed: found, decided = _decided(found, names, kind, path, scores)

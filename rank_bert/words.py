@@ -39,8 +39,9 @@ HIDDEN = (
     '\U000e0001-\U000e007f\U000e0100-\U000e01ef\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc'
     '\u06df-\u06e8\u06ea-\u06ed')
 _HIDDEN, MARKS = re.compile(f'[{HIDDEN}]'), _category('Mn', 'Mc', 'Me')
-_ANY_WORD = re.compile(rf'[{UNSPACED}]|(?:(?<![\w.])\.)?(?:(?![{UNSPACED}])[\w{MARKS}])+(?:\+\+|\#)?')
-_WORD = re.compile(r'(?:(?<![\w.])\.)?\w+(?:\+\+|\#)?')  # of a text without marks and `UNSPACED`: seven times as fast
+_ANY_WORD = re.compile(
+    rf'[{UNSPACED}]|(?:(?<![\w.])\.)?(?![{UNSPACED}])\w(?:(?![{UNSPACED}])[\w{MARKS}])*(?:\+\+|\#(?!\w))?')
+_WORD = re.compile(r'(?:(?<![\w.])\.)?\w+(?:\+\+|\#(?!\w))?')  # without marks and `UNSPACED`: 7 times as fast
 _RARE = re.compile(rf'[{UNSPACED}{MARKS}]')
 
 def normal_text(
@@ -48,7 +49,8 @@ def normal_text(
 ) -> str:
     "A text in small letters, normalised (NFKC), without invisible characters and optional vowel signs."
     if text.isascii(): return text.lower()
-    text = _HIDDEN.sub('', unicodedata.normalize('NFKC', text))
+    text = unicodedata.normalize('NFKC', text.replace('´', "'")).replace('ʼ', "'")  # typed for an apostrophe
+    text = _HIDDEN.sub('', text)
     text = text.lower().upper().lower().replace('i\u0307', 'i').replace('ς', 'σ')
     return unicodedata.normalize('NFC', text)
 

@@ -1786,9 +1786,10 @@ def served_damaged():
     done = stop(pid, printed)
     must(done.code == 0 and done.said.count("stays as it was") >= 1 and "was read again" in done.said, done.said[-600:])
 
-@case("serve", "requests that are cut, slow, huge, nested 100,000 deep, no JSON, no HTTP; 300 idle connections", "a status from 400 to 431, or a closed connection; others are answered", limit=300)
+@case("serve", "requests that are cut, slow, huge, nested 100,000 deep, no JSON, no HTTP; 300 idle connections", "a status from 400 to 431, or a closed connection; others are answered; silent ones are closed", limit=300)
 def served_hostile():
     import socket
+    from http.client import HTTPConnection
     pid, printed, port = served("ranker", "--seconds", "5")
     def raw(content: bytes) -> bytes:
         with socket.create_connection(("127.0.0.1", port), 20) as line:
@@ -1807,12 +1808,54 @@ def served_hostile():
         must(400 <= found < 500 or found == 200 and b"ud800" in body, f"{found} for {body[:30]!r}")
     for content in (b"\0" * 1000, b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\n\r\n"):
         must(status(content) in (0, 400, 414, 431, 505, 403, 404), content[:20])
+    upgrade = head.replace(b"POST /search", b"GET /ws") + b"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    upgrade = upgrade.replace(b"Connection: close", b"Connection: Upgrade")
+    def ask_upgrade(_):
+        with socket.create_connection(("127.0.0.1", port), 20) as line:
+            line.sendall(upgrade)
+            line.recv(100)
+    with ThreadPoolExecutor(8) as pool: list(pool.map(ask_upgrade, range(400)))
     idle = [socket.create_connection(("127.0.0.1", port), 20) for _ in range(300)]
     must(post(port, "/search", dict(query=QUERY))[0] == 200, "it does not answer any more")
-    for line in idle: line.close()
+    halves = [socket.create_connection(("127.0.0.1", port), 20) for _ in range(20)]
+    for line in halves: line.sendall(b"POST /search HTTP/1.1\r\nHost: loc")
+    kept = HTTPConnection("127.0.0.1", port, timeout=20)  # that asks now and then is no silent one
+    kept.connect()
+    line_of_kept = kept.sock
+    for _ in range(8):
+        kept.request("GET", "/healthz")
+        must(kept.getresponse().read() and kept.sock is line_of_kept, "a connection in use was closed")
+        time.sleep(1)
+    kept.close()
+    for line in idle + halves:
+        line.settimeout(.1)
+        must(line.recv(10) == b"", "a silent connection is still open")
+        line.close()
     os.kill(pid, signal.SIGTERM)
     done = stop(pid, printed)
     must(done.code == 0 and "Traceback" not in done.said, done.said[-800:])
+
+@case("serve", "filters and documents of too many values, columns or characters, or too deep; then SIGTERM while nobody asks", "413 or 422 in a short sentence, nothing is kept, no more log than a line each; it ends within two seconds", limit=300)
+def served_shapes():
+    put("ranker", "live")
+    pid, printed, port = served("live")
+    begun, before = len((printed/"said").read_text()), tree("live")
+    deep = json.loads("[" * 600 + "]" * 600)
+    one = dict(doc_id="new", text="some words")
+    asked = [(422, "/search", dict(query=QUERY, where=dict(a=deep))), (413, "/search", dict(query=QUERY, where=dict(a=[*range(200_000)]))),
+             (413, "/documents", dict(documents=[one | {f"c{i}": i for i in range(60_000)}])), (422, "/documents", dict(documents=[one | dict(a=deep)])),
+             (413, "/documents", dict(documents=[one | dict(doc_id="a"*10**6)])), (413, "/documents", dict(documents=[one | {"a"*10_000: 1}]))]
+    for status, path, body in asked:
+        found, answer = post(port, path, body)
+        must(found == status and len(str(answer)) < 300, (path, [*body], found, str(answer)[:300]))
+    must(post(port, "/search", dict(query=QUERY))[0] == 200, "it does not answer any more")
+    must(tree("live") == before, "the folder was changed")
+    must(len((printed/"said").read_text()) - begun < 2000, "a long log")
+    began = time.monotonic()
+    os.kill(pid, signal.SIGTERM)
+    done = stop(pid, printed)
+    must(done.code == 0 and "Traceback" not in done.said, done.said[-800:])
+    must(time.monotonic() - began < 2, f"it ended after {time.monotonic() - began:.1f} seconds")
 
 @case("serve", "a port in use, no such folder, an open address without a key", "a sentence, before a model is loaded where possible")
 def serve_refused():

@@ -52,11 +52,12 @@ export function wordKey (word) {
 export function wordRules ({ unspaced, hidden, left_out: leftOut, english }) {
   const invisible = new RegExp(`[${hidden}]`, 'gu')
   const pattern = new RegExp(
-    `[${unspaced}]|(?:(?<![\\p{L}\\p{N}_.])\\.)?(?:(?![${unspaced}])[\\p{L}\\p{N}_\\p{M}${hidden}])+(?:\\+\\+|#)?`, 'gu')
+    `[${unspaced}]|(?:(?<![\\p{L}\\p{N}_.])\\.)?(?![${unspaced}])[\\p{L}\\p{N}_](?:(?![${unspaced}])[\\p{L}\\p{N}_\\p{M}${hidden}])*` +
+    '(?:\\+\\+|#(?![\\p{L}\\p{N}_]))?', 'gu')
   const afterApostrophe = /(?<=[\p{L}\p{N}_])['’][stdm](?![\p{L}\p{N}_])/gu
   const out = new Set(leftOut)
   function plain (text) {
-    text = text.normalize('NFKC').replace(invisible, '').toLowerCase().toUpperCase().toLowerCase()
+    text = text.replaceAll('´', "'").normalize('NFKC').replaceAll('ʼ', "'").replace(invisible, '').toLowerCase().toUpperCase().toLowerCase()
     return text.replaceAll('i\u0307', 'i').replaceAll('ς', 'σ').normalize('NFC')
   }
   function cut (text) {
