@@ -281,10 +281,9 @@ class TagHead(ClassificationHead):
         super().__init__(dim, n_labels, hidden, dropout)
         self.known, self.n, self.pieces = None, n_labels, {}
         if chain is None: return
-        zeros = [torch.zeros(s) for s in ((n_labels, 24 + 2*n_labels), (n_labels, n_labels), (n_labels,))]
-        pieces = chain.get('pieces', [])
-        known = NameDictionary(chain['names'], chain['words'])
-        self.set_chain(known, *zeros, pieces, torch.zeros(len(pieces), n_labels))
+        n, pieces = n_labels, chain.get('pieces', [])
+        zeros = [torch.zeros(s) for s in ((n, 24 + 2*n), (n, n), n)]
+        self.set_chain(NameDictionary(chain['names'], chain['words']), *zeros, pieces, torch.zeros(len(pieces), n))
 
     def set_chain(self,
         known: NameDictionary,  # of the training texts
@@ -314,8 +313,7 @@ class TagHead(ClassificationHead):
         "Scores of tokens, of word features and of spelling."
         if not len(words): return scores
         scores = scores + word_features(words, self.known, labels) @ self.word_weight.cpu().numpy().T
-        if not self.pieces: return scores
-        weight = self.spelling.cpu().numpy()
+        weight = self.spelling.cpu().numpy() if self.pieces else np.zeros((0, self.n))
         return scores + np.stack([weight[rows].sum(0) for rows in spelling_rows(words, self.pieces)])
 
     def facts(self,

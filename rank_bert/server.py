@@ -269,11 +269,11 @@ def check_shape(self: Service, value: Any, name: str) -> None:
             raise Problem(413, f'{name} has {getattr(found, what)} {held}, and {getattr(limits, what)} is the limit')
 
 @patch
-def check_names(self: Service, names: Iterable[str], what: str) -> None:
+def check_names(self: Service, names: Iterable[str], name: str) -> None:
     "Raise `Problem` (413) for an id, or the name of a column, that is too long."
     longest = max(map(len, names), default=0)
     if longest > self.limits.name:
-        raise Problem(413, f'{what} has {longest} characters, and {self.limits.name} is the limit: send a shorter one')
+        raise Problem(413, f'{name} has {longest} characters, and {self.limits.name} is the limit: send a shorter one')
 
 @patch
 def check_documents(self: Service, rows: list[dict]) -> None:
