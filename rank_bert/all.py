@@ -13,6 +13,7 @@ from .models import *
 from .tables import *
 from .data import *
 from .engines import *
+from .leaks import *
 from .features import *
 from .testing import *
 from .lexical import *

@@ -220,7 +220,8 @@ def _describe(data) -> None:
 # %% ../nbs/04c_cli.ipynb #1089f815
 def _read(data: str, columns: dict):
     "Read data and print what was found, hints and leaks between its splits included."
-    from rank_bert.data import audit_splits, read_ranking
+    from rank_bert.data import read_ranking
+    from rank_bert.leaks import audit_splits
     found = _found(read_ranking, data, **columns)
     _describe(found)
     _hints(found)

@@ -6,7 +6,7 @@ Docs: https://rank-bert.github.io/rank_bert/data.html.md"""
 
 # %% auto #0
 __all__ = ['RankingData', 'ranking_data', 'builtin_corpus', 'builtin_whole_documents', 'read_ranking', 'read_corpus',
-           'audit_splits', 'windows', 'cut_documents']
+           'cut_documents']
 
 # %% ../nbs/00a_data.ipynb #d594c815
 import ast, json, keyword, math, os, re, sys, sysconfig, warnings
@@ -914,73 +914,6 @@ def read_corpus(
     checked.attrs['absent'] = {name: checked.doc_id.iloc[at].tolist() for name, at in checked.attrs['absent'].items()}
     return checked if 'title' in table else checked.drop(columns='title')
 
-# %% ../nbs/00a_data.ipynb #729c8c2c
-def plain_text(text): return ' '.join(text.lower().split())
-
-def _shingles(text):
-    "The three-word runs of a text"
-    words = re.findall(r'\w+', text.lower()) or [plain_text(text)]
-    return [' '.join(words[i:i + 3]) for i in range(max(1, len(words) - 2))]
-
-# %% ../nbs/00a_data.ipynb #6cdd8667
-def _nearest(test, seen, same, times, threshold, cells=4_000_000):
-    """For rows of `test` the nearest row of `seen` (binary matrices), in chunks that bound the memory.
-
-    Rows, columns, similarity, whether `same`, number of matches."""
-    n_test, n_seen = (np.asarray(m.sum(1)).ravel() for m in (test, seen))
-    chunk, found, seen = max(1, cells // max(1, seen.shape[0])), [], seen.T.tocsr()
-    for start in range(0, test.shape[0], chunk):
-        m = (test[start:start + chunk] @ seen).tocoo()
-        row, col = m.row + start, m.col
-        close = m.data / (n_test[row] + n_seen[col] - m.data)
-        keep = close >= threshold
-        df = pd.DataFrame(dict(row=row[keep], col=col[keep], similarity=close[keep]))
-        df = df.assign(exact=same[df.row] == df.col, matches=times[df.col])
-        df['matches'] = df.groupby('row').matches.transform('sum')
-        df = df.sort_values(['exact', 'similarity', 'col'], ascending=[False, False, True])
-        found.append(df.drop_duplicates('row'))
-    return pd.concat(found, ignore_index=True)
-
-# %% ../nbs/00a_data.ipynb #59d5ce93
-_AUDIT_COLUMNS = ['query_id', 'group', 'seen_query_id', 'seen_group', 'seen_split', 'kind', 'similarity', 'matches']
-
-def _seen_before(test, seen, threshold):
-    "A row for each test query that is the same as a seen one, or nearly"
-    if not (len(test) and len(seen)): return pd.DataFrame(columns=_AUDIT_COLUMNS)
-    plain = seen.text.map(plain_text)
-    times, seen = plain.value_counts(sort=False), seen[~plain.duplicated()]  # both in order of first appearance
-    same = times.index.get_indexer(test.text.map(plain_text))
-    m = CountVectorizer(analyzer=_shingles, binary=True, dtype=np.int32).fit_transform([*test.text, *times.index])
-    near = _nearest(m[:len(test)], m[len(test):], same, times.to_numpy(), threshold)
-    near = near.sort_values(['exact', 'similarity', 'row'], ascending=[False, False, True])
-    t, s = test.iloc[near.row].reset_index(drop=True), seen.iloc[near.col].reset_index(drop=True)
-    kind = np.where(near.exact, 'exact', 'near')
-    return pd.DataFrame(dict(zip(_AUDIT_COLUMNS, [t.query_id, t.group, s.query_id, s.group, s.split, kind,
-                                                  near.similarity.to_numpy(), near.matches.to_numpy()])))
-
-# %% ../nbs/00a_data.ipynb #bcb00a49
-def audit_splits(
-    data: RankingData,  # data with a test part
-    threshold: float = 0.8,  # least Jaccard similarity of word trigrams at which two queries count as nearly the same
-) -> pd.DataFrame:  # a row for each such query, and the query it is nearest to; counts and a summary in .attrs
-    """Test queries that train or valid has already seen, most similar first.
-
-    The columns are the test query, the nearest seen query, their groups, the split of the seen one, whether they are
-    the same, their similarity, and the number of matches."""
-    if not isinstance(data, RankingData):
-        raise TypeError(f'data is a {type(data).__name__}: audit_splits takes RankingData')
-    if not 0 < threshold <= 1: raise ValueError(f'threshold must be above 0 and at most 1, got {threshold}')
-    in_test = data.queries.split == 'test'
-    test, seen = (data.queries[m].reset_index(drop=True) for m in (in_test, ~in_test))
-    found = _seen_before(test, seen, threshold)
-    exact, near = (int((found.kind == kind).sum()) for kind in ('exact', 'near'))
-    crossing = len(set(test.group) & set(seen.group))
-    named = not (data.queries.group == data.queries.query_id).all()
-    said = (f'{exact:,} of {len(test):,} test queries are in train or valid word for word, {near:,} more almost word '
-            'for word; ' + (f'{crossing:,} groups are on both sides' if named else 'no groups are named'))
-    found.attrs = dict(test_queries=len(test), exact=exact, near=near, groups_crossing=crossing, summary=said)
-    return found
-
 # %% ../nbs/00a_data.ipynb #f9d2bbc0
 @cache
 def _words_to(longest: int) -> re.Pattern:
@@ -994,7 +927,7 @@ def _check_text(text):
     if not isinstance(text, str): raise TypeError(f'text is {type(text).__name__}: pass one text at a time')
 
 # %% ../nbs/00a_data.ipynb #6294bbca
-def _window_spans(text: str, start: int, end: int, size: int, stride: int, longest: int) -> list[tuple[int, int]]:
+def _window_spans(text: str, start: int, end: int, size: int, stride: int, longest: int = 60) -> list[tuple[int, int]]:
     "First and last character of each window of a part of a text."
     spans = [m.span() for m in _words_to(longest).finditer(text, start, end)]
     starts = range(0, max(1, len(spans) - size + stride), stride)
@@ -1004,13 +937,12 @@ def windows(
     text: str,  # text of any length
     size: int = 140,  # words in a window
     stride: int = 70,  # words from the start of one window to the next
-    longest: int = 60,  # characters of a word; a longer one counts as several
 ) -> list[str]:  # windows that cover every word; one for a short text
     "Overlapping windows of words, cut out of the text as it is."
     _check_text(text)
     if size < 1: raise ValueError(f'size must be at least 1, got {size}')
     if not 1 <= stride <= size: raise ValueError(f'stride must be from 1 to size ({size}), got {stride}')
-    return [text[a:b] for a, b in _window_spans(text, 0, len(text), size, stride, longest)]
+    return [text[a:b] for a, b in _window_spans(text, 0, len(text), size, stride)]
 
 # %% ../nbs/00a_data.ipynb #6c11b4ea
 _ENDS, _FULL_ENDS = '.!?؟۔։।॥။።៕', '。！？｡'  # of sentences: a blank follows; none needs to
@@ -1104,16 +1036,16 @@ def keep_start(
 _PASSAGES = ['truncate', 'select', 'windows']
 
 def _short_title(title: str, encoder, most: int) -> str:
-    "The words of a title that have so many tokens together."
+    "The first words of a title that have so many tokens together."
     words = title.split()
-    while words and encoder.count_tokens([' '.join(words)])[0] > most:
-        words = words[:min(len(words) - 1, int(len(words)*most/encoder.count_tokens([' '.join(words)])[0]))]
+    while (n := encoder.count_tokens([' '.join(words)])[0]) > most and words:
+        words = words[:min(len(words) - 1, int(len(words)*most/n))]
     return ' '.join(words)
 
 _READ: dict[tuple, dict[int, list]] = {}  # the corpora that were cut last: windows of texts with smaller ones
 
 def _key_of(texts: Iterable[str], *settings) -> tuple:
-    "What tells a corpus and its settings apart from others."
+    "What tells a large corpus and its settings apart from others."
     h = xxh3_128()
     for t in texts: h.update(f'{len(t)} {t}'.encode('utf-8', 'surrogatepass'))
     return *settings, h.digest()
@@ -1141,9 +1073,10 @@ def _until_read(
     texts: list[str], titles: list[str], size: int, stride: int, encoder, max_tokens: int,
 ) -> list[list[str]]:
     "Windows of each text, smaller ones where the encoder would not read one whole."
-    asked = [encoder._pieces.to_str(), *titles, *texts]  # a training asks several times for the same
-    key = _key_of(asked, size, stride, max_tokens) if len(texts) > 1000 else None
-    every = [[(a, b, size, 60) for a, b in _window_spans(t, 0, len(t), size, stride, 60)] for t in texts]
+    key = None
+    if len(texts) > 1000:  # a training asks several times for the same
+        key = _key_of([encoder._pieces.to_str(), *titles, *texts], size, stride, max_tokens)
+    every = [[(a, b, size, 60) for a, b in _window_spans(t, 0, len(t), size, stride)] for t in texts]
     waiting, changed = range(len(texts)), _READ.get(key, {})
     for row, windows in changed.items(): every[row] = windows
     while len(waiting) and key not in _READ:
@@ -1159,6 +1092,33 @@ def _until_read(
     return [[t[a:b] for a, b, *_ in windows] for t, windows in zip(texts, every)]
 
 # %% ../nbs/00a_data.ipynb #c2183a5a
+def cut_parts(
+    data,  # as in `cut_documents`
+    passages: str = 'windows',  # as in `cut_documents`
+    size: int | None = None,  # as in `cut_documents`
+    stride: int | None = None,  # as in `cut_documents`
+    encoder=None,  # as in `cut_documents`
+    max_tokens: int = 256,  # as in `cut_documents`
+) -> tuple[list[str], list[str], np.ndarray]:  # passages, the same without titles, and the document row of each
+    "As `cut_documents`, and the passages without titles."
+    if passages not in _PASSAGES: raise ValueError(f'passages is {passages!r}; choose one of {listed(_PASSAGES)}')
+    if isinstance(data, RankingData): titles, texts = (list(data.documents[c]) for c in ('title', 'text'))
+    else: titles = [''] * len(texts := as_texts(data, 'data'))
+    if size is None: size = 110 if passages == 'select' else 140
+    if stride is None: stride = max(1, size // 2)
+    if encoder is not None:
+        for row in np.flatnonzero(encoder.count_tokens(titles) > max_tokens//2):
+            texts[row] = _titled(titles[row], texts[row])
+            titles[row] = _short_title(titles[row], encoder, max_tokens//2)
+    if passages == 'select': parts = [[t] for t in _best_sentences(texts, size, titles, encoder, max_tokens)]
+    elif passages == 'truncate': parts = [windows(t, size, size)[:1] for t in texts]
+    elif encoder is None: parts = [windows(t, size, stride) for t in texts]
+    else: parts = _until_read(texts, titles, size, stride, encoder, max_tokens)
+    owner = np.repeat(np.arange(len(parts), dtype=np.int64), [len(p) for p in parts])
+    bare = [p for part in parts for p in part]
+    return [_titled(titles[row], p) for row, p in zip(owner, bare)], bare, owner
+
+# %% ../nbs/00a_data.ipynb #b4d6dc45
 def cut_documents(
     data,  # `RankingData`, or a sequence of texts
     passages: str = 'windows',  # 'truncate' (the first words), 'select' (the best sentences) or 'windows' (all)
@@ -1166,24 +1126,10 @@ def cut_documents(
     stride: int | None = None,  # words from window to window; half of size if None
     encoder=None,  # an `Encoder`: passages that it would not read whole get smaller
     max_tokens: int = 256,  # that the encoder reads of a passage
-    titles: bool = True,  # put its title before each passage of a document
 ) -> tuple[list[str], np.ndarray]:  # passages, and the document row of each (int64)
     "The documents as texts short enough to encode, and which document each belongs to."
-    if passages not in _PASSAGES: raise ValueError(f'passages is {passages!r}; choose one of {listed(_PASSAGES)}')
-    if isinstance(data, RankingData): named, texts = (list(data.documents[c]) for c in ('title', 'text'))
-    else: named = [''] * len(texts := as_texts(data, 'data'))
-    if size is None: size = 110 if passages == 'select' else 140
-    if stride is None: stride = max(1, size // 2)
-    if encoder is not None:
-        for row in np.flatnonzero(encoder.count_tokens(named) > max_tokens//2):
-            texts[row] = _titled(named[row], texts[row])
-            named[row] = _short_title(named[row], encoder, max_tokens//2)
-    if passages == 'select': parts = [[t] for t in _best_sentences(texts, size, named, encoder, max_tokens)]
-    elif passages == 'truncate': parts = [windows(t, size, size)[:1] for t in texts]
-    elif encoder is None: parts = [windows(t, size, stride) for t in texts]
-    else: parts = _until_read(texts, named, size, stride, encoder, max_tokens)
-    owner = np.repeat(np.arange(len(parts), dtype=np.int64), [len(p) for p in parts])
-    return [_titled(named[i] if titles else '', p) for i, part in enumerate(parts) for p in part], owner
+    found, _, owner = cut_parts(data, passages, size, stride, encoder, max_tokens)
+    return found, owner
 
 # %% ../nbs/00a_data.ipynb #9d0f7f59
 def length_batches(

@@ -72,7 +72,7 @@ def cut_again(ranker: Ranker, rows: list[int]) -> list[list[str]]:
     whole = ranker.settings['passages'] == 'select'  # which needs all documents
     asked = list(range(len(ranker.documents))) if whole else rows
     some = ranker.documents.iloc[asked].reset_index(drop=True)
-    parts, owner = cut_table(some, ranker.settings, ranker.encoder)
+    parts, _, owner = cut_table(some, ranker.settings, ranker.encoder)
     return [[parts[j] for j in np.flatnonzero(owner == asked.index(r))] for r in rows]
 
 def _states(ranker: Ranker, text: str, keep: str) -> torch.Tensor:

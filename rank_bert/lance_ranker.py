@@ -433,8 +433,7 @@ def _passages_of(self: LanceRanker, documents: pd.DataFrame, source: list[str|No
     vectors = [torch.zeros(0, self.encoder.dim)]
     if len(new):
         self._watch.check(self.encoder)
-        parts, own = cut_table(table, self.settings, self.encoder)
-        bare, _ = cut_table(table, self.settings, self.encoder, titles=False)
+        parts, bare, own = cut_table(table, self.settings, self.encoder)
         passages += [p or table.title[i] for p, i in zip(bare, own)]
         come = (store or FeatureStore()).encode(parts, self.encoder, **encoding(self.settings), keep='start',
                                                 device=self.device, progress=progress, label='passages')

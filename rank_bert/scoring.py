@@ -29,7 +29,7 @@ from .core import as_texts
 from .words import UNSPACED, is_visible
 from .models import Encoder, fingerprint
 from .tables import DataWarning, hash_fold
-from .data import RankingData, cut_documents, keep_start, split_sentences
+from .data import RankingData, cut_parts, keep_start, split_sentences
 from .engines import best_device, same_plan
 from .features import EncoderWatch, FeatureStore, encode
 
@@ -325,17 +325,21 @@ def cutting(settings: dict) -> dict:
     "How documents became passages: arguments of `cut_documents`."
     return {k: settings.get(k) for k in ('passages', 'size', 'stride')}
 
-def cut_table(documents: pd.DataFrame, settings: dict, encoder: Encoder, titles: bool = True) -> tuple:
-    "The passages of a table of documents, with or without titles, and the document of each."
-    data = RankingData(documents, pd.DataFrame(), pd.DataFrame())
-    return cut_documents(data, **cutting(settings), encoder=encoder, max_tokens=settings['max_tokens'], titles=titles)
+def without_queries(documents: pd.DataFrame) -> RankingData:
+    "Documents alone, as data."
+    return RankingData(documents, pd.DataFrame(), pd.DataFrame())
+
+def cut_table(documents: pd.DataFrame, settings: dict, encoder: Encoder) -> tuple:
+    "The passages of a table of documents, the same without titles, and the document of each."
+    how = cutting(settings) | dict(encoder=encoder, max_tokens=settings['max_tokens'])
+    return cut_parts(without_queries(documents), **how)
 
 # %% ../nbs/03a_scoring.ipynb #50f1f9fa
 @patch
 def _selected(self: Ranker) -> list[str]:
     "The best sentences of each document; they depend on all documents, so they are computed once."
     if 'cut' not in self._indexes:
-        self._indexes['cut'], _ = cut_table(self.documents, self.settings, self.encoder, titles=False)
+        _, self._indexes['cut'], _ = cut_table(self.documents, self.settings, self.encoder)
     return self._indexes['cut']
 
 # %% ../nbs/03a_scoring.ipynb #a4186a02
@@ -350,7 +354,8 @@ def _parts(self: Ranker, rows: list[int]) -> list[list[str]]:
     titles, texts = map(list, self._columns(rows, 'title', 'text'))
     if self.settings['passages'] == 'select': parts = [[self._selected()[r]] for r in rows]
     else:
-        cut, owner = cut_table(pd.DataFrame(dict(title=titles, text=texts)), self.settings, self.encoder, titles=False)
+        some = pd.DataFrame(dict(title=titles, text=texts))
+        _, cut, owner = cut_table(some, self.settings, self.encoder)
         parts = [[cut[j] for j in np.flatnonzero(owner == i)] for i in range(len(rows))]
     return [[p or title for p in part] for part, title in zip(parts, titles)]
 

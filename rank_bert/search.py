@@ -59,6 +59,7 @@ from .table import PackedPassages, TokenTable, load_passages, load_table, make_t
 from .table import plain_tokenizer, save_passages, save_table
 from .distil import cut_pieces, fit_table
 from .scoring import TABLE_MODES, Ranker, alone, check_not_blank, cut_table, cutting, encoding, starting_fusion
+from .scoring import without_queries
 from .explain import cut_again  # adds `Ranker.explain`
 from .fitting import fit_one_head, fitted_fusion, fitted_words, head_epochs, reference_of, row_batches
 from .fitting import check_document_pairs, train_head, train_layers
@@ -209,7 +210,8 @@ def _about(self: Ranker) -> dict:
 def _spans(documents: pd.DataFrame, settings: dict, encoder: Encoder) -> np.ndarray:  # int32 `(passages, 2)`
     "First and last character of each passage in the text of its document; -1 where it is no part of it."
     texts, spans, at, before = list(documents.text), [], -1, -1
-    for part, row in zip(*cut_table(documents, settings, encoder, titles=False)):
+    _, parts, owner = cut_table(documents, settings, encoder)
+    for part, row in zip(parts, owner):
         at = texts[row].find(part, at + 1 if row == before else 0)
         spans.append((at, at + len(part)) if at >= 0 else (-1, -1))
         before = row
@@ -378,7 +380,7 @@ def _read_lexical(folder: Path, about: dict, documents: pd.DataFrame) -> tuple[B
     if ('bm25.json' in about['files']) != bool(fusion):
         raise ValueError(f"{path} is damaged: BM25 and its weight go together, and one is missing; {_REMEDY}")
     if not fusion: return None, None
-    def texts(): return _without_queries(documents).texts
+    def texts(): return without_queries(documents).texts
     return load_bm25(folder, len(documents), _REMEDY, texts), _read_fusion(path, fusion)
 
 # %% ../nbs/03b_search.ipynb #47cae534
@@ -663,17 +665,13 @@ def _compared(self: Ranker, after: 'Ranker', found: FeedbackData, vectors: torch
     return pd.concat(tables, ignore_index=True)
 
 # %% ../nbs/03b_search.ipynb #b15a0024
-def _without_queries(documents: pd.DataFrame) -> RankingData:
-    "Documents alone, as data."
-    return RankingData(documents, pd.DataFrame(), pd.DataFrame())
-
 @patch
 def _document_vectors(self: Ranker, documents) -> tuple[torch.Tensor, torch.Tensor]:
     "Vectors of the passages of new documents, and the document of each."
     titles, texts = document_texts(documents)
     table = pd.DataFrame(dict(doc_id=[str(i) for i in range(len(texts))], title=titles, text=texts))
     table = table.drop_duplicates(['title', 'text'], ignore_index=True)  # a repeated document is one observation
-    parts, owner = cut_table(table, self.settings, self.encoder)
+    parts, _, owner = cut_table(table, self.settings, self.encoder)
     vectors = encode(parts, self.encoder, **encoding(self.settings), keep='start', device=self.device, progress=False)
     return vectors, torch.from_numpy(owner)
 
@@ -701,7 +699,8 @@ def drift(self: Ranker,
 def _moves(self: Ranker, plan: Plan) -> tuple[list[str], np.ndarray, np.ndarray]:
     "Passages without a vector yet, the older row of each passage of the new index or -1, and its document."
     def cut(documents):
-        return cut_table(documents, self.settings, self.encoder)
+        passages, _, owner = cut_table(documents, self.settings, self.encoder)
+        return passages, owner
     if self.settings['passages'] == 'select':  # which sentences are best depends on all documents
         texts, documents = cut(plan.documents)
         source = same_passages(cut(self.documents)[0], texts)
@@ -721,7 +720,7 @@ def _moves(self: Ranker, plan: Plan) -> tuple[list[str], np.ndarray, np.ndarray]
 def _changed_words(self: Ranker, plan: Plan) -> BM25|None:
     "BM25 of the new documents, by its counts if they are known."
     if self.bm25 is None: return None
-    texts = _without_queries(plan.documents).texts
+    texts = without_queries(plan.documents).texts
     found = self.bm25.updated(plan.rows, [texts[i] for i in np.flatnonzero(plan.rows < 0)])
     return self.bm25.rebuilt(texts) if found is None else found
 
@@ -805,7 +804,7 @@ class _Lesson(NamedTuple):
 def _lesson(self: Ranker, queries: list[str], pieces: int, most: int, seed: int, store: FeatureStore) -> _Lesson:
     "All passages or a sample of them, pieces of documents, and queries."
     encoder, held, d = self.encoder, self.model.passages.cpu(), self.documents
-    parts, _ = cut_table(d, self.settings, self.encoder)
+    parts, *_ = cut_table(d, self.settings, self.encoder)
     queries = cut_pieces(list(d.title), list(d.text), pieces, seed) + queries
     how = encoding(self.settings) | dict(keep='end', device=self.device, label='texts')
     vectors = store.encode(queries, encoder, **how)[:]
@@ -955,8 +954,7 @@ def distil_table(self: Ranker,
 @patch
 def _passage_scores(self: Ranker, query: str, mode: str, documents: pd.DataFrame):
     "Scores of the passages of given documents for a query, their texts without titles, and the document of each."
-    parts, owner = cut_table(documents, self.settings, self.encoder)
-    bare, _ = cut_table(documents, self.settings, self.encoder, titles=False)
+    parts, bare, owner = cut_table(documents, self.settings, self.encoder)
     if mode == 'bm25': return self.bm25.scores_of([query], parts)[0], bare, owner
     query = self._asked([query], mode)
     held = encode(parts, self.encoder, **encoding(self.settings), keep='start', device=self.device, progress=False)
@@ -969,7 +967,7 @@ def _added_words(self: Ranker, query: str, mode: str, documents: pd.DataFrame) -
     "What BM25 adds to the scores of given documents in a mode `(documents,)`."
     fusion = self._fusion_of(mode)
     if mode != 'bm25' and fusion is None: return 0.
-    words = self.bm25.scores_of([query], _without_queries(documents).texts)
+    words = self.bm25.scores_of([query], without_queries(documents).texts)
     if fusion is not None: words = fusion.scaled(words, moments(self.bm25.sparse_scores([query])))
     return words[0]
 

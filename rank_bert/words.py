@@ -36,7 +36,8 @@ UNSPACED = (
 # invisible; optional vowel signs of Hebrew and Arabic, and the bar that stretches Arabic words
 HIDDEN = (
     _category('Cf') + '\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0'
-    '\U000e0001-\U000e007f\U000e0100-\U000e01ef\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc'
+    '\U000e0001-\U000e007f\U000e0100-\U000e01ef\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7'
+    '\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc'
     '\u06df-\u06e8\u06ea-\u06ed')
 _HIDDEN, MARKS = re.compile(f'[{HIDDEN}]'), _category('Mn', 'Mc', 'Me')
 _ANY_WORD = re.compile(
