@@ -8,7 +8,9 @@ Docs: https://rank-bert.github.io/rank_bert/space.html.md"""
 __all__ = []
 
 # %% ../nbs/02m_space.ipynb #5bace005
+import inspect
 import json
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -55,21 +57,24 @@ def outputs(texts, pairs=()):
 '''
 
 # %% ../nbs/02m_space.ipynb #5bace00b
+def _rules() -> str:
+    "The rules of `rank_bert.words`, as code."
+    rules, names = import_module('rank_bert.words'), ('_HIDDEN', '_WORD', '_ANY_WORD', '_RARE', '_AFTER_APOSTROPHE')
+    patterns = [f'{name} = re.compile({ascii(getattr(rules, name).pattern)})' for name in names]
+    functions = [inspect.getsource(getattr(rules, name)) for name in ('normal_text', 'is_visible', '_cut')]
+    return '\n\n' + '\n'.join(patterns) + '\n\n\n' + '\n\n'.join(functions)
+
 _WORDS = r'''
 
 UNSPACED = SETTINGS['unspaced']  # scripts without spaces: each character is a word
-HIDDEN = re.compile(f"[{SETTINGS['hidden']}]")
-MARKS = ''.join(c for c in map(chr, range(0x300, 0x1f000)) if unicodedata.category(c)[0] == 'M')
-WORD = re.compile(rf'[{UNSPACED}]|(?:(?<![\w.])\.)?(?:(?![{UNSPACED}])[\w{MARKS}])+(?:\+\+|\#)?')
 LEFT_OUT = frozenset(SETTINGS['left_out'])
 TENSORS = load_file(HERE/'index.safetensors')
 
 
 def words_of(text):
     "The words of a text that count: without stop words, if it has others."
-    text = HIDDEN.sub('', unicodedata.normalize('NFKC', text)).lower().upper().lower()
-    text = unicodedata.normalize('NFC', text.replace('i\u0307', 'i').replace('ς', 'σ'))
-    words = WORD.findall(re.sub(r"(?<=\w)['’][stdm](?!\w)", '', text) if SETTINGS['english'] else text)
+    plain = normal_text(text)
+    words = _cut(_AFTER_APOSTROPHE.sub('', plain) if SETTINGS['english'] else plain)
     return [w for w in words if w not in LEFT_OUT] or words
 
 
@@ -134,7 +139,7 @@ def by_count(query, document):
 def search(query, mode=None, k=5):
     "The best documents: id, title, score and passage of each."
     mode = mode or SETTINGS['modes'][0]
-    if not query.strip(): return []
+    if not is_visible(query): return []
     scores, rows = (by_words(query), None) if mode == 'bm25' else by_vector(query)
     if mode == 'hybrid': scores = scores + scaled(by_words(query))
     best = np.lexsort((TENSORS['ties'], -scores))[:k]
@@ -263,7 +268,7 @@ def _write_space(
     if search:
         write_tensors(folder/'index.safetensors', _tensors(index))
         about |= index_settings(index)
-    engine = _MODEL + (_WORDS + _SCORES + _SEARCH if search else '')
+    engine = _MODEL + (_rules() + _WORDS + _SCORES + _SEARCH if search else '')
     if not search: engine = engine.replace('from safetensors.numpy import load_file\n', '')
     texts = {'engine.py': engine, 'app.py': _APP + _APP_END if search else _LABELS, 'requirements.txt': _REQUIREMENTS,
              'settings.json': json.dumps(about, ensure_ascii=False)}

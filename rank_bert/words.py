@@ -21,9 +21,11 @@ import numpy as np
 from .core import as_texts
 
 # %% ../nbs/00_words.ipynb #8802c391
+_KINDS = [*map(unicodedata.category, map(chr, range(0x1f000)))]  # of all characters below
+
 def _category(*kinds: str) -> str:
     "All characters of some Unicode categories, as a class of a regular expression."
-    found = [c for c in range(0x20, 0x1f000) if unicodedata.category(chr(c)) in kinds]
+    found = [c for c, kind in enumerate(_KINDS) if kind in kinds]
     ends = [i for i, (a, b) in enumerate(zip(found, found[1:])) if b > a + 1]
     starts = [found[0], *(found[i + 1] for i in ends)]
     return ''.join(f'{chr(a)}-{chr(b)}' for a, b in zip(starts, [*(found[i] for i in ends), found[-1]]))

@@ -90,7 +90,7 @@ async function ranker (settings, model, ask) {
   const show = latest(async () => {
     const query = at('query').value
     remember(query.trim())
-    if (!query.trim()) {
+    if (!index.visible(query)) {
       at('results').replaceChildren()
       return status(`Ready: ${readable.format(index.documents)} documents.`)
     }

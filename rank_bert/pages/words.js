@@ -48,16 +48,19 @@ export function wordKey (word) {
 }
 
 // Functions for the words of texts, as `settings` of an index describe them: `plain` gives a text in small letters,
-// `cut` the words of a text with their places, and `words` those that count; in `unspaced` scripts each character is one
+// `cut` the words of a text with their places, `words` those that count, and `visible` whether there is anything to see; in
+// `unspaced` scripts each character is a word
 export function wordRules ({ unspaced, hidden, left_out: leftOut, english }) {
   const invisible = new RegExp(`[${hidden}]`, 'gu')
   const pattern = new RegExp(
-    `[${unspaced}]|(?:(?<![\\p{L}\\p{N}_.])\\.)?(?![${unspaced}])[\\p{L}\\p{N}_](?:(?![${unspaced}])[\\p{L}\\p{N}_\\p{M}${hidden}])*` +
+    `[${unspaced}]|(?:(?<![\\p{L}\\p{N}_.])\\.)?(?![${unspaced}])[\\p{L}\\p{N}_]` +
+    `(?:(?![${unspaced}])[\\p{L}\\p{N}_\\p{M}${hidden}])*` +
     '(?:\\+\\+|#(?![\\p{L}\\p{N}_]))?', 'gu')
   const afterApostrophe = /(?<=[\p{L}\p{N}_])['’][stdm](?![\p{L}\p{N}_])/gu
   const out = new Set(leftOut)
   function plain (text) {
-    text = text.replaceAll('´', "'").normalize('NFKC').replaceAll('ʼ', "'").replace(invisible, '').toLowerCase().toUpperCase().toLowerCase()
+    text = text.replaceAll('´', "'").normalize('NFKC').replaceAll('ʼ', "'").replace(invisible, '')
+    text = text.toLowerCase().toUpperCase().toLowerCase()
     return text.replaceAll('i\u0307', 'i').replaceAll('ς', 'σ').normalize('NFC')
   }
   function cut (text) {
@@ -69,7 +72,8 @@ export function wordRules ({ unspaced, hidden, left_out: leftOut, english }) {
     const counted = all.filter(word => !out.has(word))
     return counted.length ? counted : all
   }
-  return { plain, cut, words }
+  const visible = text => /[^\p{C}\p{Z}]/u.test(plain(text))  // not blanks, control or invisible characters alone
+  return { plain, cut, words, visible }
 }
 
 const FACTOR = 0x9e3779b97f4a7c15n
