@@ -215,6 +215,13 @@ def check_file(
     return place
 
 # %% ../nbs/00_core.ipynb #2a2b7d48
+def _like(new: Path, old: Path) -> None:
+    "Give a new file or folder the mode of the old one, and, where the system allows it, its owner and group."
+    with suppress(FileNotFoundError):  # another process replaces it now
+        about = old.stat()
+        with suppress(AttributeError, PermissionError): os.chown(new, about.st_uid, about.st_gid)  # none on Windows
+        new.chmod(stat.S_IMODE(about.st_mode))
+
 @contextmanager
 def new_file(
     path: str|Path,  # final path of the file, which is created or replaced
@@ -224,6 +231,7 @@ def new_file(
     for left in _leftovers(place): _remove(left)
     with _writing(_beside(place, 'tmp')) as new, _plainly(place, new):
         yield new
+        if place.exists(): _like(new, place)
         _sync(new)
         os.replace(new, place)
         _sync(place.parent)
@@ -352,13 +360,15 @@ def recover_folder(
     folder: str|Path,  # a saved folder, which may be missing
     mark: str,  # its JSON file
 ) -> Path:  # the same path, with `~` expanded
-    "Restore a folder that a killed process had renamed, or wait up to 2 seconds for a running one."
+    """Restore a folder that a killed process had renamed, or wait up to 2 seconds for a running one.
+
+    Of a process on another machine nobody knows whether it runs: after the 2 seconds its folder is restored, too."""
     place = _real(folder)
-    for _ in range(100):
+    for last in [False]*99 + [True]:
         if os.path.lexists(place) or not os.path.isdir(place.parent): break
         aside = _set_aside(place, mark)
         if not aside: break
-        left = [p for p in aside if p in _leftovers(place)]
+        left = [p for p in aside if last or p in _leftovers(place)]
         with suppress(FileNotFoundError, FileExistsError, PermissionError):
             if left: os.rename(max(left, key=os.path.getmtime), place)
         time.sleep(.02)
@@ -380,6 +390,11 @@ def new_folder(
         with _writing(_beside(place, 'new')) as new, _plainly(place, new):
             new.mkdir(parents=True)
             yield new
+            if (place/mark).is_file():
+                for path in [new, *new.rglob('*')]:
+                    old = place/path.relative_to(new)
+                    if path.is_dir(): _like(path, old if old.is_dir() else place)
+                    else: _like(path, old if old.is_file() else place/mark)
             for name in _files(new): _sync(new/name)
             _put(new, place, mark, held)
             _sync(place.parent)

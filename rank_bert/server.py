@@ -13,6 +13,7 @@ import base64
 import errno
 import gc
 import hmac
+import math
 import os
 import re
 import signal
@@ -241,11 +242,12 @@ def check(self: Service, texts: list[str], name: str = 'texts') -> None:
 
 # %% ../nbs/03j_server.ipynb #65a71a50
 class Extent(NamedTuple):
-    "What is in a value of JSON: values, lists and objects inside one another, longest name and longest text."
+    "What is in a value of JSON: values, lists and objects inside one another, longest name and text, odd numbers."
     values: int = 0
     depth: int = 0
     name: int = 0
     characters: int = 0
+    infinite: bool = False  # NaN and infinity too, such as 1e400
 
 def extent(value: Any) -> Extent:
     "The extent of a value; a text by itself has no name, no value and no depth."
@@ -254,16 +256,18 @@ def extent(value: Any) -> Extent:
         inner = [v for x in level if isinstance(x, (dict, list)) for v in (x.values() if isinstance(x, dict) else x)]
         found = Extent(found.values + len(inner), found.depth + bool(inner),
                        max([found.name, *(len(k) for x in level if isinstance(x, dict) for k in x)]),
-                       max([found.characters, *(len(x) for x in level if isinstance(x, str))]))
+                       max([found.characters, *(len(x) for x in level if isinstance(x, str))]),
+                       found.infinite or any(isinstance(x, float) and not math.isfinite(x) for x in level))
         level = inner
     return found
 
 @patch
 def check_shape(self: Service, value: Any, name: str) -> None:
-    "Raise `Problem` for a value with too many values or characters (413), or too deep (422)."
+    "Raise `Problem` for a value with too many values or characters (413), too deep, or with no finite number (422)."
     found, limits = extent(value), self.limits
     if found.depth > limits.depth:
         raise Problem(422, f'{name} has {found.depth} lists or objects inside one another; {limits.depth} is the limit')
+    if found.infinite: raise Problem(422, f'{name} has a number that is not finite')
     for what, held in (('values', 'values'), ('characters', 'characters'), ('name', 'characters in a name')):
         if getattr(found, what) > getattr(limits, what):
             raise Problem(413, f'{name} has {getattr(found, what)} {held}, and {getattr(limits, what)} is the limit')
@@ -451,7 +455,6 @@ async def _search(request: Request, asked: SearchRequest) -> JSONResponse:
     served = service.find(asked.model, 'ranker')
     service.check([asked.query], 'query')
     service.check_shape(asked.where, 'where')
-    service.check_names(asked.where or {}, 'the name of a column in where')
     mode = _mode(served.model, asked.mode)
     (results,) = await service.ask(served, 'search', mode, items=[asked])
     return _Json(jsonable(dict(model=served.name, mode=mode, results=results)))

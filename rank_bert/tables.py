@@ -131,9 +131,17 @@ def checked_dicts(rows, what):
     return rows
 
 # %% ../nbs/00_tables.ipynb #9b695b44
+_MOST_COLUMNS = 1000  # of a table
+
 def check_columns(names, where):
-    "Raise `DataError` where two columns have the same name, since only one of them would be read"
-    twice = [n for n, k in Counter(names).items() if k > 1 and str(n).strip()]
+    "Raise `DataError` for too many columns, and for two with the same name, since only one of them would be read"
+    names = [str(n) for n in names]
+    if len(names) > _MOST_COLUMNS:
+        raise DataError(f'{where}: there are {len(names):,} columns, and {_MOST_COLUMNS:,} is the limit: keep those '
+                        'that you need')
+    odd = [n for n in names if SURROGATES.search(n)]
+    if odd: raise DataError(f'{where}: the name of a column, {ascii(odd[0])}, is no valid text: rename it')
+    twice = [n for n, k in Counter(names).items() if k > 1 and n.strip()]
     if twice: raise DataError(f'{where}: {listed(twice)} names several columns: rename or remove all but one')
 
 # %% ../nbs/00_tables.ipynb #a415fffe
@@ -212,8 +220,17 @@ class _Unpacked(io.RawIOBase):
         super().close()
 
 # %% ../nbs/00_tables.ipynb #9e0bfd15
+def check_plain(path):
+    "Raise `DataError` for a device or a pipe, which may never end"
+    if path.exists() and not path.is_file(): raise DataError(f'{shown_path(path)} is no plain file: name a file')
+
+_KINDS = {b'PK\3\4': 'a ZIP archive or a workbook: unpack it, or save the sheet as CSV',
+          b'\x1f\x8b': 'compressed with gzip: let its name end in .gz', b'PAR1': 'Parquet: let its name end in .parquet'}
+
 def _decoded(line, n, path):
     "A line as text"
+    kind = next((said for bytes, said in _KINDS.items() if n == 1 and line.startswith(bytes)), None)
+    if kind: raise DataError(f'{shown_path(path)} is {kind}')
     wide = n == 1 and (line[:2] in (b'\xff\xfe', b'\xfe\xff') or 4 * line.count(b'\0') > len(line))
     if wide: raise DataError(f'{shown_path(path)} line 1 looks like UTF-16; save the file as UTF-8')
     try: return line.decode('utf-8-sig' if n == 1 else 'utf-8')
@@ -225,6 +242,7 @@ def _decoded(line, n, path):
 def numbered_lines(path, blank=False):
     "(number, text) of the lines of a file; blank ones only with `blank`"
     n = 0
+    check_plain(path)
     try:
         with (io.BufferedReader(_Unpacked(path)) if path.suffix == '.gz' else open(path, 'rb')) as f:
             for n, line in enumerate(f, 1):
@@ -260,9 +278,15 @@ def _object(pairs):
     return row
 
 # %% ../nbs/00_tables.ipynb #2b91d6e1
+def _number(text):
+    "A number of JSON that is not whole; NaN, which JSON does not have, stands for a missing value"
+    number = float(text)
+    if math.isinf(number): raise ValueError(f'{text} is no finite number')
+    return None if math.isnan(number) else number
+
 def _json(text, where):
     "The value of a JSON text"
-    try: return json.loads(text, object_pairs_hook=_object)
+    try: return json.loads(text, object_pairs_hook=_object, parse_float=_number, parse_constant=_number)
     except RecursionError as e: raise DataError(f'{where} is not JSON that can be read: it is nested too deeply') from e
     except ValueError as e:
         at = f'{e.msg} (column {e.colno})' if isinstance(e, json.JSONDecodeError) else e
@@ -349,6 +373,7 @@ def _without_index(df):
 def _read_parquet(path):
     "A frame of a Parquet file; integers stay integers in a column with missing values"
     import pyarrow.parquet as pq
+    check_plain(path)
     table = pq.ParquetFile(path).read()
     check_columns(table.column_names, shown_path(path))
     return table.to_pandas(integer_object_nulls=True)
@@ -445,7 +470,9 @@ def local_path(path):
         raise DataError(f'data is a {type(path).__name__}: pass a path or a name; tables go to ranking_data')
     root = os.environ.get('RANK_BERT_DATA')
     places = [Path(path).expanduser(), *([Path(root, path)] if root else [])]
-    return next((p.absolute() for p in places if p.exists()), None)
+    found = next((p.absolute() for p in places if p.exists()), None)
+    if found and not found.is_dir(): check_plain(found)
+    return found
 
 # %% ../nbs/00_tables.ipynb #481a54f8
 def looked_for(name):

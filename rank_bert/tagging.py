@@ -36,7 +36,7 @@ from .features import WithHead
 from .texts import TextData, check_words, first_pieces, piece_bounds, split_words
 from .metrics import draw_means, entity_f1, group_sums, spans
 from .names import BAN, ChainFit, NameDictionary, TagHead, best_tags, crossed_features, known_spelling
-from .names import decoder_code, name_dictionary, spelling_rows, tag_bans, tag_probabilities
+from .names import decoder_code, name_dictionary, spelling_rows, spelling_scores, tag_bans, tag_probabilities
 from .names import word_features
 from .learners import TaskModel, begin_run, fit_task, freezing_kept, frozen_layers, task_learner
 from .classifiers import Classifier, load_classifier
@@ -519,9 +519,8 @@ class _Chain:
     def tags(self, rows: _Rows, features: torch.Tensor) -> list[list[int]]:
         "Numbers of the tags of each text."
         own, word, bias, step, start, spelling = self.weights
-        scores = rows.x @ own.T + features @ word.T + bias
-        if len(spelling): scores = scores + torch.stack([spelling[pieces].sum(0) for pieces in rows.spelled])
-        scores = scores.double().numpy()
+        scores = (rows.x @ own.T + features @ word.T + bias).double().numpy()
+        if len(spelling): scores = scores + spelling_scores(rows.spelled, spelling.double().numpy())
         ends = np.cumsum([len(w) for w in rows.words])[:-1]
         return [best_tags(s, step.double().numpy(), start.double().numpy()) for s in np.split(scores, ends)]
 
