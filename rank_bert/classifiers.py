@@ -230,7 +230,7 @@ def _check_data(data) -> None:
         raise TypeError(f"data is a {type(data).__name__}: read it first, with read_texts(...) of rank_bert.texts")
 
 def _check_labels(data: TextData) -> None:
-    "Raise `ValueError` for tags of words, and for fewer than two labels."
+    "Raise `ValueError` for tags of words, for fewer than two labels, and for scores that are all equal."
     name = data.name or 'data'
     if data.kind == 'tags':
         raise ValueError(f"{name} has a tag for each word, and a classifier gives labels to whole "
@@ -238,6 +238,8 @@ def _check_labels(data: TextData) -> None:
     if data.kind != 'score' and len(data.labels) < 2:
         raise ValueError(f"{name} has {data.labels} for labels, and at least two are needed: "
                          "add rows with another label, such as yes and no")
+    if data.kind == 'score' and len(known := data.part('train').targets) and np.ptp(known) == 0:
+        raise ValueError(f"{name}: all scores of train are {known[0]:g}, so there is nothing to learn: add others")
 
 # %% ../nbs/03c_classifiers.ipynb #c2d1b924
 def train_classifier(
