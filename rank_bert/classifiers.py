@@ -33,11 +33,12 @@ from .models import Encoder, evaluation_mode, get_encoder
 from .tables import DataError, DataWarning
 from .engines import best_dtype
 from .features import FeatureStore, WithHead, encode
-from .heads import folded
+from .heads import folded, linear_parts
+from .linear import BagOfTokens, fit_bag, held_out_logits
 from .texts import TextData
 from .metrics import draw_means, group_sums, classification_metrics, spearman
 from .search import check_settings, read_backbone, read_head, write_backbone
-from .learners import KINDS, begin_run, fit_task, freezing_kept, frozen_groups, task_learner
+from .learners import KINDS, begin_run, fit_task, freezing_kept, frozen_groups, solve_task, task_learner
 
 # %% ../nbs/03c_classifiers.ipynb #60f5a912
 class Classifier(WithHead):
@@ -50,10 +51,11 @@ class Classifier(WithHead):
         settings: dict,  # pooling, max_tokens, keep; mixed: bfloat16 if the hardware has it; pairs; reading of pairs
         head_kwargs: dict|None = None,  # arguments of the built-in head; `None` for a custom one, which cannot be saved
         about: dict|None = None,  # what it was trained on; goes into the saved folder
+        bag: BagOfTokens|None = None,  # its logits are added to those of the head
     ):
         self._join(encoder, head, 'this classifier was made')
         self.labels, self.kind, self.settings = list(labels), kind, settings
-        self.head_kwargs, self.about = head_kwargs, about or {}
+        self.head_kwargs, self.about, self.bag = head_kwargs, about or {}, bag
 
     def __repr__(self) -> str: return f"Classifier({self.encoder.name!r}: {', '.join(self.labels) or 'a score'})"
 
@@ -98,6 +100,8 @@ def outputs(self: Classifier,
     vectors = self._vectors(texts, pairs, store, progress)
     with torch.inference_mode(), evaluation_mode(self.head):
         out = self.head(vectors.to(self.encoder.device)).float().cpu()
+    if self.bag is not None:
+        out = out + self.bag.of(self.encoder.tokenize(texts, self.settings['max_tokens'], self.settings['keep']))
     _check_finite(out, texts)
     if self.kind == 'score': return out
     return out.softmax(1) if self.kind == 'class' else out.sigmoid()
@@ -183,7 +187,33 @@ class ClassifierLearner(Learner):
         frozen = self.frozen_prefix.groups > len(m.encoder.layers)
         about = dict(data=self.data.name, train_rows=len(train), frozen=frozen) | getattr(self, 'fitted', {})
         return Classifier(m.encoder, folded(m.heads['task']), self.data.labels, self.data.kind, settings,
-                          self.head_kwargs, about)
+                          self.head_kwargs, about, getattr(self, 'bag', None))
+
+    def solve(self,
+        alone: bool = True,  # for a frozen encoder; without it nothing is solved beside layers that were trained
+    ) -> dict:  # of `solve_task`, and decay, share and gain of the bag; {} for a head that has no exact solution
+        "Solve for the head, and for a bag of tokens if labels of held-out texts are predicted better with it."
+        self.bag, found = None, alone and solve_task(self) or {}
+        if not found or self.data.kind == 'score' or self.data.pairs is not None: return found
+        parts, encoder, s = [dl.dataset for dl in self.dls], self.model.encoder, self.settings
+        features, *_ = linear_parts(self.model.heads['task'])
+        x, rows = features(torch.cat([p.stored for p in parts])), pd.concat([p.data.rows for p in parts])
+        y, valid = np.concatenate([p.data.targets for p in parts]), (rows.split == 'valid').to_numpy()
+        held = held_out_logits(x, y, self.data.kind, len(self.data.labels), found['decay'], rows.group, valid)
+        ids = encoder.tokenize(rows.text, s['max_tokens'], s['keep'])
+        own = encoder.tokenizer
+        self.bag, path = fit_bag(ids, y, held, len(own), self.data.kind, own.all_special_ids)
+        if self.bag is not None:
+            found['bag'] = dict(path.loc[path.gain.idxmax()].round(6), tokens=len(self.bag.known))
+        return found
+
+    def fit(self,
+        *args,  # of fastai's `Learner.fit`
+        **kwargs,  # of fastai's `Learner.fit`
+    ):
+        "Train; removes the bag of tokens, which was fitted beside other weights."
+        self.bag = None
+        return super().fit(*args, **kwargs)
 
     def export(self,
         *args,  # not used
@@ -492,7 +522,7 @@ def confusion_matrix(self: Classifier,
 # %% ../nbs/03c_classifiers.ipynb #b2d7c37d
 _FIELDS = dict(kind=tuple(KINDS), labels='texts', head='object', about='object', settings=dict(
     max_tokens='count', pooling='text?', keep=('start', 'end', None), mixed='flag?', pairs='flag?',
-    reading=('joint', 'separate', None)))
+    reading=('joint', 'separate', None)), bag='count?')
 # required settings, if labels are for whole texts
 _WANTED = dict(pooling='text', keep=('start', 'end'), mixed='flag', pairs='flag')
 
@@ -508,10 +538,11 @@ def save(self: Classifier,
                          "Leave out `head`, or keep it with torch.save")
     self._check_encoder()
     about = jsonable(dict(kind=self.kind, labels=self.labels, head=self.head_kwargs, settings=self.settings,
-                          about=self.about))
+                          about=self.about) | ({} if self.bag is None else dict(bag=len(self.bag.known))))
     check_fields(about, _FIELDS, 'the classifier', 'train it again')
     with new_folder(folder, 'classifier.json') as new:
         write_tensors(new/'head.safetensors', self.head.state_dict())
+        if self.bag is not None: write_tensors(new/'bag.safetensors', self.bag.state_dict())
         seal_folder(new, 'classifier.json', dict(backbone=write_backbone(self.encoder, new, backbone)) | about)
 
 # %% ../nbs/03c_classifiers.ipynb #bce7f485
@@ -523,7 +554,8 @@ def _about(folder: Path) -> dict:
     if (folder/'ranker.json').exists() and not (folder/'classifier.json').exists():
         raise FileNotFoundError(f"{str(folder)!r} holds a ranker, not a classifier: "
                                 "search with it, by load_ranker or `rank_bert search`")
-    return read_folder(folder, 'classifier.json', 'classifier', 'save', _FIELDS, {'head.safetensors': True})
+    files = {'head.safetensors': True, 'bag.safetensors': False}
+    return read_folder(folder, 'classifier.json', 'classifier', 'save', _FIELDS, files)
 
 # %% ../nbs/03c_classifiers.ipynb #949d58a4
 def _load_classifier(folder: Path, encoder: Encoder|None) -> Classifier:
@@ -534,9 +566,11 @@ def _load_classifier(folder: Path, encoder: Encoder|None) -> Classifier:
     check_settings(encoder, about['settings'], path, remedy)
     def make(): return KINDS[about['kind']].head(encoder.dim, len(about['labels']), **about['head'])
     head = read_head(make, folder/'head.safetensors', remedy).to(encoder.device)
+    def make_bag(): return BagOfTokens(len(encoder.tokenizer), [0]*about['bag'], len(about['labels']))
+    bag = read_head(make_bag, folder/'bag.safetensors', remedy) if about.get('bag') else None
     if about['kind'] != 'tags': check_fields(about['settings'], _WANTED, f'{path}, settings,', remedy)
     return Classifier(encoder, head.eval(), about['labels'], about['kind'], about['settings'],
-                      about['head'], about['about'])
+                      about['head'], about['about'], bag)
 
 # %% ../nbs/03c_classifiers.ipynb #51dd1658
 def load_classifier(
@@ -567,7 +601,7 @@ def export(self: Classifier,
     self._check_encoder()
     last, s = dict(multilabel='sigmoid').get(self.kind, 'softmax'*(self.kind == 'class')), self.settings
     how = dict(keep=s['keep'], labels=self.labels, pairs=paired, reading=s.get('reading', 'joint'))
-    out = Output(self.head, s['pooling'], last, **how)
+    out = Output(self.head, s['pooling'], last, bag=self.bag, **how)
     name = 'score' if self.kind == 'score' else 'probabilities'
     model = TextModel(self.encoder, {name: out}, s['max_tokens'], 'classifier')
     return export_model(model, folder, to, **kwargs)

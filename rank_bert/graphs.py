@@ -33,6 +33,7 @@ from .models import Encoder, as_pairs, device_of, evaluation_mode
 from .tables import DataWarning
 from .engines import load_openvino
 from .features import encode
+from .linear import BagOfTokens
 
 # %% ../nbs/02h_graphs.ipynb #e8d043b4
 ACTIVATIONS = {'': lambda x: x, 'softmax': lambda x: x.softmax(-1), 'sigmoid': torch.sigmoid,
@@ -49,14 +50,17 @@ class Output:
     labels: list[str] = field(default_factory=list)  # names of the features, if any
     pairs: bool = False  # whether its input is a pair of texts
     reading: str = 'joint'  # of pairs: 'joint', both texts in one input, or 'separate', each text alone
+    bag: BagOfTokens|None = None  # its logits are added to those of the head
 
 # %% ../nbs/02h_graphs.ipynb #ec4ead4c
 @patch
 def finish(self: Output,
     x: torch.Tensor,  # vectors `(batch, dim)`, of separate texts `(batch, 2*dim)`; or states `(batch, tokens, dim)`
+    beside: torch.Tensor|None = None,  # logits of the bag `(batch, labels)`
 ) -> torch.Tensor:
     "Head, selection of features and last step."
     x = self.head(x)
+    if beside is not None: x = x + beside
     return ACTIVATIONS[self.activation](x if self.dim is None else x[..., :self.dim])
 
 # %% ../nbs/02h_graphs.ipynb #4484d8bc
@@ -98,7 +102,8 @@ def compute(self: TextModel,
         how |= dict(dtype=torch.float32, device=encoder.device, progress=False)
         if separate: vectors = torch.cat(encode(texts + pairs, encoder, out.pooling, **how).chunk(2), 1)
         else: vectors = encode(texts, encoder, out.pooling, pairs=pairs, **how)
-        return [*out.finish(vectors.to(device_of(out.head))).cpu().numpy()]
+        beside = None if out.bag is None else out.bag.of(encoder.tokenize(texts, self.max_tokens, out.keep))
+        return [*out.finish(vectors.to(device_of(out.head)), beside).cpu().numpy()]
 
 # %% ../nbs/02h_graphs.ipynb #6c915251
 @patch
@@ -106,11 +111,13 @@ def on(self: TextModel,
     device: torch.device|str,  # such as 'cpu'
 ) -> TextModel:  # itself, if all of it is there; else a copy
     "The same model on a device."
-    place, heads = torch.empty(0, device=device).device, [o.head for o in self.outputs.values()]
-    if all(t.device == place for m in (self.encoder, *heads) for t in (*m.parameters(), *m.buffers())): return self
-    encoder, heads = deepcopy((self.encoder, heads))  # together: what outputs share stays shared
-    for m in (encoder, *heads): m.to(place)
-    outputs = [replace(o, head=h) for o, h in zip(self.outputs.values(), heads)]
+    place, own = torch.empty(0, device=device).device, [(o.head, o.bag) for o in self.outputs.values()]
+    parts = [m for m in (self.encoder, *sum(own, ())) if m is not None]
+    if all(t.device == place for m in parts for t in (*m.parameters(), *m.buffers())): return self
+    encoder, own = deepcopy((self.encoder, own))  # together: what outputs share stays shared
+    for m in (encoder, *sum(own, ())):
+        if m is not None: m.to(place)
+    outputs = [replace(o, head=head, bag=bag) for o, (head, bag) in zip(self.outputs.values(), own)]
     return replace(self, encoder=encoder, outputs=dict(zip(self.outputs, outputs)))
 
 # %% ../nbs/02h_graphs.ipynb #28179bc2
@@ -154,7 +161,7 @@ class Graph(nn.Module):
         if any(hasattr(m, 'base_layer') for m in encoder.model.modules()):
             encoder = deepcopy(encoder)
             fold_adapters(encoder.model)
-        self.model, self.heads = encoder.model, nn.ModuleList(o.head for o in outputs)
+        self.model, self.heads = encoder.model, nn.ModuleList(m for o in outputs for m in (o.head, o.bag) if m)
         self.encoder, self.outputs = [encoder], outputs  # in a list: no submodule
         self.names, self.inputs = [*model.outputs], model.inputs
 
@@ -171,7 +178,7 @@ class Graph(nn.Module):
         def given(o):
             if o.pooling is None: return read[0][0]
             return torch.cat(pooled[o.pooling], 1) if o.reading == 'separate' else pooled[o.pooling][0]
-        return tuple(o.finish(given(o)) for o in self.outputs)
+        return tuple(o.finish(given(o), o.bag and o.bag(ids, mask)) for o in self.outputs)
 
 # %% ../nbs/02h_graphs.ipynb #d365b55d
 @patch

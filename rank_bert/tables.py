@@ -225,7 +225,8 @@ def check_plain(path):
     if path.exists() and not path.is_file(): raise DataError(f'{shown_path(path)} is no plain file: name a file')
 
 _KINDS = {b'PK\3\4': 'a ZIP archive or a workbook: unpack it, or save the sheet as CSV',
-          b'\x1f\x8b': 'compressed with gzip: let its name end in .gz', b'PAR1': 'Parquet: let its name end in .parquet'}
+          b'\x1f\x8b': 'compressed with gzip: let its name end in .gz',
+          b'PAR1': 'Parquet: let its name end in .parquet'}
 
 def _decoded(line, n, path):
     "A line as text"
