@@ -20,8 +20,10 @@ from torch.nn import functional as F
 from fastai.learner import Learner
 from fastcore.basics import patch
 from scipy import stats
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+from sklearn.pipeline import make_pipeline
 from torch import nn
 
 # %% ../nbs/03c_classifiers.ipynb #805834ea
@@ -204,7 +206,7 @@ class ClassifierLearner(Learner):
         own = encoder.tokenizer
         self.bag, path = fit_bag(ids, y, held, len(own), self.data.kind, own.all_special_ids)
         if self.bag is not None:
-            found['bag'] = dict(path.loc[path.gain.idxmax()].round(6), tokens=len(self.bag.known))
+            found['bag'] = path.loc[path.gain.idxmax()].to_dict() | dict(tokens=len(self.bag.known))
         return found
 
     def fit(self,
@@ -393,7 +395,7 @@ def simple_baselines(
     """What the simplest methods predict, fitted by scikit-learn to the rows that the head was fitted to.
 
     For labels the commonest one and logistic regression, for scores ridge regression; for pairs that are read apart
-    both on the cosine, and on `|u - v|` and `u*v`."""
+    both on the cosine, and on `|u - v|` and `u*v`. For single texts logistic regression on their words, uncut, too."""
     splits = [s for s in ('train', 'valid')[:1 + ('solver' in model.about)] if len(data.part(s))]
     known, part, n = [data.part(s) for s in splits], data.part(split), len(model.labels)
     y = np.concatenate([_matched(model, data, s)[1] for s in splits])
@@ -421,6 +423,11 @@ def simple_baselines(
             line = LogisticRegression(C=10, max_iter=200).fit(x, y[keep])
             found[f'logistic regression{name}'] = out = np.zeros((len(part), n))
             out[:, line.classes_] = line.predict_proba(new[name])
+    if model.kind == 'class' and not pairs and len(np.unique(y[keep])) > 1:
+        line = make_pipeline(TfidfVectorizer(token_pattern=r'\w+|[^\w\s]'), LogisticRegression(C=10, max_iter=200))
+        line.fit([texts[i] for i in keep], y[keep])
+        found['logistic regression on words'] = out = np.zeros((len(part), n))
+        out[:, line.classes_] = line.predict_proba(part.texts)
     return found
 
 def _not_above(name: str, metric: str, value: float, line: str, row: tuple) -> str:

@@ -169,6 +169,19 @@ def _without_gain(found: list[np.ndarray]) -> bool:
     return loss[-4] < loss[-3] < loss[-2] < loss[-1] and not right[-3:].max() > right[:-3].max()
 
 # %% ../nbs/01e_linear.ipynb #3692de74
+_ROUGH = 60, 1e-6  # steps of L-BFGS, and change of the loss at which it stops, where penalties are compared
+
+def _optima(scale: Standardise, x: torch.Tensor, y: torch.Tensor, kind: str, outputs: int, means: bool, *path):
+    "Weights of standardised features for several penalties; `scale` is fitted first, `path` goes to `linear_path`."
+    scale.fit(x)
+    z = scale(x)
+    decays, *precision = path
+    return linear_path(z, y, kind, outputs, decays, class_means(z, y, outputs) if means else None, *precision)
+
+def _parts(p: np.ndarray, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    "Weights and bias of a solution."
+    return torch.from_numpy(p[:, :-1]).to(like), torch.from_numpy(p[:, -1]).to(like)
+
 def fit_linear(
     x: torch.Tensor,  # vectors or other features `(rows, dim)`
     targets,  # numbers of labels `(rows,)`, or 0 and 1 for each label `(rows, labels)`, or scores `(rows,)`
@@ -194,20 +207,16 @@ def fit_linear(
     scale = Standardise(blocks or [(x.shape[1], 1.)]).to(x.device)
     means = kind == 'class' and bool(y.bincount()[y].min() > 1)  # one row has no mean without it
     def optima(rows, decays, *precision):
-        scale.fit(x[rows])
-        z = scale(x[rows])
-        base = class_means(z, y[rows], outputs) if means else None
-        return linear_path(z, y[rows], kind, outputs, decays, base, *precision)
-    def put(p): return torch.from_numpy(p[:, :-1]).to(x), torch.from_numpy(p[:, -1]).to(x)
+        return _optima(scale, x[rows], y[rows], kind, outputs, means, decays, *precision)
     # held-out loss of each penalty, summed over folds that advance together
     parts, runs, found = [], [], []
     if len(decays) > 1: parts = _held_out(y.cpu().numpy(), kind, groups, valid, seed)  # there is a choice
     for fitted, judged in parts:
-        runs.append((optima(fitted, decays, 60, 1e-6), scale(x[judged]), y[judged]))  # to compare penalties only
+        runs.append((optima(fitted, decays, *_ROUGH), scale(x[judged]), y[judged]))
     for _ in decays if runs else ():
         sums = 0.
         for run, z, own in runs:
-            weight, bias = put(next(run))
+            weight, bias = _parts(next(run), x)
             sums = sums + _judge(z @ weight.T + bias, own, kind)
         found.append(sums)
         if _without_gain(found): break
@@ -217,7 +226,7 @@ def fit_linear(
     path['rows'] = rows
     decay = decays[_chosen(path, kind)] if found else USUAL_DECAY if len(decays) > 1 else decays[0]
     # once more to all rows
-    weight, bias = put(next(optima(slice(None), [decay])))
+    weight, bias = _parts(next(optima(slice(None), [decay])), x)
     weight = weight/scale.scale
     return LinearFit(weight, bias - weight @ scale.mean, float(decay), path)
 
@@ -379,15 +388,17 @@ def held_out_logits(
     seed: int = 0,  # of the folds
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:  # of each fold: rows fitted to, rows held out, their logits
     "Logits of rows by linear heads that were fitted to other rows."
-    y, found = torch.as_tensor(np.asarray(targets)), []
-    y = y.long() if kind == 'class' else y.float()
-    for fitted, judged in _held_out(y.numpy(), kind, groups, valid, seed):
-        fit = fit_linear(x[fitted], y[fitted], kind, labels, decays=[decay])
-        found.append((fitted, judged, fit(x[judged].float()).cpu().numpy()))
+    x, y, scale = x.float(), torch.as_tensor(np.asarray(targets)), Standardise([(x.shape[1], 1.)]).to(x.device)
+    parts, found = _held_out(y.numpy(), kind, groups, valid, seed), []
+    y = (y.long() if kind == 'class' else y.float()).to(x.device)
+    for fitted, judged in parts:
+        p = next(_optima(scale, x[fitted], y[fitted], kind, labels, kind == 'class', [decay], *_ROUGH))
+        weight, bias = _parts(p, x)
+        found.append((fitted, judged, (scale(x[judged]) @ weight.T + bias).cpu().numpy()))
     return found
 
 # %% ../nbs/01e_linear.ipynb #74de8f33
-_BAG_DECAYS, _SHARES = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5), (.25, .5, 1.)  # penalties and shares that `fit_bag` tries
+_BAG_DECAYS, _SHARES = (3e-4, 1e-4, 3e-5, 1e-5), (.25, .5, 1.)  # penalties and shares that `fit_bag` tries
 _BAG_STEPS = 60  # of L-BFGS, for each penalty
 
 def _bags(ids: list[list[int]], known: np.ndarray, idf: np.ndarray) -> sparse.csr_matrix:  # `(rows, known tokens)`
@@ -440,7 +451,7 @@ def fit_bag(
     path = pd.DataFrame(rows, columns=columns)
     best = path.loc[path.gain.idxmax()]
     if not best.gain > best.error: return None, path
-    *_, p = _bag_path(x, y, loss, outputs, [d for d in _BAG_DECAYS if d >= best.decay])
+    p = next(_bag_path(x, y, loss, outputs, [best.decay]))
     p, bag = torch.from_numpy(best.share*p).float(), BagOfTokens(vocabulary, known, outputs)
     bag.square.copy_(torch.from_numpy(idf**2))
     bag.weight.copy_(p[:-1]*torch.from_numpy(idf)[:, None])

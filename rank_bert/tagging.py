@@ -144,7 +144,7 @@ class Tagger(WithHead):
             raise ValueError(f"labels are {', '.join(labels)}; a tagger needs O, the tag of a word that is in no name")
         self._join(encoder, head, 'this tagger was made')
         self.labels, self.kind, self.settings = list(labels), 'tags', settings
-        self.head_kwargs, self.about = head_kwargs, about or {}
+        self.head_kwargs, self.about, self.bag = head_kwargs, about or {}, None
 
     def __repr__(self) -> str:
         return f"Tagger({self.encoder.name!r}: {', '.join(sorted({l[2:] for l in self.labels} - {''}))})"
