@@ -573,8 +573,10 @@ def _load_classifier(folder: Path, encoder: Encoder|None) -> Classifier:
     check_settings(encoder, about['settings'], path, remedy)
     def make(): return KINDS[about['kind']].head(encoder.dim, len(about['labels']), **about['head'])
     head = read_head(make, folder/'head.safetensors', remedy).to(encoder.device)
+    if ('bag' in about) != ('bag.safetensors' in about['files']):
+        raise ValueError(f"{path} is damaged: it has to name both or none of bag and bag.safetensors; {remedy}")
     def make_bag(): return BagOfTokens(len(encoder.tokenizer), [0]*about['bag'], len(about['labels']))
-    bag = read_head(make_bag, folder/'bag.safetensors', remedy) if about.get('bag') else None
+    bag = read_head(make_bag, folder/'bag.safetensors', remedy) if 'bag' in about else None
     if about['kind'] != 'tags': check_fields(about['settings'], _WANTED, f'{path}, settings,', remedy)
     return Classifier(encoder, head.eval(), about['labels'], about['kind'], about['settings'],
                       about['head'], about['about'], bag)

@@ -346,12 +346,18 @@ class BagOfTokens(nn.Module):
         self.register_buffer('bias', torch.zeros(n_labels))
         self.register_buffer('rows', torch.zeros(vocabulary, dtype=torch.long), persistent=False)
         self._number()
-        self.register_load_state_dict_post_hook(lambda bag, _: bag._number())
+        self.register_load_state_dict_post_hook(lambda bag, _: bag._loaded())
 
     def _number(self):
         "The row of each id among the weights, from 1 on; 0 for a token without weights."
         rows = torch.arange(1, len(self.known) + 1, device=self.known.device)
         self.rows.zero_().index_copy_(0, self.known, rows)
+
+    def _loaded(self):
+        n, at = len(self.rows), self.known
+        if len(at) and not 0 <= int(at.min()) <= int(at.max()) < n:
+            raise ValueError(f"a bag knows tokens that the encoder, which has {n:,}, does not: fit it again")
+        self._number()
 
     def forward(self,
         ids: torch.Tensor,  # token ids `(batch, tokens)`

@@ -808,6 +808,15 @@ def odd_places():
     early(*EXPERIMENT, "--out", "shop", words=["shop"])
     must(Path("/dev/null").is_char_device(), "a device was replaced")
 
+@case("out", "a folder and its files that only the owner may read, saved again", "modes stay as they are")
+def modes_stay():
+    Path("ranker").chmod(0o700)
+    for file in Path("ranker").iterdir(): file.chmod(0o600)
+    Path("gone.txt").write_text(json.loads(Path("ranker/documents.jsonl").read_text().splitlines()[0])["doc_id"] + "\n")
+    works(command("documents", "ranker", "--remove", "gone.txt"))
+    seen = {oct(p.stat().st_mode & 0o777) for p in (Path("ranker"), *Path("ranker").iterdir())}
+    must(seen == {"0o700", "0o600"}, seen)
+
 @case("out", "--out is a link to an older ranker", "what it leads to is replaced; the link stays a link")
 def link_to_a_ranker():
     put("older", "real")
@@ -927,6 +936,34 @@ def bits_of_the_json():
         except (ValueError, OSError): continue
         except Exception as e: raise Wrong(f"{type(e).__name__}: {e}") from e
         must(found == wanted, "other answers")
+
+@case("folders", "weights of tokens of a solved classifier: damaged, gone, of other labels, or more than there are", "a sentence; never another answer")
+def bag_of_tokens():
+    names = {"red": "warm", "blue": "cold", "green": "mild", "white": "cold", "amber": "warm"}
+    rows = "text,label\n" + "".join(f"the {c} thing number {i},{label}\n" for i in range(60) for c, label in names.items())
+    works(command("classify", written(rows, "rows.csv"), "--backbone", "little", "--out", "solved"))
+    must(Path("solved/bag.safetensors").exists(), "no weights of tokens")
+    ask = ("predict", "solved", "the amber thing", "--json")
+    before = works(command(*ask)).out
+    put("solved", "kept")
+    for change in (lambda b: b[:-1] + bytes([b[-1] ^ 1]), lambda b: b[:100], lambda b: b""):
+        Path("solved/bag.safetensors").write_bytes(change(Path("kept/bag.safetensors").read_bytes()))
+        refuses(command(*ask), "bag.safetensors")
+        seal("solved")
+        done = command(*ask)
+        if done.code: refuses(done, "solved")
+    put("kept/bag.safetensors", "solved/bag.safetensors")
+    tensors("solved/bag.safetensors", lambda found: found["known"].__setitem__(0, 10**9))
+    refuses(command(*ask), "tokens that the encoder")
+    Path("solved/bag.safetensors").unlink()
+    refuses(command(*ask), "bag.safetensors")
+    shutil.rmtree("solved")
+    put("kept", "solved")
+    edit("solved", lambda about: about.update(bag=10**9))
+    refuses(command(*ask), "bag.safetensors")
+    edit("solved", lambda about: about.pop("bag"))
+    done = command(*ask)
+    must(done.code or done.out == before, done)
 
 @case("folders", "a folder of a newer format", "a sentence that says what to install")
 def newer():
@@ -1315,6 +1352,28 @@ def gzips():
     Path("bomb.jsonl.gz").write_bytes(one * 512)
     def little_memory(): resource.setrlimit(resource.RLIMIT_AS, (24 * 2**30,) * 2)
     refuses(command("train", "bomb.jsonl.gz", "--backbone", "little", "--out", "out", before=little_memory, limit=150), "bomb.jsonl.gz")
+
+@case("data", "a pipe, /dev/zero, a ZIP archive, gzip or Parquet called .csv", "a sentence that says what it is; nothing hangs", limit=60)
+def not_plain():
+    os.mkfifo("pipe.csv")
+    for path in ("pipe.csv", "/dev/zero"):
+        for args in (("train", path), ("classify", path)): refuses(command(*args, "--backbone", "little", "--out", "out", limit=30), "no plain file")
+    for content, says in {b"PK\3\4": "zip", gzip.compress(pairs().encode()): ".gz", b"PAR1": ".parquet"}.items():
+        refuses(train_on(written(content), "out"), "pairs.csv", says)
+
+@case("data", "a table of 100,000 columns", "refused in seconds, with the limit", limit=30)
+def wide():
+    head, row = ("," + ",".join(f"c{i}" for i in range(100_000)), "," + ",".join(["1"] * 100_000))
+    refuses(train_on(written("question,answer" + head + "\n" + "".join(f"{q},{a}{row}\n" for q, a in ROWS[:20])), "out"), "1,000 is the limit")
+
+@case("data", "numbers of JSON that are not finite, and scores that are all equal", "a sentence that names line or value, before training")
+def odd_numbers():
+    rows = "".join(json.dumps(dict(text=f"a text about {i}", label=i % 5)) + "\n" for i in range(60))
+    for number in ("1e400", "-Infinity"):
+        refuses(command("classify", written(rows + f'{{"text": "a", "label": {number}}}\n', "rows.jsonl"), "--backbone", "little", "--out", "o"), "line 61", number.lower())
+    equal = "text,score\n" + "".join(f"a text about {i},2.5\n" for i in range(60))
+    refuses(command("classify", written(equal, "rows.csv"), "--kind", "score", "--backbone", "little", "--out", "o"), "2.5", "nothing to learn")
+    must(not Path("o").exists(), "a folder was written")
 
 @case("data", "Parquet that is cut, is none, or is empty", "a sentence that names the file")
 def parquet():
