@@ -276,7 +276,8 @@ def _graph_notes(model: TextModel) -> list[str]:
     "What the user of a graph should know."
     notes = [n for n in [model.about.get('passages')] if n]
     if any(o.pooling is None for o in model.outputs.values()):
-        notes.append('The tag of a word is that of its first token. Longer texts are cut into parts first.')
+        first = '' if 'tags.py' in model.files else 'The tag of a word is that of its first token. '
+        notes.append(f'{first}Longer texts are cut into parts first.')
     if len(model.inputs) > 2:
         notes.append('The texts of a pair are tokenized and padded each on its own: the first goes into `input_ids` '
                      'and `attention_mask`, the second into `input_ids_2` and `attention_mask_2`. A batch has as many '

@@ -12,7 +12,7 @@ MODES = ["hybrid", "dense", "bm25"]
 TEXTS = ["how do I copy a folder", "wait for a thread to end", "split a path into folder and file name", "square root",
          "Naïve cafés: C++ and 5G; don't", "a [SEP] b [CLS] c", "ΟΔΥΣΣΕΥΣ ὈΔΥΣΣΕΎΣ", "日本語 のテキスト",
          "smile 😀 İstanbul ﬁle", "os.path.join(a, b) .NET f_string", "ภาษาไทย", "x" * 150, "the of and",
-         "Привет мир",
+         "Привет мир", "don´t ʼtis issue#5 Donau\u00addampf\u200bschiff", "एक किताब",
          "user: my list is sorted in place and the function gives None. " * 12 + "how do I get a new sorted list?"]
 
 
@@ -110,7 +110,7 @@ def write(place: Path, libraries: Path, full: Path|None) -> None:
     classifier.export(place/"classifier", "web", libraries=libraries, int8=False, one_file=True)
     own = [t for t in TEXTS if len(t) < 200]
     s = classifier.settings
-    out = Output(classifier.head, s["pooling"], "softmax", keep=s["keep"], labels=classifier.labels)
+    out = Output(classifier.head, s["pooling"], "softmax", keep=s["keep"], labels=classifier.labels, bag=classifier.bag)
     values = TextModel(classifier.encoder, {"p": out}, s["max_tokens"]).compute("p", own)
     rows.append({"name": "classifier", "file": "classifier/index.html", "kind": "classifier", "http": False,
                  "exact": True, "texts": own, "labels": classifier.labels, "expected": [v.tolist() for v in values]})
