@@ -23,6 +23,7 @@ from scipy import stats
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from torch import nn
 
@@ -31,7 +32,7 @@ from .core import as_texts, check_fields, jsonable, new_folder, read_folder, rea
 from .core import seal_folder, write_tensors
 from .words import is_visible
 from .layers import fold_adapters
-from .models import Encoder, evaluation_mode, get_encoder
+from .models import Encoder, evaluation_mode, get_encoder, weights_hash
 from .tables import DataError, DataWarning
 from .engines import best_dtype
 from .features import FeatureStore, WithHead, encode
@@ -59,7 +60,9 @@ class Classifier(WithHead):
         self.labels, self.kind, self.settings = list(labels), kind, settings
         self.head_kwargs, self.about, self.bag = head_kwargs, about or {}, bag
 
-    def __repr__(self) -> str: return f"Classifier({self.encoder.name!r}: {', '.join(self.labels) or 'a score'})"
+    def __repr__(self) -> str:
+        beside = '' if self.bag is None else f'; weights of {len(self.bag.known):,} tokens'
+        return f"Classifier({self.encoder.name!r}: {', '.join(self.labels) or 'a score'}{beside})"
 
 # %% ../nbs/03c_classifiers.ipynb #12cce831
 def _refused(texts) -> str|None:
@@ -184,38 +187,38 @@ class ClassifierLearner(Learner):
     def classifier(self) -> Classifier:
         "The classifier as it is now; it shares the weights of the Learner."
         self.frozen_prefix.check_unchanged()
-        m, train = self.model, self.data.part('train')
+        m, train, head = self.model, self.data.part('train'), folded(self.model.heads['task'])
         settings = self.settings | dict(mixed=m.dtype != torch.float32, pairs=train.pairs is not None)
         frozen = self.frozen_prefix.groups > len(m.encoder.layers)
-        about = dict(data=self.data.name, train_rows=len(train), frozen=frozen) | getattr(self, 'fitted', {})
-        return Classifier(m.encoder, folded(m.heads['task']), self.data.labels, self.data.kind, settings,
-                          self.head_kwargs, about, getattr(self, 'bag', None))
+        about, fitted = dict(data=self.data.name, train_rows=len(train), frozen=frozen), getattr(self, 'fitted', {})
+        bag, solved = getattr(self, 'solved', (None, None))
+        as_solved = weights_hash(head) == solved  # else the head has been trained, or loaded, since
+        if as_solved or 'solver' not in fitted: about |= fitted
+        bag = bag if as_solved else None
+        return Classifier(m.encoder, head, self.data.labels, self.data.kind, settings, self.head_kwargs, about, bag)
 
     def solve(self,
         alone: bool = True,  # for a frozen encoder; without it nothing is solved beside layers that were trained
-    ) -> dict:  # of `solve_task`, and decay, share and gain of the bag; {} for a head that has no exact solution
-        "Solve for the head, and for a bag of tokens if labels of held-out texts are predicted better with it."
-        self.bag, found = None, alone and solve_task(self) or {}
+    ) -> dict:  # of `solve_task`, and what `fit_bag` found; {} for a head that has no exact solution
+        """Solve for the head, and for a bag of tokens if it lowers the cross-entropy of held-out texts.
+
+        `classifier` adds it as long as the head has these weights; metrics of the Learner are those of the head."""
+        found = alone and solve_task(self) or {}
+        self.solved = None, weights_hash(folded(self.model.heads['task']))
         if not found or self.data.kind == 'score' or self.data.pairs is not None: return found
         parts, encoder, s = [dl.dataset for dl in self.dls], self.model.encoder, self.settings
-        features, *_ = linear_parts(self.model.heads['task'])
+        features, _, last = linear_parts(self.model.heads['task'])
         x, rows = features(torch.cat([p.stored for p in parts])), pd.concat([p.data.rows for p in parts])
         y, valid = np.concatenate([p.data.targets for p in parts]), (rows.split == 'valid').to_numpy()
         held = held_out_logits(x, y, self.data.kind, len(self.data.labels), found['decay'], rows.group, valid)
-        ids = encoder.tokenize(rows.text, s['max_tokens'], s['keep'])
-        own = encoder.tokenizer
-        self.bag, path = fit_bag(ids, y, held, len(own), self.data.kind, own.all_special_ids)
-        if self.bag is not None:
-            found['bag'] = path.loc[path.gain.idxmax()].to_dict() | dict(tokens=len(self.bag.known))
+        ids, own = encoder.tokenize(rows.text, s['max_tokens'], s['keep']), encoder.tokenizer
+        bag, more = fit_bag(ids, y, held, len(own), self.data.kind, own.all_special_ids, rows.group)
+        if bag is not None:
+            for p in (last.weight, last.bias): p.data.mul_(more['head_share'])
+            found |= dict(bag=more | dict(tokens=len(bag.known)))
+            found['best'] = more['right'] if self.data.kind == 'class' else found['best'] - more['gain']
+        self.solved = bag, weights_hash(folded(self.model.heads['task']))
         return found
-
-    def fit(self,
-        *args,  # of fastai's `Learner.fit`
-        **kwargs,  # of fastai's `Learner.fit`
-    ):
-        "Train; removes the bag of tokens, which was fitted beside other weights."
-        self.bag = None
-        return super().fit(*args, **kwargs)
 
     def export(self,
         *args,  # not used
@@ -395,16 +398,27 @@ def simple_baselines(
     """What the simplest methods predict, fitted by scikit-learn to the rows that the head was fitted to.
 
     For labels the commonest one and logistic regression, for scores ridge regression; for pairs that are read apart
-    both on the cosine, and on `|u - v|` and `u*v`. For single texts logistic regression on their words, uncut, too."""
+    both on the cosine, and on `|u - v|` and `u*v`. They see at most 5,000 rows. For labels of single texts also
+    logistic regression on tf-idf of the words: it sees at most 20,000 rows, and whole texts, beyond `max_tokens`."""
     splits = [s for s in ('train', 'valid')[:1 + ('solver' in model.about)] if len(data.part(s))]
     known, part, n = [data.part(s) for s in splits], data.part(split), len(model.labels)
     y = np.concatenate([_matched(model, data, s)[1] for s in splits])
     if model.kind == 'class': found = {'commonest label': np.tile(np.bincount(y, minlength=n)/len(y), (len(part), 1))}
     elif model.kind == 'multilabel': found = {'commonest labels': np.tile(y.mean(0), (len(part), 1))}
     else: found = {}
-    if not model.about.get('frozen') or model.kind == 'multilabel': return found
     texts, pairs = ([t for p in known for t in getattr(p, side) or ()] for side in ('texts', 'pairs'))
-    keep = np.sort(np.random.default_rng(0).permutation(len(y))[:_MOST_ROWS])
+    order = np.random.default_rng(0).permutation(len(y))
+    keep, more = (np.sort(order[:most]) for most in (_MOST_ROWS, 4*_MOST_ROWS))
+    if model.kind != 'score' and not pairs and (y.ndim > 1 or len(np.unique(y[more])) > 1):
+        line = LogisticRegression(C=10, max_iter=200)
+        if y.ndim > 1: line = OneVsRestClassifier(line)
+        line = make_pipeline(TfidfVectorizer(token_pattern=r'\w+|[^\w\s]'), line)
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore', UserWarning)  # of a label that no row has, or every row
+            line.fit([texts[i] for i in more], y[more].astype(int))
+        found['logistic regression on words'] = out = np.zeros((len(part), n))
+        out[:, line.classes_] = line.predict_proba(part.texts)
+    if not model.about.get('frozen') or model.kind == 'multilabel': return found
     separate = bool(pairs) and model.settings.get('reading', 'joint') == 'separate'
     def features(texts, pairs):  # name -> features
         x = model._vectors(texts, pairs, store or FeatureStore(), False)
@@ -423,19 +437,15 @@ def simple_baselines(
             line = LogisticRegression(C=10, max_iter=200).fit(x, y[keep])
             found[f'logistic regression{name}'] = out = np.zeros((len(part), n))
             out[:, line.classes_] = line.predict_proba(new[name])
-    if model.kind == 'class' and not pairs and len(np.unique(y[keep])) > 1:
-        line = make_pipeline(TfidfVectorizer(token_pattern=r'\w+|[^\w\s]'), LogisticRegression(C=10, max_iter=200))
-        line.fit([texts[i] for i in keep], y[keep])
-        found['logistic regression on words'] = out = np.zeros((len(part), n))
-        out[:, line.classes_] = line.predict_proba(part.texts)
     return found
 
 def _not_above(name: str, metric: str, value: float, line: str, row: tuple) -> str:
     "What is said of a classifier that is not above a line."
     base, gap, low, high = row
     ends = '' if np.isnan(low) else f', {low:+.3f} to {high:+.3f}'
+    better = 'that regression, ' if line.startswith('logistic') else ''
     return (f"{name}: {metric} {value:.3f} is not above {base:.3f} by {line} (difference {gap:+.3f}{ends}). Try "
-            "another encoder, more rows, or freeze=-2")
+            f"{better}another encoder, more rows, or freeze=-2")
 
 # %% ../nbs/03c_classifiers.ipynb #6583fc89
 @patch
@@ -471,8 +481,8 @@ def evaluate(self: Classifier,
     def ends(draws):
         return np.nanquantile(draws, [.025, .975], axis=0) if some else np.full((2, *draws.shape[1:]), np.nan)
     rows, metric = [*zip(value.index, value, *ends(draws))], value.index[0]
-    if split == 'valid' and 'solver' in self.about:
-        warnings.warn(f"{name}: the head was fitted to the rows of valid too, so these figures are too high: measure "
+    if split == 'train' or split == 'valid' and 'solver' in self.about:
+        warnings.warn(f"{name}: the head was fitted to the rows of {split}, so these figures are too high: measure "
                       "on test", DataWarning, stacklevel=2)
     others, told = {}, ''
     if baselines and split not in ('train', 'valid') and len(data.part('train')):

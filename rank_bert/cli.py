@@ -957,8 +957,10 @@ def _how_trained(fit: dict) -> str:
     if 'solver' in fit:
         found = f"{fit['best'] or 0:.3f} on {fit['held_out']:,} held-out rows"
         value = '' if fit['best'] is None else f": {fit['monitor']} {found}"
-        bag = fit.get('bag')
-        beside = f"; weights of {bag['tokens']:,} tokens were added, with share {bag['share']:g}" if bag else ''
+        bag, beside = fit.get('bag'), ''
+        if bag:
+            beside = (f"; weights of {bag['tokens']:,} tokens were added: cross-entropy of held-out rows "
+                      f"{bag['gain']:.3f} lower (standard error {bag['error']:.3f})")
         return (f"the head was solved by {fit['solver']}, with penalty {fit['decay']:.2g}{value}; then fitted to all "
                 f"{fit['rows']:,} rows of train and valid{beside}")
     why = ', the last epoch within a standard error of the best' if fit['monitor'] == 'accuracy' else ''

@@ -331,9 +331,10 @@ def fit_head(
 
 # %% ../nbs/01e_linear.ipynb #83e90223
 class BagOfTokens(nn.Module):
-    """Logits from which tokens a text has: a weight for each known token and label.
+    """Logits that depend only on which tokens occur in a text: a weight for each known token and label.
 
-    A text is the inverse document frequencies of its tokens, of length one (Salton and Buckley 1988)."""
+    A text is a vector with the inverse document frequency of each known token in it, scaled to length one (Salton and
+    Buckley 1988)."""
     def __init__(self,
         vocabulary: int,  # tokens of the encoder
         known: Sequence[int],  # ids of the tokens that have weights
@@ -346,14 +347,15 @@ class BagOfTokens(nn.Module):
         self.register_buffer('bias', torch.zeros(n_labels))
         self.register_buffer('rows', torch.zeros(vocabulary, dtype=torch.long), persistent=False)
         self._number()
-        self.register_load_state_dict_post_hook(lambda bag, _: bag._loaded())
+        self.register_load_state_dict_post_hook(BagOfTokens._loaded)
 
     def _number(self):
         "The row of each id among the weights, from 1 on; 0 for a token without weights."
         rows = torch.arange(1, len(self.known) + 1, device=self.known.device)
         self.rows.zero_().index_copy_(0, self.known, rows)
 
-    def _loaded(self):
+    def _loaded(self, _):
+        "Number the tokens that were loaded; raises `ValueError` for tokens that the encoder does not have."
         n, at = len(self.rows), self.known
         if len(at) and not 0 <= int(at.min()) <= int(at.max()) < n:
             raise ValueError(f"a bag knows tokens that the encoder, which has {n:,}, does not: fit it again")
@@ -374,7 +376,7 @@ class BagOfTokens(nn.Module):
     @torch.no_grad()
     def of(self,
         ids: list[list[int]],  # of each text, any number of texts
-        batch_tokens: int = 8192,  # tokens at a time, padding counted
+        batch_tokens: int = 4096,  # tokens at a time, padding counted
     ) -> torch.Tensor:  # `(texts, labels)`
         "Logits of texts."
         out = self.bias.new_zeros(len(ids), len(self.bias))
@@ -404,7 +406,8 @@ def held_out_logits(
     return found
 
 # %% ../nbs/01e_linear.ipynb #74de8f33
-_BAG_DECAYS, _SHARES = (3e-4, 1e-4, 3e-5, 1e-5), (.25, .5, 1.)  # penalties and shares that `fit_bag` tries
+_BAG_DECAYS = 1e-3, 3e-4, 1e-4, 3e-5, 1e-5  # penalties that `fit_bag` tries
+_SHARES = [(head, bag) for head in (1., .5, .25) for bag in (.25, .5, 1., 2.)]  # of the logits of head and bag
 _BAG_STEPS = 60  # of L-BFGS, for each penalty
 
 def _bags(ids: list[list[int]], known: np.ndarray, idf: np.ndarray) -> sparse.csr_matrix:  # `(rows, known tokens)`
@@ -438,28 +441,35 @@ def fit_bag(
     vocabulary: int,  # tokens of the encoder
     kind: str = 'class',  # 'class' or 'multilabel'
     special: Sequence[int] = (),  # ids of tokens that are in every text, such as [CLS]
-) -> tuple[BagOfTokens|None, pd.DataFrame]:  # none where it does not help; decay, share, gain, error on held-out rows
-    "A bag of tokens that is added to the logits of a head, if held-out rows are predicted better with it."
+    groups=None,  # of rows that are alike, as in `fit_linear`
+) -> tuple[BagOfTokens|None, dict]:  # decay, head_share, share; on held-out rows gain, error, right
+    "A bag of tokens for the logits of a head times `head_share`; none where it does not lower the held-out loss."
     y, loss = torch.as_tensor(np.asarray(targets)), _class_loss if kind == 'class' else _multilabel_loss
     y, times = y.long() if kind == 'class' else y.double(), Counter(t for row in ids for t in {*row} - {*special})
     known = np.array([t for t, n in times.items() if n > 1], dtype=np.int64)
-    columns = ['decay', 'share', 'gain', 'error']
-    if not held or not len(known): return None, pd.DataFrame(columns=columns)
+    if not held or not len(known): return None, {}
     idf = np.log((1 + len(ids))/(1 + np.array([times[t] for t in known.tolist()]))) + 1
     x, outputs = _bags(ids, known, idf), held[0][2].shape[1]
-    of = {(decay, share): [] for decay in _BAG_DECAYS for share in _SHARES}  # gains of the rows held out
-    for fitted, judged, logits in held:
-        base, truth = torch.from_numpy(logits).double(), y[judged]
-        for decay, p in zip(_BAG_DECAYS, _bag_path(x[fitted], y[fitted], loss, outputs, _BAG_DECAYS)):
-            own = torch.from_numpy(x[judged] @ p[:-1] + p[-1])
-            for share in _SHARES: of[decay, share].append(loss(base, truth)[0] - loss(base + share*own, truth)[0])
-    rows = [(*key, float(g.mean()), float(g.std()/len(g)**.5)) for key, g in ((k, torch.cat(v)) for k, v in of.items())]
-    path = pd.DataFrame(rows, columns=columns)
-    best = path.loc[path.gain.idxmax()]
-    if not best.gain > best.error: return None, path
-    p = next(_bag_path(x, y, loss, outputs, [best.decay]))
-    p, bag = torch.from_numpy(best.share*p).float(), BagOfTokens(vocabulary, known, outputs)
+    rows, logits = np.concatenate([judged for _, judged, _ in held]), np.concatenate([z for *_, z in held])
+    logits, truth, best = torch.from_numpy(logits).double(), y[rows], None
+    paths = [_bag_path(x[fitted], y[fitted], loss, outputs, _BAG_DECAYS) for fitted, *_ in held]
+    before = min((loss(head*logits, truth)[0] for head, _ in _SHARES), key=torch.mean)  # without a bag
+    for decay in _BAG_DECAYS:
+        own = torch.from_numpy(np.concatenate([x[judged] @ p[:-1] + p[-1]
+                                               for (_, judged, _), p in zip(held, map(next, paths))]))
+        for head_share, share in _SHARES:
+            z = head_share*logits + share*own
+            gain = before - loss(z, truth)[0]
+            if best is None or gain.mean() > best[0].mean(): best = gain, decay, head_share, share, z
+    gain, decay, head_share, share, z = best
+    of = np.arange(len(y)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+    error = float(np.linalg.norm(np.bincount(of[rows], (gain - gain.mean()).numpy()))/len(rows))  # of a mean of groups
+    right = float((z.argmax(1) == truth).double().mean()) if kind == 'class' else np.nan
+    found = dict(decay=decay, head_share=head_share, share=share, gain=float(gain.mean()), error=error, right=right)
+    if not found['gain'] > 2*error: return None, found
+    p = torch.from_numpy(share*next(_bag_path(x, y, loss, outputs, [decay]))).float()
+    bag = BagOfTokens(vocabulary, known, outputs)
     bag.square.copy_(torch.from_numpy(idf**2))
     bag.weight.copy_(p[:-1]*torch.from_numpy(idf)[:, None])
     bag.bias.copy_(p[-1])
-    return bag, path
+    return bag, found

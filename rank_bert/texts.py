@@ -875,7 +875,7 @@ def _label_lists(values, label_sep, at):
 # %% ../nbs/00e_texts.ipynb #93e652bc
 def _joined_hint(data):
     "A hint at labels that look like several in one cell"
-    names = set(data.labels) if data.kind == 'class' else ()
+    names = set(data.labels) if data.kind == 'class' else set()
     for sep in ';|,':
         several = [n for n in data.labels if sep in n and {o.strip() for o in n.split(sep)} <= names]
         if several: return [f'labels such as {several[0]!r} look like several in one cell: pass label_sep={sep!r}']
