@@ -443,7 +443,7 @@ def fit_bag(
     special: Sequence[int] = (),  # ids of tokens that are in every text, such as [CLS]
     groups=None,  # of rows that are alike, as in `fit_linear`
 ) -> tuple[BagOfTokens|None, dict]:  # decay, head_share, share; on held-out rows gain, error, right
-    "A bag of tokens for the logits of a head times `head_share`; none where it does not lower the held-out loss."
+    "A bag of tokens beside a head times `head_share`; none if no setting lowers the held-out loss by two errors."
     y, loss = torch.as_tensor(np.asarray(targets)), _class_loss if kind == 'class' else _multilabel_loss
     y, times = y.long() if kind == 'class' else y.double(), Counter(t for row in ids for t in {*row} - {*special})
     known = np.array([t for t, n in times.items() if n > 1], dtype=np.int64)
