@@ -393,6 +393,7 @@ def _wrong_settings(about: dict) -> str:
     version, stopwords = about['version'], about.get('stopwords')
     if not 1 <= version <= VERSION: return f"its version is {version}, not 1 to {VERSION}"
     if not 1 <= about['ngrams'] <= MOST_NGRAMS: return f"ngrams is {about['ngrams']}, not 1 to {MOST_NGRAMS}"
+    if version > 1 and None in map(about.get, ('k1', 'b', 'min_df')): return "k1, b or min_df is missing"
     if (about.get('k1') or 0) < 0 or not 0 <= (about.get('b') or 0) <= 1 or about.get('min_df') == 0:
         return "k1, b or min_df is out of range"
     if not 0 <= about.get('pair_weight', 1) <= 1: return f"pair_weight is {about['pair_weight']}, not 0 to 1"
@@ -400,7 +401,6 @@ def _wrong_settings(about: dict) -> str:
     if not listed and stopwords not in (None, 'english') and version > 1:
         return f"stopwords is {stopwords!r:.40}, which is no list of words"
     return ''
-
 
 # %% ../nbs/00d_lexical.ipynb #8f22f935
 def _read_settings(path: Path, remedy: str) -> dict:
@@ -450,7 +450,6 @@ def load_bm25(
         of = f'; it should be an index of {documents} documents' if documents else ''
         raise ValueError(f"{path} is damaged: its arrays do not fit together{of}; {remedy}")
     return BM25(found[0], stopwords, ngrams, found[1], **known)
-
 
 # %% ../nbs/00d_lexical.ipynb #5c0a0002
 def _counts(index: BM25, rows: slice, norms: np.ndarray) -> sparse.csr_matrix|None:
