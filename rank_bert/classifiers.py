@@ -216,7 +216,7 @@ class ClassifierLearner(Learner):
         if bag is not None:
             for p in (last.weight, last.bias): p.data.mul_(more['head_share'])
             found |= dict(bag=more | dict(tokens=len(bag.known)))
-            found['best'] = more['right'] if self.data.kind == 'class' else found['best'] - more['gain']
+            found['best'] = more['right' if self.data.kind == 'class' else 'loss']
         self.solved = bag, weights_hash(folded(self.model.heads['task']))
         return found
 

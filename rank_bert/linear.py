@@ -442,7 +442,7 @@ def fit_bag(
     kind: str = 'class',  # 'class' or 'multilabel'
     special: Sequence[int] = (),  # ids of tokens that are in every text, such as [CLS]
     groups=None,  # of rows that are alike, as in `fit_linear`
-) -> tuple[BagOfTokens|None, dict]:  # decay, head_share, share; on held-out rows gain, error, right
+) -> tuple[BagOfTokens|None, dict]:  # decay, shares; on held-out rows gain, error, loss, right
     "A bag of tokens beside a head times `head_share`; none if no setting lowers the held-out loss by two errors."
     y, loss = torch.as_tensor(np.asarray(targets)), _class_loss if kind == 'class' else _multilabel_loss
     y, times = y.long() if kind == 'class' else y.double(), Counter(t for row in ids for t in {*row} - {*special})
@@ -465,7 +465,8 @@ def fit_bag(
     of = np.arange(len(y)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
     error = float(np.linalg.norm(np.bincount(of[rows], (gain - gain.mean()).numpy()))/len(rows))  # of a mean of groups
     right = float((z.argmax(1) == truth).double().mean()) if kind == 'class' else np.nan
-    found = dict(decay=decay, head_share=head_share, share=share, gain=float(gain.mean()), error=error, right=right)
+    found = dict(decay=decay, head_share=head_share, share=share, gain=float(gain.mean()), error=error,
+                 loss=float(loss(z, truth)[0].mean()), right=right)
     if not found['gain'] > 2*error: return None, found
     p = torch.from_numpy(share*next(_bag_path(x, y, loss, outputs, [decay]))).float()
     bag = BagOfTokens(vocabulary, known, outputs)
