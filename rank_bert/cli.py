@@ -1255,14 +1255,14 @@ def serve(
     host: Annotated[str, typer.Option(help='Address; 0.0.0.0 for all addresses of this machine.')] = '127.0.0.1',
     port: Annotated[int, typer.Option(min=0, max=65535, help='Port; 0 for any that is free.')] = 8000,
     batch: Annotated[int, typer.Option(min=1, help='Most texts that are computed together.')] = 8,
-    queue: Annotated[int, typer.Option(min=1, help='Most texts that wait; a request beyond that gets status 429.')] = 256,
+    queue: Annotated[int, typer.Option(min=1, help='Most texts that wait; requests beyond get status 429.')] = 256,
     seconds: Annotated[float, _option('Time limit of a request in seconds.', default=True, min=1,
                                       callback=_finite)] = 30,
     texts: Annotated[int, typer.Option(min=1, help='Most texts or documents in one request.')] = 128,
-    reload: Annotated[float, _option('Seconds between checks whether a folder was replaced; 0 for none.', default=True, min=0,
+    reload: Annotated[float, _option('Seconds between looks for replaced folders; 0 for none.', default=True, min=0,
                                      callback=_finite)] = 1,
-    read_only: Annotated[bool, typer.Option('--read-only', help='Refuse requests that add, replace or remove documents.')] = False,
-    open_to_all: Annotated[bool, typer.Option('--open', help='Answer every client, without the key in RANK_BERT_API_KEY.')
+    read_only: Annotated[bool, typer.Option('--read-only', help='Refuse requests that change documents.')] = False,
+    open_to_all: Annotated[bool, typer.Option('--open', help='Answer everybody, without the key in RANK_BERT_API_KEY.')
                            ] = False,
     light: Annotated[bool, typer.Option('--light', help='Search by the tables of rankers (see distil), without torch.')
                      ] = False,
