@@ -427,9 +427,8 @@ def _unseen_hint(data):
     if data.kind == 'score' or not len(train): return []
     seen = set(train) if data.kind == 'class' else {o for v in train for o in v}
     missing = [n for i, n in enumerate(data.labels) if i not in seen]
-    if not missing: return []
-    return [f'{len(missing)} of {len(data.labels)} labels have no row in train: {listed(missing)}; with a column of '
-            'splits you choose what is in train']
+    said = f'{len(missing)} of {len(data.labels)} labels have no row in train: {listed(missing)}'
+    return [f'{said}; a column of splits helps'] if missing else []
 
 def _spelling_hint(labels):
     "A hint at labels that differ only in case or blanks"
