@@ -217,7 +217,7 @@ def check_file(
 # %% ../nbs/00_core.ipynb #2a2b7d48
 def _like(new: Path, old: Path) -> None:
     "Give a new file or folder the mode of the old one, and, where the system allows it, its owner and group."
-    with suppress(FileNotFoundError):  # another process replaces it now
+    with suppress(FileNotFoundError):  # there is none, or another process replaces it now
         about = old.stat()
         with suppress(AttributeError, PermissionError): os.chown(new, about.st_uid, about.st_gid)  # none on Windows
         new.chmod(stat.S_IMODE(about.st_mode))
@@ -231,7 +231,7 @@ def new_file(
     for left in _leftovers(place): _remove(left)
     with _writing(_beside(place, 'tmp')) as new, _plainly(place, new):
         yield new
-        if place.exists(): _like(new, place)
+        _like(new, place)
         _sync(new)
         os.replace(new, place)
         _sync(place.parent)
@@ -362,13 +362,14 @@ def recover_folder(
 ) -> Path:  # the same path, with `~` expanded
     """Restore a folder that a killed process had renamed, or wait up to 2 seconds for a running one.
 
-    Of a process on another machine nobody knows whether it runs: after the 2 seconds its folder is restored, too."""
+    Nobody knows whether a process on another machine runs: after the 2 seconds its folder is restored, too, and so is
+    that of a process that stands still."""
     place = _real(folder)
-    for last in [False]*99 + [True]:
+    for attempt in range(100):
         if os.path.lexists(place) or not os.path.isdir(place.parent): break
         aside = _set_aside(place, mark)
         if not aside: break
-        left = [p for p in aside if last or p in _leftovers(place)]
+        left = [p for p in aside if attempt == 99 or p in _leftovers(place)]
         with suppress(FileNotFoundError, FileExistsError, PermissionError):
             if left: os.rename(max(left, key=os.path.getmtime), place)
         time.sleep(.02)

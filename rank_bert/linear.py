@@ -171,11 +171,16 @@ def _without_gain(found: list[np.ndarray]) -> bool:
 # %% ../nbs/01e_linear.ipynb #3692de74
 _ROUGH = 60, 1e-6  # steps of L-BFGS, and change of the loss at which it stops, where penalties are compared
 
-def _optima(scale: Standardise, x: torch.Tensor, y: torch.Tensor, kind: str, outputs: int, means: bool, *path):
-    "Weights of standardised features for several penalties; `scale` is fitted first, `path` goes to `linear_path`."
+def _has_means(y: torch.Tensor, kind: str) -> bool:
+    "Whether each label has a mean without any one of its rows."
+    return kind == 'class' and bool(y.bincount()[y].min() > 1)
+
+def _optima(
+    scale: Standardise, x: torch.Tensor, y: torch.Tensor, kind: str, outputs: int, means: bool, decays, *precision,
+):
+    "Weights of standardised features for several penalties, from `linear_path`; `scale` is fitted first."
     scale.fit(x)
     z = scale(x)
-    decays, *precision = path
     return linear_path(z, y, kind, outputs, decays, class_means(z, y, outputs) if means else None, *precision)
 
 def _parts(p: np.ndarray, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -205,7 +210,7 @@ def fit_linear(
     y = y.long() if kind == 'class' else y.float()
     outputs = labels or (1 if kind == 'score' else y.shape[1] if kind == 'multilabel' else int(y.max()) + 1)
     scale = Standardise(blocks or [(x.shape[1], 1.)]).to(x.device)
-    means = kind == 'class' and bool(y.bincount()[y].min() > 1)  # one row has no mean without it
+    means = _has_means(y, kind)
     def optima(rows, decays, *precision):
         return _optima(scale, x[rows], y[rows], kind, outputs, means, decays, *precision)
     # held-out loss of each penalty, summed over folds that advance together
@@ -399,8 +404,9 @@ def held_out_logits(
     x, y, scale = x.float(), torch.as_tensor(np.asarray(targets)), Standardise([(x.shape[1], 1.)]).to(x.device)
     parts, found = _held_out(y.numpy(), kind, groups, valid, seed), []
     y = (y.long() if kind == 'class' else y.float()).to(x.device)
+    means = _has_means(y, kind)
     for fitted, judged in parts:
-        p = next(_optima(scale, x[fitted], y[fitted], kind, labels, kind == 'class', [decay], *_ROUGH))
+        p = next(_optima(scale, x[fitted], y[fitted], kind, labels, means, [decay], *_ROUGH))
         weight, bias = _parts(p, x)
         found.append((fitted, judged, (scale(x[judged]) @ weight.T + bias).cpu().numpy()))
     return found

@@ -285,7 +285,7 @@ class TagHead(ClassificationHead):
         chain: dict|None = None,  # `names` and `words` of a `NameDictionary`, `pieces` of spelling; no chain by default
     ):
         super().__init__(dim, n_labels, hidden, dropout)
-        self.known, self.n, self.pieces = None, n_labels, {}
+        self.known, self.pieces = None, {}
         if chain is None: return
         n, pieces = n_labels, chain.get('pieces', [])
         zeros = [torch.zeros(s) for s in ((n, 24 + 2*n), (n, n), n)]

@@ -937,14 +937,14 @@ def bits_of_the_json():
         except Exception as e: raise Wrong(f"{type(e).__name__}: {e}") from e
         must(found == wanted, "other answers")
 
-@case("folders", "weights of tokens of a solved classifier: damaged, gone, of other labels, or more than there are", "a sentence; never another answer")
+@case("folders", "weights of tokens of a solved classifier: damaged, gone, of other labels, or more than there are", "a sentence; with refreshed hashes what fits is taken")
 def bag_of_tokens():
     names = {"red": "warm", "blue": "cold", "green": "mild", "white": "cold", "amber": "warm"}
     rows = "text,label\n" + "".join(f"the {c} thing number {i},{label}\n" for i in range(60) for c, label in names.items())
     works(command("classify", written(rows, "rows.csv"), "--backbone", "little", "--out", "solved"))
     must(Path("solved/bag.safetensors").exists(), "no weights of tokens")
     ask = ("predict", "solved", "the amber thing", "--json")
-    before = works(command(*ask)).out
+    works(command(*ask))
     put("solved", "kept")
     for change in (lambda b: b[:-1] + bytes([b[-1] ^ 1]), lambda b: b[:100], lambda b: b""):
         Path("solved/bag.safetensors").write_bytes(change(Path("kept/bag.safetensors").read_bytes()))
@@ -962,8 +962,7 @@ def bag_of_tokens():
     edit("solved", lambda about: about.update(bag=10**9))
     refuses(command(*ask), "bag.safetensors")
     edit("solved", lambda about: about.pop("bag"))
-    done = command(*ask)
-    must(done.code or done.out == before, done)
+    refuses(command(*ask), "both or none")
 
 @case("folders", "a folder of a newer format", "a sentence that says what to install")
 def newer():
