@@ -168,7 +168,7 @@ def _without_gain(found: list[np.ndarray]) -> bool:
     loss, right = np.array(found).T
     return loss[-4] < loss[-3] < loss[-2] < loss[-1] and not right[-3:].max() > right[:-3].max()
 
-# %% ../nbs/01e_linear.ipynb #3692de74
+# %% ../nbs/01e_linear.ipynb #2cb62c7f
 _ROUGH = 60, 1e-6  # steps of L-BFGS, and change of the loss at which it stops, where penalties are compared
 
 def _has_means(y: torch.Tensor, kind: str) -> bool:
@@ -187,6 +187,7 @@ def _parts(p: np.ndarray, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     "Weights and bias of a solution."
     return torch.from_numpy(p[:, :-1]).to(like), torch.from_numpy(p[:, -1]).to(like)
 
+# %% ../nbs/01e_linear.ipynb #3692de74
 def fit_linear(
     x: torch.Tensor,  # vectors or other features `(rows, dim)`
     targets,  # numbers of labels `(rows,)`, or 0 and 1 for each label `(rows, labels)`, or scores `(rows,)`
