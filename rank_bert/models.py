@@ -14,6 +14,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +27,7 @@ from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import RLock, Thread
+from unicodedata import normalize
 from weakref import WeakKeyDictionary
 
 # %% ../nbs/00_models.ipynb #af49d426
@@ -41,7 +43,7 @@ from huggingface_hub.constants import HF_HUB_CACHE, HF_HUB_OFFLINE
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, RepositoryNotFoundError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, normalizers
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer, PretrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.masking_utils import create_bidirectional_mask, create_bidirectional_sliding_window_mask
@@ -444,12 +446,20 @@ def _check_files(folder: Path, name) -> None:
                                  "save it there with tokenizer.save_pretrained")
 
 # %% ../nbs/00_models.ipynb #e2ed7276
+def _read_composed(backend: Tokenizer) -> None:
+    "Make a tokenizer read a letter and its accent as one character (NFC), where it reads the two spellings differently."
+    spellings = ([backend.encode(normalize(form, t)).ids for t in ('é', 'が', '각')] for form in ('NFC', 'NFD'))
+    if len({str(ids) for ids in spellings}) == 1: return
+    own = [backend.normalizer] if backend.normalizer else []
+    backend.normalizer = normalizers.Sequence([normalizers.NFC(), *own])
+
 def _read_tokenizer(folder: Path, name):
     "The fast tokenizer in a folder."
     with reading_folder('tokenizer', name):
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         if not hasattr(tokenizer, 'backend_tokenizer'):
             raise TypeError(f"{type(tokenizer).__name__} is not a fast tokenizer")
+        _read_composed(tokenizer.backend_tokenizer)
         return tokenizer
 
 # %% ../nbs/00_models.ipynb #f1adb880
@@ -679,6 +689,8 @@ def count_tokens(self: Encoder,
     return np.array(found, dtype=np.int64) + special
 
 # %% ../nbs/00_models.ipynb #79a4f451
+_ACCENTS = re.compile(r'[\u0300-\u036f\u1160-\u11ff\u3099\u309a]*')  # which a tokenizer leaves out of a letter's place
+
 @patch
 def spans(self: Encoder,
     text: str,  # one text
@@ -692,7 +704,7 @@ def spans(self: Encoder,
     kept = _cut(list(zip(words, found.offsets)), self._room(max_tokens, False), keep)
     for word, (start, end) in kept:
         first, last = whole.get(word, (start, end))
-        whole[word] = min(first, start), max(last, end)
+        whole[word] = min(first, start), max(last, end + len(_ACCENTS.match(text, end)[0]))
     parts = dict(cls=[None], sep=[None], A=[whole[word] for word, _ in kept])
     return [place for part in self._order(False) for place in parts[part]]
 

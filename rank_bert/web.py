@@ -312,14 +312,16 @@ class TableModel(TextModel):
 def _bert_cutting(tokenizer: dict) -> dict:
     "The settings of BERT's tokenizer, as `table.js` has them; raises `ValueError` for another tokenizer."
     model, plain, cut = (tokenizer[name] or {} for name in ('model', 'normalizer', 'pre_tokenizer'))
-    more = any(not o['special'] for o in tokenizer['added_tokens'])
+    steps = plain['normalizers'] if plain.get('type') == 'Sequence' else [plain]
+    compose, plain = steps[0].get('type') == 'NFC', steps[-1]  # `00_models` adds NFC to tokenizers that need it
+    more = any(not o['special'] for o in tokenizer['added_tokens']) or len(steps) > 1 + compose
     if more or [o.get('type') for o in (model, plain, cut)] != ['WordPiece', 'BertNormalizer', 'BertPreTokenizer']:
         raise ValueError("a light page cuts texts as BERT does (WordPiece), and the tokenizer of this encoder is "
                          "another one: leave out light")
     accents = plain['lowercase'] if plain['strip_accents'] is None else plain['strip_accents']
     return dict(unknown=model['unk_token'], prefix=model['continuing_subword_prefix'], accents=accents,
                 longest=model['max_input_chars_per_word'], clean=plain['clean_text'], lower=plain['lowercase'],
-                ideographs=plain['handle_chinese_chars'])
+                ideographs=plain['handle_chinese_chars'], compose=compose)
 
 # %% ../nbs/02l_web.ipynb #1b9c0004
 def _table_parts(folder: Path, model: TableModel) -> dict[str, bytes]:
@@ -339,7 +341,8 @@ def _table_readers(parts: dict[str, bytes]) -> dict[str, Reader]:
     made = Tokenizer(models.WordPiece({word: i for i, word in enumerate(words)}, unk_token=rules['unknown'],
                                       continuing_subword_prefix=rules['prefix'],
                                       max_input_chars_per_word=rules['longest']))
-    made.normalizer = normalizers.BertNormalizer(rules['clean'], rules['ideographs'], rules['accents'], rules['lower'])
+    bert = normalizers.BertNormalizer(rules['clean'], rules['ideographs'], rules['accents'], rules['lower'])
+    made.normalizer = normalizers.Sequence([normalizers.NFC(), bert]) if rules['compose'] else bert
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     with tempfile.TemporaryDirectory() as place:
         (Path(place)/'table.safetensors').write_bytes(parts['table.safetensors'])

@@ -8,10 +8,11 @@ const IDEOGRAPHS = new RegExp('[\\u4e00-\\u9fff\\u3400-\\u4dbf\\u{20000}-\\u{2a6
   '\\u{2b740}-\\u{2b81f}\\u{2b920}-\\u{2ceaf}\\uf900-\\ufaff\\u{2f800}-\\u{2fa1f}]', 'gu')
 
 // A function that gives the token ids of a text, without special tokens, as BERT's tokenizer does
-export function wordPieces (vocabulary, { unknown, prefix, longest, clean, ideographs, accents, lower }) {
+export function wordPieces (vocabulary, { unknown, prefix, longest, clean, ideographs, accents, lower, compose }) {
   const ids = new Map(vocabulary.map((word, id) => [word, id]))
 
   function simple (text) {
+    if (compose) text = text.normalize('NFC')
     if (clean) text = text.replace(/[\0\ufffd]|(?![\t\n\r])[\p{Cc}\p{Cf}\p{Co}]/gu, '')
     if (ideographs) text = text.replace(IDEOGRAPHS, ' $& ')
     if (accents) text = text.normalize('NFD').replace(/\p{Mn}/gu, '')
