@@ -1249,7 +1249,8 @@ def encode(
 # %% ../nbs/04c_cli.ipynb #5e1f0042
 @app.command(epilog='Also refused: a request of more than 2,097,152 bytes; a text of more than 20,000 characters; a '
                     'document of more than 256 columns; a value or a filter of more than 1,000 items, or nested more '
-                    'than 8 levels; an id, or a name of a column, of more than 512 characters.')
+                    'than 8 levels; an id, or a name of a column, of more than 512 characters. Of more than 500 open '
+                    'connections the longest silent ones are closed.')
 def serve(
     folders: Annotated[list[str], typer.Argument(help='Folders of saved models; NAME=FOLDER for another name.')],
     host: Annotated[str, typer.Option(help='Address; 0.0.0.0 for all addresses of this machine.')] = '127.0.0.1',

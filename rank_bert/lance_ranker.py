@@ -30,7 +30,7 @@ from torch.nn import functional as F
 # %% ../nbs/03q_lance_ranker.ipynb #b2a00007
 from .core import as_texts, new_file
 from .models import Encoder, fingerprint
-from .tables import DataError, checked_dicts, clean_id, is_missing, listed
+from .tables import DataError, DataWarning, checked_dicts, clean_id, is_missing, listed
 from .data import RankingData
 from .engines import encoder_hash
 from .cluster import encoded_rows
@@ -123,6 +123,11 @@ class LanceRanker(Searcher):
         self.head, self._matrices, self.read_only, self._name, self._made = head.eval().cpu(), {}, False, name, None
         self._pair_weight = pair_weight
         self._use()
+
+    @property
+    def written(self) -> str:  # as `documents_hash` gives it; empty where they are not those of a ranker
+        "Hash of the documents when they were written to the tables."
+        return self._made.get('documents', '')
 
     def __repr__(self) -> str:
         s = self.state
@@ -526,6 +531,15 @@ def _add_columns(self: LanceRanker, passages, documents: pd.DataFrame) -> None:
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0002c
 @patch
+def _warn_of_weight(self: LanceRanker) -> None:
+    "Warn where the weight of BM25 was chosen on documents alone, and their number has halved or doubled since."
+    if self.about.get('untrained') is None: return
+    now, then = self.state.documents, self.about['documents']
+    if not then <= 2*now <= 4*then:
+        warnings.warn(DataWarning(f"the weight of BM25 was chosen on {then:,} documents, and there are now {now:,}: it "
+                                  "stays until `untrained_ranker` (or rank_bert index) chooses it again"), stacklevel=4)
+
+@patch
 def _change(self: LanceRanker, passages, held: pd.DataFrame, plan: Plan, store, progress) -> Changes:
     "Apply a plan. Everything is computed first; then the tables change."
     changes = plan.changes
@@ -542,6 +556,7 @@ def _change(self: LanceRanker, passages, held: pd.DataFrame, plan: Plan, store, 
         numbers = np.array([known[d] if d in known else next(come) for d in documents.doc_id], dtype=np.int64)
         rows = passage_rows(documents, numbers, pieces, self.bm25, passages.schema)
     self._write(passages, self._step(gone, rows, len(changes.added)), passages.version)
+    self._warn_of_weight()
     return changes
 
 @patch

@@ -34,6 +34,7 @@ from .nearest import BLOCK
 from .lexical import BM25
 from .words import cut_apart, gram_keys, word_key
 from .scoring import Ranker, cutting
+from .search import documents_hash
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a0000b
 def lancedb():
@@ -319,7 +320,7 @@ def write_passages(
     db,  # from `database`
 ):  # the table, with its indexes
     "Write `passages`. A database that holds a ranker keeps it until `write_counts`."
-    about = table_about(ranker)
+    about = table_about(ranker) | dict(documents=documents_hash(ranker.documents))
     schema = table_schema(ranker.documents, ranker.encoder.dim, ranker.model.passages.dtype, about)
     rows = (batch for some in ranker_rows(ranker, schema) for batch in some.to_batches())
     reader = pa.RecordBatchReader.from_batches(schema, rows)

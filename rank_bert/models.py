@@ -447,7 +447,7 @@ def _check_files(folder: Path, name) -> None:
 
 # %% ../nbs/00_models.ipynb #e2ed7276
 def _read_composed(backend: Tokenizer) -> None:
-    "Make a tokenizer read a letter and its accent as one character (NFC), where it reads the two spellings differently."
+    "Make a tokenizer compose a letter and its accent (NFC), where it reads the two spellings differently."
     spellings = ([backend.encode(normalize(form, t)).ids for t in ('é', 'が', '각')] for form in ('NFC', 'NFD'))
     if len({str(ids) for ids in spellings}) == 1: return
     own = [backend.normalizer] if backend.normalizer else []

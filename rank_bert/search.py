@@ -8,9 +8,11 @@ Docs: https://rank-bert.github.io/rank_bert/search.html.md"""
 __all__ = ['train_ranker', 'load_ranker']
 
 # %% ../nbs/03b_search.ipynb #98639bcc
+import hashlib
 import json
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from copy import copy as shallow_copy
 from copy import deepcopy
 from dataclasses import asdict, replace
@@ -179,12 +181,19 @@ def _cell(value):
     "A value of a table as JSON: missing ones as `None`."
     return None if pd.api.types.is_scalar(value) and pd.isna(value) else jsonable(value)
 
-def _write_documents(documents: pd.DataFrame, path: Path) -> None:
+def _document_lines(documents: pd.DataFrame) -> Iterator[bytes]:
     "One JSON object a line, with all columns of the documents."
     names = [str(c) for c in documents.columns]
-    with open(path, 'w', encoding='utf-8', newline='\n') as out:
-        for row in documents.itertuples(index=False, name=None):
-            out.write(to_json({n: _cell(v) for n, v in zip(names, row)}) + '\n')
+    for row in documents.itertuples(index=False, name=None):
+        yield (to_json({n: _cell(v) for n, v in zip(names, row)}) + '\n').encode()
+
+def documents_hash(
+    documents: pd.DataFrame,  # of a ranker
+) -> str:  # SHA-256, that of `documents.jsonl` in a saved folder
+    "Tells whether two rankers have the same documents, in the same order."
+    found = hashlib.sha256()
+    for line in _document_lines(documents): found.update(line)
+    return found.hexdigest()
 
 # %% ../nbs/03b_search.ipynb #a3bcba19
 _PASSAGES = 'windows', 'truncate', 'select', None
@@ -248,7 +257,7 @@ def save(self: Ranker,
         write_tensors(new/'head.safetensors', self.model.state_dict())
         index = dict(passages=self.model.passages.cpu(), owner=self.model.owner.cpu())
         write_tensors(new/'index.safetensors', index)
-        _write_documents(self.documents, new/'documents.jsonl')
+        with open(new/'documents.jsonl', 'wb') as out: out.writelines(_document_lines(self.documents))
         if self.bm25 is not None: self.bm25.save(new)
         if self._near is not None: self._near.save(new/'near.safetensors')
         if self.reference is not None: self.reference.save(new/'drift.safetensors')
@@ -345,7 +354,7 @@ def _read_strings(path: Path, data: bytes) -> pd.DataFrame|None:
 
 # %% ../nbs/03b_search.ipynb #ea04e095
 def _read_documents(path: Path) -> pd.DataFrame:
-    "What `_write_documents` wrote."
+    "What `_document_lines` gave."
     data = path.read_bytes().removesuffix(b'\n')
     documents = _read_strings(path, data)
     if documents is None:
@@ -484,7 +493,7 @@ def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
 
 # %% ../nbs/03b_search.ipynb #fe9359ed
 def _read_head(folder: Path, encoder: Encoder|None) -> tuple:
-    "Encoder, head, weight of BM25, settings, history and weight of word pairs of a saved ranker, without documents."
+    "Encoder, head, weight of BM25, settings, history, weight of word pairs, and hash of the documents, of a folder."
     about, path = read_folder(folder, 'ranker.json', 'ranker', 'train', _FIELDS, _FILES), folder/'ranker.json'
     encoder = read_backbone(folder, about['backbone'], encoder, _REMEDY)
     settings, fusion = _read_settings(path, about['settings'], encoder), about.get('fusion')
@@ -494,7 +503,8 @@ def _read_head(folder: Path, encoder: Encoder|None) -> tuple:
         return RankingModel(get_head(config.pop('name'), encoder.dim, **config), *nothing, about['temperature'])
     head = read_head(make, folder/'head.safetensors', _REMEDY).head
     words = read_json(folder/'bm25.json', _REMEDY) if fusion else {}
-    return encoder, head, fusion and _read_fusion(path, fusion), settings, about['about'], words.get('pair_weight', 1.)
+    own = encoder, head, fusion and _read_fusion(path, fusion), settings, about['about']
+    return *own, words.get('pair_weight', 1.), about['files']['documents.jsonl']
 
 # %% ../nbs/03b_search.ipynb #fe9359ee
 def load_ranker(
@@ -508,8 +518,12 @@ def load_ranker(
         text = f"there is no folder {str(folder)!r}"
         raise FileNotFoundError(f'{text}; train a ranker first: rank_bert train DATA --out {folder}')
     if index is None: return read_steadily(folder, 'ranker.json', lambda: _load_ranker(folder, encoder))
-    *parts, pair_weight = read_steadily(folder, 'ranker.json', lambda: _read_head(folder, encoder))
-    return import_module('rank_bert.lance_ranker').LanceRanker(*parts, index, pair_weight=pair_weight)
+    *parts, pair_weight, documents = read_steadily(folder, 'ranker.json', lambda: _read_head(folder, encoder))
+    found = import_module('rank_bert.lance_ranker').LanceRanker(*parts, index, pair_weight=pair_weight)
+    if found.written not in ('', documents):
+        text = f"the documents of {str(folder)!r} have changed since they were written to {found.database.uri}"
+        warnings.warn(DataWarning(f"{text}, which does not have these changes: export them again"), stacklevel=2)
+    return found
 
 # %% ../nbs/03b_search.ipynb #b15a0002
 MEASURED = 'MRR', 'accuracy@1', 'accuracy@3'

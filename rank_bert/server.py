@@ -65,6 +65,7 @@ class Limits:
     values: int = 1000  # of a filter, of a column of a document, and of a list of ids
     depth: int = 8  # of lists and objects inside others
     name: int = 512  # characters of an id, and of the name of a column
+    connections: int = 500  # that are open; beyond it the longest silent ones are closed
     reload: float = 1.  # seconds between checks of the folders; 0 for none
     read_only: bool = False  # refuse changes of documents
 
@@ -802,14 +803,17 @@ class _Server(uvicorn.Server):
     silent: dict = {}  # connection and its last request -> since when nothing more has come
 
     async def on_tick(self, counter: int) -> bool:
-        if counter % 10 == 0: self._close_silent(time.monotonic())
+        open_ = len(self.server_state.connections)
+        if counter % 10 == 0 or open_ > self.service.limits.connections: self._close_silent(time.monotonic(), open_)
         return await super().on_tick(counter)
 
-    def _close_silent(self, now: float) -> None:
-        "Close connections that have not sent the head of a request in the time for one."
+    def _close_silent(self, now: float, open_: int) -> None:
+        "Close connections that are silent for longer than a request may take, and the oldest where too many are open."
         waiting = {(c, c.cycle) for c in self.server_state.connections if c.cycle is None or c.cycle.response_complete}
         since = {one: self.silent.get(one, now) for one in waiting}
         late = {one for one, at in since.items() if now - at > self.service.limits.seconds}
+        oldest = sorted((one for one, at in since.items() if at < now), key=since.get)
+        late |= {*oldest[:max(open_ - self.service.limits.connections, 0)]}
         for connection, _ in late: connection.transport.close()
         self.silent = {one: at for one, at in since.items() if one not in late}
 
@@ -850,6 +854,14 @@ def _listening(host: str, port: int) -> socket.socket:
         why = 'it is in use: choose another port, or 0 for any that is free' if used else e.strerror
         raise type(e)(f'cannot listen at {host}, port {port}: {why}') from e
 
+def _allow_open(files: int) -> None:
+    "Let this process open so many files and connections, as far as the system allows."
+    try: import resource
+    except ImportError: return  # Windows has no such limit
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = files if hard == resource.RLIM_INFINITY else min(files, hard)
+    if soft != resource.RLIM_INFINITY and soft < most: resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
 def _is_local(sock: socket.socket) -> bool:
     "Whether only this machine can reach a socket."
     return sock.getsockname()[0] == '::1' or sock.getsockname()[0].startswith('127.')
@@ -871,6 +883,7 @@ def run_server(
     ready: Callable[[str], None] = print,  # called with a line on models and address, once it answers
 ) -> None:
     "Answer until SIGTERM or Ctrl-C; raises the errors of `Backend.read`, and `OSError` for a port in use."
+    _allow_open(4*limits.connections)  # more may come before the oldest are closed
     with _listening(host, port) as sock:
         local = _is_local(sock)
         if not local: _check_open(open_to_all)

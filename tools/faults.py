@@ -1847,6 +1847,36 @@ def served_damaged():
     done = stop(pid, printed)
     must(done.code == 0 and done.said.count("stays as it was") >= 1 and "was read again" in done.said, done.said[-600:])
 
+@case("serve", "2,000 connections that say nothing, which come again as they are closed, and 256 descriptors at the start", "honest requests are answered within 5 seconds; the log stays small")
+def served_flooded():
+    import socket
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))  # the server inherits it, and raises it for itself
+    pid, printed, port = served("ranker", "--seconds", "20")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    idle, ends = [], time.time() + 12
+    def flood():
+        while time.time() < ends:
+            idle.append(socket.create_connection(("127.0.0.1", port), 20))
+            if len(idle) > 2000: idle.pop(0).close()
+            time.sleep(.001)
+    with ThreadPoolExecutor(2) as pool:
+        flooding = pool.submit(flood)
+        took = []
+        while time.time() < ends:
+            start = time.time()
+            must(post(port, "/search", dict(query=QUERY))[0] == 200, "no answer in a flood")
+            took.append(time.time() - start)
+            time.sleep(.2)
+        flooding.result()
+    open_files = len(os.listdir(f"/proc/{pid}/fd")) if os.path.isdir(f"/proc/{pid}/fd") else 0
+    must(max(took) < 5 and len(idle) > 1000, f"{max(took):.1f} s, {len(idle)} connections")
+    must(open_files < 900, f"{open_files} open files")
+    for line in idle: line.close()
+    os.kill(pid, signal.SIGTERM)
+    done = stop(pid, printed)
+    must(done.code == 0 and len(done.said) < 5000, done.said[-800:])
+
 @case("serve", "requests that are cut, slow, huge, nested 100,000 deep, no JSON, no HTTP; 300 idle connections", "a status from 400 to 431, or a closed connection; others are answered; silent ones are closed", limit=300)
 def served_hostile():
     import socket
