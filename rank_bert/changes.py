@@ -178,26 +178,15 @@ def _listed_rows(documents):
 
 # %% ../nbs/02e_changes.ipynb #e2000017
 def _completed(old: pd.DataFrame, documents):
-    "A list of dicts whose rows have all columns: what a row does not give stays as it is in `old`."
+    "Rows with the text and all columns that some of them have: what a row does not give stays as it is in `old`."
+    if isinstance(documents, pd.DataFrame) and 'text' not in documents: documents = documents.to_dict('records')
     rows = documents if isinstance(documents, list) and all(isinstance(row, dict) for row in documents) else []
-    names, at = dict.fromkeys(n for row in rows for n in row), pd.Index(old.doc_id)
+    names, at = dict.fromkeys(['text', *(n for row in rows for n in row)]), pd.Index(old.doc_id)
     if 'doc_id' not in names or all(len(row) == len(names) for row in rows): return documents
     ids = clean_ids([row.get('doc_id') for row in rows], 'documents', 'doc_id', pd.RangeIndex(len(rows)))
     held = at.get_indexer(ids)
     return [row if r < 0 else {n: old[n].iloc[r] for n in names if n in old and n not in row} | row
             for r, row in zip(held, rows)]
-
-def plan_update(old: pd.DataFrame, documents, remove_missing: bool) -> Plan:
-    "The plan for documents of which some may be there; the others stay, or go with `remove_missing`."
-    if documents is old:
-        raise DataError("these are the ranker's own documents, so nothing tells what was changed in them: pass a "
-                        "changed copy, made by ranker.documents.copy()")
-    new, n = as_documents(_completed(old, _listed_rows(documents))), len(old)
-    at = pd.Index(new.doc_id).get_indexer(old.doc_id)
-    kept = np.flatnonzero(at >= 0) if remove_missing else np.arange(n)
-    come = np.flatnonzero(~new.doc_id.isin(old.doc_id).to_numpy())
-    if not len(kept) + len(come): raise DataError("no document would be left: a ranker needs at least one")
-    return _plan(old, new, np.r_[kept, np.full(len(come), -1)].astype(np.int64), np.r_[at[kept], come].astype(np.int64))
 
 # %% ../nbs/02e_changes.ipynb #e200001b
 def moved_passages(

@@ -211,9 +211,9 @@ def encode(
     return out
 
 # %% ../nbs/00b_features.ipynb #45792b0d
-def _keys(things: Iterable[bytes]) -> np.ndarray:
-    "128-bit keys of byte strings, as two integers each `(things, 2)`."
-    digests = b''.join(hashlib.blake2b(t, digest_size=16).digest() for t in things)
+def _keys(things: Iterable[bytes], space: str = '') -> np.ndarray:
+    "128-bit keys of byte strings in a space, as two integers each `(things, 2)`."
+    digests = b''.join(hashlib.blake2b(t, digest_size=16, key=space.encode()).digest() for t in things)
     return np.frombuffer(digests, dtype='<u8').reshape(-1, 2)
 
 def _as_bytes(texts: Sequence[str], pairs: Sequence[str]|None) -> Iterator[bytes]:
@@ -560,13 +560,15 @@ class FeatureStore:
         return f'FeatureStore({len(held)} spaces, {held.mb.sum():.1f} MB)'
 
 # %% ../nbs/00b_features.ipynb #9d901d6c
+def _space_name(about: dict) -> str: return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:24]
+
 @patch
 def space(self: FeatureStore,
     about: dict,  # all that determines a vector, except the text
     name: str = '',  # name of the encoder, for display only
 ) -> Path:  # named by the hash of `about`
     "The folder for features that are computed in one way, created with a description of it."
-    folder = self.folder/hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:24]
+    folder = self.folder/_space_name(about)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder/'space.json').exists():
@@ -588,7 +590,7 @@ def _used_space(self: FeatureStore, about: dict, name: str) -> Path:
     return space
 
 # %% ../nbs/00b_features.ipynb #9df4b2e6
-VERSION = 4  # of the format of a store
+VERSION = 5  # of the format of a store
 
 def _described(space: Path) -> tuple[dict, float]:
     "Description of a space and time of its last use; empty and 0 if the description is damaged."
@@ -663,9 +665,9 @@ def _bound(self: FeatureStore, space: Path, written: int) -> None:
     own = held.mb.iloc[-1]
     if own > self.limit_gb*1000 > 0 and space not in self._told:
         self._told.add(space)
-        warnings.warn(f"what is computed now takes {own:,.1f} MB of the feature store {self.folder}, more than its limit "
-                      f"of {self.limit_gb:g} GB: it stays until others are computed. RANK_BERT_STORE_GB sets the limit, "
-                      "and `FeatureStore().clean(0)` empties the store", stacklevel=2)
+        warnings.warn(f"what is computed now takes {own:,.1f} MB of the feature store {self.folder}, more than its "
+                      f"limit of {self.limit_gb:g} GB: it stays until others are computed. RANK_BERT_STORE_GB sets the "
+                      "limit, and `FeatureStore().clean(0)` empties the store", stacklevel=2)
     self._left = 1e6*max((self.limit_gb*1000 - held.mb.sum() + gone.mb.sum())/2, self.limit_gb*10)
     if len(gone):
         warnings.warn(f"the feature store {self.folder} was over its limit of {self.limit_gb:g} GB: {len(gone)} spaces "
@@ -768,7 +770,8 @@ def encode(self: FeatureStore,
     "Vectors of texts; only texts that are not in the store are encoded, and finished ones are kept after Ctrl-C."
     run = _Encoding(encoder, pooling, layer, dtype, device, batch_tokens, max_tokens, keep, engine)
     texts, pairs = as_pairs(texts, pairs)
-    about, keys = _about_vectors(run, pairs is not None), _keys(_as_bytes(texts, pairs))
+    about = _about_vectors(run, pairs is not None)
+    keys = _keys(_as_bytes(texts, pairs), _space_name(about))  # so that a file in another space gives nothing
     def cut(rows): return np.split(rows, range(BLOCK, len(rows), BLOCK))
     def make(rows, bar):
         block, second = (t and [t[r] for r in rows] for t in (texts, pairs))
@@ -880,7 +883,8 @@ def states(self: FeatureStore,
     run, ids = _Encoding(encoder, 'mean', layer, dtype, device, batch_tokens, engine=engine), list(ids)
     if any(isinstance(i, (str, int)) for i in ids):
         raise TypeError("ids are lists of token ids, one for each text: take them from Encoder.tokenize")
-    about, keys = _about_states(run), _keys(np.asarray(i, dtype='<i8').tobytes() for i in ids)
+    about = _about_states(run)
+    keys = _keys((np.asarray(i, dtype='<i8').tobytes() for i in ids), _space_name(about))
     most = STATES_BYTES//(encoder.dim*run.dtype.itemsize)  # tokens of a file
     def cut(rows): return _cut_by_size(rows, [len(ids[r]) for r in rows], most)
     def make(rows, bar): return self._states_block([ids[r] for r in rows], keys[rows], about, run, bar)

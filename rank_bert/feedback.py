@@ -8,7 +8,6 @@ Docs: https://rank-bert.github.io/rank_bert/feedback.html.md"""
 __all__ = ['feedback_rows', 'FeedbackData', 'feedback_data', 'judged_data']
 
 # %% ../nbs/02g_feedback.ipynb #fb000005
-import unicodedata
 import warnings
 from typing import NamedTuple
 
@@ -21,13 +20,14 @@ from scipy import sparse
 from .tables import DataError, DataWarning, checked_table, clean_ids, clean_strings, hash_fold, is_blank
 from .tables import listed, lost_zeros, row_name, text_ids
 from .data import RankingData, check_grades, grade_numbers
+from .leaks import plain_text
 
 # %% ../nbs/02g_feedback.ipynb #fb000010
 def query_key(
     text: str,  # of a query
 ) -> str:
     "What is the same for two spellings of a query: the words in lower case."
-    return ' '.join(unicodedata.normalize('NFC', text.lower()).split())
+    return plain_text(text)
 
 # %% ../nbs/02g_feedback.ipynb #fb000011
 _ROWS = 'judgements'

@@ -12,10 +12,13 @@ import re
 import numpy as np
 import pandas as pd
 from sklearn.feature_extraction.text import CountVectorizer
+from .words import normal_text
 from .data import RankingData
 
 # %% ../nbs/00a_leaks.ipynb #729c8c2c
-def plain_text(text): return ' '.join(text.lower().split())
+def plain_text(text):
+    "What is the same for two spellings of a text: without case, blanks and what is not seen, letters normalised"
+    return ' '.join(normal_text(text).split())
 
 def _shingles(text):
     "The three-word runs of a text"

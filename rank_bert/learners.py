@@ -262,12 +262,12 @@ def _targets(self: TaskBatches, rows: list[int]) -> torch.Tensor:
 
 # %% ../nbs/03_learners.ipynb #f1324a79
 @patch
-def _kept_words(self: TaskBatches, row: int) -> list[bool]:
-    "Whether each word of a text has a token of its own among those that are kept."
+def _kept_words(self: TaskBatches, row: int) -> list[int]:
+    "For each word of a text 1 if it has a token of its own that is kept, -1 if it shares the word before's, else 0."
     if row not in self._kept:
         text, words = self.data.texts[row], self.data.rows.words.iloc[row]
         _, (places,), _ = tokenize_words(self.encoder, [text], [words], self.max_tokens, self.keep)
-        self._kept[row] = [p >= 0 and p not in places[:i] for i, p in enumerate(places)]
+        self._kept[row] = [0 if p < 0 else -1 if p in places[:i] else 1 for i, p in enumerate(places)]
     return self._kept[row]
 
 # %% ../nbs/03_learners.ipynb #0807399d

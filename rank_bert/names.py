@@ -7,12 +7,14 @@ Docs: https://rank-bert.github.io/rank_bert/names.html.md"""
 # %% auto #0
 __all__ = ['BAN', 'LIGHTER', 'NameDictionary', 'name_dictionary', 'word_shapes', 'word_features', 'crossed_features',
            'word_spelling', 'known_spelling', 'spelling_rows', 'spelling_scores', 'text_steps', 'chain_loss',
-           'best_tags', 'tag_probabilities', 'tag_bans', 'ChainFit', 'TagHead', 'graph_tags', 'decoder_code']
+           'best_tags', 'tag_probabilities', 'tag_bans', 'ChainFit', 'TagHead', 'continued_scores', 'graph_tags',
+           'decoder_code']
 
 # %% ../nbs/02o_names.ipynb #251969cb
 import inspect
 from collections import Counter, defaultdict
 from importlib import import_module
+from unicodedata import normalize
 
 # %% ../nbs/02o_names.ipynb #56627a21
 import numpy as np
@@ -336,6 +338,22 @@ class TagHead(ClassificationHead):
         "Scores of steps and of first tags."
         return self.step.cpu().double().numpy(), self.start.cpu().double().numpy()
 
+# %% ../nbs/02o_names.ipynb #c45f62e1
+def continued_scores(
+    scores: np.ndarray,  # of the tags of each word, logits or log-probabilities `(words, tags)`
+    shared: np.ndarray,  # whether a word shares the token of the word before `(words,)`
+    labels: list[str],  # names of the tags
+) -> np.ndarray:  # the same, but for the shared words
+    "Scores of words that share a token: after B-X or I-X comes I-X, after O comes O."
+    scores = np.array(scores, dtype=float)
+    for i in np.flatnonzero(shared):
+        scores[i], before = BAN, scores[i - 1].copy()
+        for k, label in enumerate(labels):
+            follows = labels.index(f'I{label[1:]}') if f'I{label[1:]}' in labels else labels.index('O')
+            goes_on = k if label == 'O' else follows
+            scores[i, goes_on] = np.logaddexp(scores[i, goes_on], before[k])
+    return scores
+
 # %% ../nbs/02o_names.ipynb #484d253b
 def graph_tags(
     probabilities: np.ndarray,  # of the tags of each token, from a graph `(tokens, tags)`
@@ -349,15 +367,16 @@ def graph_tags(
     real = [j for j, (a, b) in enumerate(offsets) if a < b]
     for start, end in words:
         at = next((j for j in real if offsets[j][1] > start), len(offsets))
-        first.append(at if at < len(offsets) and offsets[at][0] < end and at not in first else -1)
+        first.append(at if at < len(offsets) and offsets[at][0] < end else -1)
     scores = np.tile(np.where(np.array(labels) == 'O', 0, BAN), (len(words), 1))
     logs = np.log(probabilities.clip(1e-30))
-    plain, weight = [text[a:b] for a, b in words], np.array(facts['spelling']).reshape(-1, len(labels))
+    plain = [normalize('NFC', text[a:b]) for a, b in words]
+    weight = np.array(facts['spelling']).reshape(-1, len(labels))
     beside = word_features(plain, known, labels) @ np.array(facts['weight']).T
     beside = beside + spelling_scores(spelling_rows(plain, facts['pieces']), weight)
     for i, at in enumerate(first):
         if at < 0: continue
-        end = next((f for f in first[i + 1:] if f >= 0), real[-1] + 1)
+        end = next((f for f in first[i + 1:] if f > at), real[-1] + 1)
         scores[i] = logs[at:end if facts['mean'] else at + 1].mean(0) + beside[i]
     return [labels[i] for i in best_tags(scores, np.array(facts['step']), np.array(facts['start']))]
 
@@ -367,5 +386,5 @@ def decoder_code() -> str:  # Python
     parts = [inspect.getsource(getattr(module, name)).strip() for name in
              ('NameDictionary', 'word_shapes', 'word_features', 'word_spelling', 'spelling_rows',
               'spelling_scores', 'best_tags', 'graph_tags')]
-    return '\n\n'.join(['"Tags of words from an exported tagger of rank_bert"', 'import numpy as np', f'BAN = {BAN}',
-                        *parts]) + '\n'
+    imports = 'from unicodedata import normalize\nimport numpy as np'
+    return '\n\n'.join(['"Tags of words from an exported tagger of rank_bert"', imports, f'BAN = {BAN}', *parts]) + '\n'

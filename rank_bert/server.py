@@ -96,9 +96,13 @@ def as_problem(e: Exception) -> Problem:
     if isinstance(e, TimeoutError): return Problem(504, 'there was no answer in time: try again later')
     if isinstance(e, (ValueError, TypeError)): return Problem(422, str(e))
     if code == errno.EBUSY: return Problem(409, 'the folder was changed by another process: try again in some seconds')
-    if code in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST):
+    if code in (errno.EACCES, errno.EPERM, errno.EROFS):
         return Problem(403, 'the folder of this model cannot be written, so its documents cannot be changed here')
-    if code in (errno.ENOSPC, errno.EDQUOT): return Problem(507, 'the disk of the server is full: nothing was changed')
+    if code == errno.EEXIST:
+        getLogger('rank_bert').error('%s', e)
+        return Problem(409, 'the folder of this model holds something else too, and is not replaced: the log says what')
+    if code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return Problem(507, 'the disk of the server is full: nothing was changed')
     getLogger('rank_bert').error('a request failed', exc_info=e)
     return Problem(424, f'computing failed ({type(e).__name__}); the log of the server says more')
 
@@ -283,7 +287,8 @@ def check_names(self: Service, names: Iterable[str], name: str) -> None:
 @patch
 def check_documents(self: Service, rows: list[dict]) -> None:
     "Raise `Problem` for documents with long texts or ids, or with too many columns or values."
-    self.check([f"{row.get('title') or ''} {row.get('text') or ''}" for row in rows], 'documents')
+    shown = [(row.get('title') or '', row.get('text', '-') or '') for row in rows]  # a text that is not given stays
+    self.check([' '.join(parts) for parts in shown], 'documents')
     for i, row in enumerate(rows):
         if len(row) > self.limits.columns:
             raise Problem(413, f'documents[{i}] has {len(row)} columns, and {self.limits.columns} is the limit')
@@ -321,7 +326,11 @@ async def change(self: Service, served: ServedModel, do: Callable[[Any], Any]) -
     work = asyncio.get_running_loop().run_in_executor(self.changing, served.change, do)
     work.add_done_callback(lambda _: setattr(self, 'pending', self.pending - 1))
     try: return await asyncio.shield(work)
-    except Exception as e: raise as_problem(e) from e
+    except Exception as e:
+        if getattr(e, 'errno', None) == errno.EBUSY and not self.limits.reload:
+            raise Problem(409, 'the folder was changed by another process, and this server does not follow it '
+                          '(--reload 0): start it again') from e
+        raise as_problem(e) from e
 
 @patch
 def refresh(self: Service) -> None:
@@ -685,7 +694,7 @@ def _check(self: Gate, scope: dict) -> None:
         if headers.get(b'content-type', b'').partition(b';')[0].strip().lower() != b'application/json':
             raise Problem(415, 'send JSON, with the header "Content-Type: application/json"')
     size = headers.get(b'content-length', b'0')
-    if not size.isdigit() or int(size) > self.service.limits.body: raise self._too_large()
+    if not size.isdigit() or len(size) > 20 or int(size) > self.service.limits.body: raise self._too_large()
 
 @patch
 def _too_large(self: Gate) -> Problem:
@@ -848,7 +857,8 @@ def _listening(host: str, port: int) -> socket.socket:
     "A socket at an address; raises `OSError` with a remedy."
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        return socket.create_server(address[:2], family=family, backlog=1024)
+        return socket.create_server(address, family=family, backlog=1024)  # whole: an address of IPv6 has a scope
+    except UnicodeError as e: raise ValueError(f'{host!r:.80} is no address to listen at: pass another host') from e
     except OSError as e:
         used = e.errno == errno.EADDRINUSE
         why = 'it is in use: choose another port, or 0 for any that is free' if used else e.strerror

@@ -96,10 +96,12 @@ def clean_strings(values, what, column, index, ids=None, empty=False):
     return [SURROGATES.sub('\ufffd', v) for v in values]
 
 # %% ../nbs/00_tables.ipynb #32794cb6
-def rows_frame(rows, index=None):
+def rows_frame(rows, index=None, where='the rows'):
     "List of dicts as a frame of plain objects: the text type of pandas refuses unpaired surrogates"
     rows = list(rows)
-    return columns_frame({c: [r.get(c) for r in rows] for c in dict.fromkeys(c for r in rows for c in r)}, index)
+    names = dict.fromkeys(c for r in rows for c in r)
+    check_columns(names, where)
+    return columns_frame({c: [r.get(c) for r in rows] for c in names}, index)
 
 def columns_frame(lists, index=None):
     return pd.DataFrame({k: pd.Series(v, index, dtype=object) for k, v in lists.items()}, index)
@@ -330,10 +332,34 @@ def _stated(text, where):
     return stated[1], text[stated.end():]
 
 # %% ../nbs/00_tables.ipynb #d8ff1e31
+def _regular(text, sep, **how):
+    "Whether each quoted field of a text ends at a separator or at the end of a line"
+    limit = csv.field_size_limit(len(text) + 1)
+    try:
+        for _ in csv.reader(io.StringIO(text, newline=''), delimiter=sep, strict=True, **how): pass
+    except csv.Error: return False
+    finally: csv.field_size_limit(limit)
+    return True
+
+def _quoting(text, sep, path, df):
+    "How a file that was read means its quotes, as arguments of pandas; they may have swallowed lines"
+    if '"' not in text or _regular(text, sep): return {}
+    if _regular(text, sep, escapechar='\\', doublequote=False): return dict(escapechar='\\', doublequote=False)
+    swallowed = [n for c in df for n in np.flatnonzero(df[c].str.contains('\n') & df[c].str.contains(sep, regex=False))]
+    if not swallowed: return {}
+    if len({line.count(sep) for line in text.splitlines() if line.strip()}) == 1: return dict(quoting=csv.QUOTE_NONE)
+    raise DataError(f'{shown_path(path)}: a field in quotes holds several lines, and its closing quote is not at its '
+                    f'end: {" ".join(df.iloc[min(swallowed)])[:80]!r}. Write a quote inside quotes twice, or remove it')
+
 def _text_frame(text, sep, path):
     "A frame of text columns, with a row for each record, blank ones too"
     remedy = 'Check its separators and quotes'
-    try: df = pd.read_csv(io.StringIO(text), sep=sep, dtype=str, keep_default_na=False, skip_blank_lines=False)
+    def read(**how):
+        return pd.read_csv(io.StringIO(text), sep=sep, dtype=str, keep_default_na=False, skip_blank_lines=False, **how)
+    try:
+        df = read()
+        if how := _quoting(text, sep, path, df): df = read(**how)
+    except DataError: raise
     except ValueError as e:  # pandas' parsing errors
         raise DataError(f'{shown_path(path)} cannot be read with {_SEPARATORS[sep]} between its fields: '
                         f'{str(e).strip()}. {remedy}') from e
@@ -360,6 +386,9 @@ def _read_csv(path, usual):
     check_columns([n.strip() for n in _header(text, sep)], f'{shown_path(path)} line {header}')
     df = _text_frame(text, sep, path)
     df.index = _first_lines(df, header)
+    again = (df.apply(lambda c: c.str.strip(' \ufeff')) == [c.strip() for c in df]).all(axis=1)
+    if len(df.columns) > 1 and again.any():
+        raise DataError(f'{shown_path(path)} line {df.index[again][0]} repeats the header: remove it')
     return _without_index(df.rename(columns=str.strip)[(df != '').any(axis=1)])
 
 def _without_index(df):
@@ -388,11 +417,11 @@ def _read_json(path):
     for i, row in enumerate(rows):
         if not isinstance(row, dict):
             raise DataError(f'{shown_path(path)} object {i} is {type(row).__name__}, not a JSON object')
-    return rows_frame(rows, pd.RangeIndex(len(rows), name='object'))
+    return rows_frame(rows, pd.RangeIndex(len(rows), name='object'), shown_path(path))
 
 def _read_jsonl(path):
     numbers, rows = zip(*numbered_objects(path))
-    return rows_frame(rows, pd.Index(numbers, name='line'))
+    return rows_frame(rows, pd.Index(numbers, name='line'), shown_path(path))
 
 # %% ../nbs/00_tables.ipynb #baec454b
 _READERS = dict(parquet=_read_parquet, json=_read_json, jsonl=_read_jsonl,

@@ -17,6 +17,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from unicodedata import normalize
 
 # %% ../nbs/03d_tagging.ipynb #86caa3a7
 import numpy as np
@@ -35,9 +36,9 @@ from .engines import best_dtype
 from .features import WithHead
 from .texts import TextData, check_words, first_pieces, piece_bounds, split_words
 from .metrics import draw_means, entity_f1, group_sums, spans
-from .names import BAN, ChainFit, NameDictionary, TagHead, best_tags, crossed_features, known_spelling
-from .names import decoder_code, name_dictionary, spelling_rows, spelling_scores, tag_bans, tag_probabilities
-from .names import word_features
+from .names import BAN, ChainFit, NameDictionary, TagHead, best_tags, continued_scores, crossed_features
+from .names import decoder_code, known_spelling, name_dictionary, spelling_rows, spelling_scores, tag_bans
+from .names import tag_probabilities, word_features
 from .learners import TaskModel, begin_run, fit_task, freezing_kept, frozen_layers, task_learner
 from .classifiers import Classifier, load_classifier
 
@@ -45,11 +46,13 @@ from .classifiers import Classifier, load_classifier
 def tags_from_spans(
     text: str,  # any text
     spans: list[tuple[int, int, str]]|list[dict],  # start, end (in characters) and type; dicts have `label` for it
-) -> dict:  # `tokens` and `tags`: a row for `read_tags`
+) -> dict:  # `text`, `tokens` and `tags`: a row for `read_tags`
     "Words and their tags of a text with marked spans; raises `DataError` for a span without words, or two at a word."
     words, found = split_words(text), {}
     for span in spans:
         start, end, kind = (span[k] for k in ('start', 'end', 'label')) if isinstance(span, dict) else span
+        if not type(start) is type(end) is int:
+            raise DataError(f'the span {start!r} to {end!r} of {text[:60]!r} has no whole numbers for its ends')
         if not isinstance(kind, str) or kind.split() != [kind]:
             raise DataError(f'the span {start} to {end} of {text[:60]!r} has the type {kind!r}: pass a word')
         inside = [i for i, (a, b) in enumerate(words) if a < end and start < b] if 0 <= start < end <= len(text) else []
@@ -57,7 +60,7 @@ def tags_from_spans(
         taken = [text[slice(*words[i])] for i in inside if i in found]
         if taken: raise DataError(f'the word {taken[0]!r} of {text[:60]!r} is in two spans: keep one of them')
         found |= {i: f'{"I" if k else "B"}-{kind}' for k, i in enumerate(inside)}
-    return dict(tokens=[text[a:b] for a, b in words], tags=[found.get(i, 'O') for i in range(len(words))])
+    return dict(text=text, tokens=[text[a:b] for a, b in words], tags=[found.get(i, 'O') for i in range(len(words))])
 
 # %% ../nbs/03d_tagging.ipynb #7a38f778
 class EntityF1(Metric):
@@ -97,8 +100,11 @@ def accumulate(self: EntityF1,
         real = tags != -100
         true, said = ([self.labels[i] for i in t[real].tolist()] for t in (tags, guess))
         if row is not None and len(true) < len(batches.data.targets[row]):
-            true, left = [self.labels[i] for i in batches.data.targets[row]], iter(said)
-            said = [next(left) if kept else 'O' for kept in batches._kept_words(row)]
+            true, left, said = [self.labels[i] for i in batches.data.targets[row]], iter(said), ['O']
+            for kept in batches._kept_words(row):
+                follows = f'I{said[-1][1:]}' if kept < 0 and said[-1] != 'O' else 'O'
+                said.append(next(left) if kept > 0 else follows)
+            said = said[1:]
         self.true.append(true)
         self.predicted.append(said)
 
@@ -150,17 +156,18 @@ class Tagger(WithHead):
         return f"Tagger({self.encoder.name!r}: {', '.join(sorted({l[2:] for l in self.labels} - {''}))})"
 
 # %% ../nbs/03d_tagging.ipynb #5e63bfc2
-def _first_pieces(ws: list, bounds: list, n: int, room: int) -> tuple[list[int], list[int]]:
-    "The first piece of each word, or -1; and where its pieces begin, including empty pieces before it."
+def _first_pieces(ws: list, bounds: list, n: int, room: int) -> tuple[list[int], list[int], list[bool]]:
+    "The first piece of each word, or -1; where its pieces begin, with empty ones before it; whether it shares one."
     first = first_pieces(ws, bounds)
     # a piece that two words share belongs to the first
-    first = [p if not i or p != first[i - 1] else -1 for i, p in enumerate(first)]
+    shared = [i > 0 and p == first[i - 1] >= 0 for i, p in enumerate(first)]
+    first = [-1 if both else p for p, both in zip(first, shared)]
     starts = [n]*(len(ws) + 1)
     for i in reversed(range(len(ws))):
         starts[i] = first[i] if first[i] >= 0 else starts[i + 1]
         while 0 < starts[i] < n and bounds[starts[i] - 1][0] == bounds[starts[i] - 1][1]: starts[i] -= 1
     starts[0] = 0 if n <= room else max(0, starts[0] - room//4)  # includes pieces before the first word
-    return first, starts
+    return first, starts, shared
 
 # %% ../nbs/03d_tagging.ipynb #4f511627
 def _cut_words(encoder: Encoder, texts: list[str], words: list,
@@ -168,14 +175,14 @@ def _cut_words(encoder: Encoder, texts: list[str], words: list,
     """For each window: number of its text, first word, word after the last, token ids, and positions of its words.
 
     A position is the index of a word's first token in the ids, or -1 if this window does not tag the word. The last
-    list has the index after the last token of each word."""
+    list has the index after the last token of each word. Words that share a token have the same of both."""
     order = encoder.family.single.split()
     special = dict(cls=[encoder.tokenizer.cls_token_id], sep=[encoder.tokenizer.sep_token_id])
     found, before = [], order.index('A')
     cut = encoder._pieces.encode_batch([SURROGATES.sub('\ufffd', x) for x in texts], add_special_tokens=False)
     for t, (pieces, ws) in enumerate(zip(cut, words)):
         every = pieces.ids  # read once, since each access makes a copy
-        first, starts = _first_pieces(ws, piece_bounds(pieces), len(every), room)
+        first, starts, shared = _first_pieces(ws, piece_bounds(pieces), len(every), room)
         sizes, after = np.diff(starts).tolist(), [len(every)]*len(first)
         for i in reversed(range(len(first) - 1)): after[i] = first[i + 1] if first[i + 1] >= 0 else after[i + 1]
         windows = word_windows(sizes, room)
@@ -185,6 +192,8 @@ def _cut_words(encoder: Encoder, texts: list[str], words: list,
             places = [before + first[i] - starts[a] if owners[i] == w and 0 <= first[i] - starts[a] < room else -1
                       for i in range(a, b)]
             ends = [before + min(after[i] - starts[a], len(ids)) for i in range(a, b)]
+            for i in range(1, b - a):
+                if shared[a + i]: places[i], ends[i] = places[i - 1], ends[i - 1]
             found.append((t, a, b, [i for o in order for i in (special | dict(A=ids))[o]], places, ends))
     return found
 
@@ -259,21 +268,24 @@ def _spans_of(words: list[str]) -> list[tuple[int, int]]:
 # %% ../nbs/03d_tagging.ipynb #b253c0ab
 @patch
 def _scores(self: Tagger, texts: list[str], words: list, bs: int = 32) -> list[np.ndarray]:
-    "Scores of the tags of each word `(words, tags)`; a word without a token of its own is O."
+    "Scores of the tags of each word `(words, tags)`; a word without any token is O."
     self._check_encoder(whole=len(texts) > 1)
     none = np.where(np.array(self.labels) == 'O', 0, BAN)
     out, cut = [np.tile(none, (len(ws), 1)) for ws in words], [np.ones(len(ws), bool) for ws in words]
+    shared = [np.zeros(len(ws), bool) for ws in words]
     special, whole = len(self.encoder.family.single.split()) - 1, self.settings.get('pieces') == 'mean'
     windows = _cut_words(self.encoder, texts, words, self.settings['max_tokens'] - special)
     for (t, a, b, own, places, ends), row in self._tagged(windows, bs):
-        for i, p, e in zip(range(a, b), places, ends):
+        for i, p, e, before in zip(range(a, b), places, ends, [-1, *places]):
             if p >= 0: out[t][i], cut[t][i] = row[p:e].mean(0) if whole else row[p], False
+            shared[t][i] |= p == before >= 0
     bad = next((i for i, o in enumerate(out) if not np.isfinite(o).all()), None)
     if bad is not None:
         raise ValueError(f"the tagger gives NaN or infinity for text {bad}: {texts[bad][:60]!r}. "
                          "Its training has failed; train again with a smaller learning rate")
-    if not self._chained(): return out
-    every = [self.head.chained(o, [x[a:b] for a, b in ws], self.labels) for o, x, ws in zip(out, texts, words)]
+    if not self._chained(): return [continued_scores(o, s, self.labels) for o, s in zip(out, shared)]
+    plain = [[normalize('NFC', x[a:b]) for a, b in ws] for x, ws in zip(texts, words)]
+    every = [self.head.chained(o, ws, self.labels) for o, ws in zip(out, plain)]
     return [np.where(c[:, None], o, e) for c, o, e in zip(cut, out, every)]
 
 @patch
@@ -494,9 +506,11 @@ def _word_rows(learn: TaggerLearner, dl, joint: bool) -> _Rows:
             ends = torch.cat([at[1:], torch.tensor([len(o) - last])])
             sums = torch.cat([torch.zeros(1, o.shape[1]), o.cumsum(0)])
             x = (sums[ends] - sums[at])/(ends - at)[:, None] if joint else o[at]
-            kept = zip(batches.data.rows.words.iloc[row], batches._kept_words(row))
-            found[row] = [text[a:b] for (a, b), k in kept if k], t[at].tolist(), x
-            size += len(at)
+            given = zip(batches.data.rows.words.iloc[row], batches._kept_words(row), batches.data.targets[row])
+            kept = [(normalize('NFC', text[a:b]), tag, k > 0) for (a, b), k, tag in given if k]
+            words, tags, own = zip(*kept)
+            found[row] = words, tags, x[np.cumsum(own) - 1]  # words that share a token have its numbers
+            size += len(kept)
     words, tags, x = zip(*(found[row] for row in sorted(found)))
     return _Rows([*words], [*tags], torch.cat(x).clone())
 
@@ -653,7 +667,7 @@ def train_tagger(
 def _known_of(data: TextData, *splits: str) -> NameDictionary:
     "The dictionary of the names in some splits."
     parts = [data.part(split) for split in splits]
-    words = [[t[a:b] for a, b in ws] for p in parts for t, ws in zip(p.texts, p.rows.words)]
+    words = [[normalize('NFC', t[a:b]) for a, b in ws] for p in parts for t, ws in zip(p.texts, p.rows.words)]
     return name_dictionary(words, [[data.labels[i] for i in tags] for p in parts for tags in p.targets])
 
 @patch

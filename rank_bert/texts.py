@@ -315,10 +315,20 @@ def _indices(lists, labels, at):
     return labels, [[place[o] for o in v] for v in lists]
 
 # %% ../nbs/00e_texts.ipynb #00dfb147
+def _held_scores(scores):
+    "Scores, if they stay apart in the precision of training, which is float32"
+    low, high = min(scores), max(scores)
+    if max(-low, high) > 3e38: raise DataError(f'rows: the score {max(scores, key=abs):g} is too large: divide all')
+    lost = max(abs(float(np.float32(v)) - v) for v in scores)
+    if lost > (high - low)/100 > 0:
+        raise DataError(f'rows: the scores from {low:.10g} to {high:.10g} lie too close together for their size: '
+                        f'subtract {low:.10g} from each')
+    return scores
+
 def _targets(values, labels, kind, at):
     "Kind, label names and target of each label; `at(i)` is what a message calls row `i`"
     kind = _kind(values, labels, kind, at)
-    if kind == 'score': return kind, [], [float(v) for v in values]
+    if kind == 'score': return kind, [], _held_scores([float(v) for v in values])
     several = kind == 'multilabel'
     lists = [[_label(o, f' in {at(i)}') for o in (v if several else [v])] for i, v in enumerate(values)]
     if several: _refuse_one_hot(lists, labels, at)
@@ -431,8 +441,8 @@ def _unseen_hint(data):
     return [f'{said}; a column of splits helps'] if missing else []
 
 def _spelling_hint(labels):
-    "A hint at labels that differ only in case or blanks"
-    alike = pd.Series(labels, dtype=object).groupby([' '.join(n.casefold().split()) for n in labels]).agg(list)
+    "A hint at labels that differ only in case, blanks or what is not seen"
+    alike = pd.Series(labels, dtype=object).groupby([plain_text(n) for n in labels]).agg(list)
     found = [n for names in alike if len(names) > 1 for n in names]
     return [f'labels differ only in case or blanks, and count as different: {listed(found)}'] if found else []
 
@@ -567,7 +577,11 @@ def _file_labels(values, labels, kind):
     texts, free = [v.strip() if isinstance(v, str) else '' for v in values], kind is None and labels is None
     if free and _decimal_commas(texts):
         return values, "look like numbers with a decimal comma, and stay names: pass kind='score' if they are scores"
-    if not texts or not all(map(_number.fullmatch, texts)): return values, ''
+    odd = [t for t in texts if not _number.fullmatch(t)]
+    if odd:  # a few that are no numbers, among numbers with a point
+        nearly = free and 10*len(odd) <= len(texts) <= 2*sum('.' in t for t in texts)
+        return values, _odd_hint(odd[0], texts) if nearly else ''
+    if not texts: return values, ''
     if any(t in (labels or []) for t in texts): return values, ''
     return _usual_numbers(values, texts) if free else (_whole_numbers(values, texts), '')
 
@@ -1070,6 +1084,15 @@ def _spans(tokens):
     ends = np.cumsum([len(t) + 1 for t in tokens]) - 1
     return [(int(e) - len(t), int(e)) for t, e in zip(tokens, ends)]
 
+def _placed(text, tokens):
+    "`(start, end)` of each token in a text that holds them in order, with blanks between them or nothing; else None"
+    found, at, text = [], 0, text if isinstance(text, str) else ''
+    for t in tokens:
+        start = text.find(t, at)
+        if start < 0 or _shows(text[at:start]): return None
+        found.append((start, at := start + len(t)))
+    return None if _shows(text[at:]) else found
+
 def _shows(token):
     "Whether a token has a visible character, not only accents, marks, spaces or control characters"
     return any(unicodedata.category(c)[0] not in 'CMZ' and c != '\ufffd' for c in token)
@@ -1102,7 +1125,12 @@ def _tag_data(frame, c, source, labels, name):
     if any(t[0] in 'ESLU' for t in found):
         hints.append('tags were converted to B- and I- from a scheme with E, S, L or U')
     labels = list(dict.fromkeys(map(_as_bio, labels or names or _tag_order(found))))
-    columns = dict(text=[' '.join(t) for t, _ in rows], words=[_spans(t) for t, _ in rows])
+    texts = [frame['text'].iloc[i] for i in kept] if 'text' in frame else [None]*len(rows)
+    places = [_placed(text, tokens) for text, (tokens, _) in zip(texts, rows)]
+    if 'text' in frame and (n := places.count(None)):
+        hints.append(f'the text of {n:,} rows does not hold their tokens in order: blanks join the tokens')
+    columns = dict(text=[text if p else ' '.join(t) for text, p, (t, _) in zip(texts, places, rows)],
+                   words=[p or _spans(t) for p, (t, _) in zip(places, rows)])
     target = [[labels.index(_as_bio(t)) for t in tags] for _, tags in rows]
     return _finish(columns, target, group, split, 'tags', labels, name, {}, [*source.hints, *hints])
 

@@ -964,6 +964,14 @@ def bag_of_tokens():
     edit("solved", lambda about: about.pop("bag"))
     refuses(command(*ask), "both or none")
 
+@case("folders", "a folder that a process of another machine had renamed aside before it died", "it is back after two seconds, and answers")
+def aside_elsewhere():
+    os.rename("ranker", ".ranker-abcdef-1-01234567.old")
+    began = time.monotonic()
+    works(ask())
+    must(time.monotonic() - began < 60, "too late")
+    must(Path("ranker/ranker.json").exists() and not list(Path().glob(".ranker-*")), sorted(map(str, Path().iterdir())))
+
 @case("folders", "a folder of a newer format", "a sentence that says what to install")
 def newer():
     edit("ranker", lambda a: a.update(format=99, rank_bert="9.0"))
@@ -1337,6 +1345,22 @@ def surrogates():
     done = command("classify", written("".join(json.dumps(r) + "\n" for r in rows), "rows.jsonl"), "--backbone", "little", "--epochs", "1", "--out", "out2")
     if done.code: refuses(done, "rows.jsonl")
     else: works(command("predict", "out2", "a text", "--json"))
+
+@case("data", "half a surrogate pair in the name of a column; a column that is there twice; documents with the columns 5 and '5'", "a sentence that names the column, and nothing is written")
+def odd_names():
+    rows = "".join(json.dumps({"text": f"a text about {i}", "label": "xy"[i % 2], "k\ud800": i}) + "\n" for i in range(60))
+    refuses(command("classify", written(rows, "rows.jsonl"), "--backbone", "little", "--out", "out"), "is no valid text: rename it")
+    twice = "text,label,text\n" + "".join(f"a text about {i},{'xy'[i % 2]},b\n" for i in range(60))
+    refuses(command("classify", written(twice, "twice.csv"), "--backbone", "little", "--out", "out"), "names several columns")
+    import pandas as pd
+    from rank_bert.search import load_ranker
+    from rank_bert.tables import DataError
+    new = pd.DataFrame([dict(doc_id="new", text="a text")])
+    new[5], new["5"] = 1, 2
+    try: load_ranker("ranker").add(new)
+    except DataError as e: must("names several columns" in str(e), e)
+    else: raise Wrong("one of two columns is lost")
+    must(not Path("out").exists(), "something was written")
 
 @case("data", "a line of 10 MB", "taken: cut to tokens, counted; or a sentence", limit=200)
 def long_line():
