@@ -142,7 +142,14 @@ def header(page: Page) -> list[dict]:
     lines = [f"# {page.title}", f"{{.lead}}\n{page.description}",
              f'```{{raw}} html\n<p class="page-links">{" ".join(links)}</p>\n```']
     if ran := page.metadata.get("rank_bert"): lines.append(stamp(ran))
+    elif page.folder == "tutorials": lines.append(TESTED)
     return [markdown("\n\n".join(lines))]
+
+
+TESTED = """:::{admonition} As it was run
+:class: note stamp
+The tests run every cell of this page at each commit. Its figures are of one seed, and they vary with the machine.
+:::"""
 
 
 def origin(sweep: dict) -> str:

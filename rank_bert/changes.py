@@ -188,6 +188,18 @@ def _completed(old: pd.DataFrame, documents):
     return [row if r < 0 else {n: old[n].iloc[r] for n in names if n in old and n not in row} | row
             for r, row in zip(held, rows)]
 
+def plan_update(old: pd.DataFrame, documents, remove_missing: bool) -> Plan:
+    "The plan for documents of which some may be there; the others stay, or go with `remove_missing`."
+    if documents is old:
+        raise DataError("these are the ranker's own documents, so nothing tells what was changed in them: pass a "
+                        "changed copy, made by ranker.documents.copy()")
+    new, n = as_documents(_completed(old, _listed_rows(documents))), len(old)
+    at = pd.Index(new.doc_id).get_indexer(old.doc_id)
+    kept = np.flatnonzero(at >= 0) if remove_missing else np.arange(n)
+    come = np.flatnonzero(~new.doc_id.isin(old.doc_id).to_numpy())
+    if not len(kept) + len(come): raise DataError("no document would be left: a ranker needs at least one")
+    return _plan(old, new, np.r_[kept, np.full(len(come), -1)].astype(np.int64), np.r_[at[kept], come].astype(np.int64))
+
 # %% ../nbs/02e_changes.ipynb #e200001b
 def moved_passages(
     owner: np.ndarray,  # document of each passage before, in order `(passages,)`

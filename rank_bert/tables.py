@@ -344,7 +344,7 @@ def _regular(text, sep, **how):
 def _quoting(text, sep, path, df):
     "How a file that was read means its quotes, as arguments of pandas; they may have swallowed lines"
     if '"' not in text or _regular(text, sep): return {}
-    if _regular(text, sep, escapechar='\\', doublequote=False): return dict(escapechar='\\', doublequote=False)
+    if '\\"' in text and _regular(text, sep, escapechar='\\'): return dict(escapechar='\\')
     swallowed = [n for c in df for n in np.flatnonzero(df[c].str.contains('\n') & df[c].str.contains(sep, regex=False))]
     if not swallowed: return {}
     if len({line.count(sep) for line in text.splitlines() if line.strip()}) == 1: return dict(quoting=csv.QUOTE_NONE)

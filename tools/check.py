@@ -377,6 +377,25 @@ def stamps():
         if wrong: yield f"{path} {wrong}; run it again: `{settings} python tools/test.py -j 1 --save {path}`"
 
 
+CLAIM = re.compile(r"\b(no|an?)\b[^.:]{0,40}\b(gain|loss|difference|effect|change|correlation|help|harm)s?\b"
+                   r"[^.:]{0,30}\b(shown|found)\b|\bno difference\b", re.I)
+TEST = re.compile(r"paired_test|bootstrap_interval|permutation|holm|spearman|against=|randomi[sz]ation|evaluate\(")
+FIGURE = re.compile(r"\*p\*|\bp [=<>]|\bp of\b|\[[-−+.\d]+, [-−+.\d]+\]|interval|adjust|Holm|seeds|tested", re.I)
+
+
+def claims():
+    "Pages of figures that say what is shown, or that no difference is, make a test; `the reason` stands beside one."
+    for path in filter(stamped, paths()):
+        nb = notebook(path)
+        tested = any(TEST.search(c.source) for c in nb.cells if c.cell_type == "code")
+        for cell in (c for c in nb.cells if c.cell_type == "markdown"):
+            for said in re.split(r"\n\s*\n|\n- ", cell.source):
+                if CLAIM.search(said) and not (tested or FIGURE.search(said)):
+                    yield f"{path} {cell.id} says what is shown, and the page makes no test: {said.strip()[:80]!r}"
+                if re.search(r"\bthe reason\b", said) and not re.search("tested|trials?|experiment", said):
+                    yield f"{path} {cell.id} names a reason that no test stands beside: {said.strip()[:80]!r}"
+
+
 def names():
     "Notebooks say nothing of the machine they ran on."
     shown = [(where, texts(out)) for where, out in outputs()]
@@ -460,8 +479,8 @@ def light():
 
 
 CHECKS = {f.__name__: f for f in (exported, clean, readme, order, private, patches, parameters, lessons, skipped,
-                                  colab, errors, sizes, lengths, style, pictures, stamps, names, metadata, wheel,
-                                  workflows, light)}
+                                  colab, errors, sizes, lengths, style, pictures, stamps, claims, names, metadata,
+                                  wheel, workflows, light)}
 
 
 def passes(name: str) -> bool:
