@@ -320,7 +320,8 @@ def _sentence(e: Exception) -> str:
     if isinstance(e, MemoryError) or 'allocate memory' in str(e) or type(e).__name__ == 'OutOfMemoryError':
         text = 'there is not enough memory for this: use fewer or shorter texts, or a smaller --bs'
     elif isinstance(e, RecursionError): text = 'what was read is nested too deeply'
-    elif str(e).startswith('lance error'): text = 'the index in LanceDB cannot be read, it may be damaged: export it again'
+    elif str(e).startswith('lance error'):
+        text = 'the index in LanceDB cannot be read, it may be damaged: export it again'
     elif isinstance(e, OSError) and e.strerror:
         text = f'{os.fsdecode(e.filename)}: {e.strerror}' if isinstance(e.filename, (str, bytes)) else e.strerror
     elif isinstance(e, (ValueError, OSError, ImportError, TypeError)):

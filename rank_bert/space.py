@@ -59,7 +59,8 @@ def outputs(texts, pairs=()):
 # %% ../nbs/02m_space.ipynb #5bace00b
 def _rules() -> str:
     "The rules of `rank_bert.words`, as code."
-    rules, names = import_module('rank_bert.words'), ('_HIDDEN', '_WORD', '_ANY_WORD', '_RARE', '_AFTER_APOSTROPHE')
+    rules, names = import_module('rank_bert.words'), ('_HIDDEN', '_TRADE', '_STRESS', '_WORD', '_ANY_WORD', '_RARE',
+                                                      '_AFTER_APOSTROPHE')
     patterns = [f'{name} = re.compile({ascii(getattr(rules, name).pattern)})' for name in names]
     functions = [inspect.getsource(getattr(rules, name)) for name in ('normal_text', 'is_visible', '_cut')]
     return '\n\n' + '\n'.join(patterns) + '\n\n\n' + '\n\n'.join(functions)

@@ -987,7 +987,7 @@ def _conll_words(path, word, tag, most):
     sentence, document, width = 0, 0, None
     for n, line in numbered_lines(path, blank=True):
         line = line.strip('\r\n')
-        cells = re.split(r'\t' if '\t' in line else ' +', line.strip(' '))
+        cells = re.split(r' *\t *' if '\t' in line else ' +', line.strip(' '))
         starts = cells[0] == '-DOCSTART-'
         if starts or not line.strip():
             sentence, document = sentence + 1, document + starts

@@ -42,9 +42,12 @@ HIDDEN = (
     '\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc'
     '\u06df-\u06e8\u06ea-\u06ed')
 _HIDDEN, MARKS = re.compile(f'[{HIDDEN}]'), _category('Mn', 'Mc', 'Me')
+_SHARP = r'(?<=(?<!\w)\w)\#(?!\w)'  # c#, but not order#
+_TRADE = re.compile('[\u2120\u2122]')  # NFKC would write TM
+_STRESS = re.compile('(?<=[\u0400-\u052f])[\u0300\u0301]')  # on Russian vowels, in encyclopedias
 _ANY_WORD = re.compile(
-    rf'[{UNSPACED}]|(?:(?<![\w.])\.)?(?![{UNSPACED}])\w(?:(?![{UNSPACED}])[\w{MARKS}])*(?:\+\+|\#(?!\w))?')
-_WORD = re.compile(r'(?:(?<![\w.])\.)?\w+(?:\+\+|\#(?!\w))?')  # without marks and `UNSPACED`: 7 times as fast
+    rf'[{UNSPACED}]|(?:(?<![\w.])\.)?(?![{UNSPACED}])\w(?:(?![{UNSPACED}])[\w{MARKS}])*(?:\+\+|{_SHARP})?')
+_WORD = re.compile(rf'(?:(?<![\w.])\.)?\w+(?:\+\+|{_SHARP})?')  # without marks and `UNSPACED`: 7 times as fast
 _RARE = re.compile(rf'[{UNSPACED}{MARKS}]')
 
 def normal_text(
@@ -52,8 +55,9 @@ def normal_text(
 ) -> str:
     "A text in small letters, normalised (NFKC), without invisible characters and optional vowel signs."
     if text.isascii(): return text.lower()
-    text = unicodedata.normalize('NFKC', text.replace('´', "'")).replace('ʼ', "'")  # typed for an apostrophe
-    text = _HIDDEN.sub('', text)
+    text = unicodedata.normalize('NFKC', _TRADE.sub(' ', text.replace('´', "'")))
+    text = text.replace('ʼ', "'")  # typed for an apostrophe
+    text = _STRESS.sub('', _HIDDEN.sub('', text))
     text = text.lower().upper().lower().replace('i\u0307', 'i').replace('ς', 'σ')
     return unicodedata.normalize('NFC', text)
 

@@ -55,11 +55,12 @@ export function wordRules ({ unspaced, hidden, left_out: leftOut, english }) {
   const pattern = new RegExp(
     `[${unspaced}]|(?:(?<![\\p{L}\\p{N}_.])\\.)?(?![${unspaced}])[\\p{L}\\p{N}_]` +
     `(?:(?![${unspaced}])[\\p{L}\\p{N}_\\p{M}${hidden}])*` +
-    '(?:\\+\\+|#(?![\\p{L}\\p{N}_]))?', 'gu')
+    '(?:\\+\\+|(?<=(?<![\\p{L}\\p{N}_])[\\p{L}\\p{N}_])#(?![\\p{L}\\p{N}_]))?', 'gu')
   const afterApostrophe = /(?<=[\p{L}\p{N}_])['’][stdm](?![\p{L}\p{N}_])/gu
   const out = new Set(leftOut)
   function plain (text) {
-    text = text.replaceAll('´', "'").normalize('NFKC').replaceAll('ʼ', "'").replace(invisible, '')
+    text = text.replaceAll('´', "'").replace(/[\u2120\u2122]/g, ' ').normalize('NFKC').replaceAll('ʼ', "'")
+    text = text.replace(invisible, '').replace(/(?<=[\u0400-\u052f])[\u0300\u0301]/g, '')
     text = text.toLowerCase().toUpperCase().toLowerCase()
     return text.replaceAll('i\u0307', 'i').replaceAll('ς', 'σ').normalize('NFC')
   }
