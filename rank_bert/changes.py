@@ -185,6 +185,8 @@ def _completed(old: pd.DataFrame, documents):
     if 'doc_id' not in names or all(len(row) == len(names) for row in rows): return documents
     ids = clean_ids([row.get('doc_id') for row in rows], 'documents', 'doc_id', pd.RangeIndex(len(rows)))
     held = at.get_indexer(ids)
+    new = [i for i, r, row in zip(ids, held, rows) if r < 0 and 'text' not in row]
+    if new: raise DataError(f"no document has the id {listed(new)}, and a new one needs a text: correct the ids")
     return [row if r < 0 else {n: old[n].iloc[r] for n in names if n in old and n not in row} | row
             for r, row in zip(held, rows)]
 

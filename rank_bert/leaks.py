@@ -9,16 +9,20 @@ __all__ = ['audit_splits']
 
 # %% ../nbs/00a_leaks.ipynb #6fbad653
 import re
+import unicodedata
 import numpy as np
 import pandas as pd
 from sklearn.feature_extraction.text import CountVectorizer
-from .words import normal_text
+from .words import HIDDEN
 from .data import RankingData
 
 # %% ../nbs/00a_leaks.ipynb #729c8c2c
+_UNSEEN = re.compile(f'[{HIDDEN}]')
+
 def plain_text(text):
-    "What is the same for two spellings of a text: without case, blanks and what is not seen, letters normalised"
-    return ' '.join(normal_text(text).split())
+    "What is the same for two spellings of a text: without case, blanks and what is not seen, accents composed (NFC)"
+    if text.isascii(): return ' '.join(text.lower().split())
+    return ' '.join(unicodedata.normalize('NFC', _UNSEEN.sub('', text).casefold()).split())
 
 def _shingles(text):
     "The three-word runs of a text"

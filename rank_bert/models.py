@@ -14,7 +14,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +26,7 @@ from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import RLock, Thread
-from unicodedata import normalize
+from unicodedata import category, normalize
 from weakref import WeakKeyDictionary
 
 # %% ../nbs/00_models.ipynb #af49d426
@@ -448,7 +447,7 @@ def _check_files(folder: Path, name) -> None:
 # %% ../nbs/00_models.ipynb #e2ed7276
 def _read_composed(backend: Tokenizer) -> None:
     "Make a tokenizer compose a letter and its accent (NFC), where it reads the two spellings differently."
-    spellings = ([backend.encode(normalize(form, t)).ids for t in ('é', 'が', '각')] for form in ('NFC', 'NFD'))
+    spellings = ([backend.encode(normalize(form, t)).ids for t in 'éệйآোが각'] for form in ('NFC', 'NFD'))
     if len({str(ids) for ids in spellings}) == 1: return
     own = [backend.normalizer] if backend.normalizer else []
     backend.normalizer = normalizers.Sequence([normalizers.NFC(), *own])
@@ -689,7 +688,10 @@ def count_tokens(self: Encoder,
     return np.array(found, dtype=np.int64) + special
 
 # %% ../nbs/00_models.ipynb #79a4f451
-_ACCENTS = re.compile(r'[\u0300-\u036f\u1160-\u11ff\u3099\u309a]*')  # which a tokenizer leaves out of a letter's place
+def _letter_end(text: str, end: int) -> int:
+    "The end of a letter with its accents, which a tokenizer may leave out of its place."
+    while end < len(text) and (category(text[end])[0] == 'M' or '\u1160' <= text[end] <= '\u11ff'): end += 1
+    return end
 
 @patch
 def spans(self: Encoder,
@@ -704,7 +706,7 @@ def spans(self: Encoder,
     kept = _cut(list(zip(words, found.offsets)), self._room(max_tokens, False), keep)
     for word, (start, end) in kept:
         first, last = whole.get(word, (start, end))
-        whole[word] = min(first, start), max(last, end + len(_ACCENTS.match(text, end)[0]))
+        whole[word] = min(first, start), max(last, _letter_end(text, end))
     parts = dict(cls=[None], sep=[None], A=[whole[word] for word, _ in kept])
     return [place for part in self._order(False) for place in parts[part]]
 

@@ -327,10 +327,11 @@ class TagHead(ClassificationHead):
     def facts(self,
         labels: list[str],  # names of the tags
         mean: bool,  # whether a word has the mean of the scores of its tokens, or those of the first
+        marks: bool = False,  # whether a token may be the mark of SentencePiece alone, which is no part of a word
     ) -> dict:  # for `graph_tags` and JSON
         "What is needed beside the probabilities of tokens."
         spelling = self.spelling.double().numpy().round(5).tolist() if self.pieces else []
-        return dict(labels=list(labels), mean=mean, names=self.known.names, words=self.known.words,
+        return dict(labels=list(labels), mean=mean, marks=marks, names=self.known.names, words=self.known.words,
                     weight=self.word_weight.tolist(), step=self.step.tolist(), start=self.start.tolist(),
                     pieces=self.pieces, spelling=spelling)
 
@@ -365,6 +366,7 @@ def graph_tags(
     "Tags of the words of a text that is not cut."
     labels, known, first = facts['labels'], NameDictionary(facts['names'], facts['words']), []
     real = [j for j, (a, b) in enumerate(offsets) if a < b]
+    if facts['marks']: real = [j for j in real if [*offsets[j]] not in map(list, offsets[j + 1:j + 2])]
     for start, end in words:
         at = next((j for j in real if offsets[j][1] > start), len(offsets))
         first.append(at if at < len(offsets) and offsets[at][0] < end else -1)

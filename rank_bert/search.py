@@ -189,10 +189,11 @@ def _document_lines(documents: pd.DataFrame) -> Iterator[bytes]:
 
 def documents_hash(
     documents: pd.DataFrame,  # of a ranker
-) -> str:  # SHA-256, that of `documents.jsonl` in a saved folder
-    "Tells whether two rankers have the same documents, in the same order."
+) -> str:  # SHA-256
+    "Tells whether two rankers have the same ids, titles and texts, in the same order."
     found = hashlib.sha256()
-    for line in _document_lines(documents): found.update(line)
+    for row in documents[['doc_id', 'title', 'text']].itertuples(index=False, name=None):
+        found.update(json.dumps(row).encode())
     return found.hexdigest()
 
 # %% ../nbs/03b_search.ipynb #a3bcba19
@@ -209,7 +210,7 @@ def _about(self: Ranker) -> dict:
     config = getattr(self.model.head, 'config', None)
     if config is None: raise ValueError("only a head made by get_head can be saved: the file stores its name")
     about = jsonable(dict(head=config, temperature=self.model.temperature, fusion=self.fusion and asdict(self.fusion),
-                          settings=self.settings, about=self.about))
+                          settings=self.settings, about=self.about, documents=documents_hash(self.documents)))
     if self.table is not None: about['table'] = dict(fusion=self.table_fusion and asdict(self.table_fusion))
     check_fields(about, _FIELDS, 'the ranker', 'train it again')
     if about['fusion']: check_fields(about['fusion'], dict(weight='number'), 'the fusion', 'train the ranker again')
@@ -504,7 +505,7 @@ def _read_head(folder: Path, encoder: Encoder|None) -> tuple:
     head = read_head(make, folder/'head.safetensors', _REMEDY).head
     words = read_json(folder/'bm25.json', _REMEDY) if fusion else {}
     own = encoder, head, fusion and _read_fusion(path, fusion), settings, about['about']
-    return *own, words.get('pair_weight', 1.), about['files']['documents.jsonl']
+    return *own, words.get('pair_weight', 1.), about.get('documents', '')
 
 # %% ../nbs/03b_search.ipynb #fe9359ee
 def load_ranker(
@@ -520,9 +521,9 @@ def load_ranker(
     if index is None: return read_steadily(folder, 'ranker.json', lambda: _load_ranker(folder, encoder))
     *parts, pair_weight, documents = read_steadily(folder, 'ranker.json', lambda: _read_head(folder, encoder))
     found = import_module('rank_bert.lance_ranker').LanceRanker(*parts, index, pair_weight=pair_weight)
-    if found.written not in ('', documents):
-        text = f"the documents of {str(folder)!r} have changed since they were written to {found.database.uri}"
-        warnings.warn(DataWarning(f"{text}, which does not have these changes: export them again"), stacklevel=2)
+    if '' not in (found.written, documents) and found.written != documents:
+        text = f"the documents of {str(folder)!r} are not those that were written to {found.database.uri}"
+        warnings.warn(DataWarning(f"{text}: they were changed since, or are another's. Export again"), stacklevel=2)
     return found
 
 # %% ../nbs/03b_search.ipynb #b15a0002

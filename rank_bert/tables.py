@@ -332,34 +332,39 @@ def _stated(text, where):
     return stated[1], text[stated.end():]
 
 # %% ../nbs/00_tables.ipynb #d8ff1e31
-def _regular(text, sep, **how):
+def _regular(text, sep):
     "Whether each quoted field of a text ends at a separator or at the end of a line"
     limit = csv.field_size_limit(len(text) + 1)
     try:
-        for _ in csv.reader(io.StringIO(text, newline=''), delimiter=sep, strict=True, **how): pass
+        for _ in csv.reader(io.StringIO(text, newline=''), delimiter=sep, strict=True): pass
     except csv.Error: return False
     finally: csv.field_size_limit(limit)
     return True
 
-def _quoting(text, sep, path, df):
-    "How a file that was read means its quotes, as arguments of pandas; they may have swallowed lines"
-    if '"' not in text or _regular(text, sep): return {}
-    if '\\"' in text and _regular(text, sep, escapechar='\\'): return dict(escapechar='\\')
-    swallowed = [n for c in df for n in np.flatnonzero(df[c].str.contains('\n') & df[c].str.contains(sep, regex=False))]
-    if not swallowed: return {}
-    if len({line.count(sep) for line in text.splitlines() if line.strip()}) == 1: return dict(quoting=csv.QUOTE_NONE)
-    raise DataError(f'{shown_path(path)}: a field in quotes holds several lines, and its closing quote is not at its '
-                    f'end: {" ".join(df.iloc[min(swallowed)])[:80]!r}. Write a quote inside quotes twice, or remove it')
+def _swallowed(text, sep):
+    "Where a quote begins that holds line breaks and is not closed at the end of its field; None if nowhere"
+    quoted = re.compile(rf'(?:^|(?<=\n)|(?<={re.escape(sep)}))"[^"]*+(?:""[^"]*+)*+"')
+    ends = re.compile(rf' *(?:{re.escape(sep)}|\r?\n|$)')
+    found = (m for m in quoted.finditer(text) if '\n' in m[0] and not ends.match(text, m.end()))
+    return next((m.start() for m in found), None)
+
+def _mended(text, sep, path):
+    "A text whose quotes pandas reads as they are meant, and arguments for it"
+    if '"' not in text or _regular(text, sep): return text, {}
+    doubled = text.replace('\\"', '""')  # quotes inside quotes, written with a backslash
+    if doubled != text and _regular(doubled, sep): return doubled, {}
+    at = _swallowed(text, sep)
+    if at is None: return text, {}
+    widths = {line.count(sep) for line in text.split('\n') if line.strip()}
+    if len(widths) == 1: return text, dict(quoting=csv.QUOTE_NONE)
+    raise DataError(f'{shown_path(path)}: a quote holds several lines, and its field does not end with it: '
+                    f'{" ".join(text[at:at + 80].split())!r}. Write a quote inside quotes twice, or remove it')
 
 def _text_frame(text, sep, path):
     "A frame of text columns, with a row for each record, blank ones too"
     remedy = 'Check its separators and quotes'
-    def read(**how):
-        return pd.read_csv(io.StringIO(text), sep=sep, dtype=str, keep_default_na=False, skip_blank_lines=False, **how)
-    try:
-        df = read()
-        if how := _quoting(text, sep, path, df): df = read(**how)
-    except DataError: raise
+    text, how = _mended(text, sep, path)
+    try: df = pd.read_csv(io.StringIO(text), sep=sep, dtype=str, keep_default_na=False, skip_blank_lines=False, **how)
     except ValueError as e:  # pandas' parsing errors
         raise DataError(f'{shown_path(path)} cannot be read with {_SEPARATORS[sep]} between its fields: '
                         f'{str(e).strip()}. {remedy}') from e

@@ -51,7 +51,7 @@ def tags_from_spans(
     words, found = split_words(text), {}
     for span in spans:
         start, end, kind = (span[k] for k in ('start', 'end', 'label')) if isinstance(span, dict) else span
-        if not type(start) is type(end) is int:
+        if not all(isinstance(o, (int, np.integer)) for o in (start, end)):
             raise DataError(f'the span {start!r} to {end!r} of {text[:60]!r} has no whole numbers for its ends')
         if not isinstance(kind, str) or kind.split() != [kind]:
             raise DataError(f'the span {start} to {end} of {text[:60]!r} has the type {kind!r}: pass a word')
@@ -234,6 +234,10 @@ def _rule(texts: list[str], words: list) -> dict:
     whole = dict(words='whole', abbreviations=sorted(found, key=lambda w: (len(w), w))[:2000])
     def agree(settings):
         return sum(_words_of(t, settings) == [(int(a), int(b)) for a, b in ws] for t, ws in zip(texts, words))
+    best = max(agree(whole), agree({}))
+    if 2*best < len(texts):
+        text = f'{len(texts) - best:,} of {len(texts):,} training texts have other words than `predict` cuts texts into'
+        warnings.warn(DataWarning(f'{text}: pass lists of words to it, or expect fewer names'), stacklevel=2)
     return whole if agree(whole) > agree({}) else {}
 
 # %% ../nbs/03d_tagging.ipynb #7bde1939
@@ -792,7 +796,8 @@ def export(self: Tagger,
     self._check_encoder()
     out, more = Output(self.head, None, 'softmax', labels=self.labels), {}
     if self._chained():
-        facts = self.head.facts(self.labels, self.settings.get('pieces') == 'mean')
+        marks = '\u2581' in self.encoder.tokenizer.get_vocab()
+        facts = self.head.facts(self.labels, self.settings.get('pieces') == 'mean', marks)
         more = dict(files={'tags.json': json.dumps(facts, ensure_ascii=False), 'tags.py': decoder_code()}, notes=[
             "The probabilities of tokens are a part of this tagger only: the tag of a word, as rank_bert gives it, "
             "comes from `graph_tags(probabilities, offsets, text, words, facts)` of `tags.py`, which needs numpy; "

@@ -320,9 +320,8 @@ def _held_scores(scores):
     low, high = min(scores), max(scores)
     if max(-low, high) > 3e38: raise DataError(f'rows: the score {max(scores, key=abs):g} is too large: divide all')
     lost = max(abs(float(np.float32(v)) - v) for v in scores)
-    if lost > (high - low)/100 > 0:
-        raise DataError(f'rows: the scores from {low:.10g} to {high:.10g} lie too close together for their size: '
-                        f'subtract {low:.10g} from each')
+    if lost > (high - low)/100 > 1e-15*max(-low, high):
+        raise DataError(f'rows: the scores from {low:.10g} to {high:.10g} are not told apart in float32: rescale them')
     return scores
 
 def _targets(values, labels, kind, at):
@@ -1086,7 +1085,7 @@ def _spans(tokens):
 
 def _placed(text, tokens):
     "`(start, end)` of each token in a text that holds them in order, with blanks between them or nothing; else None"
-    found, at, text = [], 0, text if isinstance(text, str) else ''
+    found, at = [], 0
     for t in tokens:
         start = text.find(t, at)
         if start < 0 or _shows(text[at:start]): return None
@@ -1125,7 +1124,7 @@ def _tag_data(frame, c, source, labels, name):
     if any(t[0] in 'ESLU' for t in found):
         hints.append('tags were converted to B- and I- from a scheme with E, S, L or U')
     labels = list(dict.fromkeys(map(_as_bio, labels or names or _tag_order(found))))
-    texts = [frame['text'].iloc[i] for i in kept] if 'text' in frame else [None]*len(rows)
+    texts = [SURROGATES.sub('\ufffd', str(t)) for t in (frame['text'].iloc[kept] if 'text' in frame else kept)]
     places = [_placed(text, tokens) for text, (tokens, _) in zip(texts, rows)]
     if 'text' in frame and (n := places.count(None)):
         hints.append(f'the text of {n:,} rows does not hold their tokens in order: blanks join the tokens')
