@@ -327,11 +327,10 @@ class TagHead(ClassificationHead):
     def facts(self,
         labels: list[str],  # names of the tags
         mean: bool,  # whether a word has the mean of the scores of its tokens, or those of the first
-        marks: bool = False,  # whether a token may be the mark of SentencePiece alone, which is no part of a word
     ) -> dict:  # for `graph_tags` and JSON
         "What is needed beside the probabilities of tokens."
         spelling = self.spelling.double().numpy().round(5).tolist() if self.pieces else []
-        return dict(labels=list(labels), mean=mean, marks=marks, names=self.known.names, words=self.known.words,
+        return dict(labels=list(labels), mean=mean, names=self.known.names, words=self.known.words,
                     weight=self.word_weight.tolist(), step=self.step.tolist(), start=self.start.tolist(),
                     pieces=self.pieces, spelling=spelling)
 
@@ -361,7 +360,7 @@ def graph_tags(
     offsets: list[tuple[int, int]],  # of each token in the text, from the tokenizer; equal numbers for special tokens
     text: str,  # the text itself
     words: list[tuple[int, int]],  # start and end of each of its words
-    facts: dict,  # of `TagHead.facts`
+    facts: dict,  # of `TagHead.facts`, and `marks`: whether SentencePiece's mark may be a token, which is in no word
 ) -> list[str]:  # the tag of each word
     "Tags of the words of a text that is not cut."
     labels, known, first = facts['labels'], NameDictionary(facts['names'], facts['words']), []

@@ -796,8 +796,8 @@ def export(self: Tagger,
     self._check_encoder()
     out, more = Output(self.head, None, 'softmax', labels=self.labels), {}
     if self._chained():
-        marks = '\u2581' in self.encoder.tokenizer.get_vocab()
-        facts = self.head.facts(self.labels, self.settings.get('pieces') == 'mean', marks)
+        facts = self.head.facts(self.labels, self.settings.get('pieces') == 'mean')
+        facts['marks'] = '\u2581' in self.encoder.tokenizer.get_vocab()
         more = dict(files={'tags.json': json.dumps(facts, ensure_ascii=False), 'tags.py': decoder_code()}, notes=[
             "The probabilities of tokens are a part of this tagger only: the tag of a word, as rank_bert gives it, "
             "comes from `graph_tags(probabilities, offsets, text, words, facts)` of `tags.py`, which needs numpy; "
