@@ -8,6 +8,7 @@ Docs: https://rank-bert.github.io/rank_bert/cli.html.md"""
 __all__ = []
 
 # %% ../nbs/04c_cli.ipynb #f9b21398
+import gc
 import math
 import os
 import re
@@ -366,6 +367,7 @@ def main() -> None:
         warnings.showwarning = lambda message, *rest, **more: _say(f'warning: {_as_options(str(message))}')
         code = _code()
     if code in _ENDED: _say(f'\n{_ENDED[code]}. What was encoded is kept: the same command continues from there.')
+    gc.freeze()  # the last collection of the interpreter would take seconds, with a library and a model in memory
     sys.exit(code)
 
 # %% ../nbs/04c_cli.ipynb #65f727ca
