@@ -22,13 +22,6 @@ from .tables import listed, lost_zeros, row_name, text_ids
 from .data import RankingData, check_grades, grade_numbers
 from .leaks import plain_text
 
-# %% ../nbs/02g_feedback.ipynb #fb000010
-def query_key(
-    text: str,  # of a query
-) -> str:
-    "What is the same for two spellings of a query: the words in lower case."
-    return plain_text(text)
-
 # %% ../nbs/02g_feedback.ipynb #fb000011
 _ROWS = 'judgements'
 
@@ -68,7 +61,7 @@ def feedback_rows(
     if not len(table): raise DataError(f'there are no {_ROWS}')
     texts = clean_strings(table['query'], _ROWS, 'query', index)
     ids = clean_ids(table.doc_id, _ROWS, 'doc_id', index)
-    found = pd.DataFrame(dict(key=[*map(query_key, texts)], query=texts, doc_id=ids, grade=_grades(table, index)))
+    found = pd.DataFrame(dict(key=[*map(plain_text, texts)], query=texts, doc_id=ids, grade=_grades(table, index)))
     return found[_known(ids, documents, index)].drop_duplicates(['key', 'doc_id'], keep='last', ignore_index=True)
 
 # %% ../nbs/02g_feedback.ipynb #fb000018
@@ -84,7 +77,7 @@ _PARTS = 'test', 'valid', 'train', 'train', 'train'
 
 def _new_queries(rows: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
     "Queries of the feedback that are not among the known ones."
-    new = rows[~rows.key.isin(known.text.map(query_key))].drop_duplicates('key')
+    new = rows[~rows.key.isin(known.text.map(plain_text))].drop_duplicates('key')
     ids = text_ids('f', [(key,) for key in new.key])
     splits = [_PARTS[hash_fold(key, 5, 'feedback')] for key in new.key]
     return pd.DataFrame(dict(query_id=ids, text=new['query'].to_numpy(), type='feedback', group=ids, split=splits))
@@ -111,7 +104,7 @@ def feedback_data(
     "Feedback as ranking data, merged with the original data if that is given."
     known = pd.DataFrame(dict(query_id=[], text=[])).astype(object) if data is None else data.queries
     queries = pd.concat([known, _new_queries(rows, known)], ignore_index=True)
-    keys = queries.text.map(query_key)
+    keys = queries.text.map(plain_text)
     queries = _one_part(queries, keys)
     said = pd.DataFrame(dict(query_id=queries.query_id, key=keys)).merge(rows, on='key')
     said = said[['query_id', 'doc_id', 'grade']]

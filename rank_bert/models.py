@@ -445,7 +445,7 @@ def _check_files(folder: Path, name) -> None:
                                  "save it there with tokenizer.save_pretrained")
 
 # %% ../nbs/00_models.ipynb #e2ed7276
-def _read_composed(backend: Tokenizer) -> None:
+def _compose_accents(backend: Tokenizer) -> None:
     "Make a tokenizer compose a letter and its accent (NFC), where it reads the two spellings differently."
     spellings = ([backend.encode(normalize(form, t)).ids for t in 'éệйآোが각'] for form in ('NFC', 'NFD'))
     if len({str(ids) for ids in spellings}) == 1: return
@@ -458,7 +458,7 @@ def _read_tokenizer(folder: Path, name):
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         if not hasattr(tokenizer, 'backend_tokenizer'):
             raise TypeError(f"{type(tokenizer).__name__} is not a fast tokenizer")
-        _read_composed(tokenizer.backend_tokenizer)
+        _compose_accents(tokenizer.backend_tokenizer)
         return tokenizer
 
 # %% ../nbs/00_models.ipynb #f1adb880

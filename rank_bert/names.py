@@ -346,12 +346,11 @@ def continued_scores(
 ) -> np.ndarray:  # the same, but for the shared words
     "Scores of words that share a token: after B-X or I-X comes I-X, after O comes O."
     scores = np.array(scores, dtype=float)
+    inside = [f'I{label[1:]}' if label != 'O' else 'O' for label in labels]
+    goes_on = [labels.index(label if label in labels else 'O') for label in inside]
     for i in np.flatnonzero(shared):
-        scores[i], before = BAN, scores[i - 1].copy()
-        for k, label in enumerate(labels):
-            follows = labels.index(f'I{label[1:]}') if f'I{label[1:]}' in labels else labels.index('O')
-            goes_on = k if label == 'O' else follows
-            scores[i, goes_on] = np.logaddexp(scores[i, goes_on], before[k])
+        scores[i] = BAN
+        for k, to in enumerate(goes_on): scores[i, to] = np.logaddexp(scores[i, to], scores[i - 1, k])
     return scores
 
 # %% ../nbs/02o_names.ipynb #484d253b

@@ -812,17 +812,18 @@ class _Server(uvicorn.Server):
     silent: dict = {}  # connection and its last request -> since when nothing more has come
 
     async def on_tick(self, counter: int) -> bool:
-        open_ = len(self.server_state.connections)
-        if counter % 10 == 0 or open_ > self.service.limits.connections: self._close_silent(time.monotonic(), open_)
+        if counter % 10 == 0 or self._surplus() > 0: self._close_silent(time.monotonic())
         return await super().on_tick(counter)
 
-    def _close_silent(self, now: float, open_: int) -> None:
+    def _surplus(self) -> int: return len(self.server_state.connections) - self.service.limits.connections
+
+    def _close_silent(self, now: float) -> None:
         "Close connections that are silent for longer than a request may take, and the oldest where too many are open."
         waiting = {(c, c.cycle) for c in self.server_state.connections if c.cycle is None or c.cycle.response_complete}
         since = {one: self.silent.get(one, now) for one in waiting}
         late = {one for one, at in since.items() if now - at > self.service.limits.seconds}
         oldest = sorted((one for one, at in since.items() if at < now), key=since.get)
-        late |= {*oldest[:max(open_ - self.service.limits.connections, 0)]}
+        late |= {*oldest[:max(self._surplus(), 0)]}
         for connection, _ in late: connection.transport.close()
         self.silent = {one: at for one, at in since.items() if one not in late}
 

@@ -65,7 +65,6 @@ def is_visible(
     text: str,  # any text
 ) -> bool:
     "Whether anything of a text can be seen: not blanks, control characters, invisible ones or marks alone."
-    if text.isascii(): return any(c.isprintable() and not c.isspace() for c in text)
     return any(unicodedata.category(c)[0] not in 'CMZ' and c not in '\u2800\ufffc' for c in normal_text(text))
 
 def _cut(text: str) -> list[str]:

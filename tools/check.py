@@ -379,7 +379,7 @@ def stamps():
 
 CLAIM = re.compile(r"\b(no|an?)\b[^.:]{0,40}\b(gain|loss|difference|effect|change|correlation|help|harm)s?\b"
                    r"[^.:]{0,30}\b(shown|found)\b|\bno difference\b", re.I)
-TEST = re.compile(r"paired_test|bootstrap_interval|permutation|holm|spearman|against=|randomi[sz]ation|evaluate\(")
+TEST = re.compile(r"paired_test|bootstrap_interval|permutation|holm|against=|index_staleness|randomi[sz]ation")
 FIGURE = re.compile(r"\*p\*|\bp [=<>]|\bp of\b|\[[-−+.\d]+, [-−+.\d]+\]|interval|adjust|Holm|seeds|tested", re.I)
 
 

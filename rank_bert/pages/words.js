@@ -73,7 +73,7 @@ export function wordRules ({ unspaced, hidden, left_out: leftOut, english }) {
     const counted = all.filter(word => !out.has(word))
     return counted.length ? counted : all
   }
-  const visible = text => /[^\p{C}\p{Z}\p{M}\u2800\ufffc]/u.test(plain(text))  // not blanks, control or invisible characters, or marks alone
+  const visible = text => /[^\p{C}\p{Z}\p{M}\u2800\ufffc]/u.test(plain(text)) // not blanks, controls or marks alone
   return { plain, cut, words, visible }
 }
 
