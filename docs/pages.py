@@ -21,7 +21,7 @@ GROUPS = {  # of the reference, by what one does
     "Rank documents": "ranking scoring measuring fitting search untrained nearest changes feedback drift errors "
                       "explain maps report light_runtime lance_ranker",
     "Classify and embed": "classifiers tagging names multitask embeddings saved serving light_serving cli",
-    "Data": "tables data leaks texts lexical metrics",
+    "Data": "tables data passages leaks texts tags lexical metrics",
     "Encoders": "models engines features cluster layers light table distil pretraining",
     "Train": "heads linear losses pairs callbacks learners barlow processes distributed",
     "Use elsewhere": "export graphs sentence_folders web space hub",

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from .saved import load
     from .search import Ranker, load_ranker, train_ranker
     from .tagging import Tagger, tagger_learner, train_tagger
-    from .texts import TextData, builtin_texts, read_tags, read_texts, text_data
+    from .tags import read_tags
+    from .texts import TextData, builtin_texts, read_texts, text_data
     from .untrained import untrained_ranker
 
 _HOMES = {
@@ -45,7 +46,8 @@ _HOMES = {
     "saved": ("load",),
     "search": ("Ranker", "load_ranker", "train_ranker"),
     "tagging": ("Tagger", "tagger_learner", "train_tagger"),
-    "texts": ("TextData", "builtin_texts", "read_tags", "read_texts", "text_data"),
+    "tags": ("read_tags",),
+    "texts": ("TextData", "builtin_texts", "read_texts", "text_data"),
     "untrained": ("untrained_ranker",),
 }  # module -> names that are loaded from it when they are first used
 _home = {name: module for module, names in _HOMES.items() for name in names}

@@ -14,10 +14,12 @@ from .tables import *
 from .data import *
 from .engines import *
 from .leaks import *
+from .passages import *
 from .features import *
 from .testing import *
 from .lexical import *
 from .texts import *
+from .tags import *
 from .cluster import *
 from .heads import *
 from .lowrank import *

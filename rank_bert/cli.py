@@ -308,7 +308,7 @@ def _table(ranker, data, split: str = 'test', as_json: bool = False, baseline: s
 def _excerpt(text: str, n: int = 100) -> str:
     "The start of a text on one line, cut after a word."
     from rank_bert.core import printable
-    from rank_bert.data import keep_start
+    from rank_bert.passages import keep_start
     text = ' '.join(printable(text).split())
     return text if len(text) <= n else keep_start(text, n - 1) + '…'
 

@@ -39,7 +39,7 @@ from filelock import FileLock
 from .core import home_folder
 from .models import Encoder, as_pairs, evaluation_mode
 from .tables import DataWarning
-from .data import length_batches
+from .passages import length_batches
 from .engines import about_engine, best_device, best_dtype, best_engine, check_engine, check_settings_hash
 from .engines import hook_names, known_hash, plan_for, prefix_parameters, settings_hash
 

@@ -48,7 +48,8 @@ from .models import Encoder, device_of, evaluation_mode, get_encoder, pad_batch,
 from .tables import DataError, DataWarning
 from .engines import best_device, best_dtype, prefix_parameters, weights_state
 from .features import FeatureStore, progress_bar
-from .texts import TextData, tokenize_words, tokenize_rows
+from .texts import TextData
+from .tags import tokenize_words, tokenize_rows
 from .heads import ClassificationHead, ScoreHead, fold, linear_parts, standardise
 from .lowrank import add_lora
 from .linear import fit_head

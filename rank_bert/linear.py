@@ -25,7 +25,7 @@ from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, Stratified
 
 # %% ../nbs/01e_linear.ipynb #42578876
 from .models import device_of, pad_batch
-from .data import length_batches
+from .passages import length_batches
 from .heads import ScoreHead, Standardise, fold, linear_parts
 
 # %% ../nbs/01e_linear.ipynb #c7ba5366

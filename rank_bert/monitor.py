@@ -32,7 +32,7 @@ from scipy.linalg.lapack import ssterf, ssytrd
 # %% ../nbs/02c_monitor.ipynb #82b0293f
 from .core import as_texts
 from .models import Encoder, device_of
-from .data import length_batches
+from .passages import length_batches
 from .heads import HEADS, DualHead
 from .layers import LowRankLinear
 from .lowrank import MEASURES, entropy_rank_of, evaluating, find_linears, measures_of, spectrum

@@ -12,7 +12,8 @@ import pandas as pd
 
 # %% ../nbs/03a_pairs.ipynb #d0c00005
 from .tables import DataError, hash_fold
-from .data import RankingData, checked_documents, split_sentences, with_relevance
+from .data import RankingData, checked_documents, with_relevance
+from .passages import split_sentences
 
 # %% ../nbs/03a_pairs.ipynb #d0c00008
 PIECES = 'title', 'first', 'sentence'  # what `document_pairs` takes from a document

@@ -43,7 +43,7 @@ from .layers import FactorisedEmbedding
 from .core import as_texts
 from .models import Encoder, reading_folder, fingerprint, get_encoder, quiet
 from .tables import DataError, hash_fold, numbered_lines, shown_path
-from .data import split_sentences
+from .passages import split_sentences
 from .engines import best_device
 from .texts import TextData
 from .losses import token_loss, triple_loss

@@ -36,7 +36,8 @@ from .core import as_texts
 from .words import cut_words
 from .models import Encoder, evaluation_mode, fingerprint, get_encoder
 from .tables import DataError
-from .data import RankingData, cut_documents, with_relevance
+from .data import RankingData, with_relevance
+from .passages import cut_documents
 from .engines import best_device, best_dtype, best_engine
 from .features import BLOCK, Features, FeatureStore, encode
 from .lexical import BM25, moments, scores_at, standardise

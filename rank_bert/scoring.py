@@ -29,7 +29,8 @@ from .core import as_texts
 from .words import UNSPACED, is_visible
 from .models import Encoder, fingerprint
 from .tables import DataWarning, hash_fold
-from .data import RankingData, cut_parts, keep_start, split_sentences
+from .data import RankingData
+from .passages import cut_parts, keep_start, split_sentences
 from .engines import best_device, same_plan
 from .features import EncoderWatch, FeatureStore, encode
 

@@ -40,7 +40,8 @@ from .core import read_tensors, recover_folder, seal_folder, to_json, write_tens
 from .models import ALIASES, VARIANTS, Encoder, ModelNotFoundError, fingerprint, get_encoder
 from .models import save_encoder
 from .tables import DataError, DataWarning, typed_frame
-from .data import RankingData, cut_documents
+from .data import RankingData
+from .passages import cut_documents
 from .engines import check_settings_hash, encoder_hash
 from .features import FeatureStore, encode, progress_bar
 

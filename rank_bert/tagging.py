@@ -34,7 +34,8 @@ from .models import Encoder, evaluation_mode, get_encoder
 from .tables import SURROGATES, DataError, DataWarning
 from .engines import best_dtype
 from .features import WithHead
-from .texts import TextData, check_words, first_pieces, piece_bounds, split_words
+from .texts import TextData
+from .tags import check_words, first_pieces, piece_bounds, split_words
 from .metrics import draw_means, entity_f1, group_sums, spans
 from .names import BAN, ChainFit, NameDictionary, TagHead, best_tags, continued_scores, crossed_features
 from .names import decoder_code, known_spelling, name_dictionary, spelling_rows, spelling_scores, tag_bans

@@ -277,9 +277,14 @@ def sizes():
 def lengths():
     "Cells that are read at a glance: exports, prose and demonstrations."
     for where, cell in cells("code"):
-        lines = len(cell.source.strip().splitlines()) - 1  # without its directive
-        if is_export(cell) and lines > EXPORT_LINES:
-            yield f"{where} exports {lines} lines, over {EXPORT_LINES}: split it (`@patch` for a class)"
+        if not is_export(cell): continue
+        nodes = ast.parse(TransformerManager().transform_cell(cell.source))
+        def long(node): return node.end_lineno - node.lineno + 1
+        whole = sum(long(n) for n in nodes.body if isinstance(n, ast.ClassDef))  # a class is whole, however long
+        lines = len(cell.source.strip().splitlines()) - 1 - whole  # without its directive
+        if lines > EXPORT_LINES: yield f"{where} exports {lines} lines beside classes, over {EXPORT_LINES}: split it"
+        for node in (n for n in ast.walk(nodes) if isinstance(n, DEFS) and long(n) > EXPORT_LINES):
+            yield f"{where}: {node.name} has {long(node)} lines, over {EXPORT_LINES}: split it"
     for where, cell in cells("markdown", numbered):
         if (n := words(cell)) > PROSE_WORDS: yield f"{where} has {n} words, over {PROSE_WORDS}: split it, or say less"
     for where, cell in demonstrations():

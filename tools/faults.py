@@ -281,7 +281,7 @@ def make() -> None:
     from rank_bert.models import save_encoder
     from rank_bert.tagging import tagger_learner
     from rank_bert.testing import synth_ranking, tiny_encoder
-    from rank_bert.texts import read_tags
+    from rank_bert.tags import read_tags
     save_encoder(tiny_encoder(), Path("little"))
     data = synth_ranking(24)
     Path("shop").mkdir()

@@ -177,7 +177,7 @@ def classifier(s: Setting) -> dict:
 @case("learners", "a tagger's head, layers and adapters are trained on the device")
 def tagger(s: Setting) -> dict:
     from rank_bert.tagging import tagger_learner
-    from rank_bert.texts import builtin_tags
+    from rank_bert.tags import builtin_tags
     data = builtin_tags(60)
     return each(s, lambda **how: tagger_learner(data, small(s), device=s.device, **how), FREEZE)
 
@@ -297,7 +297,7 @@ def loaded_classifier(s: Setting) -> dict:
 @case("models", "a loaded tagger gives on the device what it gives on the CPU")
 def loaded_tagger(s: Setting) -> dict:
     from rank_bert.tagging import tagger_learner
-    from rank_bert.texts import builtin_tags
+    from rank_bert.tags import builtin_tags
     learn = trained(s, tagger_learner(builtin_tags(60), small(s), "none", device=s.device))
     return moved(s, learn.tagger(), lambda t: torch.cat([*map(torch.as_tensor, t.outputs([a.split() for a in ASKED]))]))
 

@@ -52,7 +52,8 @@ def read(path: Path, package: Path) -> Module:
             if node.level:
                 base = name.split(".")[:-node.level]
                 stem = ".".join([*base, *((node.module or "").split(".") if node.module else [])])
-                found.imports |= {(stem, within)} if node.module else {(".".join([*base, a.name]), within) for a in node.names}
+                stems = [stem] if node.module else [".".join([*base, a.name]) for a in node.names]
+                found.imports |= {(o, within) for o in stems}
             elif (node.module or "").startswith("rank_bert."):
                 found.imports.add((node.module.removeprefix("rank_bert."), within))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -89,8 +90,9 @@ def public(module: Module) -> list[str]:
 def elsewhere(root: Path) -> dict[str, str]:
     "The code and prose of every notebook, by its path below `nbs`."
     nbs = root/"nbs"
-    return {p.relative_to(nbs).as_posix(): "\n".join(c.source for c in read_nb(p).cells) for p in sorted(nbs.rglob("*.ipynb"))
-            if ".ipynb_checkpoints" not in p.parts and not p.name.startswith(".fresh-")}
+    paths = [p for p in sorted(nbs.rglob("*.ipynb"))
+             if ".ipynb_checkpoints" not in p.parts and not p.name.startswith(".fresh-")]
+    return {p.relative_to(nbs).as_posix(): "\n".join(c.source for c in read_nb(p).cells) for p in paths}
 
 
 def patched(fn) -> str:
@@ -116,8 +118,8 @@ def measure(root: Path, only: list[str]) -> tuple[list[tuple[str, str]], dict[st
     modules = {n: m for n, m in everything.items() if not only or n in only}
     if lost := set(only) - set(everything): raise SystemExit(f"no module {sorted(lost)[0]!r}")
     uses = sum((m.uses for m in everything.values()), Counter())
-    imported = Counter(a.name for m in everything.values() for o in ast.walk(m.tree) if isinstance(o, ast.ImportFrom) and o.level
-                       for a in o.names)
+    imported = Counter(a.name for m in everything.values() for o in ast.walk(m.tree)
+                       if isinstance(o, ast.ImportFrom) and o.level for a in o.names)
     classes = {n: {o.name for o in ast.walk(m.tree) if isinstance(o, ast.ClassDef)} for n, m in modules.items()}
     fns = [(n, f, owner) for n, m in modules.items() for f, owner in m.functions]
     def times(n, f, owner): return (uses if owner or patched(f) else modules[n].uses + imported)[f.name]
@@ -131,19 +133,20 @@ def measure(root: Path, only: list[str]) -> tuple[list[tuple[str, str]], dict[st
     places = elsewhere(root)
     unused = [(n, o) for n, o in said if n != "all" and not any(
         re.search(rf"\b{re.escape(o)}\b", t) for path, t in places.items() if path != modules[n].notebook)]
-    widest = max(((arguments(f), n, f.name) for n, f, owner in fns if n != "cli" and not f.name.startswith("_")), default=(0, "", ""))
+    widest = max(((arguments(f), n, f.name) for n, f, _ in fns if n != "cli" and not f.name.startswith("_")),
+                 default=(0, "", ""))
     commands = max(((arguments(f), n, f.name) for n, f, _ in fns if n == "cli"), default=(0, "", ""))
     wide = [(n, f) for n, f, _ in fns if not f.name.startswith("_") and arguments(f) > 12]
     lines = sum(len(m.text.splitlines()) for m in modules.values())
     raises = sum(isinstance(o, ast.Raise) for m in modules.values() for o in ast.walk(m.tree))
     foreign = []
     for n, m in modules.items():
-        own_names = {o.attr for o in ast.walk(m.tree) if isinstance(o, ast.Attribute) and not isinstance(o.ctx, ast.Load)}
-        own_names |= {f.name for f, _ in m.functions} | {t.id for o in ast.walk(m.tree) if isinstance(o, ast.AnnAssign)
-                                                         for t in [o.target] if isinstance(t, ast.Name)}
-        foreign += [(n, o.attr) for o in ast.walk(m.tree) if isinstance(o, ast.Attribute) and re.match(r"_[a-z]", o.attr)
-                    and o.attr not in own_names]
-        foreign += [(n, a.name) for o in ast.walk(m.tree) if isinstance(o, ast.ImportFrom) and o.level
+        nodes = list(ast.walk(m.tree))
+        attributes = [o for o in nodes if isinstance(o, ast.Attribute)]
+        own_names = {o.attr for o in attributes if not isinstance(o.ctx, ast.Load)} | {f.name for f, _ in m.functions}
+        own_names |= {o.target.id for o in nodes if isinstance(o, ast.AnnAssign) and isinstance(o.target, ast.Name)}
+        foreign += [(n, o.attr) for o in attributes if re.match(r"_[a-z]", o.attr) and o.attr not in own_names]
+        foreign += [(n, a.name) for o in nodes if isinstance(o, ast.ImportFrom) and o.level
                     for a in o.names if a.name.startswith("_")]
     order = {n: m.notebook for n, m in everything.items()}
     arrows = {(n, i) for n, m in modules.items() for i, _ in m.imports if i in everything and i != n}

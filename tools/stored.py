@@ -82,17 +82,23 @@ def stamped(notebook: Path) -> bool:
 
 
 def unasserted(source: str) -> str:
-    "Code without its assertions, and without the words for a picture; as it is where it is not only Python."
+    """Code without its assertions, without the words for a picture, and without where names of the package live.
+
+    Code that is not only Python stays as it is."""
     source = re.sub(r"^#\| fig-alt:.*\n?", "", source, flags=re.M)
     with suppress(SyntaxError):
-        checks = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Assert)]
-        for check in checks: source = source.replace(ast.get_source_segment(source, check), "")
+        found = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Assert)
+                 or isinstance(n, ast.ImportFrom) and (n.module or "").partition(".")[0] == "rank_bert"]
+        for node in found: source = source.replace(ast.get_source_segment(source, node), "")
     return source
 
 
 def code_hash(nb) -> str:
-    "A hash of the code of a notebook that its outputs depend on: prose and assertions may change without another run."
-    code = (unasserted(c.source) for c in nb.cells if c.cell_type == "code")
+    """A hash of the code of a notebook that its outputs depend on.
+
+    Prose, assertions and the modules that names are imported from may change without another run."""
+    code = (unasserted(c.source).strip() for c in nb.cells if c.cell_type == "code")
+    code = (source for source in code if source)
     return hashlib.sha256("\0".join(code).encode()).hexdigest()[:16]
 
 
