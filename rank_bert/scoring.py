@@ -21,7 +21,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pandas as pd
 import torch
-from fastcore.basics import patch
 from scipy import sparse
 
 # %% ../nbs/03a_scoring.ipynb #4a0e0006
@@ -46,6 +45,56 @@ from .metrics import rank_documents
 from .ranking import BM25_ALONE, Fusion, RankingModel, ScoredQueries, fusion_sample, joined_parts, weigh
 
 # %% ../nbs/03a_scoring.ipynb #a87daff2
+MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score; the first is the default
+CANDIDATES = 256  # documents by either score among which a search looks, in a large index; more for a large `k`
+PLAIN = ('cosine', 'untrained')  # modes that compare vectors of the encoder, without the head
+TABLE_MODES = ('table_hybrid', 'table')  # of a ranker with a table, which stands in for the encoder of queries
+
+_looked_plans = WeakKeyDictionary()  # watch of a ranker -> the plan of its encoder at the last look at all weights
+_locks, _all_locks = WeakKeyDictionary(), Lock()
+
+def alone(change: Callable) -> Callable:
+    "A method that waits until no other thread changes the ranker."
+    @wraps(change)
+    def waiting(self, *args, **kwargs):
+        with _all_locks: lock = _locks.setdefault(self, RLock())
+        with lock: return change(self, *args, **kwargs)
+    return waiting
+
+def encoding(settings: dict) -> dict:
+    "How texts become vectors: arguments of `encode`."
+    return {k: settings[k] for k in ('pooling', 'max_tokens')} | dict(engine=settings.get('engine') or 'torch')
+
+def cutting(settings: dict) -> dict:
+    "How documents became passages: arguments of `cut_documents`."
+    return {k: settings.get(k) for k in ('passages', 'size', 'stride')}
+
+def without_queries(documents: pd.DataFrame) -> RankingData:
+    "Documents alone, as data."
+    return RankingData(documents, pd.DataFrame(), pd.DataFrame())
+
+def cut_table(documents: pd.DataFrame, settings: dict, encoder: Encoder) -> tuple:
+    "The passages of a table of documents, the same without titles, and the document of each."
+    how = cutting(settings) | dict(encoder=encoder, max_tokens=settings['max_tokens'])
+    return cut_parts(without_queries(documents), **how)
+
+def check_not_blank(texts: list[str]) -> None:
+    "Raise `ValueError` for a query without a word."
+    blank = [i for i, t in enumerate(texts) if not is_visible(t)]
+    if blank: raise ValueError(f"query {blank[0]} is empty: write at least one word")
+
+def finite(scores: torch.Tensor, mode: str) -> torch.Tensor:
+    "The scores, when all of them are finite."
+    if scores.isfinite().all(): return scores
+    raise ValueError(f"scores of the mode {mode!r} are not numbers: the head, the vectors or the weight of BM25 hold "
+                     "NaN or infinity. Train the ranker again")
+
+def by_words(query: str, passages: list[str]) -> np.ndarray:
+    "BM25 scores of passages for a query; all 0 if the passages have no words."
+    try: return BM25.build(passages).scores([query])[0]
+    except ValueError: return np.zeros(len(passages))
+
+# %% ../nbs/03a_scoring.ipynb #ba6eb00b
 class Searcher:
     "What rankers share, wherever their documents are: the encoder of queries, the modes, and `search`."
     def __init__(self, encoder: Encoder, bm25: BM25|None, fusion: Fusion|None, settings: dict, about: dict):
@@ -57,6 +106,71 @@ class Searcher:
         made = 'the passages of this ranker were encoded, so vectors of queries and passages can no longer be compared'
         remedy = 'train the ranker again with train_ranker, or load it and its encoder again with load_ranker'
         self._watch = EncoderWatch(encoder, made, remedy)
+
+    def at_once(self) -> 'Searcher':
+        "The ranker as it is now; its parts are shared, and what another thread replaces is not seen."
+        found = object.__new__(type(self))
+        vars(found).update(vars(self))  # one call: all parts of the same moment
+        return found
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        "The modes that this ranker has; the first is the default."
+        tables = TABLE_MODES if self.table is not None else ()
+        return MODES + tables if self.bm25 is not None else ('dense', 'cosine', *tables[1:])
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        "The modes of which figures are shown: `modes`."
+        return self.modes
+
+    def _mode(self, mode: str|None) -> str:
+        "The name of a mode that this ranker has; for `None` the default."
+        if mode is None: return self.modes[0]
+        if mode in self.measured: return mode
+        why = ' (it has no BM25)' if mode in MODES else ''
+        if mode in TABLE_MODES: why = ' (it has no table: call distil_table)' if self.table is None else ' (no BM25)'
+        raise ValueError(f"unknown mode {mode!r}{why}; the modes are {', '.join(self.modes)}")
+
+    def _encoded(self, texts: list[str]) -> torch.Tensor:
+        "Vectors of queries, encoded as in training `(queries, dim)`."
+        looked = self._watch.check(self.encoder, whole=len(texts) > 1)
+        how = encoding(self.settings) | dict(keep='end', device=self.device, progress=False)
+        with same_plan(None if looked else _looked_plans.get(self._watch)) as plan:
+            found = encode(texts, self.encoder, **how)
+        _looked_plans[self._watch] = plan  # whole: another thread may take it at once
+        return found
+
+    def encode_queries(self, texts: list[str]) -> torch.Tensor:
+        "Vectors of queries before the head `(queries, dim)`; raises `ValueError` for an empty one."
+        texts = as_texts(texts)
+        check_not_blank(texts)
+        return self._encoded(texts)
+
+    def _words_of(self, mode: str) -> BM25:
+        "BM25 of a mode: without training, a pair of words counts what it does by default."
+        return self.bm25.weighing(PAIR_WEIGHT) if mode == 'untrained' else self.bm25
+
+    def _fusion_of(self, mode: str) -> Fusion|None:
+        "How cosine and BM25 are added in a mode; `None` where they are not."
+        if mode != 'untrained': return dict(hybrid=self.fusion, table_hybrid=self.table_fusion).get(mode)
+        if 'start' not in self._indexes:
+            begun = copy(self)
+            begun.bm25 = self._words_of(mode)
+            self._indexes['start'] = starting_fusion(begun, mode='cosine')
+        return self._indexes['start']
+
+    def search(self,
+        query: str,  # a question or a whole conversation
+        k: int = 5,  # how many documents
+        mode: str|None = None,  # one of `MODES`; 'hybrid' by default
+        where: dict|None = None,  # column -> value or list of values: of the documents that hold one; of all by default
+    ) -> pd.DataFrame:  # columns rank, doc_id, title, score, passage
+        "At most `k` best documents, best first; raises `ValueError` for empty queries, unknown modes and columns."
+        if not isinstance(query, str): raise TypeError(f'query is {type(query).__name__}: search takes one text')
+        if k < 1: raise ValueError(f"k is {k}; ask for at least 1 document")
+        self = self.at_once()
+        return pd.DataFrame(self.search_many([query], [k], self._mode(mode), [where])[0])
 
 # %% ../nbs/03a_scoring.ipynb #a87daff3
 class Ranker(Searcher):
@@ -81,396 +195,185 @@ class Ranker(Searcher):
         "Whether it is as `untrained_ranker` makes it: nothing has been learnt from queries."
         return 'untrained' in self.about and not self.about.get('more')
 
+    @property
+    def measured(self) -> tuple[str, ...]:
+        "The modes of which figures are shown: `modes`, and the hybrid that there would be without training."
+        plain = self.bm25 is not None and self.about.get('encoder') == 'frozen' and not self.untrained
+        return (*self.modes, 'untrained') if plain else self.modes
+
     def __repr__(self) -> str:
         return f'Ranker({len(self.documents)} documents, {len(self.model.passages)} passages, {self.encoder.name!r})'
 
-# %% ../nbs/03a_scoring.ipynb #5e0a0102
-@patch
-def at_once(self: Searcher) -> Searcher:
-    "The ranker as it is now; its parts are shared, and what another thread replaces is not seen."
-    found = object.__new__(type(self))
-    vars(found).update(vars(self))  # one call: all parts of the same moment
-    return found
+    def __copy__(self) -> 'Ranker':
+        "A ranker with the same parts, which is changed and saved by itself."
+        found = self.at_once()
+        found._seals, found._indexes = dict(self._seals), {}
+        return found
 
-@patch
-def __copy__(self: Ranker) -> Ranker:
-    "A ranker with the same parts, which is changed and saved by itself."
-    found = self.at_once()
-    found._seals, found._indexes = dict(self._seals), {}
-    return found
+    def _head_of(self, mode: str):
+        "The head of a mode: none for plain vectors; for a table that of documents, as that of queries is in the table."
+        model = self.model.eval()
+        if mode in PLAIN: return get_head('identity', model.passages.shape[1])
+        return DualHead(torch.nn.Identity(), model.head.document) if mode in TABLE_MODES else model.head
 
-_locks, _all_locks = WeakKeyDictionary(), Lock()
+    def _index(self, mode: str) -> PassageIndex:
+        "The passages under the head of a mode, made again when the head has changed."
+        model, kind = self.model.eval(), 'table' if mode in TABLE_MODES else 'cosine' if mode in PLAIN else 'dense'
+        made = None if kind == 'cosine' else fingerprint(model.head)
+        if kind not in self._indexes or self._indexes[kind][0] != made:
+            head, near = self._head_of(mode), self._near
+            if kind == 'table' and as_matrix(head.document, model.passages) is None:
+                near = None  # is of vectors before the head
+            self._indexes[kind] = made, PassageIndex(model.passages, head, near)
+        return self._indexes[kind][1]
 
-def alone(change: Callable) -> Callable:
-    "A method that waits until no other thread changes the ranker."
-    @wraps(change)
-    def waiting(self, *args, **kwargs):
-        with _all_locks: lock = _locks.setdefault(self, RLock())
-        with lock: return change(self, *args, **kwargs)
-    return waiting
+    def _asked(self, texts: list[str], mode: str, vectors: torch.Tensor|None = None) -> torch.Tensor:
+        "Vectors of queries for a mode: of the table, of the encoder, or those that were encoded before."
+        if mode in TABLE_MODES: return torch.from_numpy(self.table.encode(texts))
+        if vectors is None: return self._encoded(texts)
+        self._watch.check(self.encoder, whole=False)
+        wanted = len(texts), self.model.passages.shape[1]
+        if tuple(vectors.shape) == wanted: return vectors
+        raise ValueError(f"vectors has shape {tuple(vectors.shape)}; {len(texts)} queries need {wanted}")
 
-# %% ../nbs/03a_scoring.ipynb #9fabf05e
-MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score; the first is the default
-PLAIN = ('cosine', 'untrained')  # modes that compare vectors of the encoder, without the head
-TABLE_MODES = ('table_hybrid', 'table')  # of a ranker with a table, which stands in for the encoder of queries
+    def _cosines(self, index: PassageIndex, vectors: torch.Tensor) -> torch.Tensor:
+        "Cosine of every query with every document `(queries, documents)`."
+        model = self.model
+        return best_passage(index.scores(vectors.to(index.vectors.device)), model.owner, model.n_documents).cpu()
 
-# %% ../nbs/03a_scoring.ipynb #b66ff23a
-@patch(as_prop=True)
-def modes(self: Searcher) -> tuple[str, ...]:
-    "The modes that this ranker has; the first is the default."
-    tables = TABLE_MODES if self.table is not None else ()
-    return MODES + tables if self.bm25 is not None else ('dense', 'cosine', *tables[1:])
+    def _scored(
+        self, texts: list[str], mode: str, vectors: torch.Tensor|None, index: PassageIndex|None,
+    ) -> torch.Tensor:
+        "Scores of queries whose vectors are there `(queries, documents)`."
+        if mode == 'bm25': return finite(torch.from_numpy(self.bm25.scores(texts)), mode)
+        found, fusion = self._cosines(index, vectors), self._fusion_of(mode)
+        if fusion is not None: found = fusion(found, self._words_of(mode).scores(texts))
+        return finite(found, mode)
 
-@patch(as_prop=True)
-def measured(self: Searcher) -> tuple[str, ...]:
-    "The modes of which figures are shown: `modes`."
-    return self.modes
+    def scores(self,
+        texts: list[str],  # queries
+        mode: str|None = None,  # one of `MODES`; 'hybrid' by default
+        vectors: torch.Tensor|None = None,  # the queries' vectors from the encoder, when they are already there
+    ) -> torch.Tensor:  # `(queries, documents)`
+        "Score of every document for each query; raises `ValueError` for a changed encoder, NaN and infinity."
+        self = self.at_once()
+        mode, texts = self._mode(mode), as_texts(texts)
+        check_not_blank(texts)
+        if mode == 'bm25': return self._scored(texts, mode, None, None)
+        return self._scored(texts, mode, self._asked(texts, mode, vectors), self._index(mode))
 
-@patch(as_prop=True)
-def measured(self: Ranker) -> tuple[str, ...]:
-    "The modes of which figures are shown: `modes`, and the hybrid that there would be without training."
-    plain = self.bm25 is not None and self.about.get('encoder') == 'frozen' and not self.untrained
-    return (*self.modes, 'untrained') if plain else self.modes
+    def _candidates(self, words: sparse.csr_matrix|None, vector, index: PassageIndex|None, k: int) -> np.ndarray:
+        "Rows of the candidates for the `k` best documents, in a large index."
+        most, found = max(CANDIDATES, 4*k), []
+        if index is not None:  # the documents of the nearest passages; of more, until there are enough documents
+            n, least = most, min(max(2*k, 64), self.model.n_documents)
+            while True:
+                near = self.model.owner[index.nearest(vector, n).rows.flatten()].unique().cpu().numpy()
+                if len(near) >= least or n >= len(index): break
+                n *= 4
+            found.append(near)
+        if words is not None and index is not None: found.append(best(words, most)[0])
+        elif words is not None:  # all that have the score of the last too
+            last = np.partition(words.data, -most)[-most] if words.nnz > most else -np.inf
+            found.append(words.indices[words.data >= last])
+        return np.unique(np.concatenate(found)).astype(np.int64)
 
-@patch
-def _mode(self: Searcher, mode: str|None) -> str:
-    "The name of a mode that this ranker has; for `None` the default."
-    if mode is None: return self.modes[0]
-    if mode in self.measured: return mode
-    why = ' (it has no BM25)' if mode in MODES else ''
-    if mode in TABLE_MODES: why = ' (it has no table: call distil_table)' if self.table is None else ' (no BM25)'
-    raise ValueError(f"unknown mode {mode!r}{why}; the modes are {', '.join(self.modes)}")
+    def _scored_rows(
+        self, query: str, mode: str, vector: torch.Tensor|None, index: PassageIndex|None, k: int,
+        documents: np.ndarray|None,
+    ) -> tuple[torch.Tensor, np.ndarray]:
+        "Scores and rows of some documents, by default of the candidates for the `k` best."
+        fusion = self._fusion_of(mode)
+        words = self._words_of(mode).sparse_scores([query]) if mode == 'bm25' or fusion is not None else None
+        if index is not None: vector = vector.to(index.vectors.device)
+        if documents is None: documents = self._candidates(words, vector, index, k)
+        scores = torch.zeros(1, len(documents))
+        if index is not None and len(documents):
+            parts = np.split(documents, range(BLOCK, len(documents), BLOCK))
+            scores = torch.cat([self.model.best_of(index, vector, some).cpu() for some in parts], 1)
+        if words is not None:
+            shared = scores_at(words, documents[None])
+            scores += torch.from_numpy(shared if mode == 'bm25' else fusion.scaled(shared, moments(words)))
+        return finite(scores[0], mode), documents
 
-# %% ../nbs/03a_scoring.ipynb #7461199a
-@patch
-def _head_of(self: Ranker, mode: str):
-    "The head of a mode: none for plain vectors; for a table that of documents, as that of queries is in the table."
-    model = self.model.eval()
-    if mode in PLAIN: return get_head('identity', model.passages.shape[1])
-    return DualHead(torch.nn.Identity(), model.head.document) if mode in TABLE_MODES else model.head
+    def _top(self, k: int, mode: str, scores: torch.Tensor, rows: np.ndarray|None) -> tuple[list[int], list[float]]:
+        "Rows and scores of the `k` best among all documents or some rows; equal scores in the order of `evaluate`."
+        top = scores.topk(min(k + 1, len(scores)))
+        places = top.indices[:k].numpy()
+        if (top.values.diff() == 0).any():
+            near = (scores >= top.values[-1]).nonzero().flatten().numpy()  # the best, and all that equal the last
+            ids, = self._columns(near if rows is None else rows[near], 'doc_id')
+            places = near[rank_documents(scores[near][None], list(ids), k)[0]]
+        if mode == 'bm25': places = places[:int((scores[places] > 0).sum())]  # the others share no word with the query
+        return (places if rows is None else rows[places]).tolist(), scores[places].tolist()
 
-@patch
-def _index(self: Ranker, mode: str) -> PassageIndex:
-    "The passages under the head of a mode, made again when the head has changed."
-    model, kind = self.model.eval(), 'table' if mode in TABLE_MODES else 'cosine' if mode in PLAIN else 'dense'
-    made = None if kind == 'cosine' else fingerprint(model.head)
-    if kind not in self._indexes or self._indexes[kind][0] != made:
-        head, near = self._head_of(mode), self._near
-        if kind == 'table' and as_matrix(head.document, model.passages) is None: near = None  # is of vectors before it
-        self._indexes[kind] = made, PassageIndex(model.passages, head, near)
-    return self._indexes[kind][1]
+    def _columns(self, rows: list[int], *names: str):
+        "Some columns of some documents; quicker than as a table."
+        return (self.documents[name].array.take(np.array(rows, dtype=np.intp)) for name in names)
 
-# %% ../nbs/03a_scoring.ipynb #94594f4a
-def encoding(settings: dict) -> dict:
-    "How texts become vectors: arguments of `encode`."
-    return {k: settings[k] for k in ('pooling', 'max_tokens')} | dict(engine=settings.get('engine') or 'torch')
+    def _parts(self, rows: list[int]) -> list[list[str]]:
+        "The passages of some documents as they were encoded, without titles; a document without text shows its title."
+        titles, texts = map(list, self._columns(rows, 'title', 'text'))
+        if self.settings['passages'] == 'select':  # the best sentences depend on all documents: they are kept
+            if 'cut' not in self._indexes:
+                _, self._indexes['cut'], _ = cut_table(self.documents, self.settings, self.encoder)
+            parts = [[self._indexes['cut'][r]] for r in rows]
+        else:
+            some = pd.DataFrame(dict(title=titles, text=texts))
+            _, cut, owner = cut_table(some, self.settings, self.encoder)
+            parts = [[cut[j] for j in np.flatnonzero(owner == i)] for i in range(len(rows))]
+        return [[p or title for p in part] for part, title in zip(parts, titles)]
 
-_looked_plans = WeakKeyDictionary()  # watch of a ranker -> the plan of its encoder at the last look at all weights
+    def search_many(self, queries: list[str], ks: list[int], mode: str, wheres: list[dict|None]) -> list[dict]:
+        "The columns of `search` for several queries, each with its `k` and its `where`; they are encoded together."
+        self, queries = self.at_once(), as_texts(queries)
+        check_not_blank(queries)
+        chosen = [None if w is None else np.flatnonzero(fitting(self.documents, w)) for w in wheres]
+        vectors, index = (None, None) if mode == 'bm25' else (self._asked(queries, mode), self._index(mode))
+        large, tops = len(self.model.passages) > LARGE or self._near is not None, []
+        every = None if large else self._scored(queries, mode, vectors, index)
+        for i, (query, k, rows) in enumerate(zip(queries, ks, chosen)):
+            vector = None if vectors is None else vectors[i:i + 1]
+            if large: scores, rows = self._scored_rows(query, mode, vector, index, k, rows)
+            else: scores = every[i][... if rows is None else rows]
+            tops.append(self._top(k, mode, scores, rows))
+        rows, found = sorted({row for top, _ in tops for row in top}), []  # documents are read once for all queries
+        held = {row: one for row, *one in zip(rows, *self._columns(rows, 'doc_id', 'title'), self._parts(rows))}
+        for i, (query, (top, scores)) in enumerate(zip(queries, tops)):
+            doc_id, title, parts = ([held[row][part] for row in top] for part in range(3))
+            near = self._nearest(query, top, index, None if vectors is None else vectors[i:i + 1], parts)
+            found.append(dict(rank=range(1, len(top) + 1), doc_id=doc_id, title=title, score=scores, passage=near))
+        return found
 
-@patch
-def _encoded(self: Searcher, texts: list[str]) -> torch.Tensor:
-    "Vectors of queries, encoded as in training `(queries, dim)`."
-    looked = self._watch.check(self.encoder, whole=len(texts) > 1)
-    how = encoding(self.settings) | dict(keep='end', device=self.device, progress=False)
-    with same_plan(None if looked else _looked_plans.get(self._watch)) as plan:
-        found = encode(texts, self.encoder, **how)
-    _looked_plans[self._watch] = plan  # whole: another thread may take it at once
-    return found
+    def _nearest(self, query: str, rows: list[int], index: PassageIndex|None, vector, parts: list) -> list[str]:
+        "The passage of each document that is nearest to the query; `parts` are the passages of the documents."
+        if all(len(p) == 1 for p in parts): return [p[0] for p in parts]
+        if index is None: near = by_words(query, [p for part in parts for p in part])
+        else:
+            passages, _ = self.model.passages_of(torch.tensor(rows, device=index.vectors.device))
+            near = index.scores_of(vector.to(index.vectors.device), passages[None])[0].cpu().numpy()
+        near = np.split(near, np.cumsum([len(p) for p in parts])[:-1])
+        return [part[int(n.argmax())] for part, n in zip(parts, near)]
 
-# %% ../nbs/03a_scoring.ipynb #99a344b5
-@patch
-def _given(self: Ranker, texts: list[str], vectors: torch.Tensor) -> torch.Tensor:
-    "Vectors of queries that were encoded before; raises `ValueError` when they have the wrong shape."
-    self._watch.check(self.encoder, whole=False)
-    wanted = len(texts), self.model.passages.shape[1]
-    if tuple(vectors.shape) == wanted: return vectors
-    raise ValueError(f"vectors has shape {tuple(vectors.shape)}; {len(texts)} queries need {wanted}")
-
-# %% ../nbs/03a_scoring.ipynb #7ab1e001
-@patch
-def _asked(self: Ranker, texts: list[str], mode: str, vectors: torch.Tensor|None = None) -> torch.Tensor:
-    "Vectors of queries for a mode: of the table, of the encoder, or those that were encoded before."
-    if mode in TABLE_MODES: return torch.from_numpy(self.table.encode(texts))
-    return self._encoded(texts) if vectors is None else self._given(texts, vectors)
-
-@patch
-def _words_of(self: Searcher, mode: str) -> BM25:
-    "BM25 of a mode: without training, a pair of words counts what it does by default."
-    return self.bm25.weighing(PAIR_WEIGHT) if mode == 'untrained' else self.bm25
-
-@patch
-def _fusion_of(self: Searcher, mode: str) -> Fusion|None:
-    "How cosine and BM25 are added in a mode; `None` where they are not."
-    if mode == 'untrained':
-        if 'start' not in self._indexes:
-            begun = copy(self)
-            begun.bm25 = self._words_of(mode)
-            self._indexes['start'] = starting_fusion(begun, mode='cosine')
-        return self._indexes['start']
-    return dict(hybrid=self.fusion, table_hybrid=self.table_fusion).get(mode)
-
-# %% ../nbs/03a_scoring.ipynb #ecff2a0e
-@patch
-def _cosines(self: Ranker, index: PassageIndex, vectors: torch.Tensor) -> torch.Tensor:
-    "Cosine of every query with every document `(queries, documents)`."
-    model = self.model
-    return best_passage(index.scores(vectors.to(index.vectors.device)), model.owner, model.n_documents).cpu()
-
-# %% ../nbs/03a_scoring.ipynb #d4e373a9
-def check_not_blank(texts: list[str]) -> None:
-    "Raise `ValueError` for a query without a word."
-    blank = [i for i, t in enumerate(texts) if not is_visible(t)]
-    if blank: raise ValueError(f"query {blank[0]} is empty: write at least one word")
-
-# %% ../nbs/03a_scoring.ipynb #5e1f0021
-@patch
-def encode_queries(self: Searcher, texts: list[str]) -> torch.Tensor:
-    "Vectors of queries before the head `(queries, dim)`; raises `ValueError` for an empty one."
-    texts = as_texts(texts)
-    check_not_blank(texts)
-    return self._encoded(texts)
-
-# %% ../nbs/03a_scoring.ipynb #d2fb33c6
-def finite(scores: torch.Tensor, mode: str) -> torch.Tensor:
-    "The scores, when all of them are finite."
-    if scores.isfinite().all(): return scores
-    raise ValueError(f"scores of the mode {mode!r} are not numbers: the head, the vectors or the weight of BM25 hold "
-                     "NaN or infinity. Train the ranker again")
-
-# %% ../nbs/03a_scoring.ipynb #d2fb33c7
-def _with_ties(words: sparse.csr_matrix, most: int) -> np.ndarray:
-    "Rows of the documents with the highest scores, and of all that have the score of the last."
-    if words.nnz <= most: return words.indices
-    return words.indices[words.data >= np.partition(words.data, -most)[-most]]
-
-# %% ../nbs/03a_scoring.ipynb #3c692d96
-@patch
-def _scored(
-    self: Ranker, texts: list[str], mode: str, vectors: torch.Tensor|None, index: PassageIndex|None,
-) -> torch.Tensor:
-    "Scores of queries whose vectors are there `(queries, documents)`."
-    if mode == 'bm25': return finite(torch.from_numpy(self.bm25.scores(texts)), mode)
-    found = self._cosines(index, vectors)
-    fusion = self._fusion_of(mode)
-    if fusion is not None: found = fusion(found, self._words_of(mode).scores(texts))
-    return finite(found, mode)
-
-# %% ../nbs/03a_scoring.ipynb #3c692d97
-@patch
-def scores(self: Ranker,
-    texts: list[str],  # queries
-    mode: str|None = None,  # one of `MODES`; 'hybrid' by default
-    vectors: torch.Tensor|None = None,  # the queries' vectors from the encoder, when they are already there
-) -> torch.Tensor:  # `(queries, documents)`
-    "Score of every document for each query; raises `ValueError` for a changed encoder, NaN and infinity."
-    self = self.at_once()
-    mode, texts = self._mode(mode), as_texts(texts)
-    check_not_blank(texts)
-    if mode == 'bm25': return self._scored(texts, mode, None, None)
-    return self._scored(texts, mode, self._asked(texts, mode, vectors), self._index(mode))
-
-# %% ../nbs/03a_scoring.ipynb #f1b57a01
-@patch
-def _first(self: Ranker, scores: torch.Tensor, k: int, documents: np.ndarray|None) -> tuple[list[int], list[float]]:
-    "Rows of the `k` best documents and their scores; equal scores in the order of `evaluate`."
-    top = scores.topk(min(k + 1, len(scores)))
-    places = top.indices[:k].numpy()
-    if (top.values.diff() == 0).any():
-        near = (scores >= top.values[-1]).nonzero().flatten().numpy()  # the best, and all that equal the last of them
-        ids, = self._columns(near if documents is None else documents[near], 'doc_id')
-        places = near[rank_documents(scores[near][None], list(ids), k)[0]]
-    return (places if documents is None else documents[places]).tolist(), scores[places].tolist()
-
-# %% ../nbs/03a_scoring.ipynb #f1b57a0a
-CANDIDATES = 256  # documents by either score among which a search looks, in a large index; more for a large `k`
-
-@patch
-def _near_documents(self: Ranker, index: PassageIndex, vector: torch.Tensor, most: int, least: int) -> np.ndarray:
-    "Documents of the `most` nearest passages, or of more, until there are `least` documents."
-    while True:
-        rows = index.nearest(vector, most).rows
-        found = self.model.owner[rows.flatten()].unique().cpu().numpy()
-        if len(found) >= min(least, self.model.n_documents) or most >= len(index): return found
-        most *= 4
-
-@patch
-def _candidates(self: Ranker, words: sparse.csr_matrix|None, vector, index: PassageIndex|None, k: int) -> np.ndarray:
-    "Rows of the candidates for the `k` best documents, in a large index."
-    most, found = max(CANDIDATES, 4*k), []
-    if index is not None: found.append(self._near_documents(index, vector, most, max(2*k, 64)))
-    if words is not None: found.append(_with_ties(words, most) if index is None else best(words, most)[0])
-    return np.unique(np.concatenate(found)).astype(np.int64)
-
-# %% ../nbs/03a_scoring.ipynb #f1b57a0b
-@patch
-def _scored_rows(
-    self: Ranker, query: str, mode: str, vector: torch.Tensor|None, index: PassageIndex|None, k: int,
-    documents: np.ndarray|None,
-) -> tuple[torch.Tensor, np.ndarray]:
-    "Scores and rows of some documents, by default of the candidates for the `k` best."
-    fusion = self._fusion_of(mode)
-    words = self._words_of(mode).sparse_scores([query]) if mode == 'bm25' or fusion is not None else None
-    if index is not None: vector = vector.to(index.vectors.device)
-    if documents is None: documents = self._candidates(words, vector, index, k)
-    scores = torch.zeros(1, len(documents))
-    if index is not None and len(documents):
-        parts = np.split(documents, range(BLOCK, len(documents), BLOCK))
-        scores = torch.cat([self.model.best_of(index, vector, some).cpu() for some in parts], 1)
-    if words is not None:
-        shared = scores_at(words, documents[None])
-        scores += torch.from_numpy(shared if mode == 'bm25' else fusion.scaled(shared, moments(words)))
-    return finite(scores[0], mode), documents
-
-# %% ../nbs/03a_scoring.ipynb #88d51508
-def cutting(settings: dict) -> dict:
-    "How documents became passages: arguments of `cut_documents`."
-    return {k: settings.get(k) for k in ('passages', 'size', 'stride')}
-
-def without_queries(documents: pd.DataFrame) -> RankingData:
-    "Documents alone, as data."
-    return RankingData(documents, pd.DataFrame(), pd.DataFrame())
-
-def cut_table(documents: pd.DataFrame, settings: dict, encoder: Encoder) -> tuple:
-    "The passages of a table of documents, the same without titles, and the document of each."
-    how = cutting(settings) | dict(encoder=encoder, max_tokens=settings['max_tokens'])
-    return cut_parts(without_queries(documents), **how)
-
-# %% ../nbs/03a_scoring.ipynb #50f1f9fa
-@patch
-def _selected(self: Ranker) -> list[str]:
-    "The best sentences of each document; they depend on all documents, so they are computed once."
-    if 'cut' not in self._indexes:
-        _, self._indexes['cut'], _ = cut_table(self.documents, self.settings, self.encoder)
-    return self._indexes['cut']
-
-# %% ../nbs/03a_scoring.ipynb #a4186a02
-@patch
-def _columns(self: Ranker, rows: list[int], *names: str):
-    "Some columns of some documents; quicker than as a table."
-    return (self.documents[name].array.take(np.array(rows, dtype=np.intp)) for name in names)
-
-@patch
-def _parts(self: Ranker, rows: list[int]) -> list[list[str]]:
-    "The passages of some documents as they were encoded, without titles; a document without text shows its title."
-    titles, texts = map(list, self._columns(rows, 'title', 'text'))
-    if self.settings['passages'] == 'select': parts = [[self._selected()[r]] for r in rows]
-    else:
-        some = pd.DataFrame(dict(title=titles, text=texts))
-        _, cut, owner = cut_table(some, self.settings, self.encoder)
-        parts = [[cut[j] for j in np.flatnonzero(owner == i)] for i in range(len(rows))]
-    return [[p or title for p in part] for part, title in zip(parts, titles)]
-
-# %% ../nbs/03a_scoring.ipynb #bf17d14c
-def by_words(query: str, passages: list[str]) -> np.ndarray:
-    "BM25 scores of passages for a query; all 0 if the passages have no words."
-    try: return BM25.build(passages).scores([query])[0]
-    except ValueError: return np.zeros(len(passages))
-
-# %% ../nbs/03a_scoring.ipynb #f0098816
-@patch
-def _by_vector(self: Ranker, index: PassageIndex, vector: torch.Tensor, rows: list[int]) -> np.ndarray:
-    "Cosine of a query with the passages of some documents."
-    passages, _ = self.model.passages_of(torch.tensor(rows, device=index.vectors.device))
-    return index.scores_of(vector.to(index.vectors.device), passages[None])[0].cpu().numpy()
-
-# %% ../nbs/03a_scoring.ipynb #0519e06c
-@patch
-def _nearest(
-    self: Ranker, query: str, rows: list[int], index: PassageIndex|None, vector: torch.Tensor|None,
-    parts: list[list[str]]|None = None,
-) -> list[str]:
-    "The passage of each document that is nearest to the query; `parts` are those of the documents, if at hand."
-    if parts is None: parts = self._parts(rows)
-    if all(len(p) == 1 for p in parts): return [p[0] for p in parts]
-    flat = [p for part in parts for p in part]
-    near = by_words(query, flat) if index is None else self._by_vector(index, vector, rows)
-    near = np.split(near, np.cumsum([len(p) for p in parts])[:-1])
-    return [part[int(n.argmax())] for part, n in zip(parts, near)]
-
-# %% ../nbs/03a_scoring.ipynb #5e1f0026
-@patch
-def _top(self: Ranker, k: int, mode: str, scores: torch.Tensor, rows: np.ndarray|None) -> tuple[list[int], list[float]]:
-    "Rows and scores of what a search finds, among all documents or those of some rows."
-    top, scores = self._first(scores, k, rows)
-    if mode == 'bm25': top, scores = (x[:sum(s > 0 for s in scores)] for x in (top, scores))  # no word in common
-    return top, scores
-
-@patch
-def _shown(self: Ranker, queries: list[str], tops: list[tuple], index: PassageIndex|None, vectors) -> list[dict]:
-    "Columns of what some searches have found; documents are read once for all of them."
-    rows = sorted({row for top, _ in tops for row in top})
-    held, found = {row: one for row, *one in zip(rows, *self._columns(rows, 'doc_id', 'title'), self._parts(rows))}, []
-    for i, (query, (top, scores)) in enumerate(zip(queries, tops)):
-        doc_id, title, parts = ([held[row][part] for row in top] for part in range(3))
-        near = self._nearest(query, top, index, None if vectors is None else vectors[i:i + 1], parts)
-        found.append(dict(rank=range(1, len(top) + 1), doc_id=doc_id, title=title, score=scores, passage=near))
-    return found
-
-
-# %% ../nbs/03a_scoring.ipynb #5936b9c9
-@patch
-def search(self: Searcher,
-    query: str,  # a question or a whole conversation
-    k: int = 5,  # how many documents
-    mode: str|None = None,  # one of `MODES`; 'hybrid' by default
-    where: dict|None = None,  # column -> value or list of values: of the documents that hold one; of all by default
-) -> pd.DataFrame:  # columns rank, doc_id, title, score, passage
-    "At most `k` best documents, best first; raises `ValueError` for an empty query and for unknown modes and columns."
-    if not isinstance(query, str): raise TypeError(f'query is {type(query).__name__}: search takes one text')
-    if k < 1: raise ValueError(f"k is {k}; ask for at least 1 document")
-    self = self.at_once()
-    return pd.DataFrame(self.search_many([query], [k], self._mode(mode), [where])[0])
-
-# %% ../nbs/03a_scoring.ipynb #5e1f0027
-@patch
-def search_many(self: Ranker, queries: list[str], ks: list[int], mode: str, wheres: list[dict|None]) -> list[dict]:
-    "The columns of `search` for several queries, each with its `k` and its `where`; they are encoded together."
-    self, queries = self.at_once(), as_texts(queries)
-    check_not_blank(queries)
-    chosen = [None if w is None else np.flatnonzero(fitting(self.documents, w)) for w in wheres]
-    vectors, index = (None, None) if mode == 'bm25' else (self._asked(queries, mode), self._index(mode))
-    large, tops = len(self.model.passages) > LARGE or self._near is not None, []
-    every = None if large else self._scored(queries, mode, vectors, index)
-    for i, (query, k, rows) in enumerate(zip(queries, ks, chosen)):
-        vector = None if vectors is None else vectors[i:i + 1]
-        if large: scores, rows = self._scored_rows(query, mode, vector, index, k, rows)
-        else: scores = every[i][... if rows is None else rows]
-        tops.append(self._top(k, mode, scores, rows))
-    return self._shown(queries, tops, index, vectors)
-
-
-# %% ../nbs/03a_scoring.ipynb #6a75555e
-@patch
-@alone
-def use_index(self: Ranker,
-    near: str|FaissIndex|None,  # 'faiss' (extra `ann`) builds an approximate index; `None` reads all vectors again
-    **kwargs,  # arguments of `FaissIndex.build`, such as `nprobe`
-) -> Ranker:  # the same one
-    "Choose how a search finds the nearest passages; what it finds is scored exactly. `save` keeps the choice."
-    if isinstance(near, str):
-        if near != 'faiss': raise ValueError(f"near is {near!r}; it is 'faiss', an index, or None")
-        near = FaissIndex.build(self.model.passages, **kwargs)
-    n, dim = self.model.passages.shape
-    if near is not None and (len(near), near.ivf.d) != (n, dim):
-        raise ValueError(f"the index holds {len(near)} vectors of {near.ivf.d} numbers, "
-                         f"but the ranker has {n} passages of {dim}")
-    self._near, self._indexes = near, {}
-    return self
-
-# %% ../nbs/03a_scoring.ipynb #57be9588
-ASKED = 256  # documents that stand in for queries
-
-def _as_query(title: str, text: str) -> str:
-    "What a query for a document could look like: its title, or the first sentence of its text."
-    return keep_start((title.strip() or split_sentences(text.strip())[0]).strip(), 300)
-
-def _asked(documents: pd.DataFrame) -> list[int]:
-    "Rows of documents that stand in for queries; the same documents in any order."
-    order = [hash_fold(doc_id, 2**64, 'fusion') for doc_id in documents.doc_id]
-    return sorted(range(len(order)), key=order.__getitem__)[:ASKED]
+    @alone
+    def use_index(self,
+        near: str|FaissIndex|None,  # 'faiss' (extra `ann`) builds an approximate index; `None` reads all vectors again
+        **kwargs,  # arguments of `FaissIndex.build`, such as `nprobe`
+    ) -> 'Ranker':  # the same one
+        "Choose how a search finds the nearest passages; what it finds is scored exactly. `save` keeps the choice."
+        if isinstance(near, str):
+            if near != 'faiss': raise ValueError(f"near is {near!r}; it is 'faiss', an index, or None")
+            near = FaissIndex.build(self.model.passages, **kwargs)
+        n, dim = self.model.passages.shape
+        if near is not None and (len(near), near.ivf.d) != (n, dim):
+            raise ValueError(f"the index holds {len(near)} vectors of {near.ivf.d} numbers, "
+                             f"but the ranker has {n} passages of {dim}")
+        self._near, self._indexes = near, {}
+        return self
 
 # %% ../nbs/03a_scoring.ipynb #a3d309d9
 PROBES = 128  # documents of which some words are taken out
+ASKED = 256  # documents that stand in for queries
 _ONE = re.compile(rf'[{UNSPACED}]|[^\s{UNSPACED}]+')  # a word, or a character of a script without blanks
 
 class Probe(NamedTuple):
@@ -481,7 +384,12 @@ class Probe(NamedTuple):
     passage: str  # its passage without them
     others: list[int]  # which of its passages hold none of them
 
-def _taken(passage: str, doc_id: str) -> str:
+def _stand_ins(documents: pd.DataFrame) -> list[int]:
+    "Rows of documents that stand in for queries; the same documents in any order."
+    order = [hash_fold(doc_id, 2**64, 'fusion') for doc_id in documents.doc_id]
+    return sorted(range(len(order)), key=order.__getitem__)[:ASKED]
+
+def _words_out_of(passage: str, doc_id: str) -> str:
     "Fifteen words of a passage, or forty characters where there are no blanks, at most half of it; '' if it is short."
     ones = [m.span() for m in _ONE.finditer(passage)]
     unspaced = sum(end - start == 1 and passage[start] >= '\u0e00' for start, end in ones)
@@ -490,21 +398,20 @@ def _taken(passage: str, doc_id: str) -> str:
     first = hash_fold(doc_id, len(ones) - size + 1, 'probe')
     return passage[ones[first][0]:ones[first + size - 1][1]]
 
-def _probe(row: int, doc_id: str, title: str, text: str, parts: list[str]) -> Probe|None:
-    "The probe of a document; `None` if it is short, or the words are not together in its text."
-    at, whole = hash_fold(doc_id, len(parts), 'passage'), text or title
-    query = _taken(parts[at], doc_id)
-    if not query or query not in whole: return None
-    half, start = len(query)//2, f'{title}\n' if title and text else ''
-    others = [i for i, p in enumerate(parts) if i != at and query[:half] not in p and query[half:] not in p]
-    return Probe(row, query, start + whole.replace(query, ' '), start + parts[at].replace(query, ' '), others)
-
 def probes_of(ranker: Ranker) -> list[Probe]:
     "Probes of at most `PROBES` documents: the same ones in any order of the documents."
-    rows = _asked(ranker.documents)
+    rows, found = _stand_ins(ranker.documents), []
     titles, texts, ids = ranker._columns(rows, 'title', 'text', 'doc_id')
-    found = map(_probe, rows, ids, titles, texts, ranker._parts(rows))
-    return [p for p in found if p is not None and p.left.strip()][:PROBES]
+    for row, doc_id, title, text, parts in zip(rows, ids, titles, texts, ranker._parts(rows)):
+        at, whole = hash_fold(doc_id, len(parts), 'passage'), text or title
+        query = _words_out_of(parts[at], doc_id)
+        if not query or query not in whole: continue  # short, or the words are not together in the text
+        half, start = len(query)//2, f'{title}\n' if title and text else ''
+        others = [i for i, p in enumerate(parts) if i != at and query[:half] not in p and query[half:] not in p]
+        left, passage = (start + part.replace(query, ' ') for part in (whole, parts[at]))
+        if left.strip(): found.append(Probe(row, query, left, passage, others))
+        if len(found) == PROBES: break
+    return found
 
 # %% ../nbs/03a_scoring.ipynb #17ff2851
 READS = 1/2  # MRR of the cosine on probes over that of BM25, below which the encoder hardly reads the documents
@@ -545,7 +452,7 @@ def _scored_probes(
     return fusion_sample(cosine[kept].clone(), words[kept], relevance[kept])
 
 # %% ../nbs/03a_scoring.ipynb #e6b534d0
-def _told(scored: ScoredQueries) -> dict:
+def _what_probes_say(scored: ScoredQueries) -> dict:
     "MRR of probes by each score, and whether the encoder reads the documents, beyond two standard errors."
     found = {}
     for name, scores in (('cosine', scored.cosine), ('bm25', scored.words)):
@@ -569,22 +476,26 @@ def score_probes(ranker: Ranker, store: FeatureStore|None = None, mode: str = 'd
     parts = [p for p in parts if p is not None]
     if sum(len(p.cosine) for p in parts) < _LEAST: return None
     scored = joined_parts(parts)
-    return Probed(scored, _told(scored))
+    return Probed(scored, _what_probes_say(scored))
 
 def warn_of_encoder(ranker: Ranker) -> None:
     "Warn where probes say that the encoder hardly reads the documents."
-    told = ranker.about.get('probes')
-    if not told or told['reads']: return
+    said = ranker.about.get('probes')
+    if not said or said['reads']: return
     alone = ', so BM25 alone ranks' if ranker.fusion == BM25_ALONE else ''
-    found = (f": words taken out of them find the rest with MRR {told['cosine']:.3f} by cosine and {told['bm25']:.3f} "
-             'by BM25' if told['n'] else '')
+    found = (f": words taken out of them find the rest with MRR {said['cosine']:.3f} by cosine and {said['bm25']:.3f} "
+             'by BM25' if said['n'] else '')
     warnings.warn(f"the encoder {ranker.encoder.name!r} hardly reads these documents{alone}{found}. Try an encoder of "
                   'their language, or a multilingual one', DataWarning, stacklevel=3)
 
 # %% ../nbs/03a_scoring.ipynb #6805aa90
+def _as_query(title: str, text: str) -> str:
+    "What a query for a document could look like: its title, or the first sentence of its text."
+    return keep_start((title.strip() or split_sentences(text.strip())[0]).strip(), 300)
+
 def _by_leads(ranker: Ranker, mode: str) -> float|None:  # `None` where no query shares a word with some documents only
     "The weight with which the highest BM25 score is on average half as far above the mean as the highest cosine."
-    tops, rows = [], _asked(ranker.documents)
+    tops, rows = [], _stand_ins(ranker.documents)
     for start in range(0, len(rows), 32):  # so many queries at a time
         asked = ranker.documents.iloc[rows[start:start + 32]]
         texts = [*map(_as_query, asked.title, asked.text)]
@@ -599,11 +510,11 @@ def starting_fusion(ranker: Ranker, store: FeatureStore|None = None, mode: str =
 
     The cosine is that of the head ('dense') or of plain vectors ('cosine')."""
     weight, probed = _by_leads(ranker, mode), score_probes(ranker, store, mode)
-    told = None if probed is None else probed.about
-    if weight is not None and weight < 1e-6: told = dict(n=0, reads=False)  # all texts have the same vector
-    if mode == 'dense': ranker.about['probes'] = told
+    said = None if probed is None else probed.about
+    if weight is not None and weight < 1e-6: said = dict(n=0, reads=False)  # all texts have the same vector
+    if mode == 'dense': ranker.about['probes'] = said
     if weight is None: return Fusion(0., standard=True)
-    if told is not None and not told['reads']: return BM25_ALONE
+    if said is not None and not said['reads']: return BM25_ALONE
     return Fusion(weight if probed is None else max(weight, weigh(probed.scored, True)[1]), standard=True)
 
 # %% ../nbs/03a_scoring.ipynb #9ce00c2f
