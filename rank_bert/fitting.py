@@ -65,8 +65,6 @@ def _valid_mrr(model: RankingModel, queries: QueryBatches) -> float:
         total += float(mrr(model(*given), right))*len(rows)
     return total/len(queries)
 
-
-# %% ../nbs/03b_fitting.ipynb #20d55bfd
 def fit_one_head(
     features: RankingFeatures, shared: bool, epochs: int, patience: int|None, lr: float, bar, **kwargs,
 ) -> tuple[RankingModel, dict]:
@@ -78,7 +76,6 @@ def fit_one_head(
     else: found = dict(best_epoch=-1, valid_mrr=_valid_mrr(learn.model, learn.dls.valid.dataset), curve=[])
     return learn.model.eval().cpu(), dict(shared=shared) | found
 
-# %% ../nbs/03b_fitting.ipynb #a552b25b
 STEPS = 200  # optimizer steps when `epochs` is not given; eight epochs if those have more steps
 
 def head_epochs(epochs: int|None, queries: int, bs: int) -> tuple[int, int|None]:
@@ -175,21 +172,18 @@ def chosen_pairs(
 # %% ../nbs/03b_fitting.ipynb #a596bee4
 WEIGHED = 2000  # the weight of BM25 is fitted on at most so many validation queries
 
-# %% ../nbs/03b_fitting.ipynb #58d7522d
 def _weighed(features: RankingFeatures) -> np.ndarray:
     "Rows of the validation queries on which the weight of BM25 is fitted; if there are many, a fixed sample."
     rows, ids = features.rows('valid'), features.data.queries.query_id
     def order(row): return hash_fold(ids.iloc[row], 2**64, 'fusion')
     return rows if len(rows) <= WEIGHED else np.sort(sorted(rows, key=order)[:WEIGHED])
 
-# %% ../nbs/03b_fitting.ipynb #58d7522e
 def _scored_all(features: RankingFeatures, model: RankingModel, index: PassageIndex, qrels, rows: np.ndarray) -> list:
     "Scores of some queries with all documents."
     cosine = best_passage(index.scores(features.queries[rows]), model.owner, model.n_documents)
     words = features.bm25.scores(list(features.data.queries.text.iloc[rows]))
     return [fusion_sample(cosine.clone(), words, torch.from_numpy(qrels[rows].toarray()))]
 
-# %% ../nbs/03b_fitting.ipynb #58d7522f
 FEWER = 1024  # documents for each query in the fit where there are more than `STAND_INS`
 
 def _scored_some(features: RankingFeatures, model: RankingModel, index: PassageIndex, qrels, rows: np.ndarray) -> list:
@@ -204,7 +198,6 @@ def _scored_some(features: RankingFeatures, model: RankingModel, index: PassageI
         parts.append(scored_row(cosine, words[i], relevance[i], documents, log_weight))
     return parts
 
-# %% ../nbs/03b_fitting.ipynb #5edde187
 def _scored(features: RankingFeatures, model: RankingModel) -> ScoredQueries:
     "Cosine and BM25 of the validation queries."
     index, qrels = PassageIndex(model.passages, model.head), features.data.qrels()
@@ -253,7 +246,6 @@ def reference_of(ranker: Ranker, data: RankingData, vectors: torch.Tensor) -> Re
     asked, unknown = vectors[valid], ranker._unknown(list(data.queries.text.iloc[valid]))
     return Reference.build(vectors[train], asked, ranker._top_scores(asked), unknown, m.passages.cpu(), m.owner.cpu())
 
-# %% ../nbs/03b_fitting.ipynb #e40487ed
 def made_ranker(
     features: RankingFeatures, encoder: Encoder, model: RankingModel, about: dict, store: FeatureStore|None = None,
 ) -> Ranker:

@@ -44,7 +44,6 @@ def same_documents(data: RankingData, documents: pd.DataFrame) -> np.ndarray:
         for key in keys: rows.setdefault(key, row)
     return np.array([next((rows[k] for k in keys if k in rows), -1) for keys in wanted], dtype=np.int64)
 
-# %% ../nbs/03b_measuring.ipynb #d6e384b9
 def _check_found(lost: list[str], documents: pd.DataFrame) -> None:
     "Raise `DataError` when relevant documents are not among those of the ranker."
     if not lost: return
@@ -59,7 +58,6 @@ def _warn_of_ids(moved: list[str]) -> None:
     if moved: warnings.warn(f"{len(moved)} relevant documents have ids that belong to other texts in the ranker "
                             f"({', '.join(moved[:3])}): they are matched by their text", DataWarning, stacklevel=4)
 
-# %% ../nbs/03b_measuring.ipynb #da4a1d78
 def own_qrels(data: RankingData, documents: pd.DataFrame) -> sparse.csr_matrix:
     "Relevance of `data` over the documents of a ranker `(queries, documents)`."
     r, ids = data.relevance, documents.doc_id.to_numpy()
@@ -93,7 +91,6 @@ def _not_found(scores: torch.Tensor, qrels: sparse.csr_matrix, rows: pd.Index) -
     found = qrels[rows].multiply(scores[list(rows)].numpy() > 0)
     return np.asarray((found > 0).sum(1)).ravel() == 0
 
-# %% ../nbs/03b_measuring.ipynb #fc84a6b7
 LEFT_OUT = (None, 'same text')  # what `leave_out` may be
 
 @patch
@@ -104,7 +101,6 @@ def _measured(self: Ranker, texts: list[str], qrels, mode: str, metrics: tuple[s
     if own.nnz: scores = scores.masked_fill(torch.from_numpy(own.toarray()), -torch.inf)
     return evaluate(scores, qrels, self.documents.doc_id.tolist(), metrics)
 
-# %% ../nbs/03b_measuring.ipynb #0d9daa6c
 MOST_SCORES = 2**26  # scores that are in memory at once
 
 @patch
@@ -125,7 +121,6 @@ def _per_query(
     table.attrs.update(queries=len(texts), left_out=len(texts) - len(table))
     return table
 
-# %% ../nbs/03b_measuring.ipynb #0d9daa6d
 FEW_SEEN = .05  # share of the queries, of either kind, whose text may be among the others: texts may occur twice
 
 def _warn_of_trained(held: Reference|None, vectors: torch.Tensor, split: str) -> None:

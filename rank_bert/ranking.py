@@ -74,22 +74,6 @@ class RankingFeatures:
         "Row numbers of the queries of a split with at least one relevant document."
         return usable_rows(self.data, split)
 
-# %% ../nbs/03a_ranking.ipynb #b1df7992
-def _in_memory(vectors: torch.Tensor|Features) -> torch.Tensor:  # float32, or bfloat16 of more than `LARGE` rows
-    "Vectors of passages, in half of the memory where there are many."
-    if len(vectors) <= LARGE: return vectors[:]
-    out = torch.empty(vectors.shape, dtype=torch.bfloat16)
-    for start in range(0, len(out), BLOCK): out[start:start + BLOCK] = vectors[start:start + BLOCK]
-    return out
-
-# %% ../nbs/03a_ranking.ipynb #9c90cb99
-def _named_engine(engine: str) -> str:
-    "'torch' or 'openvino'; raises `TypeError` for an engine of eight bits, which cannot be saved by its name."
-    if not isinstance(engine, str):
-        raise TypeError("a ranker saves the name of its engine, so it takes 'torch', 'openvino' or 'auto'; engines of "
-                        "int8_engine are for encode and FeatureStore.encode")
-    return best_engine(best_device(), best_dtype()) if engine == 'auto' else engine
-
 # %% ../nbs/03a_ranking.ipynb #9c90cb9a
 def ranking_features(
     data: RankingData,  # documents, queries, relevance
@@ -105,7 +89,11 @@ def ranking_features(
     engine: str = 'torch',  # 'torch'; on a CPU also 'openvino' or 'auto' (extra `speed`)
 ) -> RankingFeatures:
     "Encode queries and passages of a ranking task; texts that are in `store` are not encoded again."
-    encoder, engine = get_encoder(backbone), _named_engine(engine)
+    encoder = get_encoder(backbone)
+    if not isinstance(engine, str):
+        raise TypeError("a ranker saves the name of its engine, so it takes 'torch', 'openvino' or 'auto'; engines of "
+                        "int8_engine are for encode and FeatureStore.encode")
+    if engine == 'auto': engine = best_engine(best_device(), best_dtype())
     def vectors(texts, **how):
         how |= dict(pooling=pooling, max_tokens=max_tokens, progress=progress, engine=engine)
         return encode(texts, encoder, **how) if store is None else store.encode(texts, encoder, **how)
@@ -113,19 +101,12 @@ def ranking_features(
     settings = dict(passages=passages, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens, engine=engine)
     bm25 = BM25.build(data.texts) if lexical else None  # first, because it may raise
     query_vectors = vectors(list(data.queries.text), keep='end', label='queries')[:]
-    passage_vectors = _in_memory(vectors(parts, keep='start', label='passages'))
-    return RankingFeatures(query_vectors, passage_vectors, torch.from_numpy(owner), bm25, data, settings)
-
-# %% ../nbs/03a_ranking.ipynb #211b1967
-def _grouped(owner: torch.Tensor) -> dict[str, torch.Tensor]:
-    "Passages in the order of their documents, and where those of each document begin in it, and how many there are."
-    counts = torch.bincount(owner)
-    return dict(passage_order=owner.argsort(stable=True), passage_start=counts.cumsum(0) - counts, passage_count=counts)
-
-# %% ../nbs/03a_ranking.ipynb #15f0a021
-def _weigh_documents(scores: torch.Tensor, log_weight: torch.Tensor) -> torch.Tensor:
-    "Scores plus log weights; where a weight is 0 the gradient is 0, also if no other document is left."
-    return (scores + log_weight).masked_fill(log_weight == -torch.inf, -torch.inf)
+    stored = vectors(parts, keep='start', label='passages')
+    if len(stored) <= LARGE: held = stored[:]
+    else:  # in half of the memory
+        held = torch.empty(stored.shape, dtype=torch.bfloat16)
+        for start in range(0, len(held), BLOCK): held[start:start + BLOCK] = stored[start:start + BLOCK]
+    return RankingFeatures(query_vectors, held, torch.from_numpy(owner), bm25, data, settings)
 
 # %% ../nbs/03a_ranking.ipynb #1af61391
 class RankingModel(TaskModel):
@@ -143,7 +124,9 @@ class RankingModel(TaskModel):
         super().__init__(encoder, {}, pooling, (), dtype)
         self.head, self.temperature, self.n_documents = head, temperature, int(owner.max()) + 1
         self.texts, self.processes = passages if encoder is not None else None, None  # a `Processes` during a fit
-        held = dict(passages=passages if encoder is None else None, owner=owner) | _grouped(owner)
+        counts = torch.bincount(owner)  # passages in the order of their documents, and where each document begins
+        held = dict(passages=passages if encoder is None else None, owner=owner, passage_count=counts,
+                    passage_order=owner.argsort(stable=True), passage_start=counts.cumsum(0) - counts)
         for name, one in held.items(): self.register_buffer(name, one, persistent=False)
 
     def forward(self,
@@ -157,84 +140,79 @@ class RankingModel(TaskModel):
     ) -> torch.Tensor:  # scores `(queries, documents)`
         "Cosines over the temperature, plus the logarithm of the importance weight of sampled documents."
         scores = self.cosine(self.features(x, mask, states), index, documents, rows) / self.temperature
-        return scores if log_weight is None else _weigh_documents(scores, log_weight)
+        if log_weight is None: return scores
+        nothing = log_weight == -torch.inf  # there the gradient is 0, also if no other document is left
+        return (scores + log_weight).masked_fill(nothing, -torch.inf)
 
-# %% ../nbs/03a_ranking.ipynb #1af61392
-@patch
-def vectors(self: RankingModel,
-    rows: torch.Tensor|None = None,  # row numbers of passages; all by default
-) -> torch.Tensor:  # `(passages, dim)`
-    "Vectors of passages with the current weights of the encoder."
-    if self.texts is None: return (self.passages if rows is None else self.passages[rows]).float()
-    if self.texts.start == 'vectors': return self.texts.stored.to(self.owner.device)[... if rows is None else rows]
-    rows = torch.arange(len(self.texts)) if rows is None else rows.cpu()
-    given = (to_device(self.texts.inputs(some.tolist()), self.owner.device) for some in rows.split(32))
-    return torch.cat([self.features(*x) for x in given])
+    def vectors(self,
+        rows: torch.Tensor|None = None,  # row numbers of passages; all by default
+    ) -> torch.Tensor:  # `(passages, dim)`
+        "Vectors of passages with the current weights of the encoder."
+        if self.texts is None: return (self.passages if rows is None else self.passages[rows]).float()
+        if self.texts.start == 'vectors': return self.texts.stored.to(self.owner.device)[... if rows is None else rows]
+        rows = torch.arange(len(self.texts)) if rows is None else rows.cpu()
+        given = (to_device(self.texts.inputs(some.tolist()), self.owner.device) for some in rows.split(32))
+        return torch.cat([self.features(*x) for x in given])
 
-# %% ../nbs/03a_ranking.ipynb #edc2b9a0
-@patch
-def _own_index(self: RankingModel, rows: torch.Tensor|None = None) -> torch.Tensor:
-    "`index`, computed in this process."
-    return F.normalize(self.head.document(self.vectors(rows)), dim=1)
+    def _own_index(self, rows: torch.Tensor|None = None) -> torch.Tensor:
+        "`index`, computed in this process."
+        return F.normalize(self.head.document(self.vectors(rows)), dim=1)
 
-@patch
-def index(self: RankingModel,
-    rows: torch.Tensor|None = None,  # row numbers of passages; all by default
-) -> torch.Tensor:  # `(passages, dim)`, of length one
-    "Normalised passage vectors with the current weights of encoder and head; each by one of several processes."
-    if self.processes is None: return self._own_index(rows)
-    rows = torch.arange(len(self.owner), device=self.owner.device) if rows is None else rows
-    return self.processes.divided(self._own_index, rows)
+    def index(self,
+        rows: torch.Tensor|None = None,  # row numbers of passages; all by default
+    ) -> torch.Tensor:  # `(passages, dim)`, of length one
+        "Normalised passage vectors with the current weights of encoder and head; each by one of several processes."
+        if self.processes is None: return self._own_index(rows)
+        rows = torch.arange(len(self.owner), device=self.owner.device) if rows is None else rows
+        return self.processes.divided(self._own_index, rows)
 
-# %% ../nbs/03a_ranking.ipynb #edc2b9a1
-@patch
-def passages_of(self: RankingModel, documents: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    "Row numbers of the passages of some documents, and the place in `documents` of each."
-    first, counts = self.passage_start[documents], self.passage_count[documents]
-    place = torch.arange(len(documents), device=documents.device).repeat_interleave(counts)
-    within = torch.arange(len(place), device=documents.device) - (counts.cumsum(0) - counts)[place]
-    return self.passage_order[first[place] + within], place
+    def passages_of(self,
+        documents: torch.Tensor,  # row numbers of documents
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # of each passage its row number, and the place of its document
+        "The passages of some documents."
+        first, counts = self.passage_start[documents], self.passage_count[documents]
+        place = torch.arange(len(documents), device=documents.device).repeat_interleave(counts)
+        within = torch.arange(len(place), device=documents.device) - (counts.cumsum(0) - counts)[place]
+        return self.passage_order[first[place] + within], place
 
-# %% ../nbs/03a_ranking.ipynb #d8bde827
-@patch
-def _cosine_with(
-    self: RankingModel, queries: torch.Tensor, index: torch.Tensor|None, documents: torch.Tensor,
-) -> torch.Tensor:
-    "Cosine of transformed queries with the best passage of some documents, computed in this process."
-    rows, owner = self.passages_of(documents)
-    return best_passage(queries @ (self._own_index(rows) if index is None else index[rows]).T, owner, len(documents))
+    def _cosine_with(
+        self, queries: torch.Tensor, index: torch.Tensor|None, documents: torch.Tensor,
+    ) -> torch.Tensor:
+        "Cosine of transformed queries with the best passage of some documents, computed in this process."
+        rows, owner = self.passages_of(documents)
+        index = self._own_index(rows) if index is None else index[rows]
+        return best_passage(queries @ index.T, owner, len(documents))
 
-@patch
-def _divided(self: RankingModel, queries: torch.Tensor, index: torch.Tensor|None, documents: torch.Tensor|None):
-    "The same for all queries of the batch. Each process scores a part of the documents; then scores are gathered."
-    if documents is None: documents = torch.arange(self.n_documents, device=self.owner.device)
-    queries = self.processes.whole(queries)
-    return self.processes.divided(lambda some: self._cosine_with(queries, index, some).T, documents).T
+    def _divided(self, queries: torch.Tensor, index: torch.Tensor|None, documents: torch.Tensor|None):
+        "The same for all queries of the batch. Each process scores a part of the documents; then scores are gathered."
+        if documents is None: documents = torch.arange(self.n_documents, device=self.owner.device)
+        queries = self.processes.whole(queries)
+        return self.processes.divided(lambda some: self._cosine_with(queries, index, some).T, documents).T
 
-# %% ../nbs/03a_ranking.ipynb #d8bde828
-@patch
-def cosine(self: RankingModel,
-    queries: torch.Tensor,  # vectors `(queries, dim)`
-    index: torch.Tensor|None = None,  # what `index()` gave; recomputed by default
-    documents: torch.Tensor|None = None,  # row numbers of documents, in order; all by default
-    rows: torch.Tensor|None = None,  # row numbers of the passages in `index`, if it is of some of those documents'
-) -> torch.Tensor:  # `(queries, documents)`
-    "Cosine of each query with the best passage of each document."
-    queries = F.normalize(self.head.query(queries), dim=1)
-    if rows is not None:
-        return best_passage(queries @ index.T, torch.searchsorted(documents, self.owner[rows]), len(documents))
-    if self.processes is not None: return self._divided(queries, index, documents)
-    if documents is not None: return self._cosine_with(queries, index, documents)
-    index = self.index() if index is None else index
-    return best_passage(queries @ index.T, self.owner, self.n_documents)
+    def cosine(self,
+        queries: torch.Tensor,  # vectors `(queries, dim)`
+        index: torch.Tensor|None = None,  # what `index()` gave; recomputed by default
+        documents: torch.Tensor|None = None,  # row numbers of documents, in order; all by default
+        rows: torch.Tensor|None = None,  # row numbers of the passages in `index`, if it is of some of those documents'
+    ) -> torch.Tensor:  # `(queries, documents)`
+        "Cosine of each query with the best passage of each document."
+        queries = F.normalize(self.head.query(queries), dim=1)
+        if rows is not None:
+            return best_passage(queries @ index.T, torch.searchsorted(documents, self.owner[rows]), len(documents))
+        if self.processes is not None: return self._divided(queries, index, documents)
+        if documents is not None: return self._cosine_with(queries, index, documents)
+        index = self.index() if index is None else index
+        return best_passage(queries @ index.T, self.owner, self.n_documents)
 
-# %% ../nbs/03a_ranking.ipynb #d8bde829
-@patch
-def best_of(self: RankingModel, index: PassageIndex, queries: torch.Tensor, documents: np.ndarray) -> torch.Tensor:
-    "Cosine of each query with the best passage of some documents, from an index `(queries, documents)`."
-    rows, place = self.passages_of(torch.from_numpy(documents).to(self.owner.device))
-    scores = index.scores_of(queries.to(rows.device), rows.expand(len(queries), -1))
-    return best_passage(scores, place, len(documents)).clone()  # an inference tensor has no gradient
+    def best_of(self,
+        index: PassageIndex,  # of all passages
+        queries: torch.Tensor,  # vectors before the head `(queries, dim)`
+        documents: np.ndarray,  # row numbers of documents
+    ) -> torch.Tensor:  # `(queries, documents)`
+        "Cosine of each query with the best passage of some documents, from an index."
+        rows, place = self.passages_of(torch.from_numpy(documents).to(self.owner.device))
+        scores = index.scores_of(queries.to(rows.device), rows.expand(len(queries), -1))
+        return best_passage(scores, place, len(documents)).clone()  # an inference tensor has no gradient
 
 # %% ../nbs/03a_ranking.ipynb #0aa39671
 def check_trainable(
@@ -254,13 +232,6 @@ def check_trainable(
         + ', '.join(f'{s} {k:,}' for s, k in n.items()) + '. Add data, or check its split and relevance')
 
 # %% ../nbs/03a_ranking.ipynb #15f0a002
-def _equal_texts(words: list[list[str]]) -> sparse.csr_matrix:  # int `(documents, documents)`
-    "1 where two texts have the same words; 0 for texts without words."
-    number = pd.Series([*map(tuple, words)]).factorize()[0]
-    some = np.flatnonzero([len(w) > 0 for w in words])
-    member = sparse.csr_matrix((np.ones(len(some), np.int32), (some, number[some])), (len(words), number.max() + 1))
-    return member @ member.T
-
 def near_copies(
     texts: list[str],  # text of each document
     least: float = 0.95,  # cosine of TF-IDF vectors of word pairs above which two documents are copies
@@ -273,10 +244,12 @@ def near_copies(
     counts = HashingVectorizer(analyzer=pairs_of, alternate_sign=False, norm=None).transform(words)
     pairs = TfidfTransformer().fit_transform(counts)
     parts = [pairs[start:start + 256] @ pairs.T > least for start in range(0, len(texts), 256)]
-    found = (sparse.vstack(parts) + _equal_texts(words)).tocoo()
+    number = pd.Series([*map(tuple, words)]).factorize()[0]  # texts with the same words; those without any are apart
+    some = np.flatnonzero([len(w) > 0 for w in words])
+    member = sparse.csr_matrix((np.ones(len(some), np.int32), (some, number[some])), (len(words), number.max() + 1))
+    found = (sparse.vstack(parts) + member @ member.T).tocoo()
     other = found.row != found.col
     return sparse.csr_matrix((np.ones(other.sum(), bool), (found.row[other], found.col[other])), shape=found.shape)
-
 
 # %% ../nbs/03a_ranking.ipynb #15f0a005
 COPIED = 20_000  # largest number of documents among which copies are looked for
@@ -365,20 +338,66 @@ class QueryBatches:
     def __getitem__(self, i: int) -> int: return i
     def __repr__(self) -> str: return f'QueryBatches({len(self)} queries from {self.queries.start!r})'
 
-# %% ../nbs/03a_ranking.ipynb #cb5d428d
-@patch
-def new_empty(self: QueryBatches):
-    "Raises `TypeError`: exporting a Learner would pickle the texts."
-    raise TypeError("a Learner that ranks is not exported: save what it has learnt with learn.ranker().save(folder)")
+    def new_empty(self):
+        "Raises `TypeError`: exporting a Learner would pickle the texts."
+        raise TypeError("a Learner that ranks is not exported: save what it has learnt with "
+                        "learn.ranker().save(folder)")
 
-# %% ../nbs/03a_ranking.ipynb #816906f8
-@patch
-def begin(self: QueryBatches,
-    start: int|str|None,  # layers already applied to stored states, 'vectors', or `None` for ids
-) -> None:
-    "Set the contents of batches of queries and passages."
-    self.queries.begin(start)
-    if self.passages is not None: self.passages.begin(start)
+    def begin(self,
+        start: int|str|None,  # layers already applied to stored states, 'vectors', or `None` for ids
+    ) -> None:
+        "Set the contents of batches of queries and passages."
+        self.queries.begin(start)
+        if self.passages is not None: self.passages.begin(start)
+
+    def _scored_against(self, rows: list[int]) -> tuple[np.ndarray|None, np.ndarray|None]:
+        "Sorted rows of the documents that queries are scored against, and their importance weights; `None` for all."
+        if self.documents is not None: return self.documents, np.zeros(len(self.documents), dtype=np.float32)
+        if self.negatives is None or self.queries.start != 'vectors': return None, None
+        refused = None if self.refused is None else self.refused[rows].indices
+        rng = np.random.default_rng([self.seed, *rows])
+        return _sample(self.relevance[rows], self.negatives, rng, refused, self.asked)
+
+    def _left_out(self, rows: list[int], documents: np.ndarray|None) -> torch.Tensor|None:
+        "Which documents are copies of a relevant one, for some queries `(queries, documents)`; `None` if none is."
+        copies = None if self.copies is None else self.copies[rows]
+        if copies is None or not copies.nnz: return None
+        return torch.from_numpy((copies if documents is None else copies[:, documents]).toarray())
+
+    def batch(self,
+        rows: list[int],  # indexes of queries in this object
+    ) -> tuple[torch.Tensor, ...]:  # inputs of the model, and grades `(queries, documents)`
+        "Some queries as tensors."
+        inputs, relevance = self.queries.inputs(self.rows[rows].tolist()), self.relevance[rows]
+        documents, log_weight = self._scored_against(rows)
+        copies = self._left_out(rows, documents)
+        if documents is None and copies is None: return *inputs, torch.from_numpy(relevance.toarray()).float()
+        if documents is None: log_weight, grades = torch.zeros(()), torch.from_numpy(relevance.toarray()).float()
+        else: log_weight, grades = _weighted(_grades(relevance, documents), torch.from_numpy(log_weight))
+        if copies is not None: log_weight = torch.where(copies, -torch.inf, log_weight)
+        documents = None if documents is None else torch.from_numpy(documents)
+        return *inputs, *[None]*(4 - len(inputs)), documents, log_weight, grades
+
+    def query_vectors(self,
+        rows: list[int],  # indexes of queries in this object
+    ) -> torch.Tensor:  # `(rows, dim)`
+        "Stored vectors of some queries, without the documents of a batch; `RankMonitor` reads them."
+        return self.queries.inputs(self.rows[rows].tolist())[0]
+
+    def order(self,
+        bs: int,  # queries in a batch
+        rng: random.Random|None = None,  # shuffles; without it vectors stay in order, and texts are sorted by length
+    ) -> list[int]:
+        "An order of queries in which those of a batch have about the same length."
+        rows = list(range(len(self)))
+        if rng is not None:
+            rng.seed(rng.randint(0, 2**32 - 1))  # as fastai's loaders shuffle
+            rows = rng.sample(rows, len(rows))
+        if self.queries.start == 'vectors': return rows
+        rows = by_length(rows, lambda r: len(self.queries.rows[0][self.rows[r]]), bs, rng)
+        if rng is not None and len(rows) % bs == 1:  # the last query is dropped; a different one in each epoch
+            rows.append(rows.pop(rng.randrange(len(rows))))
+        return rows
 
 # %% ../nbs/03a_ranking.ipynb #816906f9
 FEW = 1000  # documents up to which every query is scored against all of them
@@ -391,7 +410,6 @@ def _number(negatives: int|str, n: int) -> int|None:
     if isinstance(negatives, int) and negatives >= 1: return negatives
     raise ValueError(f"negatives is {negatives!r}; it is a number of documents, 'all' or 'auto'")
 
-# %% ../nbs/03a_ranking.ipynb #816906fa
 def _sample(
     relevance: sparse.csr_matrix, negatives: int, rng: np.random.Generator, refused: np.ndarray|None = None,
     asked: np.ndarray|None = None,
@@ -417,69 +435,11 @@ def _grades(relevance: sparse.csr_matrix, documents: np.ndarray) -> torch.Tensor
     "Grades of some documents, given sorted `(queries, documents)`."
     return torch.from_numpy(scores_at(relevance, np.tile(documents, (relevance.shape[0], 1)))).float()
 
-# %% ../nbs/03a_ranking.ipynb #816906fc
 def _weighted(grades: torch.Tensor, log_weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     "Log weights and grades of sampled documents; one drawn as a negative is left out for queries it is relevant to."
     drawn = (grades > 0) & (log_weight > 0)
     if not drawn.any(): return log_weight, grades
     return torch.where(drawn, -torch.inf, log_weight), grades.masked_fill(drawn, 0.)
-
-# %% ../nbs/03a_ranking.ipynb #816906fb
-@patch
-def _scored_against(self: QueryBatches, rows: list[int]) -> tuple[np.ndarray|None, np.ndarray|None]:
-    "Sorted rows of the documents that some queries are scored against, and their importance weights; `None` for all."
-    if self.documents is not None: return self.documents, np.zeros(len(self.documents), dtype=np.float32)
-    if self.negatives is None or self.queries.start != 'vectors': return None, None
-    refused = None if self.refused is None else self.refused[rows].indices
-    rng = np.random.default_rng([self.seed, *rows])
-    return _sample(self.relevance[rows], self.negatives, rng, refused, self.asked)
-
-# %% ../nbs/03a_ranking.ipynb #15f0a007
-@patch
-def _left_out(self: QueryBatches, rows: list[int], documents: np.ndarray|None) -> torch.Tensor|None:
-    "Which documents are copies of a relevant one, for some queries `(queries, documents)`; `None` if there is none."
-    copies = None if self.copies is None else self.copies[rows]
-    if copies is None or not copies.nnz: return None
-    return torch.from_numpy((copies if documents is None else copies[:, documents]).toarray())
-
-# %% ../nbs/03a_ranking.ipynb #3072642a
-@patch
-def batch(self: QueryBatches,
-    rows: list[int],  # indexes of queries in this object
-) -> tuple[torch.Tensor, ...]:  # inputs of the model, and grades `(queries, documents)`
-    "Some queries as tensors."
-    inputs, relevance = self.queries.inputs(self.rows[rows].tolist()), self.relevance[rows]
-    documents, log_weight = self._scored_against(rows)
-    copies = self._left_out(rows, documents)
-    if documents is None and copies is None: return *inputs, torch.from_numpy(relevance.toarray()).float()
-    if documents is None: log_weight, grades = torch.zeros(()), torch.from_numpy(relevance.toarray()).float()
-    else: log_weight, grades = _weighted(_grades(relevance, documents), torch.from_numpy(log_weight))
-    if copies is not None: log_weight = torch.where(copies, -torch.inf, log_weight)
-    documents = None if documents is None else torch.from_numpy(documents)
-    return *inputs, *[None]*(4 - len(inputs)), documents, log_weight, grades
-
-# %% ../nbs/03a_ranking.ipynb #3072642b
-@patch
-def query_vectors(self: QueryBatches, rows: list[int]) -> torch.Tensor:
-    "Stored vectors of some queries, without the documents of a batch; `RankMonitor` reads them."
-    return self.queries.inputs(self.rows[rows].tolist())[0]
-
-# %% ../nbs/03a_ranking.ipynb #041bab1f
-@patch
-def order(self: QueryBatches,
-    bs: int,  # queries in a batch
-    rng: random.Random|None = None,  # shuffles; without it vectors stay in order, and texts are sorted by length
-) -> list[int]:
-    "An order of queries in which those of a batch have about the same length."
-    rows = list(range(len(self)))
-    if rng is not None:
-        rng.seed(rng.randint(0, 2**32 - 1))  # as fastai's loaders shuffle
-        rows = rng.sample(rows, len(rows))
-    if self.queries.start == 'vectors': return rows
-    rows = by_length(rows, lambda r: len(self.queries.rows[0][self.rows[r]]), bs, rng)
-    if rng is not None and len(rows) % bs == 1:  # the last query is dropped; a different one in each epoch
-        rows.append(rows.pop(rng.randrange(len(rows))))
-    return rows
 
 # %% ../nbs/03a_ranking.ipynb #4c159c39
 def _first_rank(scores: torch.Tensor, relevance: torch.Tensor) -> torch.Tensor:
@@ -495,7 +455,6 @@ def mrr(
     "Mean reciprocal rank of the first relevant document."
     return _first_rank(scores, relevance).float().reciprocal().mean()
 
-# %% ../nbs/03a_ranking.ipynb #e3933dc1
 def top1(
     scores: torch.Tensor,  # `(queries, documents)`
     relevance: torch.Tensor,  # grades `(queries, documents)`
@@ -518,7 +477,6 @@ def _loaders(train: QueryBatches, valid: QueryBatches, bs: int, seed: int|None, 
     return DataLoaders(task_dl(train, bs, seed, device, drop_last=one_left), task_dl(valid, bs, device=device),
                        device=device)
 
-# %% ../nbs/03a_ranking.ipynb #100bbdb3
 _NOTHING = ("nothing to train: the head has no parameters, and the encoder is frozen. Choose another head, or freeze "
             "less; fit_ranking evaluates such a head without training")
 
@@ -527,7 +485,6 @@ def _groups(model: RankingModel) -> list[list[nn.Parameter]]:
     if model.encoder is not None or any(p.requires_grad for p in model.parameters()): return task_groups(model)
     raise ValueError(_NOTHING)
 
-# %% ../nbs/03a_ranking.ipynb #d456462e
 def _assemble(head, shared: bool, dim: int, make: Callable, loaders: Callable, groups: int, about: dict, kwargs: dict):
     "The Learner; the seed is set before the head is initialised."
     seed, device = about['seed'], torch.device(about['device'] or best_device())
@@ -537,7 +494,6 @@ def _assemble(head, shared: bool, dim: int, make: Callable, loaders: Callable, g
                opt_func=partial(AdamW, sqr_mom=.99, eps=1e-5))
     return encoder_learner(loaders(device), make(head).to(device), groups, RankingLearner, **own | kwargs)
 
-# %% ../nbs/03a_ranking.ipynb #d456462f
 POOL = 20_000  # documents that validation queries are ranked among, or more if more are relevant or near
 
 def _nearest_documents(index: PassageIndex, owner: torch.Tensor, vectors: torch.Tensor, near: int) -> list[int]:
@@ -569,7 +525,6 @@ def validation_pool(features: RankingFeatures) -> np.ndarray|None:
     others = np.random.default_rng(0).choice(n, POOL, replace=False)
     return np.sort(np.r_[first, others[~np.isin(others, first)][:max(0, POOL - len(first))]]).astype(np.int64)
 
-
 # %% ../nbs/03a_ranking.ipynb #15f0a011
 def _check_refresh(share: float|None, hard: int, margin: float|None) -> None:
     "Raise `ValueError` for settings of `IndexRefresh` that have no meaning."
@@ -580,15 +535,6 @@ def _check_refresh(share: float|None, hard: int, margin: float|None) -> None:
     if margin is not None and not margin > 0:
         raise ValueError(f"margin is {margin}; it is a share of the relevant document's cosine, such as 0.95, or None")
 
-# %% ../nbs/03a_ranking.ipynb #15f0a018
-def _batching(bs: int|None, refresh: float|None, hard: int, margin: float|None, negatives, copies: float|None) -> dict:
-    "Arguments of `ranking_learner` about batches, checked."
-    if bs is not None and bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one query")
-    if copies is not None and not (isinstance(copies, float) and 0 < copies < 1):
-        raise ValueError(f"copies is {copies!r}; it is a cosine between 0 and 1, such as 0.95, or None for none")
-    _check_refresh(refresh, hard, margin)
-    return dict(bs=bs, refresh=dict(share=refresh, hard=hard, margin=margin), negatives=negatives, copies=copies)
-
 def _check_effect(whole: bool, negatives: int|str, refresh: dict) -> None:
     "Raise `ValueError` for settings that have no effect on a frozen encoder, or on trained layers."
     if whole and (refresh['hard'] or refresh['margin'] is not None):
@@ -597,7 +543,6 @@ def _check_effect(whole: bool, negatives: int|str, refresh: dict) -> None:
         raise ValueError(f"negatives is {negatives}, but where layers are trained a batch is scored against its own "
                          "documents: pass hard to add wrong ones, or negatives='all'")
 
-# %% ../nbs/03a_ranking.ipynb #de340937
 def _vector_learner(
     features: RankingFeatures, freeze, head, shared: bool, batches: dict, about: dict, kwargs: dict,
 ) -> RankingLearner:
@@ -620,15 +565,6 @@ def _vector_learner(
     learn.data, learn.settings, learn.store = features.data, features.settings, about['store']
     return learn
 
-# %% ../nbs/03a_ranking.ipynb #963660d2
-def _texts(data: RankingData, encoder: Encoder, settings: dict, **how) -> tuple:
-    "Queries and passages as texts, and the document of each passage."
-    cut = (settings[k] for k in ('passages', 'size', 'stride'))
-    parts, owner = cut_documents(data, *cut, encoder, settings['max_tokens'])
-    how |= dict(encoder=encoder, pooling=settings['pooling'], max_tokens=settings['max_tokens'])
-    queries = TaskBatches(unlabelled(list(data.queries.text)), keep='end', label='queries', **how)
-    return queries, TaskBatches(unlabelled(parts), keep='start', label='passages', **how), torch.from_numpy(owner)
-
 # %% ../nbs/03a_ranking.ipynb #fccb3494
 def _text_learner(
     data: RankingData, backbone, freeze, head, shared: bool, settings: dict, batches: dict, about: dict, kwargs: dict,
@@ -641,7 +577,12 @@ def _text_learner(
     whole = groups > len(encoder.layers)
     if whole and head in ('identity', *FITTED): raise ValueError(_NOTHING)
     _check_effect(whole, batches['negatives'], batches['refresh'])
-    queries, texts, owner = _texts(data, encoder, settings, dtype=dtype, store=about['store'])
+    cut, longest = (settings[k] for k in ('passages', 'size', 'stride')), settings['max_tokens']
+    parts, owner = cut_documents(data, *cut, encoder, longest)
+    owner = torch.from_numpy(owner)
+    how = dict(encoder=encoder, pooling=settings['pooling'], max_tokens=longest, dtype=dtype, store=about['store'])
+    queries = TaskBatches(unlabelled(list(data.queries.text)), keep='end', label='queries', **how)
+    texts = TaskBatches(unlabelled(parts), keep='start', label='passages', **how)
     negatives, stale = batches['negatives'], batches['refresh']['share'] is not None
     if whole and stale and negatives == 'auto': negatives = 'all'  # a number is refused by `IndexRefresh`
     train = QueryBatches(data, 'train', queries, texts, negatives, about['seed'] or 0,
@@ -684,7 +625,11 @@ def ranking_learner(
     "A fastai `Learner` for a ranking head and optionally encoder layers."
     settings = dict(passages=passages, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens)
     about = dict(temperature=temperature, dtype=dtype, seed=seed, store=store, device=device)
-    batches = _batching(bs, refresh, hard, margin, negatives, copies)
+    if bs is not None and bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one query")
+    if copies is not None and not (isinstance(copies, float) and 0 < copies < 1):
+        raise ValueError(f"copies is {copies!r}; it is a cosine between 0 and 1, such as 0.95, or None for none")
+    _check_refresh(refresh, hard, margin)
+    batches = dict(bs=bs, refresh=dict(share=refresh, hard=hard, margin=margin), negatives=negatives, copies=copies)
     if isinstance(data, RankingFeatures): return _vector_learner(data, freeze, head, shared, batches, about, kwargs)
     return _text_learner(data, backbone, freeze, head, shared, settings, batches, about, kwargs)
 
@@ -722,6 +667,35 @@ class ScoredQueries:
     relevance: torch.Tensor
     log_weight: torch.Tensor  # logarithm of the importance weight of each document
 
+    def _found(self) -> torch.Tensor:  # bool `(queries,)`
+        "Which queries share a word with a relevant document."
+        return ((self.words != 0) & (self.relevance > 0)).any(1)
+
+    def _units(self, standard: bool) -> torch.Tensor:  # of cosine and BM25
+        "One over the spread of each score; that of BM25 is a quarter of its size where words are shared, or more."
+        matched, counts = (self.words != 0).any(1), self.log_weight.exp()
+        bm25 = self.standard if standard else self.words
+        shared = bm25[self.words != 0]
+        least = float(shared.square().mean().sqrt())/4  # where few words are shared, most scores are 0
+        spreads = _deviation(self.cosine, counts), max(_deviation(bm25[matched], counts[matched]), least)
+        return 1/torch.tensor(spreads).clamp(min=1e-6)
+
+    def _cost(
+        self, logs: np.ndarray, bm25: torch.Tensor, units: torch.Tensor, start: float,
+    ) -> tuple[float, np.ndarray]:
+        "Cross-entropy and prior at the logarithms of two weights, and the gradient; `start` is the prior's median."
+        n, found = len(self.relevance), self._found().float().mean()
+        logs = torch.tensor(logs, dtype=torch.float32, requires_grad=True)
+        total = (logs[1] - logs[0] - start - found.log())**2/(2*n*found)
+        total.backward()
+        for rows in torch.arange(n).split(256):  # number of queries at a time
+            a, b = logs.exp()*units
+            fused = a*self.cosine[rows] + b*bm25[rows] + self.log_weight[rows]
+            part = ranking_loss(fused, self.relevance[rows])*(len(rows)/n)
+            part.backward()
+            total = total.detach() + part.detach()
+        return float(total), logs.grad.double().numpy()
+
 # %% ../nbs/03a_ranking.ipynb #0b865463
 def stand_ins(first: np.ndarray, n: int, most: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     "Rows of the first `most` - 1 documents and of others drawn at random, and their log importance weights."
@@ -731,7 +705,6 @@ def stand_ins(first: np.ndarray, n: int, most: int, seed: int) -> tuple[np.ndarr
     log_weight = np.repeat([0., np.log((n - len(first))/len(others))], [len(first), len(others)])
     return np.r_[first, others], log_weight.astype(np.float32)
 
-# %% ../nbs/03a_ranking.ipynb #0b865464
 def fusion_sample(
     cosine: torch.Tensor, words: np.ndarray, relevance: torch.Tensor, most: int = STAND_INS,
 ) -> ScoredQueries:
@@ -744,7 +717,6 @@ def fusion_sample(
     places, log_weight = (torch.from_numpy(np.stack(part)) for part in zip(*found))
     return ScoredQueries(*(part.gather(1, places) for part in parts), log_weight)
 
-# %% ../nbs/03a_ranking.ipynb #0b865465
 def scored_row(
     cosine: torch.Tensor, words: sparse.csr_matrix, relevance: sparse.csr_matrix, documents: np.ndarray,
     log_weight: np.ndarray,
@@ -754,46 +726,11 @@ def scored_row(
     parts = shared, standardise(shared, moments(words)), right.astype(np.float32), log_weight[None]
     return ScoredQueries(cosine, *map(torch.from_numpy, parts))
 
-# %% ../nbs/03a_ranking.ipynb #4a1fc8b2
-@patch
-def _found(self: ScoredQueries) -> torch.Tensor:  # bool `(queries,)`
-    "Which queries share a word with a relevant document."
-    return ((self.words != 0) & (self.relevance > 0)).any(1)
-
 def _deviation(x: torch.Tensor, counts: torch.Tensor) -> float:
     "Weighted standard deviation."
     mean = (x*counts).sum()/counts.sum()
     return float((((x - mean).square()*counts).sum()/counts.sum()).sqrt())
 
-# %% ../nbs/03a_ranking.ipynb #026b3767
-@patch
-def _units(self: ScoredQueries, standard: bool) -> torch.Tensor:  # of cosine and BM25
-    "One over the spread of each score; that of BM25 is a quarter of its size where words are shared, or more."
-    matched, counts, bm25 = (self.words != 0).any(1), self.log_weight.exp(), self.standard if standard else self.words
-    shared = bm25[self.words != 0]
-    least = float(shared.square().mean().sqrt())/4  # where few words are shared, most scores are 0
-    spreads = _deviation(self.cosine, counts), max(_deviation(bm25[matched], counts[matched]), least)
-    return 1/torch.tensor(spreads).clamp(min=1e-6)
-
-# %% ../nbs/03a_ranking.ipynb #1c6755c1
-@patch
-def _cost(
-    self: ScoredQueries, logs: np.ndarray, bm25: torch.Tensor, units: torch.Tensor, start: float,
-) -> tuple[float, np.ndarray]:
-    "Cross-entropy and prior at the logarithms of two weights, and the gradient; `start` is the prior's median."
-    n, found = len(self.relevance), self._found().float().mean()
-    logs = torch.tensor(logs, dtype=torch.float32, requires_grad=True)
-    total = (logs[1] - logs[0] - start - found.log())**2/(2*n*found)
-    total.backward()
-    for rows in torch.arange(n).split(256):  # number of queries at a time
-        a, b = logs.exp()*units
-        fused = a*self.cosine[rows] + b*bm25[rows] + self.log_weight[rows]
-        part = ranking_loss(fused, self.relevance[rows])*(len(rows)/n)
-        part.backward()
-        total = total.detach() + part.detach()
-    return float(total), logs.grad.double().numpy()
-
-# %% ../nbs/03a_ranking.ipynb #7fd4d8c3
 def weigh(scored: ScoredQueries, standard: bool, prior: Fusion|None = None) -> tuple[float, float]:
     "Lowest cost of a weighted sum, and the weight of BM25 when that of the cosine is 1; the prior is standardised."
     bm25, units, start = scored.standard if standard else scored.words, scored._units(standard), 0.
@@ -828,6 +765,7 @@ def fused_losses(scored: ScoredQueries, fusion: Fusion) -> np.ndarray:  # `(quer
         return np.array([float(ranking_loss(row[None], right[None])) for row, right in rows])
     def mean(log): return float(ranking_loss(fused*np.exp(log) + scored.log_weight, scored.relevance))
     return losses(minimize_scalar(mean, bounds=(-5, 9), method='bounded').x)
+
 
 def _or_alone(scored: ScoredQueries, fusion: Fusion) -> Fusion:
     "BM25 or the cosine alone where it ranks these queries better than the sum by more than two standard errors."
@@ -887,167 +825,140 @@ class IndexRefresh(Callback):
         self.model.head.document.eval()
         if self.stale is None: self._begin()
 
-# %% ../nbs/03a_ranking.ipynb #a060a7d4
-@patch(as_prop=True)
-def _deep(self: IndexRefresh) -> bool:
-    "Whether layers of the encoder are trained."
-    return self.model.texts is not None and self.model.texts.start != 'vectors'
+    @property
+    def _deep(self) -> bool:
+        "Whether layers of the encoder are trained."
+        return self.model.texts is not None and self.model.texts.start != 'vectors'
 
-@patch(as_prop=True)
-def can_resume(self: IndexRefresh) -> bool:
-    "Whether a training is resumed by `Checkpoint`, which holds no index."
-    return self._whole
+    @property
+    def can_resume(self) -> bool:
+        "Whether a training is resumed by `Checkpoint`, which holds no index."
+        return self._whole
 
-@patch(as_prop=True)
-def _whole(self: IndexRefresh) -> bool:
-    "Whether every step recomputes the whole index, as the model does by itself."
-    return self.share is None and not self._deep
+    @property
+    def _whole(self) -> bool:
+        "Whether every step recomputes the whole index, as the model does by itself."
+        return self.share is None and not self._deep
 
-# %% ../nbs/03a_ranking.ipynb #ce52af7f
-@patch
-def _choose(self: IndexRefresh) -> None:
-    "Row numbers of the passages that training needs, and of those that it needs from an index some steps old."
-    m, train = self.model, self.dls.train.dataset
-    self.needed = self.old = torch.arange(len(m.owner), device=m.owner.device)
-    if not self._deep or train.every or self.hard or self.margin is not None: return
-    self.needed = m.passages_of(torch.from_numpy(_drawn_from(train.relevance, None)).to(m.owner))[0]
-    self.old = self.needed[m.passage_count[m.owner[self.needed]] > 1]  # an only passage is recomputed where it is used
+    def _choose(self) -> None:
+        "Row numbers of the passages that training needs, and of those that it needs from an index some steps old."
+        m, train = self.model, self.dls.train.dataset
+        self.needed = self.old = torch.arange(len(m.owner), device=m.owner.device)
+        if not self._deep or train.every or self.hard or self.margin is not None: return
+        self.needed = m.passages_of(torch.from_numpy(_drawn_from(train.relevance, None)).to(m.owner))[0]
+        several = m.passage_count[m.owner[self.needed]] > 1  # an only passage is recomputed where it is used
+        self.old = self.needed[several]
 
-@patch
-def _exact(self: IndexRefresh, rows: torch.Tensor|None = None) -> torch.Tensor:
-    "An index in which some rows are exact and the others 0; by default all are exact."
-    with torch.no_grad(), evaluation_mode(self.model):
-        if rows is None or len(rows) == len(self.model.owner): return self.model.index()
-        found = self.model.index(rows)
-    return found.new_zeros(len(self.model.owner), found.shape[1]).index_copy(0, rows, found)
+    def _exact(self, rows: torch.Tensor|None = None) -> torch.Tensor:
+        "An index in which some rows are exact and the others 0; by default all are exact."
+        with torch.no_grad(), evaluation_mode(self.model):
+            if rows is None or len(rows) == len(self.model.owner): return self.model.index()
+            found = self.model.index(rows)
+        return found.new_zeros(len(self.model.owner), found.shape[1]).index_copy(0, rows, found)
 
-@patch
-def _begin(self: IndexRefresh) -> None:
-    "An exact index, and a new order in which to recompute it."
-    self._choose()
-    self.generator, self.queue = torch.Generator().manual_seed(self.seed), torch.empty(0, dtype=torch.long)
-    self.stale, self.staleness = self._exact(self.needed), []
+    def _begin(self) -> None:
+        "An exact index, and a new order in which to recompute it."
+        self._choose()
+        self.generator, self.queue = torch.Generator().manual_seed(self.seed), torch.empty(0, dtype=torch.long)
+        self.stale, self.staleness = self._exact(self.needed), []
 
+    def before_batch(self) -> None:
+        "Score the batch against the index, with the rows of this step recomputed."
+        self.learn.xb = self._indexed(self.xb)
 
-# %% ../nbs/03a_ranking.ipynb #628c39bc
-@patch
-def before_batch(self: IndexRefresh) -> None:
-    "Score the batch against the index, with the rows of this step recomputed."
-    self.learn.xb = self._indexed(self.xb)
+    def _judged(self) -> torch.Tensor|None:
+        "Row numbers of the passages that this validation reads, and training after it; `None` for all."
+        documents = self.dl.dataset.documents
+        if documents is None: return None
+        rows = self.model.passages_of(torch.from_numpy(documents).to(self.model.owner.device))[0]
+        return rows if self.stale is None else torch.cat([rows, self.needed]).unique()
 
-@patch
-def _judged(self: IndexRefresh) -> torch.Tensor|None:
-    "Row numbers of the passages that this validation reads, and training after it; `None` for all."
-    documents = self.dl.dataset.documents
-    if documents is None: return None
-    rows = self.model.passages_of(torch.from_numpy(documents).to(self.model.owner.device))[0]
-    return rows if self.stale is None else torch.cat([rows, self.needed]).unique()
+    def before_validate(self) -> None:
+        "Validate with an exact index, and measure the staleness of the training index."
+        self.exact = None if self._whole else self._exact(self._judged())
+        if self.moved:
+            same = (self.stale*self.exact).sum(1)[self.old]
+            self.staleness.append(float(1 - same.mean()) if len(same) else 0.)
+        if self.moved and self._deep: self.stale = self.exact
+        self.moved = False
 
-@patch
-def before_validate(self: IndexRefresh) -> None:
-    "Validate with an exact index, and measure the staleness of the training index."
-    self.exact = None if self._whole else self._exact(self._judged())
-    if self.moved:
-        same = (self.stale*self.exact).sum(1)[self.old]
-        self.staleness.append(float(1 - same.mean()) if len(same) else 0.)
-    if self.moved and self._deep: self.stale = self.exact
-    self.moved = False
+    def after_validate(self) -> None:
+        "Free the memory of the exact index."
+        self.exact = None
 
+    def after_fit(self) -> None:
+        "Free the memory of both indexes."
+        self.stale = self.exact = None
 
-# %% ../nbs/03a_ranking.ipynb #7f3da922
-@patch
-def after_validate(self: IndexRefresh) -> None:
-    "Free the memory of the exact index."
-    self.exact = None
+    def _turn(self) -> torch.Tensor:
+        "Row numbers of the passages that this step recomputes."
+        n = len(self.old)
+        k = self.dls.train.bs if self.share is None else max(1, round(self.share*n)) if self.share else 0
+        k = min(k, n)
+        if len(self.queue) < k: self.queue = torch.cat([self.queue, torch.randperm(n, generator=self.generator)])
+        rows, self.queue = self.queue[:k].unique(), self.queue[k:]
+        return self.old[rows.to(self.old.device)]
 
-@patch
-def after_fit(self: IndexRefresh) -> None:
-    "Free the memory of both indexes."
-    self.stale = self.exact = None
+    def _made(self, index: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        "The index with some rows recomputed."
+        if not len(rows): return index
+        if not self._deep: return index.index_copy(0, rows, self.model.index(rows))
+        with evaluation_mode(self.model.encoder): return index.index_copy(0, rows, self.model.index(rows))
 
-# %% ../nbs/03a_ranking.ipynb #bae78431
-@patch
-def _turn(self: IndexRefresh) -> torch.Tensor:
-    "Row numbers of the passages that this step recomputes."
-    n = len(self.old)
-    k = min(self.dls.train.bs, n) if self.share is None else min(n, max(1, round(self.share*n))) if self.share else 0
-    if len(self.queue) < k: self.queue = torch.cat([self.queue, torch.randperm(n, generator=self.generator)])
-    rows, self.queue = self.queue[:k].unique(), self.queue[k:]
-    return self.old[rows.to(self.old.device)]
+    def _weights(self, best: torch.Tensor, right: torch.Tensor, log_weight: torch.Tensor|None):
+        "Log weights of documents, those of probable false negatives minus infinity; `None` if all are 0."
+        if self.margin is None: return log_weight
+        most = best.masked_fill(~right, -torch.inf).amax(1, keepdim=True)
+        most = most - (1 - self.margin)*most.abs()  # below the cosine, also of a negative one
+        false = (best > most) & ~right
+        return torch.where(false, -torch.inf, best.new_zeros(()) if log_weight is None else log_weight)
 
+    def _complete(self) -> None:
+        "From now on an index of all passages: a batch without a negative takes the nearest wrong documents of all."
+        self.needed = self.old = torch.arange(len(self.model.owner), device=self.model.owner.device)
+        self.stale, self.queue = self._exact(), torch.empty(0, dtype=torch.long)
 
-# %% ../nbs/03a_ranking.ipynb #d06d549a
-@patch
-def _made(self: IndexRefresh, index: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    "The index with some rows recomputed."
-    if not len(rows): return index
-    if not self._deep: return index.index_copy(0, rows, self.model.index(rows))
-    with evaluation_mode(self.model.encoder): return index.index_copy(0, rows, self.model.index(rows))
+    def _learned(self, queries: torch.Tensor, right: torch.Tensor, given: torch.Tensor|None) -> tuple:
+        "Row numbers of the passages that have a gradient, and log weights of documents."
+        with torch.no_grad(), evaluation_mode(self.model.head):
+            cosine, owner = F.normalize(self.model.head.query(queries), dim=1) @ self.stale.T, self.model.owner
+            best = best_passage(cosine, owner, self.model.n_documents)
+            log_weight, chosen = self._weights(best, right, given), right
+            wrong = best.masked_fill(right, -torch.inf) + (0. if log_weight is None else log_weight)
+            hard = self.hard or int(not (wrong[:, right.any(0)] > -torch.inf).any())  # a step needs a negative
+            if hard and len(self.needed) < len(owner):
+                self._complete()
+                return self._learned(queries, right, given)
+            if hard: chosen = right.scatter(1, wrong.topk(min(hard, wrong.shape[1]), dim=1).indices, True)
+            q, d = chosen.nonzero(as_tuple=True)
+            theirs = cosine[q].masked_fill(owner != d[:, None], -torch.inf)
+        return theirs.argmax(1).unique(), log_weight
 
-# %% ../nbs/03a_ranking.ipynb #a060a7d5
-@patch
-def _weights(self: IndexRefresh, best: torch.Tensor, right: torch.Tensor, log_weight: torch.Tensor|None):
-    "Log weights of documents, those of probable false negatives minus infinity; `None` if all are 0."
-    if self.margin is None: return log_weight
-    most = best.masked_fill(~right, -torch.inf).amax(1, keepdim=True)
-    most = most - (1 - self.margin)*most.abs()  # below the cosine, also of a negative one
-    false = (best > most) & ~right
-    return torch.where(false, -torch.inf, best.new_zeros(()) if log_weight is None else log_weight)
+    def _indexed(self, given: tuple) -> tuple:
+        "Inputs of a batch with the index that they are scored against; gradients flow through its recomputed share."
+        if self._whole: return given
+        inputs, (documents, log_weight) = given[:3], given[4:] or (None, None)
+        if self.training and self._deep: return self._stepped(inputs, log_weight)
+        if not self.training: index = self.exact
+        else:
+            index = self._made(self.stale, self._turn())
+            self.stale = index.detach()
+        self.moved |= self.training
+        return *inputs, *[None]*(3 - len(inputs)), index, documents, log_weight
 
-# %% ../nbs/03a_ranking.ipynb #15f0a0f2
-@patch
-def _complete(self: IndexRefresh) -> None:
-    "From now on an index of all passages: a batch without a negative takes the nearest wrong documents of all."
-    self.needed = self.old = torch.arange(len(self.model.owner), device=self.model.owner.device)
-    self.stale, self.queue = self._exact(), torch.empty(0, dtype=torch.long)
+    def _stepped(self, inputs: tuple, log_weight: torch.Tensor|None) -> tuple:
+        """Inputs of a training step of layers.
 
-# %% ../nbs/03a_ranking.ipynb #15f0a0f3
-@patch
-def _learned(self: IndexRefresh, queries: torch.Tensor, right: torch.Tensor, given: torch.Tensor|None) -> tuple:
-    "Row numbers of the passages that have a gradient, and log weights of documents."
-    with torch.no_grad(), evaluation_mode(self.model.head):
-        cosine, owner = F.normalize(self.model.head.query(queries), dim=1) @ self.stale.T, self.model.owner
-        best = best_passage(cosine, owner, self.model.n_documents)
-        log_weight, chosen = self._weights(best, right, given), right
-        wrong = best.masked_fill(right, -torch.inf) + (0. if log_weight is None else log_weight)
-        hard = self.hard or int(not (wrong[:, right.any(0)] > -torch.inf).any())  # a step needs a negative
-        if hard and len(self.needed) < len(owner):
-            self._complete()
-            return self._learned(queries, right, given)
-        if hard: chosen = right.scatter(1, wrong.topk(min(hard, wrong.shape[1]), dim=1).indices, True)
-        q, d = chosen.nonzero(as_tuple=True)
-        theirs = cosine[q].masked_fill(owner != d[:, None], -torch.inf)
-    return theirs.argmax(1).unique(), log_weight
-
-# %% ../nbs/03a_ranking.ipynb #a21349ee
-@patch
-def _indexed(self: IndexRefresh, given: tuple) -> tuple:
-    "Inputs of a batch with the index that they are scored against; gradients flow through the recomputed share of it."
-    if self._whole: return given
-    inputs, (documents, log_weight) = given[:3], given[4:] or (None, None)
-    if self.training and self._deep: return self._stepped(inputs, log_weight)
-    if not self.training: index = self.exact
-    else:
-        index = self._made(self.stale, self._turn())
-        self.stale = index.detach()
-    self.moved |= self.training
-    return *inputs, *[None]*(3 - len(inputs)), index, documents, log_weight
-
-# %% ../nbs/03a_ranking.ipynb #15f0a020
-@patch
-def _stepped(self: IndexRefresh, inputs: tuple, log_weight: torch.Tensor|None) -> tuple:
-    """Inputs of a training step of layers.
-
-    Gradients flow through one passage of each relevant document and hard negative of a query: the nearest to it.
-    Only these passages are scored, or all with `negatives='all'`."""
-    with torch.no_grad(): self.stale, self.moved = self._made(self.stale, self._turn()), True
-    queries = self.learn.processes.whole(self.model.features(*inputs))
-    rows, log_weight = self._learned(queries, self.yb[0] > 0, log_weight)
-    with evaluation_mode(self.model.encoder): index = self.model.index(rows)
-    whole = self.stale.index_copy(0, rows, index)
-    self.stale = whole.detach()
-    if self.dls.train.dataset.every: return queries, None, None, whole, None, log_weight
-    documents = self.model.owner[rows].unique()
-    self.learn.yb = self.yb[0][:, documents],
-    if log_weight is not None: log_weight = log_weight[:, documents]
-    return queries, None, None, index, documents, log_weight, rows
+        Gradients flow through one passage of each relevant document and hard negative of a query: the nearest to it.
+        Only these passages are scored, or all with `negatives='all'`."""
+        with torch.no_grad(): self.stale, self.moved = self._made(self.stale, self._turn()), True
+        queries = self.learn.processes.whole(self.model.features(*inputs))
+        rows, log_weight = self._learned(queries, self.yb[0] > 0, log_weight)
+        with evaluation_mode(self.model.encoder): index = self.model.index(rows)
+        whole = self.stale.index_copy(0, rows, index)
+        self.stale = whole.detach()
+        if self.dls.train.dataset.every: return queries, None, None, whole, None, log_weight
+        documents = self.model.owner[rows].unique()
+        self.learn.yb = self.yb[0][:, documents],
+        if log_weight is not None: log_weight = log_weight[:, documents]
+        return queries, None, None, index, documents, log_weight, rows

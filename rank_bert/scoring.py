@@ -324,8 +324,13 @@ class Ranker(Searcher):
             parts = [[cut[j] for j in np.flatnonzero(owner == i)] for i in range(len(rows))]
         return [[p or title for p in part] for part, title in zip(parts, titles)]
 
-    def search_many(self, queries: list[str], ks: list[int], mode: str, wheres: list[dict|None]) -> list[dict]:
-        "The columns of `search` for several queries, each with its `k` and its `where`; they are encoded together."
+    def search_many(self,
+        queries: list[str],  # questions or conversations
+        ks: list[int],  # how many documents, for each query
+        mode: str,  # one of `modes`
+        wheres: list[dict|None],  # as in `search`, for each query
+    ) -> list[dict]:  # columns of `search`, for each query
+        "The best documents for several queries, which are encoded together."
         self, queries = self.at_once(), as_texts(queries)
         check_not_blank(queries)
         chosen = [None if w is None else np.flatnonzero(fitting(self.documents, w)) for w in wheres]

@@ -150,7 +150,6 @@ def _is_named(encoder: Encoder) -> bool:
         return all(hashed(there) == hashed(encoder) for hashed in (encoder_hash, check_settings_hash))
     except (ModelNotFoundError, ValueError): return False
 
-# %% ../nbs/03b_search.ipynb #dc6cb5a8
 def write_backbone(encoder: Encoder, folder: Path, inside: bool|None = None) -> dict:
     "Where the encoder of a saved folder is found: by its name, or `inside` the folder if the name does not lead to it."
     if inside is None: inside = not _is_named(encoder)
@@ -163,7 +162,6 @@ def write_backbone(encoder: Encoder, folder: Path, inside: bool|None = None) -> 
     if name != encoder.name and (name in VARIANTS or name in ALIASES): name = f'{name} of a folder'  # not that variant
     return dict(name=name, inside=True, sha256=encoder_hash(saved))  # as it will be read
 
-# %% ../nbs/03b_search.ipynb #2c82c6ce
 _PROBES = [  # all letters, and more
     'The quick brown fox jumps over a lazy dog, 27 times (at least).', 'Naïve cafés: C++ and 5G; don\'t']
 
@@ -197,14 +195,12 @@ def documents_hash(
         found.update(json.dumps(row).encode())
     return found.hexdigest()
 
-# %% ../nbs/03b_search.ipynb #a3bcba19
 _PASSAGES = 'windows', 'truncate', 'select', None
 _SETTINGS = dict(passages=_PASSAGES, documents=_PASSAGES, size='count?', stride='count?', pooling='text',
                  max_tokens='count', engine='text?')
 _FIELDS = dict(head='object', temperature='positive', fusion='object?', settings=_SETTINGS,
                about=dict(notes='object?', columns='object?'), table='object?')  # of ranker.json
 
-# %% ../nbs/03b_search.ipynb #9499dc25
 @patch
 def _about(self: Ranker) -> dict:
     "What ranker.json holds; raises `ValueError` for numbers that no ranker can have."
@@ -278,14 +274,12 @@ def _read_inside(folder: Path, name: str, remedy: str) -> Encoder:
     encoder.name = name
     return encoder
 
-# %% ../nbs/03b_search.ipynb #fb1f142d
 def _read_named(folder: Path, name: str, remedy: str) -> Encoder:
     "The encoder that a saved folder names."
     if name[:1] in '/.~' or '\\' in name or name.count('/') > 1:  # an absolute path, or one of this folder
         raise ValueError(f"{folder} names its encoder by a path, {name!r:.80}: {remedy}")
     return get_encoder(name)
 
-# %% ../nbs/03b_search.ipynb #1ae6f737
 def read_backbone(folder: Path, backbone: dict, encoder: Encoder|None, remedy: str = 'save it again') -> Encoder:
     "The encoder of a saved folder, from the folder or by its name; raises `ValueError` if it is a different encoder."
     if encoder is None:
@@ -295,7 +289,6 @@ def read_backbone(folder: Path, backbone: dict, encoder: Encoder|None, remedy: s
     raise ValueError(f"the backbone {encoder.name!r} is not the one that {str(folder)!r} was saved with: "
                      "its weights or its tokenizer have another hash")
 
-# %% ../nbs/03b_search.ipynb #369d67f7
 def check_settings(encoder: Encoder, settings: dict, where: Path, remedy: str) -> None:
     "Raise `ValueError` for a pooling or a length that the encoder does not have."
     try: encoder.tokenize([], settings['max_tokens'], settings.get('keep') or 'end')
@@ -303,16 +296,13 @@ def check_settings(encoder: Encoder, settings: dict, where: Path, remedy: str) -
     if settings.get('pooling') in (None, *encoder.poolings): return
     raise ValueError(f"{where} is damaged: {encoder.name!r} has no pooling {settings['pooling']!r:.40}; {remedy}")
 
-# %% ../nbs/03b_search.ipynb #3453bb3c
 _KINDS = {torch.float32: 'F32', torch.float64: 'F64', torch.float16: 'F16', torch.bfloat16: 'BF16', torch.int64: 'I64',
           torch.int32: 'I32', torch.uint8: 'U8', torch.bool: 'BOOL'}
 
-# %% ../nbs/03b_search.ipynb #5c27dfd9
 def head_arguments(saved: dict) -> dict:
     "What a saved head was made with; `how` was the name of `join` in the first release."
     return {'join' if name == 'how' else name: value for name, value in saved.items()}
 
-# %% ../nbs/03b_search.ipynb #8ae5e732
 def read_head(make: Callable[[], torch.nn.Module], path: Path, remedy: str) -> torch.nn.Module:
     "The module that `make` gives, with the weights of a file; raises `ValueError` when one does not fit the other."
     try:
@@ -326,7 +316,6 @@ def read_head(make: Callable[[], torch.nn.Module], path: Path, remedy: str) -> t
     head.load_state_dict(tensors)
     return head
 
-# %% ../nbs/03b_search.ipynb #3156fe15
 _REMEDY = 'train the ranker again'
 _FILES = {'head.safetensors': True, 'index.safetensors': True, 'documents.jsonl': True, 'bm25.safetensors': False,
           'bm25.json': False, 'near.safetensors': False, 'drift.safetensors': False, 'table.safetensors': False,
@@ -341,7 +330,6 @@ def _read_document(line: bytes, where: str) -> dict:
     def whole(value): return as_texts([value])[0] if isinstance(value, str) else value  # replaces lone surrogates
     return {whole(k): whole(v) for k, v in row.items()}
 
-# %% ../nbs/03b_search.ipynb #28b45f73
 def _read_strings(path: Path, data: bytes) -> pd.DataFrame|None:
     "Documents whose values are all strings, read by Arrow; `None` for others, and where a line is damaged."
     try:
@@ -354,7 +342,6 @@ def _read_strings(path: Path, data: bytes) -> pd.DataFrame|None:
     # one piece for each column: a row of many pieces is found slowly
     return table.combine_chunks().to_pandas() if whole and not any(c.null_count for c in table.columns) else None
 
-# %% ../nbs/03b_search.ipynb #ea04e095
 def _read_documents(path: Path) -> pd.DataFrame:
     "What `_document_lines` gave."
     data = path.read_bytes().removesuffix(b'\n')
@@ -376,7 +363,6 @@ def _read_index(path: Path, dim: int, documents: int) -> dict[str, torch.Tensor]
     if index['owner'].unique_consecutive().equal(torch.arange(documents)): return index
     raise ValueError(f"{path} is damaged: its passages are not those of {documents} documents, in order; {_REMEDY}")
 
-# %% ../nbs/03b_search.ipynb #6c7b2cc7
 def _read_fusion(path: Path, saved: dict) -> Fusion:
     "The weight of BM25."
     check_fields(saved, dict(weight='number', standard='flag?'), f'{path}, fusion,', _REMEDY)
@@ -384,7 +370,6 @@ def _read_fusion(path: Path, saved: dict) -> Fusion:
     except TypeError as e:
         raise ValueError(f"{path} is damaged: its fusion takes weight and standard ({e}); {_REMEDY}") from e
 
-# %% ../nbs/03b_search.ipynb #8c57015f
 def _read_lexical(folder: Path, about: dict, documents: pd.DataFrame) -> tuple[BM25|None, Fusion|None]:
     "BM25 and its weight, or neither."
     path, fusion = folder/'ranker.json', about.get('fusion')
@@ -394,7 +379,6 @@ def _read_lexical(folder: Path, about: dict, documents: pd.DataFrame) -> tuple[B
     def texts(): return without_queries(documents).texts
     return load_bm25(folder, len(documents), _REMEDY, texts), _read_fusion(path, fusion)
 
-# %% ../nbs/03b_search.ipynb #47cae534
 def _read_settings(path: Path, settings: dict, encoder: Encoder) -> dict:
     "How texts became vectors; raises `ValueError` for what this encoder cannot do."
     check_settings(encoder, settings, path, _REMEDY)
@@ -409,7 +393,6 @@ def _read_settings(path: Path, settings: dict, encoder: Encoder) -> dict:
         settings['engine'] = 'torch'
     return settings
 
-# %% ../nbs/03b_search.ipynb #9b84cd96
 def _read_model(folder: Path, about: dict, dim: int, documents: int) -> RankingModel:
     "The head and the vectors of the passages."
     index = _read_index(folder/'index.safetensors', dim, documents)
@@ -419,7 +402,6 @@ def _read_model(folder: Path, about: dict, dim: int, documents: int) -> RankingM
         return RankingModel(head, index['passages'], index['owner'], about['temperature'])
     return read_head(make, folder/'head.safetensors', _REMEDY)
 
-# %% ../nbs/03b_search.ipynb #9b84cd97
 def _read_near(folder: Path, about: dict, passages: torch.Tensor) -> FaissIndex|None:
     "The approximate index, if there is one."
     path = folder/'near.safetensors'
@@ -428,7 +410,6 @@ def _read_near(folder: Path, about: dict, passages: torch.Tensor) -> FaissIndex|
     if (len(near), near.ivf.d) == (n, dim): return near
     raise ValueError(f"{path} is damaged: it is of {len(near)} passages, not of {n}, or of another width; {_REMEDY}")
 
-# %% ../nbs/03b_search.ipynb #b15a0022
 def _read_reference(folder: Path, about: dict, dim: int) -> Reference|None:
     "What drift is compared with, if the folder has it."
     name = 'drift.safetensors'
@@ -451,7 +432,6 @@ def _read_table(folder: Path, about: dict, model: RankingModel) -> tuple[TokenTa
     load_passages(folder/'passages.safetensors', model.n_documents, _REMEDY)
     return table, saved.get('fusion') and _read_fusion(path, saved['fusion'])
 
-# %% ../nbs/03b_search.ipynb #d728715c
 def _encode_again(ranker: Ranker, passages: list[str]) -> torch.Tensor:
     "Vectors of passages, encoded as in training."
     with warnings.catch_warnings():
@@ -459,7 +439,6 @@ def _encode_again(ranker: Ranker, passages: list[str]) -> torch.Tensor:
         return encode(passages, ranker.encoder, **encoding(ranker.settings), keep='start', dtype=torch.float32,
                       device=ranker.device, progress=False)
 
-# %% ../nbs/03b_search.ipynb #237f42bb
 def _has_own_index(ranker: Ranker) -> bool:
     "Whether the encoder gives the last passages of three documents the vectors that are in the index."
     n, model = len(ranker.documents), ranker.model
@@ -470,14 +449,12 @@ def _has_own_index(ranker: Ranker) -> bool:
     now, there = _encode_again(ranker, [o[-1] for o in ours]), model.passages[[int(h[-1]) for h in held]].float()
     return not ((now - there).norm(dim=1) >= .1*there.norm(dim=1)).any()  # bfloat16 is off by some hundredths
 
-# %% ../nbs/03b_search.ipynb #b5619a32
 def _check_index(ranker: Ranker, folder: Path) -> Ranker:
     "The ranker, if its encoder gives some passages the vectors that are in the index."
     if _has_own_index(ranker): return ranker
     raise ValueError(f"the encoder {ranker.encoder.name!r} does not give the vectors that are in {str(folder)!r}: "
                      "its settings, or the library that runs it, have changed. Train the ranker again")
 
-# %% ../nbs/03b_search.ipynb #d2972b02
 def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
     "The ranker of a folder, once all of its files are known to fit together."
     about, path = read_folder(folder, 'ranker.json', 'ranker', 'train', _FIELDS, _FILES), folder/'ranker.json'
@@ -547,7 +524,6 @@ def _with_head(self: Ranker, head: DualHead, fusion: Fusion|None, about: dict) -
     found.table = found.table_fusion = None  # it was fitted to the head before
     return found
 
-# %% ../nbs/03b_search.ipynb #b15a0021
 def _joined_reference(ranker: Ranker, before: Reference|None, data: RankingData, vectors: torch.Tensor) -> Reference:
     "The reference of an earlier training, with the queries of a later one and the scores of its head."
     later = reference_of(ranker, data, vectors)
@@ -555,7 +531,6 @@ def _joined_reference(ranker: Ranker, before: Reference|None, data: RankingData,
     joined = before.joined(later)
     return replace(joined, score=ranker._top_scores(joined.asked))
 
-# %% ../nbs/03b_search.ipynb #b15a0003
 @patch
 def _trained_more(
     self: Ranker, data: RankingData, vectors: torch.Tensor, epochs: int|None, lr: float, bs: int, seed: int,
@@ -575,7 +550,6 @@ def _trained_more(
     found.reference = _joined_reference(found, self.reference, data, vectors)
     return found
 
-# %% ../nbs/03b_search.ipynb #b15a0004
 def _gains(before: Ranker, after: Ranker, data: RankingData, vectors: torch.Tensor, rows, metrics) -> pd.DataFrame:
     "What changes between two rankers of the same documents, for some queries, in the modes that use the head."
     queries, qrels, tables = data.queries.iloc[rows], data.qrels()[rows], []
@@ -731,7 +705,6 @@ def _moves(self: Ranker, plan: Plan) -> tuple[list[str], np.ndarray, np.ndarray]
     elif self.settings['passages'] == 'select': texts = [t for t, row in zip(texts, source) if row < 0]
     return texts, source, documents
 
-# %% ../nbs/03b_search.ipynb #5d0a0003
 @patch
 def _changed_words(self: Ranker, plan: Plan) -> BM25|None:
     "BM25 of the new documents, by its counts if they are known."
@@ -750,7 +723,6 @@ def _changed_vectors(self: Ranker, texts: list[str], source: np.ndarray, store: 
         come = store.encode(texts, self.encoder, **how, keep='start', progress=progress, label='passages')
     return moved_vectors(self.model.passages.cpu(), source, come)
 
-# %% ../nbs/03b_search.ipynb #5d0a0004
 @patch
 def _change(self: Ranker, plan: Plan, store: FeatureStore|None, progress: bool|None) -> Changes:
     "Take the documents of a plan. All is computed first; then the ranker changes in one step."
@@ -790,7 +762,6 @@ def remove(self: Ranker,
     "Drop documents; raises `DataError` for an unknown id, and when none would be left."
     return self._change(plan_remove(self.documents, ids), store, progress)
 
-# %% ../nbs/03b_search.ipynb #5d0a0006
 @patch
 @alone
 def update(self: Ranker,
@@ -834,7 +805,6 @@ def _lesson(self: Ranker, queries: list[str], pieces: int, most: int, seed: int,
     both = torch.cat([held[torch.from_numpy(rows)].float(), vectors])
     return _Lesson(ids, both, words, len(encoder.tokenizer), room)
 
-# %% ../nbs/03b_search.ipynb #7ab1e102
 @patch
 def _query_targets(self: Ranker, vectors: torch.Tensor) -> np.ndarray:
     "Head outputs for queries, scaled to length one `(queries, dim)`."
@@ -859,7 +829,6 @@ def _agreement(self: Ranker, texts: list[str], vectors: torch.Tensor) -> float:
     first = self.scores(texts, 'dense', vectors).argmax(1, keepdim=True)
     return float((1/(scores >= scores.gather(1, first)).sum(1)).mean())  # equal scores count against it
 
-# %% ../nbs/03b_search.ipynb #7ab1e103
 _WEIGHTS = 1e-2, 1e-3, 1e-4  # of `frequency_weights`, that are tried
 _TRIED = 20_000  # texts of a trial, at most
 _HELD = 256  # queries of a trial, at most
@@ -902,7 +871,6 @@ def _beside_encoder(self: Ranker, data: RankingData, vectors: torch.Tensor, metr
         tables[-1].insert(0, 'mode', other)
     return pd.concat(tables, ignore_index=True).rename(columns=dict(before='encoder', after='table'))
 
-# %% ../nbs/03b_search.ipynb #7ab1e10e
 def _verdict(table: pd.DataFrame, tolerance: float) -> tuple[bool|None, str]:
     "Whether the table may replace the encoder (`None` if unclear), and a message for the user."
     row = table.iloc[0]
@@ -916,7 +884,6 @@ def _verdict(table: pd.DataFrame, tolerance: float) -> tuple[bool|None, str]:
     if row.difference < -tolerance: return False, f'the table is worse than the encoder{doubt}. {said}'
     return None, f'it is not clear whether the table is as good as the encoder. {said}'
 
-# %% ../nbs/03b_search.ipynb #7ab1e105
 @patch
 def _measured_table(self: Ranker, data: RankingData, vectors: torch.Tensor, metrics, tolerance: float) -> tuple:
     "The comparison on the 'valid' queries as a table, and a dict for `about`."
@@ -977,7 +944,6 @@ def _passage_scores(self: Ranker, query: str, mode: str, documents: pd.DataFrame
     index = PassageIndex(held.to(self.model.passages), self._head_of(mode))
     return index.scores(query.to(index.vectors.device))[0].cpu().numpy(), bare, owner
 
-# %% ../nbs/03b_search.ipynb #5e1f0033
 @patch
 def _added_words(self: Ranker, query: str, mode: str, documents: pd.DataFrame) -> np.ndarray|float:
     "What BM25 adds to the scores of given documents in a mode `(documents,)`."

@@ -61,7 +61,6 @@ def is_missing(v):
 
 def is_blank(v): return is_missing(v) or isinstance(v, str) and not v.strip()
 
-# %% ../nbs/00_tables.ipynb #5ae2433e
 def clean_id(v, where, column):
     "An id as text: 7 and 7.0 become '7', and '007' is unchanged"
     if isinstance(v, str) and v.strip(): return SURROGATES.sub('\ufffd', v)
@@ -73,7 +72,6 @@ def clean_id(v, where, column):
         raise DataError(f'{where} has no usable {column}: {v!r}')
     return str(int(v)) if number and float(v).is_integer() else str(v)
 
-# %% ../nbs/00_tables.ipynb #a27a7bf0
 def clean_ids(values, what, column, index):
     return [clean_id(v, f'{what}: {row_name(index.name, i)}', column) for i, v in zip(index, values)]
 
@@ -132,7 +130,6 @@ def checked_dicts(rows, what):
         if not isinstance(r, dict): raise DataError(f'{what}: row {i} is {type(r).__name__}, not a dict')
     return rows
 
-# %% ../nbs/00_tables.ipynb #9b695b44
 _MOST_COLUMNS = 1000  # of a table
 
 def check_columns(names, where):
@@ -146,7 +143,6 @@ def check_columns(names, where):
     twice = [n for n, k in Counter(names).items() if k > 1 and n.strip()]
     if twice: raise DataError(f'{where}: {listed(twice)} names several columns: rename or remove all but one')
 
-# %% ../nbs/00_tables.ipynb #a415fffe
 def checked_table(rows, what, columns):
     "A new frame of `rows` that has `columns`, and the old index, which messages use to name rows"
     df = rows if isinstance(rows, pd.DataFrame) else rows_frame(checked_dicts(rows, what))
@@ -241,7 +237,6 @@ def _decoded(line, n, path):
         raise DataError(f'{shown_path(path)} line {n} is not UTF-8 (byte {e.start}: {e.reason}); '
                         'save the file as UTF-8') from e
 
-# %% ../nbs/00_tables.ipynb #d7f6eca3
 def numbered_lines(path, blank=False):
     "(number, text) of the lines of a file; blank ones only with `blank`"
     n = 0
@@ -280,7 +275,6 @@ def _object(pairs):
         raise ValueError(listed(k for k, n in Counter(k for k, _ in pairs).items() if n > 1) + ' occurs in it twice')
     return row
 
-# %% ../nbs/00_tables.ipynb #2b91d6e1
 def _number(text):
     "A number of JSON that is not whole; NaN, which JSON does not have, stands for a missing value"
     number = float(text)
@@ -295,7 +289,6 @@ def _json(text, where):
         at = f'{e.msg} (column {e.colno})' if isinstance(e, json.JSONDecodeError) else e
         raise DataError(f'{where} is not JSON: {at}') from e
 
-# %% ../nbs/00_tables.ipynb #b3fc5996
 def numbered_objects(path):
     "(line number, dict) of a JSON lines file"
     rows = []
@@ -315,13 +308,11 @@ def _header(text, sep):
     try: return next(csv.reader(io.StringIO(text), delimiter=sep))
     except csv.Error: return text.splitlines()[0].split(sep)
 
-# %% ../nbs/00_tables.ipynb #6499ec30
 def _separator(text, usual):
     "The separator in the header: the usual one, or, if that finds only one name, the one that finds most names"
     found = {s: len(_header(text, s)) for s in _SEPARATORS}
     return usual if found[usual] > 1 else max(found, key=found.get)
 
-# %% ../nbs/00_tables.ipynb #3895b3d8
 def _stated(text, where):
     "The separator given by a first line such as Excel's `sep=;`, or None, and the text after that line"
     stated = re.match(r'"?sep=([^\w\n])"?\1*\r?\n', text, re.I)
@@ -373,7 +364,6 @@ def _text_frame(text, sep, path):
                         f'with {_SEPARATORS[sep]} between them. {remedy}')
     return df.fillna('')
 
-# %% ../nbs/00_tables.ipynb #becd8f64
 def _first_lines(df, header):
     "The line where each row begins, as an editor counts: fields in quotes may hold line breaks"
     height = 1 + sum(df[c].str.count('\n') for c in df)
@@ -404,7 +394,6 @@ def _without_index(df):
     rising = df[first].astype(int).is_monotonic_increasing
     return _without_index(df.drop(columns=first)) if rising else df
 
-# %% ../nbs/00_tables.ipynb #de84d756
 def _read_parquet(path):
     "A frame of a Parquet file; integers stay integers in a column with missing values"
     import pyarrow.parquet as pq
@@ -413,7 +402,6 @@ def _read_parquet(path):
     check_columns(table.column_names, shown_path(path))
     return table.to_pandas(integer_object_nulls=True)
 
-# %% ../nbs/00_tables.ipynb #8a5f6110
 def _read_json(path):
     "A frame of a JSON file: one list of objects, or objects on lines"
     text = ''.join(t for _, t in numbered_lines(path, blank=True))
@@ -469,7 +457,6 @@ def other_columns(columns, option, options, guesses, used):
     taken = f'column {used[option]!r} is used for {option}, and not {listed(found)}'
     return [f'{taken}: name another with the option {option}']
 
-# %% ../nbs/00_tables.ipynb #d259ac7b
 def filled_rows(df, columns, where):
     "The rows with a value in at least one column of each list, and a hint about the rows left out"
     blank = np.array([np.all([[is_blank(v) for v in df[c]] for c in some], axis=0) for some in columns]).any(axis=0)
@@ -509,7 +496,6 @@ def local_path(path):
     if found and not found.is_dir(): check_plain(found)
     return found
 
-# %% ../nbs/00_tables.ipynb #481a54f8
 def looked_for(name):
     "Where a name was looked for; raises `DataError` for a name that the Hub cannot have"
     root = ' or in RANK_BERT_DATA'
@@ -551,7 +537,6 @@ def _reach_hub(name, looked):
         if not re.search('Connect|Timeout', type(e).__name__): return  # `load_dataset` has a better error for the rest
         raise DataError(f'{looked}, and the Hub cannot be reached ({type(e).__name__}); {cached}') from e
 
-# %% ../nbs/00_tables.ipynb #04b2ae2b
 def hub_splits(looked, *name, near=''):
     "All splits of a data set on the Hub, or in its cache"
     from datasets import config, load_dataset
