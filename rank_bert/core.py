@@ -38,26 +38,21 @@ from . import __version__
 # %% ../nbs/00_core.ipynb #92513912
 _SURROGATES = re.compile('[\ud800-\udfff]')
 
-def _check_listing(texts: Any, name: str) -> None:
-    "Raise `TypeError` unless `texts` is an ordered collection of texts."
+def as_texts(
+    texts: Iterable[str],  # list, tuple, Series, array, column of `datasets`, generator
+    name: str = 'texts',  # name of the argument, in messages
+) -> list[str]:  # one string for each text; an unpaired surrogate, which UTF-8 cannot encode, becomes U+FFFD
+    "The texts as a list, in order; raises `TypeError` for a single text, a table, a set, or an entry that is not text."
     kind = type(texts).__name__
     if isinstance(texts, (str, bytes)): raise TypeError(f"{name} is one {kind}: pass a list of texts")
     if isinstance(texts, Mapping) or hasattr(texts, 'columns') or getattr(texts, 'column_names', None):
         raise TypeError(f"{name} is a {kind}: pass its column of texts, such as {name}['text']")
     if isinstance(texts, Set): raise TypeError(f"{name} is a {kind}, which has no order: pass a list")
     if not isinstance(texts, Iterable): raise TypeError(f"{name} is {kind}: pass a list of texts")
-
-# %% ../nbs/00_core.ipynb #7350c3e6
-def as_texts(
-    texts: Iterable[str],  # list, tuple, Series, array, column of `datasets`, generator
-    name: str = 'texts',  # name of the argument, in messages
-) -> list[str]:  # one string for each text; an unpaired surrogate, which UTF-8 cannot encode, becomes U+FFFD
-    "The texts as a list, in order; raises `TypeError` for a single text, a table, a set, or an entry that is not text."
-    _check_listing(texts, name)
-    listed = list(texts)
-    for i, t in enumerate(listed):
+    texts = list(texts)
+    for i, t in enumerate(texts):
         if not isinstance(t, str): raise TypeError(f"{name}[{i}] is {type(t).__name__}, not text: {t!r:.60}")
-    return [_SURROGATES.sub('\ufffd', str(t)) for t in listed]
+    return [_SURROGATES.sub('\ufffd', str(t)) for t in texts]
 
 # %% ../nbs/00_core.ipynb #1ab10e15
 _JOINERS = '\u200c\u200d'  # zero-width characters inside emoji and Persian words
@@ -82,9 +77,8 @@ def _error(code: int, text: str) -> OSError:
     error.errno = code
     return error
 
-# %% ../nbs/00_core.ipynb #f90a7a2d
 @contextmanager
-def _plainly(
+def _plain_errors(
     place: Path,  # what is being written
     *ours: Path,  # other paths that are used while it is written
 ) -> Iterator[None]:
@@ -117,51 +111,42 @@ def _real(
 # %% ../nbs/00_core.ipynb #6e64b204
 _OURS: set[Path] = set()  # what this process is writing
 _HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:6]
-_DAY = 24*60*60
 
 def _stem(place: Path) -> str:
     "The name of `place`, or, when that leaves no room to add to it, its hash."
     name = os.fsencode(place.name)
     return place.name if len(name) < 200 else hashlib.sha256(name).hexdigest()
 
-# %% ../nbs/00_core.ipynb #076b4ae2
 def _beside(place: Path, what: str) -> Path:
     "A unique hidden path beside `place`; `what` is 'new', 'old' or 'tmp'."
     return place.with_name(f'.{_stem(place)}-{_HOST}-{os.getpid()}-{uuid.uuid4().hex[:8]}.{what}')
 
-# %% ../nbs/00_core.ipynb #33f29231
-def _is_dead(path: Path, host: str|None, pid: str|None) -> bool:
+def _is_dead(path: Path, host: str, pid: int) -> bool:
     "Whether the process that wrote a hidden path has ended; if unknown, whether the path is older than a day."
     try:
-        if host != _HOST or os.name == 'nt': return time.time() - os.lstat(path).st_mtime > _DAY
-        if int(pid) != os.getpid(): os.kill(int(pid), 0)
+        if host != _HOST or os.name == 'nt': return time.time() - os.lstat(path).st_mtime > 24*60*60
+        if pid != os.getpid(): os.kill(pid, 0)
     except (ProcessLookupError, OverflowError): return True
     except (PermissionError, FileNotFoundError): return False
-    return int(pid) == os.getpid()
+    return pid == os.getpid()
 
-# %% ../nbs/00_core.ipynb #6fc61d9e
 def _leftovers(place: Path) -> list[Path]:
     "Hidden paths beside `place` whose processes have ended."
-    name = re.compile(rf'\.{re.escape(_stem(place))}-(?:([0-9a-f]{{6}})-(\d+)-)?[0-9a-f]{{8}}\.(?:new|old|tmp)')
-    try: found = [(name.fullmatch(p), place.parent/p) for p in os.listdir(place.parent)]
+    name = re.compile(rf'\.{re.escape(_stem(place))}-([0-9a-f]{{6}})-(\d+)-[0-9a-f]{{8}}\.(?:new|old|tmp)')
+    try: matches = [(name.fullmatch(p), place.parent/p) for p in os.listdir(place.parent)]
     except OSError: return []
-    return [path for match, path in found if match and path not in _OURS and _is_dead(path, match[1], match[2])]
+    return [path for match, path in matches if match and path not in _OURS and _is_dead(path, match[1], int(match[2]))]
 
-# %% ../nbs/00_core.ipynb #b6cb5260
-def _remove_once(path: Path) -> None:
-    "Remove a file or a folder, if it is there."
-    if path.is_dir() and not path.is_symlink(): shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError): path.unlink()
-
-def _remove(path: Path) -> None:
-    "Remove a file or a whole folder, even when Ctrl-C interrupts the removal."
-    try: _remove_once(path)
+def _remove(path: Path, again: bool = True) -> None:
+    "Remove a file or a whole folder, if it is there, even when Ctrl-C interrupts the removal."
+    try:
+        if path.is_dir() and not path.is_symlink(): shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError): path.unlink()
     except KeyboardInterrupt:
-        _remove_once(path)
+        if again: _remove(path, again=False)
         raise
 
-# %% ../nbs/00_core.ipynb #0761880d
 @contextmanager
 def _writing(path: Path) -> Iterator[Path]:
     "A hidden path that this process writes to; what is left there at the end is removed."
@@ -171,7 +156,6 @@ def _writing(path: Path) -> Iterator[Path]:
         _remove(path)
         _OURS.discard(path)
 
-# %% ../nbs/00_core.ipynb #4c2da33a
 def _sync(path: Path) -> None:
     "Flush a file, or the entries of a folder, to the disk."
     if path.is_dir() and os.name == 'nt': return
@@ -182,13 +166,13 @@ def _sync(path: Path) -> None:
     finally: os.close(fd)
 
 # %% ../nbs/00_core.ipynb #1dab361b
-def _try(place: Path) -> None:
+def _try_writing(place: Path) -> None:
     "Create and remove folders with these names, and a small file, in the nearest parent folder that exists."
     parent = next(p for p in place.parents if os.path.lexists(p))
     if not os.path.isdir(parent):
         raise _error(errno.ENOTDIR, f"cannot write {str(place)!r}: {str(parent)!r} is a file, not a folder")
     missing = place.relative_to(parent)
-    with _writing(_beside(parent/missing.parts[0], 'tmp')) as trial, _plainly(place, parent):
+    with _writing(_beside(parent/missing.parts[0], 'tmp')) as trial, _plain_errors(place, parent):
         (trial/missing).mkdir(parents=True)
         (trial/missing/'x').write_bytes(b'x')
 
@@ -211,16 +195,16 @@ def check_file(
             raise _error(errno.EEXIST, f"{name} is the file that is read; name another one to write")
         if there and os.path.isdir(source) and _real(source) in place.parents:
             raise _error(errno.EEXIST, f"{name} is in the folder that is read; name a file elsewhere")
-    _try(place)
+    _try_writing(place)
     return place
 
 # %% ../nbs/00_core.ipynb #2a2b7d48
 def _like(new: Path, old: Path) -> None:
     "Give a new file or folder the mode of the old one, and, where the system allows it, its owner and group."
     with suppress(FileNotFoundError):  # there is none, or another process replaces it now
-        about = old.stat()
-        with suppress(AttributeError, PermissionError): os.chown(new, about.st_uid, about.st_gid)  # none on Windows
-        new.chmod(stat.S_IMODE(about.st_mode))
+        status = old.stat()
+        with suppress(AttributeError, PermissionError): os.chown(new, status.st_uid, status.st_gid)  # none on Windows
+        new.chmod(stat.S_IMODE(status.st_mode))
 
 @contextmanager
 def new_file(
@@ -229,7 +213,7 @@ def new_file(
     "Write a file atomically: the path holds the complete new file, or what was there before, never a part."
     place = check_file(path)
     for left in _leftovers(place): _remove(left)
-    with _writing(_beside(place, 'tmp')) as new, _plainly(place, new):
+    with _writing(_beside(place, 'tmp')) as new, _plain_errors(place, new):
         yield new
         _like(new, place)
         _sync(new)
@@ -248,53 +232,45 @@ def _files(folder: Path) -> list[str]:
         if not folders and not files and at.parts: found.append(at.as_posix())
     return sorted(found)
 
-# %% ../nbs/00_core.ipynb #11e8243a
 def _check_own(place: Path, mark: str) -> None:
     "Raise `FileExistsError` for a folder that holds anything that is not listed in its mark."
     if not (place/mark).is_file():
         if all(p.name in _SYSTEM_FILES for p in place.iterdir()): return
         raise _error(errno.EEXIST, f"{str(place)!r} exists and holds something else; name a new folder")
-    try: listed = set(json.loads((place/mark).read_text(encoding='utf-8'))['files'])
+    try: ours = set(json.loads((place/mark).read_text(encoding='utf-8'))['files'])
     except (ValueError, KeyError, TypeError, RecursionError) as e:
         text = f"{str(place/mark)!r} does not list its files"
         raise _error(errno.EEXIST, f'{text}; remove the folder, or name a new one') from e
-    foreign = [f for f in _files(place) if f not in listed and f != mark and Path(f).name not in _SYSTEM_FILES]
+    foreign = [f for f in _files(place) if f not in ours and f != mark and Path(f).name not in _SYSTEM_FILES]
     if foreign:
         text = f"{str(place)!r} also holds {foreign[0]!r}, which would be deleted if the folder is replaced"
         raise _error(errno.EEXIST, f'{text}; move it away, or name a new folder')
 
-# %% ../nbs/00_core.ipynb #3b6192da
+# %% ../nbs/00_core.ipynb #fef24df1
 def _mounts() -> list[str]:
     "Mount points of the system, bind mounts included; the system writes a space as an octal number."
     with suppress(OSError), open('/proc/self/mountinfo', encoding='utf-8', errors='surrogateescape') as f:
         return [re.sub(r'\\([0-7]{3})', lambda m: chr(int(m[1], 8)), line.split()[4]) for line in f]
     return []
 
-def _is_here(place: Path) -> bool:
-    "Whether the current folder is `place` or inside it."
-    with suppress(FileNotFoundError): return Path.cwd().is_relative_to(place)
-    return False
-
-# %% ../nbs/00_core.ipynb #51ae8409
-def _fixed(place: Path) -> str:
-    "Why a folder cannot be replaced, or ''."
-    if os.path.ismount(place) or os.fspath(place) in _mounts():
-        return 'is a mount point, which cannot be replaced; name a folder in it'
-    if _is_here(place): return 'is the folder that you are in; choose another one, or change the current folder first'
-    return '' if os.access(place, os.W_OK) else 'is read-only; name another folder'
-
-# %% ../nbs/00_core.ipynb #fef24df1
 def check_folder(
     folder: str|Path,  # path of the folder that will be created
     mark: str,  # the JSON file that every such folder holds, and that lists its other files
 ) -> Path:  # the resolved path
     "Check in advance that a folder can be created or replaced; raises an `OSError` that gives the reason."
-    place = _real(folder)
+    place, name = _real(folder), repr(str(folder))
     if os.path.isdir(place):
-        if why := _fixed(place): raise _error(errno.EACCES, f'{str(folder)!r} {why}')
+        if os.path.ismount(place) or os.fspath(place) in _mounts():
+            raise _error(errno.EACCES, f"{name} is a mount point, which cannot be replaced; name a folder in it")
+        try: here = Path.cwd()
+        except FileNotFoundError: here = Path()  # it was removed
+        if here.is_relative_to(place):
+            text = f"{name} is the folder that you are in"
+            raise _error(errno.EACCES, f"{text}; choose another one, or change the current folder first")
+        if not os.access(place, os.W_OK): raise _error(errno.EACCES, f"{name} is read-only; name another folder")
         _check_own(place, mark)
-    elif os.path.lexists(place): raise _error(errno.EEXIST, f"{str(folder)!r} is a file; name a new folder")
-    _try(place)
+    elif os.path.lexists(place): raise _error(errno.EEXIST, f"{name} is a file; name a new folder")
+    _try_writing(place)
     return place
 
 # %% ../nbs/00_core.ipynb #90708175
@@ -312,9 +288,8 @@ def _exchange(a: Path, b: Path) -> bool:
     if code in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP): return False
     raise OSError(code, os.strerror(code), str(b))
 
-# %% ../nbs/00_core.ipynb #6c5cbde1
-def _aside(new: Path, place: Path) -> None:
-    "Replace `place` by `new` in two steps; after an error `place` still holds one of the two."
+def _replace_in_two_steps(new: Path, place: Path) -> None:
+    "Replace `place` by `new`; after an error `place` still holds one of the two."
     old = _beside(place, 'old')
     try:
         os.rename(place, old)
@@ -325,10 +300,9 @@ def _aside(new: Path, place: Path) -> None:
             elif not os.path.lexists(new): os.rename(old, new)
             else: _remove(old)
 
-# %% ../nbs/00_core.ipynb #5a2451e7
 def _check_held(place: Path, mark: str, held: str|None) -> None:
     "Raise `OSError` when the mark of a folder is no longer the one with this SHA-256."
-    if held is None or json.loads((place/mark).read_text(encoding='utf-8')).get('sha256', '') == held: return
+    if held is None or json.loads((place/mark).read_text(encoding='utf-8')).get('sha256') == held: return
     raise _error(errno.EBUSY, f"{str(place)!r} was changed since it was read, perhaps by another process, and is left "
                  "as it is: load it again and repeat the change, or choose another folder")
 
@@ -339,21 +313,15 @@ def _put(new: Path, place: Path, mark: str, held: str|None = None) -> None:
             if not os.path.lexists(place): return os.rename(new, place)
             _check_own(place, mark)
             _check_held(place, mark, held)
-            if not _exchange(new, place): return _aside(new, place)
+            if not _exchange(new, place): return _replace_in_two_steps(new, place)
             try: return _check_held(new, mark, held)
             except OSError:  # another process was faster by less than the check takes: its folder goes back
                 _exchange(new, place)
                 _check_held(place, mark, held)
                 raise
-        except OSError as e:
+        except OSError as e:  # another process has moved one of the two: look again
             if e.errno not in (errno.ENOENT, errno.ENOTEMPTY) or not os.path.lexists(new): raise
     raise _error(errno.EBUSY, f"other processes keep writing {str(place)!r}; choose another folder")
-
-# %% ../nbs/00_core.ipynb #6501d31a
-def _set_aside(place: Path, mark: str) -> list[Path]:
-    "Older folders that were renamed by processes that write `place`."
-    hidden = [p for p in place.parent.glob('.*.old') if p.name.startswith(f'.{_stem(place)}-')]
-    return [p for p in hidden if (p/mark).is_file()]
 
 # %% ../nbs/00_core.ipynb #6d088fd9
 def recover_folder(
@@ -367,7 +335,8 @@ def recover_folder(
     place = _real(folder)
     for attempt in range(100):
         if os.path.lexists(place) or not os.path.isdir(place.parent): break
-        aside = _set_aside(place, mark)
+        hidden = [p for p in place.parent.glob('.*.old') if p.name.startswith(f'.{_stem(place)}-')]
+        aside = [p for p in hidden if (p/mark).is_file()]
         if not aside: break
         left = [p for p in aside if attempt == 99 or p in _leftovers(place)]
         with suppress(FileNotFoundError, FileExistsError, PermissionError):
@@ -388,7 +357,7 @@ def new_folder(
     for left in _leftovers(place): _remove(left)
     made = [p for p in place.parents if not os.path.lexists(p)]
     try:
-        with _writing(_beside(place, 'new')) as new, _plainly(place, new):
+        with _writing(_beside(place, 'new')) as new, _plain_errors(place, new):
             new.mkdir(parents=True)
             yield new
             if (place/mark).is_file():
@@ -404,7 +373,7 @@ def new_folder(
             with suppress(OSError): empty.rmdir()
 
 # %% ../nbs/00_core.ipynb #8b7440d4
-FORMAT = 2  # version of the format of saved folders; newer ones are refused, and 1 can still be read
+FORMAT = 2  # version of the format of saved folders; others are refused
 
 def jsonable(
     value: Any,  # nested dicts, lists, texts and numbers; anything else is converted to text
@@ -418,7 +387,6 @@ def jsonable(
     if isinstance(value, float): return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, (str, int, bool)) else str(value)
 
-# %% ../nbs/00_core.ipynb #36653073
 def to_json(
     value: Any,  # of dicts, lists, text and numbers
     indent: int|None = None,  # spaces by which nested lines are indented
@@ -432,12 +400,11 @@ def file_hash(path: Path) -> str:
     "SHA-256 of the bytes of a file, in 64 hexadecimal digits."
     with open(path, 'rb') as f: return hashlib.file_digest(f, 'sha256').hexdigest()
 
-def _seal(about: dict) -> str:
+def _seal(content: dict) -> str:
     "SHA-256 of the content of a mark, independent of its layout."
-    rest = {k: v for k, v in about.items() if k != 'sha256'}
+    rest = {k: v for k, v in content.items() if k != 'sha256'}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(',', ':')).encode()).hexdigest()
 
-# %% ../nbs/00_core.ipynb #e5033e80
 def seal_folder(
     folder: Path,  # folder from `new_folder`, which already has all other files
     mark: str,  # the JSON file to write
@@ -457,14 +424,12 @@ def home_folder() -> Path:
 # %% ../nbs/00_core.ipynb #42b943a4
 def _is_number(v) -> bool: return isinstance(v, (int, float)) and not isinstance(v, bool) and abs(v) < 1e300
 
-def _is_count(v) -> bool: return isinstance(v, int) and not isinstance(v, bool) and 0 <= v < 2**53
-
 RULES = {
     'text': lambda v: isinstance(v, str),
     'flag': lambda v: isinstance(v, bool),
     'number': _is_number,
     'positive': lambda v: _is_number(v) and v > 0,
-    'count': _is_count,
+    'count': lambda v: isinstance(v, int) and not isinstance(v, bool) and 0 <= v < 2**53,
     'object': lambda v: isinstance(v, dict),
     'texts': lambda v: isinstance(v, list) and all(isinstance(t, str) for t in v),
     'digest': lambda v: isinstance(v, str) and re.fullmatch('[0-9a-f]{64}', v) is not None,
@@ -487,23 +452,16 @@ def check_fields(
         value, optional = found.get(name), None in rule if isinstance(rule, tuple) else str(rule).endswith('?')
         if optional and value is None: continue
         if name not in found: raise ValueError(f"{where} is damaged: {name!r} is missing; {remedy}")
-        if isinstance(rule, dict): check_fields(value, rule, f'{where}, {name},', remedy)
-        elif not _fits(value, rule): raise _unfit(where, name, value, _in_words(rule), remedy)
-
-# %% ../nbs/00_core.ipynb #51e16007
-def _fits(value: Any, rule: str|tuple) -> bool:
-    "Whether a value follows a rule, or is one of a tuple; `True` is not equal to 1 here."
-    if isinstance(rule, tuple): return any(type(value) is type(r) and value == r for r in rule)
-    return RULES[rule.rstrip('?')](value)
-
-def _in_words(rule: str|tuple) -> str:
-    "A rule in words, for a message."
-    if isinstance(rule, tuple): return 'one of ' + ', '.join(map(repr, rule))
-    word = rule.rstrip('?')
-    return _WORDS.get(word, word)
-
-def _unfit(where, name, value, words, remedy) -> ValueError:
-    return ValueError(f"{where} is damaged: {name} is {value!r:.40}, not {words}; {remedy}")
+        if isinstance(rule, dict):
+            check_fields(value, rule, f'{where}, {name},', remedy)
+            continue
+        if isinstance(rule, tuple):  # True is not equal to 1 here
+            fits = any(type(value) is type(r) and value == r for r in rule)
+            words = 'one of ' + ', '.join(map(repr, rule))
+        else:
+            key = rule.rstrip('?')
+            fits, words = RULES[key](value), _WORDS.get(key, key)
+        if not fits: raise ValueError(f"{where} is damaged: {name} is {value!r:.40}, not {words}; {remedy}")
 
 # %% ../nbs/00_core.ipynb #4b208bb6
 def _no_constant(name: str): raise ValueError(f'{name} is not allowed in JSON')
@@ -528,56 +486,39 @@ def _listed_file(folder: Path, name: str, what: str, verb: str) -> Path:
     if not stat.S_ISREG(os.stat(path).st_mode): raise ValueError(f"{path} is not a plain file; {verb} the {what} again")
     return path
 
-# %% ../nbs/00_core.ipynb #7da5d633
 _PART = r'encoder/[A-Za-z0-9_][A-Za-z0-9_.-]*\.(?:json|txt|model|jinja|safetensors|bpe|vocab)'  # files of an encoder
 
-def _check_files(folder: Path, mark: str, files: Any, names: dict[str, bool], what: str, verb: str) -> None:
+def _check_files(folder: Path, mark: str, files: dict, names: dict[str, bool], what: str, verb: str) -> None:
     "Check the files that a mark lists: their names, their SHA-256, and that none is missing."
     remedy = f'{verb} the {what} again'
-    fields = {n: 'digest' if needed else 'digest?' for n, needed in names.items()}
-    check_fields(files, fields, f'{folder/mark}, files,', remedy)
-    paths = []
-    for name, digest in files.items():
+    for name in files:
         if name not in names and not re.fullmatch(_PART, name):
             raise ValueError(f"{folder/mark} lists {name!r}, which is no file of a {what}; {remedy}")
-        if not RULES['digest'](digest):
-            raise _unfit(folder/mark, f'the SHA-256 of {name!r}', digest, _WORDS['digest'], remedy)
-        paths.append(_listed_file(folder, name, what, verb))
-    with ThreadPoolExecutor() as pool: found = [*pool.map(file_hash, paths)]  # large files at the same time
-    for path, now, digest in zip(paths, found, files.values()):
+    needed = [*files, *(name for name, must in names.items() if must)]
+    check_fields(files, dict.fromkeys(needed, 'digest'), f'{folder/mark}, files,', remedy)
+    paths = [_listed_file(folder, name, what, verb) for name in files]
+    with ThreadPoolExecutor() as pool: hashes = [*pool.map(file_hash, paths)]  # large files at the same time
+    for path, now, digest in zip(paths, hashes, files.values()):
         if now != digest:
             raise ValueError(f"{path} is damaged: its SHA-256 is not the one it was saved with; {remedy}")
     for f in _files(folder):
         if f.startswith('encoder/') and f not in files and Path(f).name not in _SYSTEM_FILES:
             raise ValueError(f"{folder/f} is not listed in {mark}; remove it, or {remedy}")
 
-# %% ../nbs/00_core.ipynb #73a2628f
+# %% ../nbs/00_core.ipynb #c5dcb66b
 _SAVED = {'ranker.json': 'ranker', 'classifier.json': 'classifier or tagger', 'sentence.json': 'sentence encoder'}
+_BACKBONE = dict(name='text', inside='flag?', sha256='digest')  # fields of a mark that identify its encoder
+_INSIDE = {'encoder/config.json': True, 'encoder/model.safetensors': True}  # files of a saved encoder
 
-def _check_saved(folder: Path, mark: str, what: str, verb: str) -> None:
-    "Raise an `OSError` where there is no folder with such a mark."
-    if folder.is_file():
-        raise _error(errno.ENOTDIR, f"{str(folder)!r} is a file: name the folder that a {what} was saved to")
-    if not folder.is_dir():
-        raise _error(errno.ENOENT, f"there is no folder {str(folder)!r}: {verb} a {what} there first")
-    if not os.path.lexists(folder/mark):
-        other = next((f'; it holds a {kind}' for name, kind in _SAVED.items() if (folder/name).is_file()), '')
-        raise _error(errno.ENOENT, f"{str(folder)!r} has no {mark}: it is not a saved {what}{other}")
-
-# %% ../nbs/00_core.ipynb #33d25449
 def check_seal(about: dict, path: Path, remedy: str) -> None:
-    "Raise `ValueError` for a mark of a newer format, or with a wrong checksum."
+    "Raise `ValueError` for a mark of another format, or with a wrong checksum."
     check_fields(about, dict(format='count', files='object'), path, remedy)
     if about['format'] > FORMAT:
         text = f"in a newer format ({about['format']}, this one reads {FORMAT}): pip install -U rank_bert"
         raise ValueError(f"{str(path.parent)!r} was saved by rank_bert {about.get('rank_bert')!s:.20}, {text}")
-    if about['format'] < 1: raise ValueError(f"{path} is damaged: there is no format {about['format']}; {remedy}")
-    if (about['format'] > 1 or 'sha256' in about) and about.get('sha256') != _seal(about):
+    if about['format'] < FORMAT: raise ValueError(f"{path} is damaged: there is no format {about['format']}; {remedy}")
+    if about.get('sha256') != _seal(about):
         raise ValueError(f"{path} is damaged: its SHA-256 is not the one it was saved with; {remedy}")
-
-# %% ../nbs/00_core.ipynb #c5dcb66b
-_BACKBONE = dict(name='text', inside='flag?', sha256='digest')  # fields of a mark that identify its encoder
-_INSIDE = {'encoder/config.json': True, 'encoder/model.safetensors': True}  # files of a saved encoder
 
 def read_folder(
     folder: str|Path,  # where it was saved
@@ -589,8 +530,14 @@ def read_folder(
 ) -> dict:  # content of the mark
     "Read and check the mark of a folder; the error names the field or file that is missing, damaged or newer."
     folder = recover_folder(folder, mark)
-    _check_saved(folder, mark, what, verb)
+    if folder.is_file():
+        raise _error(errno.ENOTDIR, f"{str(folder)!r} is a file: name the folder that a {what} was saved to")
+    if not folder.is_dir():
+        raise _error(errno.ENOENT, f"there is no folder {str(folder)!r}: {verb} a {what} there first")
     path, remedy = folder/mark, f'{verb} the {what} again'
+    if not os.path.lexists(path):
+        other = next((f'; it holds a {kind}' for name, kind in _SAVED.items() if (folder/name).is_file()), '')
+        raise _error(errno.ENOENT, f"{str(folder)!r} has no {mark}: it is not a saved {what}{other}")
     about = read_json(_listed_file(folder, mark, what, verb), remedy)
     check_seal(about, path, remedy)
     check_fields(about, dict(backbone=_BACKBONE) | fields, path, remedy)
@@ -635,25 +582,6 @@ def write_tensors(
     save = importlib.import_module(f'safetensors.{kind}').save  # `save_file` loses the code of an `OSError`
     Path(path).write_bytes(save(tensors))
 
-# %% ../nbs/00_core.ipynb #21981d27
-def _is_as(part, kinds: str, shape: list[int|str], sizes: dict[str, int]) -> bool:
-    "Whether a tensor has the type and sizes; `sizes` maps each letter to its size so far."
-    size = part.get_shape()
-    if part.get_dtype() not in kinds.split() or len(size) != len(shape): return False
-    return all((sizes.setdefault(s, n) if isinstance(s, str) else s) == n for s, n in zip(shape, size))
-
-# %% ../nbs/00_core.ipynb #e4592d23
-def _check_header(file, expected: dict[str, tuple]) -> None:
-    "Raise `ValueError` where names, types or sizes of an open file are not as expected."
-    found, sizes = sorted(file.keys()), {}
-    if found != sorted(expected):
-        raise ValueError(f"it holds {', '.join(found) or 'nothing':.80}, not {', '.join(sorted(expected)):.80}")
-    for name, (kinds, *shape) in expected.items():
-        part = file.get_slice(name)
-        if not _is_as(part, kinds, shape, sizes):
-            kinds = kinds.replace(' ', ' or ')
-            raise ValueError(f"{name!r} is {part.get_dtype()} {part.get_shape()}, not {kinds} {shape}")
-
 # %% ../nbs/00_core.ipynb #17c1d381
 def read_tensors(
     path: str|Path,  # a safetensors file
@@ -665,7 +593,16 @@ def read_tensors(
     "The tensors of a file; raises `ValueError` when names, types, sizes or numbers are not as they should be."
     try:
         with safe_open(path, framework) as file:
-            _check_header(file, expected)
+            names, sizes = sorted(file.keys()), {}  # letter -> its size so far
+            if names != sorted(expected):
+                raise ValueError(f"it holds {', '.join(names) or 'nothing':.80}, not {', '.join(sorted(expected)):.80}")
+            for name, (kinds, *shape) in expected.items():
+                part = file.get_slice(name)
+                found = part.get_shape()
+                wanted = [sizes.setdefault(s, n) if isinstance(s, str) else s for s, n in zip(shape, found)]
+                if part.get_dtype() not in kinds.split() or len(shape) != len(found) or found != wanted:
+                    kinds = kinds.replace(' ', ' or ')
+                    raise ValueError(f"{name!r} is {part.get_dtype()} {found}, not {kinds} {shape}")
             tensors = {name: file.get_tensor(name) for name in expected}
         for name, t in tensors.items():
             if finite and not _is_finite(t): raise ValueError(f"{name!r} holds NaN or infinity")

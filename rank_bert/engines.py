@@ -40,7 +40,6 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import PretrainedConfig
 from transformers.activations import GELUActivation
-from fastcore.basics import patch
 
 # %% ../nbs/00a_engines.ipynb #e0a10007
 from .core import as_texts, file_hash, home_folder
@@ -53,7 +52,6 @@ def best_device() -> torch.device:
     if torch.cuda.is_available(): return torch.device('cuda', *map(int, os.environ.get('LOCAL_RANK', '').split()))
     return torch.device('mps' if torch.backends.mps.is_available() else 'cpu')
 
-# %% ../nbs/00a_engines.ipynb #bb9cc29a
 def best_dtype(
     device: torch.device|str = 'cpu',  # where the encoder will run
 ) -> torch.dtype:  # `torch.bfloat16` if the hardware has matrix units for it, else `torch.float32`
@@ -82,7 +80,6 @@ def _as_json(value):
     if isinstance(value, (set, frozenset)): return sorted(map(str, value))
     return getattr(value, '__qualname__', type(value).__qualname__)
 
-# %% ../nbs/00a_engines.ipynb #41ab77d5
 _NO_SETTING = set(vars(nn.Module())) | {'gradient_checkpointing', '_gradient_checkpointing_func', 'name_or_path',
                                         'warnings_issued', '_is_hf_initialized'}  # attributes that change no output
 
@@ -93,13 +90,11 @@ def _settings(module: nn.Module) -> dict:
     buffers = {n: module._buffers.get(n) for n in module._non_persistent_buffers_set}
     return kept | {n: _as_json(b) for n, b in buffers.items() if b is not None}
 
-# %% ../nbs/00a_engines.ipynb #423f94b3
 def _settings_of(module: nn.Module, leave: set = frozenset()) -> list:
     "Name, class and settings of each part of a module: what determines its outputs besides its weights."
     return [[name, type(m).__qualname__, {} if m is module else _settings(m)]
             for name, m in module.named_modules() if m not in leave]
 
-# %% ../nbs/00a_engines.ipynb #5e771a60
 def module_ids(encoder: Encoder) -> list[int]:
     "The id of the module at each position; a shared module is at several positions."
     return [id(m) for _, m in encoder.model.named_modules(remove_duplicate=False)]
@@ -120,7 +115,6 @@ def hook_names(encoder: Encoder) -> list[str]:
     names = [getattr(hook, '__qualname__', type(hook).__qualname__) for hook in found]
     return [name for name in names if not name.endswith('make_inputs_require_grads')]
 
-# %% ../nbs/00a_engines.ipynb #5f0ad27d
 def settings_hash(
     encoder: Encoder,  # any encoder
     layer: int|None = None,  # up to this layer; all by default
@@ -133,10 +127,9 @@ def settings_hash(
     above = {m for l in layers for m in l.modules()} - below
     fields = {k: v for k, v in config.to_dict().items() if k not in _NO_EFFECT}
     special = [getattr(encoder.tokenizer, f'{n}_token_id') for n in ('cls', 'sep', 'pad', 'mask', 'unk')]
-    about = [fields | dict(attention=config._attn_implementation), special, _settings_of(encoder.model, above)]
-    return hashlib.sha256(json.dumps(about, sort_keys=True, default=_as_json).encode()).hexdigest()
+    parts = [fields | dict(attention=config._attn_implementation), special, _settings_of(encoder.model, above)]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=_as_json).encode()).hexdigest()
 
-# %% ../nbs/00a_engines.ipynb #e6b3a24b
 def check_settings_hash(encoder: Encoder, layer: int|None = None) -> str:
     "`settings_hash`; raises `ValueError` where something hooks into the layers."
     if hooks := hook_names(encoder):
@@ -145,6 +138,8 @@ def check_settings_hash(encoder: Encoder, layer: int|None = None) -> str:
     return settings_hash(encoder, layer)
 
 # %% ../nbs/00a_engines.ipynb #ebd83c17
+_hashes = WeakKeyDictionary()  # encoder -> fingerprint and tokenizer, and the hash they had
+
 def encoder_hash(
     encoder: Encoder,  # any encoder
 ) -> str:  # 64 hexadecimal digits
@@ -157,9 +152,6 @@ def encoder_key(
     "SHA-256 of all that determines an encoder's outputs: weights, tokenizer, settings, and names of hooks."
     parts = encoder_hash(encoder), settings_hash(encoder), *hook_names(encoder)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-# %% ../nbs/00a_engines.ipynb #aaafb4f2
-_hashes = WeakKeyDictionary()  # encoder -> fingerprint and tokenizer, and the hash they had
 
 def known_hash(encoder: Encoder) -> str:
     "`encoder_hash`, computed again only where a byte of the weights or the tokenizer has changed."
@@ -185,24 +177,19 @@ class _OwnLayers:
 _FUSED = []  # (function that tells whether an encoder fits, class of its plan)
 _ENGINES = {'torch': lambda encoder: _torch_plan(encoder)}  # library -> function that gives the class of a plan
 _plans = WeakKeyDictionary()  # encoder -> for each engine: what its plan depends on, plan
+_held = ContextVar('held', default=None)  # the plan that `same_plan` holds
 
 def _library(engine) -> str:
     "The library of an engine: the engine itself, or that of one with settings."
     return getattr(engine, 'library', engine)
 
-def _plan_state(kind: type, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool) -> tuple:
-    "What a plan depends on; when it changes, a new plan is made."
-    parameters = list(encoder.model.parameters())
-    state = kind, dtype, device, module_ids(encoder)
-    state += [(p.data_ptr(), p.dtype, p.shape, p.stride()) for p in parameters],  # a view can have its base's address
-    if copied: state += weights_state(parameters)
-    if copied or kind.fused: state += json.dumps(_settings_of(encoder.model), default=_as_json),
-    return state
-
-# %% ../nbs/00a_engines.ipynb #e0a10044
 def about_engine(engine) -> dict:
     "What the key of stored vectors says of the library and its settings; nothing of torch."
     return {} if engine == 'torch' else dict(engine=_library(engine)) | getattr(engine, 'about', {})
+
+def _torch_plan(encoder: Encoder) -> type:
+    "The class of the fastest plan in torch."
+    return next((plan for fits, plan in _FUSED if fits(encoder)), _OwnLayers)
 
 # %% ../nbs/00a_engines.ipynb #50c1fb19
 @cache
@@ -219,12 +206,6 @@ def _packs(device: torch.device, dtype: torch.dtype) -> bool:
     return device.type == 'cpu' and dtype == torch.bfloat16 and _can_join()
 
 # %% ../nbs/00a_engines.ipynb #50c1fb18
-def _torch_plan(encoder: Encoder) -> type:
-    "The class of the fastest plan in torch."
-    return next((plan for fits, plan in _FUSED if fits(encoder)), _OwnLayers)
-
-_held = ContextVar('held', default=None)  # the plan that `same_plan` holds
-
 @contextmanager
 def same_plan(held: dict|None = None) -> Iterator[dict]:
     "In this block `plan_for` gives the plan that another block has held, without a look at the weights."
@@ -235,28 +216,26 @@ def same_plan(held: dict|None = None) -> Iterator[dict]:
 
 def plan_for(encoder: Encoder, dtype: torch.dtype, device: torch.device, engine='torch') -> Callable:
     "The fastest plan for an encoder, made again only when the encoder has changed."
-    held, asked = _held.get(), (id(encoder), dtype, device, engine)
-    if held and held['asked'] == asked: return held['plan']
+    held, request = _held.get(), (id(encoder), dtype, device, engine)
+    if held and held['request'] == request: return held['plan']
     device = torch.empty(0, device=device).device  # weights are on 'cuda:0', which is not equal to 'cuda'
-    kind, known = _ENGINES[_library(engine)](encoder), _plans.get(encoder, {}).get(engine)
-    other = any(p.device != device or kind.fused and p.dtype != dtype for p in encoder.model.parameters())
+    kind, parameters = _ENGINES[_library(engine)](encoder), list(encoder.model.parameters())
+    other = any(p.device != device or kind.fused and p.dtype != dtype for p in parameters)
     copied = other or kind.copies or kind.fused and _packs(device, dtype)
-    state = _plan_state(kind, encoder, dtype, device, copied)
+
+    # what a plan depends on
+    places = [(p.data_ptr(), p.dtype, p.shape, p.stride()) for p in parameters]  # a view can have its base's address
+    state = kind, dtype, device, module_ids(encoder), places
+    if copied: state += weights_state(parameters)
+    if copied or kind.fused: state += json.dumps(_settings_of(encoder.model), default=_as_json),
+
+    known = _plans.get(encoder, {}).get(engine)
     if known is None or known[0] != state:
-        _plans.setdefault(encoder, {})[engine] = known = state, kind(encoder, dtype, device, copied)
-        known[1].engine = engine  # also those settings that a library's plan needs
-    if held is not None: held |= dict(asked=asked, plan=known[1])
+        plan = kind(encoder, dtype, device, copied)
+        plan.engine = engine  # also those settings that a library's plan needs
+        _plans.setdefault(encoder, {})[engine] = known = state, plan
+    if held is not None: held |= dict(request=request, plan=known[1])
     return known[1]
-
-# %% ../nbs/00a_engines.ipynb #50c1fb1a
-def _packed(weight: torch.Tensor) -> torch.Tensor:
-    "A weight in the order in which the processor's matrix units read it, where torch has one."
-    return torch.ops.mkldnn._reorder_linear_weight(weight) if _packs(weight.device, weight.dtype) else weight
-
-def _linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor|None) -> torch.Tensor:
-    "A linear layer with a weight that may be packed."
-    if not weight.is_mkldnn: return F.linear(x, weight, bias)
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, 'none', [], 'none')
 
 # %% ../nbs/00a_engines.ipynb #c3d96f0e
 def _product(put: Callable, *layers: nn.Module) -> tuple[tuple, ...]:
@@ -265,25 +244,32 @@ def _product(put: Callable, *layers: nn.Module) -> tuple[tuple, ...]:
     if isinstance(first, LowRankLinear): pairs = (put(first.down), None), (put(first.up), put(first.bias))
     elif len(layers) == 1: pairs = (put(first.weight), put(first.bias)),  # not copied, where they are as they should be
     else: pairs = tuple(torch.cat([put(getattr(m, n)) for m in layers]) for n in ('weight', 'bias')),
-    return tuple((_packed(weight), bias) for weight, bias in pairs)
+    weight = pairs[0][0]
+    if not _packs(weight.device, weight.dtype): return pairs
+    # in the order in which the processor's matrix units read them
+    return tuple((torch.ops.mkldnn._reorder_linear_weight(weight), bias) for weight, bias in pairs)
 
-def _norm(put: Callable, norm: nn.LayerNorm) -> tuple:
-    "Arguments of `F.layer_norm` after the first."
-    return norm.normalized_shape, put(norm.weight), put(norm.bias), norm.eps
+def _linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor|None) -> torch.Tensor:
+    "A linear layer with a weight that may be packed."
+    if not weight.is_mkldnn: return F.linear(x, weight, bias)
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, 'none', [], 'none')
 
-# %% ../nbs/00a_engines.ipynb #ce6ff2e5
 def _through(x: torch.Tensor, products: tuple[tuple, ...]) -> torch.Tensor:
     "Apply the linear maps of `_product` to an input."
     for weight, bias in products: x = _linear(x, weight, bias)
     return x
 
+def _norm(put: Callable, norm: nn.LayerNorm) -> tuple:
+    "Arguments of `F.layer_norm` after the first."
+    return norm.normalized_shape, put(norm.weight), put(norm.bias), norm.eps
+
 # %% ../nbs/00a_engines.ipynb #90467586
 class _FusedLayer:
     "One layer of a BERT for inference."
     def __init__(self, put: Callable, layer: nn.Module, copied: bool):
-        own, out = layer.attention.self, layer.attention.output
-        qkv = own.query, own.key, own.value
-        self.heads, self.scale = own.num_attention_heads, own.scaling
+        attention, out = layer.attention.self, layer.attention.output
+        qkv = attention.query, attention.key, attention.value
+        self.heads, self.scale = attention.num_attention_heads, attention.scaling
         self.activation = layer.intermediate.intermediate_act_fn
         fused = copied and not any(isinstance(m, LowRankLinear) for m in qkv)
         self.qkv = [_product(put, *qkv)] if fused else [_product(put, m) for m in qkv]
@@ -292,35 +278,31 @@ class _FusedLayer:
         self.norm2 = _norm(put, layer.output.LayerNorm)
 
     def __call__(self, x: torch.Tensor, bias: torch.Tensor|None) -> torch.Tensor:  # `(batch, tokens, dim)`
-        x = F.layer_norm(self._added(self._attention(x, bias), self.out, x), *self.norm1)
-        return F.layer_norm(self._added(self._activated(x), self.down, x), *self.norm2)
+        x = F.layer_norm(self._add(self._attend(x, bias), self.out, x), *self.norm1)
+        return F.layer_norm(self._add(self._activate(x), self.down, x), *self.norm2)
 
-# %% ../nbs/00a_engines.ipynb #32d457e8
-@patch
-def _attention(self: _FusedLayer, x: torch.Tensor, bias: torch.Tensor|None) -> torch.Tensor:
-    "Attention of all heads, before the output layer `(batch, tokens, dim)`."
-    n, t, _ = x.shape
-    parts = (part for products in self.qkv for part in _through(x, products).chunk(3 // len(self.qkv), -1))
-    q, k, v = (p.view(n, t, self.heads, -1).transpose(1, 2) for p in parts)  # (batch, heads, tokens, dim/heads)
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=self.scale)
-    return out.transpose(1, 2).reshape(n, t, -1)
+    def _attend(self, x: torch.Tensor, bias: torch.Tensor|None) -> torch.Tensor:
+        "Attention of all heads, before the output layer `(batch, tokens, dim)`."
+        n, t, _ = x.shape
+        parts = (part for products in self.qkv for part in _through(x, products).chunk(3 // len(self.qkv), -1))
+        q, k, v = (p.view(n, t, self.heads, -1).transpose(1, 2) for p in parts)  # (batch, heads, tokens, dim/heads)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=self.scale)
+        return out.transpose(1, 2).reshape(n, t, -1)
 
-@patch
-def _added(self: _FusedLayer, x: torch.Tensor, products: tuple[tuple, ...], residual: torch.Tensor) -> torch.Tensor:
-    "Linear maps of `x`, and the sum with the residual."
-    *before, (weight, bias) = products
-    x = _through(x, before)
-    if not weight.is_mkldnn: return F.linear(x, weight, bias).add_(residual)
-    return torch.ops.mkldnn._linear_pointwise.binary(x, residual, weight, bias, 'add')
+    def _add(self, x: torch.Tensor, products: tuple[tuple, ...], residual: torch.Tensor) -> torch.Tensor:
+        "Linear maps of `x`, and the sum with the residual."
+        *before, (weight, bias) = products
+        x = _through(x, before)
+        if not weight.is_mkldnn: return F.linear(x, weight, bias).add_(residual)
+        return torch.ops.mkldnn._linear_pointwise.binary(x, residual, weight, bias, 'add')
 
-@patch
-def _activated(self: _FusedLayer, x: torch.Tensor) -> torch.Tensor:
-    "The first linear map of the feed-forward network, and its activation."
-    *before, (weight, bias) = self.up
-    x = _through(x, before)
-    gelu = type(self.activation) is GELUActivation and self.activation.act is F.gelu
-    if not (weight.is_mkldnn and gelu): return self.activation(_linear(x, weight, bias))
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, 'gelu', [], 'none')
+    def _activate(self, x: torch.Tensor) -> torch.Tensor:
+        "The first linear map of the feed-forward network, and its activation."
+        *before, (weight, bias) = self.up
+        x = _through(x, before)
+        gelu = type(self.activation) is GELUActivation and self.activation.act is F.gelu
+        if not (weight.is_mkldnn and gelu): return self.activation(_linear(x, weight, bias))
+        return torch.ops.mkldnn._linear_pointwise(x, weight, bias, 'gelu', [], 'none')
 
 # %% ../nbs/00a_engines.ipynb #30cfdad3
 class _FusedBert:
@@ -330,59 +312,44 @@ class _FusedBert:
         def put(t): return t.detach().to(device, dtype)  # the weight itself if device and precision are right
         e = encoder.model.embeddings
         words = e.word_embeddings  # keep two factors: a stored product would be out of date after a change of one
-        self.words, self.wider = ((put(words.tokens.weight), put(words.up.weight))
-                                  if isinstance(words, FactorisedEmbedding) else (put(words.weight), None))
+        factorised = isinstance(words, FactorisedEmbedding)
+        self.words = put(words.tokens.weight if factorised else words.weight)
+        self.wider = put(words.up.weight) if factorised else None
         self.positions, self.types = (put(m.weight) for m in (e.position_embeddings, e.token_type_embeddings))
         self.norm, self.layers = _norm(put, e.LayerNorm), [_FusedLayer(put, o, copied) for o in encoder.layers]
         self.device, self.encoder = device, proxy(encoder)  # a plan must not keep its encoder alive
 
     def __call__(self, ids: torch.Tensor, mask: torch.Tensor, layer: int) -> torch.Tensor:
-        x, bias = self._embedded(ids, mask), self._bias(mask)
+        x = F.embedding(ids.to(self.device), self.words)
+        if self.wider is not None: x = F.linear(x, self.wider)
+        x = x + (self.positions[:ids.shape[1]] + self.types[0])
+        types = self.encoder._types(ids, mask)
+        if types.any(): x = x + types.to(self.device, x.dtype).unsqueeze(-1)*(self.types[-1] - self.types[0])
+        x, bias = F.layer_norm(x, *self.norm), None
+        if not mask.all():  # minus infinity at padding
+            bias = torch.zeros(mask.shape, dtype=self.words.dtype).masked_fill_(mask == 0, float('-inf'))
+            bias = bias[:, None, None].to(self.device)  # (batch, heads, queries, keys)
         for one in self.layers[:layer]: x = one(x, bias)
         return x
-
-# %% ../nbs/00a_engines.ipynb #deadcc7a
-@patch
-def _embedded(self: _FusedBert, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    "The input of the first layer `(batch, tokens, dim)`."
-    x = F.embedding(ids.to(self.device), self.words)
-    if self.wider is not None: x = F.linear(x, self.wider)
-    x = x + (self.positions[:ids.shape[1]] + self.types[0])
-    types = self.encoder._types(ids, mask)
-    if types.any(): x = x + types.to(self.device, x.dtype).unsqueeze(-1)*(self.types[-1] - self.types[0])
-    return F.layer_norm(x, *self.norm)
-
-# %% ../nbs/00a_engines.ipynb #4d579dea
-@patch
-def _bias(self: _FusedBert, mask: torch.Tensor) -> torch.Tensor|None:
-    "The attention bias: minus infinity at padding; `None` without padding."
-    if mask.all(): return None
-    bias = torch.zeros(mask.shape, dtype=self.words.dtype).masked_fill_(mask == 0, float('-inf'))
-    return bias[:, None, None].to(self.device)  # (batch, heads, queries, keys)
-
-# %% ../nbs/00a_engines.ipynb #d7fc8c54
-def _expected(encoder: Encoder) -> dict[nn.Module, tuple[type, ...]]:
-    "Modules of a BERT whose weights `_FusedBert` reads, and what they may be."
-    e, expected = encoder.model.embeddings, {}
-    for layer in encoder.layers:
-        own, out = layer.attention.self, layer.attention.output
-        linear = own.query, own.key, own.value, out.dense, layer.intermediate.dense, layer.output.dense
-        expected |= dict.fromkeys(linear, (nn.Linear, LowRankLinear))
-        expected |= dict.fromkeys((out.LayerNorm, layer.output.LayerNorm), (nn.LayerNorm,))
-    return expected | {
-        e.LayerNorm: (nn.LayerNorm,), e.word_embeddings: (nn.Embedding, FactorisedEmbedding),
-        e.position_embeddings: (nn.Embedding,), e.token_type_embeddings: (nn.Embedding,)}
 
 # %% ../nbs/00a_engines.ipynb #cb5f7e85
 def _is_plain_bert(encoder: Encoder) -> bool:
     "Whether every weight of the layers is where `_FusedBert` looks for it, and nothing hooks into them."
     if encoder.model.config.model_type != 'bert': return False
-    parts = [m for part in (encoder.model.embeddings, *encoder.layers) for m in part.modules()]
+    e, kinds = encoder.model.embeddings, {}  # module whose weights `_FusedBert` reads -> what it may be
+    parts = [m for part in (e, *encoder.layers) for m in part.modules()]
     if any(m._forward_pre_hooks or m._forward_hooks or 'forward' in vars(m) for m in parts): return False
-    expected = _expected(encoder)
+    for layer in encoder.layers:
+        attention, out = layer.attention.self, layer.attention.output
+        linear = (attention.query, attention.key, attention.value, out.dense,
+                  layer.intermediate.dense, layer.output.dense)
+        kinds |= dict.fromkeys(linear, (nn.Linear, LowRankLinear))
+        kinds |= dict.fromkeys((out.LayerNorm, layer.output.LayerNorm), (nn.LayerNorm,))
+    kinds |= {e.LayerNorm: (nn.LayerNorm,), e.word_embeddings: (nn.Embedding, FactorisedEmbedding),
+              e.position_embeddings: (nn.Embedding,), e.token_type_embeddings: (nn.Embedding,)}
     # an adapter replaces its layer, and its `weight` lacks the adapter's own matrices
-    fits = all(type(m) in kinds for m, kinds in expected.items())
-    return fits and all(m.bias is not None for m in expected if isinstance(m, (nn.Linear, LowRankLinear)))
+    fits = all(type(m) in allowed for m, allowed in kinds.items())
+    return fits and all(m.bias is not None for m in kinds if isinstance(m, (nn.Linear, LowRankLinear)))
 
 _FUSED.append((_is_plain_bert, _FusedBert))
 
@@ -425,9 +392,9 @@ class _Layers(nn.Module):
         return x
 
 # %% ../nbs/00a_engines.ipynb #1f6d2bda
-def _model_space(about: dict) -> Path:
+def _model_space(key: dict) -> Path:
     "The folder of a converted model, in the default feature store; named by the hash of all that determines it."
-    return home_folder()/'features'/hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:24]
+    return home_folder()/'features'/hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:24]
 
 def _parts(file: Path) -> dict[str, np.ndarray]:
     "The two files of a model of OpenVINO, as bytes: the graph and the weights."
@@ -437,29 +404,25 @@ def _model_of(parts: dict[str, np.ndarray]):
     "The model of OpenVINO in its bytes; the weights are copied, because it must own them."
     return load_openvino().Core().read_model(parts['xml'].tobytes(), load_openvino().Tensor(parts['bin']))
 
-# %% ../nbs/00a_engines.ipynb #0c24913c
-def _write_model(model, about: dict, name: str, space: Path) -> None:
-    "Write a model and the description of its space; each file appears whole or not at all."
-    space.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=space, suffix='.part') as folder:
-        new = Path(folder)
-        (new/'space.json').write_text(json.dumps(about | dict(name=name), indent=1))
-        os.replace(new/'space.json', space/'space.json')  # first: what a killed process leaves can be cleaned
-        load_openvino().save_model(model, new/'model.xml', compress_to_fp16=False)
-        save_file(_parts(new/'model.xml'), new/'whole')
-        os.replace(new/'whole', space/f'{file_hash(new/"whole")}.safetensors')
-
-def _keep_model(model, about: dict, name: str) -> None:
-    "Keep a model on disk; where that fails, warn and go on."
-    try: _write_model(model, about, name, space := _model_space(about))
+def _keep_model(model, key: dict, name: str) -> None:
+    "Write a model and the description of its space, each file whole or not at all; where that fails, warn and go on."
+    space = _model_space(key)
+    try:
+        space.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=space, suffix='.part') as folder:
+            new = Path(folder)
+            (new/'space.json').write_text(json.dumps(key | dict(name=name), indent=1))
+            os.replace(new/'space.json', space/'space.json')  # first: what a killed process leaves can be cleaned
+            load_openvino().save_model(model, new/'model.xml', compress_to_fp16=False)
+            save_file(_parts(new/'model.xml'), new/'whole')
+            os.replace(new/'whole', space/f'{file_hash(new/"whole")}.safetensors')
     except (OSError, RuntimeError) as e:  # RuntimeError: OpenVINO's, of a full disk
         warnings.warn(f"the converted model cannot be kept in {space.parent} ({str(e).strip().splitlines()[-1][:99]}): "
                       "each process converts it anew. Name another folder with RANK_BERT_HOME", stacklevel=2)
 
-# %% ../nbs/00a_engines.ipynb #601fbd53
-def _kept_model(about: dict):
+def _read_model(key: dict):
     "The model that is kept on disk, marked as used now, or `None`; a damaged file is removed."
-    space = _model_space(about)
+    space = _model_space(key)
     with suppress(OSError):
         for old in space.glob('*.part'):  # of a process that was killed
             if time.time() - old.stat().st_mtime > 86400: shutil.rmtree(old, ignore_errors=True)
@@ -469,12 +432,16 @@ def _kept_model(about: dict):
                 warnings.warn(f"{path.name[:12]}... of a converted model is damaged and removed", stacklevel=2)
                 path.unlink(missing_ok=True)
                 continue
-            with safe_open(path, 'numpy') as f: found = _model_of({kind: f.get_tensor(kind) for kind in f.keys()})
+            with safe_open(path, 'numpy') as f: model = _model_of({kind: f.get_tensor(kind) for kind in f.keys()})
         except OSError: continue  # another process has cleaned the store, or it cannot be read
         with suppress(OSError): os.utime(space/'space.json')  # the store may be read-only
-        return found
+        return model
 
 # %% ../nbs/00a_engines.ipynb #e0a10023
+def _infer(model, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    "The states of a batch; every call has its own request, as threads may call at the same time."
+    return torch.from_numpy(model.create_infer_request().infer([ids.numpy(), mask.numpy()])[0])
+
 class _OpenVino:
     "A plan that OpenVINO computes; each number of layers is converted when it is first needed."
     engine = 'openvino'  # or one with settings
@@ -486,7 +453,7 @@ class _OpenVino:
 
     def __call__(self, ids: torch.Tensor, mask: torch.Tensor, layer: int) -> torch.Tensor:
         with self.lock:
-            if layer not in self.compiled: self.compiled[layer] = self._checked(ids, mask, layer)
+            if layer not in self.compiled: self.compiled[layer] = self._compile(ids, mask, layer)
         model = self.compiled[layer]
         return self._by_torch(ids, mask, layer) if model is None else _infer(model, ids, mask)
 
@@ -495,65 +462,44 @@ class _OpenVino:
         if plan is None: self.torch = plan = _torch_plan(e)(e, self.dtype, self.device, True)
         return plan(ids, mask, layer)
 
-def _infer(model, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    "The states of a batch; every call has its own request, as threads may call at the same time."
-    return torch.from_numpy(model.create_infer_request().infer([ids.numpy(), mask.numpy()])[0])
+    def _convert(self, layer: int):
+        "The first layers, from a trace of torch."
+        e, ov = self.encoder(), load_openvino()
+        if self.engine != 'openvino': e = spread_factors(e)  # of 8 bits
+        example = e.pad(e.tokenize(['a b c', 'd'], pairs=['e', 'f g h i j']))
+        with torch.inference_mode(False), torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter('ignore')  # of the trace: Python values, such as a number of layers, stay as they are
+            model = ov.convert_model(_Layers(e, layer), example_input=tuple(t.clone() for t in example))
+        return model if self.engine == 'openvino' else _quantise(model, e.tokenize(self.engine.texts))
 
-# %% ../nbs/00a_engines.ipynb #e0a10024
-@patch
-def _about(self: _OpenVino, layer: int) -> dict:
-    "All that determines the converted first layers."
-    e, libraries = self.encoder(), [m.__version__ for m in (load_openvino(), torch, transformers)]
-    about = dict(version=2, kind='model', layer=layer, libraries=libraries)
-    return about | dict(encoder=known_hash(e), shape=settings_hash(e)) | about_engine(self.engine)
+    def _compile(self, ids: torch.Tensor, mask: torch.Tensor, layer: int):
+        "The layers for this CPU if they agree with torch on the first texts of a batch, else `None` and a warning."
+        e, ov, eight = self.encoder(), load_openvino(), self.engine != 'openvino'
+        # all that determines the converted layers
+        key = dict(version=2, kind='model', layer=layer, libraries=[m.__version__ for m in (ov, torch, transformers)],
+                   encoder=known_hash(e), shape=settings_hash(e)) | about_engine(self.engine)
+        settings = dict(INFERENCE_PRECISION_HINT='bf16' if self.dtype == torch.bfloat16 else 'f32',
+                        INFERENCE_NUM_THREADS=torch.get_num_threads())
+        least = .8 if eight else .99  # for each single token
+        # of 8 bits: whether they are kept must not depend on the batch
+        ids, mask = e.pad(e.tokenize(self.engine.texts[:8])) if eight else (ids[:8], mask[:8])
+        try:
+            for kept in (True, False):
+                model = _read_model(key) if kept else self._convert(layer)
+                if model is None: continue
+                compiled = ov.Core().compile_model(model, 'CPU', settings)
+                found, expected = _infer(compiled, ids, mask), self._by_torch(ids, mask, layer).float()
+                cosine = F.cosine_similarity(found, expected, dim=-1)[mask.bool()].min().item()
+                why = None if cosine > least else f'its states differ, cosine {cosine:.4f}'
+                if why is None: break
+        except RuntimeError as error: why = str(error).strip().splitlines()[-1][:200]
+        if why is not None:
+            warnings.warn(f"OpenVINO cannot compute {e.name!r} ({why}): torch does", stacklevel=2)
+            return None
+        if not kept: _keep_model(model, key, e.name)
+        self.torch = None
+        return compiled
 
-@patch
-def _converted(self: _OpenVino, layer: int):
-    "The first layers, from a trace of torch."
-    e, ov = self.encoder(), load_openvino()
-    if self.engine != 'openvino': e = spread_factors(e)  # of 8 bits
-    example = e.pad(e.tokenize(['a b c', 'd'], pairs=['e', 'f g h i j']))
-    with torch.inference_mode(False), torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter('ignore')  # of the trace: Python values, such as the number of layers, stay as they are
-        model = ov.convert_model(_Layers(e, layer), example_input=tuple(t.clone() for t in example))
-    return model if self.engine == 'openvino' else self.engine.quantised(model, e)
-
-@patch
-def _compiled(self: _OpenVino, model):
-    "A model compiled for this CPU."
-    how = dict(INFERENCE_PRECISION_HINT='bf16' if self.dtype == torch.bfloat16 else 'f32',
-               INFERENCE_NUM_THREADS=torch.get_num_threads())
-    return load_openvino().Core().compile_model(model, 'CPU', how)
-
-# %% ../nbs/00a_engines.ipynb #1bfd6ff2
-@patch
-def _disagreement(self: _OpenVino, compiled, ids: torch.Tensor, mask: torch.Tensor, layer: int) -> str|None:
-    "Why a compiled model is not to be trusted: its states on some texts, against those of torch."
-    found, expected = _infer(compiled, ids, mask), self._by_torch(ids, mask, layer).float()
-    cosine = F.cosine_similarity(found, expected, dim=-1)[mask.bool()].min().item()
-    least = .99 if self.engine == 'openvino' else .8  # of 8 bits, for each single token
-    return None if cosine > least else f'its states differ, cosine {cosine:.4f}'
-
-@patch
-def _checked(self: _OpenVino, ids: torch.Tensor, mask: torch.Tensor, layer: int):
-    "The compiled layers if they agree with torch on the first texts of a batch, else `None` and a warning."
-    e, about = self.encoder(), self._about(layer)
-    fixed = getattr(self.engine, 'texts', None)  # of 8 bits: whether they are kept must not depend on the batch
-    ids, mask = e.pad(e.tokenize(fixed[:8])) if fixed else (ids[:8], mask[:8])
-    try:
-        for kept in (True, False):
-            model = _kept_model(about) if kept else self._converted(layer)
-            if model is None: continue
-            compiled = self._compiled(model)
-            why = self._disagreement(compiled, ids, mask, layer)
-            if why is None: break
-    except RuntimeError as error: why = str(error).strip().splitlines()[-1][:200]
-    if why: warnings.warn(f"OpenVINO cannot compute {e.name!r} ({why}): torch does", stacklevel=2)
-    elif not kept: _keep_model(model, about, e.name)
-    if why is None: self.torch = None
-    return None if why else compiled
-
-# %% ../nbs/00a_engines.ipynb #e0a10025
 def _openvino_plan(encoder: Encoder) -> type:
     "OpenVINO, unless something hooks into the encoder, which a converted model would not call."
     return _torch_plan(encoder) if hook_names(encoder) else _OpenVino
@@ -581,7 +527,7 @@ model = nncf.quantize(openvino.Core().read_model(f'{folder}/float.xml'), nncf.Da
 openvino.save_model(model, f'{folder}/int8.xml', compress_to_fp16=False)
 '''
 
-def _quantised(model, ids: list[list[int]]):
+def _quantise(model, ids: list[list[int]]):
     "A model with 8-bit weights and activations; in a process of its own, because NNCF prints and keeps its memory."
     if find_spec('nncf') is None: raise ImportError('8 bits need the package nncf: pip install "rank_bert[speed]"')
     with tempfile.TemporaryDirectory() as folder:
@@ -599,16 +545,11 @@ class _Int8:
     key: str  # hash of the texts
     library = 'openvino'
 
-    def quantised(self, model, encoder: Encoder):
-        "A model of OpenVINO in 8 bits."
-        return _quantised(model, encoder.tokenize(self.texts))
-
     @property
     def about(self) -> dict:
         "What tells its vectors from others."
         return dict(precision='int8', calibration=self.key)
 
-# %% ../nbs/00a_engines.ipynb #e0a10063
 def int8_engine(
     texts: Iterable[str],  # of the kind that will be encoded
     n: int = 300,  # how many of them are used

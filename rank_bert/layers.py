@@ -15,7 +15,6 @@ from copy import deepcopy
 import torch
 from torch import nn
 from torch.nn import functional as F
-from fastcore.basics import patch
 
 # %% ../nbs/00_layers.ipynb #f899275d
 def check_rank(
@@ -38,7 +37,6 @@ def _uniform(*shape: int, to: float, **where) -> nn.Parameter:
     "A parameter drawn uniformly from `-to` to `to`."
     return nn.Parameter(torch.empty(*shape, **where).uniform_(-to, to))
 
-# %% ../nbs/00_layers.ipynb #54e2fb60
 class LowRankLinear(nn.Module):
     "A linear layer whose weight is the product of two thin matrices: `up (down x) + bias`."
     def __init__(self,
@@ -57,41 +55,38 @@ class LowRankLinear(nn.Module):
         self.up = _uniform(out_features, rank, to=(3/rank)**.5, **where)
         self.register_parameter('bias', _uniform(out_features, to=in_features**-.5, **where) if bias else None)
 
+    @property
+    def rank(self) -> int:
+        "Number of features between the two matrices."
+        return self.down.shape[0]
+
+    @property
+    def weight(self) -> torch.Tensor:  # `(out_features, in_features)`
+        "The product of the two matrices."
+        return self.up @ self.down
+
+    def extra_repr(self) -> str:
+        "Its shape, for `repr`."
+        return (f'in_features={self.in_features}, out_features={self.out_features}, rank={self.rank}, '
+                f'bias={self.bias is not None}')
+
     def forward(self,
         x: torch.Tensor,  # `(..., in_features)`
     ) -> torch.Tensor:  # `(..., out_features)`
         "Apply both matrices and the bias to `x`."
         return F.linear(F.linear(x, self.down), self.up, self.bias)
 
-# %% ../nbs/00_layers.ipynb #54594efe
-@patch(as_prop=True)
-def rank(self: LowRankLinear) -> int:
-    "Number of features between the two matrices."
-    return self.down.shape[0]
-
-@patch(as_prop=True)
-def weight(self: LowRankLinear) -> torch.Tensor:  # `(out_features, in_features)`
-    "The product of the two matrices."
-    return self.up @ self.down
-
-@patch
-def extra_repr(self: LowRankLinear) -> str:
-    "Its shape, for `repr`."
-    return (f'in_features={self.in_features}, out_features={self.out_features}, rank={self.rank}, '
-            f'bias={self.bias is not None}')
-
-# %% ../nbs/00_layers.ipynb #a7bcad83
-@patch
-def merged(self: LowRankLinear) -> nn.Linear:  # with the same outputs up to rounding
-    "The layer as an ordinary one, with the product as its weight."
-    new = nn.utils.skip_init(nn.Linear, self.in_features, self.out_features, bias=self.bias is not None,
-                             device=self.up.device, dtype=self.up.dtype).train(self.training)
-    # MPS has no float64
-    product = self.weight if self.up.device.type == 'mps' else self.up.double() @ self.down.double()
-    with torch.no_grad(): new.weight.copy_(product)
-    new.weight.requires_grad_(self.up.requires_grad)
-    if self.bias is not None: new.bias = nn.Parameter(self.bias.detach().clone(), requires_grad=self.bias.requires_grad)
-    return new
+    def merged(self) -> nn.Linear:  # with the same outputs up to rounding
+        "The layer as an ordinary one, with the product as its weight."
+        new = nn.utils.skip_init(nn.Linear, self.in_features, self.out_features, bias=self.bias is not None,
+                                 device=self.up.device, dtype=self.up.dtype).train(self.training)
+        # MPS has no float64
+        product = self.weight if self.up.device.type == 'mps' else self.up.double() @ self.down.double()
+        with torch.no_grad(): new.weight.copy_(product)
+        new.weight.requires_grad_(self.up.requires_grad)
+        if self.bias is not None:
+            new.bias = nn.Parameter(self.bias.detach().clone(), requires_grad=self.bias.requires_grad)
+        return new
 
 # %% ../nbs/00_layers.ipynb #5fac7a02
 def spread_factors(
@@ -102,15 +97,12 @@ def spread_factors(
     if not any(isinstance(m, LowRankLinear) for m in model.modules()): return model
     new, draw = deepcopy(model), torch.Generator().manual_seed(seed)
     for m in new.modules():
-        if isinstance(m, LowRankLinear): _rotate(m, draw)
+        if not isinstance(m, LowRankLinear): continue
+        turn = torch.linalg.qr(torch.randn(m.rank, m.rank, generator=draw, dtype=torch.float64)).Q
+        with torch.no_grad():
+            m.up.copy_(m.up.cpu().double() @ turn)
+            m.down.copy_(turn.mT @ m.down.cpu().double())
     return new
-
-@torch.no_grad()
-def _rotate(layer: LowRankLinear, draw: torch.Generator) -> None:
-    turn = torch.linalg.qr(torch.randn(layer.rank, layer.rank, generator=draw, dtype=torch.float64)).Q
-    up, down = layer.up.detach().cpu().double() @ turn, turn.mT @ layer.down.detach().cpu().double()
-    layer.up.copy_(up)
-    layer.down.copy_(down)
 
 # %% ../nbs/00_layers.ipynb #4c0076f9
 class FactorisedEmbedding(nn.Module):
@@ -174,27 +166,9 @@ LAYERS = {
 }  # name -> class, and the arguments that make one like `m`
 _SIZES = 'num_attention_heads', 'all_head_size'  # fields of BERT's attention that change with its heads
 
-def _described(m: nn.Module) -> dict|None:
+def _record(m: nn.Module) -> dict|None:
+    "Kind and arguments of a layer that can be recorded; `None` for another module."
     return next((dict(kind=k, **arguments(m)) for k, (cls, arguments) in LAYERS.items() if type(m) is cls), None)
-
-# %% ../nbs/00_layers.ipynb #6599db8b
-def _check_known(new: nn.Module, old: nn.Module|None, path: str) -> None:
-    "Raise `ValueError` for a module that the configuration does not have there and that cannot be recorded."
-    if old is None or (_described(new) is None and type(new) is not type(old)):
-        raise ValueError(f"{path!r} is a {type(new).__name__}, which no configuration knows, so it "
-                         "cannot be saved: replace it by an ordinary layer first")
-
-# %% ../nbs/00_layers.ipynb #f98f3324
-def _children(new: nn.Module, old: nn.Module, path: str) -> list[tuple[str, nn.Module, nn.Module|None]]:
-    "Path, module and plain module of each part; raises where a part is gone."
-    found = []
-    for name in {**old._modules, **new._modules}:
-        inner, a, b = f'{path}.{name}'.lstrip('.'), new._modules.get(name), old._modules.get(name)
-        if a is not None: found.append((inner, a, b))
-        elif b is not None:
-            raise ValueError(f"{inner!r} is missing, although its configuration has it: "
-                             "correct the configuration")
-    return found
 
 # %% ../nbs/00_layers.ipynb #493622b8
 def changes_of(
@@ -210,13 +184,22 @@ def changes_of(
             if place is not old: shared[path] = home
             continue
         seen[new] = path, old
-        _check_known(new, old, path)
-        what = _described(new)
-        if what != _described(old): layers[path] = what
+        what = _record(new)
+        if old is None or (what is None and type(new) is not type(old)):
+            raise ValueError(f"{path!r} is a {type(new).__name__}, which no configuration knows, so it "
+                             "cannot be saved: replace it by an ordinary layer first")
+        if what != _record(old): layers[path] = what
         if what is not None: continue
-        changed = {n: getattr(new, n) for n in _SIZES if getattr(new, n, None) != getattr(old, n, None)}
-        if changed: sizes[path] = changed
-        todo[:0] = _children(new, old, path)
+        differ = {n: getattr(new, n) for n in _SIZES if getattr(new, n, None) != getattr(old, n, None)}
+        if differ: sizes[path] = differ
+        parts = []
+        for name in {**old._modules, **new._modules}:
+            inner, part, plain_part = f'{path}.{name}'.lstrip('.'), new._modules.get(name), old._modules.get(name)
+            if part is not None: parts.append((inner, part, plain_part))
+            elif plain_part is not None:
+                raise ValueError(f"{inner!r} is missing, although its configuration has it: "
+                                 "correct the configuration")
+        todo[:0] = parts
     return {k: v for k, v in dict(layers=layers, shared=shared, sizes=sizes).items() if v}
 
 # %% ../nbs/00_layers.ipynb #6f2ab91c
@@ -226,21 +209,19 @@ _FIELDS = dict(Linear={'in_features', 'out_features', 'bias'},
                LowRankLinear={'in_features', 'out_features', 'rank', 'bias'},
                FactorisedEmbedding={'vocab', 'dim', 'rank', 'pad_id'})  # kind -> its arguments
 
-def _damaged(text: str) -> ValueError: return ValueError(f"{text}: the folder is damaged, save it again")
+def _damage(text: str) -> ValueError: return ValueError(f"{text}: the folder is damaged, save it again")
 
-def _unknown(change) -> ValueError:
-    return ValueError(f"a change of kind {change!r:.40} is not known to this version of rank_bert: "
+def _new_kind(kind) -> ValueError:
+    return ValueError(f"a change of kind {kind!r:.40} is not known to this version of rank_bert: "
                       "a newer one has written it")
 
-# %% ../nbs/00_layers.ipynb #86f0d544
 def _at(model: nn.Module, path) -> nn.Module:
     "The module at a path in the changes; raises `ValueError` where there is none."
     try: found = model.get_submodule(path) if isinstance(path, str) and path else None
     except AttributeError: found = None
-    if found is None: raise _damaged(f"changes name {path!r:.80}, which is no part of the model")
+    if found is None: raise _damage(f"changes name {path!r:.80}, which is no part of the model")
     return found
 
-# %% ../nbs/00_layers.ipynb #146ca07a
 def _is_layer(what: Mapping) -> bool:
     "Whether the record of a layer has exactly the arguments of its type, each in its range."
     if what.keys() != {'kind', *_FIELDS[what['kind']]}: return False
@@ -250,49 +231,30 @@ def _is_layer(what: Mapping) -> bool:
     pad_fits = pad_id is None or type(pad_id) is int and 0 <= pad_id < what['vocab']
     return pad_fits and type(what.get('bias', True)) is bool
 
-# %% ../nbs/00_layers.ipynb #6d101a6c
-def _check_layer(model: nn.Module, path: str, what) -> None:
-    "Raise `ValueError` for a layer that cannot be created or does not fit there."
-    kind = what.get('kind') if isinstance(what, Mapping) else what
-    if not isinstance(what, Mapping) or kind not in list(LAYERS): raise _unknown(kind)
-    if not _is_layer(what) or not isinstance(_at(model, path), _STANDS[kind]):
-        raise _damaged(f"changes give {path!r} the layer {dict(what)!r:.200}, which does not fit there")
-
-# %% ../nbs/00_layers.ipynb #361eaade
-def _check_shared(model: nn.Module, path: str, home) -> None:
-    "Raise `ValueError` where a shared module would replace another type, or contain itself."
-    inside = isinstance(home, str) and f'{path}.'.startswith(f'{home}.') or f'{home}.'.startswith(f'{path}.')
-    if type(_at(model, path)) is not type(_at(model, home)) or inside:
-        raise _damaged(f"changes put {home!r:.80} in the place of {path!r:.80}, where it does not belong")
-
-# %% ../nbs/00_layers.ipynb #813f1892
-def _check_sizes(model: nn.Module, path: str, sizes) -> None:
-    "Raise for sizes that an attention does not have."
-    known = isinstance(sizes, Mapping) and all(
-        k in _SIZES and type(v) is int and v > 0 and hasattr(_at(model, path), k) for k, v in sizes.items())
-    if not known:
-        raise _damaged(f"sizes of {path!r:.80} are {sizes!r:.80}; they are {' and '.join(_SIZES)}, above 0")
-
-# %% ../nbs/00_layers.ipynb #8d7b5189
-_CHECKS = dict(layers=_check_layer, shared=_check_shared, sizes=_check_sizes)
-
+# %% ../nbs/00_layers.ipynb #94ad5800
 def _check_changes(model: nn.Module, changes) -> None:
     "Raise `ValueError` for changes that `changes_of` cannot have written."
-    if not isinstance(changes, Mapping): raise _damaged(f"changes are {type(changes).__name__}, not an object")
-    odd = (sorted(changes.keys() - _CHECKS.keys())
-           + [k for k, v in changes.items() if not isinstance(v, Mapping)])
-    if odd: raise _unknown(odd[0])
-    for kind, check in _CHECKS.items():
-        for path, what in changes.get(kind, {}).items(): check(model, path, what)
+    if not isinstance(changes, Mapping): raise _damage(f"changes are {type(changes).__name__}, not an object")
+    kinds = {'layers', 'shared', 'sizes'}
+    odd = sorted(changes.keys() - kinds) + [k for k, v in changes.items() if not isinstance(v, Mapping)]
+    if odd: raise _new_kind(odd[0])
 
-# %% ../nbs/00_layers.ipynb #8c461f8e
-def _check_heads(module: nn.Module, path: str) -> None:
-    "Raise `ValueError` where the sizes of an attention do not fit its layers."
-    query, size = getattr(module, 'query', None), getattr(module, 'attention_head_size', None)
-    if query is None or size is None: return
-    if not query.out_features == module.all_head_size == module.num_attention_heads*size:
-        raise _damaged(f"sizes of {path!r} are {module.num_attention_heads} heads of {size} "
-                       f"and {module.all_head_size} in all, but its layer gives {query.out_features}")
+    for path, what in changes.get('layers', {}).items():
+        kind = what.get('kind') if isinstance(what, Mapping) else what
+        if not isinstance(what, Mapping) or kind not in list(LAYERS): raise _new_kind(kind)
+        if not _is_layer(what) or not isinstance(_at(model, path), _STANDS[kind]):
+            raise _damage(f"changes give {path!r} the layer {dict(what)!r:.200}, which does not fit there")
+
+    for path, home in changes.get('shared', {}).items():
+        inside = isinstance(home, str) and f'{path}.'.startswith(f'{home}.') or f'{home}.'.startswith(f'{path}.')
+        if type(_at(model, path)) is not type(_at(model, home)) or inside:
+            raise _damage(f"changes put {home!r:.80} in the place of {path!r:.80}, where it does not belong")
+
+    for path, sizes in changes.get('sizes', {}).items():
+        fits = isinstance(sizes, Mapping) and all(
+            k in _SIZES and type(v) is int and v > 0 and hasattr(_at(model, path), k) for k, v in sizes.items())
+        if not fits:
+            raise _damage(f"sizes of {path!r:.80} are {sizes!r:.80}; they are {' and '.join(_SIZES)}, above 0")
 
 # %% ../nbs/00_layers.ipynb #4e17c0ab
 def apply_changes(
@@ -312,5 +274,9 @@ def apply_changes(
     for path, sizes in changes.get('sizes', {}).items():
         module = model.get_submodule(path)
         for name, size in sizes.items(): setattr(module, name, size)
-        _check_heads(module, path)
+        query, size = getattr(module, 'query', None), getattr(module, 'attention_head_size', None)
+        if query is None or size is None: continue
+        if not query.out_features == module.all_head_size == module.num_attention_heads*size:
+            raise _damage(f"sizes of {path!r} are {module.num_attention_heads} heads of {size} "
+                          f"and {module.all_head_size} in all, but its layer gives {query.out_features}")
     return model

