@@ -11,6 +11,7 @@ __all__ = ['factorise_embeddings', 'share_layers', 'student', 'prune_heads', 'he
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from functools import partial
 from operator import index
 
 # %% ../nbs/01b_light.ipynb #43a7c7be
@@ -37,19 +38,13 @@ def _check_kind(encoder: Encoder) -> None:
         raise ValueError(f"{encoder.name!r} is of the family {kind!r}, which lacks "
                          f"{_LACKS.get(kind, 'the layout of BERT')}; take a BERT or RoBERTa")
 
-# %% ../nbs/01b_light.ipynb #062183ff
 def _copy(encoder: Encoder) -> Encoder:
     "An independent copy of a BERT or RoBERTa."
     _check_kind(encoder)
     return deepcopy(encoder)
 
-def _layers(encoder: Encoder) -> nn.ModuleList: return encoder.model.encoder.layer
+def _heads(encoder: Encoder) -> list[int]: return [l.attention.self.num_attention_heads for l in encoder.layers]
 
-def _attention(layer: nn.Module) -> nn.Module: return layer.attention.self
-
-def _mixer(layer: nn.Module) -> nn.Linear: return layer.attention.output.dense  # takes concatenated heads
-
-def _heads(encoder: Encoder) -> list[int]: return [_attention(l).num_attention_heads for l in _layers(encoder)]
 
 # %% ../nbs/01b_light.ipynb #fcbbb528
 def factorise_embeddings(
@@ -63,28 +58,25 @@ def factorise_embeddings(
     new = _copy(encoder)
     old, config = new.model.embeddings.word_embeddings.weight, new.model.config
     with torch.random.fork_rng(devices=[]): table = FactorisedEmbedding(*old.shape, rank, config.pad_token_id)
-    if init == 'svd': factors = _nearest_factors(old.detach(), rank)
-    else: factors = _random_factors(old.shape, rank, config.initializer_range, seed)
-    for layer, factor in zip((table.tokens, table.up), factors):
+    if init == 'svd':  # W V and V, of the leading right singular vectors V: the eigenvectors of W^T W
+        wide = old.detach().double()
+        up = torch.linalg.eigh(wide.T @ wide).eigenvectors.flip(1)[:, :rank]
+        tokens = wide @ up
+    else:  # the product has the standard deviation of BERT's initialisation
+        generator = torch.Generator().manual_seed(seed)
+        tokens = torch.randn(old.shape[0], rank, generator=generator)*config.initializer_range
+        up = torch.randn(old.shape[1], rank, generator=generator)/rank**.5
+    for layer, factor in ((table.tokens, tokens), (table.up, up)):
         layer.weight = nn.Parameter(factor.to(old.device, old.dtype).contiguous(), requires_grad=old.requires_grad)
     new.model.embeddings.word_embeddings = table
     new.name = f'{encoder.name}, table of rank {rank}'
     return new
 
-# %% ../nbs/01b_light.ipynb #63bb9f46
-def _nearest_factors(weight: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tensor]:
-    "W V and V, of the leading right singular vectors V `(dim, rank)`: the eigenvectors of W^T W."
-    wide = weight.double()
-    top = torch.linalg.eigh(wide.T @ wide).eigenvectors.flip(1)[:, :rank]
-    return wide @ top, top
-
-def _random_factors(shape: Sequence[int], rank: int, spread: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    "Factors whose product has a standard deviation of `spread`."
-    draw = torch.Generator().manual_seed(seed)
-    tokens = torch.randn(shape[0], rank, generator=draw)*spread
-    return tokens, torch.randn(shape[1], rank, generator=draw)/rank**.5
 
 # %% ../nbs/01b_light.ipynb #0099d6c8
+_SHARED = dict(all=('attention', 'intermediate', 'output'), attention=('attention',),
+               ffn=('intermediate', 'output'))  # what -> parts of a layer
+
 def share_layers(
     encoder: Encoder,  # a BERT or RoBERTa; stays as it is
     parts: str = 'all',  # 'all', 'attention' or 'ffn'
@@ -94,34 +86,21 @@ def share_layers(
     if parts not in _SHARED: raise ValueError(f"parts is {parts!r}; layers can share {', '.join(_SHARED)}")
     if start not in ('first', 'mean'): raise ValueError(f"start is 'first' or 'mean', not {start!r}")
     new = _copy(encoder)
-    if start == 'mean': _average(new, _SHARED[parts])
-    first, *others = _layers(new)
-    for part in _SHARED[parts]:
-        for layer in others: setattr(layer, part, getattr(first, part))
+    shared = [[getattr(layer, part) for part in _SHARED[parts]] for layer in new.layers]
+    if start == 'mean':  # in place of the weights of the first layer
+        weights = [[p for m in modules for p in m.parameters()] for modules in shared]
+        if any([p.shape for p in ps] != [p.shape for p in weights[0]] for ps in weights):
+            raise ValueError(f"the layers of {encoder.name!r} differ in size, so they have no mean: use start='first'")
+        inside = (o for modules in shared for m in modules for o in m.modules())
+        if any(isinstance(o, LowRankLinear) or hasattr(o, 'base_layer') for o in inside):
+            raise ValueError(f"weights of {encoder.name!r} are products, and a product of means is no mean: "
+                             "use start='first', or merge them before")
+        for ps in zip(*weights): ps[0].data = torch.stack([p.data for p in ps]).mean(0)
+    for layer in new.layers:
+        for part, module in zip(_SHARED[parts], shared[0]): setattr(layer, part, module)
     new.name = f'{encoder.name}, shared {parts}'
     return new
 
-# %% ../nbs/01b_light.ipynb #52f84b1e
-_SHARED = dict(all=('attention', 'intermediate', 'output'), attention=('attention',),
-               ffn=('intermediate', 'output'))  # what -> parts of a layer
-
-def _check_mean(encoder: Encoder, layers: list[list[nn.Module]]) -> None:
-    "Raise `ValueError` where layers cannot be averaged by averaging their parameters."
-    shapes = [[p.shape for part in parts for p in part.parameters()] for parts in layers]
-    if any(s != shapes[0] for s in shapes):
-        raise ValueError(f"the layers of {encoder.name!r} differ in size, so they have no mean: use start='first'")
-    modules = (m for parts in layers for part in parts for m in part.modules())
-    if any(isinstance(m, LowRankLinear) or hasattr(m, 'base_layer') for m in modules):
-        raise ValueError(f"weights of {encoder.name!r} are products, and a product of means is no mean: "
-                         "use start='first', or merge them before")
-
-# %% ../nbs/01b_light.ipynb #8e10a92f
-def _average(encoder: Encoder, names: Sequence[str]) -> None:
-    "Give parts of the first layer the mean weights of all layers, in place."
-    layers = [[getattr(layer, name) for name in names] for layer in _layers(encoder)]
-    _check_mean(encoder, layers)
-    for parts in zip(*layers):
-        for ps in zip(*(part.parameters() for part in parts)): ps[0].data = torch.stack([p.data for p in ps]).mean(0)
 
 # %% ../nbs/01b_light.ipynb #71907fdd
 def student(
@@ -129,57 +108,32 @@ def student(
     layers: int|Sequence[int],  # how many, or which of the teacher's layers, counted from 0
 ) -> Encoder:  # with copies of the teacher's weights
     "A shallower encoder that starts from layers of its teacher."
-    chosen, new = _chosen(teacher, layers), _copy(teacher)
-    config = new.model.config
-    stack = nn.ModuleList(_without_repeats(_layers(new), chosen, config))
-    for i, layer in enumerate(stack): _attention(layer).layer_idx = i
-    new.model.encoder.layer, config.num_hidden_layers = stack, len(stack)
-    new.name = f"{teacher.name}, layers {', '.join(map(str, chosen))}"
-    return new
-
-# %% ../nbs/01b_light.ipynb #d27796c8
-def _spaced(n: int, depth: int) -> list[int]: return [round(i*(depth - 1)/max(n - 1, 1)) for i in range(n)]
-
-def _numbers(given, what: str) -> list[int]:
-    "Whole numbers of Python, numpy or torch."
-    try: return [index(i) for i in given]
-    except TypeError: raise TypeError(f"{what} are {given!r}: pass a list of whole numbers") from None
-
-# %% ../nbs/01b_light.ipynb #6269c3ac
-def _chosen(teacher: Encoder, layers: int|Sequence[int]) -> list[int]:
-    "The layers of a student, checked."
     depth, is_number = len(teacher.layers), hasattr(layers, '__index__') and not np.ndim(layers)
     chosen = None if is_number else _numbers(layers, 'layers')
     n = index(layers) if is_number else len(chosen)
     if not 1 <= n <= depth:
         raise ValueError(f"a student of {n} layers; its teacher {teacher.name!r} has {depth}, "
                          f"so it can have 1 to {depth}")
-    chosen = _spaced(n, depth) if is_number else chosen
+    if is_number: chosen = [round(i*(depth - 1)/max(n - 1, 1)) for i in range(n)]  # evenly spaced
     wrong = [i for i in chosen if not 0 <= i < depth]
     if wrong: raise ValueError(f"layer {wrong[0]} is not one of {teacher.name!r}: its layers are 0 to {depth - 1}")
-    return chosen
 
-# %% ../nbs/01b_light.ipynb #bd717882
-def _without_repeats(layers: Sequence[nn.Module], chosen: list[int], config) -> Iterator[nn.Module]:
-    "The chosen layers; one that comes again is copied, with the same configuration."
+    new, stack = _copy(teacher), nn.ModuleList()
+    config = new.model.config
     for at, i in enumerate(chosen):
-        yield deepcopy(layers[i], {id(config): config}) if i in chosen[:at] else layers[i]
+        layer = new.layers[i]
+        if i in chosen[:at]: layer = deepcopy(layer, {id(config): config})  # with the same configuration
+        layer.attention.self.layer_idx = at
+        stack.append(layer)
+    new.model.encoder.layer, config.num_hidden_layers = stack, n
+    new.name = f"{teacher.name}, layers {', '.join(map(str, chosen))}"
+    return new
 
-# %% ../nbs/01b_light.ipynb #93fc45f1
-def _check_own(encoder: Encoder) -> None:
-    "Raise `ValueError` where a head cannot be addressed by its layer."
-    _check_kind(encoder)
-    if len({id(_mixer(l)) for l in _layers(encoder)}) < len(_layers(encoder)):
-        raise ValueError(f"layers of {encoder.name!r} share their attention, so a head does not belong to one layer: "
-                         "prune first, then share_layers")
+def _numbers(values, what: str) -> list[int]:
+    "Whole numbers of Python, numpy or torch."
+    try: return [index(i) for i in values]
+    except TypeError: raise TypeError(f"{what} are {values!r}: pass a list of whole numbers") from None
 
-# %% ../nbs/01b_light.ipynb #7aef21fe
-def _factor_hook(factors: torch.Tensor, size: int) -> Callable:
-    "A hook that multiplies each head's part of the input, `size` features, by its factor."
-    def hook(module, args):
-        x, *rest = args
-        return x*factors.to(x).repeat_interleave(size, -1).unsqueeze(-2), *rest
-    return hook
 
 # %% ../nbs/01b_light.ipynb #f8df21fa
 @contextmanager
@@ -188,18 +142,29 @@ def mask_heads(
     mask: Sequence[torch.Tensor],  # factors of the heads' outputs, for each layer `(heads,)` or `(batch, heads)`
 ) -> Iterator[None]:
     "In this block the output of each head is multiplied by its factor."
-    _check_own(encoder)
+    _check_separate(encoder)
     shapes, heads = [tuple(m.shape) for m in mask], _heads(encoder)
     if [s[-1:] for s in shapes] != [(h,) for h in heads]:
         raise ValueError(f"masks of shapes {shapes} for {encoder.name!r}, whose layers have {heads} heads")
+    def scale(factors, size, module, args):  # `size` features are of one head
+        x, *rest = args
+        return x*factors.to(x).repeat_interleave(size, -1).unsqueeze(-2), *rest
     handles = []
     try:
-        for layer, row in zip(_layers(encoder), mask):
-            hook = _factor_hook(row, _attention(layer).attention_head_size)
-            handles.append(_mixer(layer).register_forward_pre_hook(hook))
+        for layer, row in zip(encoder.layers, mask):
+            hook = partial(scale, row, layer.attention.self.attention_head_size)
+            handles.append(layer.attention.output.dense.register_forward_pre_hook(hook))  # takes concatenated heads
         yield
     finally:
         for h in handles: h.remove()
+
+def _check_separate(encoder: Encoder) -> None:
+    "Raise `ValueError` where a head cannot be addressed by its layer."
+    _check_kind(encoder)
+    if len({id(l.attention.output.dense) for l in encoder.layers}) < len(encoder.layers):
+        raise ValueError(f"layers of {encoder.name!r} share their attention, so a head does not belong to one layer: "
+                         "prune first, then share_layers")
+
 
 # %% ../nbs/01b_light.ipynb #f1985953
 def prune_heads(
@@ -208,11 +173,17 @@ def prune_heads(
 ) -> Encoder:  # a copy with smaller matrices
     "An encoder without these heads."
     heads, new = _check_heads(encoder, heads), _copy(encoder)
-    for layer, gone in heads.items(): _prune_layer(_layers(new)[layer], gone, new.device)
+    for layer, gone in heads.items():
+        mixed, attention = new.layers[layer].attention.output, new.layers[layer].attention.self
+        size = attention.attention_head_size
+        kept = [h for h in range(attention.num_attention_heads) if h not in gone]
+        at = torch.tensor([h*size + i for h in kept for i in range(size)], device=new.device)
+        for name in ('query', 'key', 'value'): setattr(attention, name, _cut(getattr(attention, name), 0, at))
+        mixed.dense = _cut(mixed.dense, 1, at)
+        attention.num_attention_heads, attention.all_head_size = len(kept), len(at)
     new.name = f'{encoder.name}, {sum(_heads(new))} heads'
     return new
 
-# %% ../nbs/01b_light.ipynb #a36ef740
 def _cut(linear: nn.Module, dim: int, at: torch.Tensor) -> nn.Module:
     "Keep some rows (dim 0) or columns (dim 1) of a layer, in place; a low-rank one becomes dense unless it is smaller."
     sizes = [linear.out_features, linear.in_features]
@@ -224,39 +195,25 @@ def _cut(linear: nn.Module, dim: int, at: torch.Tensor) -> nn.Module:
     linear.out_features, linear.in_features = sizes
     return linear
 
-# %% ../nbs/01b_light.ipynb #02b844d9
-def _prune_layer(layer: nn.Module, gone: set[int], device: torch.device) -> None:
-    "Take heads out of a layer, in place."
-    a = _attention(layer)
-    kept, size = [h for h in range(a.num_attention_heads) if h not in gone], a.attention_head_size
-    at = torch.tensor([h*size + i for h in kept for i in range(size)], device=device)
-    for name in ('query', 'key', 'value'): setattr(a, name, _cut(getattr(a, name), 0, at))
-    layer.attention.output.dense = _cut(_mixer(layer), 1, at)
-    a.num_attention_heads, a.all_head_size = len(kept), len(at)
-
-# %% ../nbs/01b_light.ipynb #b99fd27d
-def _check_layer_heads(encoder: Encoder, layer: int, gone: set[int]) -> None:
-    "Raise `ValueError` for heads that a layer does not have, or when none would be left."
-    have = _heads(encoder)
-    if not 0 <= layer < len(have):
-        raise ValueError(f"layer {layer} is not one of {encoder.name!r}: its layers are 0 to {len(have) - 1}")
-    wrong = sorted(h for h in gone if not 0 <= h < have[layer])
-    if wrong: raise ValueError(f"head {wrong[0]} is not one of layer {layer}: its heads are 0 to {have[layer] - 1}")
-    if len(gone) == have[layer]:
-        raise ValueError(f"layer {layer} would have no head left: keep one, or leave the layer out with student")
-
-# %% ../nbs/01b_light.ipynb #d4d4748c
 def _check_heads(encoder: Encoder, heads: dict[int, Sequence[int]]) -> dict[int, set[int]]:
-    "Layer -> heads, as numbers of Python."
-    _check_own(encoder)
+    "Layer -> heads, as numbers of Python; raises where a layer does not have them, or would have none left."
+    _check_separate(encoder)
     if not isinstance(heads, Mapping):
         raise TypeError(f"heads are {heads!r}: pass a dict of lists by layer, such as {{0: [1, 2]}}")
     if any(hasattr(m, 'base_layer') for m in encoder.modules()):
         raise ValueError(f"{encoder.name!r} has adapters beside its matrices: fold_adapters first, and prune after")
-    found = {layer: set(_numbers(given, f'heads of layer {layer}'))
-             for layer, given in zip(_numbers(heads, 'layers'), heads.values())}
-    for layer, gone in found.items(): _check_layer_heads(encoder, layer, gone)
-    return found
+    checked, have = {}, _heads(encoder)
+    for layer, hs in zip(_numbers(heads, 'layers'), heads.values()):
+        checked[layer] = set(_numbers(hs, f'heads of layer {layer}'))
+    for layer, hs in checked.items():
+        if not 0 <= layer < len(have):
+            raise ValueError(f"layer {layer} is not one of {encoder.name!r}: its layers are 0 to {len(have) - 1}")
+        wrong = sorted(h for h in hs if not 0 <= h < have[layer])
+        if wrong: raise ValueError(f"head {wrong[0]} is not one of layer {layer}: its heads are 0 to {have[layer] - 1}")
+        if len(hs) == have[layer]:
+            raise ValueError(f"layer {layer} would have no head left: keep one, or leave the layer out with student")
+    return checked
+
 
 # %% ../nbs/01b_light.ipynb #35ed4997
 def head_importance(
@@ -274,15 +231,24 @@ def head_importance(
     "The importance of each head for a loss, by gradient or by ablation."
     tokens = encoder.tokenize(texts, max_tokens, pairs=pairs)
     _check_importance(encoder, texts, loss, targets, method, pooling, bs)
+    def projection(vectors, directions): return (F.normalize(vectors, dim=1)*directions).sum(1).mean()
     with evaluating(encoder):
-        if targets is None: targets = _own_targets(encoder, tokens, method, pooling, bs)
-        measure = _measure(encoder, loss, method, pooling)
+        if loss is None and method == 'gradient':
+            draw = torch.Generator().manual_seed(0)
+            loss, targets = projection, torch.randn(len(tokens), encoder.dim, generator=draw)
+        elif loss is None:
+            with torch.no_grad():
+                batches = _batches(encoder, tokens, None, bs)
+                whole = [encoder.pool(*encoder(ids, mask), pooling) for ids, mask, _ in batches]
+            loss, targets = cosine_distance, torch.cat(whole)
+        def measure(out, y): return loss(out if pooling is None else encoder.pool(*out, pooling), y)
         step = _gradients if method == 'gradient' else _ablations
         batches = _batches(encoder, tokens, torch.as_tensor(targets), bs)
         found = [sum(rows)/len(texts) for rows in zip(*(step(encoder, *batch, measure) for batch in batches))]
     if normalise: found = [f/f.norm().clamp(min=1e-30) for f in found]
     return pd.DataFrame([dict(layer=i, head=h, importance=v)
                          for i, f in enumerate(found) for h, v in enumerate(f.tolist())])
+
 
 # %% ../nbs/01b_light.ipynb #55be6fd3
 def cosine_distance(
@@ -292,30 +258,13 @@ def cosine_distance(
     "One minus the mean cosine between vectors and their targets."
     return 1 - F.cosine_similarity(vectors, targets, dim=1).mean()
 
-def _along(vectors: torch.Tensor, directions: torch.Tensor) -> torch.Tensor:
-    return (F.normalize(vectors, dim=1)*directions).sum(1).mean()
-
 # %% ../nbs/01b_light.ipynb #34dab324
-def _measure(encoder: Encoder, loss: Callable|None, method: str, pooling: str|None) -> Callable:
-    "`(states and mask, targets)` -> one number."
-    score = loss or (_along if method == 'gradient' else cosine_distance)
-    return lambda out, y: score(out if pooling is None else encoder.pool(*out, pooling), y)
-
-# %% ../nbs/01b_light.ipynb #a00ed580
 def _batches(encoder: Encoder, tokens: list, targets: torch.Tensor|None, bs: int) -> Iterator[tuple]:
     "Ids, mask and targets of some texts at a time, on the device of the encoder."
     for i in range(0, len(tokens), bs):
         ids, mask = (t.to(encoder.device) for t in encoder.pad(tokens[i:i + bs]))
         yield ids, mask, None if targets is None else targets[i:i + bs].to(encoder.device)
 
-@torch.no_grad()
-def _own_targets(encoder: Encoder, tokens: list, method: str, pooling: str, bs: int) -> torch.Tensor:
-    "What vectors are compared with where there is no loss: random directions, or the vectors themselves."
-    if method == 'gradient': return torch.randn(len(tokens), encoder.dim, generator=torch.Generator().manual_seed(0))
-    batches = _batches(encoder, tokens, None, bs)
-    return torch.cat([encoder.pool(*encoder(ids, mask), pooling) for ids, mask, _ in batches])
-
-# %% ../nbs/01b_light.ipynb #c4953f1d
 def _gradients(encoder: Encoder, ids, mask, targets, measure: Callable) -> list[torch.Tensor]:
     "For each layer the sum over texts of |d loss of the text / d factor of the head| `(heads,)`."
     rows = [torch.ones(len(ids), h, device=ids.device, requires_grad=True) for h in _heads(encoder)]
@@ -325,31 +274,23 @@ def _gradients(encoder: Encoder, ids, mask, targets, measure: Callable) -> list[
                          "the mean over the texts, not detached")
     return [(g*len(ids)).abs().sum(0) for g in torch.autograd.grad(value, rows)]  # each text has weight 1/len(ids)
 
-# %% ../nbs/01b_light.ipynb #5dbded91
-def _all_but(heads: list[int], layer: int, head: int, device: torch.device) -> list[torch.Tensor]:
-    "Factors that switch one head off."
-    rows = [torch.ones(n, device=device) for n in heads]
-    rows[layer][head] = 0
-    return rows
-
-# %% ../nbs/01b_light.ipynb #fc0a3988
 @torch.no_grad()
 def _ablations(encoder: Encoder, ids, mask, targets, measure: Callable) -> list[torch.Tensor]:
     "For each layer the increase of the loss without the head, times the number of texts `(heads,)`."
     states, heads = [encoder.embed(ids, mask)], _heads(encoder)  # each layer begins from the states below it
     for i in range(len(heads)): states.append(encoder.run(states[-1], mask, ids, i, i + 1))
     whole = measure((states[-1], mask), targets)
-    def increase(i, h):
-        with mask_heads(encoder, _all_but(heads, i, h, ids.device)):
-            return measure((encoder.run(states[i], mask, ids, i), mask), targets) - whole
     found = [torch.empty(n, device=ids.device) for n in heads]
     for i, out in enumerate(found):
-        for h in range(len(out)): out[h] = increase(i, h)
+        for h in range(len(out)):
+            factors = [torch.ones(n, device=ids.device) for n in heads]
+            factors[i][h] = 0
+            with mask_heads(encoder, factors):
+                out[h] = measure((encoder.run(states[i], mask, ids, i), mask), targets) - whole
     return [out*len(ids) for out in found]
 
-# %% ../nbs/01b_light.ipynb #3c9b0a42
 def _check_importance(encoder: Encoder, texts, loss, targets, method: str, pooling: str|None, bs: int) -> None:
-    _check_own(encoder)
+    _check_separate(encoder)
     if method not in ('gradient', 'ablation'): raise ValueError(f"method is 'gradient' or 'ablation', not {method!r}")
     if (loss is None) != (targets is None):
         raise ValueError("loss and targets go together: pass both, or neither to measure how far vectors move")
@@ -363,21 +304,17 @@ def _check_importance(encoder: Encoder, texts, loss, targets, method: str, pooli
         raise ValueError(f"{len(texts)} texts and {len(targets)} targets: each text needs one")
     if bs < 1: raise ValueError(f"bs is {bs}; it is 1 or more")
 
-# %% ../nbs/01b_light.ipynb #d9c55065
-def _check_table(importance: pd.DataFrame) -> None:
-    missing = {'layer', 'head', 'importance'} - set(importance.columns)
-    if missing:
-        raise ValueError(f"importance has no column {', '.join(sorted(missing))}; take the table of head_importance")
-    if not np.isfinite(importance.importance).all():
-        raise ValueError("importance holds NaN or infinity: check the loss it was measured by")
-
 # %% ../nbs/01b_light.ipynb #a4e8b8e4
 def least_important(
     importance: pd.DataFrame,  # columns layer, head, importance
     share: float,  # of the heads that stay
 ) -> dict[int, list[int]]:  # layer -> heads, as `prune_heads` takes them
     "The heads to take out so that `share` of them stay and no layer loses its last one."
-    _check_table(importance)
+    missing = {'layer', 'head', 'importance'} - set(importance.columns)
+    if missing:
+        raise ValueError(f"importance has no column {', '.join(sorted(missing))}; take the table of head_importance")
+    if not np.isfinite(importance.importance).all():
+        raise ValueError("importance holds NaN or infinity: check the loss it was measured by")
     left, keep = importance.layer.value_counts().to_dict(), round(share*len(importance))
     if not len(left) <= keep <= len(importance):
         raise ValueError(f"share is {share}; with one head for each of {len(left)} layers "
@@ -396,10 +333,12 @@ def heads_within(
     fraction: float,  # of the weights of linear layers
 ) -> float:
     "The largest share of the heads with which at most this share of the weights is left; one stays in each layer."
-    _check_own(encoder)
+    _check_separate(encoder)
     if not 0 < fraction <= 1: raise ValueError(f"fraction is {fraction}; it is a share of the weights, such as 0.75")
-    layers, heads = _layers(encoder), sum(_heads(encoder))
-    parts = [m for l in layers for m in (*(getattr(_attention(l), n) for n in ('query', 'key', 'value')), _mixer(l))]
+    layers, heads = encoder.layers, sum(_heads(encoder))
+    parts = []
+    for l in layers:
+        parts += [l.attention.self.query, l.attention.self.key, l.attention.self.value, l.attention.output.dense]
     if any(isinstance(m, LowRankLinear) for m in parts):
         raise ValueError(f"attention of {encoder.name!r} is low-rank, so a head has no fixed share of the weights: "
                          "prune heads first")
@@ -411,7 +350,6 @@ def heads_within(
     raise ValueError(f"fraction is {fraction}, and with one head in each layer {least:.3f} of the weights are left: "
                      "ask for more")
 
-
 # %% ../nbs/01b_light.ipynb #8e36167b
 def prune_curve(
     encoder: Encoder,  # a BERT or RoBERTa; stays as it is
@@ -421,31 +359,25 @@ def prune_curve(
     seeds: int = 3,  # random orders to compare with
 ) -> pd.DataFrame:  # columns order, seed, share, heads, parameters, value
     "The value of `evaluate` for an encoder pruned to several shares of its heads, by importance and at random."
-    _check_curve(encoder, importance, shares)
-    known = {}  # heads that are gone -> what was found: with all heads every order is the same
-    def point(order, seed, table, share):
-        gone = least_important(table, share)
-        if str(gone) not in known: known[str(gone)] = _evaluated(prune_heads(encoder, gone), evaluate)
-        return dict(order=order, seed=seed, share=share, **known[str(gone)])
-    return pd.DataFrame([point(*order, share) for order in _orders(importance, seeds) for share in shares])
-
-# %% ../nbs/01b_light.ipynb #7fe46db9
-def _check_curve(encoder: Encoder, importance: pd.DataFrame, shares: Sequence[float]) -> None:
-    _check_own(encoder)
+    _check_separate(encoder)
+    for share in shares: least_important(importance, share)  # what is wrong is said before anything is measured
     have = [(i, h) for i, n in enumerate(_heads(encoder)) for h in range(n)]
-    for share in shares: least_important(importance, share)
     if sorted(zip(importance['layer'], importance['head'])) != have:
         raise ValueError(f"importance is not of {encoder.name!r}: it has {len(importance)} heads, "
                          f"the encoder {len(have)}")
-
-# %% ../nbs/01b_light.ipynb #e72e855c
-def _orders(importance: pd.DataFrame, seeds: int) -> Iterator[tuple[str, int, pd.DataFrame]]:
-    "Name, seed and table of the order of importance, and of random ones."
-    yield 'importance', 0, importance
+    orders = [('importance', 0, importance)]
     for seed in range(seeds):
         drawn = np.random.default_rng(seed).random(len(importance))
-        yield 'random', seed, importance.assign(importance=drawn)
+        orders.append(('random', seed, importance.assign(importance=drawn)))
+    rows, known = [], {}  # heads that are gone -> what was found: with all heads every order is the same
+    for order, seed, table in orders:
+        for share in shares:
+            gone = least_important(table, share)
+            if str(gone) not in known:
+                pruned = prune_heads(encoder, gone)
+                weights = sum(p.numel() for p in pruned.parameters())
+                known[str(gone)] = dict(heads=sum(_heads(pruned)), parameters=weights,
+                                        value=float(torch.as_tensor(evaluate(pruned)).detach()))
+            rows.append(dict(order=order, seed=seed, share=share, **known[str(gone)]))
+    return pd.DataFrame(rows)
 
-def _evaluated(encoder: Encoder, evaluate: Callable) -> dict[str, int|float]:
-    return dict(heads=sum(_heads(encoder)), parameters=sum(p.numel() for p in encoder.parameters()),
-                value=float(torch.as_tensor(evaluate(encoder)).detach()))

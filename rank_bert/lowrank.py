@@ -42,18 +42,23 @@ def spectrum(
 ) -> torch.Tensor:  # float64 `(..., min(rows, columns))`, or `(..., k)`, from the largest
     "Singular values; raises `ValueError` on NaN and on what is no matrix."
     x = _matrix(x, centre)
-    if k is not None: return _sketched(x, k, seed)
-    if not gram: return torch.linalg.svdvals(x)
-    return torch.linalg.eigvalsh(x.mT @ x if x.shape[-2] >= x.shape[-1] else x @ x.mT).clamp(min=0).sqrt().flip(-1)
+    rows, columns = x.shape[-2:]
+    if k is None and not gram: return torch.linalg.svdvals(x)
+    if k is None:
+        squares = torch.linalg.eigvalsh(x.mT @ x if rows >= columns else x @ x.mT)
+        return squares.clamp(min=0).sqrt().flip(-1)
 
-# %% ../nbs/01a_lowrank.ipynb #b755a2d4
-def _check_numbers(x: torch.Tensor, name: str) -> None:
-    wrong = (~x.isfinite()).nonzero()
-    if len(wrong):
-        raise ValueError(f"{name} is NaN or infinite at {wrong[0].tolist()}, {len(wrong)} times in all: "
-                         "a matrix like that has no rank. Look at the training that made it")
+    # project to a random subspace, turn it towards the leading directions, and decompose there
+    extra, rounds, most = 10, 4, min(rows, columns)
+    if not 1 <= k <= most:
+        raise ValueError(f"k is {k}; a matrix of {rows} by {columns} has 1 to {most} singular values")
+    if k + extra >= most: return torch.linalg.svdvals(x)[..., :k]
+    generator = torch.Generator().manual_seed(seed)
+    start = torch.randn(columns, k + extra, generator=generator, dtype=x.dtype).to(x.device)
+    q = torch.linalg.qr(x @ start).Q
+    for _ in range(rounds): q = torch.linalg.qr(x @ torch.linalg.qr(x.mT @ q).Q).Q
+    return torch.linalg.svdvals(q.mT @ x)[..., :k]
 
-# %% ../nbs/01a_lowrank.ipynb #b602d2a3
 def _matrix(x, centre: bool = False, name: str = 'x') -> torch.Tensor:
     "`x` in float64 where that exists, checked, each column without its mean if asked."
     x = torch.as_tensor(x).detach()
@@ -61,23 +66,14 @@ def _matrix(x, centre: bool = False, name: str = 'x') -> torch.Tensor:
         raise ValueError(f"{name} has the shape {tuple(x.shape)}; it must be a matrix `(..., rows, columns)` "
                          "with at least one entry")
     x = (x.cpu() if x.device.type == 'mps' else x).double()
-    _check_numbers(x, name)
+    wrong = (~x.isfinite()).nonzero()
+    if len(wrong):
+        raise ValueError(f"{name} is NaN or infinite at {wrong[0].tolist()}, {len(wrong)} times in all: "
+                         "a matrix like that has no rank. Look at the training that made it")
     if not centre: return x
     mean = x.mean(-2, keepdim=True)
     return (x - mean).where((x - mean).abs() > 1e-14*mean.abs(), 0.)  # the mean of equal numbers is rounded
 
-# %% ../nbs/01a_lowrank.ipynb #848ebb77
-def _sketched(x: torch.Tensor, k: int, seed: int, extra: int = 10, rounds: int = 4) -> torch.Tensor:
-    "The leading `k` singular values, from a subspace found by random projection `(..., k)`."
-    most = min(x.shape[-2:])
-    if not 1 <= k <= most:
-        raise ValueError(f"k is {k}; a matrix of {x.shape[-2]} by {x.shape[-1]} has 1 to {most} singular values")
-    if k + extra >= most: return torch.linalg.svdvals(x)[..., :k]
-    generator = torch.Generator().manual_seed(seed)
-    draw = torch.randn(x.shape[-1], k + extra, generator=generator, dtype=x.dtype).to(x.device)
-    q = torch.linalg.qr(x @ draw).Q
-    for _ in range(rounds): q = torch.linalg.qr(x @ torch.linalg.qr(x.mT @ q).Q).Q
-    return torch.linalg.svdvals(q.mT @ x)[..., :k]
 
 # %% ../nbs/01a_lowrank.ipynb #0c340827
 def effective_rank(
@@ -89,11 +85,28 @@ def effective_rank(
     return entropy_rank_of(spectrum(x, centre, gram=gram))
 
 # %% ../nbs/01a_lowrank.ipynb #7d996f3b
+# the measures as formulas of singular values `s`, from the largest `(..., min(rows, columns))`
+
 def entropy_rank_of(s: torch.Tensor, eps: float = 0.) -> torch.Tensor:
     "exp(-sum p log p) for p = s/sum(s) + eps; 0 where all is 0."
     total = s.sum(-1, keepdim=True)
     p = s/total.where(total > 0, 1.) + eps
     return torch.special.entr(p).sum(-1).exp().where(total.squeeze(-1) > 0, 0.)
+
+def stable_rank_of(s: torch.Tensor, squares: torch.Tensor) -> torch.Tensor:
+    return torch.where(s[..., 0] > 0, squares/s[..., 0].where(s[..., 0] > 0, 1.)**2, 0.)
+
+def participation_ratio_of(s: torch.Tensor) -> torch.Tensor:
+    l = (s/s[..., :1].where(s[..., :1] > 0, 1.))**2  # relative, so that nothing overflows
+    return torch.where(s[..., 0] > 0, l.sum(-1)**2/l.square().sum(-1).clamp(min=1e-300), 0.)
+
+def numerical_rank_of(s: torch.Tensor, shape: tuple[int, int], dtype: torch.dtype) -> torch.Tensor:
+    eps = torch.finfo(torch.float64 if dtype == torch.float64 else torch.float32).eps
+    return (s > s[..., :1]*max(shape)*eps).sum(-1)
+
+def energy_rank_of(s: torch.Tensor, squares: torch.Tensor, share: float) -> torch.Tensor:
+    short = s.square().cumsum(-1) < squares.unsqueeze(-1)*(share - 1e-12)
+    return torch.where(squares > 0, short.sum(-1) + 1, 0)
 
 # %% ../nbs/01a_lowrank.ipynb #9e608c4a
 def rankme(
@@ -115,10 +128,6 @@ def stable_rank(
     "The squared Frobenius norm over the squared spectral norm (Rudelson and Vershynin 2007)."
     return stable_rank_of(spectrum(x, centre, k, gram=gram), _matrix(x, centre).square().sum((-2, -1)))
 
-# %% ../nbs/01a_lowrank.ipynb #7022d16a
-def stable_rank_of(s: torch.Tensor, squares: torch.Tensor) -> torch.Tensor:
-    return torch.where(s[..., 0] > 0, squares/s[..., 0].where(s[..., 0] > 0, 1.)**2, 0.)
-
 # %% ../nbs/01a_lowrank.ipynb #4ddd3e30
 def participation_ratio(
     x: torch.Tensor,  # `(..., rows, columns)`
@@ -127,11 +136,6 @@ def participation_ratio(
 ) -> torch.Tensor:  # from 1 to the rank `(...)`
     "The squared sum of the squared singular values over the sum of their fourth powers (Gao et al. 2017)."
     return participation_ratio_of(spectrum(x, centre, gram=gram))
-
-# %% ../nbs/01a_lowrank.ipynb #d44eb41c
-def participation_ratio_of(s: torch.Tensor) -> torch.Tensor:
-    l = (s/s[..., :1].where(s[..., :1] > 0, 1.))**2  # relative, so that nothing overflows
-    return torch.where(s[..., 0] > 0, l.sum(-1)**2/l.square().sum(-1).clamp(min=1e-300), 0.)
 
 # %% ../nbs/01a_lowrank.ipynb #e507fb44
 def numerical_rank(
@@ -142,11 +146,6 @@ def numerical_rank(
     "How many singular values are larger than rounding errors, by numpy's tolerance for the precision of `x`."
     x = torch.as_tensor(x)
     return numerical_rank_of(spectrum(x, centre, gram=gram), x.shape[-2:], torch.float32 if gram else x.dtype)
-
-# %% ../nbs/01a_lowrank.ipynb #be4b8c57
-def numerical_rank_of(s: torch.Tensor, shape: tuple[int, int], dtype: torch.dtype) -> torch.Tensor:
-    eps = torch.finfo(torch.float64 if dtype == torch.float64 else torch.float32).eps
-    return (s > s[..., :1]*max(shape)*eps).sum(-1)
 
 # %% ../nbs/01a_lowrank.ipynb #7229cd33
 def nuclear_norm(
@@ -174,11 +173,6 @@ def energy_rank(
         raise ValueError(f"the leading {k} directions hold {held:.3f} of the energy, less than {share}: "
                          "raise k, or leave it out")
     return found.clamp(max=s.shape[-1])
-
-# %% ../nbs/01a_lowrank.ipynb #cd039b7f
-def energy_rank_of(s: torch.Tensor, squares: torch.Tensor, share: float) -> torch.Tensor:
-    short = s.square().cumsum(-1) < squares.unsqueeze(-1)*(share - 1e-12)
-    return torch.where(squares > 0, short.sum(-1) + 1, 0)
 
 # %% ../nbs/01a_lowrank.ipynb #aa5ed967
 MEASURES = ('effective_rank', 'rankme', 'stable_rank', 'participation_ratio', 'numerical_rank', 'nuclear_norm',
@@ -218,21 +212,17 @@ def rank_table(
     gram: bool = False,  # as in `spectrum`
 ) -> pd.DataFrame:  # columns name, rows, columns, centred, and a column for each of `MEASURES`
     "The measures of rank of several matrices."
-    matrices = {name: torch.as_tensor(x) for name, x in matrices.items()}
     rows = []
     for name, x in matrices.items():
-        _check_one(name, x)
-        rows.append(dict(name=name, rows=x.shape[0], columns=x.shape[1], centred=centre,
-                         **rank_measures(x, centre, eps, gram)))
+        x = torch.as_tensor(x)
+        if x.ndim != 2:
+            raise ValueError(f"{name!r} has the shape {tuple(x.shape)}; a table has a row for each matrix, "
+                             "so give those of a stack a name each")
+        _matrix(x, name=repr(name))  # an error names the matrix
+        measures = rank_measures(x, centre, eps, gram)
+        rows.append(dict(name=name, rows=x.shape[0], columns=x.shape[1], centred=centre, **measures))
     return pd.DataFrame(rows, columns=['name', 'rows', 'columns', 'centred', *MEASURES])
 
-# %% ../nbs/01a_lowrank.ipynb #41d5f028
-def _check_one(name: str, x: torch.Tensor) -> None:
-    "Raise `ValueError` for what is not one matrix of numbers."
-    if x.ndim != 2:
-        raise ValueError(f"{name!r} has the shape {tuple(x.shape)}; a table has a row for each matrix, "
-                         "so give those of a stack a name each")
-    _matrix(x, name=repr(name))
 
 # %% ../nbs/01a_lowrank.ipynb #98c2d16b
 def find_linears(
@@ -242,38 +232,28 @@ def find_linears(
     "Linear layers by the pattern of their path; raises `ValueError` that names the nearest path."
     every = _linears(model)
     if not every: raise ValueError(f"{type(model).__name__} has no linear layer")
-    usual, patterns = _usual(model, every), [layers] if isinstance(layers, str) else layers
-    chosen = {name for pattern in patterns for name in _matching(pattern, usual, every)}
+    usual, chosen = _usual_linears(model, every), set()
+    for pattern in [layers] if isinstance(layers, str) else layers:
+        hits = [n for n in usual if fnmatchcase(n, pattern)] or [n for n in every if fnmatchcase(n, pattern)]
+        if not hits:
+            near = get_close_matches(pattern, every, n=1, cutoff=0)[0]
+            raise ValueError(f"no linear layer matches {pattern!r}; the nearest is {near!r}. "
+                             "A pattern must match the whole path: '*query' is for all paths that end in query")
+        chosen.update(hits)
     return {n: m for n, m in every.items() if n in chosen}
 
-# %% ../nbs/01a_lowrank.ipynb #d7cc8223
 def _linears(model: nn.Module) -> dict[str, nn.Module]:
     return {n: m for n, m in model.named_modules() if type(m) is nn.Linear or isinstance(m, LowRankLinear)}
 
-def _transformers(model: nn.Module) -> list[nn.Module]:
-    "The bare transformers of known families in a model, inside an `Encoder` or not."
-    def kind(m): return getattr(getattr(m, 'config', None), 'model_type', None)
-    return [m for m in model.modules() if kind(m) in FAMILIES and getattr(m, 'base_model', None) is m]
-
-# %% ../nbs/01a_lowrank.ipynb #85eacf2d
-def _usual(model: nn.Module, linears: dict[str, nn.Module]) -> list[str]:
-    "Names of those in the layers of a transformer, or of all where there is none; without adapters and shared weights."
-    bare = _transformers(model)
-    inside = {m for t in bare for layer in FAMILIES[t.config.model_type].layers(t) for m in layer.modules()}
+def _usual_linears(model: nn.Module, linears: dict[str, nn.Module]) -> list[str]:
+    "Paths of those inside transformer layers, or of all where there are none; without adapters and shared weights."
+    def family(m): return getattr(getattr(m, 'config', None), 'model_type', None)
+    bare = [m for m in model.modules() if family(m) in FAMILIES and getattr(m, 'base_model', None) is m]
+    inside = {m for t in bare for layer in FAMILIES[family(t)].layers(t) for m in layer.modules()}
     owners = Counter(p for m in model.modules() for p in m.parameters(recurse=False))
-    def usual(name, m):
-        alone = all(owners[p] == 1 for p in m.parameters())
-        return alone and 'lora_' not in name and (not bare or m in inside)
-    return [n for n, m in linears.items() if usual(n, m)]
+    return [n for n, m in linears.items() if 'lora_' not in n and (not bare or m in inside)
+            and all(owners[p] == 1 for p in m.parameters())]
 
-# %% ../nbs/01a_lowrank.ipynb #d680e9e0
-def _matching(pattern: str, usual: list[str], every: dict) -> list[str]:
-    "Names that match a pattern: among the usual ones, or else among all."
-    hits = [n for n in usual if fnmatchcase(n, pattern)] or [n for n in every if fnmatchcase(n, pattern)]
-    if hits: return hits
-    near = get_close_matches(pattern, every, n=1, cutoff=0)[0]
-    raise ValueError(f"no linear layer matches {pattern!r}; the nearest is {near!r}. "
-                     "A pattern must match the whole path: '*query' is for all paths that end in query")
 
 # %% ../nbs/01a_lowrank.ipynb #4a4a83a6
 def fisher_information(
@@ -287,8 +267,18 @@ def fisher_information(
     if thin:
         raise ValueError(f"{thin[0]!r} is of low rank already, and its whole weight has no gradient: "
                          "merge the model first")
-    weights = [m.weight for m in found.values()]
-    with unfrozen(weights), torch.enable_grad(), evaluating(model): return dict(zip(found, _squares(losses, weights)))
+    weights, n = [m.weight for m in found.values()], 0
+    with unfrozen(weights), torch.enable_grad(), evaluating(model):
+        sums = [torch.zeros_like(w, dtype=torch.float32) for w in weights]
+        for n, loss in enumerate(losses, 1):
+            check_loss(loss, n - 1)
+            # the next loss may come from the same forward pass, so the graph is kept
+            gradients = torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)
+            for s, g in zip(sums, gradients):
+                if g is not None: s += g.float()**2
+    if not n: raise ValueError("no losses came: the generator was empty, or already used up")
+    return {name: s/n for name, s in zip(found, sums)}
+
 
 # %% ../nbs/01a_lowrank.ipynb #da9a12aa
 @contextmanager
@@ -301,7 +291,6 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for m, training in modes.items(): m.training = training
 
-# %% ../nbs/01a_lowrank.ipynb #55fb8b78
 @contextmanager
 def unfrozen(weights: list[nn.Parameter]) -> Iterator[None]:
     "In this block weights get gradients, frozen or not."
@@ -312,23 +301,11 @@ def unfrozen(weights: list[nn.Parameter]) -> Iterator[None]:
     finally:
         for w, flag in zip(weights, flags): w.requires_grad_(flag)
 
-# %% ../nbs/01a_lowrank.ipynb #0cb482cc
 def check_loss(loss: torch.Tensor, i: int) -> None:
     if loss.numel() != 1 or not loss.isfinite().all():
         raise ValueError(f"loss {i} is {loss.detach().flatten()[:3].tolist()}; it must be one finite number")
     if not loss.requires_grad:
         raise ValueError(f"loss {i} has no gradient: make it inside the generator, without no_grad and detach")
-
-# %% ../nbs/01a_lowrank.ipynb #384f655d
-def _squares(losses: Iterable[torch.Tensor], weights: list[nn.Parameter]) -> list[torch.Tensor]:
-    "The mean squared gradient of each weight."
-    sums, n = [torch.zeros_like(w, dtype=torch.float32) for w in weights], 0
-    for n, loss in enumerate(losses, 1):
-        check_loss(loss, n - 1)
-        for s, g in zip(sums, torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)):
-            if g is not None: s += g.float()**2
-    if not n: raise ValueError("no losses came: the generator was empty, or already used up")
-    return [s/n for s in sums]
 
 # %% ../nbs/01a_lowrank.ipynb #ad4cddc2
 @torch.no_grad()
@@ -343,12 +320,18 @@ def input_moments(
     turned = any(isinstance(m, Encoder) and m.family.summary_last for m in model.modules())
     with noting_inputs(found) as held, evaluating(model):
         for mask in run:
-            _add_moments(held, mask.T if turned and mask is not None else mask, sums, counts)
+            if turned and mask is not None: mask = mask.T
+            products = {}  # of this pass: layers that were given the same tensor share one
+            for name, x in held:
+                if id(x) not in products: products[id(x)] = products_of(real_rows(name, x, mask))
+                count, product = products[id(x)]
+                sums[name], counts[name] = sums.get(name, 0) + product, counts[name] + count
             held.clear()
     missing = [n for n in found if n not in sums]
     if missing:
         raise ValueError(f"nothing went into {missing[0]!r}: run the model in the generator, and yield after each pass")
     return {n: s/counts[n] for n, s in sums.items()}
+
 
 # %% ../nbs/01a_lowrank.ipynb #f2e98860
 @contextmanager
@@ -361,7 +344,6 @@ def noting_inputs(layers: dict[str, nn.Module]) -> Iterator[list]:
     finally:
         for h in hooks: h.remove()
 
-# %% ../nbs/01a_lowrank.ipynb #ef2b1c02
 def real_rows(name: str, x: torch.Tensor, mask: torch.Tensor|None) -> torch.Tensor:
     "Inputs of a layer without padding `(vectors, in)`."
     x = x.detach()
@@ -375,15 +357,6 @@ def products_of(x: torch.Tensor) -> tuple[int, torch.Tensor]:
     "Number of vectors, and the sum of their products."
     return len(x), (x.T @ x).to('cpu' if x.device.type == 'mps' else x.device).double()
 
-# %% ../nbs/01a_lowrank.ipynb #e1c03b66
-def _add_moments(held: list[tuple[str, torch.Tensor]], mask: torch.Tensor|None, sums: dict, counts: Counter) -> None:
-    "Add the inputs of one pass; layers that were given the same tensor share the product."
-    products = {}
-    for name, x in held:
-        if id(x) not in products: products[id(x)] = products_of(real_rows(name, x, mask))
-        n, product = products[id(x)]
-        sums[name], counts[name] = sums.get(name, 0) + product, counts[name] + n
-
 # %% ../nbs/01a_lowrank.ipynb #7a01d33f
 def low_rank_factors(
     weight: torch.Tensor,  # `(out, in)`, as in `nn.Linear`
@@ -393,11 +366,30 @@ def low_rank_factors(
     output_moments: torch.Tensor|None = None,  # the same of the gradients at the outputs `(out, out)`
 ) -> tuple[torch.Tensor, torch.Tensor]:  # up `(out, rank)` and down `(rank, in)`, balanced
     "The two factors whose product is nearest to `weight`, in float32, or float64 for a weight in float64."
-    w, a = _matrix(weight, name='weight'), _weighted(weight, input_weights, moments)
+    w, weighted = _matrix(weight, name='weight'), _weighted(weight, input_weights, moments)
     check_rank(rank, w.shape, 'a weight')
-    up, down = _balanced(*_projected(w, a, rank, output_moments))
+
+    # the nearest product, as an orthonormal basis `(out, rank)` and coefficients `(rank, in)`
+    if output_moments is None:
+        basis = _basis(weighted, rank)
+        inner = basis.mT @ w
+    else:
+        outputs = _matrix(output_moments, name='output_moments of weight').to(w.device)
+        _check_second_moment(outputs, len(w), 'weight', 'output')
+        root = _root(outputs, DAMPING*outputs.diagonal().mean())
+        leading = _basis(root.mT @ weighted, rank)
+        back = torch.linalg.qr(torch.linalg.solve(root.mT, leading))
+        basis, inner = back.Q, back.R @ (leading.mT @ root.mT @ w)
+
+    # balanced: both factors get the roots of the singular values
+    squares, turn = torch.linalg.eigh(inner @ inner.mT)
+    # where the singular value is 0, `up` stays above 0, so that the direction can be learned
+    root = squares.flip(0).clamp(min=max(1e-12*float(squares[-1]), 1e-24))**.25
+    turn = turn.flip(1)
+    up, down = basis @ turn*root, turn.mT @ inner/root[:, None]
     kind = torch.float64 if weight.dtype == torch.float64 else torch.float32
     return up.to(weight.device, kind).contiguous(), down.to(weight.device, kind).contiguous()
+
 
 # %% ../nbs/01a_lowrank.ipynb #aad79ddc
 RIDGE = 1e-6  # share of their mean that is added to the weights of all inputs
@@ -412,7 +404,6 @@ def _check_second_moment(c: torch.Tensor, count: int, name: str, side: str = 'in
     if not c.diagonal().any():
         raise ValueError(f"no {side} of {name} counts: all weights are 0. Measure on data that the layer sees")
 
-# %% ../nbs/01a_lowrank.ipynb #a0ae4488
 def _root(c: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
     "R with R R^T = c + ridge."
     root, failed = torch.linalg.cholesky_ex(c + ridge*torch.eye(len(c), dtype=c.dtype, device=c.device))
@@ -420,7 +411,6 @@ def _root(c: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
     values, turns = torch.linalg.eigh(c)  # rounding has made an eigenvalue slightly negative
     return turns*(values.clamp(min=0) + ridge).sqrt()
 
-# %% ../nbs/01a_lowrank.ipynb #83fb9941
 def _weighted(
     weight: torch.Tensor, input_weights: torch.Tensor|None = None, moments: torch.Tensor|None = None,
     name: str = 'weight',
@@ -436,31 +426,10 @@ def _weighted(
     ridge = RIDGE*c.diagonal().mean()
     return w*(c.diagonal() + ridge).sqrt() if moments is None else w @ _root(c, ridge)
 
-# %% ../nbs/01a_lowrank.ipynb #51628398
 def _basis(a: torch.Tensor, rank: int) -> torch.Tensor:
     "The leading left singular vectors `(out, rank)`, by the smaller Gram matrix: orthonormal, and faster than by SVD."
     if a.shape[0] <= a.shape[1]: return torch.linalg.eigh(a @ a.mT).eigenvectors.flip(-1)[:, :rank]
     return torch.linalg.qr(a @ torch.linalg.eigh(a.mT @ a).eigenvectors.flip(-1)[:, :rank]).Q
-
-def _projected(
-    w: torch.Tensor, a: torch.Tensor, rank: int, output_moments: torch.Tensor|None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    "The nearest product to W where `a` is W R, as an orthonormal basis `(out, rank)` and coefficients `(rank, in)`."
-    if output_moments is None: return (basis := _basis(a, rank)), basis.mT @ w
-    b = _matrix(output_moments, name='output_moments of weight').to(w.device)
-    _check_second_moment(b, len(w), 'weight', 'output')
-    root = _root(b, DAMPING*b.diagonal().mean())
-    basis = _basis(root.mT @ a, rank)
-    back = torch.linalg.qr(torch.linalg.solve(root.mT, basis))
-    return back.Q, back.R @ (basis.mT @ root.mT @ w)
-
-def _balanced(basis: torch.Tensor, inner: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    "The two factors of `basis @ inner` that have the same singular values."
-    squares, turn = torch.linalg.eigh(inner @ inner.mT)
-    # where the singular value is 0, `up` stays above 0, so that the direction can be learned
-    root = squares.flip(0).clamp(min=max(1e-12*float(squares[-1]), 1e-24))**.25
-    turn = turn.flip(1)
-    return basis @ turn*root, turn.mT @ inner/root[:, None]
 
 # %% ../nbs/01a_lowrank.ipynb #294cba50
 def low_rank_linear(
@@ -497,22 +466,41 @@ def plan_ranks(
     dtype: torch.dtype|None = None,  # precision that `ms` is for; `best_dtype` by default
 ) -> pd.DataFrame:  # columns layer, out, in, full, rank, parameters, full_parameters, and with `ms` also ms, full_ms
     "A rank for each linear layer under one budget; raises `ValueError` that says what is possible."
-    kind, value = _budget(rank=rank, fraction=fraction, parameters=parameters, ms=ms)
-    _check_plan(kind, allocate, thin)
+    kind, value = _one_budget(rank=rank, fraction=fraction, parameters=parameters, ms=ms)
+    if allocate not in ALLOCATIONS: raise ValueError(f"allocate is {allocate!r}; it is one of {', '.join(ALLOCATIONS)}")
+    if kind == 'ms' and not thin:
+        raise ValueError("ms is for thin layers: a weight that stays whole takes as long at any rank")
+
     found = find_linears(model, layers)
     shapes = {n: (m.out_features, m.in_features) for n, m in found.items()}
-    costs = _timed_costs(model, shapes, tokens, dtype) if kind == 'ms' else _parameter_costs(shapes, thin)
-    ranks = _same_rank(shapes, costs, int(rank)) if kind == 'rank' else None
-    budget = _possible(kind, value, shapes, costs) if ranks is None else _spent(ranks, costs)
-    if allocate != 'uniform': ranks = _greedy(_gains(found, allocate, fisher, losses), costs, budget)
-    elif ranks is None: ranks = _uniform(list(shapes.values()), costs, budget)
-    plan = pd.DataFrame([_planned(n, *shape, r) for (n, shape), r in zip(shapes.items(), ranks)])
-    times = dict(ms=[c[r - 1] for r, c in zip(ranks, costs)], full_ms=[c[-1] for c in costs])
-    return plan.assign(**times if kind == 'ms' else {})
+    if kind == 'ms':
+        device = next(model.parameters()).device
+        costs = [_ms_costs(shape, tokens, dtype or best_dtype(device), device) for shape in shapes.values()]
+    else: costs = [_parameter_costs(shape, thin) for shape in shapes.values()]
+
+    if kind == 'rank':
+        for name, shape in shapes.items(): check_rank(int(rank), shape, name)
+        ranks = [_rank_or_full(c, int(rank)) for c in costs]
+        budget = _total_cost(ranks, costs)
+    else: budget = _possible_budget(kind, value, shapes, costs)
+    if allocate != 'uniform': ranks = _greedy_ranks(_gains(found, allocate, fisher, losses), costs, budget)
+    elif kind != 'rank': ranks = _uniform_ranks(list(shapes.values()), costs, budget)
+
+    rows = []
+    for (name, (out, into)), r, c in zip(shapes.items(), ranks, costs):
+        full, whole = min(out, into), out*into
+        weights = min(r*(out + into), whole) if r < full else whole
+        row = {'layer': name, 'out': out, 'in': into, 'full': full, 'rank': r,
+               'parameters': weights, 'full_parameters': whole}
+        rows.append(row | (dict(ms=c[r - 1], full_ms=c[-1]) if kind == 'ms' else {}))
+    return pd.DataFrame(rows)
+
 
 # %% ../nbs/01a_lowrank.ipynb #32924077
-def _budget(**budgets) -> tuple[str, float]:
-    "The one budget that is given, by name."
+ALLOCATIONS = ('uniform', 'energy', 'fisher', 'measured')  # ways to divide a budget
+
+def _one_budget(**budgets) -> tuple[str, float]:
+    "Name and value of the one budget that is given."
     given = {k: v for k, v in budgets.items() if v is not None}
     if len(given) != 1:
         raise ValueError(f"{' and '.join(given) or 'no budget'} given: name exactly one of {', '.join(budgets)}")
@@ -522,45 +510,28 @@ def _budget(**budgets) -> tuple[str, float]:
         raise ValueError(f"rank is {value}; a rank is a whole number from 1")
     return kind, value
 
-# %% ../nbs/01a_lowrank.ipynb #247d3575
-ALLOCATIONS = ('uniform', 'energy', 'fisher', 'measured')  # ways to divide a budget
+def _possible_budget(kind: str, value: float, shapes: dict[str, tuple[int, int]], costs: list[np.ndarray]) -> float:
+    "The budget in the unit of the costs; raises `ValueError` where no ranks meet it."
+    total = sum(out*into for out, into in shapes.values())
+    least, most = sum(c.min() for c in costs), sum(c[-1] for c in costs)
+    spans = dict(ms=f"{least:.3g} to {most:.3g}", fraction=f"{least/total:.3g} to 1")
+    span = spans.get(kind, f"{least:,.0f} to {most:,.0f}")
+    budget = value*total if kind == 'fraction' else value
+    if not least*(1 - 1e-9) <= budget <= (np.inf if kind == 'ms' else most):
+        raise ValueError(f"budget impossible: {kind} is {value:,}, and {len(costs)} layers can have {span}, "
+                         "from rank 1 to dense")
+    return budget
 
-def _check_plan(kind: str, allocate: str, thin: bool) -> None:
-    if allocate not in ALLOCATIONS: raise ValueError(f"allocate is {allocate!r}; it is one of {', '.join(ALLOCATIONS)}")
-    if kind == 'ms' and not thin:
-        raise ValueError("ms is for thin layers: a weight that stays whole takes as long at any rank")
-
-def _planned(name: str, out: int, into: int, rank: int) -> dict[str, str|int]:
-    "A row of a plan."
-    full, whole = min(out, into), out*into
-    weights = min(rank*(out + into), whole) if rank < full else whole
-    return {'layer': name, 'out': out, 'in': into, 'full': full, 'rank': rank,
-            'parameters': weights, 'full_parameters': whole}
 
 # %% ../nbs/01a_lowrank.ipynb #60039afe
-def _parameter_costs(shapes: dict[str, tuple[int, int]], thin: bool) -> list[np.ndarray]:
-    """Parameters at rank 1, 2, ..., full, for each layer.
+def _parameter_costs(shape: tuple[int, int], thin: bool) -> np.ndarray:
+    """Parameters of a layer at rank 1, 2, ..., full.
 
     Where two factors are no smaller than the matrix, infinite, or as much as the matrix if not `thin`."""
-    def costs(out, into):
-        pairs, whole = np.arange(1, min(out, into) + 1)*float(out + into), float(out*into)
-        return np.append(np.where(pairs < whole, pairs, np.inf if thin else whole)[:-1], whole)
-    return [costs(*shape) for shape in shapes.values()]
+    out, into = shape
+    pairs, whole = np.arange(1, min(shape) + 1)*float(out + into), float(out*into)
+    return np.append(np.where(pairs < whole, pairs, np.inf if thin else whole)[:-1], whole)
 
-# %% ../nbs/01a_lowrank.ipynb #9a4b4fdd
-def _ms(f, device: torch.device, repeats: int = 7) -> float:
-    "Milliseconds of a call: the fastest of several, after one that is not counted."
-    waits = dict(cuda=lambda: torch.cuda.synchronize(device), mps=torch.mps.synchronize)
-    wait = waits.get(device.type, lambda: None)
-    def timed():
-        start = perf_counter()
-        f()
-        wait()
-        return perf_counter() - start
-    timed()
-    return 1e3*min(timed() for _ in range(repeats))
-
-# %% ../nbs/01a_lowrank.ipynb #af63d606
 @cache  # once in a process, so that plans agree
 @torch.inference_mode()
 def _ms_costs(shape: tuple[int, int], tokens: int, dtype: torch.dtype, device: torch.device) -> np.ndarray:
@@ -576,47 +547,31 @@ def _ms_costs(shape: tuple[int, int], tokens: int, dtype: torch.dtype, device: t
     costs = np.maximum(start, 0) + max(slope, 0)*np.arange(1, full + 1)
     return np.append(np.where(costs < dense, costs, np.inf)[:-1], dense)
 
-# %% ../nbs/01a_lowrank.ipynb #b777d15a
-def _timed_costs(
-    model: nn.Module, shapes: dict[str, tuple[int, int]], tokens: int, dtype: torch.dtype|None,
-) -> list[np.ndarray]:
-    "Milliseconds at rank 1, 2, ..., full, for each layer."
-    device = next(model.parameters()).device
-    return [_ms_costs(shape, tokens, dtype or best_dtype(device), device) for shape in shapes.values()]
+def _ms(f, device: torch.device, repeats: int = 7) -> float:
+    "Milliseconds of a call: the fastest of several, after one that is not counted."
+    waits = dict(cuda=lambda: torch.cuda.synchronize(device), mps=torch.mps.synchronize)
+    wait = waits.get(device.type, lambda: None)
+    def timed():
+        start = perf_counter()
+        f()
+        wait()
+        return perf_counter() - start
+    timed()
+    return 1e3*min(timed() for _ in range(repeats))
 
 # %% ../nbs/01a_lowrank.ipynb #d92dd99f
-def _spent(ranks: list[int], costs: list[np.ndarray]) -> float: return sum(c[r - 1] for r, c in zip(ranks, costs))
+def _total_cost(ranks: list[int], costs: list[np.ndarray]) -> float: return sum(c[r - 1] for r, c in zip(ranks, costs))
 
-# %% ../nbs/01a_lowrank.ipynb #4b902bdf
-def _possible(kind: str, value: float, shapes: dict[str, tuple[int, int]], costs: list[np.ndarray]) -> float:
-    "The budget in the unit of the costs; raises `ValueError` where no ranks meet it."
-    total = sum(out*into for out, into in shapes.values())
-    least, most = sum(c.min() for c in costs), sum(c[-1] for c in costs)
-    spans = dict(ms=f"{least:.3g} to {most:.3g}", fraction=f"{least/total:.3g} to 1")
-    span = spans.get(kind, f"{least:,.0f} to {most:,.0f}")
-    budget = value*total if kind == 'fraction' else value
-    if not least*(1 - 1e-9) <= budget <= (np.inf if kind == 'ms' else most):
-        raise ValueError(f"budget impossible: {kind} is {value:,}, and {len(costs)} layers can have {span}, "
-                         "from rank 1 to dense")
-    return budget
-
-# %% ../nbs/01a_lowrank.ipynb #f1c72dc4
-def _kept(costs: np.ndarray, rank: int) -> int:
+def _rank_or_full(costs: np.ndarray, rank: int) -> int:
     "The rank, or full rank if that costs no more."
     return rank if rank < len(costs) and np.isfinite(costs[rank - 1]) else len(costs)
 
-def _same_rank(shapes: dict[str, tuple[int, int]], costs: list[np.ndarray], rank: int) -> list[int]:
-    "The same rank for each layer, or full rank if that costs no more."
-    for name, shape in shapes.items(): check_rank(rank, shape, name)
-    return [_kept(c, rank) for c in costs]
-
-# %% ../nbs/01a_lowrank.ipynb #fc89b563
-def _uniform(shapes: list[tuple[int, int]], costs: list[np.ndarray], budget: float) -> list[int]:
+def _uniform_ranks(shapes: list[tuple[int, int]], costs: list[np.ndarray], budget: float) -> list[int]:
     "Ranks for the largest share that fits, the same for each layer."
     def ranks(share):
-        return [_kept(c, max(1, int(share*o*i/(o + i) + 1e-9)) if share < 1 else len(c))
+        return [_rank_or_full(c, max(1, int(share*o*i/(o + i) + 1e-9)) if share < 1 else len(c))
                 for (o, i), c in zip(shapes, costs)]
-    def fits(share): return _spent(ranks(share), costs) <= budget*(1 + 1e-12)
+    def fits(share): return _total_cost(ranks(share), costs) <= budget*(1 + 1e-12)
     if fits(1): return ranks(1)
     low, high = 0., 1.
     for _ in range(60):
@@ -624,26 +579,39 @@ def _uniform(shapes: list[tuple[int, int]], costs: list[np.ndarray], budget: flo
         low, high = (middle, high) if fits(middle) else (low, middle)
     return ranks(low) if fits(low) else [1 + int(c.argmin()) for c in costs]
 
-# %% ../nbs/01a_lowrank.ipynb #473c09ae
-def _of(given: dict|None, name: str, what: str) -> torch.Tensor:
-    "What was measured for a layer."
-    if given is None or name not in given:
-        maker = dict(fisher='fisher_information', moments='input_moments', output_moments='fisher_factors')[what]
-        raise ValueError(f"{what} has nothing for {name!r}: measure it with {maker} on the same layers")
-    return given[name]
+def _greedy_ranks(gains: list[np.ndarray], costs: list[np.ndarray], budget: float) -> list[int]:
+    "Take the step with the largest gain per cost, while the budget allows one."
+    at, heap = [int(c.argmin()) for c in costs], []
+    left = budget*(1 + 1e-12) - sum(c.min() for c in costs)
+    def push(j):
+        "Enter the best higher rank of a layer that the budget allows."
+        more, gain = costs[j][at[j] + 1:] - costs[j][at[j]], gains[j][at[j] + 1:] - gains[j][at[j]]
+        if not len(more): return
+        worth = np.where(more <= left, gain/np.maximum(more, 1e-9), -1.)
+        best = int(worth.argmax())
+        if worth[best] >= 0: heappush(heap, (-worth[best], j, at[j] + 1 + best))
+    for j in range(len(at)): push(j)
+    while heap:
+        _, j, to = heappop(heap)
+        cost = costs[j][to] - costs[j][at[j]]
+        if cost <= left: at[j], left = to, left - cost
+        push(j)
+    return [i + 1 for i in at]
+
 
 # %% ../nbs/01a_lowrank.ipynb #386d2f44
 def _gains(found: dict[str, nn.Module], allocate: str, fisher: dict|None, losses: pd.DataFrame|None) -> list:
     "Energy kept at rank 1, 2, ..., full, for each layer; or minus the measured loss."
-    if allocate == 'measured': return [-_loss_curve(losses, n, full_rank(m))
-                                       for n, m in found.items()]
-    def scaled(n, m):
-        if allocate == 'fisher': return _weighted(m.weight, _of(fisher, n, 'fisher').mean(0), name=n)
-        w = _matrix(m.weight, name=n)
-        return w/w.square().mean().sqrt().clamp(min=1e-300)
-    return [torch.linalg.svdvals(scaled(n, m)).square().cumsum(0).cpu().numpy() for n, m in found.items()]
+    if allocate == 'measured': return [-_loss_curve(losses, n, full_rank(m)) for n, m in found.items()]
+    gains = []
+    for n, m in found.items():
+        if allocate == 'fisher': w = _weighted(m.weight, _of_layer(fisher, n, 'fisher').mean(0), name=n)
+        else:
+            w = _matrix(m.weight, name=n)
+            w = w/w.square().mean().sqrt().clamp(min=1e-300)
+        gains.append(torch.linalg.svdvals(w).square().cumsum(0).cpu().numpy())
+    return gains
 
-# %% ../nbs/01a_lowrank.ipynb #386d2f45
 def _loss_curve(losses: pd.DataFrame|None, name: str, full: int) -> np.ndarray:
     "Loss at rank 1, 2, ..., full: its logarithm is linear between measured ranks and beyond them; 0 at full rank."
     mine = None if losses is None else losses[losses.layer == name].groupby('rank').loss.mean()  # of several tables
@@ -660,29 +628,12 @@ def _loss_curve(losses: pd.DataFrame|None, name: str, full: int) -> np.ndarray:
     slopes = (logs[i + 1] - logs[i])/(at[i + 1] - at[i])
     return np.append(np.exp(logs[i] + slopes*(ranks - at[i])), 0.)
 
-# %% ../nbs/01a_lowrank.ipynb #540d04d3
-def _best_step(gains: np.ndarray, costs: np.ndarray, at: int, left: float) -> tuple[float, int]|None:
-    "Minus the gain per cost, and the rank, of the best higher rank of a layer that the budget allows."
-    more = costs[at + 1:] - costs[at]
-    if not len(more): return None
-    worth = np.where(more <= left, (gains[at + 1:] - gains[at])/np.maximum(more, 1e-9), -1.)
-    return (-worth.max(), at + 1 + int(worth.argmax())) if worth.max() >= 0 else None
-
-# %% ../nbs/01a_lowrank.ipynb #07f3e719
-def _greedy(gains: list[np.ndarray], costs: list[np.ndarray], budget: float) -> list[int]:
-    "Greedy ranks: take the step with the largest gain per cost, while the budget allows one."
-    at, heap = [int(c.argmin()) for c in costs], []
-    left = budget*(1 + 1e-12) - sum(c.min() for c in costs)
-    def push(j):
-        step = _best_step(gains[j], costs[j], at[j], left)
-        if step: heappush(heap, (step[0], j, step[1]))
-    for j in range(len(at)): push(j)
-    while heap:
-        _, j, to = heappop(heap)
-        cost = costs[j][to] - costs[j][at[j]]
-        if cost <= left: at[j], left = to, left - cost
-        push(j)
-    return [i + 1 for i in at]
+def _of_layer(given: dict|None, name: str, what: str) -> torch.Tensor:
+    "What was measured for a layer."
+    if given is None or name not in given:
+        maker = dict(fisher='fisher_information', moments='input_moments', output_moments='fisher_factors')[what]
+        raise ValueError(f"{what} has nothing for {name!r}: measure it with {maker} on the same layers")
+    return given[name]
 
 # %% ../nbs/01a_lowrank.ipynb #4e4cc90f
 def factorise(
@@ -694,28 +645,22 @@ def factorise(
     output_moments: dict[str, torch.Tensor]|None = None,  # from `fisher_factors`, for `init='two_sided'`
 ) -> nn.Module:  # the same model
     "Swap linear layers for thin ones of the planned ranks, in place."
-    def made(m, r, given):
-        if r < full_rank(m): return low_rank_linear(m, r, **given)
-        return m.merged() if isinstance(m, LowRankLinear) else m
-    layers = planned_layers(model, plan, init, fisher, moments, output_moments)
-    swap_modules(model, {m: made(m, r, given) for m, r, given in layers})
+    new = {}
+    for m, r, weights in planned_layers(model, plan, init, fisher, moments, output_moments):
+        if r < full_rank(m): new[m] = low_rank_linear(m, r, **weights)
+        else: new[m] = m.merged() if isinstance(m, LowRankLinear) else m
+    swap_modules(model, new)
     return model
+
 
 # %% ../nbs/01a_lowrank.ipynb #c5cd2a39
 INITS = ('svd', 'fisher', 'activation', 'two_sided')  # errors that the nearest layer may minimise
 
-def _weighing(init: str, name: str, fisher: dict|None, moments: dict|None, output_moments: dict|None) -> dict:
-    "How much the inputs and outputs of a layer count, as arguments of `low_rank_factors`."
-    if init == 'fisher': return dict(input_weights=_of(fisher, name, 'fisher').sum(0))
-    found = dict(moments=_of(moments, name, 'moments')) if init in ('activation', 'two_sided') else {}
-    return found | (dict(output_moments=_of(output_moments, name, 'output_moments')) if init == 'two_sided' else {})
-
-# %% ../nbs/01a_lowrank.ipynb #346f1f1b
 def planned_layers(
     model: nn.Module, plan: pd.DataFrame, init: str, fisher: dict|None, moments: dict|None,
     output_moments: dict|None = None,
 ) -> list[tuple[nn.Module, int, dict]]:
-    "Layer, rank and weights of inputs and outputs for each row of a plan, all checked."
+    "For each row of a plan: layer, rank, and what weighs inputs and outputs, as arguments of `low_rank_factors`."
     if init not in INITS: raise ValueError(f"init is {init!r}; it is one of {', '.join(INITS)}")
     lacking = {'layer', 'rank'} - set(plan.columns)
     if lacking: raise ValueError(f"the plan has no column {', '.join(sorted(lacking))}: take the table of plan_ranks")
@@ -724,10 +669,15 @@ def planned_layers(
         m = every[n] if n in every else find_linears(model, n)  # which names the nearest path
         check_rank(r, (m.out_features, m.in_features), n)
         _matrix(m.weight, name=f'the weight of {n}')
-        out.append((m, int(r), _weighing(init, n, fisher, moments, output_moments)))
+        weights = {}
+        if init == 'fisher': weights['input_weights'] = _of_layer(fisher, n, 'fisher').sum(0)
+        if init in ('activation', 'two_sided'): weights['moments'] = _of_layer(moments, n, 'moments')
+        if init == 'two_sided': weights['output_moments'] = _of_layer(output_moments, n, 'output_moments')
+        out.append((m, int(r), weights))
     twice = plan.layer[plan.layer.duplicated()]
     if len(twice): raise ValueError(f"{twice.iloc[0]!r} is twice in the plan: keep one row for each layer")
     return out
+
 
 # %% ../nbs/01a_lowrank.ipynb #85c5fd6a
 @torch.no_grad()
@@ -745,9 +695,9 @@ def truncate(
         if isinstance(m, LowRankLinear) and r < m.rank:
             raise ValueError(f"{n!r} is a LowRankLinear, which has no full weight that could be replaced: "
                              "use factorise, which changes its rank")
-    for m, r, given in layers:
+    for m, r, weights in layers:
         if r < min(m.weight.shape) and not isinstance(m, LowRankLinear):
-            m.weight.copy_(torch.matmul(*low_rank_factors(m.weight.double(), r, **given)))
+            m.weight.copy_(torch.matmul(*low_rank_factors(m.weight.double(), r, **weights)))
     return model
 
 # %% ../nbs/01a_lowrank.ipynb #89fc948c
@@ -776,8 +726,8 @@ def add_lora(
     By default the layers are those of query and value; in ModernBERT the one of query, key and value. Raises
     `ValueError` if a layer is a `LowRankLinear`, or if the encoder has LoRA matrices."""
     peft = load_peft()
-    how = dict(target_modules=lora_targets(encoder, targets), use_dora=dora)
-    config = peft.LoraConfig(r=r, lora_alpha=alpha, lora_dropout=dropout, **how)
+    config = peft.LoraConfig(r=r, lora_alpha=alpha, lora_dropout=dropout, use_dora=dora,
+                             target_modules=lora_targets(encoder, targets))
     peft.inject_adapter_in_model(config, encoder.model)
     encoder.train(encoder.training)  # for the new modules
     for name, p in encoder.named_parameters(): p.requires_grad_('lora_' in name)
@@ -795,7 +745,6 @@ _LORA_TARGETS = dict(  # family -> linear layers
     bert=['query', 'value'], roberta=['query', 'value'], albert=['query', 'value'],
     distilbert=['q_lin', 'v_lin'], modernbert=['Wqkv'])
 
-# %% ../nbs/01a_lowrank.ipynb #3afc7729
 def lora_targets(encoder: Encoder, targets: str|list[str]|None) -> str|list[str]:
     "The linear layers that get matrices beside them; raises `ValueError` where that cannot be."
     if any('lora_' in name for name, _ in encoder.named_parameters()):
@@ -804,25 +753,30 @@ def lora_targets(encoder: Encoder, targets: str|list[str]|None) -> str|list[str]
     targets = targets or _LORA_TARGETS.get(family)
     if not targets:
         raise ValueError(f"no linear layer makes the queries of a {family!r}: name targets, e.g. 'all-linear'")
-    thin = [n for n, m in encoder.model.named_modules() if isinstance(m, LowRankLinear) and _is_target(n, targets)]
+    def is_target(name):  # as peft chooses: the end of the name, or a regular expression
+        if isinstance(targets, str): return targets == 'all-linear' or bool(re.fullmatch(targets, name))
+        return any(name == t or name.endswith(f'.{t}') for t in targets)
+    thin = [n for n, m in encoder.model.named_modules() if isinstance(m, LowRankLinear) and is_target(n)]
     if not thin: return targets
     raise ValueError(f"{thin[0]!r} is a LowRankLinear, which LoRA cannot adapt: call merge(encoder) first, or train "
                      "all weights of the encoder with freeze='none'")
 
-def _is_target(name: str, targets: str|list[str]) -> bool:
-    "Whether peft would choose a layer, by the end of its name or a regular expression."
-    if isinstance(targets, str): return targets == 'all-linear' or bool(re.fullmatch(targets, name))
-    return any(name == t or name.endswith(f'.{t}') for t in targets)
 
 # %% ../nbs/01a_lowrank.ipynb #b19d172a
 def nuclear_penalty(
     weights: Iterable[torch.Tensor]|torch.Tensor,  # matrices, with gradients
 ) -> torch.Tensor:  # one number with gradients
     "The sum of the nuclear norms; the gradient of each is U V^T, without the directions below 1e-6 of the largest."
-    # the nuclear norm is the largest inner product with a matrix of spectral norm 1
-    return sum((w.float()*_polar(w).to(w.device, torch.float32)).sum() for w in _listed(weights))
+    norms = []
+    for w in _listed(weights):
+        s, v = _directions(w)
+        scale = torch.where(s > 1e-6*s[0], 1/s.clamp(min=1e-300), 0.)
+        fixed = w.detach().to(v.device, v.dtype)
+        polar = fixed @ (v*scale) @ v.mT if w.shape[0] >= w.shape[1] else (v*scale) @ v.mT @ fixed  # U V^T
+        # the nuclear norm is the largest inner product with a matrix of spectral norm 1
+        norms.append((w.float()*polar.to(w.device, torch.float32)).sum())
+    return sum(norms)
 
-# %% ../nbs/01a_lowrank.ipynb #dce47b8f
 def _listed(weights) -> list[torch.Tensor]:
     weights = [weights] if isinstance(weights, torch.Tensor) else list(weights)
     if not weights: raise ValueError("no weights to penalise")
@@ -834,13 +788,6 @@ def _directions(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     values, vectors = torch.linalg.eigh(w.mT @ w if w.shape[0] >= w.shape[1] else w @ w.mT)
     return values.clamp(min=0).sqrt().flip(-1), vectors.flip(-1)
 
-# %% ../nbs/01a_lowrank.ipynb #c14e824d
-def _polar(weight: torch.Tensor) -> torch.Tensor:
-    "U V^T, without the directions below 1e-6 of the largest."
-    s, v = _directions(weight)
-    scale = torch.where(s > 1e-6*s[0], 1/s.clamp(min=1e-300), 0.)
-    w = weight.detach().to(v.device, v.dtype)
-    return w @ (v*scale) @ v.mT if w.shape[0] >= w.shape[1] else (v*scale) @ v.mT @ w
 
 # %% ../nbs/01a_lowrank.ipynb #e5d7ef00
 def spectral_penalty(
@@ -853,12 +800,9 @@ def spectral_penalty(
     if len(ranks) != len(weights):
         raise ValueError(f"{len(weights)} weights and {len(ranks)} ranks: each weight needs one")
     for w, r in zip(weights, ranks): check_rank(r, w.shape, 'a weight')
-    return sum(_beyond(w, r) for w, r in zip(weights, ranks))
-
-# %% ../nbs/01a_lowrank.ipynb #df783928
-def _beyond(weight: torch.Tensor, rank: int) -> torch.Tensor:
-    "The squared singular values of a weight after the first `rank`, summed."
-    # directions are constants here: the derivative with respect to them is zero
-    rest = _directions(weight)[1][:, rank:].to(weight.device, torch.float32)
-    w = weight.float()
-    return (w @ rest if w.shape[0] >= w.shape[1] else rest.mT @ w).square().sum()
+    total = 0
+    for w, r in zip(weights, ranks):
+        # directions are constants here: the derivative with respect to them is zero
+        rest = _directions(w)[1][:, r:].to(w.device, torch.float32)
+        total = total + (w.float() @ rest if w.shape[0] >= w.shape[1] else rest.mT @ w.float()).square().sum()
+    return total

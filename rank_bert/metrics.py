@@ -32,7 +32,6 @@ def _as_scores(scores):
                          'a NaN has no place in an order')
     return scores
 
-# %% ../nbs/02a_metrics.ipynb #762aec72
 def _tie_order(doc_ids, n):
     "Columns in the order that breaks ties: by id, in descending string order, or by position without ids"
     if doc_ids is None: return np.arange(n)
@@ -43,42 +42,28 @@ def _tie_order(doc_ids, n):
     if same.any(): raise ValueError(f'doc_ids must be unique, {str(ids[order[1:]][same][0])!r} comes twice')
     return order
 
-# %% ../nbs/02a_metrics.ipynb #9d24b6f1
-def _same_axis(what, labels):
-    "Refuse labels of rows or columns that differ from those of the first table; `labels` maps table names to labels"
-    first = next(iter(labels), None)
-    for name, own in labels.items():
-        if own.equals(labels[first]): continue
-        order = f'{name}.loc[{first}.index]' if what == 'row' else f'{name}[{first}.columns]'
-        raise ValueError(f'{first} and {name} have other {what} labels, and {what}s are paired by position: '
-                         f'bring both into one order with {order}, or pass {name}.to_numpy()')
-
-# %% ../nbs/02a_metrics.ipynb #a3f5edd4
-def _same_labels(**given):
+def _same_labels(**tables):
     "Refuse tables whose labels of rows or columns differ: by position they would be paired wrongly"
-    _same_axis('row', {name: x.index for name, x in given.items() if isinstance(x, (pd.Series, pd.DataFrame))})
-    _same_axis('column', {name: x.columns for name, x in given.items() if isinstance(x, pd.DataFrame)})
+    rows = {name: x.index for name, x in tables.items() if isinstance(x, (pd.Series, pd.DataFrame))}
+    columns = {name: x.columns for name, x in tables.items() if isinstance(x, pd.DataFrame)}
+    for what, labels in (('row', rows), ('column', columns)):
+        first = next(iter(labels), None)
+        for name, own in labels.items():
+            if own.equals(labels[first]): continue
+            order = f'{name}.loc[{first}.index]' if what == 'row' else f'{name}[{first}.columns]'
+            raise ValueError(f'{first} and {name} have other {what} labels, and {what}s are paired by position: '
+                             f'bring both into one order with {order}, or pass {name}.to_numpy()')
 
-# %% ../nbs/02a_metrics.ipynb #183ca8ac
-def _same_names(argument, names, **given):
+def _same_names(argument, names, **tables):
     "Refuse column names that a table has in another order"
     if names is None: return
     names = [str(n) for n in names]
-    for name, x in given.items():
+    for name, x in tables.items():
         if not isinstance(x, pd.DataFrame) or x.columns.equals(pd.RangeIndex(x.shape[1])): continue
         own = [str(c) for c in x.columns]
         if own != names and sorted(own) == sorted(names):
             raise ValueError(f'{argument} are the columns of {name} in another order, and are matched by position: '
                              f'pass {argument}=list({name}.columns)')
-
-# %% ../nbs/02a_metrics.ipynb #116442c0
-def _best(cost, k):
-    "Columns of the `k` smallest costs of each row, ties by position"
-    bits = (cost + np.float32(0)).view(np.int32)           # adding 0 turns -0.0 into 0.0: they are equal
-    bits = np.where(bits < 0, bits ^ 0x7fffffff, bits)     # as integers in the order of the floats
-    key = bits.astype(np.int64) << 32 | np.arange(cost.shape[1])  # one integer for cost and position: no ties left
-    if k < cost.shape[1]: key = np.partition(key, k-1, axis=1)[:, :k]
-    return np.sort(key, axis=1) & 0xffffffff
 
 # %% ../nbs/02a_metrics.ipynb #0ed7a217
 def rank_documents(
@@ -92,31 +77,17 @@ def rank_documents(
     tie = _tie_order(doc_ids, scores.shape[1])
     k = scores.shape[1] if k is None else min(k, scores.shape[1])
     if k < 1: raise ValueError(f'k must be at least 1, not {k}')
-    rows = max(1, 2**20 // scores.shape[1])  # queries at a time: bounds the memory of the sort
-    best = [_best(-np.take(scores[i:i+rows], tie, axis=1), k) for i in range(0, len(scores), rows)]
-    return tie[np.concatenate(best)] if best else np.zeros((0, k), dtype=int)
+    step = max(1, 2**20 // scores.shape[1])  # queries at a time: bounds the memory of the sort
+    best = [np.zeros((0, k), dtype=int)]
+    for i in range(0, len(scores), step):
+        cost = np.float32(0) - np.take(scores[i:i+step], tie, axis=1)  # 0 - x is never -0.0, which equals 0.0
+        bits = cost.view(np.int32)
+        bits = np.where(bits < 0, bits ^ 0x7fffffff, bits)     # as integers in the order of the floats
+        key = bits.astype(np.int64) << 32 | np.arange(cost.shape[1])  # one integer for cost and position: no ties left
+        if k < cost.shape[1]: key = np.partition(key, k-1, axis=1)[:, :k]
+        best.append(np.sort(key, axis=1) & 0xffffffff)
+    return tie[np.concatenate(best)]
 
-# %% ../nbs/02a_metrics.ipynb #b8127873
-def _ranks(scores, query, document, tie):
-    "Rank of each (query, document), given the place of every document in the tie order"
-    step = max(1, 2**20 // scores.shape[1])  # entries at a time: bounds the memory
-    ranks = [np.zeros(0, dtype=int)]
-    for i in range(0, len(query), step):
-        rows, own = scores[query[i:i+step]], document[i:i+step, None]
-        score = np.take_along_axis(rows, own, axis=1)
-        ahead = (rows > score) | ((rows == score) & (tie < tie[own]))
-        ranks.append(1 + np.count_nonzero(ahead, axis=1))
-    return np.concatenate(ranks)
-
-# %% ../nbs/02a_metrics.ipynb #06b9dcfd
-def _right(qrels):
-    "Row, column and grade of each grade above 0; an entry that is stored twice counts as its sum"
-    if sparse.issparse(qrels): qrels = qrels.astype(np.promote_types(qrels.dtype, np.int64))  # room for the sums
-    qrels = sparse.csr_matrix(qrels.detach().cpu() if torch.is_tensor(qrels) else qrels, copy=True)
-    qrels.sum_duplicates()
-    entries = qrels.tocoo()
-    if not np.isfinite(entries.data).all(): raise ValueError('qrels hold NaN or infinity: a grade is a finite number')
-    return qrels.shape, [x[entries.data > 0] for x in (entries.row, entries.col, entries.data)]
 
 # %% ../nbs/02a_metrics.ipynb #64006d3a
 def right_ranks(
@@ -127,12 +98,28 @@ def right_ranks(
     "The rank of each relevant document, by query and then by rank."
     _same_labels(scores=scores, qrels=qrels)
     _same_names('doc_ids', doc_ids, scores=scores, qrels=qrels)
-    scores, (shape, (query, document, grade)) = _as_scores(scores), _right(qrels)
-    if shape != scores.shape:
-        raise ValueError(f'scores are {scores.shape} but qrels are {shape}: both must be (queries, documents)')
-    rank = _ranks(scores, query, document, tie=np.argsort(_tie_order(doc_ids, scores.shape[1])))
-    frame = pd.DataFrame(dict(query=query, document=document, grade=grade, rank=rank))
+    scores = _as_scores(scores)
+    if sparse.issparse(qrels): qrels = qrels.astype(np.promote_types(qrels.dtype, np.int64))  # room for the sums
+    qrels = sparse.csr_matrix(qrels.detach().cpu() if torch.is_tensor(qrels) else qrels, copy=True)
+    qrels.sum_duplicates()  # an entry that is stored twice counts as its sum
+    entries = qrels.tocoo()
+    if not np.isfinite(entries.data).all(): raise ValueError('qrels hold NaN or infinity: a grade is a finite number')
+    if qrels.shape != scores.shape:
+        raise ValueError(f'scores are {scores.shape} but qrels are {qrels.shape}: both must be (queries, documents)')
+    right = entries.data > 0
+    query, document, grade = entries.row[right], entries.col[right], entries.data[right]
+
+    tie = np.argsort(_tie_order(doc_ids, scores.shape[1]))  # place of each document where scores are equal
+    step = max(1, 2**20 // scores.shape[1])  # entries at a time: bounds the memory
+    ranks = [np.zeros(0, dtype=int)]
+    for i in range(0, len(query), step):
+        rows, own = scores[query[i:i+step]], document[i:i+step, None]
+        score = np.take_along_axis(rows, own, axis=1)
+        ahead = (rows > score) | ((rows == score) & (tie < tie[own]))
+        ranks.append(1 + np.count_nonzero(ahead, axis=1))
+    frame = pd.DataFrame(dict(query=query, document=document, grade=grade, rank=np.concatenate(ranks)))
     return frame.sort_values(['query', 'rank'], ignore_index=True)
+
 
 # %% ../nbs/02a_metrics.ipynb #fd8a81b9
 METRICS = ('accuracy@1', 'accuracy@3', 'accuracy@10', 'MAP@10', 'MRR', 'nDCG@10')  # what `evaluate` gives by default
@@ -146,7 +133,6 @@ def _parse(name):
     kind, k = found[1] or found[3], found[2] or found[4]
     return kind, int(k) if k else np.inf
 
-# %% ../nbs/02a_metrics.ipynb #a43f8e4b
 def _gain(kind, k, e):
     """What each relevant document adds to its query's measure.
 
@@ -185,20 +171,19 @@ def evaluate(
     return frame
 
 # %% ../nbs/02a_metrics.ipynb #243aeda0
-def _labels(given):
+def _labels(values):
     "Labels as they are given, by position, not converted to text: 1 and '1' stay different"
-    if isinstance(given, (dict, set, frozenset, pd.DataFrame)):
-        raise ValueError(f'labels are matched by position, which a {type(given).__name__} does not have: '
+    if isinstance(values, (dict, set, frozenset, pd.DataFrame)):
+        raise ValueError(f'labels are matched by position, which a {type(values).__name__} does not have: '
                          'pass a list, an array or one column')
-    given = list(given)
-    found = np.empty(len(given), dtype=object)
-    found[:] = [x.item() if isinstance(x, (np.generic, torch.Tensor)) and x.ndim == 0 else x for x in given]
+    values = list(values)
+    found = np.empty(len(values), dtype=object)
+    found[:] = [x.item() if isinstance(x, (np.generic, torch.Tensor)) and x.ndim == 0 else x for x in values]
     numbers = {x for x in found if isinstance(x, (int, float)) and not isinstance(x, bool)}
     both = sorted(numbers & {x for x in found if isinstance(x, bool)})
     if both: raise ValueError(f'labels hold {bool(both[0])} and {int(both[0])}, which are equal: convert them to text')
     return found
 
-# %% ../nbs/02a_metrics.ipynb #6b0d3a91
 def group_sums(values, groups):
     "Sums `(groups, metrics)` and counts `(groups,)`"
     if not len(values) or np.isnan(values).any():
@@ -211,7 +196,6 @@ def group_sums(values, groups):
     if codes.min() < 0: raise ValueError(f'groups has no label at row {codes.argmin()}')
     return np.stack([np.bincount(codes, v, len(labels)) for v in values.T], axis=1), np.bincount(codes).astype(float)
 
-# %% ../nbs/02a_metrics.ipynb #b4b0493d
 def draw_means(sums, counts, n, seed):
     "Means `(n, metrics)` of `n` draws of whole groups"
     rng, m = np.random.default_rng(seed), len(sums)
@@ -241,31 +225,7 @@ def bootstrap_interval(
     else: low, high = np.quantile(draw_means(sums, counts, n, seed), [(1 - level)/2, (1 + level)/2], axis=0)
     return (low, high) if values.ndim > 1 else (float(low[0]), float(high[0]))
 
-# %% ../nbs/02a_metrics.ipynb #38e90b63
-def _flipped(sums, n, seed):
-    "Share of `n` random flips whose sum is as large as the observed sum, by metric; the observed sum is counted too"
-    sums = sums[(sums != 0).any(axis=1)]      # a difference of zero has no sign to flip
-    rng, observed, count = np.random.default_rng(seed), sums.sum(axis=0), 0
-    least = np.abs(observed) - 1e-9 * np.abs(sums).sum(axis=0)  # equal sums in another order may differ by rounding
-    step = max(1, 2**22 // max(1, len(sums)))  # flips at a time: bounds the memory
-    for i in range(0, n, step):
-        flip = rng.integers(0, 2, (min(step, n - i), len(sums)), dtype=np.int8).astype(float)
-        count += (np.abs(2 * flip @ sums - observed) >= least).sum(axis=0)
-    return (1 + count) / (1 + n)
-
 # %% ../nbs/02a_metrics.ipynb #2d41baf5
-def _rounding(x):
-    "Relative rounding error of the numbers, of each column of a table"
-    if isinstance(x, pd.DataFrame): return np.array([_rounding(x[c]) for c in x])
-    kind = getattr(getattr(x, 'dtype', None), 'numpy_dtype', None) or np.asarray(x).dtype  # pandas has types of its own
-    return np.finfo(kind).eps if kind.kind == 'f' else 0.
-
-def _gap(a, b):
-    "Difference of two arrays or tables of measures, 0 where it is no more than rounding"
-    near = np.maximum(1e-12, np.maximum(_rounding(a), _rounding(b)))
-    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-    return np.where(np.isclose(a, b, rtol=near, atol=1e-15), 0., a - b)
-
 def paired_test(
     a,            # (queries,) measure of each query by one ranker, or (queries, metrics)
     b,            # of the same shape: the other ranker on the same queries
@@ -280,8 +240,28 @@ def paired_test(
     if any(np.isinf(np.asarray(x, dtype=float)).any() for x in (a, b)):
         raise ValueError('a and b hold infinity, which has no difference')
     sums, _ = group_sums(_gap(a, b).reshape(shape[0], -1), groups)
-    p = _flipped(sums, n, seed)
+    sums = sums[(sums != 0).any(axis=1)]      # a difference of zero has no sign to flip
+
+    rng, observed, count = np.random.default_rng(seed), sums.sum(axis=0), 0
+    least = np.abs(observed) - 1e-9 * np.abs(sums).sum(axis=0)  # equal sums in another order may differ by rounding
+    step = max(1, 2**22 // max(1, len(sums)))  # flips at a time: bounds the memory
+    for i in range(0, n, step):
+        flip = rng.integers(0, 2, (min(step, n - i), len(sums)), dtype=np.int8).astype(float)
+        count += (np.abs(2 * flip @ sums - observed) >= least).sum(axis=0)
+    p = (1 + count) / (1 + n)  # the observed sum is counted too
     return p if len(shape) > 1 else float(p[0])
+
+def _rounding(x):
+    "Relative rounding error of the numbers, of each column of a table"
+    if isinstance(x, pd.DataFrame): return np.array([_rounding(x[c]) for c in x])
+    kind = getattr(getattr(x, 'dtype', None), 'numpy_dtype', None) or np.asarray(x).dtype  # pandas has types of its own
+    return np.finfo(kind).eps if kind.kind == 'f' else 0.
+
+def _gap(a, b):
+    "Difference of two arrays or tables of measures, 0 where it is no more than rounding"
+    near = np.maximum(1e-12, np.maximum(_rounding(a), _rounding(b)))
+    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    return np.where(np.isclose(a, b, rtol=near, atol=1e-15), 0., a - b)
 
 # %% ../nbs/02a_metrics.ipynb #d3a82e95
 def _check_columns(per_query):
@@ -294,7 +274,6 @@ def _check_columns(per_query):
             raise ValueError(f'the column {c!r} holds the numbers of the queries and is no metric: '
                              f'pass the table as per_query.set_index({c!r}){name}')
 
-# %% ../nbs/02a_metrics.ipynb #7a8126a0
 def _check_numbers(per_query):
     "Refuse rows of `evaluate` that were renumbered"
     if 'queries' in per_query.attrs and per_query.index.name != 'query':
@@ -302,20 +281,36 @@ def _check_numbers(per_query):
                          "numbered anew: leave out reset_index(drop=True) and ignore_index=True, or add "
                          ".rename_axis('query') where it still holds the numbers of the queries")
 
-# %% ../nbs/02a_metrics.ipynb #71bdca8d
-def _by_row(labels, index):
-    "Whether labels are a Series with the same index as the table"
-    return isinstance(labels, pd.Series) and index.is_unique and labels.index.equals(index)
+def _parts(per_query, types):
+    "('all', every row), then (type, its rows) for each of several types, in the order of first appearance"
+    parts, kinds = [('all', np.ones(len(per_query), dtype=bool))], [] if types is None else pd.unique(types)
+    if len(kinds) < 2: return parts  # a single type has the same rows
+    shown = {'all': None}
+    for kind in kinds:
+        if str(kind) in shown:
+            other = 'the row of all queries' if str(kind) == 'all' else f'the type {shown[str(kind)]!r}'
+            raise ValueError(f'the type {kind!r} reads in a table as {other} does: give it another name')
+        shown[str(kind)] = kind
+        parts.append((kind, types == kind))
+    return parts
 
-def _check_own_order(labels, name):
-    "Refuse labels in another order than the numbers in their index"
-    own = labels.index if isinstance(labels, pd.Series) else None
-    if own is None or own.dtype.kind not in 'iu' or not own.is_unique or own.is_monotonic_increasing: return
-    i = np.argmax(np.diff(own.to_numpy(float)) < 0)
-    raise ValueError(f'in {name}, row {own[i + 1]} stands after row {own[i]}, but labels go by position: pass '
-                     f'{name}.sort_index(), or {name}.tolist() where this is the order of the queries')
 
-# %% ../nbs/02a_metrics.ipynb #c8ce7021
+# %% ../nbs/02a_metrics.ipynb #40abdeb2
+def _labels_of_rows(labels, per_query, name):
+    "The labels of the rows of `per_query`, from labels of all queries: its index tells which"
+    if labels is None: return None
+    index = per_query.index
+    if isinstance(labels, pd.Series) and index.is_unique and labels.index.equals(index):  # a label for each row
+        _check_numbers(per_query)
+        found = _labels(labels)
+    else:
+        _check_order(labels, per_query, name)
+        found = _labels(labels)
+        _check_count(len(found), per_query, name)
+        found = found[index]
+    if pd.isna(found).any(): raise ValueError(f'{name} has no label for query {index[pd.isna(found).argmax()]}')
+    return found
+
 def _check_order(labels, per_query, name):
     "Refuse labels in another order than the queries, and rows whose query is not known"
     index = per_query.index
@@ -323,7 +318,11 @@ def _check_order(labels, per_query, name):
     if numbers and index.name != 'query' and not index.is_monotonic_increasing:
         raise ValueError(f'the rows of the table are not in the order of their numbers, {index[0]}, {index[1]}, ..., '
                          f'so {name} cannot be matched to rows: pass per_query.sort_index()')
-    _check_own_order(labels, name)
+    own = labels.index if isinstance(labels, pd.Series) else None
+    if own is not None and own.dtype.kind in 'iu' and own.is_unique and not own.is_monotonic_increasing:
+        i = np.argmax(np.diff(own.to_numpy(float)) < 0)
+        raise ValueError(f'in {name}, row {own[i + 1]} stands after row {own[i]}, but labels go by position: pass '
+                         f'{name}.sort_index(), or {name}.tolist() where this is the order of the queries')
     if not numbers:
         raise ValueError(f'the rows of the table are called {index[0]!r}, ...; {name} are matched by the '
                          f'numbers of the queries: the index must hold these, as in a table from evaluate')
@@ -332,10 +331,9 @@ def _check_order(labels, per_query, name):
         raise ValueError(f'two rows of the table have the number {index[index.duplicated()][0]}, so {name} '
                          f'cannot be matched to rows: summarise each table by itself, with its own {name}')
 
-# %% ../nbs/02a_metrics.ipynb #9f9406b7
 def _check_count(n, per_query, name):
     "Refuse `n` labels that are not one for each query"
-    index, asked = per_query.index, per_query.attrs.get('queries', n)
+    index, queries = per_query.index, per_query.attrs.get('queries', n)
     if index.name != 'query' and n != len(index):
         raise ValueError(f"{name} has {n} labels for {len(index)} rows, and the index of the table is not "
                          "called 'query': give a label for each row, as a Series with the index of the table, or add "
@@ -343,47 +341,10 @@ def _check_count(n, per_query, name):
     if n <= index.max():
         raise ValueError(f'{name} has {n} labels but query {index.max()} was measured: give one for every '
                          'query, also those left out, or for each row a Series with the index of the table')
-    if asked < len(index): return  # several tables were concatenated, and pandas kept the query count of one
-    if n != asked:
-        raise ValueError(f'{name} has {n} labels, and there were {asked} queries: give one for each, '
+    if queries < len(index): return  # several tables were concatenated, and pandas kept the query count of one
+    if n != queries:
+        raise ValueError(f'{name} has {n} labels, and there were {queries} queries: give one for each, '
                          'in the order in which they were measured')
-
-# %% ../nbs/02a_metrics.ipynb #5e1c0a7d
-def _complete(labels, index, name):
-    "Labels of the rows, when each has one"
-    if pd.isna(labels).any(): raise ValueError(f'{name} has no label for query {index[pd.isna(labels).argmax()]}')
-    return labels
-
-# %% ../nbs/02a_metrics.ipynb #40abdeb2
-def _pick(labels, per_query, name):
-    "The labels of the rows of `per_query`, from labels of all queries: its index tells which"
-    if labels is None: return None
-    index = per_query.index
-    if _by_row(labels, index):
-        _check_numbers(per_query)
-        return _complete(_labels(labels), index, name)
-    _check_order(labels, per_query, name)
-    found = _labels(labels)
-    _check_count(len(found), per_query, name)
-    return _complete(found[index], index, name)
-
-# %% ../nbs/02a_metrics.ipynb #eacf7766
-def _check_types(kinds):
-    "Refuse types that would read alike in a table"
-    shown = {'all': None}
-    for kind in kinds:
-        if str(kind) in shown:
-            other = 'the row of all queries' if str(kind) == 'all' else f'the type {shown[str(kind)]!r}'
-            raise ValueError(f'the type {kind!r} reads in a table as {other} does: give it another name')
-        shown[str(kind)] = kind
-
-# %% ../nbs/02a_metrics.ipynb #75d16e45
-def _parts(per_query, types):
-    "('all', every row), then (type, its rows) for each of several types, in the order of first appearance"
-    parts, kinds = [('all', np.ones(len(per_query), dtype=bool))], [] if types is None else pd.unique(types)
-    if len(kinds) < 2: return parts  # a single type has the same rows
-    _check_types(kinds)
-    return parts + [(kind, types == kind) for kind in kinds]
 
 # %% ../nbs/02a_metrics.ipynb #05683694
 def summarise(
@@ -397,29 +358,13 @@ def summarise(
     "Mean of each metric with its bootstrap interval, over all queries and by type."
     if per_query.empty: raise ValueError('no query has a relevant document: nothing to summarise')
     _check_columns(per_query)
-    types, groups, rows = _pick(types, per_query, 'types'), _pick(groups, per_query, 'groups'), []
+    types, groups = _labels_of_rows(types, per_query, 'types'), _labels_of_rows(groups, per_query, 'groups')
+    rows = []
     for kind, keep in _parts(per_query, types):
         part = per_query[keep]
         low, high = bootstrap_interval(part, None if groups is None else groups[keep], n, level, seed)
         rows += [(kind, *row, len(part)) for row in zip(part.columns, part.mean(), low, high)]
     return pd.DataFrame(rows, columns=['queries', 'metric', 'value', 'low', 'high', 'n'])
-
-# %% ../nbs/02a_metrics.ipynb #f32e154b
-def _check_alike(rows, baseline):
-    "Refuse tables that were measured on other queries than the baseline, or by other metrics"
-    base = rows[baseline]
-    for name, frame in rows.items():
-        _check_columns(frame)
-        if len(rows) > 1: _check_numbers(frame)
-        if not (frame.index.equals(base.index) and frame.columns.equals(base.columns)):
-            raise ValueError(f'{name!r} and {baseline!r} were measured on different queries or by different metrics')
-
-# %% ../nbs/02a_metrics.ipynb #19b5ecf4
-def _p_values(frame, base, types, groups, n, seed):
-    "p-value of each metric for all queries, then for each type"
-    types, groups = _pick(types, base, 'types'), _pick(groups, base, 'groups')
-    return np.concatenate([paired_test(frame[keep], base[keep], None if groups is None else groups[keep], n, seed)
-                           for _, keep in _parts(base, types)])
 
 # %% ../nbs/02a_metrics.ipynb #49fa275f
 def compare(
@@ -432,17 +377,32 @@ def compare(
     seed=0,         # of draws and flips
 ) -> pd.DataFrame:  # columns of `summarise` and ranker, p (NaN for the baseline); .attrs['baseline'], .attrs['level']
     "Summaries of several rankers, each with its p-value against the baseline by metric and type."
-    baseline, tables = next(iter(rows), None) if baseline is None else baseline, []
+    if baseline is None: baseline = next(iter(rows), None)
     if baseline not in rows: raise ValueError(f'baseline {baseline!r} is not among the rankers {list(rows)}')
     _check_alike(rows, baseline)
     types, groups = (list(x) if isinstance(x, Iterator) else x for x in (types, groups))  # each is read several times
+    base, tables = rows[baseline], []
     for name, frame in rows.items():
-        p = np.nan if name == baseline else _p_values(frame, rows[baseline], types, groups, 5 * n, seed)
+        p = np.nan
+        if name != baseline:
+            kinds, drawn = _labels_of_rows(types, base, 'types'), _labels_of_rows(groups, base, 'groups')
+            p = [paired_test(frame[keep], base[keep], None if drawn is None else drawn[keep], 5 * n, seed)
+                 for _, keep in _parts(base, kinds)]
+            p = np.concatenate(p)  # of each metric for all queries, then for each type
         tables.append(summarise(frame, types, groups, n, level, seed).assign(p=p))
         tables[-1].insert(0, 'ranker', name)
     table = pd.concat(tables, ignore_index=True)
     table.attrs.update(baseline=baseline, level=level)
     return table
+
+def _check_alike(rows, baseline):
+    "Refuse tables that were measured on other queries than the baseline, or by other metrics"
+    base = rows[baseline]
+    for name, frame in rows.items():
+        _check_columns(frame)
+        if len(rows) > 1: _check_numbers(frame)
+        if not (frame.index.equals(base.index) and frame.columns.equals(base.columns)):
+            raise ValueError(f'{name!r} and {baseline!r} were measured on different queries or by different metrics')
 
 # %% ../nbs/02a_metrics.ipynb #c4a90b02
 def change_table(
@@ -455,54 +415,13 @@ def change_table(
 ) -> pd.DataFrame:  # columns metric, before, after, difference, low, high, p, n (queries)
     "Each metric before and after a change, and the mean difference with its interval and p-value."
     _check_alike(dict(before=before, after=after), 'before')
-    groups = _pick(groups, before, 'groups')
+    groups = _labels_of_rows(groups, before, 'groups')
     gain = pd.DataFrame(_gap(after, before), before.index, before.columns)
     low, high = bootstrap_interval(gain, groups, n, level, seed)
     p = paired_test(after, before, groups, 5 * n, seed)
     means = dict(before=before.mean(), after=after.mean(), difference=gain.mean())
     table = pd.DataFrame(means | dict(low=low, high=high, p=p, n=len(gain)), index=before.columns)
     return table.rename_axis('metric').reset_index()
-
-# %% ../nbs/02a_metrics.ipynb #3c7e90d2
-def _once(tidy, columns):
-    "Rows without repeats; two for the same queries, ranker and metric that differ in `columns` are refused"
-    keys = ['queries', 'ranker', 'n', 'metric']
-    rows = tidy.drop_duplicates([*keys, *columns])
-    twice = rows[rows.duplicated(keys)]
-    if len(twice):
-        kind, ranker, n, metric = twice.iloc[0][keys]
-        raise ValueError(f"{metric} of {ranker!r} for {kind} ({n:,} queries) stands twice with another {columns[0]}: "
-                         "give the rankers of each table names of their own in the column 'ranker'")
-    return rows
-
-# %% ../nbs/02a_metrics.ipynb #8165f467
-def _against(tidy):
-    "What the p-values are against: tables put together may each have a baseline of their own"
-    name, untested = tidy.attrs.get('baseline'), tidy['ranker'][tidy['p'].isna()]
-    return name if 'baseline' in tidy.attrs and (untested == name).all() else 'the baseline of each comparison'
-
-# %% ../nbs/02a_metrics.ipynb #1a95e88e
-def _with_interval(row): return f'{row.value:.3f}' + ('' if np.isnan(row.low) else f' ±{(row.high - row.low)/2:.3f}')
-def _p_value(row): return f'{row.p:.4f}'
-
-def _table_cells(rows, metrics, column, show):
-    "What `show` gives for each metric, '' where `column` has no number"
-    rows = rows.set_index('metric').reindex(metrics)
-    return ['' if np.isnan(getattr(r, column)) else show(r) for r in rows.itertuples()]
-
-# %% ../nbs/02a_metrics.ipynb #f019b79a
-def _table_lines(values, tested, metrics):
-    "(name, cells) of each line of values, and of each line of p-values"
-    lines, tests = [], []
-    for kind, part in values.groupby('queries', sort=False):
-        alike = part['n'].nunique() <= 1
-        lines.append((f'{kind} ({part["n"].iloc[0]:,} queries)' if alike else kind, []))
-        for (ranker, n), one in part.groupby(['ranker', 'n'], sort=False):
-            name = ranker if alike else f'{ranker} ({n:,} queries)'
-            p = tested[(tested['queries'] == kind) & (tested['ranker'] == ranker) & (tested['n'] == n)]
-            lines.append((f'  {name}', _table_cells(one, metrics, 'value', _with_interval)))
-            tests.append((f'{kind}: {name}', _table_cells(p, metrics, 'p', _p_value)))
-    return lines, tests
 
 # %% ../nbs/02a_metrics.ipynb #b08a2cd9
 def format_table(
@@ -515,13 +434,42 @@ def format_table(
     if not len(tidy): raise ValueError('there is nothing to print: the table has no rows')
     named = tidy['ranker'].astype(object).where(tidy['ranker'].notna(), 'mean') if 'ranker' in tidy else 'mean'
     tidy = tidy.assign(ranker=named, p=tidy['p'] if 'p' in tidy else np.nan)
-    metrics, tested = tidy['metric'].unique(), tidy[tidy['p'].notna()]
-    lines, tests = _table_lines(_once(tidy, ['value', 'low', 'high']), _once(tested, ['p']), metrics)
+    metrics, tested = tidy['metric'].unique(), _once(tidy[tidy['p'].notna()], ['p'])
+    def cells(rows, column, show):
+        "What `show` gives for each metric, '' where `column` has no number"
+        rows = rows.set_index('metric').reindex(metrics)
+        return ['' if np.isnan(getattr(r, column)) else show(r) for r in rows.itertuples()]
+    def value(r): return f'{r.value:.3f}' + ('' if np.isnan(r.low) else f' ±{(r.high - r.low)/2:.3f}')
+    def p_value(r): return f'{r.p:.4f}'
+
+    lines, tests = [('', metrics)], []  # name and cells of each
+    for kind, part in _once(tidy, ['value', 'low', 'high']).groupby('queries', sort=False):
+        alike = part['n'].nunique() <= 1
+        lines.append((f'{kind} ({part["n"].iloc[0]:,} queries)' if alike else kind, []))
+        for (ranker, n), one in part.groupby(['ranker', 'n'], sort=False):
+            name = ranker if alike else f'{ranker} ({n:,} queries)'
+            p = tested[(tested['queries'] == kind) & (tested['ranker'] == ranker) & (tested['n'] == n)]
+            lines.append((f'  {name}', cells(one, 'value', value)))
+            tests.append((f'{kind}: {name}', cells(p, 'p', p_value)))
     left = max(len(name) for name, _ in lines + tests)
-    tests = [(name, cells) for name, cells in tests if any(cells)]
-    if tests: tests = [('', []), (f'p-value against {_against(tidy)}', []), *tests]
-    return '\n'.join((name.ljust(left) + ''.join(f'  {c:<12}' for c in cells)).rstrip()
-                     for name, cells in [('', metrics), *lines, *tests])
+    tests = [(name, found) for name, found in tests if any(found)]
+    if tests:
+        # tables put together may each have a baseline of their own
+        base, untested = tidy.attrs.get('baseline'), tidy['ranker'][tidy['p'].isna()]
+        same = 'baseline' in tidy.attrs and (untested == base).all()
+        lines += [('', []), (f'p-value against {base if same else "the baseline of each comparison"}', []), *tests]
+    return '\n'.join((name.ljust(left) + ''.join(f'  {c:<12}' for c in found)).rstrip() for name, found in lines)
+
+def _once(tidy, columns):
+    "Rows without repeats; two for the same queries, ranker and metric that differ in `columns` are refused"
+    keys = ['queries', 'ranker', 'n', 'metric']
+    rows = tidy.drop_duplicates([*keys, *columns])
+    twice = rows[rows.duplicated(keys)]
+    if len(twice):
+        kind, ranker, n, metric = twice.iloc[0][keys]
+        raise ValueError(f"{metric} of {ranker!r} for {kind} ({n:,} queries) stands twice with another {columns[0]}: "
+                         "give the rankers of each table names of their own in the column 'ranker'")
+    return rows
 
 # %% ../nbs/02a_metrics.ipynb #2b4aad2c
 def _plain(values, name):
@@ -535,9 +483,10 @@ def _plain(values, name):
     if bad.any(): raise ValueError(f'{name} contain NaN, the first in row {bad.argmax()}')
     return values
 
-# %% ../nbs/02a_metrics.ipynb #8fc9075b
-def _check_shapes(scores, targets):
-    "Refuse scores of fewer than two classes, and targets of another number or shape"
+def _answers(scores, targets):
+    "Answers and targets, checked: class numbers `(n,)`, or booleans `(n, labels)` where the targets have columns"
+    _same_labels(scores=scores, targets=targets)
+    scores, targets = _plain(scores, 'scores'), _plain(targets, 'targets')
     if scores.ndim != 2 or scores.shape[1] < 2:
         raise ValueError(f'scores must be (n, classes) with two or more classes, not {scores.shape}')
     if not len(scores) or len(scores) != len(targets):
@@ -546,37 +495,17 @@ def _check_shapes(scores, targets):
     if targets.ndim != 1 and targets.shape != scores.shape:
         raise ValueError('targets must be (n,) class numbers or (n, labels) of 0 and 1, '
                          f'here {scores.shape}, not {targets.shape}')
-
-# %% ../nbs/02a_metrics.ipynb #9672532b
-def _check_targets(targets, n_classes):
-    "Refuse targets that are no class numbers, or neither 0 nor 1 where they have columns"
-    allowed = np.arange(n_classes if targets.ndim == 1 else 2)
+    allowed = np.arange(scores.shape[1] if targets.ndim == 1 else 2)
     wrong = ~np.isin(targets, allowed).reshape(len(targets), -1)
-    if not wrong.any(): return
-    first = targets.reshape(wrong.shape)[wrong][0]
-    raise ValueError(f'targets must be whole numbers from 0 to {allowed[-1]}, '
-                     f'but row {wrong.any(axis=1).argmax()} has {first:g}')
-
-# %% ../nbs/02a_metrics.ipynb #13be52fb
-def _answers(scores, targets):
-    "Answers and targets, checked: class numbers `(n,)`, or booleans `(n, labels)` where the targets have columns"
-    _same_labels(scores=scores, targets=targets)
-    scores, targets = _plain(scores, 'scores'), _plain(targets, 'targets')
-    _check_shapes(scores, targets)
-    _check_targets(targets, scores.shape[1])
+    if wrong.any():
+        first = targets.reshape(wrong.shape)[wrong][0]
+        raise ValueError(f'targets must be whole numbers from 0 to {allowed[-1]}, '
+                         f'but row {wrong.any(axis=1).argmax()} has {first:g}')
     if targets.ndim == 1: return scores.argmax(axis=1), targets.astype(int)
     if scores.min() < 0 or scores.max() > 1:
         raise ValueError('scores of several labels must be probabilities from 0 to 1: take the sigmoid of logits first')
     return scores > .5, targets.astype(bool)
 
-# %% ../nbs/02a_metrics.ipynb #de3dd430
-def _means(answers, targets, each):
-    "The measures over all classes or labels; `each` has their F1"
-    if targets.ndim == 1:
-        matthews = matthews_corrcoef(targets, answers) if len({*targets, *answers}) > 1 else 0.
-        return {'accuracy': np.mean(answers == targets), 'macro F1': np.nanmean(each), 'Matthews': matthews}
-    return {'micro F1': f1_score(targets, answers, average='micro', zero_division=np.nan),
-            'macro F1': np.nanmean(each), 'exact match': np.mean((answers == targets).all(axis=1))}
 
 # %% ../nbs/02a_metrics.ipynb #bb8a4a6d
 def classification_metrics(
@@ -596,7 +525,13 @@ def classification_metrics(
     if targets.ndim == 2 and not (targets.any() or answers.any()):
         raise ValueError('no text has a label, and none was answered: there is nothing to count')
     each = f1_score(targets, answers, labels=np.arange(columns), average=None, zero_division=np.nan)
-    found = _means(answers, targets, each)
+    if targets.ndim == 1:
+        matthews = matthews_corrcoef(targets, answers) if len({*targets, *answers}) > 1 else 0.
+        found = {'accuracy': np.mean(answers == targets), 'macro F1': np.nanmean(each), 'Matthews': matthews}
+    else:
+        micro = f1_score(targets, answers, average='micro', zero_division=np.nan)
+        found = {'micro F1': micro, 'macro F1': np.nanmean(each),
+                 'exact match': np.mean((answers == targets).all(axis=1))}
     return pd.Series(found | dict(zip([f'F1 {name}' for name in labels or ()], each)), dtype=float)
 
 # %% ../nbs/02a_metrics.ipynb #f3c33f38
@@ -638,7 +573,22 @@ def spans(
         elif part != 'O': found.append((kind, i, i + 1))
     return found
 
-# %% ../nbs/02a_metrics.ipynb #3893d21f
+# %% ../nbs/02a_metrics.ipynb #c9bcccf5
+def entity_f1(
+    true,            # BIO tags of each text, a list of lists: `[['B-PER', 'O'], ...]`
+    predicted,       # the tags that a model gives the same words
+) -> pd.DataFrame:   # a row for each type, by name, and 'micro'; columns precision, recall, F1 and support (true names)
+    "Precision, recall and F1 of whole names, type and both ends exact. A measure whose denominator is 0 is 0."
+    if len(true) != len(predicted):
+        raise ValueError(f'{len(true)} texts are tagged in true but {len(predicted)} in predicted')
+    for i, (a, b) in enumerate(zip(true, predicted)):
+        if len(a) != len(b): raise ValueError(f'text {i} has {len(a)} tags in true but {len(b)} in predicted')
+    true, predicted = _names(true, 'true'), _names(predicted, 'predicted')
+    if not true: raise ValueError('true holds no name at all: there is nothing to find')
+    counts = [Counter(kind for _, kind, *_ in names) for names in (true & predicted, true, predicted)]
+    rows = {kind: _shares(*(c[kind] for c in counts)) for kind in sorted(counts[1] | counts[2])}
+    return pd.DataFrame.from_dict(rows | {'micro': _shares(*(c.total() for c in counts))}, orient='index')
+
 def _names(texts, argument):
     "The set of (text, type, start, end)"
     found = set()
@@ -647,30 +597,8 @@ def _names(texts, argument):
         except ValueError as e: raise ValueError(f'{argument}, text {i}: {e}') from None
     return found
 
-# %% ../nbs/02a_metrics.ipynb #b341b95c
-def _check_tagged(true, predicted):
-    "Refuse a number of texts, or of tags in a text, that differs"
-    if len(true) != len(predicted):
-        raise ValueError(f'{len(true)} texts are tagged in true but {len(predicted)} in predicted')
-    for i, (a, b) in enumerate(zip(true, predicted)):
-        if len(a) != len(b): raise ValueError(f'text {i} has {len(a)} tags in true but {len(b)} in predicted')
-
-# %% ../nbs/02a_metrics.ipynb #d3a919b3
 def _shares(right, true, predicted):
     "Measures from counts of names; a measure whose denominator is 0 is 0"
     def share(a, b): return a / b if b else 0.
     return dict(precision=share(right, predicted), recall=share(right, true), F1=share(2 * right, true + predicted),
                 support=true)
-
-# %% ../nbs/02a_metrics.ipynb #c9bcccf5
-def entity_f1(
-    true,            # BIO tags of each text, a list of lists: `[['B-PER', 'O'], ...]`
-    predicted,       # the tags that a model gives the same words
-) -> pd.DataFrame:   # a row for each type, by name, and 'micro'; columns precision, recall, F1 and support (true names)
-    "Precision, recall and F1 of whole names, type and both ends exact. A measure whose denominator is 0 is 0."
-    _check_tagged(true, predicted)
-    true, predicted = _names(true, 'true'), _names(predicted, 'predicted')
-    if not true: raise ValueError('true holds no name at all: there is nothing to find')
-    counts = [Counter(kind for _, kind, *_ in names) for names in (true & predicted, true, predicted)]
-    rows = {kind: _shares(*(c[kind] for c in counts)) for kind in sorted(counts[1] | counts[2])}
-    return pd.DataFrame.from_dict(rows | {'micro': _shares(*(c.total() for c in counts))}, orient='index')
