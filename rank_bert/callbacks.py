@@ -19,7 +19,6 @@ from fastai.callback.core import Callback, CancelFitException, TrainEvalCallback
 from fastai.callback.tracker import TrackerCallback
 from fastai.learner import Learner
 from fastai.torch_core import get_random_states, set_random_states
-from fastcore.basics import patch
 from fastcore.foundation import L
 
 # %% ../nbs/02b_callbacks.ipynb #d0adb5b3
@@ -50,71 +49,59 @@ class Frozen(Callback):
     ):
         super().__init__()
         if not targets: raise ValueError("name at least one module to freeze, e.g. Frozen('encoder')")
-        self.targets, self.given_back = targets, True
+        self.targets, self.holding = targets, False  # whether parameters are out of their optimizer now
 
     def __setattr__(self, name, value):
         # the Learner removes callbacks of one fit by setting their `learn` to None, after Ctrl-C as well
-        if name == 'learn' and value is None and not self.__dict__.get('given_back', True): self._give_back()
+        if name == 'learn' and value is None and self.__dict__.get('holding'): self._give_back()
         super().__setattr__(name, value)
 
-# %% ../nbs/02b_callbacks.ipynb #090fae81
-@patch
-def before_fit(self: Frozen):
-    "Find the modules; raise `ValueError` for one that is not there."
-    self.held = [find_module(self.model, t) for t in self.targets]
+    def before_fit(self):
+        "Find the modules; raise `ValueError` for one that is not there."
+        self.modules = [find_module(self.model, t) for t in self.targets]
 
-@patch
-def before_train(self: Frozen):
-    "Modules in evaluation mode, their parameters out of the optimizer, and their hashes remembered."
-    for m in self.held: m.eval()
-    if not self.given_back and self.held_in is self.opt: return
-    for cb in self.learn.cbs.filter(lambda cb: hasattr(cb, 'settle')): cb.settle()  # of a shared encoder
-    if not self.given_back: self._give_back()  # there is a new optimizer
-    self.hashes = [weights_hash(m) for m in self.held]
-    self._take({p for m in self.held for p in m.parameters()})
+    def before_train(self):
+        "Modules in evaluation mode, their parameters out of the optimizer, and their hashes remembered."
+        for m in self.modules: m.eval()
+        if self.holding and self.optimizer is self.opt: return
+        for cb in self.learn.cbs.filter(lambda cb: hasattr(cb, 'settle')): cb.settle()  # of a shared encoder
+        if self.holding: self._give_back()  # there is a new optimizer
+        self.hashes = [weights_hash(m) for m in self.modules]
+        parameters, opt = {p for m in self.modules for p in m.parameters()}, self.opt
+        self.trained = [p for p in parameters if p.requires_grad]
+        self.states = {p: opt.state.pop(p) for p in parameters if p in opt.state}
+        self.places = [[p for p in group if p in parameters] for group in opt.param_lists]
+        opt.param_lists = L([L([p for p in group if p not in parameters]) for group in opt.param_lists])
+        self.holding, self.optimizer = True, opt
+        self.finalizer = finalize(self, _unfreeze, self.trained)  # if it is deleted before it restores them
+        _holding.add(self)
+        for p in parameters: p.requires_grad_(False).grad = None
 
-# %% ../nbs/02b_callbacks.ipynb #59625215
-@patch
-def after_fit(self: Frozen):
-    "Restore everything; raise `RuntimeError` if a frozen module has changed."
-    if self.given_back: return
-    self._give_back()
-    changed = [t for t, m, h in zip(self.targets, self.held, self.hashes) if weights_hash(m) != h]
-    if changed:
-        raise RuntimeError(f"frozen, but changed during fit: {', '.join(changed)}. "
-                           "Something outside the optimizer writes to it")
+    def after_fit(self):
+        "Restore everything; raise `RuntimeError` if a frozen module has changed."
+        if not self.holding: return
+        self._give_back()
+        changed = [t for t, m, h in zip(self.targets, self.modules, self.hashes) if weights_hash(m) != h]
+        if changed:
+            raise RuntimeError(f"frozen, but changed during fit: {', '.join(changed)}. "
+                               "Something outside the optimizer writes to it")
 
-# %% ../nbs/02b_callbacks.ipynb #4dc1e68d
+    def _give_back(self) -> None:
+        "Put parameters back into their groups, in model order, as another `Frozen` may hold others of the same group."
+        self.finalizer.detach()
+        _unfreeze(self.trained)
+        opt, place = self.optimizer, {p: i for i, p in enumerate(self.model.parameters())}
+        groups = [{*group, *held} for group, held in zip(opt.param_lists, self.places)]
+        opt.param_lists = L([L(sorted(group, key=lambda p: place.get(p, len(place)))) for group in groups])
+        opt.state.update(self.states)
+        self.holding = False
+        _holding.discard(self)
+
 _holding = WeakSet()  # callbacks that keep parameters frozen now
 
 def _unfreeze(parameters: list) -> None:
-    "Give parameters gradients again"
+    "Give parameters gradients again."
     for p in parameters: p.requires_grad_(True)
-
-@patch
-def _take(self: Frozen, parameters: set) -> None:
-    "Parameters out of their groups, with their optimizer state, and without gradients"
-    self.trained = [p for p in parameters if p.requires_grad]
-    self.states = {p: self.opt.state.pop(p) for p in parameters if p in self.opt.state}
-    self.taken = [[p for p in group if p in parameters] for group in self.opt.param_lists]
-    self.opt.param_lists = L([L([p for p in group if p not in parameters]) for group in self.opt.param_lists])
-    self.given_back, self.held_in = False, self.opt
-    self.lost = finalize(self, _unfreeze, self.trained)  # if the callback is deleted before it restores them
-    _holding.add(self)
-    for p in parameters: p.requires_grad_(False).grad = None
-
-# %% ../nbs/02b_callbacks.ipynb #5890db2e
-@patch
-def _give_back(self: Frozen) -> None:
-    "Put parameters back into their groups, in model order, as another `Frozen` may hold others of the same group"
-    self.lost.detach()
-    _unfreeze(self.trained)
-    opt, place = self.held_in, {p: i for i, p in enumerate(self.model.parameters())}
-    groups = [{*group, *taken} for group, taken in zip(opt.param_lists, self.taken)]
-    opt.param_lists = L([L(sorted(group, key=lambda p: place.get(p, len(place)))) for group in groups])
-    opt.state.update(self.states)
-    self.given_back = True
-    _holding.discard(self)
 
 # %% ../nbs/02b_callbacks.ipynb #c80681ed
 class FrozenBackbone(Frozen):
@@ -124,7 +111,6 @@ class FrozenBackbone(Frozen):
     ):
         super().__init__(target)
 
-# %% ../nbs/02b_callbacks.ipynb #d6759a24
 class FrozenHead(Frozen):
     "`Frozen` for a head of a model, at `head` unless another path is named."
     def __init__(self,
@@ -157,107 +143,78 @@ class KeepBest(TrackerCallback):
         super().__init__(monitor=monitor)
         self.patience, self.later, self.state = patience, later, None
 
-# %% ../nbs/02b_callbacks.ipynb #f75ad51b
-@patch
-def before_fit(self: KeepBest):
-    "Forget the best epoch of an earlier fit; raise `ValueError` when nothing of that name is recorded."
-    self._check_monitor()
-    TrackerCallback.before_fit(self)
-    self.best_epoch, self.state, self.untrained, self.finite, self.seen = -1, None, None, False, 0
-    self.trained = self.model  # fastai removes a callback's Learner after Ctrl-C; `restore` needs the model
+    def before_fit(self):
+        "Forget the best epoch of an earlier fit; raise `ValueError` when nothing of that name is recorded."
+        names = list(self.recorder.metric_names[1:])
+        if self.monitor not in names:
+            raise ValueError(f"KeepBest watches {self.monitor!r}, which is not recorded; "
+                             f"what is recorded is {', '.join(names)}")
+        super().before_fit()
+        self.best_epoch, self.state, self.untrained, self.finite, self.seen = -1, None, None, False, 0
+        self.trained = self.model  # fastai removes a callback's Learner after Ctrl-C; `restore` needs the model
 
-@patch
-def before_epoch(self: KeepBest):
-    "Measure the validation split before the first epoch, without changing the table of epochs or random numbers."
-    if self.seen or self.untrained is not None: return
-    self.untrained, self.at_loss = self._measured()
-    self.kept = self.untrained
-    if self.comp(self.untrained, self.best): self.best, self.state = self.untrained, self._moving()
+    def before_epoch(self):
+        "Measure the validation split before the first epoch, without changing the table of epochs or random numbers."
+        if self.seen or self.untrained is not None: return
+        log, random = self.recorder.log, get_random_states()
+        self.recorder.log = log[:0]
+        self.learn._do_epoch_validate()
+        self.untrained, self.at_loss = self._value(self.recorder.log)
+        set_random_states(**random)
+        self.recorder.log, self.kept = log, self.untrained
+        if self.comp(self.untrained, self.best): self.best, self.state = self.untrained, self._moving()
 
-@patch
-def before_train(self: KeepBest):
-    "Add parameters that are trained only from this epoch on: they have not changed since the best epoch."
-    if self.state is not None: self.state = self._moving() | self.state
+    def before_train(self):
+        "Add parameters that are trained only from this epoch on: they have not changed since the best epoch."
+        if self.state is not None: self.state = self._moving() | self.state
 
-# %% ../nbs/02b_callbacks.ipynb #747aa9bb
-@patch
-def after_epoch(self: KeepBest):
-    "Keep the weights of a new best epoch; stop when there was none for too long."
-    if not self.recorder.values[-1]: return  # `start_epoch` of fastai, or `Checkpoint`, has skipped this epoch
-    value, loss = self._value(self.recorder.values[-1])
-    healthy = math.isfinite(value)
-    self.seen, self.finite, self.new_best = self.seen + 1, self.finite or healthy, False
-    if healthy: self._judge(value, loss)
-    if self.new_best: self.best_epoch, self.state = self.epoch, self._moving()
-    elif self.patience is not None and self.epoch - self.best_epoch >= self.patience: raise CancelFitException
+    def after_epoch(self):
+        "Keep the weights of a new best epoch; stop when there was none for too long."
+        if not self.recorder.values[-1]: return  # `start_epoch` of fastai, or `Checkpoint`, has skipped this epoch
+        value, loss = self._value(self.recorder.values[-1])
+        healthy = math.isfinite(value)
+        self.seen, self.finite, self.new_best = self.seen + 1, self.finite or healthy, False
+        if healthy:
+            tied = value == self.best and loss < self.at_loss
+            super().after_epoch()
+            if self.later:  # a value within a standard error of the best counts too
+                error = max(0., self.best*(1 - self.best)/max(1, len(self.dls.valid.dataset)))**.5
+                self.new_best = value >= self.best - error
+            else: self.new_best |= tied
+        if self.new_best:
+            self.kept, self.at_loss = value, loss
+            self.best_epoch, self.state = self.epoch, self._moving()
+        elif self.patience is not None and self.epoch - self.best_epoch >= self.patience: raise CancelFitException
 
-@patch
-def after_fit(self: KeepBest):
-    "Restore the best weights; raise `ValueError` when the value was not a number in any epoch."
-    self.restore()
-    if self.finite or not self.seen or not self.run: return
-    raise ValueError(f"{self.monitor} was not a finite number in any epoch: the training has diverged, or there is "
-                     "nothing to measure. Try a smaller learning rate")
+    def after_fit(self):
+        "Restore the best weights; raise `ValueError` when the value was not a number in any epoch."
+        self.restore()
+        if self.finite or not self.seen or not self.run: return
+        raise ValueError(f"{self.monitor} was not a finite number in any epoch: the training has diverged, or there is "
+                         "nothing to measure. Try a smaller learning rate")
 
-# %% ../nbs/02b_callbacks.ipynb #67876390
-@patch
-def restore(self: KeepBest) -> None:
-    "Restore the best weights so far, after an interrupted fit too. What has not changed is not written to."
-    if self.state is None: return
-    now = dict(self.trained.named_parameters()) | dict(self.trained.named_buffers())
-    with torch.no_grad():
-        for name, value in self.state.items():
-            if not torch.equal(now[name], value): now[name].copy_(value)
-    if self.later: self.best = self.kept
+    def restore(self) -> None:
+        "Restore the best weights so far, after an interrupted fit too. What has not changed is not written to."
+        if self.state is None: return
+        now = dict(self.trained.named_parameters()) | dict(self.trained.named_buffers())
+        with torch.no_grad():
+            for name, value in self.state.items():
+                if not torch.equal(now[name], value): now[name].copy_(value)
+        if self.later: self.best = self.kept
 
-# %% ../nbs/02b_callbacks.ipynb #e3a0fa31
-@patch
-def _moving(self: KeepBest) -> dict[str, torch.Tensor]:
-    "Copies of what training changes: trained parameters, and buffers that belong to the state of the model"
-    kept = self.model.state_dict().keys()
-    buffers = [(n, t) for n, t in self.model.named_buffers() if n in kept]
-    trained = [(n, p) for n, p in self.model.named_parameters() if p.requires_grad]
-    return {n: t.detach().clone() for n, t in [*trained, *buffers]}
+    def _moving(self) -> dict[str, torch.Tensor]:
+        "Copies of what training changes: trained parameters, and buffers that belong to the state of the model."
+        kept = self.model.state_dict().keys()
+        buffers = [(n, t) for n, t in self.model.named_buffers() if n in kept]
+        trained = [(n, p) for n, p in self.model.named_parameters() if p.requires_grad]
+        return {n: t.detach().clone() for n, t in [*trained, *buffers]}
 
-@patch
-def _judge(self: KeepBest, value: float, loss: float) -> None:
-    "Whether this epoch is the new best: it has a better value, or the same with a lower validation loss"
-    tied = value == self.best and loss < self.at_loss
-    TrackerCallback.after_epoch(self)
-    if self.later:  # a value within a standard error of the best counts too
-        error = max(0., self.best*(1 - self.best)/max(1, len(self.dls.valid.dataset)))**.5
-        self.new_best = value >= self.best - error
-    else: self.new_best |= tied
-    if self.new_best: self.kept, self.at_loss = value, loss
-
-# %% ../nbs/02b_callbacks.ipynb #33fbe0af
-@patch
-def _measured(self: KeepBest) -> tuple[float, float]:
-    "The watched value and the loss of the current weights on the validation split; NaN if it is not recorded there"
-    log, random = self.recorder.log, get_random_states()
-    self.recorder.log = log[:0]
-    self.learn._do_epoch_validate()
-    value = self._value(self.recorder.log)
-    set_random_states(**random)
-    self.recorder.log = log
-    return value
-
-# %% ../nbs/02b_callbacks.ipynb #b9badb56
-@patch
-def _value(self: KeepBest, values: list) -> tuple[float, float]:
-    "The watched value among recorded ones, NaN if it is missing or the validation loss is not finite; and that loss"
-    names = [n for n in self.recorder.metric_names if n != 'time']
-    found = dict(zip(reversed(names), reversed(values)))  # for the untrained weights only the last values exist
-    value, loss = found.get(self.monitor), float(found.get('valid_loss', 0.))
-    return float(value) if value is not None and math.isfinite(loss) else math.nan, loss
-
-@patch
-def _check_monitor(self: KeepBest) -> None:
-    "Raise `ValueError` when nothing of that name is recorded"
-    names = list(self.recorder.metric_names[1:])
-    if self.monitor not in names:
-        raise ValueError(f"KeepBest watches {self.monitor!r}, which is not recorded; "
-                         f"what is recorded is {', '.join(names)}")
+    def _value(self, values: list) -> tuple[float, float]:
+        "The watched value among recorded ones, NaN if missing or if the validation loss is not finite; and that loss."
+        names = [n for n in self.recorder.metric_names if n != 'time']
+        found = dict(zip(reversed(names), reversed(values)))  # for the untrained weights only the last values exist
+        value, loss = found.get(self.monitor), float(found.get('valid_loss', 0.))
+        return float(value) if value is not None and math.isfinite(loss) else math.nan, loss
 
 # %% ../nbs/02b_callbacks.ipynb #dc0b9269
 def epochs_for(

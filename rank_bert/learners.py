@@ -31,7 +31,6 @@ import pandas as pd
 import torch
 from torch import nn
 from torch.optim.adamw import adamw
-from fastcore.basics import patch
 from fastai.callback.core import Callback
 from fastai.callback.schedule import fit_one_cycle, lr_find  # patch `Learner`
 from fastai.data.core import DataLoaders
@@ -85,49 +84,40 @@ class TaskModel(nn.Module):
         "The output of the head of `task`."
         return self.heads[self.task](self.features(x, mask, states))
 
-# %% ../nbs/03_learners.ipynb #54bbba26
-@patch
-def trunk(self: TaskModel,
-    ids: torch.Tensor,  # token ids `(batch, tokens)`
-    mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
-    states: torch.Tensor|None = None,  # stored states `(batch, tokens, dim)`
-) -> torch.Tensor:  # `(batch, dim)`, or `(batch, tokens, dim)` for a token-level task
-    "The output of the encoder for ids, or for stored states."
-    done = 0 if states is None else self.start or 0
-    # float32 leaves the precision to the caller, e.g. to fastai's `to_fp16`
-    with torch.autocast(ids.device.type, self.dtype) if self.dtype != torch.float32 else nullcontext():
-        states = self.encoder.embed(ids, mask) if states is None else states.float()
-        states = self.encoder.run(states, mask, ids, done)
-        return states if self.task in self.per_token else self.encoder.pool(states, mask, self.pooling)
+    def features(self,
+        x: torch.Tensor,  # as in `forward`
+        mask: torch.Tensor|None = None,  # as in `forward`; `None` with vectors
+        states: torch.Tensor|None = None,  # as in `forward`
+    ) -> torch.Tensor:  # float32 `(batch, dim)`; `(batch, tokens, dim)` for tokens, `(batch, 2*dim)` for separate texts
+        "The input of the head of `task`."
+        if mask is None: return x
+        found = self.trunk(x, mask, states).float()
+        return torch.cat(found.chunk(2), 1) if self.task in self.separate else found
 
-# %% ../nbs/03_learners.ipynb #62c3fb7e
-@patch
-def features(self: TaskModel,
-    x: torch.Tensor,  # as in `TaskModel.forward`
-    mask: torch.Tensor|None = None,  # as in `TaskModel.forward`; `None` with vectors
-    states: torch.Tensor|None = None,  # as in `TaskModel.forward`
-) -> torch.Tensor:  # float32 `(batch, dim)`; `(batch, tokens, dim)` for tokens, `(batch, 2*dim)` for separate texts
-    "The input of the head of `task`."
-    if mask is None: return x
-    found = self.trunk(x, mask, states).float()
-    return torch.cat(found.chunk(2), 1) if self.task in self.separate else found
+    def trunk(self,
+        ids: torch.Tensor,  # token ids `(batch, tokens)`
+        mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
+        states: torch.Tensor|None = None,  # stored states `(batch, tokens, dim)`
+    ) -> torch.Tensor:  # `(batch, dim)`, or `(batch, tokens, dim)` for a token-level task
+        "The output of the encoder for ids, or for stored states."
+        done = 0 if states is None else self.start or 0
+        # float32 leaves the precision to the caller, e.g. to fastai's `to_fp16`
+        with torch.autocast(ids.device.type, self.dtype) if self.dtype != torch.float32 else nullcontext():
+            states = self.encoder.embed(ids, mask) if states is None else states.float()
+            states = self.encoder.run(states, mask, ids, done)
+            return states if self.task in self.per_token else self.encoder.pool(states, mask, self.pooling)
 
-# %% ../nbs/03_learners.ipynb #feb81e6a
-def _parts(model: TaskModel) -> dict[str, list[nn.Parameter]]:
-    "Parameters of the embeddings, of each layer, of each head and of all other modules."
-    groups = [] if model.encoder is None else model.encoder.groups()
-    parts = {('embeddings' if not i else f'layer {i}'): group for i, group in enumerate(groups)}
-    parts |= {f'head {name}': list(head.parameters()) for name, head in model.heads.items()}
-    others = {name: list(m.parameters()) for name, m in model.named_children() if name not in ('encoder', 'heads')}
-    return parts | {name: group for name, group in others.items() if group}
-
-# %% ../nbs/03_learners.ipynb #a3d26a10
-@patch
-def summary(self: TaskModel) -> pd.DataFrame:  # a row for the embeddings, each layer and each head
-    "Parameters of each part, and how many of them are trained; also `learn.summary()`."
-    rows = [(name, sum(p.numel() for p in group), sum(p.numel() for p in group if p.requires_grad))
-            for name, group in _parts(self).items()]
-    return pd.DataFrame(rows, columns=['part', 'parameters', 'trained'])
+    def summary(self) -> pd.DataFrame:  # a row for the embeddings, each layer and each head
+        "Parameters of each part, and how many of them are trained; also `learn.summary()`."
+        groups = [] if self.encoder is None else self.encoder.groups()
+        parts = {(f'layer {i}' if i else 'embeddings'): group for i, group in enumerate(groups)}
+        parts |= {f'head {name}': list(head.parameters()) for name, head in self.heads.items()}
+        for name, module in self.named_children():
+            others = [] if name in ('encoder', 'heads') else list(module.parameters())
+            if others: parts[name] = others
+        rows = [(name, sum(p.numel() for p in group), sum(p.numel() for p in group if p.requires_grad))
+                for name, group in parts.items()]
+        return pd.DataFrame(rows, columns=['part', 'parameters', 'trained'])
 
 # %% ../nbs/03_learners.ipynb #13a9838d
 def task_groups(
@@ -140,7 +130,6 @@ def task_groups(
     groups = [[p for p in group if not adapters or p in adapters] for group in model.encoder.groups()]
     return groups + [[p for p in model.parameters() if p not in inside]]
 
-# %% ../nbs/03_learners.ipynb #7c247e21
 def frozen_layers(
     encoder: Encoder,  # any encoder
 ) -> int|None:  # number of frozen layers from the start; `None` when the embeddings are trained
@@ -187,98 +176,82 @@ class TaskBatches:
         "Targets of all rows, other than tags of words."
         return torch.as_tensor(self.data.targets)
 
-# %% ../nbs/03_learners.ipynb #2574c755
-@patch
-def __len__(self: TaskBatches) -> int: return len(self.data)
+    @property
+    def vocab(self) -> list[list[str]]:
+        "Names of the labels, for fastai's `ClassificationInterpretation`."
+        return [self.data.labels]
 
-@patch
-def __getitem__(self: TaskBatches, i: int) -> int: return i
+    def __len__(self) -> int: return len(self.data)
+    def __getitem__(self, i: int) -> int: return i
+    def __repr__(self) -> str: return f'TaskBatches({len(self)} rows from {self.start!r})'
 
-@patch
-def __repr__(self: TaskBatches) -> str: return f'TaskBatches({len(self)} rows from {self.start!r})'
+    def new_empty(self):
+        "Raises `TypeError`: fastai calls it when a Learner is exported."
+        raise TypeError("a Learner on texts is not exported: save its classifier, tagger or sentence encoder "
+                        "with `save`, or its encoder with save_encoder")
 
-# %% ../nbs/03_learners.ipynb #2b92d6fc
-@patch(as_prop=True)
-def vocab(self: TaskBatches) -> list[list[str]]:
-    "Names of the labels, for fastai's `ClassificationInterpretation`."
-    return [self.data.labels]
+    def begin(self,
+        start: int|str|None,  # number of layers before the stored states, 'vectors', or `None` for ids
+    ) -> None:
+        """Set what batches contain; compute what is not in the store.
 
-@patch
-def new_empty(self: TaskBatches):
-    "Raises `TypeError`: fastai calls it when a Learner is exported."
-    raise TypeError("a Learner on texts is not exported: save its classifier, tagger or sentence encoder "
-                    "with `save`, or its encoder with save_encoder")
+        Does nothing when neither `start` nor the weights have changed."""
+        if start is None: computed_by = []
+        elif start == 'vectors': computed_by = [p for group in self.encoder.groups() for p in group]
+        else: computed_by = prefix_parameters(self.encoder, start)
+        state = start, weights_state(computed_by)
+        if state == self._state: return
+        self.start = self.stored = self._state = None  # if interrupted, batches contain ids
+        where = dict(dtype=self.dtype, device=self.encoder.device, label=self.label)
+        if start == 'vectors':
+            texts, pairs = self.data.texts, self.data.pairs
+            if self.separate: texts, pairs = texts + pairs, None
+            vectors = self.store.encode(texts, self.encoder, self.pooling, pairs=pairs, max_tokens=self.max_tokens,
+                                        keep=self.keep, **where).tensor()
+            self.stored = torch.cat(vectors.chunk(2), 1) if self.separate else vectors
+        elif start is not None: self.stored = self.store.states(self.rows[0], self.encoder, start, **where)
+        self.start, self._state = start, state
 
-# %% ../nbs/03_learners.ipynb #5d00367f
-def _passed(encoder: Encoder, start: int|str|None) -> list[nn.Parameter]:
-    "Parameters of the layers that have computed the stored input of a batch."
-    if start is None: return []
-    if start == 'vectors': return [p for group in encoder.groups() for p in group]
-    return prefix_parameters(encoder, start)
+    def inputs(self,
+        rows,  # row numbers
+    ) -> tuple[torch.Tensor, ...]:  # (vectors,), (ids, mask) or (ids, mask, states)
+        "Some rows as a `TaskModel` takes them."
+        rows = list(rows)
+        if self.start == 'vectors': return self.stored[rows],
+        if self.separate: rows += [len(self) + r for r in rows]
+        ids, mask = self.encoder.pad([self.rows[0][r] for r in rows])
+        return (ids, mask) if self.start is None else (ids, mask, self.stored[rows])
 
-# %% ../nbs/03_learners.ipynb #5cc2a499
-@patch
-def _from_store(self: TaskBatches, start: int|str):
-    "Vectors or states of all rows."
-    how = dict(dtype=self.dtype, device=self.encoder.device, label=self.label)
-    if start != 'vectors': return self.store.states(self.rows[0], self.encoder, start, **how)
-    how |= dict(max_tokens=self.max_tokens, keep=self.keep)
-    def vectors(texts, pairs=None):
-        return self.store.encode(texts, self.encoder, self.pooling, pairs=pairs, **how).tensor()
-    if not self.separate: return vectors(self.data.texts, self.data.pairs)
-    return torch.cat(vectors(self.data.texts + self.data.pairs).chunk(2), 1)
+    def batch(self,
+        rows,  # row numbers
+    ) -> tuple[torch.Tensor, ...]:  # the output of `inputs`, and the targets
+        "A batch of some rows as tensors."
+        self.given = list(rows)
+        return *self.inputs(self.given), self._targets(self.given)
 
-# %% ../nbs/03_learners.ipynb #ec0f6a4a
-@patch
-def begin(self: TaskBatches,
-    start: int|str|None,  # number of layers before the stored states, 'vectors', or `None` for ids
-) -> None:
-    """Set what batches contain; compute what is not in the store.
+    def _targets(self, rows: list[int]) -> torch.Tensor:
+        "Targets of some rows; those of word pieces are padded with -100, on the same side as the ids."
+        if self.data.kind != 'tags': return self.targets[rows]
+        return pad_batch([self.rows[1][r] for r in rows], -100, left=self.encoder.family.summary_last)[0]
 
-    Does nothing when neither `start` nor the weights have changed."""
-    state = start, weights_state(_passed(self.encoder, start))
-    if state == self._state: return
-    self.start = self.stored = self._state = None  # if interrupted, batches contain ids
-    if start is not None: self.stored = self._from_store(start)
-    self.start, self._state = start, state
+    def _kept_words(self, row: int) -> list[int]:
+        "For each word of a text: 1 if a token of its own is kept, -1 if it shares that of the word before, else 0."
+        if row not in self._kept:
+            text, words = self.data.texts[row], self.data.rows.words.iloc[row]
+            _, (places,), _ = tokenize_words(self.encoder, [text], [words], self.max_tokens, self.keep)
+            self._kept[row] = [0 if p < 0 else -1 if p in places[:i] else 1 for i, p in enumerate(places)]
+        return self._kept[row]
 
-# %% ../nbs/03_learners.ipynb #d1bc3f10
-@patch
-def inputs(self: TaskBatches,
-    rows,  # row numbers
-) -> tuple[torch.Tensor, ...]:  # (vectors,), (ids, mask) or (ids, mask, states)
-    "Some rows as a `TaskModel` takes them."
-    rows = list(rows)
-    if self.start == 'vectors': return self.stored[rows],
-    if self.separate: rows += [len(self) + r for r in rows]
-    ids, mask = self.encoder.pad([self.rows[0][r] for r in rows])
-    return (ids, mask) if self.start is None else (ids, mask, self.stored[rows])
-
-# %% ../nbs/03_learners.ipynb #5ea339c1
-@patch
-def _targets(self: TaskBatches, rows: list[int]) -> torch.Tensor:
-    "Targets of some rows; those of word pieces are padded with -100, on the same side as the ids."
-    if self.data.kind != 'tags': return self.targets[rows]
-    return pad_batch([self.rows[1][r] for r in rows], -100, left=self.encoder.family.summary_last)[0]
-
-# %% ../nbs/03_learners.ipynb #f1324a79
-@patch
-def _kept_words(self: TaskBatches, row: int) -> list[int]:
-    "For each word of a text 1 if it has a token of its own that is kept, -1 if it shares the word before's, else 0."
-    if row not in self._kept:
-        text, words = self.data.texts[row], self.data.rows.words.iloc[row]
-        _, (places,), _ = tokenize_words(self.encoder, [text], [words], self.max_tokens, self.keep)
-        self._kept[row] = [0 if p < 0 else -1 if p in places[:i] else 1 for i, p in enumerate(places)]
-    return self._kept[row]
-
-# %% ../nbs/03_learners.ipynb #0807399d
-@patch
-def batch(self: TaskBatches,
-    rows,  # row numbers
-) -> tuple[torch.Tensor, ...]:  # the output of `inputs`, and the targets
-    "A batch of some rows as tensors."
-    self.given = list(rows)
-    return *self.inputs(self.given), self._targets(self.given)
+    def order(self,
+        bs: int,  # rows in a batch
+        rng: random.Random|None = None,  # shuffles; without it rows are sorted by length
+    ) -> list[int]:  # every row once; batches are its slices of `bs`
+        "An order of rows in which the texts of a batch have about the same length."
+        rows = list(range(len(self)))
+        if rng is not None: rng.shuffle(rows)
+        if self.start == 'vectors': return rows
+        ids, second = self.rows[0], len(self)*self.separate  # the longer of two separate texts decides
+        return by_length(rows, lambda r: max(len(ids[r]), len(ids[r + second])), bs, rng)
 
 # %% ../nbs/03_learners.ipynb #3510dbd8
 def by_length(
@@ -297,25 +270,11 @@ def by_length(
     rng.shuffle(batches)
     return sum(batches + short, [])
 
-# %% ../nbs/03_learners.ipynb #d861ad60
-@patch
-def order(self: TaskBatches,
-    bs: int,  # rows in a batch
-    rng: random.Random|None = None,  # shuffles; without it rows are sorted by length
-) -> list[int]:  # every row once; batches are its slices of `bs`
-    "An order of rows in which the texts of a batch have about the same length."
-    rows = list(range(len(self)))
-    if rng is not None: rng.shuffle(rows)
-    if self.start == 'vectors': return rows
-    ids, second = self.rows[0], len(self)*self.separate  # the longer of two separate texts decides
-    return by_length(rows, lambda r: max(len(ids[r]), len(ids[r + second])), bs, rng)
-
-# %% ../nbs/03_learners.ipynb #6eddce95
+# %% ../nbs/03_learners.ipynb #9531aa90
 def _order(batches, bs: int, rng: random.Random|None) -> list[int]: return batches.order(bs, rng)
 
 def _batch(batches, rows: list[int]) -> tuple: return batches.batch(rows)
 
-# %% ../nbs/03_learners.ipynb #9531aa90
 def task_dl(
     batches: TaskBatches,  # rows of one split
     bs: int = 32,  # rows in a batch
@@ -354,82 +313,78 @@ class AdamW(Optimizer):
         for group in self.param_lists:
             for p in group: p.grad = None
 
-# %% ../nbs/03_learners.ipynb #6673c2b6
-@patch
-def _state_of(self: AdamW, p: nn.Parameter) -> dict:
-    "Optimizer state of a parameter, zeros before its first step."
-    state = self.state[p]
-    if 'step' not in state:
-        state |= dict(step=torch.zeros((), device=p.device), grad_avg=torch.zeros_like(p), sqr_avg=torch.zeros_like(p))
-    return state
+    def step(self,
+        closure=None,  # fastai's signature; not used
+    ) -> None:
+        "Update each group: matrices with weight decay, 1-D parameters without."
+        for group, h in zip(self.param_lists, self.hypers):
+            decayed, plain = [], []
+            for p in group:
+                if p.grad is None: continue
+                (decayed if p.ndim > 1 and self.state[p].get('do_wd', True) else plain).append(p)
+            for params, wd in ((decayed, h['wd']), (plain, 0.)):
+                if not params: continue
+                states = [self.state[p] for p in params]
+                for p, state in zip(params, states):
+                    if 'step' in state: continue
+                    state |= dict(step=torch.zeros((), device=p.device), grad_avg=torch.zeros_like(p),
+                                  sqr_avg=torch.zeros_like(p))
+                with torch.no_grad():
+                    adamw(params, [p.grad for p in params], [s['grad_avg'] for s in states],
+                          [s['sqr_avg'] for s in states], [], [s['step'] for s in states], fused=True, amsgrad=False,
+                          beta1=h['mom'], beta2=h['sqr_mom'], lr=h['lr'], weight_decay=wd, eps=h['eps'], maximize=False)
+                # the fused step leaves torch's version counter, which `EncoderWatch` compares between full checks
+                torch.autograd.graph.increment_version(params)
 
-# %% ../nbs/03_learners.ipynb #18fda72a
-@patch
-def _step(self: AdamW, params: list[nn.Parameter], h: dict, wd: float) -> None:
-    "One fused step of some parameters."
-    if not params: return
-    states = [self._state_of(p) for p in params]
-    with torch.no_grad():
-        adamw(params, [p.grad for p in params], [s['grad_avg'] for s in states], [s['sqr_avg'] for s in states], [],
-              [s['step'] for s in states], fused=True, amsgrad=False, beta1=h['mom'], beta2=h['sqr_mom'], lr=h['lr'],
-              weight_decay=wd, eps=h['eps'], maximize=False)
-    # the fused step does not increase torch's version counter, which `EncoderWatch` compares between full checks
-    torch.autograd.graph.increment_version(params)
+    def load_state_dict(self,
+        sd: dict,  # from `state_dict`
+    ) -> None:
+        "Load a saved optimizer state; parameters that were added later start with an empty state."
+        super().load_state_dict(sd)
+        self.state = defaultdict(dict, self.state)
 
-# %% ../nbs/03_learners.ipynb #f17e11d8
-@patch
-def step(self: AdamW,
-    closure=None,  # fastai's signature; not used
-) -> None:
-    "Update each group: matrices with weight decay, 1-D parameters without."
-    for group, hyper in zip(self.param_lists, self.hypers):
-        live = [(p, p.ndim > 1 and self.state[p].get('do_wd', True)) for p in group if p.grad is not None]
-        self._step([p for p, decayed in live if decayed], hyper, hyper['wd'])
-        self._step([p for p, decayed in live if not decayed], hyper, 0.)
-
-# %% ../nbs/03_learners.ipynb #a18374a2
-@patch
-def load_state_dict(self: AdamW,
-    sd: dict,  # from `state_dict`
-) -> None:
-    "Load a saved optimizer state; parameters that were added later start with an empty state."
-    Optimizer.load_state_dict(self, sd)
-    self.state = defaultdict(dict, self.state)
+    def freeze_to(self,
+        n: int,  # number of groups to freeze
+    ) -> None:
+        "Freeze these groups and unfreeze the others, whatever was set by hand before."
+        parameters = {p for group in self.param_lists for p in group}
+        with set_by_library(parameters) as freezings: super().freeze_to(n)
+        self.freeze_called = True  # a new optimizer lacks this: `FrozenPrefix` then freezes as with the old optimizer
+        for freezing in freezings:
+            freezing.by_hand = {p: flag for p, flag in freezing.by_hand.items() if p not in parameters}
+            for prefix in freezing.prefixes:
+                if prefix.learn is None or prefix.opt is not self: continue
+                prefix.groups, prefix.by_hand = self.frozen_idx, {}
 
 # %% ../nbs/03_learners.ipynb #f4ee2e01
 def flags_of(encoder: Encoder) -> dict[nn.Parameter, bool]: return {p: p.requires_grad for p in encoder.parameters()}
 
-# %% ../nbs/03_learners.ipynb #9f6863e3
 class Freezing:
     "The `requires_grad` flags as the library last set them. A flag that differs now was set by the user."
     def __init__(self, encoder: Encoder):
         now = flags_of(encoder)
-        left, hand = getattr(encoder, '_left', ([], []))  # a copy of an encoder has them too
-        if len(left) == len(now):
-            self.left = dict(zip(now, left))
-            self.hand = {p: flag for p, flag in zip(now, hand) if flag is not None}
+        last_set, by_hand = getattr(encoder, '_flags', ([], []))  # a copy of an encoder has them too
+        if len(last_set) == len(now):
+            self.last_set = dict(zip(now, last_set))
+            self.by_hand = {p: flag for p, flag in zip(now, by_hand) if flag is not None}
         else:  # no Learner has used this encoder yet; the user froze what is frozen
-            self.left, self.hand = now, {p: flag for p, flag in now.items() if not flag}
+            self.last_set, self.by_hand = now, {p: flag for p, flag in now.items() if not flag}
         self.prefixes = weakref.WeakSet()  # the `FrozenPrefix` of each Learner on the encoder
 
-# %% ../nbs/03_learners.ipynb #5911e3eb
-@patch
-def note(self: Freezing, encoder: Encoder) -> None:
-    "Note flags that were set by hand, for every Learner on the encoder."
-    held = held_parameters()
-    new = {p: flag for p, flag in flags_of(encoder).items() if flag != self.left.get(p, flag) and p not in held}
-    for hand in (self.hand, *(prefix.hand for prefix in self.prefixes)): hand.update(new)
-    self.keep(encoder)
+    def note(self, encoder: Encoder) -> None:
+        "Note flags that were set by hand, for every Learner on the encoder."
+        held, now = held_parameters(), flags_of(encoder)
+        new = {p: flag for p, flag in now.items() if flag != self.last_set.get(p, flag) and p not in held}
+        self.by_hand.update(new)
+        for prefix in self.prefixes: prefix.by_hand.update(new)
+        self.keep(encoder)
 
-# %% ../nbs/03_learners.ipynb #62d5848c
-@patch
-def keep(self: Freezing, encoder: Encoder) -> None:
-    "Record the current flags as set by the library."
-    held = held_parameters()
-    self.left = {p: self.left.get(p, flag) if p in held else flag for p, flag in flags_of(encoder).items()}
-    encoder._left = [*self.left.values()], [self.hand.get(p) for p in self.left]
+    def keep(self, encoder: Encoder) -> None:
+        "Record the current flags as set by the library."
+        held, now = held_parameters(), flags_of(encoder)
+        self.last_set = {p: self.last_set.get(p, flag) if p in held else flag for p, flag in now.items()}
+        encoder._flags = [*self.last_set.values()], [self.by_hand.get(p) for p in self.last_set]
 
-# %% ../nbs/03_learners.ipynb #f4ee2em2
 _freezings = weakref.WeakKeyDictionary()  # encoder -> `Freezing`
 
 def freezing_of(encoder: Encoder) -> Freezing:
@@ -437,7 +392,6 @@ def freezing_of(encoder: Encoder) -> Freezing:
     if encoder not in _freezings: _freezings[encoder] = Freezing(encoder)
     return _freezings[encoder]
 
-# %% ../nbs/03_learners.ipynb #e945981e
 @contextmanager
 def set_by_library(parameters: set) -> Iterator[list[Freezing]]:
     "Attribute flags that are set in this block to the library, and earlier changes to the user."
@@ -447,179 +401,6 @@ def set_by_library(parameters: set) -> Iterator[list[Freezing]]:
     finally:
         for encoder, freezing in known: freezing.keep(encoder)
 
-# %% ../nbs/03_learners.ipynb #07e54e05
-@patch
-def freeze_to(self: AdamW,
-    n: int,  # number of groups to freeze
-) -> None:
-    "Freeze these groups and unfreeze the others, whatever was set by hand before."
-    parameters = {p for group in self.param_lists for p in group}
-    with set_by_library(parameters) as known: Optimizer.freeze_to(self, n)
-    self.asked = True  # a new optimizer lacks this: `FrozenPrefix` then freezes as with the old optimizer
-    for freezing in known:
-        freezing.hand = {p: flag for p, flag in freezing.hand.items() if p not in parameters}
-        for prefix in freezing.prefixes:
-            if prefix.learn is not None and prefix.opt is self: prefix.groups, prefix.hand = self.frozen_idx, {}
-
-# %% ../nbs/03_learners.ipynb #007ea391
-def _train_mode(encoder: Encoder) -> None:
-    "Training mode for modules with something to train, evaluation mode for the others."
-    encoder.train()  # the store has put it in evaluation mode
-    for module in encoder.modules():
-        parameters = list(module.parameters())
-        if parameters and not any(p.requires_grad for p in parameters): module.eval()
-
-# %% ../nbs/03_learners.ipynb #d3c41cae
-class FrozenPrefix(Callback):
-    "Fills batches with the output of the last frozen layer, and checks that frozen weights do not change."
-    order = Frozen.order + 1  # runs after all callbacks that freeze
-
-    def __init__(self):
-        self.groups, self.least = 0, 0  # number of frozen groups; lower bound, above 0 while the head is trained first
-        self.hand, self.before = {}, {}  # flags set by hand; fingerprints of what is frozen
-        self.stale = False  # whether another Learner has trained layers of the encoder since the last fit
-
-    def before_fit(self):
-        "Forget the fingerprints of an earlier fit."
-        self.before, self.stale = {}, False
-
-    def before_train(self):
-        "Apply the freezing of this Learner, set what batches contain, take fingerprints of the frozen weights."
-        self.settle()
-        self._tell_others()
-        if not self.before: self.opt.zero_grad()  # gradients of a step that was interrupted
-        self._name_biases()
-        self.before_validate()
-        _train_mode(self.model.encoder)
-        self._take_fingerprints()
-
-    def after_fit(self):
-        "Raise `RuntimeError` when something frozen has changed."
-        self._check(self.before.keys())
-
-# %% ../nbs/03_learners.ipynb #d3c41cm1
-@patch
-def before_validate(self: FrozenPrefix) -> None:
-    "Set batches to the output of the last frozen layer; raises `TypeError` for a loader without texts."
-    if not hasattr(self.dl, 'dataset'):
-        raise TypeError("show_results shows items of fastai's own loaders; use predict(texts) of the Learner, "
-                        "which returns a table")
-    encoder, pooled = self.model.encoder, self.model.task not in self.model.per_token
-    frozen = frozen_layers(encoder)
-    self.dl.dataset.begin('vectors' if pooled and frozen == len(encoder.layers) else frozen or None)
-    self.model.start = frozen
-
-# %% ../nbs/03_learners.ipynb #647af790
-@patch
-def _name_biases(self: FrozenPrefix) -> None:
-    "Turn weight decay off for biases that are matrices, as in XLNet."
-    trained = {p for group in self.opt.param_lists for p in group}
-    for name, p in self.model.named_parameters():
-        if not name.endswith('bias') or p not in trained: continue
-        self.opt.state[p] = {**self.opt.state.get(p, {}), 'do_wd': False}
-
-# %% ../nbs/03_learners.ipynb #1fee2fd8
-@patch
-def _take_fingerprints(self: FrozenPrefix) -> None:
-    "Store fingerprints of frozen weights; check those that have just been unfrozen."
-    still = {n: p for n, p in self.model.encoder.named_parameters() if not p.requires_grad}
-    still |= dict(self.model.encoder.named_buffers())
-    self._check(self.before.keys() - still.keys())
-    self.before = {n: self.before.get(n) or weights_state([t]) for n, t in still.items()}
-
-# %% ../nbs/03_learners.ipynb #71194f60
-@patch
-def _tell_others(self: FrozenPrefix) -> None:
-    "Tell the other Learners on the encoder when layers of it are trained."
-    if not any(p.requires_grad for p in self.model.encoder.parameters()): return
-    for other in freezing_of(self.model.encoder).prefixes - {self}: other.stale = True
-
-@patch
-def _now(self: FrozenPrefix) -> dict[str, torch.Tensor]:
-    "Parameters and buffers of the encoder."
-    return dict(self.model.encoder.named_parameters()) | dict(self.model.encoder.named_buffers())
-
-@patch
-def _changed(self: FrozenPrefix, names) -> list[str]:
-    "Those of some parameters and buffers that have another fingerprint than before."
-    now = self._now()
-    return sorted(n for n in names if n in now and weights_state([now[n]]) != self.before[n])
-
-@patch
-def _check(self: FrozenPrefix, names) -> None:
-    "Raise `RuntimeError` when one of these has another fingerprint than before."
-    if changed := self._changed(names):
-        raise RuntimeError(f"frozen, but changed during fit: {', '.join(changed[:3])}. Either code outside the "
-                           "optimizer writes to it, or the optimizer updates parameters without a gradient, as "
-                           "fastai's own optimizers do: use AdamW of rank_bert.learners")
-
-# %% ../nbs/03_learners.ipynb #71194fa1
-@patch
-def check_unchanged(self: FrozenPrefix) -> None:
-    "Raise `ValueError` when another Learner has since trained what was frozen in the last fit of this one."
-    if not self.stale: return
-    changed = self._changed(self.before) or sorted(self.before.keys() - self._now().keys())  # LoRA gives other names
-    if changed:
-        raise ValueError(f"another Learner has trained the encoder {self.model.encoder.name!r} since this one, such as "
-                         f"{changed[0]}, which was frozen: make the Learner again, or train others on a copy of the "
-                         "encoder")
-
-# %% ../nbs/03_learners.ipynb #c1a7e0b1
-@patch
-def freeze(self: FrozenPrefix,
-    groups: int,  # from the start, as `freeze_to` takes it
-) -> None:
-    "Freeze groups of parameters for this Learner; others may train the same encoder."
-    encoder = self.model.encoder
-    heads = {p: p.requires_grad for p in set(self.model.parameters()) - set(encoder.parameters())}
-    freezing_of(encoder).prefixes.add(self)
-    with set_by_library(set(encoder.parameters())): self.learn.freeze_to(groups)
-    for p, trained in heads.items(): p.requires_grad_(trained)  # a head passed by the user may have frozen parts
-    self.groups, self.hand = self.opt.frozen_idx, {}
-
-# %% ../nbs/03_learners.ipynb #c1a7e0b2
-@patch
-def settle(self: FrozenPrefix) -> int:  # groups from the start that are frozen
-    "Apply the freezing of this Learner, independent of others with its encoder; flags of the user apply to all."
-    encoder, freezing = self.model.encoder, freezing_of(self.model.encoder)
-    give_back(encoder.parameters(), self.learn)
-    freezing.prefixes.add(self)
-    freezing.note(encoder)
-    first = self._held_groups()
-    trained = self._trained(first)
-    for p in encoder.parameters():
-        p.requires_grad_(trained.get(p, False))
-        if not p.requires_grad: p.grad = None  # of an interrupted step
-    freezing.keep(encoder)
-    return first
-
-# %% ../nbs/03_learners.ipynb #9cc88668
-@patch
-def _held_groups(self: FrozenPrefix) -> int:
-    "Number of frozen groups: from the optimizer, or, if it is new, from the one before it."
-    if getattr(self.opt, 'asked', self.opt.frozen_idx): self.groups = self.opt.frozen_idx
-    else: self.opt.frozen_idx = self.groups
-    return max(self.groups, self.least)
-
-@patch
-def _trained(self: FrozenPrefix, first: int) -> dict[nn.Parameter, bool]:
-    "Whether each parameter is trained, from its group and from flags of the user."
-    trained = {p: i >= first or self.opt.state.get(p, {}).get('force_train', False)
-               for i, group in enumerate(self.opt.param_lists) for p in group}
-    return trained | {p: flag for p, flag in self.hand.items() if p in trained}
-
-# %% ../nbs/03_learners.ipynb #c1a7e0b3
-@patch
-def join(self: FrozenPrefix) -> None:
-    "Train all that the user did not freeze, even if another Learner has frozen it."
-    encoder, freezing = self.model.encoder, freezing_of(self.model.encoder)
-    give_back(encoder.parameters())
-    freezing.note(encoder)
-    freezing.prefixes.add(self)
-    self.groups, self.hand = 0, dict(freezing.hand)
-    self.settle()
-
-# %% ../nbs/03_learners.ipynb #8e50c221
 @contextmanager
 def freezing_kept(
     encoder: Encoder,  # any encoder
@@ -632,6 +413,119 @@ def freezing_kept(
         for p, trained in before.items(): p.requires_grad_(trained)
         freezing_of(encoder).keep(encoder)
 
+# %% ../nbs/03_learners.ipynb #d3c41cae
+class FrozenPrefix(Callback):
+    "Fills batches with the output of the last frozen layer, and checks that frozen weights do not change."
+    order = Frozen.order + 1  # runs after all callbacks that freeze
+
+    def __init__(self):
+        self.groups, self.least = 0, 0  # number of frozen groups; lower bound, above 0 while the head is trained first
+        self.by_hand, self.fingerprints = {}, {}  # flags that the user set; of what is frozen, before the fit
+        self.stale = False  # whether another Learner has trained layers of the encoder since the last fit
+
+    def before_fit(self):
+        "Forget the fingerprints of an earlier fit."
+        self.fingerprints, self.stale = {}, False
+
+    def before_train(self):
+        "Apply the freezing of this Learner, set what batches contain, take fingerprints of the frozen weights."
+        encoder = self.model.encoder
+        self.settle()
+        if any(p.requires_grad for p in encoder.parameters()):
+            for other in freezing_of(encoder).prefixes - {self}: other.stale = True
+        if not self.fingerprints: self.opt.zero_grad()  # gradients of a step that was interrupted
+        trained = {p for group in self.opt.param_lists for p in group}
+        for name, p in self.model.named_parameters():  # no weight decay for biases that are matrices, as in XLNet
+            if not name.endswith('bias') or p not in trained: continue
+            self.opt.state[p] = {**self.opt.state.get(p, {}), 'do_wd': False}
+        self.before_validate()
+        encoder.train()  # the store has put it in evaluation mode, in which modules with nothing to train stay
+        for module in encoder.modules():
+            parameters = list(module.parameters())
+            if parameters and not any(p.requires_grad for p in parameters): module.eval()
+        frozen = {n: p for n, p in encoder.named_parameters() if not p.requires_grad} | dict(encoder.named_buffers())
+        self._check(self.fingerprints.keys() - frozen.keys())  # what has just been unfrozen
+        self.fingerprints = {n: self.fingerprints.get(n) or weights_state([t]) for n, t in frozen.items()}
+
+    def before_validate(self) -> None:
+        "Set batches to the output of the last frozen layer; raises `TypeError` for a loader without texts."
+        if not hasattr(self.dl, 'dataset'):
+            raise TypeError("show_results shows items of fastai's own loaders; use predict(texts) of the Learner, "
+                            "which returns a table")
+        encoder, pooled = self.model.encoder, self.model.task not in self.model.per_token
+        frozen = frozen_layers(encoder)
+        self.dl.dataset.begin('vectors' if pooled and frozen == len(encoder.layers) else frozen or None)
+        self.model.start = frozen
+
+    def after_fit(self):
+        "Raise `RuntimeError` when something frozen has changed."
+        self._check(self.fingerprints.keys())
+
+    def freeze(self,
+        groups: int,  # from the start, as `freeze_to` takes it
+    ) -> None:
+        "Freeze groups of parameters for this Learner; others may train the same encoder."
+        encoder = self.model.encoder
+        heads = {p: p.requires_grad for p in set(self.model.parameters()) - set(encoder.parameters())}
+        freezing_of(encoder).prefixes.add(self)
+        with set_by_library(set(encoder.parameters())): self.learn.freeze_to(groups)
+        for p, trained in heads.items(): p.requires_grad_(trained)  # a head passed by the user may have frozen parts
+        self.groups, self.by_hand = self.opt.frozen_idx, {}
+
+    def join(self) -> None:
+        "Train all that the user did not freeze, even if another Learner has frozen it."
+        encoder, freezing = self.model.encoder, freezing_of(self.model.encoder)
+        give_back(encoder.parameters())
+        freezing.note(encoder)
+        freezing.prefixes.add(self)
+        self.groups, self.by_hand = 0, dict(freezing.by_hand)
+        self.settle()
+
+    def settle(self) -> int:  # groups from the start that are frozen
+        "Apply the freezing of this Learner, independent of others with its encoder; flags of the user apply to all."
+        encoder, freezing, opt = self.model.encoder, freezing_of(self.model.encoder), self.opt
+        give_back(encoder.parameters(), self.learn)
+        freezing.prefixes.add(self)
+        freezing.note(encoder)
+        # the number of groups is that of the optimizer or, if it is new, of the one before it
+        if getattr(opt, 'freeze_called', opt.frozen_idx): self.groups = opt.frozen_idx
+        else: opt.frozen_idx = self.groups
+        first, trained = max(self.groups, self.least), {}
+        for i, group in enumerate(opt.param_lists):
+            for p in group:
+                forced = opt.state.get(p, {}).get('force_train', False)  # norm layers with fastai's `train_bn`
+                trained[p] = self.by_hand.get(p, i >= first or forced)
+        for p in encoder.parameters():
+            p.requires_grad_(trained.get(p, False))
+            if not p.requires_grad: p.grad = None  # of an interrupted step
+        freezing.keep(encoder)
+        return first
+
+    def check_unchanged(self) -> None:
+        "Raise `ValueError` when another Learner has since trained what was frozen in the last fit of this one."
+        if not self.stale: return
+        gone = sorted(self.fingerprints.keys() - self._weights().keys())  # LoRA gives other names
+        if changed := self._changed(self.fingerprints) or gone:
+            raise ValueError(f"another Learner has trained the encoder {self.model.encoder.name!r} since this one, "
+                             f"such as {changed[0]}, which was frozen: make the Learner again, or train others on a "
+                             "copy of the encoder")
+
+    def _weights(self) -> dict[str, torch.Tensor]:
+        "Parameters and buffers of the encoder."
+        return dict(self.model.encoder.named_parameters()) | dict(self.model.encoder.named_buffers())
+
+    def _changed(self, names) -> list[str]:
+        "Those of some parameters and buffers that have another fingerprint than before."
+        now = self._weights()
+        return sorted(n for n in names if n in now and weights_state([now[n]]) != self.fingerprints[n])
+
+    def _check(self, names) -> None:
+        "Raise `RuntimeError` when one of these has another fingerprint than before."
+        if changed := self._changed(names):
+            raise RuntimeError(f"frozen, but changed during fit: {', '.join(changed[:3])}. Either code outside the "
+                               "optimizer writes to it, or the optimizer updates parameters without a gradient, as "
+                               "fastai's own optimizers do: use AdamW of rank_bert.learners")
+
 # %% ../nbs/03_learners.ipynb #b71a7c8c
 def tag_accuracy(
     logits: torch.Tensor,  # `(batch, tokens, tags)`
@@ -641,7 +535,6 @@ def tag_accuracy(
     real = tags != -100
     return (logits.argmax(-1) == tags)[real].float().mean()
 
-# %% ../nbs/03_learners.ipynb #a54adb5e
 @dataclass(frozen=True)
 class Kind:
     "Head, loss and metrics for one kind of target."
@@ -650,13 +543,11 @@ class Kind:
     metrics: Callable  # `() -> metrics` of fastai, new for each Learner
     per_token: bool = False  # one target for each word, not for each text
 
-# %% ../nbs/03_learners.ipynb #0b1b147a
 def _linear(dim: int, n_labels: int, **kwargs) -> nn.Module:
     return ClassificationHead(dim, n_labels, **dict(hidden=0, dropout=.1) | kwargs)
 
 def _f1(**kwargs): return skm_to_fastai(f1_score, average='macro', zero_division=0, **kwargs)
 
-# %% ../nbs/03_learners.ipynb #60dcf4e5
 KINDS = {
     'class': Kind(_linear, CrossEntropyLossFlat(), lambda: [accuracy, _f1(), MatthewsCorrCoef()]),
     'multilabel': Kind(_linear, BCEWithLogitsLossFlat(),
@@ -720,17 +611,16 @@ class StandardiseInputs(Callback):
         if self.epoch: return
         batches = getattr(self.dl, 'dataset', None)
         for name, head in getattr(self.model, 'heads', {}).items():
-            own = getattr(batches, 'parts', {}).get(name, batches)
-            if getattr(own, 'start', None) != 'vectors' or not isinstance(own, TaskBatches): continue
+            part = getattr(batches, 'parts', {}).get(name, batches)
+            if getattr(part, 'start', None) != 'vectors' or not isinstance(part, TaskBatches): continue
             if not any(p.requires_grad for p in head.parameters()): continue
-            standardise(head, own.stored.to(device_of(head)))
+            standardise(head, part.stored.to(device_of(head)))
             self.changed.append(head)
 
     def after_fit(self):
         "Fold mean and scale into the weights."
         for head in self.changed: fold(head)
 
-# %% ../nbs/03_learners.ipynb #0936a2f6
 def encoder_learner(
     dls: DataLoaders,  # batches of `TaskBatches`, or of a class with the same `begin`
     model: TaskModel,  # an encoder and its heads
@@ -763,33 +653,16 @@ def _check_data(data: TextData, bs: int) -> None:
         raise DataError(f"{data.name or 'data'}: no rows in {' and '.join(empty)}; "
                         "a task needs rows to learn from and rows to validate on")
 
-# %% ../nbs/03_learners.ipynb #793aa382
-def _words_cut(part: TaskBatches) -> int:
-    "Number of words that `max_tokens` cuts off; raises an error if words and tokens cannot be aligned."
-    part.rows  # tokenises the texts, which counts cut words
-    return part.data.notes.get('words_cut', 0)
+def reading_of(data: TextData, groups: int, encoder: Encoder, reading: str|None) -> str:
+    "How pairs are read: as asked, or each text alone where the whole encoder is frozen."
+    pairs = getattr(data, 'pairs', None) is not None
+    if reading not in (None, 'joint', 'separate'):
+        raise ValueError(f"reading is {reading!r}; pairs are read 'joint', in one input, or 'separate', each text "
+                         "alone")
+    if reading is not None and not pairs:
+        raise ValueError(f"reading is {reading!r}, but {data.name or 'data'} has single texts, not pairs: leave it out")
+    return reading or ('separate' if pairs and groups > len(encoder.layers) else 'joint')
 
-def _warn_of_cut(parts: list[TaskBatches]) -> None:
-    "Warn of words that `max_tokens` cuts off."
-    cut = sum(_words_cut(part) for part in parts)
-    if not cut: return
-    n = sum(len(tags) for part in parts for tags in part.data.targets)
-    hint = (f"{parts[0].data.name or 'data'}: {cut:,} of {n:,} words of train and valid lie beyond "
-            f"max_tokens={parts[0].max_tokens}; they are not trained on, and in validation their entities count as "
-            "missed. Raise max_tokens, or split the texts")
-    warnings.warn(hint, DataWarning, stacklevel=2)
-
-# %% ../nbs/03_learners.ipynb #8c14b8ca
-def _loaders(
-    data: TextData, encoder: Encoder, bs: int, seed: int|None, device: torch.device, **how,
-) -> DataLoaders:
-    "Shuffled training batches; validation batches sorted by length, twice as large since nothing is trained on them."
-    train, valid = (TaskBatches(data.part(s), encoder, label=f'{s} texts', **how) for s in ('train', 'valid'))
-    if data.kind == 'tags': _warn_of_cut([train, valid])
-    seed = random.randrange(2**32) if seed is None else seed
-    return DataLoaders(task_dl(train, bs, seed, device), task_dl(valid, 2*bs, device=device), device=device)
-
-# %% ../nbs/03_learners.ipynb #5d91cebb
 def head_arguments_of(
     data: TextData, given: dict|None, reading: str = 'joint', symmetric: bool|None = None, frozen: bool = True,
 ) -> dict:
@@ -808,26 +681,29 @@ def head_arguments_of(
     if data.pairs is None or reading == 'joint': return found | (dict(unit=True) if frozen else {}) | given
     return found | dict(symmetric=data.kind == 'score' if symmetric is None else bool(symmetric)) | given
 
-def _head_for(data: TextData, dim: int, head: nn.Module|None, own: dict, separate: bool, check: bool) -> tuple:
-    "A new head and its arguments, or the one that was passed; raises `ValueError` where its outputs do not fit."
-    kind, n = KINDS[data.kind], len(data.labels)
-    if head is None: return kind.head(dim, n, **own), own
-    if not check: return head, None
-    inputs, outputs = (2, 3, dim) if kind.per_token else (2, dim*(1 + separate)), (n,) if n else ()
+# %% ../nbs/03_learners.ipynb #793aa382
+def _check_head(head: nn.Module, kind: Kind, dim: int, n_labels: int) -> None:
+    "Raise `ValueError` for a head whose outputs do not fit the data."
+    inputs, outputs = (2, 3, dim) if kind.per_token else (2, dim), (n_labels,) if n_labels else ()
     with torch.no_grad(), evaluation_mode(head): shape = tuple(head(torch.zeros(inputs, device=device_of(head))).shape)
     needed = inputs[:-1] + outputs
     if shape != needed: raise ValueError(f"a head that gives {shape} for inputs of {inputs}; this data needs {needed}")
-    return head, None
 
-def reading_of(data: TextData, groups: int, encoder: Encoder, reading: str|None) -> str:
-    "How pairs are read: as asked, or each text alone where the whole encoder is frozen."
-    if reading not in (None, 'joint', 'separate'):
-        raise ValueError(f"reading is {reading!r}; pairs are read 'joint', in one input, or 'separate', each text "
-                         "alone")
-    if reading is not None and getattr(data, 'pairs', None) is None:
-        raise ValueError(f"reading is {reading!r}, but {data.name or 'data'} has single texts, not pairs: leave it out")
-    if reading is not None: return reading
-    return 'separate' if getattr(data, 'pairs', None) is not None and groups > len(encoder.layers) else 'joint'
+def _loaders(data: TextData, encoder: Encoder, bs: int, seed: int|None, device: torch.device, **kwargs) -> DataLoaders:
+    "Shuffled training batches; validation batches sorted by length, twice as large since nothing is trained on them."
+    train, valid = (TaskBatches(data.part(s), encoder, label=f'{s} texts', **kwargs) for s in ('train', 'valid'))
+    if data.kind == 'tags':
+        cut = 0
+        for part in (train, valid):
+            part.rows  # tokenises the texts, which counts cut words, or raises
+            cut += part.data.notes.get('words_cut', 0)
+        if cut:
+            n = sum(len(tags) for part in (train, valid) for tags in part.data.targets)
+            warnings.warn(f"{data.name or 'data'}: {cut:,} of {n:,} words of train and valid lie beyond "
+                          f"max_tokens={train.max_tokens}; they are not trained on, and in validation their entities "
+                          "count as missed. Raise max_tokens, or split the texts", DataWarning, stacklevel=2)
+    seed = random.randrange(2**32) if seed is None else seed
+    return DataLoaders(task_dl(train, bs, seed, device), task_dl(valid, 2*bs, device=device), device=device)
 
 # %% ../nbs/03_learners.ipynb #7390b437
 def task_learner(
@@ -853,18 +729,21 @@ def task_learner(
     _check_data(data, bs)
     encoder, groups = prepared(backbone, freeze, seed)
     reading, kind = reading_of(data, groups, encoder, reading), KINDS[data.kind]
-    separate = reading == 'separate'
-    encoder.tokenize(['a'], max_tokens, keep, ['a'] if data.pairs is not None and not separate else None)  # or raises
+    separate, pairs = reading == 'separate', data.pairs is not None
+    encoder.tokenize(['a'], max_tokens, keep, ['a'] if pairs and not separate else None)  # or raises
     if seed is not None: set_seed(seed)
-    own = head_arguments_of(data, head_kwargs, reading, symmetric, groups > len(encoder.layers))
-    new_head, own = _head_for(data, encoder.dim, head, own, separate, check='loss_func' not in kwargs)
-    device, texts = torch.device(device or best_device()), dict(pooling=pooling, max_tokens=max_tokens, keep=keep)
-    if data.pairs is not None: texts |= dict(reading=reading)
-    dtype, tasks = layers_dtype(dtype, device), ('task',)
-    model = TaskModel(encoder, dict(task=new_head), pooling, tasks*kind.per_token, dtype, tasks*separate).to(device)
-    dls = _loaders(data, encoder, bs, seed, device, dtype=dtype, store=store, **texts)
+    arguments = head_arguments_of(data, head_kwargs, reading, symmetric, groups > len(encoder.layers))
+    if head is None: head = kind.head(encoder.dim, len(data.labels), **arguments)
+    else:
+        arguments = None
+        if 'loss_func' not in kwargs: _check_head(head, kind, encoder.dim*(1 + separate), len(data.labels))
+    device = torch.device(device or best_device())
+    dtype = layers_dtype(dtype, device)
+    settings = dict(pooling=pooling, max_tokens=max_tokens, keep=keep) | (dict(reading=reading) if pairs else {})
+    model = TaskModel(encoder, dict(task=head), pooling, ('task',)*kind.per_token, dtype, ('task',)*separate).to(device)
+    dls = _loaders(data, encoder, bs, seed, device, dtype=dtype, store=store, **settings)
     learn = encoder_learner(dls, model, groups, cls, **dict(loss_func=kind.loss, metrics=kind.metrics()) | kwargs)
-    learn.data, learn.settings, learn.head_kwargs = data, texts, own
+    learn.data, learn.settings, learn.head_kwargs = data, settings, arguments
     return learn
 
 # %% ../nbs/03_learners.ipynb #3b02c01d
@@ -874,60 +753,46 @@ LORA_RATE = 1e-3  # of the small matrices of LoRA
 HEAD_EPOCHS = 10  # smallest number of epochs for a head: on stored vectors, an epoch is fast
 ROUND = 25  # on small data, passes through the rows before a validation: as many as fit in this number of batches
 
-# %% ../nbs/03_learners.ipynb #ab2cd197
-def _settled(learn: Learner) -> int:
-    "Groups from the start that are frozen, for this Learner."
-    return learn.frozen_prefix.settle() if hasattr(learn, 'frozen_prefix') else learn.opt.frozen_idx
-
-# %% ../nbs/03_learners.ipynb #26ae27e2
-def _usual(learn: Learner, frozen: int) -> tuple[int, int, float]:
-    "Least number of optimizer steps and of epochs, and highest learning rate, for what is trained."
-    adapted = any('lora_' in name for name, _ in learn.model.named_parameters())
-    (steps, rate), least = (LAYER_STEPS, 2) if frozen < len(learn.opt.param_lists) - 1 else (HEAD_STEPS, HEAD_EPOCHS)
-    embeddings = not frozen and learn.model.encoder is not None  # trained as well
-    if embeddings: rate = LORA_RATE if adapted else rate/2
-    return steps, least, rate
-
-# %% ../nbs/03_learners.ipynb #b2809f40
-@contextmanager
-def _passes(dl: DataLoader, n: int) -> Iterator[None]:
-    "In this block an epoch has `n` passes through the rows, and no batch of one row if the model cannot train on it."
-    rows, order, dropped = dl.n, dl.get_idxs, dl.drop_last
-    try:
-        if n > 1: dl.n, dl.get_idxs = rows*n, lambda: [i for _ in range(n) for i in order()]
-        if getattr(dl.dataset, 'no_single', False): dl.drop_last = dl.n > dl.bs and dl.n % dl.bs == 1
-        yield
-    finally: dl.n, dl.get_idxs, dl.drop_last = rows, order, dropped
-
-# %% ../nbs/03_learners.ipynb #9a878ec5
 class _Advance(Callback):
     "Moves a progress bar on by one after every epoch."
     def __init__(self, bar): self.bar = bar
     def after_epoch(self): self.bar.update(1)
 
-def _stage(learn: Learner, epochs: int, lr: float, best: KeepBest, cbs: list, passes: int) -> None:
-    "One training, whose best weights are kept, after Ctrl-C as well."
-    with _passes(learn.dls.train, passes), learn.no_bar(), learn.no_logging():
-        try: learn.fit_one_cycle(epochs, lr, cbs=[best, *cbs])
-        except KeyboardInterrupt:
-            best.restore()
-            raise
-
-# %% ../nbs/03_learners.ipynb #2416e96b
-def _monitor(learn: Learner) -> str:
-    "The value that decides what is best: 'accuracy' or 'mrr' if it is a metric, else the validation loss."
-    shown = [m.name for m in learn.metrics]
-    return next((name for name in ('accuracy', 'mrr') if name in shown), 'valid_loss')
-
 def _best(monitor: str, epochs: int, patience: int|None = None) -> KeepBest:
     "The callback that keeps the best weights; patience is half of the epochs by default, at least 3."
     return KeepBest(monitor, max(3, epochs//2) if patience is None else patience, later=monitor == 'accuracy')
 
-# %% ../nbs/03_learners.ipynb #740c9421
-_OWN = ('train_eval', 'recorder', 'cast_to_tensor', 'progress', 'processes', 'frozen_prefix', 'standardise_inputs',
-        '_task_switch')
+def _stage(learn: Learner, epochs: int, lr: float, best: KeepBest, cbs: list, passes: int) -> None:
+    "One training with `passes` through the rows in an epoch, whose best weights are kept, after Ctrl-C as well."
+    dl = learn.dls.train
+    rows, order, dropped = dl.n, dl.get_idxs, dl.drop_last
+    try:
+        if passes > 1: dl.n, dl.get_idxs = rows*passes, lambda: [i for _ in range(passes) for i in order()]
+        # no batch of one row if the model cannot train on it
+        if getattr(dl.dataset, 'no_single', False): dl.drop_last = dl.n > dl.bs and dl.n % dl.bs == 1
+        with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr, cbs=[best, *cbs])
+    except KeyboardInterrupt:
+        best.restore()
+        raise
+    finally: dl.n, dl.get_idxs, dl.drop_last = rows, order, dropped
 
-def _solved(head: nn.Module, parts: list[TaskBatches]) -> dict:
+def _train_head_first(learn: Learner, epochs: int, monitor: str, bar, passes: int) -> None:
+    "Train the head on the frozen encoder; not on validation rows, which choose the best epoch later."
+    learn.opt.clear_state()
+    if type(learn.model) is TaskModel and solve_task(learn, use_valid=False):
+        return bar.update(epochs)
+    learn.frozen_prefix.least = len(learn.opt.param_lists) - 1
+    try: _stage(learn, epochs, HEAD_STEPS[1], _best(monitor, epochs), [_Advance(bar)], passes)
+    finally:
+        learn.frozen_prefix.least = 0
+        learn.opt.clear_state()
+        learn.frozen_prefix.settle()
+
+# %% ../nbs/03_learners.ipynb #740c9421
+_OWN_CALLBACKS = ('train_eval', 'recorder', 'cast_to_tensor', 'progress', 'processes', 'frozen_prefix',
+                  'standardise_inputs', '_task_switch')
+
+def _solve_head(head: nn.Module, parts: list[TaskBatches]) -> dict:
     "Fit a head to its optimum on stored vectors; the parts are training rows and, if given, validation rows."
     for part in parts: part.begin('vectors')
     sizes, kind = [len(part) for part in parts], parts[0].data.kind
@@ -949,39 +814,16 @@ def solve_task(learn: Learner, use_valid: bool = True) -> dict|None:
     sets = [dl.dataset for dl in learn.dls][:1 + use_valid]
     tasks, losses = data if isinstance(data, dict) else dict(task=data), getattr(learn.loss_func, 'losses', None)
     if {*tasks} != {*heads} or {*getattr(sets[0], 'live', heads)} != {*heads}: return
-    if {cb.name for cb in learn.cbs} - {*_OWN} or {*learn.opt.param_lists[-1]} - {*heads.parameters()}: return
+    if {cb.name for cb in learn.cbs} - {*_OWN_CALLBACKS} or {*learn.opt.param_lists[-1]} - {*heads.parameters()}: return
     for task, one in tasks.items():
         if not isinstance(one, TextData) or one.kind not in ('class', 'multilabel', 'score'): return
         if (losses or dict(task=learn.loss_func)).get(task) is not KINDS[one.kind].loss: return
         if linear_parts(heads[task]) is None: return
         if not all(p.requires_grad for p in heads[task].parameters()): return  # frozen by hand
-    found = {t: _solved(head, [getattr(one, 'parts', {}).get(t, one) for one in sets]) for t, head in heads.items()}
+    found = {t: _solve_head(head, [getattr(one, 'parts', {}).get(t, one) for one in sets]) for t, head in heads.items()}
     found = found if tasks is data else found['task']
     if use_valid: learn.fitted = found  # goes into what is saved; its validation rows are not held out any more
     return found
-
-# %% ../nbs/03_learners.ipynb #a683ccdc
-def _can_probe(learn: Learner, frozen: int) -> bool:
-    "Whether layers are trained, and there is a head to train before them."
-    *layers, head = learn.opt.param_lists
-    return frozen < len(layers) and len(head) > 0
-
-def _probe(learn: Learner, epochs: int, monitor: str, bar, passes: int) -> None:
-    "Train the head on the frozen encoder; not on validation rows, which choose the best epoch later."
-    learn.opt.clear_state()
-    if type(learn.model) is TaskModel and solve_task(learn, use_valid=False):
-        return bar.update(epochs)
-    learn.frozen_prefix.least = len(learn.opt.param_lists) - 1
-    try: _stage(learn, epochs, HEAD_STEPS[1], _best(monitor, epochs), [_Advance(bar)], passes)
-    finally:
-        learn.frozen_prefix.least = 0
-        learn.opt.clear_state()
-        _settled(learn)
-
-# %% ../nbs/03_learners.ipynb #b28090f1
-def _checked_rate(lr: float) -> float:
-    if lr > 0: return lr
-    raise ValueError(f"lr is {lr}; a learning rate is above 0, such as 1e-3")
 
 # %% ../nbs/03_learners.ipynb #b2809f41
 def fit_task(
@@ -1001,31 +843,42 @@ def fit_task(
     has solver, decay, monitor, best (on held-out rows), held_out (how many) and rows (of the last fit); of several
     tasks such a dict for each."""
     if epochs is not None and epochs < 1: raise ValueError(f"epochs is {epochs}; training takes at least one")
-    if isinstance(lr, Real): lr = _checked_rate(float(lr))
+    if isinstance(lr, Real):
+        lr = float(lr)
+        if not lr > 0: raise ValueError(f"lr is {lr}; a learning rate is above 0, such as 1e-3")
     if learn.opt is None: learn.create_opt()
-    frozen, n = _settled(learn), len(learn.dls.train)
-    whole, solve = frozen == len(learn.opt.param_lists) - 1, getattr(learn, 'solve', None)  # a tagger has its own
-    whole = whole and type(learn.model) is TaskModel and frozen_layers(learn.model.encoder) == frozen - 1
+    model, n = learn.model, len(learn.dls.train)
+    frozen = learn.frozen_prefix.settle() if hasattr(learn, 'frozen_prefix') else learn.opt.frozen_idx
+    *layers, head = learn.opt.param_lists
+    layers_train = frozen < len(layers)
+
+    # a head on a frozen encoder has a solver, a tagger one of its own
+    solve = getattr(learn, 'solve', None)
+    whole = not layers_train and type(model) is TaskModel and frozen_layers(model.encoder) == frozen - 1
     if whole and epochs is None and lr is None and monitor is None and not cbs:
         if solved := solve() if solve else solve_task(learn): return solved
-    steps, least, rate = _usual(learn, frozen)
+
+    # what is usual for what is trained
+    (steps, rate), least = (LAYER_STEPS, 2) if layers_train else (HEAD_STEPS, HEAD_EPOCHS)
+    if not frozen and model.encoder is not None:  # embeddings are trained too
+        rate = LORA_RATE if any('lora_' in name for name, _ in model.named_parameters()) else rate/2
     passes = max(1, ROUND//n)  # several in an epoch if data are small and `epochs` is not given
-    before = epochs_for(n*passes, 1, HEAD_STEPS[0], HEAD_EPOCHS) if probe and _can_probe(learn, frozen) else 0
+    before = epochs_for(n*passes, 1, HEAD_STEPS[0], HEAD_EPOCHS) if probe and layers_train and len(head) else 0
     last_passes = passes if epochs is None else 1
     if epochs is None: epochs = epochs_for(n*passes, 1, steps, least)
     if lr is None: lr = rate
-    if monitor is None: monitor = _monitor(learn)
+    if monitor is None:
+        metrics = [m.name for m in learn.metrics]
+        monitor = next((name for name in ('accuracy', 'mrr') if name in metrics), 'valid_loss')
+
     best, progress = _best(monitor, epochs, patience), progress if first_process() else False
     with joined(learn), progress_bar(epochs + before, 'training', progress, 'epochs') as bar:
-        if before: _probe(learn, before, monitor, bar, passes)
+        if before: _train_head_first(learn, before, monitor, bar, passes)
         _stage(learn, epochs, lr, best, [_Advance(bar), *(cbs or [])], last_passes)
     return dict(epochs=epochs, passes=last_passes, lr=lr, monitor=monitor, best_epoch=best.best_epoch,
                 best=float(best.best), untrained=best.untrained) | (solve(False) if solve else {})
 
 # %% ../nbs/03_learners.ipynb #9e3c0002
-def _columns_hash(frame: pd.DataFrame) -> bytes:
-    return pd.util.hash_pandas_object(frame.astype(str), index=False).to_numpy().tobytes()
-
 def rows_hash(
     data,  # `RankingData` or `TextData`
 ) -> str:  # 64 hexadecimal digits
@@ -1034,7 +887,9 @@ def rows_hash(
         parts = [data.rows[[c for c in ('text', 'pair', 'target', 'split') if c in data.rows]]]
     else: parts = [data.documents[['doc_id', 'title', 'text']], data.queries[['query_id', 'text', 'split']],
                    data.relevance[['query_id', 'doc_id', 'grade']]]
-    return hashlib.sha256(b''.join(map(_columns_hash, parts))).hexdigest()
+    h = hashlib.sha256()
+    for part in parts: h.update(pd.util.hash_pandas_object(part.astype(str), index=False).to_numpy().tobytes())
+    return h.hexdigest()
 
 def frozen_hash(
     encoder: Encoder,  # any encoder
@@ -1048,13 +903,6 @@ def frozen_hash(
         h.update(p.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return h.hexdigest()
 
-# %% ../nbs/03_learners.ipynb #9e3c0003
-def _machine(encoder: Encoder) -> str:
-    "Processor or graphics card, threads and version of torch; no name of the machine."
-    cuda = encoder.device.type == 'cuda'
-    processor = torch.cuda.get_device_name(encoder.device) if cuda else platform.machine()
-    return f'{processor}, {torch.get_num_threads()} threads, torch {torch.__version__}'
-
 def begin_run(
     encoder: Encoder,  # before the training
     freeze: str|int,  # as in `frozen_groups`
@@ -1067,9 +915,11 @@ def begin_run(
         after = weights_hash(made.encoder.model)
         same = after == before[n + 1]  # where the head alone was kept, no layer is trained
         k, held = (n + 1, 'the whole encoder') if same else (groups, what)
-        made.about['run'] = dict(seconds=round(time.perf_counter() - start, 1), machine=_machine(made.encoder),
+        device = made.encoder.device
+        processor = torch.cuda.get_device_name(device) if device.type == 'cuda' else platform.machine()
+        machine = f'{processor}, {torch.get_num_threads()} threads, torch {torch.__version__}'
+        made.about['run'] = dict(seconds=round(time.perf_counter() - start, 1), machine=machine,
                                  data_sha256=rows_hash(data), frozen=held, frozen_before=before[k],
                                  frozen_after=after if k > n else frozen_hash(made.encoder, k))
         return made
     return end
-

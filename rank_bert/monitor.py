@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 
@@ -25,9 +26,6 @@ from torch.nn import functional as F
 from fastai.callback.core import Callback
 from fastai.data.load import DataLoader
 from fastai.learner import Learner
-from fastcore.basics import patch
-from scipy.linalg.blas import ssyrk
-from scipy.linalg.lapack import ssterf, ssytrd
 
 # %% ../nbs/02c_monitor.ipynb #82b0293f
 from .core import as_texts
@@ -42,124 +40,74 @@ from .spectra import lidar, nesum_of, uniformity, unit_rows
 # %% ../nbs/02c_monitor.ipynb #e171cc3f
 def has_lora(layer: nn.Module) -> bool: return hasattr(layer, 'base_layer') and hasattr(layer, 'lora_A')
 
-def _home(path: str, lora: Sequence[str]) -> str:
-    "Path of the LoRA layer that contains a linear layer, or the path of the linear layer itself."
-    return next((p for p in lora if path.startswith(p + '.')), path)
-
-# %% ../nbs/02c_monitor.ipynb #bda53064
 def rank_matrices(model: nn.Module, layers: str|Sequence[str] = '*') -> dict[str, nn.Module]:
     "Linear layers, low-rank layers, and layers with LoRA beside them, by path."
     lora = [n for n, m in model.named_modules() if has_lora(m)]
     if not lora: return find_linears(model, layers)
-    homes, found = [_home(n, lora) for n in find_linears(model)], {}
+    # a linear layer inside a LoRA layer goes by the path of the LoRA layer
+    def outer(path): return next((p for p in lora if path.startswith(p + '.')), path)
+    paths, found = [outer(n) for n in find_linears(model)], {}
     for pattern in [layers] if isinstance(layers, str) else layers:
         # if nothing matches, `find_linears` raises an error with the nearest path
-        hits = [n for n in homes if fnmatchcase(n, pattern)] or [_home(n, lora) for n in find_linears(model, pattern)]
+        hits = [n for n in paths if fnmatchcase(n, pattern)] or [outer(n) for n in find_linears(model, pattern)]
         found |= {n: model.get_submodule(n) for n in hits}
     return found
 
 # %% ../nbs/02c_monitor.ipynb #34ac9227
-def _lora_pairs(layer: nn.Module) -> list:
-    "The products that active adapters add to a layer."
-    active = [] if layer.merged or layer.disable_adapters else [a for a in layer.active_adapters if a in layer.lora_A]
-    return [_adalora_pair(layer, a) if hasattr(layer, 'lora_E') else
-            (layer.lora_B[a].weight.detach()*layer.scaling[a], layer.lora_A[a].weight.detach()) for a in active]
-
-def _adalora_pair(layer: nn.Module, adapter: str) -> tuple[torch.Tensor, torch.Tensor]:
-    "The product that an adapter of AdaLoRA adds; directions that are set to zero are left out."
-    up, down, s = (getattr(layer, name)[adapter].detach() for name in ('lora_B', 'lora_A', 'lora_E'))
-    kept = s.flatten() != 0
-    return up[:, kept]*layer.scaling[adapter]/(layer.ranknum[adapter] + 1e-5), (down*s)[kept]
-
-# %% ../nbs/02c_monitor.ipynb #1ab59079
 def weight_parts(layer: nn.Module) -> tuple[torch.Tensor|None, list]:
     "A layer's weight: its dense part, and pairs `(out, k)`, `(k, in)` whose products are added."
     if isinstance(layer, LowRankLinear): return None, [(layer.up.detach(), layer.down.detach())]
     if not has_lora(layer): return layer.weight.detach(), []
     dense, pairs = weight_parts(layer.base_layer)
-    return _with_lengths(layer, dense, pairs + _lora_pairs(layer))
-
-def _with_lengths(layer: nn.Module, dense: torch.Tensor|None, pairs: list) -> tuple[torch.Tensor|None, list]:
-    "The same parts; with DoRA one dense part, whose rows have the lengths that are trained."
-    vectors = getattr(layer, 'lora_magnitude_vector', {})
-    off = layer.merged or layer.disable_adapters
-    lengths = [] if off else [vectors[a].weight.detach() for a in layer.active_adapters if a in vectors]
+    if layer.merged or layer.disable_adapters: return dense, pairs
+    adapters = [a for a in layer.active_adapters if a in layer.lora_A]
+    for a in adapters:
+        if hasattr(layer, 'lora_E'):  # AdaLoRA; directions that are set to zero are left out
+            up, down, s = (getattr(layer, name)[a].detach() for name in ('lora_B', 'lora_A', 'lora_E'))
+            kept = s.flatten() != 0
+            pairs.append((up[:, kept]*layer.scaling[a]/(layer.ranknum[a] + 1e-5), (down*s)[kept]))
+        else: pairs.append((layer.lora_B[a].weight.detach()*layer.scaling[a], layer.lora_A[a].weight.detach()))
+    trained_lengths = getattr(layer, 'lora_magnitude_vector', {})
+    lengths = [trained_lengths[a].weight.detach() for a in adapters if a in trained_lengths]
     if not lengths: return dense, pairs
+    # DoRA: one dense part, whose rows have the lengths that are trained
     whole = sum((up @ down for up, down in pairs), 0 if dense is None else dense)
     return lengths[0][:, None]*F.normalize(whole, dim=1), []
 
-# %% ../nbs/02c_monitor.ipynb #f3dca39f
-def _dense_difference(a: torch.Tensor|None, b: torch.Tensor|None) -> torch.Tensor|None:
-    "`a - b`, where a missing matrix is zero; `None` where they are equal."
-    if b is None: return a
-    if a is None: return -b
-    return None if torch.equal(a, b) else a - b
-
-def _pairs_difference(more: list, less: list) -> list:
-    "Pairs whose products add up to the difference of two sums of products."
-    if [u.shape for u, _ in more] != [u.shape for u, _ in less]: return more + [(-v, e) for v, e in less]
-    # u d - v e = (u - v) d + v (d - e): this form has no cancellation error
-    return [pair for (u, d), (v, e) in zip(more, less) for pair in ((u - v, d), (v, d - e))]
-
-# %% ../nbs/02c_monitor.ipynb #6721e577
 def _difference(now: tuple, start: tuple) -> tuple[torch.Tensor|None, list]|None:
     "One weight minus another, both as `weight_parts` returns them; `None` if they are equal."
-    dense = _dense_difference(now[0], start[0])
-    pairs = [(u, d) for u, d in _pairs_difference(now[1], start[1]) if u.any() and d.any()]
+    (dense, more), (before, less) = now, start
+    if dense is None: dense = None if before is None else -before
+    elif before is not None: dense = None if torch.equal(dense, before) else dense - before
+    if [u.shape for u, _ in more] == [v.shape for v, _ in less]:
+        # u d - v e = (u - v) d + v (d - e): this form has no cancellation error
+        pairs = []
+        for (u, d), (v, e) in zip(more, less): pairs += [(u - v, d), (v, d - e)]
+    else: pairs = more + [(-v, e) for v, e in less]
+    pairs = [(u, d) for u, d in pairs if u.any() and d.any()]
     return None if dense is None and not pairs else (dense, pairs)
 
 # %% ../nbs/02c_monitor.ipynb #c40ef411
-def _lapack_eigenvalues(x: torch.Tensor, tall: bool) -> np.ndarray:
-    "Ascending eigenvalues of the smaller Gram matrix; LAPACK reads one triangle and computes no eigenvectors."
-    gram = ssyrk(1., x.contiguous().numpy().T, trans=not tall)
-    _, diagonal, beside, *_ = ssytrd(gram, lwork=34*len(gram), overwrite_a=1)
-    values, _ = ssterf(diagonal, beside, overwrite_d=1, overwrite_e=1)
-    return values
-
-# %% ../nbs/02c_monitor.ipynb #dd7198fd
-def _squared_values(x: torch.Tensor) -> torch.Tensor:
-    "Squared singular values of a float32 matrix, from the largest, in float64."
-    tall = x.shape[0] > x.shape[1]
-    if x.device.type == 'cpu' and min(x.shape) >= 3: values = torch.from_numpy(_lapack_eigenvalues(x, tall))
-    else: values = torch.linalg.eigvalsh(x.mT @ x if tall else x @ x.mT)
-    return values.flip(0).double().clamp(min=0)
-
-# %% ../nbs/02c_monitor.ipynb #1409c6fb
-def _shape(dense: torch.Tensor|None, pairs: list) -> tuple[int, int]:
-    up, down = pairs[0] if dense is None else (dense, dense)
-    return up.shape[0], down.shape[1]
-
-def _pair_values(pairs: list, shape: tuple[int, int]) -> torch.Tensor:
-    "Singular values of a sum of thin products, from their factors."
-    up, down = torch.cat([u for u, _ in pairs], 1).double(), torch.cat([d for _, d in pairs]).double()
-    s = torch.linalg.svdvals(torch.linalg.qr(up, 'r').R @ torch.linalg.qr(down.mT, 'r').R.mT)
-    return torch.cat([s, s.new_zeros(min(shape) - len(s))])
-
-# %% ../nbs/02c_monitor.ipynb #90e764f3
-def _dense_values(x: torch.Tensor, exact: bool) -> torch.Tensor:
-    "Singular values of a matrix, in float64 if `exact` or if float32 rounding errors would be visible."
-    squares = _squared_values(x)
-    if not squares.sum().isfinite(): raise FloatingPointError("NaN or infinity")
+def _singular_values(dense: torch.Tensor|None, pairs: list, shape: tuple[int, int], exact: bool) -> torch.Tensor:
+    "Singular values of a weight as `weight_parts` gives it, from the largest; `exact`: small ones too, in float64."
+    if dense is None and sum(u.shape[1] for u, _ in pairs) < min(shape):  # from the factors
+        up, down = torch.cat([u for u, _ in pairs], 1).double(), torch.cat([d for _, d in pairs]).double()
+        s = torch.linalg.svdvals(torch.linalg.qr(up, 'r').R @ torch.linalg.qr(down.mT, 'r').R.mT)
+        return torch.cat([s, s.new_zeros(min(shape) - len(s))])
+    x = sum((u @ d for u, d in pairs), 0 if dense is None else dense).float()
+    if x.device.type == 'mps': x = x.cpu()
+    gram = x.mT @ x if shape[0] > shape[1] else x @ x.mT
+    if not gram.isfinite().all(): raise FloatingPointError("NaN or infinity")
+    squares = torch.linalg.eigvalsh(gram).flip(0).double().clamp(min=0)
     rounding = (squares < 5e-7*squares[0]).sum()*5e-4*squares[0].sqrt()  # error of the smallest values
     return spectrum(x, gram=True) if exact or rounding > 1e-3*squares.sqrt().sum() else squares.sqrt()
 
-# %% ../nbs/02c_monitor.ipynb #d7907be1
-def _singular_values(dense: torch.Tensor|None, pairs: list, exact: bool = False) -> torch.Tensor:
-    "Singular values of a weight as `weight_parts` gives it, from the largest, in float64."
-    shape = _shape(dense, pairs)
-    if dense is None and sum(u.shape[1] for u, _ in pairs) < min(shape): return _pair_values(pairs, shape)
-    x = sum((u @ d for u, d in pairs), 0 if dense is None else dense).float()
-    return _dense_values(x.cpu() if x.device.type == 'mps' else x, exact)
-
-def _picked(s: torch.Tensor, shape: tuple[int, int], measures: Sequence[str]) -> dict[str, float]:
-    "Some of the measures of rank."
-    found = measures_of(s, shape)
-    return {m: found[m].item() for m in measures}
-
-# %% ../nbs/02c_monitor.ipynb #a8c75d55
 def _measured(dense: torch.Tensor|None, pairs: list, measures: Sequence[str]) -> dict[str, float]:
     "Some measures of rank of a weight as `weight_parts` gives it."
-    return _picked(_singular_values(dense, pairs, 'numerical_rank' in measures), _shape(dense, pairs), measures)
+    up, down = pairs[0] if dense is None else (dense, dense)
+    shape = up.shape[0], down.shape[1]
+    found = measures_of(_singular_values(dense, pairs, shape, 'numerical_rank' in measures), shape)
+    return {m: found[m].item() for m in measures}
 
 # %% ../nbs/02c_monitor.ipynb #d7938385
 def inner_encoder(model: nn.Module) -> Encoder|None:
@@ -170,35 +118,26 @@ def _spread(items: Sequence, n: int) -> list:
     at = np.linspace(0, len(items) - 1, min(max(n, 1), len(items))).round().astype(int)
     return [items[i] for i in np.unique(at)]
 
-# %% ../nbs/02c_monitor.ipynb #9177f987
-def _row_batches(dl: DataLoader, rows: int, bs: int|None) -> list:
-    "Evenly spaced training rows, a list for each batch; for several tasks, evenly spaced whole batches."
-    data = dl.dataset
-    if not isinstance(dl, DataLoader) or dl.bs is None and not hasattr(data, 'every'):
-        raise ValueError(f"training batches come from {type(dl).__module__}.{type(dl).__name__}, from which rows "
-                         "cannot be picked: use fastai's DataLoader with a batch size")
-    if dl.bs is None: return _spread(data.every(), rows//data.bs)
-    chosen, bs = _spread(range(len(data)), rows), bs or dl.bs
-    return [[dl.do_item(r) for r in chosen[i:i + bs]] for i in range(0, len(chosen), bs)]
-
-# %% ../nbs/02c_monitor.ipynb #84bf247f
-def _inputs_and_targets(learn: Learner, batch: tuple) -> tuple[tuple, tuple]:
-    "Inputs and targets of a batch; if a batch begins with the name of its task, the model is set to it."
-    n = getattr(learn.dls, 'n_inp', 1 if len(batch) == 1 else len(batch) - 1)
-    x, y = batch[:n], batch[n:]
-    if isinstance(x[0], str): learn.model.task, *x = x
-    return tuple(x), tuple(y)
-
-# %% ../nbs/02c_monitor.ipynb #6a7a4cbf
 def some_batches(
     learn: Learner, rows: int, bs: int|None = None, from_ids: bool = True,  # False: from stored features
 ) -> Iterator[tuple[tuple, tuple]]:
     "Inputs and targets of training rows at even distances, without touching the order of training."
-    dl, task = learn.dls.train, getattr(learn.model, 'task', None)
-    if from_ids and hasattr(dl.dataset, 'begin'): dl.dataset.begin(None)
+    dl, data, task = learn.dls.train, learn.dls.train.dataset, getattr(learn.model, 'task', None)
+    if not isinstance(dl, DataLoader) or dl.bs is None and not hasattr(data, 'every'):
+        raise ValueError(f"training batches come from {type(dl).__module__}.{type(dl).__name__}, from which rows "
+                         "cannot be picked: use fastai's DataLoader with a batch size")
+    if from_ids and hasattr(data, 'begin'): data.begin(None)
+    if dl.bs is None: batches = _spread(data.every(), rows//data.bs)  # of several tasks whole batches
+    else:
+        chosen, bs = _spread(range(len(data)), rows), bs or dl.bs
+        batches = [[dl.do_item(r) for r in chosen[i:i + bs]] for i in range(0, len(chosen), bs)]
     try:
-        for items in _row_batches(dl, rows, bs):
-            yield _inputs_and_targets(learn, learn._set_device(dl.after_batch(dl.do_batch(items))))
+        for items in batches:
+            batch = learn._set_device(dl.after_batch(dl.do_batch(items)))
+            n = getattr(learn.dls, 'n_inp', 1 if len(batch) == 1 else len(batch) - 1)
+            x, y = batch[:n], batch[n:]
+            if isinstance(x[0], str): learn.model.task, *x = x  # of several tasks: the name comes first
+            yield tuple(x), tuple(y)
     finally:
         if task is not None: learn.model.task = task
 
@@ -222,71 +161,59 @@ class _Sums:
         self.n, self.sum, self.squares = self.n + len(x), self.sum + x.sum(0), self.squares + x.square().sum()
         units = unit_rows(x)
         self.units, self.lengths = self.units + units.sum(0), self.lengths + units.square().sum()
-        if self.products is not None: self.products += _products(x - self.shift)
-        elif self.n > x.shape[1]: self._fold()
+        if self.products is not None:
+            near = x - self.shift
+            self.products += near.mT @ near
+        elif self.n > x.shape[1]:
+            near = torch.cat(self.kept).double() - self.shift
+            self.products = near.mT @ near
+            if not self.keep: self.kept = []
 
-    def _fold(self) -> None:
-        self.products = _products(torch.cat(self.kept).double() - self.shift)
-        if not self.keep: self.kept = []
+    def values(self,
+        centre: bool,  # subtract the mean
+    ) -> torch.Tensor:  # `(min(n, dim),)`, from the largest
+        "Singular values of the matrix of all vectors, from the smaller Gram matrix."
+        if centre in self.known: return self.known[centre]
+        if not self.squares.isfinite(): raise FloatingPointError("NaN or infinity")
+        if self.products is None:
+            x = torch.cat(self.kept).double() - (self.sum/self.n if centre else 0)
+            gram = x @ x.mT
+        else:  # products of the features without their mean, or as they are, from those without `shift`
+            rest = self.sum - self.n*self.shift
+            if centre: gram = self.products - torch.outer(rest, rest)/self.n
+            else:
+                cross = torch.outer(rest, self.shift)
+                gram = self.products + cross + cross.mT + self.n*torch.outer(self.shift, self.shift)
+        s = torch.linalg.eigvalsh(gram).clamp(min=0).sqrt().flip(0)[:self.n]
+        noise = max(1e-7*s[0], 1e-14*self.squares.sqrt())  # of the Gram matrix, and of subtracting the mean
+        self.known[centre] = s.where(s > noise, 0.)
+        return self.known[centre]
 
-def _products(x: torch.Tensor) -> torch.Tensor: return x.mT @ x
-
-# %% ../nbs/02c_monitor.ipynb #20a81e64
-@patch
-def values(self: _Sums,
-    centre: bool,  # subtract the mean
-) -> torch.Tensor:  # `(min(n, dim),)`, from the largest
-    "Singular values of the matrix of all vectors, from the smaller Gram matrix."
-    if centre in self.known: return self.known[centre]
-    if not self.squares.isfinite(): raise FloatingPointError("NaN or infinity")
-    if self.products is None:
-        x = torch.cat(self.kept).double() - (self.sum/self.n if centre else 0)
-        gram = x @ x.mT
-    else: gram = self._shifted_back(centre)
-    s = torch.linalg.eigvalsh(gram).clamp(min=0).sqrt().flip(0)[:self.n]
-    noise = max(1e-7*s[0], 1e-14*self.squares.sqrt())  # of the Gram matrix, and of subtracting the mean
-    self.known[centre] = s.where(s > noise, 0.)
-    return self.known[centre]
-
-@patch
-def _shifted_back(self: _Sums, centre: bool) -> torch.Tensor:
-    "Products of the features without their mean, or as they are, from those without `shift`."
-    rest = self.sum - self.n*self.shift
-    if centre: return self.products - torch.outer(rest, rest)/self.n
-    beside = torch.outer(rest, self.shift)
-    return self.products + beside + beside.mT + self.n*torch.outer(self.shift, self.shift)
-
-# %% ../nbs/02c_monitor.ipynb #006b526f
-@patch
-def measures(self: _Sums,
-    names: Sequence[str],  # of `MEASURES` and `VECTOR_MEASURES`
-    centre: bool,  # subtract the mean
-) -> dict[str, float]:  # without those that are not defined for this value of `centre`
-    "Some measures of the vectors."
-    s = self.values(centre)
-    ranks = measures_of(s, (self.n, len(self.sum)))
-    found = self._centred(s) if centre else self._plain(names)
-    return {m: float((ranks | found)[m]) for m in names if m in ranks or m in found}
-
-@patch
-def _centred(self: _Sums, s: torch.Tensor) -> dict:
-    noise = float(self.eps/2*self.squares.sqrt())  # as `rounding_of`
-    return dict(alpha_req=alpha_req_of(s, noise=noise), nesum=nesum_of(s), isoscore=isoscore_of(s, len(self.sum)))
-
-@patch
-def _plain(self: _Sums, names: Sequence[str]) -> dict:
-    shared = self.sum.square().sum()/(self.n*self.squares).clamp(min=1e-300)
-    found = dict(anisotropy=anisotropy_of(self.units, self.lengths, self.n), residual=(1 - shared).clamp(min=0).sqrt())
-    if 'uniformity' not in names: return found
-    kept = torch.cat(self.kept)
-    return found | dict(uniformity=uniformity(kept[_spread(range(len(kept)), 2048)]))
+    def measures(self,
+        names: Sequence[str],  # of `MEASURES` and `VECTOR_MEASURES`
+        centre: bool,  # subtract the mean
+    ) -> dict[str, float]:  # without those that are not defined for this value of `centre`
+        "Some measures of the vectors."
+        s = self.values(centre)
+        found = measures_of(s, (self.n, len(self.sum)))
+        if centre:
+            noise = float(self.eps/2*self.squares.sqrt())  # as `rounding_of`
+            found |= dict(alpha_req=alpha_req_of(s, noise=noise), nesum=nesum_of(s),
+                          isoscore=isoscore_of(s, len(self.sum)))
+        else:
+            shared = self.sum.square().sum()/(self.n*self.squares).clamp(min=1e-300)
+            found |= dict(anisotropy=anisotropy_of(self.units, self.lengths, self.n),
+                          residual=(1 - shared).clamp(min=0).sqrt())
+            if 'uniformity' in names:
+                vectors = torch.cat(self.kept)
+                found['uniformity'] = uniformity(vectors[_spread(range(len(vectors)), 2048)])
+        return {m: float(found[m]) for m in names if m in found}
 
 # %% ../nbs/02c_monitor.ipynb #4f285589
 def _gives_vectors(head: nn.Module) -> bool:
     "Whether a head returns vectors to be compared by cosine, rather than predictions."
     return isinstance(head, (*(h for h in HEADS.values() if isinstance(h, type)), nn.Identity))
 
-# %% ../nbs/02c_monitor.ipynb #0a322503
 def _heads(model: nn.Module, encoder: Encoder) -> dict[str, nn.Module]:
     "The outermost modules beside an encoder that take its vectors, by path."
     found, todo = {}, [('', model)]
@@ -300,115 +227,100 @@ def _heads(model: nn.Module, encoder: Encoder) -> dict[str, nn.Module]:
             elif _gives_vectors(child) or any(True for _ in child.parameters()): found[place] = child
     return found
 
-# %% ../nbs/02c_monitor.ipynb #b0a95f2b
-@contextmanager
-def _noting_depths(encoder: Encoder, pooling: str, note: Callable) -> Iterator[None]:
-    "In this block, pooled hidden states after the embeddings and after each computed layer are recorded."
-    embed, run, n = encoder.embed, encoder.run, len(encoder.layers)
-    def noted(depth, states, attend):
-        note('states', f'layer {depth}' if depth else 'embeddings', encoder.pool(states, attend, pooling))
-        return states
-    def noted_embed(ids, attend): return noted(0, embed(ids, attend), attend)
-    def noted_run(states, attend, ids=None, start=0, stop=None):
-        if start: noted(start, states, attend)  # the stored states that computation starts from
-        for i in range(start, n if stop is None else stop):
-            states = noted(i + 1, run(states, attend, ids, i, i + 1), attend)
-        return states
-    encoder.embed, encoder.run = noted_embed, noted_run
-    try: yield
-    finally: del encoder.embed, encoder.run
-
-# %% ../nbs/02c_monitor.ipynb #b1663f75
-@contextmanager
-def _noting_heads(model: nn.Module, encoder: Encoder, note: Callable) -> Iterator[None]:
-    "In this block, inputs of heads are recorded, or outputs scaled to unit norm if a head returns vectors."
-    def hook(name, gives):
-        return lambda _, args, out: note('vectors', name, F.normalize(out, dim=-1) if gives else args[0])
-    heads = _heads(model, encoder)
-    hooks = [head.register_forward_hook(hook(name, _gives_vectors(head))) for name, head in heads.items()]
-    try: yield
-    finally:
-        for h in hooks: h.remove()
-
-# %% ../nbs/02c_monitor.ipynb #a4595b7d
 @contextmanager
 def _noting(model: nn.Module, encoder: Encoder, mask: torch.Tensor|None) -> Iterator[dict]:
-    "In this block states and vectors are noted: (what, name) -> tensors `(vectors, dim)`, without padding."
-    seen = {}
+    """In this block states and vectors are noted: (what, name) -> tensors `(vectors, dim)`, without padding.
+
+    States are pooled, after the embeddings and after each computed layer. Vectors are the inputs of heads, or their
+    outputs scaled to unit norm if a head returns vectors."""
+    seen, pooling = {}, getattr(model, 'pooling', 'mean')
+    embed, run, n = encoder.embed, encoder.run, len(encoder.layers)
+
     def note(what, name, x):
         if x.ndim == 3: x = x.flatten(0, 1) if mask is None or mask.shape != x.shape[:2] else x[mask.bool()]
         seen.setdefault((what, name), []).append(x.float())
-    pooling = getattr(model, 'pooling', 'mean')
-    with _noting_depths(encoder, pooling, note), _noting_heads(model, encoder, note): yield seen
 
-# %% ../nbs/02c_monitor.ipynb #c92ed84c
-def _probe_vectors(model: nn.Module, encoder: Encoder, probe: list) -> Iterator[tuple]:
-    "States of given texts, tokenized, at each depth, and their vectors as the model pools them."
-    for rows in length_batches([len(t) for t in probe], 4096):
-        ids, mask = (t.to(encoder.device) for t in encoder.pad([probe[r] for r in rows]))
-        with _noting(model, encoder, mask) as seen: encoder(ids, mask)
-        for (what, name), [x] in seen.items(): yield what, name, x
-        yield 'vectors', 'pooled', seen['states', f'layer {len(encoder.layers)}'][0]
+    def note_states(depth, states, attend):
+        note('states', f'layer {depth}' if depth else 'embeddings', encoder.pool(states, attend, pooling))
+        return states
 
-def _sides(parts: list, y: tuple) -> list[tuple[str, torch.Tensor]]:
-    "Vectors that are compared, with the side of the pairs they belong to."
-    if len(parts) == 1 and y and len(parts[0]) == 2*len(y[0]): parts = parts[0].chunk(2)  # queries, then documents
-    return list(zip((', first', ', second') if len(parts) == 2 else ('',)*len(parts), parts))
+    def noting_embed(ids, attend): return note_states(0, embed(ids, attend), attend)
+
+    def noting_run(states, attend, ids=None, start=0, stop=None):
+        if start: note_states(start, states, attend)  # the stored states that computation starts from
+        for i in range(start, n if stop is None else stop):
+            states = note_states(i + 1, run(states, attend, ids, i, i + 1), attend)
+        return states
+
+    def hook(name, gives):
+        return lambda _, args, out: note('vectors', name, F.normalize(out, dim=-1) if gives else args[0])
+
+    heads = _heads(model, encoder).items()
+    hooks = [head.register_forward_hook(hook(name, _gives_vectors(head))) for name, head in heads]
+    encoder.embed, encoder.run = noting_embed, noting_run
+    try: yield seen
+    finally:
+        del encoder.embed, encoder.run
+        for h in hooks: h.remove()
 
 # %% ../nbs/02c_monitor.ipynb #deaa1638
 def _unit(x: torch.Tensor) -> torch.Tensor: return F.normalize(x, dim=1)
 
-# %% ../nbs/02c_monitor.ipynb #ba1fd3f6
+def _probe_vectors(model: nn.Module, encoder: Encoder, texts: list) -> Iterator[tuple]:
+    "States of given texts, tokenized, at each depth, and their vectors as the model pools them."
+    for rows in length_batches([len(t) for t in texts], 4096):
+        ids, mask = (t.to(encoder.device) for t in encoder.pad([texts[r] for r in rows]))
+        with _noting(model, encoder, mask) as seen: encoder(ids, mask)
+        for (what, name), [x] in seen.items(): yield what, name, x
+        yield 'vectors', 'pooled', seen['states', f'layer {len(encoder.layers)}'][0]
+
 def _text_vectors(learn: Learner, encoder: Encoder, n: int) -> Iterator[tuple]:
     "States of training rows at each depth, and the vectors at the heads, batch by batch."
-    model, ranks = learn.model, getattr(learn.model, 'head', None)
-    compared = {('vectors', name) for name, head in _heads(model, encoder).items() if _gives_vectors(head)}
+    model, head = learn.model, getattr(learn.model, 'head', None)
+    ranks = isinstance(head, DualHead)
+    compared = {('vectors', name) for name, one in _heads(model, encoder).items() if _gives_vectors(one)}
     for x, y in some_batches(learn, n, from_ids=False):
         with _noting(model, encoder, x[1] if len(x) > 1 else None) as seen:
-            if isinstance(ranks, DualHead): yield 'vectors', 'queries', _unit(ranks.query(model.features(*x)))
+            if ranks: yield 'vectors', 'queries', _unit(head.query(model.features(*x)))
             else: model(*x)
         for (what, name), parts in seen.items():
-            sides = _sides(parts, y) if (what, name) in compared else [('', part) for part in parts]
-            for side, part in sides: yield what, name + side, part
-    if isinstance(ranks, DualHead):
+            sides = ['']*len(parts)
+            if (what, name) in compared:  # vectors of pairs have a row for each side
+                if len(parts) == 1 and y and len(parts[0]) == 2*len(y[0]): parts = parts[0].chunk(2)
+                sides = [', first', ', second'] if len(parts) == 2 else ['']*len(parts)
+            for side, part in zip(sides, parts): yield what, name + side, part
+    if ranks:
         for rows in torch.tensor(_spread(range(len(model.texts)), n)).split(256):
             yield 'vectors', 'documents', model.index(rows)
 
-# %% ../nbs/02c_monitor.ipynb #23d12ce7
-def _pair_sides(learn: Learner, n: int) -> Iterator[tuple[str, torch.Tensor]]:
-    "Stored features of pairs, by side where the data have sides."
-    data = learn.dls.train.dataset
-    if hasattr(data, 'sides'): return iter(data.sides(n).items())
-    return (('vectors', x[0]) for x, _ in some_batches(learn, n))
-
-# %% ../nbs/02c_monitor.ipynb #fe84f020
-def _stored_queries(learn: Learner, n: int) -> Iterator[torch.Tensor]:
-    "Vectors of training queries at even distances, without the documents that a batch has beside them."
-    data = learn.dls.train.dataset
-    if not hasattr(data, 'query_vectors'): return (x[0] for x, _ in some_batches(learn, n))
-    return data.query_vectors(_spread(range(len(data)), n)).split(1024)
-
 def _head_vectors(learn: Learner, head: DualHead, n: int) -> Iterator[tuple]:
     "Unit output vectors of a head on stored features: of queries and documents, or of both sides of pairs."
-    passages = getattr(learn.model, 'passages', None)
+    data, passages = learn.dls.train.dataset, getattr(learn.model, 'passages', None)
     if passages is None:
-        for name, x in _pair_sides(learn, n): yield 'vectors', name, _unit(head.query(x.to(device_of(head))))
+        if hasattr(data, 'sides'): sides = data.sides(n).items()
+        else: sides = (('vectors', x[0]) for x, _ in some_batches(learn, n))
+        for name, x in sides: yield 'vectors', name, _unit(head.query(x.to(device_of(head))))
         return
-    for x in _stored_queries(learn, n): yield 'vectors', 'queries', _unit(head.query(x.to(passages.device)))
+    if hasattr(data, 'query_vectors'): queries = data.query_vectors(_spread(range(len(data)), n)).split(1024)
+    else: queries = (x[0] for x, _ in some_batches(learn, n))  # without the documents that a batch has beside them
+    for x in queries: yield 'vectors', 'queries', _unit(head.query(x.to(passages.device)))
     rows = torch.tensor(_spread(range(len(passages)), n), device=passages.device)
     for part in rows.split(1024): yield 'vectors', 'documents', _unit(head.document(passages[part]))
 
 # %% ../nbs/02c_monitor.ipynb #b2a55709
+PAIR_MEASURES = 'alignment', 'lidar'  # measured in addition where the data have pairs, if asked for
+LEAST = .02  # share of the possible effective rank below which vectors have collapsed
+TOGETHER = .98  # training should lower the contrast of pairs to this share of its first value, or less
+NEAR = .5  # a contrast below which pairs are together, whether it still falls or not
+
 def _contrast(
     x: torch.Tensor,  # unit vectors `(pairs, dim)`
     y: torch.Tensor,  # of the texts that belong to them, in the same order
 ) -> float:  # 0 if the vectors of each pair are equal; 1 if pairs are as far apart as other texts
     "Mean squared distance within pairs, divided by that between texts of different pairs."
-    n, together = len(x), 2 - 2*(x*y).sum(1).mean()
-    apart = 2 - 2*((x.sum(0) @ y.sum(0)) - (x*y).sum())/(n*(n - 1))
-    return float(together/apart.clamp(min=1e-12))
-
-PAIR_MEASURES = 'alignment', 'lidar'  # measured in addition where the data have pairs, if asked for
+    n, within = len(x), 2 - 2*(x*y).sum(1).mean()
+    between = 2 - 2*((x.sum(0) @ y.sum(0)) - (x*y).sum())/(n*(n - 1))
+    return float(within/between.clamp(min=1e-12))
 
 def _pair_measures(learn: Learner, n: int, names: Sequence[str]) -> tuple[dict[str, float], tuple[int, int]]|None:
     "Contrast and more of pairs of stored features after the head, and their shape, where the data have pairs."
@@ -416,8 +328,24 @@ def _pair_measures(learn: Learner, n: int, names: Sequence[str]) -> tuple[dict[s
     if pairs is None or not isinstance(head, DualHead) or inner_encoder(learn.model) is not None: return None
     x, y = (_unit(head.query(side.to(device_of(head)))).double() for side in pairs(n))
     if len(x) < 2: return None
-    more = dict(alignment=lambda: alignment(x, y), lidar=lambda: lidar(torch.cat([x, y]), [*range(len(x))]*2))
-    return dict(contrast=_contrast(x, y)) | {m: float(more[m]()) for m in names if m in more}, tuple(x.shape)
+    found = dict(contrast=_contrast(x, y))
+    for m in names:
+        if m == 'alignment': found[m] = float(alignment(x, y))
+        if m == 'lidar': found[m] = float(lidar(torch.cat([x, y]), [*range(len(x))]*2))
+    return found, tuple(x.shape)
+
+def _low_rank(name: str, sums: _Sums) -> str:
+    "A sentence if the effective rank of vectors is below `LEAST` of what is possible, or nothing."
+    rank, most = float(entropy_rank_of(sums.values(False))), min(sums.n, len(sums.sum))
+    if most < 8 or rank - 1 >= LEAST*(most - 1): return ''
+    return (f"the effective rank of the vectors {name!r} is {rank:.1f} of {most} "
+            f"({sums.n} vectors with {len(sums.sum)} features), below {LEAST:.0%}")
+
+def _no_contrast(now: float, start: float, n: int) -> str:
+    "A sentence if training has not brought the texts of pairs closer together, or nothing."
+    if now <= max(NEAR, TOGETHER*start): return ''
+    return (f"vectors of texts that belong together are {now:.1%} as far apart as those of other texts ({n} pairs), "
+            f"and were {start:.1%} before training: so far the head has not learnt what they share")
 
 # %% ../nbs/02c_monitor.ipynb #62b3ac6b
 class RankMonitor(Callback):
@@ -437,24 +365,254 @@ class RankMonitor(Callback):
         tensorboard: str|Path|None = None,  # folder to log to for TensorBoard
     ):
         super().__init__()
-        _check_looks(every, probe, measures, steps)
         self.by_share = isinstance(every, float)  # its time is a share of that of training
+        if not self.by_share: check_every(every, 'epochs')
+        elif not 0 < every < 1: raise ValueError(f"every is {every}; as a float it is a share of the time, such as .05")
+        if steps is not None and steps < 1: raise ValueError(f"steps is {steps}; it must be 1 or more, or None")
+        check_measures(measures, PAIR_MEASURES)
+        if hasattr(probe, '__len__') and not len(probe): raise ValueError("probe is a list of texts, at least one")
         self.patterns, self.every, self.measures = layers, every, tuple(measures)
         self.n_probe = (256 if self.by_share else 1024) if n_probe is None else n_probe
         self.probe = None if probe is None else as_texts(probe, 'probe')
         self.steps, self.live, self.board = steps, live, summary_writer()(str(tensorboard)) if tensorboard else None
         self.reset()
 
+    def reset(self) -> None:
+        "Forget the table and the weights at the start."
+        self.rows, self.records, self.collapse = [], [], ''
+        # weights at the start; measures of weights that have not changed; the first rows, until they are noted
+        self.origin, self.unchanged, self.first_rows = {}, {}, []
+        # epochs that are done, the last one measured, the share of this epoch that is trained, optimizer steps
+        self.done, self.last_measured, self.passed, self.moves = 0, None, 0., 0
+        self.training_now, self.fitting, self.skipped = False, False, False  # skipped: a step without the optimizer
+        # start of this fit and the last reading of the clock; time of earlier fits, of measurements, of the last one
+        self.fit_start, self.clock, self.earlier, self.spent, self.last_spent = None, None, 0., 0., 0.
+        self.picture, self.first_contrast, self.watched = None, None, None
+
+    @property
+    def table(self) -> pd.DataFrame:  # epoch (0: start), step, layer, what, measure, value, n, dim, centred
+        "All measurements, a row for each value."
+        columns = ['epoch', 'step', 'layer', 'what', 'measure', 'value', 'n', 'dim', 'centred']
+        return pd.DataFrame(self.rows, columns=columns).astype({'value': float})
+
+    @property
+    def summary(self) -> pd.DataFrame:  # index: epoch and step
+        "Losses and metrics of the task beside the measures of the vectors, a row for each measurement."
+        rows, scores = self.table, pd.DataFrame(self.records, columns=None if self.records else ['epoch', 'step'])
+        rows = rows[rows.what.isin(['vectors', 'pairs']) & (rows.centred == rows.measure.isin(CENTRED))]
+        rows = rows.assign(name=rows.measure + ' of ' + rows.layer)
+        wide = rows.pivot(index=['epoch', 'step'], columns='name', values='value')
+        return scores.set_index(['epoch', 'step']).join(wide[list(dict.fromkeys(rows.name))])
+
+    @property
+    def cost(self) -> float:  # from 0 to 1
+        "Share of the time of `fit` that measurements took."
+        total = self.earlier + (0 if self.fit_start is None else self.clock - self.fit_start)
+        return self.spent/total if total else 0.
+
+    def plot(self,
+        measure: str|None = None,  # one of `measures`, or 'contrast' of pairs; the first of `measures` by default
+        layers: str = '*',  # shell pattern of the paths to show; states and vectors are always shown
+        centred: bool = False,  # states and vectors after their mean is subtracted
+    ) -> 'Figure':  # of matplotlib, with a panel each for weights, updates, states, vectors and pairs
+        "A measure of every layer over the epochs."
+        import matplotlib.pyplot as plt  # a picture is not always wanted, and the import takes a while
+        measure, table = measure or self.measures[0], self.table
+        known = dict.fromkeys([*self.measures, *table.measure])
+        if measure not in known: raise ValueError(f"no measure {measure!r} here; there is {', '.join(known)}")
+        if table.empty: raise ValueError("nothing has been measured yet: train with this callback first")
+        rows = table[table.measure == measure]
+        named, of_texts = rows.layer.map(lambda n: fnmatchcase(n, layers)), rows.what.isin(['states', 'vectors'])
+        rows = rows[~of_texts & named | of_texts & (rows.centred == (centred or measure in CENTRED))]
+        if rows.empty or layers != '*' and not (rows.what == 'weight').any():
+            raise ValueError(f"no measured layer matches {layers!r}; one of them is {table.layer[0]!r}")
+
+        kinds = 'weight', 'update', 'states', 'vectors', 'pairs'
+        panels = {k: rows[rows.what == k] for k in kinds if (rows.what == k).any()}
+        most, first = max(part.layer.nunique() for part in panels.values()), next(iter(panels))
+        fig, axes = plt.subplots(1, len(panels), figsize=(2 + 2.4*len(panels), 1.2 + .17*most),
+                                 squeeze=False, layout='constrained')
+        for ax, (kind, part) in zip(axes[0], panels.items()):
+            _panel(ax, part, kind, most, named=kind in (first, 'states', 'vectors', 'pairs'))
+            same = kind != 'update' and _unchanged(table[(table.what == kind) & table.layer.isin(part.layer)])
+            ax.set(title=f'{kind}, unchanged' if same else kind, xlabel=measure.replace('_', ' '))
+        plt.close(fig)  # what is returned is shown once, not twice
+        return fig
+
+    def before_fit(self):
+        "Start the clock; raises `ValueError` for another model than before."
+        if self.watched is None: self.watched = self.learn.model
+        if self.watched is not self.learn.model:
+            raise ValueError("this RankMonitor has watched another model, and updates would be differences from it: "
+                             "make a new one for each Learner, or call reset()")
+        if self.fit_start is not None: self.earlier += self.clock - self.fit_start  # of a fit that was interrupted
+        self.fit_start = None if hasattr(self.learn, 'lr_finder') else perf_counter()
+        self.clock = self.fit_start
+
+    def before_epoch(self):
+        "Measure the initial weights, before a callback truncates them; this also runs for validation alone."
+        self.training_now = self.fitting = False  # also after an interruption, until training begins
+        if self.last_measured is not None or self.opt is None or hasattr(self.learn, 'lr_finder'): return
+        self.origin, self.unchanged = {}, {}
+        with self._timed(): self.first_rows = list(self._weights())
+
+    def before_train(self):
+        "Measure before the first step; not in a learning-rate search, because its steps are undone."
+        self.training_now = self.fitting = not hasattr(self.learn, 'lr_finder')
+        self.skipped, self.passed = False, 0.
+        if self.training_now and self.last_measured is None: self._measure(self.first_rows)
+
+    def after_cancel_step(self):
+        "Remember that the optimizer has not moved."
+        self.skipped = True
+
+    def after_step(self):
+        "Count the step, and measure within an epoch after each `steps`, but not at its end."
+        moved, self.skipped = not self.skipped, False
+        if not self.training_now: return
+        self.moves, self.clock, self.passed = self.moves + moved, perf_counter(), (self.iter + 1)/self.n_iter
+        if not moved: return
+        if not self.steps or self.moves % self.steps or self.iter + 1 == self.n_iter: return
+        if not self.by_share or self._due(): self._measure()
+
+    def after_train(self):
+        "Remember that the epoch is trained, also where a callback prevents its end."
+        self.passed = 1.
+
+    def after_epoch(self):
+        "Measure after each `every` epochs; validation alone does not count as an epoch."
+        if hasattr(self.learn, 'lr_finder'): return
+        ended, self.training_now = self.training_now, False
+        self.done += ended
+        if self.last_measured not in (None, self.done) and self._due(): self._measure()
+
+    def after_fit(self):
+        "Measure the end, unless that has been done; also that of an epoch that a callback has ended early."
+        if not self.fitting: return
+        cut, self.training_now = self.training_now, self.training_now and self.passed < 1
+        self.done += cut and not self.training_now
+        if self.last_measured is not None:
+            if self.last_measured != self.done or self.records[-1]['step'] != self.moves: self._measure(cut=cut)
+        self.training_now = False
+        if self.fit_start is not None:
+            self.earlier, self.fit_start = self.earlier + perf_counter() - self.fit_start, None
+        if self.board: self.board.flush()
+
+    def _due(self) -> bool:
+        "Whether it is time, by the number of epochs or by the share of the time."
+        if not self.by_share: return self.done % self.every == 0
+        return self.spent + self.last_spent <= self.every*(self.earlier + perf_counter() - self.fit_start)
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        "In this block the time is counted as that of measurements."
+        start = perf_counter()
+        try: yield
+        finally:
+            self.clock = perf_counter()
+            self.last_spent = self.clock - start
+            self.spent += self.last_spent
+
+    def _measure(self, weights: list|None = None, cut: bool = False) -> None:
+        "Measure everything, and show it."
+        within = self.training_now and self.last_measured is not None and self.passed > 0
+        at = self.done + self.passed if within else self.done
+        with self._timed():
+            weights = self._weights() if weights is None else weights
+            for layer, what, values, shape in chain(weights, self._representations(at)):
+                self.rows += [(at, self.moves, layer, what, m, v, *shape) for m, v in values.items()]
+            self.records.append(dict(epoch=at, step=self.moves) | self._scores(within or cut))
+            if not within: self.last_measured = self.done
+            self._show(at)
+
+    def _scores(self, within: bool) -> dict:
+        "Losses and metrics: of the epoch that has ended, or the running loss within one."
+        if within: names, values = ['train_loss'], [vars(self.learn).get('smooth_loss')]  # at first there is none
+        elif not self.done or not hasattr(self.learn, 'final_record'): return {}
+        else:
+            names, values = [m for m in self.recorder.metric_names[1:] if m != 'time'], self.learn.final_record
+            if self.recorder.cancel_train: names = names[len(names) - len(values):]  # those of training are not there
+        return {name: float('nan') if value is None else float(value) for name, value in zip(names, values)}
+
+    def _show(self, at: float) -> None:
+        "Update the picture and the log of TensorBoard."
+        if self.live:
+            picture = self.plot()
+            if self.picture is None: self.picture = _display()(picture, display_id=True)
+            else: self.picture.update(picture)
+        if not self.board: return
+        for epoch, step, layer, what, measure, value, *_, centred in self.rows:
+            if epoch != at: continue
+            self.board.add_scalar(f"{what}/{layer}/{measure}{' centred' if centred else ''}", value, step)
+        for name, value in self.records[-1].items():
+            if name not in ('epoch', 'step'): self.board.add_scalar(f'metrics/{name}', value, self.moves)
+
+    def _weights(self) -> Iterator[tuple]:
+        "Layer, what, measures and shape of each matrix and of its update; what did not change is not measured again."
+        ranks = [m for m in self.measures if m in MEASURES]
+        for name, layer in rank_matrices(self.model, self.patterns).items():
+            dense, pairs = weight_parts(layer)
+            if name not in self.origin:
+                self.origin[name] = None if dense is None else dense.clone(), [(u.clone(), d.clone()) for u, d in pairs]
+            update = _difference((dense, pairs), self.origin[name])
+            if self.by_share and update is None and not any(p.requires_grad for p in layer.parameters()): continue
+            try:
+                if update is None:
+                    if name not in self.unchanged: self.unchanged[name] = _measured(dense, pairs, ranks)
+                    weight, change = self.unchanged[name], dict.fromkeys(ranks, 0)
+                else: weight, change = _measured(dense, pairs, ranks), _measured(*update, ranks)
+            except FloatingPointError as e: raise training_failed(f"{name!r} holds", f"{self.done} epochs") from e
+            shape = layer.out_features, layer.in_features, False
+            yield name, 'weight', weight, shape
+            yield name, 'update', change, shape
+
+    def _vector_sums(self) -> dict[tuple, _Sums]:
+        "Sums of states and vectors by what and name, states first."
+        learn, model, n, encoder = self.learn, self.model, self.n_probe, inner_encoder(self.model)
+        head = next((m for m in model.modules() if isinstance(m, DualHead)), None)
+        if not n or encoder is None and head is None: return {}
+        if encoder is None: vectors = _head_vectors(learn, head, n)
+        elif not self.probe: vectors = _text_vectors(learn, encoder, n)
+        else: vectors = _probe_vectors(model, encoder, encoder.tokenize(self.probe[:n], min(128, encoder.max_tokens)))
+        sums = {}
+        with evaluating(model), trained_precision(model, encoder):
+            for what, name, x in vectors: sums.setdefault((what, name), _Sums('uniformity' in self.measures)).add(x)
+        return dict(sorted(sums.items(), key=lambda item: item[0][0] == 'vectors'))
+
+    @torch.no_grad()
+    def _representations(self, at: float) -> Iterator[tuple]:
+        "Layer, what, measures and shape of states and vectors, plain and centred, and of pairs."
+        for (what, name), sums in self._vector_sums().items():
+            shape = sums.n, len(sums.sum)
+            try:
+                for centred in (False, True): yield name, what, sums.measures(self.measures, centred), (*shape, centred)
+                if what == 'vectors': self._judge(_low_rank(name, sums), at)
+            except FloatingPointError as e:
+                raise training_failed(f"the {what} of {name!r} hold", f"{self.done} epochs") from e
+        with evaluating(self.model):
+            pairs = _pair_measures(self.learn, self.n_probe, self.measures) if self.n_probe else None
+        if pairs is None:
+            if wanted := [m for m in self.measures if m in PAIR_MEASURES]:
+                why = 'this data set has none' if self.n_probe else 'n_probe is 0'
+                raise ValueError(f"{', '.join(wanted)} need pairs of texts that belong together, and {why}: "
+                                 "leave them out of measures")
+            return
+        values, shape = pairs
+        yield 'both sides', 'pairs', values, (*shape, False)
+        if self.first_contrast is None: self.first_contrast = values['contrast']
+        elif at == self.done:
+            self._judge(_no_contrast(values['contrast'], self.first_contrast, shape[0]), at, of_pairs=True)
+
+    def _judge(self, why: str, at: float, of_pairs: bool = False) -> None:
+        "Store the description of the first collapse, and show it as a warning; pairs may come together later."
+        if of_pairs and not why and 'belong together' in self.collapse: self.collapse = ''
+        if not why or self.collapse: return
+        self.collapse = f"Collapse {f'after epoch {at:g}' if at else 'before training'}: {why}."
+        warnings.warn(self.collapse, stacklevel=2)
+
 # %% ../nbs/02c_monitor.ipynb #b9064c04
 def check_every(every: int, unit: str) -> None:
     if every < 1: raise ValueError(f"every is {every}; it must be a number of {unit}, 1 or more")
-
-def _check_looks(every: int|float, probe: Sequence[str]|None, measures: Sequence[str], steps: int|None) -> None:
-    if not isinstance(every, float): check_every(every, 'epochs')
-    elif not 0 < every < 1: raise ValueError(f"every is {every}; as a float it is a share of the time, such as .05")
-    if steps is not None and steps < 1: raise ValueError(f"steps is {steps}; it must be 1 or more, or None")
-    check_measures(measures, PAIR_MEASURES)
-    if hasattr(probe, '__len__') and not len(probe): raise ValueError("probe is a list of texts, at least one")
 
 def summary_writer() -> type:
     "The writer of TensorBoard; raises `ImportError` with the remedy."
@@ -464,374 +622,51 @@ def summary_writer() -> type:
                           'pip install "rank_bert[tensorboard]"') from e
     return SummaryWriter
 
-# %% ../nbs/02c_monitor.ipynb #3e9b9394
-@patch(as_prop=True)
-def table(self: RankMonitor) -> pd.DataFrame:  # epoch (0: start), step, layer, what, measure, value, n, dim, centred
-    "All measurements, a row for each value."
-    columns = ['epoch', 'step', 'layer', 'what', 'measure', 'value', 'n', 'dim', 'centred']
-    return pd.DataFrame(self.looks, columns=columns).astype({'value': float})
-
-@patch
-def reset(self: RankMonitor) -> None:
-    "Forget the table and the weights at the start."
-    self.looks, self.records, self.collapse, self.origin, self.first, self.begun = [], [], '', {}, {}, []
-    # epochs that are done, the last one measured, whether this is training, and a fit, optimizer steps
-    self.done, self.looked, self.training_now, self.fitting, self.moves = 0, None, False, False, 0
-    self.began, self.seen, self.elapsed, self.spent, self.latest = None, None, 0., 0., 0.
-    self.shown, self.started, self.watched, self.skipped, self.passed = None, None, None, False, 0.
-
-# %% ../nbs/02c_monitor.ipynb #59c46a61
-@patch
-def before_fit(self: RankMonitor):
-    "Start the clock; raises `ValueError` for another model than before."
-    if self.watched is None: self.watched = self.learn.model
-    if self.watched is not self.learn.model:
-        raise ValueError("this RankMonitor has watched another model, and updates would be differences from it: make a "
-                         "new one for each Learner, or call reset()")
-    if self.began is not None: self.elapsed += self.seen - self.began  # of a fit that was interrupted
-    self.began = None if hasattr(self.learn, 'lr_finder') else perf_counter()
-    self.seen = self.began
-
-@patch
-def before_epoch(self: RankMonitor):
-    "Measure the initial weights, before a callback truncates them; this also runs for validation alone."
-    self.training_now = self.fitting = False  # also after an interruption, until training begins
-    if self.looked is not None or self.opt is None or hasattr(self.learn, 'lr_finder'): return
-    self.origin, self.first = {}, {}
-    with _timed(self): self.begun = list(self._weights())
-
-# %% ../nbs/02c_monitor.ipynb #0d80ae9b
-@patch
-def before_train(self: RankMonitor):
-    "Measure before the first step; not in a learning-rate search, because its steps are undone."
-    self.training_now = self.fitting = not hasattr(self.learn, 'lr_finder')
-    self.skipped, self.passed = False, 0.  # `passed`: the share of the epoch that is trained
-    if self.training_now and self.looked is None: self._look(self.begun)
-
-@patch
-def after_train(self: RankMonitor):
-    "Remember that the epoch is trained, also where a callback prevents its end."
-    self.passed = 1.
-
-@patch
-def after_cancel_step(self: RankMonitor):
-    "Remember that the optimizer has not moved."
-    self.skipped = True
-
-@patch
-def after_step(self: RankMonitor):
-    "Count the step, and measure within an epoch after each `steps`, but not at its end."
-    moved, self.skipped = not self.skipped, False
-    if not self.training_now: return
-    self.moves, self.seen, self.passed = self.moves + moved, perf_counter(), (self.iter + 1)/self.n_iter
-    if not moved: return
-    if not self.steps or self.moves % self.steps or self.iter + 1 == self.n_iter: return
-    if not self.by_share or self._due(): self._look()
-
-# %% ../nbs/02c_monitor.ipynb #9ab6e0c3
-@patch
-def after_epoch(self: RankMonitor):
-    "Measure after each `every` epochs; validation alone does not count as an epoch."
-    if hasattr(self.learn, 'lr_finder'): return
-    ended, self.training_now = self.training_now, False
-    self.done += ended
-    if self.looked not in (None, self.done) and self._due(): self._look()
-
-@patch
-def after_fit(self: RankMonitor):
-    "Measure the end, unless that has been done; also that of an epoch that a callback has ended early."
-    if not self.fitting: return
-    cut, self.training_now = self.training_now, self.training_now and self.passed < 1
-    self.done += cut and not self.training_now
-    new = self.looked is not None and (self.looked != self.done or self.records[-1]['step'] != self.moves)
-    if new: self._look(cut=cut)
-    self.training_now = False
-    if self.began is not None: self.elapsed, self.began = self.elapsed + perf_counter() - self.began, None
-    if self.board: self.board.flush()
-
-@patch
-def _due(self: RankMonitor) -> bool:
-    "Whether it is time, by the number of epochs or by the share of the time."
-    if not self.by_share: return self.done % self.every == 0
-    return self.spent + self.latest <= self.every*(self.elapsed + perf_counter() - self.began)
-
-# %% ../nbs/02c_monitor.ipynb #eee2b5cc
-@contextmanager
-def _timed(monitor: RankMonitor) -> Iterator[None]:
-    "In this block the time is counted as that of measurements."
-    start = perf_counter()
-    try: yield
-    finally:
-        monitor.seen = perf_counter()
-        monitor.latest = monitor.seen - start
-        monitor.spent += monitor.latest
-
-@patch
-def _look(self: RankMonitor, weights: list|None = None, cut: bool = False) -> None:
-    "Measure everything, and show it."
-    within = self.training_now and self.looked is not None and self.passed > 0
-    at = self.done + self.passed if within else self.done
-    with _timed(self):
-        self._note(at, self._weights() if weights is None else weights)
-        self._note(at, self._representations(at))
-        self.records.append(dict(epoch=at, step=self.moves) | self._scores(within or cut))
-        if not within: self.looked = self.done
-        self._show(at)
-
-@patch
-def _note(self: RankMonitor, at: float, rows) -> None:
-    for layer, what, values, about in rows:
-        self.looks += [(at, self.moves, layer, what, m, v, *about) for m, v in values.items()]
-
-# %% ../nbs/02c_monitor.ipynb #cb6bd9c4
-@patch
-def _scores(self: RankMonitor, within: bool) -> dict:
-    "Losses and metrics: of the epoch that has ended, or the running loss within one."
-    # after the first step there is none yet
-    if within: return dict(train_loss=_number(vars(self.learn).get('smooth_loss')))
-    if not self.done or not hasattr(self.learn, 'final_record'): return {}
-    names, values = [m for m in self.recorder.metric_names[1:] if m != 'time'], self.learn.final_record
-    if self.recorder.cancel_train: names = names[len(names) - len(values):]  # those of training are not there
-    return dict(zip(names, map(_number, values)))
-
-def _number(value) -> float: return float('nan') if value is None else float(value)
-
-@patch
-def _show(self: RankMonitor, at: float) -> None:
-    "Update the picture and the log of TensorBoard."
-    if self.live: self._draw_live()
-    if not self.board: return
-    rows = [row for row in self.looks if row[0] == at]
-    for _, step, layer, what, measure, value, *_, centred in rows:
-        self.board.add_scalar(f"{what}/{layer}/{measure}{' centred' if centred else ''}", value, step)
-    for name, value in self.records[-1].items():
-        if name not in ('epoch', 'step'): self.board.add_scalar(f'metrics/{name}', value, self.moves)
-
-# %% ../nbs/02c_monitor.ipynb #8358d2a6
 def training_failed(what: str, when: str) -> ValueError:
     return ValueError(f"{what} NaN or infinity after {when}: training has failed. "
                       "Train again with a smaller learning rate")
 
-# %% ../nbs/02c_monitor.ipynb #b90c2607
-@patch
-def _weights(self: RankMonitor) -> Iterator[tuple]:
-    "Layer, what, measures and shape of each matrix and of its update; what did not change is not measured again."
-    for name, layer in rank_matrices(self.model, self.patterns).items():
-        now = dense, pairs = weight_parts(layer)
-        if name not in self.origin:
-            self.origin[name] = None if dense is None else dense.clone(), [(u.clone(), d.clone()) for u, d in pairs]
-        update = _difference(now, self.origin[name])
-        if self.by_share and update is None and not _is_trained(layer): continue
-        try:
-            weight = self.first[name] if update is None and name in self.first else _measured(*now, self._ranks)
-            change = dict.fromkeys(self._ranks, 0) if update is None else _measured(*update, self._ranks)
-        except FloatingPointError as e: raise training_failed(f"{name!r} holds", f"{self.done} epochs") from e
-        if update is None: self.first[name] = weight
-        about = layer.out_features, layer.in_features, False
-        yield name, 'weight', weight, about
-        yield name, 'update', change, about
-
-@patch(as_prop=True)
-def _ranks(self: RankMonitor) -> tuple[str, ...]:
-    "Measures that weights have too."
-    return tuple(m for m in self.measures if m in MEASURES)
-
-def _is_trained(layer: nn.Module) -> bool: return any(p.requires_grad for p in layer.parameters())
-
-# %% ../nbs/02c_monitor.ipynb #63194472
 def trained_precision(model: nn.Module, encoder: Encoder|None):
     "The autocast of a model that is trained in half precision."
     dtype = getattr(model, 'dtype', torch.float32)
     if encoder is None or dtype == torch.float32: return nullcontext()
     return torch.autocast(encoder.device.type, dtype)
 
-# %% ../nbs/02c_monitor.ipynb #272fac59
-@patch
-def _vectors(self: RankMonitor) -> Iterator[tuple]:
-    "What, name and vectors, batch by batch."
-    learn, encoder, n = self.learn, inner_encoder(self.model), self.n_probe
-    head = next((m for m in self.model.modules() if isinstance(m, DualHead)), None)
-    if not n or encoder is None and head is None: return iter(())
-    if encoder is None: return _head_vectors(learn, head, n)
-    if not self.probe: return _text_vectors(learn, encoder, n)
-    return _probe_vectors(self.model, encoder, encoder.tokenize(self.probe[:n], min(128, encoder.max_tokens)))
-
-# %% ../nbs/02c_monitor.ipynb #294b3510
-@patch
-def _vector_sums(self: RankMonitor) -> dict[tuple, _Sums]:
-    "Sums of states and vectors by what and name, states first."
-    sums = {}
-    with evaluating(self.model), trained_precision(self.model, inner_encoder(self.model)):
-        for what, name, x in self._vectors(): sums.setdefault((what, name), _Sums('uniformity' in self.measures)).add(x)
-    return dict(sorted(sums.items(), key=lambda item: item[0][0] == 'vectors'))
-
-# %% ../nbs/02c_monitor.ipynb #0163cb57
-@patch
-@torch.no_grad()
-def _representations(self: RankMonitor, at: float) -> Iterator[tuple]:
-    "Layer, what, measures and shape of states and vectors, plain and centred, and of pairs."
-    for (what, name), found in self._vector_sums().items():
-        shape = found.n, len(found.sum)
-        try:
-            for centred in (False, True): yield name, what, found.measures(self.measures, centred), (*shape, centred)
-            if what == 'vectors': self._judge(_low_rank(name, found), at)
-        except FloatingPointError as e:
-            raise training_failed(f"the {what} of {name!r} hold", f"{self.done} epochs") from e
-    yield from self._pairs(at)
-
-@patch
-def _pairs(self: RankMonitor, at: float) -> Iterator[tuple]:
-    "As `_representations`, of pairs of texts that belong together."
-    with evaluating(self.model):
-        found = _pair_measures(self.learn, self.n_probe, self.measures) if self.n_probe else None
-    if found is None: return _refuse_pairs(self.measures, self.n_probe)
-    values, shape = found
-    yield 'both sides', 'pairs', values, (*shape, False)
-    if self.started is None: self.started = values['contrast']
-    elif at == self.done: self._judge_pairs(_no_contrast(values['contrast'], self.started, shape[0]), at)
-
-def _refuse_pairs(measures: Sequence[str], n: int) -> None:
-    asked = [m for m in measures if m in PAIR_MEASURES]
-    why = 'this data set has none' if n else 'n_probe is 0'
-    if asked:
-        raise ValueError(f"{', '.join(asked)} need pairs of texts that belong together, and {why}: "
-                         "leave them out of measures")
-
-# %% ../nbs/02c_monitor.ipynb #27bd3eb4
-LEAST = .02  # share of the possible effective rank below which vectors have collapsed
-TOGETHER = .98  # training should lower the contrast of pairs to this share of its first value, or less
-NEAR = .5  # a contrast below which pairs are together, whether it still falls or not
-
-def _low_rank(name: str, sums: _Sums) -> str:
-    "A sentence if the effective rank of vectors is below `LEAST` of what is possible, or nothing."
-    rank, most = float(entropy_rank_of(sums.values(False))), min(sums.n, len(sums.sum))
-    if most < 8 or rank - 1 >= LEAST*(most - 1): return ''
-    return (f"the effective rank of the vectors {name!r} is {rank:.1f} of {most} "
-            f"({sums.n} vectors with {len(sums.sum)} features), below {LEAST:.0%}")
-
-def _no_contrast(now: float, start: float, n: int) -> str:
-    "A sentence if training has not brought the texts of pairs closer together, or nothing."
-    if now <= max(NEAR, TOGETHER*start): return ''
-    return (f"vectors of texts that belong together are {now:.1%} as far apart as those of other texts ({n} pairs), "
-            f"and were {start:.1%} before training: so far the head has not learnt what they share")
-
-@patch
-def _judge(self: RankMonitor, why: str, at: float) -> None:
-    "Store the description of the first collapse, and show it as a warning."
-    if not why or self.collapse: return
-    self.collapse = f"Collapse {f'after epoch {at:g}' if at else 'before training'}: {why}."
-    warnings.warn(self.collapse, stacklevel=2)
-
-@patch
-def _judge_pairs(self: RankMonitor, why: str, at: float) -> None:
-    "As `_judge`; what was said of pairs is withdrawn if they come together later."
-    if not why and 'belong together' in self.collapse: self.collapse = ''
-    self._judge(why, at)
-
-# %% ../nbs/02c_monitor.ipynb #936c14c7
-@patch(as_prop=True)
-def summary(self: RankMonitor) -> pd.DataFrame:  # index: epoch and step
-    "Losses and metrics of the task beside the measures of the vectors, a row for each measurement."
-    rows, scores = self.table, pd.DataFrame(self.records, columns=None if self.records else ['epoch', 'step'])
-    rows = rows[rows.what.isin(['vectors', 'pairs']) & (rows.centred == rows.measure.isin(CENTRED))]
-    rows = rows.assign(name=rows.measure + ' of ' + rows.layer)
-    wide = rows.pivot(index=['epoch', 'step'], columns='name', values='value')
-    return scores.set_index(['epoch', 'step']).join(wide[list(dict.fromkeys(rows.name))])
-
-# %% ../nbs/02c_monitor.ipynb #b82bf25a
-@patch(as_prop=True)
-def cost(self: RankMonitor) -> float:  # from 0 to 1
-    "Share of the time of `fit` that measurements took."
-    total = self.elapsed + (0 if self.began is None else self.seen - self.began)
-    return self.spent/total if total else 0.
-
-# %% ../nbs/02c_monitor.ipynb #defc33c7
-@patch
-def plot(self: RankMonitor,
-    measure: str|None = None,  # one of `measures`, or 'contrast' of pairs; the first of `measures` by default
-    layers: str = '*',  # shell pattern of the paths to show; states and vectors are always shown
-    centred: bool = False,  # states and vectors after their mean is subtracted
-) -> 'Figure':  # of matplotlib, with a panel each for weights, updates, states, vectors and pairs
-    "A measure of every layer over the epochs."
-    import matplotlib.pyplot as plt  # a picture is not always wanted, and the import takes a while
-    measure = measure or self.measures[0]
-    rows = self._rows(measure, layers, centred)
-    kinds = 'weight', 'update', 'states', 'vectors', 'pairs'
-    panels = {k: rows[rows.what == k] for k in kinds if (rows.what == k).any()}
-    most, first = max(part.layer.nunique() for part in panels.values()), next(iter(panels))
-    fig, axes = plt.subplots(1, len(panels), figsize=(2 + 2.4*len(panels), 1.2 + .17*most),
-                             squeeze=False, layout='constrained')
-    for ax, (kind, part) in zip(axes[0], panels.items()):
-        _panel(ax, part, kind, most, named=kind in (first, 'states', 'vectors', 'pairs'))
-        ax.set(title=_title(self.table, part, kind), xlabel=measure.replace('_', ' '))
-    plt.close(fig)  # what is returned is shown once, not twice
-    return fig
-
-# %% ../nbs/02c_monitor.ipynb #dc3b3d4d
-@patch
-def _rows(self: RankMonitor, measure: str, layers: str, centred: bool) -> pd.DataFrame:
-    "The rows of the table that a picture shows; raises `ValueError` where there are none."
-    rows = self.table
-    there = dict.fromkeys([*self.measures, *rows.measure])
-    if measure not in there: raise ValueError(f"no measure {measure!r} here; there is {', '.join(there)}")
-    if rows.empty: raise ValueError("nothing has been measured yet: train with this callback first")
-    rows = rows[rows.measure == measure]
-    named, of_texts = rows.layer.map(lambda n: fnmatchcase(n, layers)), rows.what.isin(['states', 'vectors'])
-    rows = rows[~of_texts & named | of_texts & (rows.centred == (centred or measure in CENTRED))]
-    if rows.empty or layers != '*' and not (rows.what == 'weight').any():
-        raise ValueError(f"no measured layer matches {layers!r}; one of them is {self.table.layer[0]!r}")
-    return rows
-
 # %% ../nbs/02c_monitor.ipynb #058d721a
-def _title(rows: pd.DataFrame, part: pd.DataFrame, kind: str) -> str:
-    "The kind of matrix, and whether all measures of `rows` are what they were; whole numbers alone do not say so."
-    rows = rows[(rows.what == kind) & rows.layer.isin(part.layer)]
-    of = rows.groupby(['layer', 'measure', 'centred']).value
-    still = kind != 'update' and (of.size() > 1).all() and (of.nunique() == 1).all() and (rows.value % 1 != 0).any()
-    return f'{kind}, unchanged' if still else kind
+def _unchanged(rows: pd.DataFrame) -> bool:
+    "Whether all measures are what they were; whole numbers alone do not say so."
+    values = rows.groupby(['layer', 'measure', 'centred']).value
+    return bool((values.size() > 1).all() and (values.nunique() == 1).all() and (rows.value % 1 != 0).any())
 
 def _panel(ax, part: pd.DataFrame, kind: str, most: int, named: bool) -> None:
-    "One kind of matrix: a line for each layer, from top to bottom."
+    "One kind of matrix: a line for each layer, a mark for each epoch, the first one longer, and a point for the last."
     names = part.layer.unique()
     if kind == 'update': part = part[part.epoch > 0]  # an update begins at zero
     values = [part.value[part.layer == name].to_numpy() for name in names]
-    _draw(ax, values, most)
+    lines, marks, unit = [], [], len(values)/most
+    for y, v in enumerate(values):
+        lines.append((v, np.full(len(v), y)))
+        for i, x in enumerate(v[:-1]):
+            half = unit*(.16 if i else .32)
+            marks.append(([x, x], [y - half, y + half]))
+
+    def as_one(strokes):  # with gaps between them: a picture of many layers stays small
+        return [np.concatenate([np.append(s[axis], np.nan) for s in strokes] or [[]]) for axis in (0, 1)]
+
+    ax.plot(*as_one(lines), color='0.6', linewidth=1)
+    ax.plot(*as_one(marks), color='C0', linewidth=1.2)
+    ends = [(v[-1], y) for y, v in enumerate(values) if len(v)]
+    ax.scatter([x for x, _ in ends], [y for _, y in ends], s=18, c='C0', zorder=3)
     ax.set(ylim=(len(values) - .5, -.5), yticks=range(len(values)) if named else [])
-    if named: ax.set_yticklabels(_short(names))
+    if named:  # without the part of the paths that all of them begin with
+        deep = len(names) > 1 and all('.' in n for n in names)
+        shared = os.path.commonprefix(list(names)).rpartition('.')[0] if deep else ''
+        ax.set_yticklabels([n.removeprefix(shared + '.') if shared else n for n in names])
     ax.tick_params(axis='y', labelsize='x-small', left=False)
     ax.locator_params(axis='x', nbins=4)
     ax.spines[['top', 'right', 'left']].set_visible(False)
 
-# %% ../nbs/02c_monitor.ipynb #165bee0c
-def _short(names: Sequence[str]) -> list[str]:
-    "Paths without the part that all of them begin with."
-    deep = len(names) > 1 and all('.' in n for n in names)
-    head = os.path.commonprefix(list(names)).rpartition('.')[0] if deep else ''
-    return [n[len(head) + 1 if head else 0:] for n in names]
-
-# %% ../nbs/02c_monitor.ipynb #3c3b869a
-def _strokes(lines: list[tuple]) -> tuple[np.ndarray, np.ndarray]:
-    "Several lines as one, with gaps: a picture of many layers stays small."
-    return tuple(np.concatenate([np.append(line[i], np.nan) for line in lines] or [[]]) for i in (0, 1))
-
-def _draw(ax, values: list[np.ndarray], most: int) -> None:
-    "A line for each layer, with a mark for each epoch, the first one longer, and a point for the last."
-    ends, unit = [v[-1:] for v in values], len(values)/most
-    marks = [([x, x], [y - h, y + h]) for y, v in enumerate(values)
-             for x, h in zip(v[:-1], unit*np.array([.32] + [.16]*len(v)))]
-    ax.plot(*_strokes([(v, np.full(len(v), y)) for y, v in enumerate(values)]), color='0.6', linewidth=1)
-    ax.plot(*_strokes(marks), color='C0', linewidth=1.2)
-    ax.scatter(np.concatenate(ends), [y for y, v in enumerate(ends) if len(v)], s=18, c='C0', zorder=3)
-
-# %% ../nbs/02c_monitor.ipynb #253b8c6c
 def _display():
     try: from IPython.display import display
     except ImportError as e: raise ImportError("live=True needs a notebook: pip install ipython") from e
     return display
-
-@patch
-def _draw_live(self: RankMonitor) -> None:
-    "Show the picture, or put the new one in its place."
-    picture = self.plot()
-    if self.shown is None: self.shown = _display()(picture, display_id=True)
-    else: self.shown.update(picture)

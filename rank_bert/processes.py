@@ -32,7 +32,7 @@ from fastai.callback.training import GradientAccumulation
 from fastai.learner import Learner, Recorder
 from fastai.optimizer import Lookahead, Optimizer
 from fastai.torch_core import find_bs, to_detach
-from fastcore.basics import noop, patch
+from fastcore.basics import noop
 from fastcore.foundation import L
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -58,33 +58,138 @@ class Processes(Callback):
     "Divide each batch among the processes that `distrib_ctx` joins; nothing changes in a single process."
     order = TrainEvalCallback.order - 1  # before callbacks that read a batch, and fastai's `DistributedTrainer`
 
-    def __init__(self): self.world, self.rank, self.parted, self.lent, self.precision = 1, 0, False, [], []
+    def __init__(self): self._reset()
+
+    def _reset(self) -> None:
+        "The state outside of a fit on several processes."
+        # whether `xb` holds a part of its rows; loaders, and precisions of modules, that are changed during the fit
+        self.world, self.rank, self.parted, self.loaders, self.precisions = 1, 0, False, [], []
 
     def before_fit(self):
         "Join the processes; raise `ValueError` if they differ, and for `DataParallel`."
         self.leave()
-        self._refuse()
+        wrapper = None
+        if getattr(self.learn, 'parallel_trainer', None) is not None: wrapper = 'ParallelTrainer'
+        elif isinstance(self.model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+            wrapper = f'a model in {type(self.model).__name__}'
+        if wrapper:
+            raise ValueError(f"{wrapper} is not supported. Start one process for each graphics card with accelerate "
+                             "launch or torchrun, and train in learn.distrib_ctx(): "
+                             "https://rank-bert.github.io/rank_bert/distributed.html")
         trainer = getattr(self.learn, 'distributed_trainer', None)
         if trainer is None: return
         trainer.run = False  # for this fit
-        if not distributed.is_initialized(): return  # it is alone
+        if not distributed.is_initialized(): return  # there is one process
         self.world, self.rank = distributed.get_world_size(), distributed.get_rank()
         if self.world > 1: self._join(trainer.accelerator)
+
+    def _join(self, accelerator) -> None:
+        "Compare the weights, and prepare model, loaders and recorder for the fit."
+        _check_accelerator(accelerator)
+        self._agree(_weights(self.model), 'weights')
+        for module in self.model.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm): module.forward = partial(_batch_norm, self, module)
+            if hasattr(module, 'processes'): module.processes = self
+        if accelerator.mixed_precision == 'bf16': self._in_bfloat16()
+        self.learn.add_cb(_FirstValues())
+        if not self.rank: return
+        self.learn.logger = noop
+        torch.manual_seed(torch.initial_seed() + self.rank)  # of dropout
+
+    def _in_bfloat16(self) -> None:
+        "Let layers compute in bfloat16, until the fit ends; encoders of transformers have a `dtype` that is only read."
+        self.precisions = [(m, m.dtype) for m in self.model.modules() if isinstance(vars(m).get('dtype'), torch.dtype)]
+        for module, _ in self.precisions: module.dtype = torch.bfloat16
+
+    def leave(self) -> None:
+        "Undo what `before_fit` did; also called after a fit that was interrupted."
+        for module in self.model.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm): vars(module).pop('forward', None)
+            if hasattr(module, 'processes'): module.processes = None
+        for module, dtype in self.precisions: module.dtype = dtype
+        for dl in self.loaders: vars(dl).pop('to_detach', None)
+        if self.world > 1: self.learn.remove_cb(_FirstValues)
+        self._reset()
 
     def after_fit(self):
         "Restore what `before_fit` has changed."
         self.leave()
 
-# %% ../nbs/02n_processes.ipynb #dd00000f
-_ALONE = ("{} is not supported. Start one process for each graphics card with accelerate launch or torchrun, and train "
-          "in learn.distrib_ctx(): https://rank-bert.github.io/rank_bert/distributed.html")
+    def before_train(self):
+        "As `before_validate`."
+        self.before_validate()
 
-@patch
-def _refuse(self: Processes) -> None:
-    "Raise `ValueError` for a model that something else has wrapped, or will wrap."
-    wrapped = isinstance(self.model, (nn.DataParallel, nn.parallel.DistributedDataParallel))
-    if getattr(self.learn, 'parallel_trainer', None) is not None: raise ValueError(_ALONE.format('ParallelTrainer'))
-    if wrapped: raise ValueError(_ALONE.format(f'a model in {type(self.model).__name__}'))
+    def before_validate(self):
+        "Prevent fastai from gathering rows again for metrics: every process has all rows."
+        if self.world == 1: return
+        if self.dl not in self.loaders: self.loaders.append(self.dl)
+        self.dl.to_detach = _detach_here
+
+    def before_batch(self):
+        "Keep the rows of this process, unless there are too few."
+        if self.world == 1: return
+        if self.iter == 0: self._agree([len(self.dl), *self.xb, *self.yb], 'batches')
+        last = getattr(self.model, 'row_inputs', None)
+        rows = [i for i, x in enumerate(self.xb[:last]) if torch.is_tensor(x)]
+        n = len(self.xb[rows[0]])
+        self.parted = n >= 2*self.world
+        if not self.parted: return
+        part = part_of(n, self.world, self.rank)
+        self.learn.xb = tuple(x[part] if i in rows else x for i, x in enumerate(self.xb))
+
+    def after_pred(self):
+        "Gather the outputs of all processes, so that the loss is that of the whole batch."
+        if self.parted: self.learn.pred = _joined(self.pred, getattr(self.model, 'rows_at', 0))
+        self.parted = False
+
+    def after_backward(self):
+        "Give all processes the mean of their gradients, unless a step comes only after more batches."
+        if self.world == 1: return
+        waits = [cb for cb in self.learn.cbs if isinstance(cb, GradientAccumulation)]
+        if any(cb.count + find_bs(self.yb) < cb.n_acc for cb in waits): return
+        trained = [p for p in self.model.parameters() if p.requires_grad]
+        used = torch.tensor([p.grad is not None for p in trained], dtype=torch.int32, device=self.dls.device)
+        distributed.all_reduce(used, distributed.ReduceOp.MAX)
+        for ps in _messages([p for p, yes in zip(trained, used.tolist()) if yes]):
+            total = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in ps])
+            distributed.all_reduce(total)
+            for p, g in zip(ps, (total/self.world).split([p.numel() for p in ps])): p.grad = g.view_as(p).clone()
+
+    def after_train(self):
+        "Check that the weights are still the same in all processes."
+        if self.world > 1: self._agree(_weights(self.model), 'weights after this epoch')
+
+    def whole(self,
+        x: torch.Tensor,  # an intermediate result of this process's rows `(rows, ...)`
+    ) -> torch.Tensor:  # of all rows of the batch
+        "Gather all rows; every process computes what follows for the whole batch."
+        if not self.parted: return x
+        self.parted = False
+        return all_gathered(x)
+
+    def divided(self,
+        make: Callable,  # row numbers -> a tensor with a row for each
+        rows: torch.Tensor,  # row numbers, the same in all processes
+    ) -> torch.Tensor:  # of all rows
+        "Compute `make` of all rows, each row in one process."
+        if self.world == 1 or len(rows) < 2*self.world: return make(rows)
+        before, self.parted = self.parted, True  # batch norm inside
+        try: part = make(rows[part_of(len(rows), self.world, self.rank)])
+        finally: self.parted = before
+        return all_gathered(part)
+
+    def _agree(self, values, what: str) -> None:
+        "Raise `ValueError` unless all processes have the same values."
+        number = digest(values)
+        ends = torch.tensor([number, -number], device=self.dls.device)
+        distributed.all_reduce(ends, distributed.ReduceOp.MAX)
+        if ends[0] == -ends[1]: return
+        raise ValueError(f"the processes have different {what}. Give all of them the same data, arguments and seed; "
+                         "seed=None draws differently in each")
+
+def _weights(model: nn.Module) -> list[torch.Tensor]: return [*model.parameters(), *model.buffers()]
+
+def _detach_here(b, cpu=True, gather=True): return to_detach(b, cpu, gather=False)
 
 # %% ../nbs/02n_processes.ipynb #dd000011
 def digest(
@@ -99,19 +204,6 @@ def digest(
         else: h.update(value if isinstance(value, bytes) else repr(value).encode())
     return int.from_bytes(h.digest(), 'little')
 
-# %% ../nbs/02n_processes.ipynb #dd000013
-@patch
-def _agree(self: Processes, values, what: str) -> None:
-    "Raise `ValueError` unless all processes have the same values."
-    own = digest(values)
-    ends = torch.tensor([own, -own], device=self.dls.device)
-    distributed.all_reduce(ends, distributed.ReduceOp.MAX)
-    if ends[0] == -ends[1]: return
-    raise ValueError(f"the processes have different {what}. Give all of them the same data, arguments and seed; "
-                     "seed=None draws differently in each")
-
-def _weights(model: nn.Module) -> list[torch.Tensor]: return [*model.parameters(), *model.buffers()]
-
 # %% ../nbs/02n_processes.ipynb #dd000014
 def _check_accelerator(accelerator) -> None:
     "Raise `ValueError` for settings of accelerate that would have no effect."
@@ -122,79 +214,6 @@ def _check_accelerator(accelerator) -> None:
         raise ValueError(f"mixed_precision {accelerator.mixed_precision!r} of accelerate has no effect: use 'bf16', or "
                          "to_fp16() of the Learner, and leave it out")
 
-@patch
-def _join(self: Processes, accelerator) -> None:
-    "Compare the weights, and prepare model, loaders and recorder for the fit."
-    _check_accelerator(accelerator)
-    self._agree(_weights(self.model), 'weights')
-    for module in self.model.modules():
-        if isinstance(module, nn.modules.batchnorm._BatchNorm): module.forward = partial(_batch_norm, self, module)
-        if hasattr(module, 'processes'): module.processes = self
-    if accelerator.mixed_precision == 'bf16': self._in_bfloat16()
-    self.learn.add_cb(_FirstValues())
-    if not self.rank: return
-    self.learn.logger = noop
-    torch.manual_seed(torch.initial_seed() + self.rank)  # of dropout
-
-@patch
-def _in_bfloat16(self: Processes) -> None:
-    "Let layers compute in bfloat16, until the fit ends; encoders of transformers have a `dtype` that is only read."
-    self.precision = [(m, m.dtype) for m in self.model.modules() if isinstance(vars(m).get('dtype'), torch.dtype)]
-    for module, _ in self.precision: module.dtype = torch.bfloat16
-
-# %% ../nbs/02n_processes.ipynb #dd000015
-@patch
-def leave(self: Processes) -> None:
-    "Undo what `before_fit` did; also called after a fit that was interrupted."
-    for module in self.model.modules():
-        if isinstance(module, nn.modules.batchnorm._BatchNorm): vars(module).pop('forward', None)
-        if hasattr(module, 'processes'): module.processes = None
-    for module, dtype in self.precision: module.dtype = dtype
-    for dl in self.lent: vars(dl).pop('to_detach', None)
-    if self.world > 1: self.learn.remove_cb(_FirstValues)
-    self.world, self.rank, self.parted, self.lent, self.precision = 1, 0, False, [], []
-
-# %% ../nbs/02n_processes.ipynb #dd00001b
-@patch
-def _prepare(self: Processes) -> None:
-    "Prevent fastai from gathering rows again for metrics: every process has all rows."
-    if self.world == 1: return
-    if self.dl not in self.lent: self.lent.append(self.dl)
-    self.dl.to_detach = _whole_already
-
-def _whole_already(b, cpu=True, gather=True): return to_detach(b, cpu, gather=False)
-
-@patch
-def before_train(self: Processes): self._prepare()
-
-@patch
-def before_validate(self: Processes): self._prepare()
-
-@patch
-def after_train(self: Processes):
-    "Check that the weights are still the same in all processes."
-    if self.world > 1: self._agree(_weights(self.model), 'weights after this epoch')
-
-# %% ../nbs/02n_processes.ipynb #dd00001c
-@patch
-def before_batch(self: Processes):
-    "Keep the rows of this process, unless there are too few."
-    if self.world == 1: return
-    if self.iter == 0: self._agree([len(self.dl), *self.xb, *self.yb], 'batches')
-    last = getattr(self.model, 'row_inputs', None)
-    rows = [i for i, x in enumerate(self.xb[:last]) if torch.is_tensor(x)]
-    n = len(self.xb[rows[0]])
-    self.parted = n >= 2*self.world
-    if not self.parted: return
-    part = part_of(n, self.world, self.rank)
-    self.learn.xb = tuple(x[part] if i in rows else x for i, x in enumerate(self.xb))
-
-@patch
-def after_pred(self: Processes):
-    "Gather the outputs of all processes, so that the loss is that of the whole batch."
-    if self.parted: self.learn.pred = _joined(self.pred, getattr(self.model, 'rows_at', 0))
-    self.parted = False
-
 # %% ../nbs/02n_processes.ipynb #dd00001d
 def _joined(output, at: int|tuple[int, ...]):
     "The rows of all processes, of a tensor or of each in a tuple."
@@ -203,60 +222,18 @@ def _joined(output, at: int|tuple[int, ...]):
     joined = [_joined(o, place) for o, place in zip(output, places)]
     return type(output)(*joined) if hasattr(output, '_fields') else type(output)(joined)
 
-@patch
-def whole(self: Processes,
-    x: torch.Tensor,  # an intermediate result of this process's rows `(rows, ...)`
-) -> torch.Tensor:  # of all rows of the batch
-    "Gather all rows; every process computes what follows for the whole batch."
-    if not self.parted: return x
-    self.parted = False
-    return all_gathered(x)
-
-# %% ../nbs/02n_processes.ipynb #dd000020
-@patch
-def divided(self: Processes,
-    make: Callable,  # row numbers -> a tensor with a row for each
-    rows: torch.Tensor,  # row numbers, the same in all processes
-) -> torch.Tensor:  # of all rows
-    "Compute `make` of all rows, each row in one process."
-    if self.world == 1 or len(rows) < 2*self.world: return make(rows)
-    before, self.parted = self.parted, True  # batch norm inside
-    try: own = make(rows[part_of(len(rows), self.world, self.rank)])
-    finally: self.parted = before
-    return all_gathered(own)
-
 # %% ../nbs/02n_processes.ipynb #dd000023
 _MESSAGE = 25*2**20//4  # numbers in a message
 
 def _messages(parameters: list) -> Iterator[list]:
     "Lists of parameters with about as many numbers as fit in a message."
-    held, n = [], 0
+    message, n = [], 0
     for p in parameters:
-        if held and n + p.numel() > _MESSAGE:
-            yield held
-            held, n = [], 0
-        held, n = [*held, p], n + p.numel()
-    if held: yield held
-
-# %% ../nbs/02n_processes.ipynb #dd000025
-@patch
-def _average(self: Processes) -> None:
-    "Give all processes the mean of their gradients."
-    trained = [p for p in self.model.parameters() if p.requires_grad]
-    used = torch.tensor([p.grad is not None for p in trained], dtype=torch.int32, device=self.dls.device)
-    distributed.all_reduce(used, distributed.ReduceOp.MAX)
-    for held in _messages([p for p, yes in zip(trained, used.tolist()) if yes]):
-        both = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in held])
-        distributed.all_reduce(both)
-        for p, g in zip(held, (both/self.world).split([p.numel() for p in held])): p.grad = g.view_as(p).clone()
-
-@patch
-def after_backward(self: Processes):
-    "Average the gradients, unless a step comes only after more batches."
-    if self.world == 1: return
-    waits = [cb for cb in self.learn.cbs if isinstance(cb, GradientAccumulation)]
-    if any(cb.count + find_bs(self.yb) < cb.n_acc for cb in waits): return
-    self._average()
+        if message and n + p.numel() > _MESSAGE:
+            yield message
+            message, n = [], 0
+        message, n = [*message, p], n + p.numel()
+    if message: yield message
 
 # %% ../nbs/02n_processes.ipynb #dd000027
 def _batch_norm(processes: Processes, norm: nn.Module, x: torch.Tensor) -> torch.Tensor:
@@ -264,13 +241,17 @@ def _batch_norm(processes: Processes, norm: nn.Module, x: torch.Tensor) -> torch
     one = not processes.parted and x.numel() == x.shape[1]  # torch refuses it
     if one or not norm.training: return type(norm).forward(norm, x)
     dims, shape = [0, *range(2, x.ndim)], [1, -1] + [1]*(x.ndim - 2)
-    own = x.float()
-    copies = 1 if processes.parted else processes.world
-    count = own.new_full((x.shape[1],), x.numel()/x.shape[1]/copies)
-    found = all_gathered(torch.stack([count, own.mean(dims), own.var(dims, correction=0)])[None])
-    n, mean, var = _pooled(*found.unbind(1))
-    if norm.track_running_stats: _follow(norm, mean.detach(), (var*n/(n - 1)).detach())
-    out = (own - mean.view(shape))*(var + norm.eps).rsqrt().view(shape)
+    rows, copies = x.float(), 1 if processes.parted else processes.world
+    count = rows.new_full((x.shape[1],), x.numel()/x.shape[1]/copies)
+    moments = all_gathered(torch.stack([count, rows.mean(dims), rows.var(dims, correction=0)])[None])
+    n, mean, var = _pooled(*moments.unbind(1))
+    if norm.track_running_stats:
+        norm.num_batches_tracked += 1
+        share = 1/float(norm.num_batches_tracked) if norm.momentum is None else norm.momentum
+        # of `data`, as torch does: a graph that has read the statistics stays valid
+        norm.running_mean.data.lerp_(mean.detach(), share)
+        norm.running_var.data.lerp_((var*n/(n - 1)).detach(), share)
+    out = (rows - mean.view(shape))*(var + norm.eps).rsqrt().view(shape)
     if norm.affine: out = out*norm.weight.view(shape) + norm.bias.view(shape)
     return out.to(x.dtype)
 
@@ -279,14 +260,6 @@ def _pooled(n: torch.Tensor, mean: torch.Tensor, var: torch.Tensor) -> tuple:
     total = n.sum(0)
     middle = (n*mean).sum(0)/total
     return total, middle, (n*(var + (mean - middle).square())).sum(0)/total
-
-@torch.no_grad()
-def _follow(norm: nn.Module, mean: torch.Tensor, var: torch.Tensor) -> None:
-    "Update the running statistics, as torch does."
-    norm.num_batches_tracked += 1
-    share = 1/float(norm.num_batches_tracked) if norm.momentum is None else norm.momentum
-    for own, new in ((norm.running_mean, mean), (norm.running_var, var)):
-        own.data.lerp_(new, share)  # as torch does: a graph that has read the statistics stays valid
 
 # %% ../nbs/02n_processes.ipynb #dd00002c
 class _FirstValues(Callback):
@@ -330,13 +303,20 @@ class Checkpoint(Callback):
 
     def before_fit(self):
         "Read the file of an earlier start; raise `ValueError` for one of another training, or if this cannot resume."
-        self._check_kept()
-        self.own = self._training()
-        self.held = _read_checkpoint(self.path) if self.path.exists() else None
-        self.first_epoch = 0 if self.held is None else self.held['about']['epoch'] + 1
-        if self.held is None: return
-        before = self.held['about']['training']
-        other = [name for name in self.own if before.get(name) != self.own[name]]
+        others = [cb for cb in self.learn.cbs if not isinstance(cb, KeepBest)]
+        lost = [cb.name for cb in others if not getattr(cb, 'can_resume', not isinstance(cb, TrackerCallback))]
+        if lost:
+            raise ValueError(f"Checkpoint does not hold the state of {', '.join(lost)}: leave them out (KeepBest "
+                             "keeps the best epoch, and stops early with patience)")
+        if not isinstance(self.opt, Optimizer) or isinstance(self.opt, Lookahead):
+            raise ValueError(f"Checkpoint holds the state of optimizers of fastai, such as Adam, and not of "
+                             f"{type(self.opt).__name__}: pass another opt_func")
+        self.fingerprints = self._fingerprints()
+        self.saved = _read_checkpoint(self.path) if self.path.exists() else None
+        self.first_epoch = 0 if self.saved is None else self.saved['about']['epoch'] + 1
+        if self.saved is None: return
+        before = self.saved['about']['training']
+        other = [name for name, value in self.fingerprints.items() if before.get(name) != value]
         if other == ['order']:
             warnings.warn(f"{self.path}: batches come in another order than before the crash, so the result "
                           "differs: set the same seed before loaders are made")
@@ -344,22 +324,85 @@ class Checkpoint(Callback):
             raise ValueError(f"{self.path} is of another training ({', '.join(other)} not the same): delete it, or "
                              "name another file")
 
+    def before_epoch(self):
+        "Skip epochs that are done; before the first new one, restore the saved state."
+        if self.epoch < self.first_epoch:
+            dl = self.dls.train
+            dl.randomize(), dl.before_iter(), dl.get_idxs()  # the draws of this epoch
+            raise CancelEpochException
+        if self.saved is not None: self._restore()
+
+    def before_train(self):
+        "Set the seed of dropout, which differs between epochs and processes."
+        torch.manual_seed(digest([self.seed, self.epoch, os.environ.get('RANK', '0')]))
+
+    def after_epoch(self):
+        "Write the state."
+        if self.epoch >= self.first_epoch and first_process(): self._write()
+        if self.saved is not None and self.epoch == self.n_epoch - 1: self._restore()  # it had not been finished
+
     def after_fit(self):
         "Remove the file, because training is complete."
-        self.held = None
+        self.saved = None
         if first_process(): self.path.unlink(missing_ok=True)
 
-# %% ../nbs/02n_processes.ipynb #dd000035
-@patch
-def _check_kept(self: Checkpoint) -> None:
-    "Raise `ValueError` for callbacks and optimizers whose state the file would not hold."
-    def kept(cb): return isinstance(cb, KeepBest) or getattr(cb, 'can_resume', not isinstance(cb, TrackerCallback))
-    lost = [cb.name for cb in self.learn.cbs if not kept(cb)]
-    if lost: raise ValueError(f"Checkpoint does not hold the state of {', '.join(lost)}: leave them out (KeepBest "
-                              "keeps the best epoch, and stops early with patience)")
-    if not isinstance(self.opt, Optimizer) or isinstance(self.opt, Lookahead):
-        raise ValueError(f"Checkpoint holds the state of optimizers of fastai, such as Adam, and not of "
-                         f"{type(self.opt).__name__}: pass another opt_func")
+    def _fingerprints(self) -> dict:
+        "Of what must be the same when training is started again."
+        def name(f): return getattr(f, '__name__', type(f).__name__)
+        dl, opt, rates = self.dls.train, self.opt, []
+        for cb in self.learn.cbs:
+            if not isinstance(cb, ParamScheduler): continue
+            rates.append({k: [f(at) for at in (0., .2, .5, 1.)] for k, f in cb.scheds.items()})
+        shapes, rng = [(n, tuple(p.shape)) for n, p in self.model.named_parameters()], getattr(dl, 'rng', None)
+        return dict(epochs=self.n_epoch, rows=len(dl.dataset), bs=str(dl.bs), model=digest(shapes),
+                    data=digest(_content(dl.dataset)), loss=name(self.loss_func), optimizer=[*map(name, opt.cbs)],
+                    rates=digest([repr([*opt.hypers]), repr(rates)]), order=digest([rng.getstate()] if rng else []))
+
+    def _best(self) -> KeepBest|None:
+        "The `KeepBest` of this training."
+        return next((cb for cb in self.learn.cbs if isinstance(cb, KeepBest)), None)
+
+    def _write(self) -> None:
+        "Write the file, whole or not at all; raise `ValueError` where gradients wait for batches of the next epoch."
+        if any(getattr(cb, 'count', 0) for cb in self.learn.cbs if isinstance(cb, GradientAccumulation)):
+            raise ValueError("gradients are accumulated over the end of an epoch, and Checkpoint does not hold them: "
+                             "choose a number of rows that divides those of an epoch")
+        # what training changes: trained parameters, those with optimizer state, and buffers
+        kept, states, best = self.model.state_dict().keys(), self.opt.state, self._best()
+        moving = {n: p for n, p in self.model.named_parameters() if p.requires_grad or 'step' in states.get(p, {})}
+        moving |= {n: b for n, b in self.model.named_buffers() if n in kept}
+        tensors = {f'model {n}': t for n, t in moving.items()}
+        states = {f'{k} {n}': v for n, p in moving.items() for k, v in states.get(p, {}).items()}
+        tensors |= {f'opt {k}': v for k, v in states.items() if torch.is_tensor(v)}
+        smooth = self.recorder.smooth_loss
+        about = dict(epoch=self.epoch, step=self.train_iter, training=self.fingerprints,
+                     smooth=[repr(float(smooth.val)), smooth.count],
+                     states={k: v for k, v in states.items() if isinstance(v, Real)},
+                     values=[[*map(repr, row)] for row in self.recorder.values])
+        if best is not None:
+            about['best'] = {name: repr(float(getattr(best, name))) for name in _BEST}
+            tensors |= {f'best {n}': t for n, t in (best.state or {}).items()}
+        about['digest'] = _digest(tensors)
+        text = torch.frombuffer(bytearray(to_json(about).encode()), dtype=torch.uint8)
+        with new_file(self.path) as new: write_tensors(new, tensors | {'about': text})
+
+    @torch.no_grad()
+    def _restore(self) -> None:
+        "Restore weights, optimizer state, recorded values and the best epoch from the file."
+        saved, self.saved = self.saved, None
+        about, best = saved['about'], self._best()
+        now = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
+        for name, t in _named(saved, 'model').items(): now[name].copy_(t)
+        for key, v in (_named(saved, 'opt') | about['states']).items():
+            key, name = key.split(' ', 1)
+            self.opt.state[now[name]][key] = v.to(now[name].device) if torch.is_tensor(v) else v
+        self.recorder.values[:] = [L(None if v == 'None' else float(v) for v in row) for row in about['values']]
+        self.learn.train_iter, smooth = about['step'], self.recorder.smooth_loss
+        smooth.val, smooth.count = torch.tensor(float(about['smooth'][0])), about['smooth'][1]
+        if best is None or 'best' not in about: return
+        for name, v in about['best'].items(): setattr(best, name, float(v))
+        best.best_epoch, best.seen, best.finite = int(best.best_epoch), int(best.seen), bool(best.finite)
+        best.state = {n: t.to(now[n].device) for n, t in _named(saved, 'best').items()} or None
 
 # %% ../nbs/02n_processes.ipynb #dd000135
 def _content(x, deep: int = 2) -> list:
@@ -376,80 +419,8 @@ def _content(x, deep: int = 2) -> list:
     names = sorted(vars(x).keys() - later - {'stored', 'given', 'store'})
     return [part for k in names for part in (k, *_content(vars(x)[k], deep - 1))]
 
-# %% ../nbs/02n_processes.ipynb #dd000235
-def _name(f) -> str: return getattr(f, '__name__', type(f).__name__)
-
-@patch
-def _training(self: Checkpoint) -> dict:
-    "Fingerprints of what must be the same when training is started again."
-    dl, plans = self.dls.train, [cb for cb in self.learn.cbs if isinstance(cb, ParamScheduler)]
-    rates = [{k: [f(at) for at in (0., .2, .5, 1.)] for k, f in cb.scheds.items()} for cb in plans]
-    shapes = [(name, tuple(p.shape)) for name, p in self.model.named_parameters()]
-    rng, opt = getattr(dl, 'rng', None), self.opt
-    return dict(epochs=self.n_epoch, rows=len(dl.dataset), bs=str(dl.bs), model=digest(shapes),
-                data=digest(_content(dl.dataset)), loss=_name(self.loss_func), optimizer=[*map(_name, opt.cbs)],
-                rates=digest([repr([*opt.hypers]), repr(rates)]), order=digest([rng.getstate()] if rng else []))
-
-# %% ../nbs/02n_processes.ipynb #dd000335
-@patch
-def before_epoch(self: Checkpoint):
-    "Skip epochs that are done; before the first new one, restore the saved state."
-    if self.epoch < self.first_epoch:
-        dl = self.dls.train
-        dl.randomize(), dl.before_iter(), dl.get_idxs()  # the draws of this epoch
-        raise CancelEpochException
-    if self.held is not None: self._restore()
-
-@patch
-def before_train(self: Checkpoint):
-    "Set the seed of dropout, which differs between epochs and processes."
-    torch.manual_seed(digest([self.seed, self.epoch, os.environ.get('RANK', '0')]))
-
-@patch
-def after_epoch(self: Checkpoint):
-    "Write the state."
-    if self.epoch >= self.first_epoch and first_process(): self._write()
-    if self.held is not None and self.epoch == self.n_epoch - 1: self._restore()  # it had ended, but not been finished
-
-# %% ../nbs/02n_processes.ipynb #dd000036
-@patch
-def _moving(self: Checkpoint) -> dict[str, torch.Tensor]:
-    "What training changes: trained parameters, those with optimizer state, and buffers."
-    kept, states = self.model.state_dict().keys(), self.opt.state
-    moving = {n: p for n, p in self.model.named_parameters() if p.requires_grad or 'step' in states.get(p, {})}
-    return moving | {n: b for n, b in self.model.named_buffers() if n in kept}
-
-@patch
-def _best(self: Checkpoint):
-    "The `KeepBest` of this training; `None` without one."
-    return next((cb for cb in self.learn.cbs if isinstance(cb, KeepBest)), None)
-
-# %% ../nbs/02n_processes.ipynb #dd000037
 _BEST = 'best', 'best_epoch', 'kept', 'at_loss', 'finite', 'seen', 'untrained'  # of a `KeepBest`
 
-@patch
-def _write(self: Checkpoint) -> None:
-    "Write the file, whole or not at all; raise `ValueError` where gradients wait for batches of the next epoch."
-    if any(getattr(cb, 'count', 0) for cb in self.learn.cbs if isinstance(cb, GradientAccumulation)):
-        raise ValueError("gradients are accumulated over the end of an epoch, and Checkpoint does not hold them: "
-                         "choose a number of rows that divides those of an epoch")
-    moving, best = self._moving(), self._best()
-    tensors = {f'model {n}': t for n, t in moving.items()}
-    states = {f'{k} {n}': v for n, p in moving.items() for k, v in self.opt.state.get(p, {}).items()}
-    tensors |= {f'opt {k}': v for k, v in states.items() if torch.is_tensor(v)}
-    smooth = self.recorder.smooth_loss
-    about = dict(epoch=self.epoch, step=self.train_iter, training=self.own,
-                 smooth=[repr(float(smooth.val)), smooth.count],
-                 states={k: v for k, v in states.items() if isinstance(v, Real)},
-                 values=[[*map(repr, row)] for row in self.recorder.values])
-    if best is not None:
-        about['best'] = {name: repr(float(getattr(best, name))) for name in _BEST}
-        tensors |= {f'best {n}': t for n, t in (best.state or {}).items()}
-    about['digest'] = _digest(tensors)
-    text = torch.frombuffer(bytearray(to_json(about).encode()), dtype=torch.uint8)
-    with new_file(self.path) as new: write_tensors(new, tensors | {'about': text})
-
-# %% ../nbs/02n_processes.ipynb #dd000038
 def _digest(tensors: dict) -> int: return digest([o for name in sorted(tensors) for o in (name, tensors[name])])
 
 def _read_checkpoint(path: Path) -> dict:
@@ -465,25 +436,3 @@ def _read_checkpoint(path: Path) -> dict:
 def _named(tensors: dict, first: str) -> dict:
     "Tensors whose names begin with a word, without it."
     return {name.removeprefix(f'{first} '): t for name, t in tensors.items() if name.startswith(f'{first} ')}
-
-# %% ../nbs/02n_processes.ipynb #dd000039
-@patch
-@torch.no_grad()
-def _restore(self: Checkpoint) -> None:
-    "Restore weights, optimizer state, recorded values and the best epoch from the file."
-    held, self.held = self.held, None
-    now = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
-    for name, t in _named(held, 'model').items(): now[name].copy_(t)
-    for key, v in (_named(held, 'opt') | held['about']['states']).items():
-        key, name = key.split(' ', 1)
-        self.opt.state[now[name]][key] = v.to(now[name].device) if torch.is_tensor(v) else v
-    rows = [[_number(v) for v in row] for row in held['about']['values']]
-    self.recorder.values[:], self.learn.train_iter = map(L, rows), held['about']['step']
-    value, self.recorder.smooth_loss.count = held['about']['smooth']
-    self.recorder.smooth_loss.val = torch.tensor(float(value))
-    if (best := self._best()) is None or 'best' not in held['about']: return
-    for name, v in held['about']['best'].items(): setattr(best, name, float(v))
-    best.best_epoch, best.seen, best.finite = int(best.best_epoch), int(best.seen), bool(best.finite)
-    best.state = {n: t.to(now[n].device) for n, t in _named(held, 'best').items()} or None
-
-def _number(text: str) -> float|None: return None if text == 'None' else float(text)

@@ -9,6 +9,7 @@ __all__ = ['HoldRank', 'RankPenalty', 'RankSchedule', 'AdaLoRA', 'add_adalora', 
 
 # %% ../nbs/02c_rank.ipynb #caa3696f
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 # %% ../nbs/02c_rank.ipynb #87c93270
 import numpy as np
@@ -19,7 +20,6 @@ from fastai.callback.core import Callback, TrainEvalCallback
 from fastai.callback.tracker import SaveModelCallback
 from fastai.learner import Learner
 from fastai.optimizer import OptimWrapper
-from fastcore.basics import patch
 from fastcore.foundation import L
 
 # %% ../nbs/02c_rank.ipynb #82b0293f
@@ -60,7 +60,18 @@ class _StepCallback(Callback):
         "Act before the epoch is validated."
         self._act()
 
-    def _step(self) -> None: "Called after each step."
+    def _step(self) -> None: pass  # after each step
+
+    def _act(self) -> None: raise NotImplementedError  # after each `every` steps
+
+def _ranked(model: nn.Module, ranks: int|dict[str, int], layers: str|Sequence[str]) -> Iterator[tuple]:
+    "Path, layer and rank of the layers that a callback is for."
+    by_path = isinstance(ranks, dict)
+    for name, layer in rank_matrices(model, list(ranks) if by_path else layers).items():
+        yield name, layer, ranks[name] if by_path else ranks
+
+def _check_finite(name: str, weight: torch.Tensor, steps: int) -> None:
+    if not weight.isfinite().all(): raise training_failed(f"{name!r} holds", f"{steps} steps")
 
 # %% ../nbs/02c_rank.ipynb #c40b2da3
 class HoldRank(_StepCallback):
@@ -80,6 +91,31 @@ class HoldRank(_StepCallback):
         self.held = self._find()
         self._act()
 
+    def _find(self) -> dict[str, tuple]:
+        "Weight and rank by path, of layers to project; raises `ValueError` where the rank cannot be held."
+        held = {}
+        for name, layer, rank in _ranked(self.model, self.ranks, self.patterns):
+            check_rank(rank, (layer.out_features, layer.in_features), name)
+            if has_lora(layer):
+                raise ValueError(f"{name!r} has LoRA matrices beside it, so no single weight can be projected: "
+                                 "merge them, or name other layers")
+            if isinstance(layer, LowRankLinear):
+                if layer.rank > rank:
+                    raise ValueError(f"{name!r} is factorised at rank {layer.rank}, above {rank}: "
+                                     "lower it with set_rank, or RankSchedule")
+            elif rank == min(layer.weight.shape): continue
+            elif layer.weight.requires_grad: held[name] = layer.weight, rank
+            elif numerical_rank(layer.weight, gram=True) > rank:
+                raise ValueError(f"{name!r} is frozen, and its rank is above {rank}: holding the rank would change it. "
+                                 "Call set_rank before, or name only layers that are trained")
+        return held
+
+    @torch.no_grad()
+    def _act(self) -> None:
+        for name, (weight, rank) in self.held.items():
+            _check_finite(name, weight, self.steps)
+            weight.copy_(_nearest(weight, rank))
+
 # %% ../nbs/02c_rank.ipynb #ef33b655
 @torch.no_grad()
 def _nearest(weight: torch.Tensor, rank: int) -> torch.Tensor:
@@ -89,51 +125,6 @@ def _nearest(weight: torch.Tensor, rank: int) -> torch.Tensor:
     if weight.shape[0] > weight.shape[1]: return _nearest(w.mT, rank).mT.to(weight)
     u = torch.linalg.eigh(w @ w.mT).eigenvectors[:, len(w) - rank:]
     return (u @ (u.mT @ w)).to(weight)
-
-def _check_finite(name: str, weight: torch.Tensor, steps: int) -> None:
-    if not weight.isfinite().all(): raise training_failed(f"{name!r} holds", f"{steps} steps")
-
-# %% ../nbs/02c_rank.ipynb #54d50b20
-@patch
-@torch.no_grad()
-def _act(self: HoldRank) -> None:
-    for name, (weight, rank) in self.held.items():
-        _check_finite(name, weight, self.steps)
-        weight.copy_(_nearest(weight, rank))
-
-# %% ../nbs/02c_rank.ipynb #d52f7011
-def _ranked(model: nn.Module, ranks: int|dict[str, int], layers: str|Sequence[str]) -> Iterator[tuple]:
-    "Path, layer and rank of the layers that a callback is for."
-    own = isinstance(ranks, dict)
-    for name, layer in rank_matrices(model, list(ranks) if own else layers).items():
-        yield name, layer, ranks[name] if own else ranks
-
-def _check_thin(name: str, layer: LowRankLinear, rank: int) -> None:
-    if layer.rank > rank:
-        raise ValueError(f"{name!r} is factorised at rank {layer.rank}, above {rank}: "
-                         "lower it with set_rank, or RankSchedule")
-
-# %% ../nbs/02c_rank.ipynb #b10bb0d9
-def _check_frozen(name: str, layer: nn.Linear, rank: int) -> None:
-    if numerical_rank(layer.weight, gram=True) > rank:
-        raise ValueError(f"{name!r} is frozen, and its rank is above {rank}: holding the rank would change it. "
-                         "Call set_rank before, or name only layers that are trained")
-
-# %% ../nbs/02c_rank.ipynb #ceec15bc
-@patch
-def _find(self: HoldRank) -> dict[str, tuple]:
-    "Weight and rank by path, of layers to project; raises `ValueError` where the rank cannot be held."
-    held = {}
-    for name, layer, rank in _ranked(self.model, self.ranks, self.patterns):
-        check_rank(rank, (layer.out_features, layer.in_features), name)
-        if has_lora(layer):
-            raise ValueError(f"{name!r} has LoRA matrices beside it, so no single weight can be projected: "
-                             "merge them, or name other layers")
-        if isinstance(layer, LowRankLinear): _check_thin(name, layer, rank)
-        elif rank == min(layer.weight.shape): continue
-        elif layer.weight.requires_grad: held[name] = layer.weight, rank
-        else: _check_frozen(name, layer, rank)
-    return held
 
 # %% ../nbs/02c_rank.ipynb #2dab6075
 class RankPenalty(_StepCallback):
@@ -157,84 +148,64 @@ class RankPenalty(_StepCallback):
         "Find the layers."
         self.found, self.owed = self._find(), None
 
+    def _find(self) -> dict[str, tuple]:
+        "Layer and number of unpenalised directions by path, for layers that are trained."
+        found, trained = {}, {p for ps in self.opt.param_lists for p in ps if p.requires_grad}
+        for name, layer, rank in _ranked(self.model, self.ranks, self.patterns):
+            full = full_rank(layer)
+            if not 0 <= rank <= full:
+                raise ValueError(f"rank is {rank}; for {name}, 0 to {full} directions can be left unpenalised")
+            if not has_lora(layer) and _trained_part(layer) in trained: found[name] = layer, rank
+        if not found:
+            raise ValueError("all layers that match are frozen, so there is nothing to shrink: "
+                             "name layers that are trained")
+        return found
+
+    def _step(self) -> None:
+        "Add what the step would shrink by, one number for each parameter group; of factors, the logarithms."
+        by = self.strength*np.array([h['lr'] for h in self.opt.hypers])
+        if self.kind == 'spectral': by = np.log1p(2*by)
+        self.owed = by if self.owed is None else self.owed + by
+
+    def _act(self) -> None:
+        "Shrink for all steps since the last time, and record the penalty."
+        if self.owed is None: return
+        group, penalty = {p: i for i, ps in enumerate(self.opt.param_lists) for p in ps}, 0
+        for name, (layer, rank) in self.found.items():
+            weight = _trained_part(layer)
+            _check_finite(name, weight, self.steps)
+            by = float(self.owed[group[weight]])
+            penalty += _shrink(layer, rank, np.expm1(by)/2 if self.kind == 'spectral' else by, self.kind)
+        self.values.append(penalty)
+        self.owed = None
+
 # %% ../nbs/02c_rank.ipynb #96f168e3
-def _directions(layer: nn.Module) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Singular vectors of the outputs, singular values, and singular vectors of the inputs.
-
-    The vectors are in columns; a thin layer has as many as its rank."""
-    w = layer.weight.detach()
-    w = (w.cpu() if w.device.type == 'mps' else w).float()
-    wide = w if w.shape[0] <= w.shape[1] else w.mT
-    count = layer.rank if isinstance(layer, LowRankLinear) else len(wide)
-    x = torch.linalg.eigh(wide @ wide.mT).eigenvectors.flip(1)[:, :count]
-    y = wide.mT @ x
-    s = y.norm(dim=0)
-    y = y/s.where(s > 1e-6*s[0], torch.inf)  # a singular value of zero gets a zero vector
-    return tuple(t.to(layer.weight.device) for t in ((x, s, y) if w is wide else (y, s, x)))
-
-# %% ../nbs/02c_rank.ipynb #aff8a762
-def _kept(s: torch.Tensor, rank: int, by: float, kind: str) -> torch.Tensor:
-    "The factor of each singular value in a proximal step."
-    keep = (1 - by/s.clamp(min=1e-30)).clamp(min=0) if kind == 'nuclear' else torch.full_like(s, 1/(1 + 2*by))
-    keep[:rank] = 1
-    return keep
-
-def _scale_thin(layer: LowRankLinear, u: torch.Tensor, keep: torch.Tensor, v: torch.Tensor) -> None:
-    "Scale singular values in place, by the root of each factor on either side; basis and optimizer state stay."
-    less = 1 - keep.sqrt()
-    layer.up -= (u*less @ (u.mT @ layer.up.float())).to(layer.up)
-    layer.down -= ((layer.down.float() @ v)*less @ v.mT).to(layer.down)
-
-# %% ../nbs/02c_rank.ipynb #e3fe4581
-@torch.no_grad()
-def _shrink(layer: nn.Module, rank: int, by: float, kind: str) -> float:
-    "A proximal step on a layer, in place; returns the penalty before it."
-    u, s, v = _directions(layer)
-    keep = _kept(s, rank, by, kind)
-    if isinstance(layer, LowRankLinear): _scale_thin(layer, u, keep, v)
-    else: layer.weight.copy_(u*(keep*s) @ v.mT)
-    return float((s if kind == 'nuclear' else s**2)[rank:].sum())
-
-# %% ../nbs/02c_rank.ipynb #6bae5c6e
 def _trained_part(layer: nn.Module) -> nn.Parameter:
     "The parameter whose learning rate counts for a layer."
     return layer.up if isinstance(layer, LowRankLinear) else layer.weight
 
-@patch
-def _step(self: RankPenalty) -> None:
-    "Add what the step would shrink by, one number for each parameter group; of factors, the logarithms."
-    by = self.strength*np.array([h['lr'] for h in self.opt.hypers])
-    if self.kind == 'spectral': by = np.log1p(2*by)
-    self.owed = by if self.owed is None else self.owed + by
-
-# %% ../nbs/02c_rank.ipynb #ab84b2b8
-@patch
-def _act(self: RankPenalty) -> None:
-    "Shrink for all steps since the last time, and record the penalty."
-    if self.owed is None: return
-    group, penalty = {p: i for i, ps in enumerate(self.opt.param_lists) for p in ps}, 0
-    for name, (layer, rank) in self.found.items():
-        weight = _trained_part(layer)
-        _check_finite(name, weight, self.steps)
-        by = float(self.owed[group[weight]])
-        penalty += _shrink(layer, rank, np.expm1(by)/2 if self.kind == 'spectral' else by, self.kind)
-    self.values.append(penalty)
-    self.owed = None
-
-# %% ../nbs/02c_rank.ipynb #577ed8ef
-@patch
-def _find(self: RankPenalty) -> dict[str, tuple]:
-    "Layer and number of unpenalised directions by path, for layers that are trained."
-    found, trained = {}, {p for ps in self.opt.param_lists for p in ps if p.requires_grad}
-    for name, layer, rank in _ranked(self.model, self.ranks, self.patterns):
-        full = full_rank(layer)
-        if not 0 <= rank <= full:
-            raise ValueError(f"rank is {rank}; for {name}, 0 to {full} directions can be left unpenalised")
-        if not has_lora(layer) and _trained_part(layer) in trained: found[name] = layer, rank
-    if not found:
-        raise ValueError("all layers that match are frozen, so there is nothing to shrink: "
-                         "name layers that are trained")
-    return found
+@torch.no_grad()
+def _shrink(layer: nn.Module, rank: int, by: float, kind: str) -> float:
+    "A proximal step on a layer, in place; returns the penalty before it."
+    thin, w = isinstance(layer, LowRankLinear), layer.weight.detach()
+    device = w.device
+    w = (w.cpu() if device.type == 'mps' else w).float()
+    wide = w if w.shape[0] <= w.shape[1] else w.mT
+    # singular values, and vectors in columns; a thin layer has as many as its rank
+    x = torch.linalg.eigh(wide @ wide.mT).eigenvectors.flip(1)[:, :layer.rank if thin else len(wide)]
+    y = wide.mT @ x
+    s = y.norm(dim=0)
+    y = y/s.where(s > 1e-6*s[0], torch.inf)  # a singular value of zero gets a zero vector
+    u, s, v = (t.to(device) for t in ((x, s, y) if w is wide else (y, s, x)))
+    # the factor of each singular value
+    keep = (1 - by/s.clamp(min=1e-30)).clamp(min=0) if kind == 'nuclear' else torch.full_like(s, 1/(1 + 2*by))
+    keep[:rank] = 1
+    if thin:  # the root of each factor on either side; basis and optimizer state stay
+        less = 1 - keep.sqrt()
+        layer.up -= (u*less @ (u.mT @ layer.up.float())).to(layer.up)
+        layer.down -= ((layer.down.float() @ v)*less @ v.mT).to(layer.down)
+    else: layer.weight.copy_(u*(keep*s) @ v.mT)
+    return float((s if kind == 'nuclear' else s**2)[rank:].sum())
 
 # %% ../nbs/02c_rank.ipynb #88bda636
 def _dense_carry(old: nn.Linear, new: LowRankLinear) -> dict:
@@ -248,77 +219,48 @@ def _extended(x: torch.Tensor, n: int, dim: int, squares: bool) -> torch.Tensor:
     mean = x.mean(dim, keepdim=True).nan_to_num()
     return torch.cat([x, (mean if squares else 0*mean).repeat_interleave(n - x.shape[dim], dim)], dim)
 
-# %% ../nbs/02c_rank.ipynb #1fc56838
 def _thin_carry(old: LowRankLinear, new: LowRankLinear, a: torch.Tensor, b: torch.Tensor) -> dict:
     "From two thin weights to two others with `up' = up a` and `down' = b down`, and new directions after these."
     a, b, n = a.to(old.up), b.to(old.up), new.rank
     return {new.up: ([old.up], lambda g, squares: _extended(g @ (b**2 if squares else b).mT, n, 1, squares)),
             new.down: ([old.down], lambda g, squares: _extended((a**2 if squares else a).mT @ g, n, 0, squares))}
 
-# %% ../nbs/02c_rank.ipynb #9719706a
-def _whole_mean(up: torch.Tensor, down: torch.Tensor, gu: torch.Tensor, gd: torch.Tensor) -> torch.Tensor:
-    "The part of the gradient of a weight that the gradients of its factors determine."
-    left, right = torch.linalg.pinv(up, rtol=1e-6), torch.linalg.pinv(down, rtol=1e-6)
-    along = gu @ right.mT
-    return left.mT @ gd + along - up @ (left @ along)
-
-def _whole_squares(up: torch.Tensor, down: torch.Tensor, gu: torch.Tensor, gd: torch.Tensor) -> torch.Tensor:
-    "Squared gradients of a weight, as rows times columns."
-    rows, columns = gu.sum(1)/(down**2).sum(0).mean(), gd.sum(0)/(up**2).sum(1).mean()
-    return torch.outer(rows, columns)/(rows.sum()*columns.sum()).sqrt().clamp(min=1e-300)
-
-# %% ../nbs/02c_rank.ipynb #2b950af9
 def _whole_carry(old: LowRankLinear, new: nn.Linear) -> dict:
     "From two thin weights to a whole one."
     def carried(gu, gd, squares):
-        given = (t.detach().cpu().double() for t in (old.up, old.down, gu, gd))
-        return (_whole_squares if squares else _whole_mean)(*given).to(new.weight)
+        up, down, gu, gd = (t.detach().cpu().double() for t in (old.up, old.down, gu, gd))
+        if squares:  # rows times columns
+            rows, columns = gu.sum(1)/(down**2).sum(0).mean(), gd.sum(0)/(up**2).sum(1).mean()
+            found = torch.outer(rows, columns)/(rows.sum()*columns.sum()).sqrt().clamp(min=1e-300)
+        else:  # the part of the gradient that the gradients of the factors determine
+            left, right = torch.linalg.pinv(up, rtol=1e-6), torch.linalg.pinv(down, rtol=1e-6)
+            along = gu @ right.mT
+            found = left.mT @ gd + along - up @ (left @ along)
+        return found.to(new.weight)
     return {new.weight: ([old.up, old.down], carried)}
 
 # %% ../nbs/02c_rank.ipynb #2434c50b
-def _lowered(up: torch.Tensor, down: torch.Tensor, rank: int) -> tuple:
-    "The nearest product whose rank is at most `rank`, and `a`, `b` with `up' = up a` and `down' = b down`."
-    (qu, ru), (qd, rd) = torch.linalg.qr(up), torch.linalg.qr(down.mT)
-    x, s, y = torch.linalg.svd(ru @ rd.mT)
-    k = min(rank, int((s > 1e-6*s[0]).sum()))  # zero singular values are dropped; `_raised` adds others
-    x, root, y = x[:, :k], s[:k].sqrt(), y[:k].mT
-    return qu @ x*root, (qd @ y*root).mT, rd.mT @ y/root, (ru.mT @ x/root).mT
-
-# %% ../nbs/02c_rank.ipynb #87968da1
-def _raised(up: torch.Tensor, down: torch.Tensor, n: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    "The same product with `n` more directions, drawn orthogonal to the others."
-    q, (r, width) = torch.linalg.qr(down.mT).Q, down.shape
-    draw = torch.randn(width, n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    length = down.norm()/r**.5 if r else width**-.5
-    more = length*torch.linalg.qr(draw - q @ (q.mT @ draw)).Q.mT
-    return torch.cat([up, up.new_zeros(len(up), n)], 1), torch.cat([down, more])
-
-# %% ../nbs/02c_rank.ipynb #479b0b55
-def _with_factors(old: LowRankLinear, up: torch.Tensor, down: torch.Tensor) -> LowRankLinear:
-    "A copy of a layer with other factors and without the bias."
+def _resized(old: LowRankLinear, rank: int) -> tuple[LowRankLinear, dict]:
+    "The same product at another rank, or the nearest to it, and the maps of the running means."
+    up, down = old.up.detach().cpu().double(), old.down.detach().cpu().double()
+    a = b = torch.eye(old.rank, dtype=torch.float64)  # `up' = up a` and `down' = b down`
+    if rank < old.rank:  # the nearest product
+        (qu, ru), (qd, rd) = torch.linalg.qr(up), torch.linalg.qr(down.mT)
+        x, s, y = torch.linalg.svd(ru @ rd.mT)
+        k = min(rank, int((s > 1e-6*s[0]).sum()))  # zero singular values are dropped; others are added below
+        x, root, y = x[:, :k], s[:k].sqrt(), y[:k].mT
+        up, down, a, b = qu @ x*root, (qd @ y*root).mT, rd.mT @ y/root, (ru.mT @ x/root).mT
+    if len(down) < rank:  # more directions, drawn orthogonal to the others
+        q, (r, width), n = torch.linalg.qr(down.mT).Q, down.shape, rank - len(down)
+        draw = torch.randn(width, n, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        length = down.norm()/r**.5 if r else width**-.5
+        rows = length*torch.linalg.qr(draw - q @ (q.mT @ draw)).Q.mT
+        up, down = torch.cat([up, up.new_zeros(len(up), n)], 1), torch.cat([down, rows])
     new = nn.utils.skip_init(LowRankLinear, old.in_features, old.out_features, len(down), bias=False,
                              device=old.up.device, dtype=old.up.dtype).train(old.training)
     new.up, new.down = (nn.Parameter(t.to(old.up), requires_grad=old.up.requires_grad) for t in (up, down))
-    return new
-
-# %% ../nbs/02c_rank.ipynb #90248782
-def _resized(old: LowRankLinear, rank: int, seed: int = 0) -> tuple[LowRankLinear, dict]:
-    "The same product at another rank, or the nearest to it, and the maps of the running means."
-    up, down = old.up.detach().cpu().double(), old.down.detach().cpu().double()
-    a = b = torch.eye(old.rank, dtype=torch.float64)
-    if rank < old.rank: up, down, a, b = _lowered(up, down, rank)
-    if len(down) < rank: up, down = _raised(up, down, rank - len(down), seed)
-    new = _with_factors(old, up, down)
     return new, _thin_carry(old, new, a, b)
 
-# %% ../nbs/02c_rank.ipynb #18130406
-def _refactored(old: LowRankLinear, new: LowRankLinear) -> dict:
-    "The maps of the running means from a thin layer to another that approximates it."
-    a = torch.linalg.lstsq(old.up.detach(), new.up.detach()).solution
-    b = torch.linalg.lstsq(old.down.detach().mT, new.down.detach().mT).solution.mT
-    return _thin_carry(old, new, a, b)
-
-# %% ../nbs/02c_rank.ipynb #b35459b7
 def _reshaped(old: nn.Module, rank: int, given: dict) -> tuple[nn.Module, dict]:
     "The layer at a rank (ordinary at full rank) and the maps of the running means; the old layer if nothing changes."
     thin, full = isinstance(old, LowRankLinear), rank == full_rank(old)
@@ -327,48 +269,44 @@ def _reshaped(old: nn.Module, rank: int, given: dict) -> tuple[nn.Module, dict]:
     elif thin and not given: new, carry = _resized(old, rank)
     else:
         new = given['layer'] if 'layer' in given else low_rank_linear(old, rank, **given)
-        carry = (_refactored if thin else _dense_carry)(old, new)
+        if thin:  # the new layer approximates the old one
+            a = torch.linalg.lstsq(old.up.detach(), new.up.detach()).solution
+            b = torch.linalg.lstsq(old.down.detach().mT, new.down.detach().mT).solution.mT
+            carry = _thin_carry(old, new, a, b)
+        else: carry = _dense_carry(old, new)
         if old.bias is not None: old.bias.data.copy_(new.bias)  # a calibrated layer has another bias
     if old.bias is not None: new.bias = old.bias  # the same parameter object
     return new, carry
 
 # %% ../nbs/02c_rank.ipynb #9447d080
-def _carried(state: dict, olds: list, f: Callable) -> dict:
-    "The optimizer state of a new parameter."
-    first, rest = state.get(olds[0], {}), [state.get(o, {}) for o in olds[1:]]
-    means = [k for k, v in first.items() if isinstance(v, torch.Tensor) and v.shape == olds[0].shape]
-    if any(k not in r for k in means for r in rest):  # one of them has never had a gradient
-        means, first = [], {k: v for k, v in first.items() if k in ('do_wd', 'force_train')}
-    same = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in first.items() if k not in means}
-    return same | {k: f(*(s[k] for s in (first, *rest)), 'sq' in k) for k in means}
-
-# %% ../nbs/02c_rank.ipynb #63901cc9
 def _carry_state(state: dict, carry: dict) -> None:
-    "Replace the state of old parameters by that of new ones."
-    made = {new: _carried(state, *how) for new, how in carry.items()}
+    "Replace the optimizer state of old parameters by that of new ones."
+    made = {}
+    for new, (olds, f) in carry.items():
+        first, *rest = [state.get(p, {}) for p in olds]
+        means = [k for k, v in first.items() if isinstance(v, torch.Tensor) and v.shape == olds[0].shape]
+        if any(k not in other for k in means for other in rest):  # one of them has never had a gradient
+            means, first = [], {k: v for k, v in first.items() if k in ('do_wd', 'force_train')}
+        made[new] = {k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in first.items() if k not in means}
+        for k in means: made[new][k] = f(*(s[k] for s in (first, *rest)), 'sq' in k)
     for olds, _ in carry.values():
         for p in olds: state.pop(p, None)
     state.update(made)
 
-# %% ../nbs/02c_rank.ipynb #8e34a7dd
-def _carry_groups(opt, carry: dict) -> None:
-    "Put new parameters in the place of old ones, in the same parameter groups."
-    heirs, gone = {}, {o for olds, _ in carry.values() for o in olds}
-    for new, (olds, _) in carry.items(): heirs.setdefault(olds[0], []).append(new)
-    kind = list if isinstance(opt, OptimWrapper) else L
-    opt.param_lists = kind(
-        kind(q for p in group for q in (heirs.get(p, []) if p in gone else [p])) for group in opt.param_lists)
-
-# %% ../nbs/02c_rank.ipynb #b3c98f15
 def _hand_over(opt, carry: dict) -> None:
     "Give an optimizer new parameters, with the state of the old ones."
     if opt is None or not carry: return
+    wrapped = isinstance(opt, OptimWrapper)
     _carry_state(opt.state, carry)
-    if isinstance(opt, OptimWrapper): _carry_state(opt.opt.state, carry)
-    _carry_groups(opt, carry)
+    if wrapped: _carry_state(opt.opt.state, carry)
+    # new parameters take the place of old ones, in the same parameter groups
+    heirs, gone = {}, {p for olds, _ in carry.values() for p in olds}
+    for new, (olds, _) in carry.items(): heirs.setdefault(olds[0], []).append(new)
+    kind = list if wrapped else L
+    opt.param_lists = kind(
+        kind(q for p in group for q in (heirs.get(p, []) if p in gone else [p])) for group in opt.param_lists)
     if hasattr(opt, 'slow_weights'): opt.slow_weights = None  # Lookahead copies the weights again
 
-# %% ../nbs/02c_rank.ipynb #df0c14f5
 def _reshape(model: nn.Module, opt, plan: pd.DataFrame, given: dict|None = None) -> None:
     "Give layers their planned ranks, in place, and the optimizer the new parameters."
     swaps, carry = {}, {}
@@ -391,7 +329,10 @@ class RankSchedule(Callback):
         layers: str|Sequence[str] = '*',  # shell patterns of paths in the model, as in `find_linears`
     ):
         super().__init__()
-        _check_epochs(ranks)
+        valid = callable(ranks) or ranks and all(type(e) is int and e >= 0 for e in ranks)
+        if not valid:
+            raise ValueError(f"ranks is {ranks!r}; it is a dict from epochs, counted from 0, to ranks, "
+                             "such as {0: 8, 3: 16}, or a function of the epoch")
         self.ranks, self.patterns, self.plans = ranks, layers, {}
 
     def before_train(self):
@@ -403,40 +344,30 @@ class RankSchedule(Callback):
         _reshape(self.model, self.opt, plan)
         self.plans[self.epoch] = plan
 
-# %% ../nbs/02c_rank.ipynb #32f1c98e
-def _check_epochs(ranks: dict|Callable) -> None:
-    if callable(ranks): return
-    if not ranks or any(isinstance(e, bool) or not isinstance(e, int) or e < 0 for e in ranks):
-        raise ValueError(f"ranks is {ranks!r}; it is a dict from epochs, counted from 0, to ranks, "
-                         "such as {0: 8, 3: 16}, or a function of the epoch")
+    def _plan(self, epoch: int) -> pd.DataFrame|None:
+        "The plan of an epoch that has one."
+        rank = self.ranks(epoch) if callable(self.ranks) else self.ranks.get(epoch)
+        if rank is None: return None
+        budget = {'fraction' if isinstance(rank, float) else 'rank': rank}
+        return plan_ranks(self.model, _names(self.model, self.patterns), **budget)
 
+    def _check(self) -> None:
+        "Raise `ValueError` for what will not work, before the first step."
+        clash = [type(cb).__name__ for cb in self.learn.cbs if isinstance(cb, (KeepBest, SaveModelCallback))]
+        if clash:
+            raise ValueError(f"{clash[0]} puts back weights of another epoch, which may have other ranks: "
+                             "leave it out of a fit with RankSchedule")
+        frozen = [n for n in _names(self.model, self.patterns)
+                  if not any(p.requires_grad for p in self.model.get_submodule(n).parameters())]
+        if frozen:
+            raise ValueError(f"{frozen[0]!r} is frozen, and ranks would change it in training: call set_rank before, "
+                             "or name only layers that are trained")
+        for epoch in range(self.n_epoch): self._plan(epoch)
+
+# %% ../nbs/02c_rank.ipynb #32f1c98e
 def _names(model: nn.Module, layers: str|Sequence[str]) -> list[str]:
     "Paths of the layers that can change their form: for a layer with LoRA it is the base layer."
     return [f'{n}.base_layer' if has_lora(m) else n for n, m in rank_matrices(model, layers).items()]
-
-# %% ../nbs/02c_rank.ipynb #d6d68bfb
-@patch
-def _plan(self: RankSchedule, epoch: int) -> pd.DataFrame|None:
-    "The plan of an epoch that has one."
-    rank = self.ranks(epoch) if callable(self.ranks) else self.ranks.get(epoch)
-    if rank is None: return None
-    budget = {'fraction' if isinstance(rank, float) else 'rank': rank}
-    return plan_ranks(self.model, _names(self.model, self.patterns), **budget)
-
-# %% ../nbs/02c_rank.ipynb #43e0de91
-@patch
-def _check(self: RankSchedule) -> None:
-    "Raise `ValueError` for what will not work, before the first step."
-    clash = [type(cb).__name__ for cb in self.learn.cbs if isinstance(cb, (KeepBest, SaveModelCallback))]
-    if clash:
-        raise ValueError(f"{clash[0]} puts back weights of another epoch, which may have other ranks: "
-                         "leave it out of a fit with RankSchedule")
-    frozen = [n for n in _names(self.model, self.patterns)
-              if not any(p.requires_grad for p in self.model.get_submodule(n).parameters())]
-    if frozen:
-        raise ValueError(f"{frozen[0]!r} is frozen, and ranks would change it in training: call set_rank before, "
-                         "or name only layers that are trained")
-    for epoch in range(self.n_epoch): self._plan(epoch)
 
 # %% ../nbs/02c_rank.ipynb #ae251df8
 class AdaLoRA(Callback):
@@ -457,8 +388,8 @@ class AdaLoRA(Callback):
         if not self.training: return
         sides = [p for name, p in self.model.named_parameters() if 'lora_A' in name or 'lora_B' in name]
         rows = (p if p.shape[0] < p.shape[1] else p.T for p in sides)
-        apart = sum((x @ x.T - torch.eye(len(x), device=x.device)).norm() for x in rows)/len(sides)
-        self.learn.loss_grad = self.loss_grad + self.tuner.peft_config['default'].orth_reg_weight*apart
+        distance = sum((x @ x.T - torch.eye(len(x), device=x.device)).norm() for x in rows)/len(sides)
+        self.learn.loss_grad = self.loss_grad + self.tuner.peft_config['default'].orth_reg_weight*distance
 
     def after_step(self):
         "Set the singular values to zero that are beyond the rank of this step."
@@ -508,19 +439,32 @@ def set_rank(
     _check_method(learn, method, init)
     model, opt = _model_and_opt(learn)
     names = _names(model, layers)
-    source = _source(learn, names, init, allocate, batches, bs, texts)
-    found, losses = _measurements(model, names, init, allocate, source)
-    plan = plan_ranks(model, names, rank, fraction, parameters, ms, allocate, found['fisher'], losses,
+    source = _source_of(learn, names, init, allocate, batches, bs, texts)
+    information, losses = _measurements(model, names, init, allocate, source)
+    plan = plan_ranks(model, names, rank, fraction, parameters, ms, allocate, information['fisher'], losses,
                       method == 'factorised')
-    if method == 'factorised': _factorise(model, opt, plan, init, found, source)
-    if method == 'hard': truncate(model, plan, init, **found)
-    if isinstance(learn, Learner): _hold(learn, plan, method, every, strength, penalty)
+    if method == 'factorised':
+        if init == 'calibrated':
+            encoder, start = _encoder_at(model, plan.layer)
+            inside = plan.assign(layer=plan.layer.str.removeprefix(start))
+            fitted = calibrated_layers(encoder, inside, source.batches())
+            given = {start + n: dict(layer=layer) for n, layer in fitted.items()}
+        else: given = {n: how for n, (_, _, how) in zip(plan.layer, planned_layers(model, plan, init, **information))}
+        _reshape(model, opt, plan, given)
+    if method == 'hard': truncate(model, plan, init, **information)
+    if isinstance(learn, Learner):
+        ranks = dict(zip(plan.layer, plan['rank'].tolist()))
+        for cb in list(learn.cbs):  # those of earlier calls leave these layers
+            if not isinstance(cb, (HoldRank, RankPenalty)) or not isinstance(cb.ranks, dict): continue
+            cb.ranks = {n: r for n, r in cb.ranks.items() if n not in ranks}
+            if not cb.ranks: learn.remove_cb(cb)
+        if method == 'hard': learn.add_cb(HoldRank(ranks, every=every))
+        if method == 'soft': learn.add_cb(RankPenalty(strength, ranks, kind=penalty, every=every))
     return plan
 
 # %% ../nbs/02c_rank.ipynb #84d51059
 METHODS = ('factorised', 'hard', 'soft')  # ways of `set_rank`
 
-# %% ../nbs/02c_rank.ipynb #e4b71c96
 def _model_and_opt(learn: Learner|nn.Module) -> tuple:
     return (learn.model, learn.opt) if isinstance(learn, Learner) else (learn, None)
 
@@ -534,32 +478,14 @@ def _check_method(learn: Learner|nn.Module, method: str, init: str) -> None:
     if not isinstance(learn, Learner): raise ValueError("a penalty works while a model is trained: pass the Learner")
     if init != 'svd': raise ValueError(f"init is {init!r}, and a penalty replaces no weights: leave it out")
 
-# %% ../nbs/02c_rank.ipynb #fe2df02c
-def _factorise(model: nn.Module, opt, plan: pd.DataFrame, init: str, found: dict, source: dict) -> None:
-    "Make layers thin as `init` asks, and hand the new parameters to the optimizer."
-    if init == 'calibrated':
-        encoder, start = _encoder_at(model, plan.layer)
-        own = plan.assign(layer=plan.layer.str.removeprefix(start))
-        layers = calibrated_layers(encoder, own, source['batches']())
-        return _reshape(model, opt, plan, {start + n: dict(layer=layer) for n, layer in layers.items()})
-    layers = planned_layers(model, plan, init, **found)
-    _reshape(model, opt, plan, {name: weighing for name, (_, _, weighing) in zip(plan.layer, layers)})
-
-# %% ../nbs/02c_rank.ipynb #ab4c10a6
-def _hold(learn: Learner, plan: pd.DataFrame, method: str, every: int, strength: float, penalty: str) -> None:
-    "Remove layers from the callbacks of earlier calls, and add the callback that holds or penalises them."
-    ranks = dict(zip(plan.layer, plan['rank'].tolist()))
-    for cb in [cb for cb in learn.cbs if isinstance(cb, (HoldRank, RankPenalty)) and isinstance(cb.ranks, dict)]:
-        cb.ranks = {n: r for n, r in cb.ranks.items() if n not in ranks}
-        if not cb.ranks: learn.remove_cb(cb)
-    if method == 'hard': learn.add_cb(HoldRank(ranks, every=every))
-    if method == 'soft': learn.add_cb(RankPenalty(strength, ranks, kind=penalty, every=every))
-
-# %% ../nbs/02c_rank.ipynb #61cfcf2c
-def _losses(learn: Learner, rows: int, bs: int) -> Iterator[torch.Tensor]:
-    for x, y in some_batches(learn, rows, bs): yield learn.loss_func(learn.model(*x), *y)
-
 # %% ../nbs/02c_rank.ipynb #551aa1a2
+@dataclass(frozen=True)
+class _Source:
+    "What layers are measured on; each function begins anew."
+    losses: Callable  # gives a loss for each few rows
+    passes: Callable  # runs the layers, and gives masks
+    batches: Callable  # gives token ids and masks
+
 def _passes(learn: Learner, names: list[str], rows: int) -> Iterator[torch.Tensor|None]:
     "Run the encoder on some rows, one text of a pair at a time; the whole model if `names` has layers outside it."
     encoder, paths = inner_encoder(learn.model), {m: n for n, m in learn.model.named_modules()}
@@ -573,26 +499,27 @@ def _passes(learn: Learner, names: list[str], rows: int) -> Iterator[torch.Tenso
             with trained_precision(learn.model, encoder): encoder(ids, mask)
             yield mask
 
-# %% ../nbs/02c_rank.ipynb #2aea3bc0
-def _source(
+def _source_of(
     learn: Learner|nn.Module, names: list[str], init: str, allocate: str, batches: int, bs: int,
     texts: Sequence[str]|None,
-) -> dict[str, Callable]:
-    "Functions that give what is measured on: losses, passes, and batches of token ids and masks."
-    if init == 'svd' and allocate in ('uniform', 'energy'): return {}
+) -> _Source|None:
+    "What is measured on, where something is: training rows of a Learner, or texts."
+    if init == 'svd' and allocate in ('uniform', 'energy'): return None
     if isinstance(learn, Learner):
         if texts is not None: raise ValueError("texts are for an Encoder: a Learner is measured on its training rows")
         n = batches*(getattr(learn.dls.train, 'bs', None) or 32)
-        return dict(losses=lambda: _losses(learn, n, bs), passes=lambda: _passes(learn, names, n),
-                    batches=lambda: [pair for x, _ in some_batches(learn, n) for pair in zip(x[::2], x[1::2])])
+        def losses(): return (learn.loss_func(learn.model(*x), *y) for x, y in some_batches(learn, n, bs))
+        def pairs(): return [pair for x, _ in some_batches(learn, n) for pair in zip(x[::2], x[1::2])]
+        return _Source(losses, lambda: _passes(learn, names, n), pairs)
     if texts is None or not isinstance(learn, Encoder):
         raise ValueError(f"init={init!r} and allocate={allocate!r} need training batches: pass the Learner, "
                          "or an Encoder and texts")
     texts = as_texts(texts)  # a generator can be read once only
-    return dict(losses=lambda: batch_losses(token_batches(texts, learn, bs=bs), learn),
-                passes=lambda: encoder_passes(learn, token_batches(texts, learn)),
-                batches=lambda: token_batches(texts, learn))
+    return _Source(losses=lambda: batch_losses(token_batches(texts, learn, bs=bs), learn),
+                   passes=lambda: encoder_passes(learn, token_batches(texts, learn)),
+                   batches=lambda: token_batches(texts, learn))
 
+# %% ../nbs/02c_rank.ipynb #2aea3bc0
 def _encoder_at(model: nn.Module, names: Sequence[str]) -> tuple[Encoder, str]:
     "The encoder of a model, and how the paths of its layers begin; raises `ValueError` for layers outside it."
     encoder = inner_encoder(model)
@@ -603,18 +530,17 @@ def _encoder_at(model: nn.Module, names: Sequence[str]) -> tuple[Encoder, str]:
     raise ValueError(f"{outside[0]!r} is in no encoder: init='calibrated' and allocate='measured' need the "
                      "layers of one, so name only those")
 
-# %% ../nbs/02c_rank.ipynb #2aea3bc1
 def _measurements(
-    model: nn.Module, names: list[str], init: str, allocate: str, source: dict,
+    model: nn.Module, names: list[str], init: str, allocate: str, source: _Source|None,
 ) -> tuple[dict[str, dict|None], pd.DataFrame|None]:
     "Fisher information and moments, and measured losses, where they are asked for."
     found = dict.fromkeys(('fisher', 'moments', 'output_moments'))
-    if 'fisher' in (init, allocate): found['fisher'] = fisher_information(model, source['losses'](), names)
-    if init == 'activation': found['moments'] = input_moments(model, names, source['passes']())
-    if init == 'two_sided': found['moments'], found['output_moments'] = fisher_factors(model, source['losses'](), names)
+    if 'fisher' in (init, allocate): found['fisher'] = fisher_information(model, source.losses(), names)
+    if init == 'activation': found['moments'] = input_moments(model, names, source.passes())
+    if init == 'two_sided': found['moments'], found['output_moments'] = fisher_factors(model, source.losses(), names)
     if init == 'calibrated' or allocate == 'measured': encoder, start = _encoder_at(model, names)
     if allocate != 'measured': return found, None
-    losses = measured_losses(encoder, [n.removeprefix(start) for n in names], source['batches'](),
+    losses = measured_losses(encoder, [n.removeprefix(start) for n in names], source.batches(),
                              pooling=getattr(model, 'pooling', 'mean'))
     return found, losses.assign(layer=start + losses.layer)
 
