@@ -123,6 +123,7 @@ class RankingBatches:
         missing = [(states, n - states.shape[1]) for states in (queries, documents)]
         return torch.cat([F.pad(states, (0, 0, k, 0) if left else (0, 0, 0, k)) for states, k in missing])
 
+# %% ../nbs/03e_multitask.ipynb #383447e4
 def _ranking_loss(vectors: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """`in_batch_loss` of a batch from `RankingBatches`.
 
