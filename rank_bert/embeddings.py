@@ -24,7 +24,6 @@ from fastai.data.core import DataLoaders
 from fastai.learner import Learner
 from fastai.metrics import AccumMetric
 from fastai.torch_core import set_seed
-from fastcore.basics import patch
 from scipy import sparse, stats
 from scipy.sparse.csgraph import connected_components
 from torch import nn
@@ -41,6 +40,8 @@ from .texts import TextData, text_keys
 from .heads import FITTED, HEADS
 from .losses import barlow_twins_loss, in_batch_loss
 from .metrics import spearman
+from .graphs import Output, TextModel
+from .export import export_model
 from .search import check_settings, head_arguments, read_backbone, read_head, write_backbone
 from .learners import TaskBatches, TaskModel, task_dl, task_learner
 
@@ -61,100 +62,101 @@ class SentenceEncoder(WithHead):
         made = None if head is None else 'the head of this sentence encoder was trained'
         self._join(get_encoder(backbone), head or nn.Identity(), made)
         self.settings = dict(pooling=pooling, normalise=normalise, dim=dim, max_tokens=max_tokens, keep=keep)
-        _check_arguments(self.encoder, pooling, dim, max_tokens, keep)
-        self.dim = self._kept_features()  # features of a vector
+        for name, n in dict(dim=1 if dim is None else dim, max_tokens=max_tokens).items():
+            if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
+                raise ValueError(f"{name} is {n!r}; it must be a whole number")
+        if pooling not in self.encoder.poolings:
+            raise ValueError(f"{self.encoder.name!r} has no pooling {pooling!r}; "
+                             f"use one of {', '.join(self.encoder.poolings)}")
+        self.encoder.tokenize([], max_tokens, keep)  # raises for an invalid max_tokens or keep
+        zeros = torch.zeros(1, self.encoder.dim, device=device_of(self.head))
+        with torch.no_grad(): features = self.head.eval()(zeros).shape[1]
+        if dim is not None and not 1 <= dim <= features:
+            raise ValueError(f"dim is {dim}; the vectors of {self.encoder.name!r} have {features} features to keep")
+        self.dim = dim or features  # features of a vector
 
     def __repr__(self) -> str:
         head = '' if isinstance(self.head, nn.Identity) else f', {type(self.head).__name__}'
         return f"SentenceEncoder({self.encoder.name!r}, {self.settings['pooling']}{head}, dim={self.dim})"
 
-# %% ../nbs/03f_embeddings.ipynb #5b81f50c
-def _check_arguments(encoder: Encoder, pooling: str, dim: int|None, max_tokens: int, keep: str) -> None:
-    "Raise `ValueError` for a pooling, a length or a number of features that the encoder cannot give."
-    for name, n in dict(dim=1 if dim is None else dim, max_tokens=max_tokens).items():
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
-            raise ValueError(f"{name} is {n!r}; it must be a whole number")
-    if pooling not in encoder.poolings:
-        raise ValueError(f"{encoder.name!r} has no pooling {pooling!r}; use one of {', '.join(encoder.poolings)}")
-    encoder.tokenize([], max_tokens, keep)  # raises for an invalid max_tokens or keep
+    def encode(self,
+        texts: str|Sequence[str]|pd.DataFrame,  # one text, several, or a table
+        columns: str|Sequence[str]|None = None,  # of a table: the columns that are joined to a text
+        store: FeatureStore|None = None,  # where pooled vectors are kept; nowhere by default
+        dtype: torch.dtype = torch.float32,  # precision of the layers
+        progress: bool|None = None,  # show progress; by default everywhere except in tests
+    ) -> torch.Tensor:  # float32 `(texts, dim)`, of one text `(dim,)`
+        """Vectors of texts.
 
-# %% ../nbs/03f_embeddings.ipynb #9e42a382
-@patch
-def _kept_features(self: SentenceEncoder) -> int:
-    "Features of a vector; raises `ValueError` where `dim` is more than the head gives."
-    dim = self.settings['dim']
-    with torch.no_grad(): n = self.head.eval()(torch.zeros(1, self.encoder.dim, device=device_of(self.head))).shape[1]
-    if dim is not None and not 1 <= dim <= n:
-        raise ValueError(f"dim is {dim}; the vectors of {self.encoder.name!r} have {n} features to keep")
-    return dim or n
+        Raises `TypeError` for what is not text, `DataError` for a table that lacks it, and `ValueError` for NaN."""
+        if isinstance(texts, pd.DataFrame):
+            if columns is None:
+                raise ValueError("texts is a table: name the columns that make up a text, "
+                                 "e.g. columns=['title', 'body']")
+            rows = join_columns(texts, columns)
+        elif columns is not None:
+            raise ValueError("columns are for a table, and texts is not one: pass a DataFrame, or leave columns out")
+        else: rows = as_texts([texts] if isinstance(texts, str) else texts)
+        self._check_encoder(whole=len(rows) > 1)
+        how = {k: self.settings[k] for k in ('pooling', 'max_tokens', 'keep')}
+        how |= dict(device=self.encoder.device, dtype=dtype, progress=progress)
+        if store is None: pooled = encode(rows, self.encoder, **how)
+        else: pooled = store.encode(rows, self.encoder, **how).tensor()
+        pooled = pooled.to(device_of(self.head))
+        with torch.no_grad(): vectors = self.head.eval()(pooled).float().cpu()[:, :self.settings['dim']]
+        failed = [t for t, finite in zip(rows, vectors.isfinite().all(1)) if not finite]
+        if failed:
+            raise ValueError(f"the head gives NaN or infinity for {failed[0][:60]!r}: its training has failed; "
+                             "train again with a smaller learning rate")
+        if self.settings['normalise']: vectors = F.normalize(vectors, dim=1)
+        return vectors[0] if isinstance(texts, str) else vectors
 
-# %% ../nbs/03f_embeddings.ipynb #528012eb
-@patch
-def encode(self: SentenceEncoder,
-    texts: str|Sequence[str]|pd.DataFrame,  # one text, several, or a table
-    columns: str|Sequence[str]|None = None,  # of a table: the columns that are joined to a text
-    store: FeatureStore|None = None,  # where pooled vectors are kept; nowhere by default
-    dtype: torch.dtype = torch.float32,  # precision of the layers
-    progress: bool|None = None,  # show progress; by default everywhere except in tests
-) -> torch.Tensor:  # float32 `(texts, dim)`, of one text `(dim,)`
-    """Vectors of texts.
+    def similarity(self,
+        a: Sequence[str]|torch.Tensor|np.ndarray,  # texts, or vectors `(n, dim)`
+        b: Sequence[str]|torch.Tensor|np.ndarray|None = None,  # texts, or vectors `(m, dim)`; `a` by default
+        **kwargs,  # arguments of `encode`, such as `store`
+    ) -> torch.Tensor:  # cosines `(n, m)`
+        "Cosine of each of `a` with each of `b`."
+        def vectors(x):
+            if torch.is_tensor(x): return x
+            if isinstance(x, np.ndarray) and x.dtype.kind == 'f': return torch.from_numpy(x).float()
+            return self.encode([x] if isinstance(x, str) else x, **kwargs)
+        a = vectors(a)
+        b = a if b is None else vectors(b)
+        if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
+            raise ValueError(f"vectors must be (n, dim) and (m, dim), not {tuple(a.shape)} and {tuple(b.shape)}")
+        return F.normalize(a, dim=1) @ F.normalize(b, dim=1).T
 
-    Raises `TypeError` for what is not text, `DataError` for a table that lacks it, and `ValueError` for NaN."""
-    rows = self._rows(texts, columns)
-    pooled = self._pooled(rows, store, dtype=dtype, progress=progress).to(device_of(self.head))
-    with torch.no_grad(): vectors = self.head.eval()(pooled).float().cpu()[:, :self.settings['dim']]
-    _check_finite(vectors, rows)
-    if self.settings['normalise']: vectors = F.normalize(vectors, dim=1)
-    return vectors[0] if isinstance(texts, str) else vectors
+    def save(self,
+        folder: str|Path,  # made, or replaced when it holds a sentence encoder and nothing else
+    ) -> None:
+        "Write it as safetensors and JSON, whole or not at all; raises `ValueError` for a head that has no name."
+        bare = isinstance(self.head, nn.Identity)
+        head = None if bare else getattr(self.head, 'config', None)
+        if head is None and not bare:
+            raise ValueError("only a head made by embedding_learner can be saved: the file stores its name. "
+                             "Choose one with the argument head, or save your own with torch.save")
+        self._check_encoder()
+        about = jsonable(dict(head=head, settings=self.settings))
+        check_fields(about, _FIELDS, 'the sentence encoder', 'make it again')
+        with new_folder(folder, 'sentence.json') as new:
+            if head is not None: write_tensors(new/'head.safetensors', self.head.state_dict())
+            seal_folder(new, 'sentence.json', dict(backbone=write_backbone(self.encoder, new)) | about)
 
-# %% ../nbs/03f_embeddings.ipynb #b97328cd
-@patch
-def _rows(self: SentenceEncoder, texts, columns) -> list[str]:
-    "One text, several, or those of a table as a list, checked."
-    if isinstance(texts, pd.DataFrame):
-        if columns is None:
-            raise ValueError("texts is a table: name the columns that make up a text, e.g. columns=['title', 'body']")
-        return join_columns(texts, columns)
-    if columns is not None:
-        raise ValueError("columns are for a table, and texts is not one: pass a DataFrame, or leave columns out")
-    return as_texts([texts] if isinstance(texts, str) else texts)
+    def export(self,
+        folder: str|Path,  # made, or replaced when an export is in it
+        to: str = 'sentence-transformers',  # or 'onnx', 'openvino', or another key of `TARGETS`
+        **kwargs,  # arguments of `export_model`: `texts`, `int8`
+    ) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
+        "Write encoder, pooling and head for another library, checked; its output is `vector`."
+        self._check_encoder()
+        s = self.settings
+        out = Output(self.head, s['pooling'], 'unit'*s['normalise'], s['dim'], s['keep'])
+        model = TextModel(self.encoder, dict(vector=out), s['max_tokens'], 'sentence encoder')
+        return export_model(model, folder, to, **kwargs)
 
-# %% ../nbs/03f_embeddings.ipynb #10138102
-@patch
-def _pooled(self: SentenceEncoder, texts: list[str], store: FeatureStore|None, **kwargs) -> torch.Tensor:
-    "Vectors of texts as the head takes them."
-    self._check_encoder(whole=len(texts) > 1)
-    how = {k: self.settings[k] for k in ('pooling', 'max_tokens', 'keep')} | dict(device=self.encoder.device) | kwargs
-    return encode(texts, self.encoder, **how) if store is None else store.encode(texts, self.encoder, **how).tensor()
-
-def _check_finite(vectors: torch.Tensor, texts: list[str]) -> None:
-    "Raise `ValueError` for the first text whose vector holds NaN or infinity."
-    failed = [t for t, finite in zip(texts, vectors.isfinite().all(1)) if not finite]
-    if failed:
-        raise ValueError(f"the head gives NaN or infinity for {failed[0][:60]!r}: its training has failed; "
-                         "train again with a smaller learning rate")
-
-# %% ../nbs/03f_embeddings.ipynb #86198f10
-@patch
-def similarity(self: SentenceEncoder,
-    a: Sequence[str]|torch.Tensor|np.ndarray,  # texts, or vectors `(n, dim)`
-    b: Sequence[str]|torch.Tensor|np.ndarray|None = None,  # texts, or vectors `(m, dim)`; `a` by default
-    **kwargs,  # arguments of `encode`, such as `store`
-) -> torch.Tensor:  # cosines `(n, m)`
-    "Cosine of each of `a` with each of `b`."
-    a = self._vectors(a, **kwargs)
-    b = a if b is None else self._vectors(b, **kwargs)
-    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
-        raise ValueError(f"vectors must be (n, dim) and (m, dim), not {tuple(a.shape)} and {tuple(b.shape)}")
-    return F.normalize(a, dim=1) @ F.normalize(b, dim=1).T
-
-# %% ../nbs/03f_embeddings.ipynb #750aaa72
-@patch
-def _vectors(self: SentenceEncoder, x, **kwargs) -> torch.Tensor:
-    "Vectors are returned as they are; texts are encoded."
-    if torch.is_tensor(x): return x
-    if isinstance(x, np.ndarray) and x.dtype.kind == 'f': return torch.from_numpy(x).float()
-    return self.encode([x] if isinstance(x, str) else x, **kwargs)
+_FIELDS = dict(head='object?', settings=dict(  # of the file that `SentenceEncoder.save` writes
+    pooling='text', normalise='flag', dim='count?', max_tokens='count', keep=('start', 'end')))
 
 # %% ../nbs/03f_embeddings.ipynb #0e97226e
 def join_columns(
@@ -163,27 +165,23 @@ def join_columns(
 ) -> list[str]:  # a text for each row
     "The texts of some columns joined with a space; raises `DataError` for a row without any, and for what is not text."
     columns = [columns] if isinstance(columns, str) else list(columns)
-    _check_columns(rows, columns)
-    cells = zip(*(rows[c] for c in columns))
-    return [_joined(row, dict(zip(columns, values))) for row, values in zip(rows.index, cells)]
-
-# %% ../nbs/03f_embeddings.ipynb #c6480c98
-def _check_columns(rows: pd.DataFrame, columns: list[str]) -> None:
-    "Raise `DataError` where a column is absent, or there twice, or none is named."
-    def fault(c): return f'no column {c!r}' if c not in rows else f'more than one column {c!r}'
-    wrong = [fault(c) for c in columns if (rows.columns == c).sum() != 1] if columns else ['columns is empty']
-    if wrong: raise DataError(f"{wrong[0]}; the columns are {', '.join(map(repr, rows.columns))}")
-
-def _joined(row, cells: dict) -> str:
-    "The text of one row, from the cells of its columns."
-    found = {c: v for c, v in cells.items() if not is_missing(v)}
-    for column, value in found.items():
-        if not isinstance(value, str):
-            raise DataError(f"row {row!r}: column {column!r} holds {value!r}, which is not text; "
-                            "turn the column into text first, e.g. with astype(str)")
-    text = ' '.join(v for v in found.values() if v.strip())
-    if not text: raise DataError(f"row {row!r} has no text in {', '.join(map(repr, cells))}: fill it or remove it")
-    return text
+    there = ', '.join(map(repr, rows.columns))
+    if not columns: raise DataError(f"columns is empty; the columns are {there}")
+    for column in columns:
+        if column not in rows: raise DataError(f"no column {column!r}; the columns are {there}")
+        if (rows.columns == column).sum() != 1:
+            raise DataError(f"more than one column {column!r}; the columns are {there}")
+    texts = []
+    for row, values in zip(rows.index, zip(*(rows[c] for c in columns))):
+        cells = {column: value for column, value in zip(columns, values) if not is_missing(value)}
+        for column, value in cells.items():
+            if not isinstance(value, str):
+                raise DataError(f"row {row!r}: column {column!r} holds {value!r}, which is not text; "
+                                "turn the column into text first, e.g. with astype(str)")
+        texts.append(' '.join(value for value in cells.values() if value.strip()))
+        if not texts[-1]:
+            raise DataError(f"row {row!r} has no text in {', '.join(map(repr, columns))}: fill it or remove it")
+    return texts
 
 # %% ../nbs/03f_embeddings.ipynb #b1c1b3f8
 def ranking_pairs(
@@ -230,37 +228,30 @@ class PairBatches:
     def __getitem__(self, i: int) -> int: return i
     def __repr__(self) -> str: return f'PairBatches({len(self)} pairs from {self.longer.start!r})'
 
-# %% ../nbs/03f_embeddings.ipynb #73494d73
+    def begin(self,
+        start: int|str|None,  # number of layers applied to stored hidden states, 'vectors', or `None` for ids
+    ) -> None:
+        "Set where both sides begin."
+        for side in self.sides: side.begin(start)
+
+    def batch(self,
+        rows,  # row numbers
+    ) -> tuple[torch.Tensor, ...]:  # as `TaskBatches.batch` of each side, one target
+        "The tensors of the first texts, those of the second, and the targets."
+        first, second = (side.batch(rows) for side in self.sides)
+        return *first[:-1], *second
+
+    def order(self,
+        bs: int,  # pairs in a batch
+        rng: random.Random|None = None,  # shuffles; without it pairs are sorted by length
+    ) -> list[int]:  # every row once
+        "An order of rows in which the texts of the longer side have similar lengths within a batch."
+        return self.longer.order(bs, rng)
+
 def _check_pairs(data: TextData) -> None:
     "Raise `DataError` for single texts."
     if data.pairs is None:
         raise DataError(f"{data.name or 'data'} has single texts, and pairs are needed: add a column 'pair'")
-
-# %% ../nbs/03f_embeddings.ipynb #1c4f1450
-@patch
-def begin(self: PairBatches,
-    start: int|str|None,  # number of layers applied to stored hidden states, 'vectors', or `None` for ids
-) -> None:
-    "Set where both sides begin."
-    for side in self.sides: side.begin(start)
-
-# %% ../nbs/03f_embeddings.ipynb #68a75b27
-@patch
-def batch(self: PairBatches,
-    rows,  # row numbers
-) -> tuple[torch.Tensor, ...]:  # as `TaskBatches.batch` of each side, one target
-    "The tensors of the first texts, those of the second, and the targets."
-    first, second = (side.batch(rows) for side in self.sides)
-    return *first[:-1], *second
-
-# %% ../nbs/03f_embeddings.ipynb #a4f925d5
-@patch
-def order(self: PairBatches,
-    bs: int,  # pairs in a batch
-    rng: random.Random|None = None,  # shuffles; without it pairs are sorted by length
-) -> list[int]:  # every row once
-    "An order of rows in which the texts of the longer side have similar lengths within a batch."
-    return self.longer.order(bs, rng)
 
 # %% ../nbs/03f_embeddings.ipynb #80fe4c30
 class PairModel(TaskModel):
@@ -330,7 +321,6 @@ def _barlow_loss(vectors: torch.Tensor, ids: torch.Tensor, **kwargs) -> torch.Te
     if is_first.sum() < 2: return vectors.sum()*0
     return barlow_twins_loss(vectors[is_first, 0], vectors[is_first, 1], **dict(gather=False) | kwargs)
 
-# %% ../nbs/03f_embeddings.ipynb #75f99683
 OBJECTIVES = {  # name -> loss, metric
     'score': (_score_loss, cosine_spearman),
     'pairs': (_pairs_loss, pair_accuracy),
@@ -364,13 +354,18 @@ def embedding_learner(
 ) -> EmbeddingLearner:
     "A Learner for vectors of texts, from pairs; raises `DataError` for data that the objective cannot learn from."
     pairs, encoder = _objective_data(data, objective, score_range, at_least, bs), get_encoder(backbone)
-    name = _head_name(head, freeze)
+    name, (loss, metric) = _head_name(head, freeze), OBJECTIVES[objective]
     if seed is not None: set_seed(seed)
-    top, (loss, metric) = _new_head(name, encoder.dim, head_kwargs or {}), OBJECTIVES[objective]
-    own = dict(loss_func=partial(loss, **loss_kwargs or {}), metrics=[AccumMetric(metric, flatten=False)])
+    top = HEADS[name](encoder.dim, **head_kwargs or {})
+    top.config = dict(name=name, **head_kwargs or {})  # what `SentenceEncoder.save` writes
+    loss = partial(loss, **loss_kwargs or {})
+    kwargs = dict(loss_func=loss, metrics=[AccumMetric(metric, flatten=False)]) | kwargs
     singles = replace(pairs, rows=pairs.rows.drop(columns='pair'))
-    learn = task_learner(singles, encoder, freeze, top, bs=bs, seed=seed, cls=EmbeddingLearner, **own | kwargs)
-    _take_pairs(learn, pairs, bs, seed, drop_last=objective != 'score')
+    learn = task_learner(singles, encoder, freeze, top, bs=bs, seed=seed, cls=EmbeddingLearner, **kwargs)
+    # from single texts to pairs, with the same parameters
+    model = learn.model
+    learn.dls = _pair_loaders(learn.dls, pairs, bs, seed, drop_last=objective != 'score')
+    learn.model = PairModel(model.encoder, dict(model.heads), model.pooling, dtype=model.dtype)
     learn.data = data
     return learn
 
@@ -387,33 +382,15 @@ def _head_name(head: str|None, freeze: str|int) -> str:
                          "name another head, or freeze fewer layers")
     return name
 
-# %% ../nbs/03f_embeddings.ipynb #63549065
-def _new_head(name: str, dim: int, head_kwargs: dict) -> nn.Module:
-    "A head that knows its name and arguments, which is what `SentenceEncoder.save` writes."
-    head = HEADS[name](dim, **head_kwargs)
-    head.config = dict(name=name, **head_kwargs)
-    return head
-
-# %% ../nbs/03f_embeddings.ipynb #6ec83323
-def _take_pairs(learn: Learner, pairs: TextData, bs: int, seed: int|None, drop_last: bool) -> None:
-    "Let a Learner of single texts train on pairs, with the same parameters."
-    m = learn.model
-    learn.dls = _pair_loaders(learn.dls, pairs, bs, seed, drop_last)
-    learn.model = PairModel(m.encoder, dict(m.heads), m.pooling, dtype=m.dtype)
-
 def _pair_loaders(dls: DataLoaders, data: TextData, bs: int, seed: int|None, drop_last: bool) -> DataLoaders:
-    "Loaders of pairs, with the settings of the loaders of single texts."
-    train, valid = (_like(one.dataset, data.part(split), f'{split} pairs')
-                    for split, one in (('train', dls.train), ('valid', dls.valid)))
+    "Loaders of pairs, with encoder, settings and store of the loaders of single texts."
+    def pairs(split, single):
+        how = {k: getattr(single, k) for k in ('pooling', 'max_tokens', 'keep', 'dtype', 'store')}
+        return PairBatches(data.part(split), single.encoder, label=f'{split} pairs', **how)
+    train, valid = pairs('train', dls.train.dataset), pairs('valid', dls.valid.dataset)
     shuffle = random.randrange(2**32) if seed is None else seed
     return DataLoaders(task_dl(train, min(bs, len(train)), shuffle, dls.device, drop_last=drop_last),
                        task_dl(valid, _even(len(valid), 2*bs), device=dls.device), device=dls.device)
-
-# %% ../nbs/03f_embeddings.ipynb #2ab8cfcb
-def _like(single: TaskBatches, data: TextData, label: str) -> PairBatches:
-    "Batches of pairs, with encoder, settings and store of batches of single texts."
-    how = {k: getattr(single, k) for k in ('pooling', 'max_tokens', 'keep', 'dtype', 'store')}
-    return PairBatches(data, single.encoder, label=label, **how)
 
 def _even(n: int, bs: int) -> int:
     "The smallest batch size from `bs` on whose last batch is at least half full."
@@ -421,30 +398,21 @@ def _even(n: int, bs: int) -> int:
 
 # %% ../nbs/03f_embeddings.ipynb #14a72f04
 def _objective_data(data: TextData, objective: str, score_range, at_least: float|None, bs: int) -> TextData:
-    "The pairs with what the loss of an objective takes as targets."
-    _check_objective(objective, bs)
-    _check_pairs(data)
-    scored, name = objective == 'score', data.name or 'data'
-    if data.kind != 'score' and (scored or at_least is not None):
-        raise DataError(f"{name} is of kind {data.kind!r}, and scores are needed: read it with kind='score'")
-    if not scored: return _numbered(data, name, at_least)
-    if at_least is not None:
-        raise ValueError("at_least picks the pairs that belong together; with the objective 'score' all pairs are "
-                         "learnt from: leave at_least out")
-    return _scored(data, name, score_range)
-
-# %% ../nbs/03f_embeddings.ipynb #6d32179b
-def _check_objective(objective: str, bs: int) -> None:
-    "Raise `ValueError` for an unknown objective, and for batches too small for it."
+    "The pairs with what the loss of an objective takes as targets: a score from 0 to 1, or the number of the pair."
     if objective not in OBJECTIVES:
         raise ValueError(f"unknown objective {objective!r}; the objectives are {', '.join(OBJECTIVES)}")
-    least, why = (1, '') if objective == 'score' else (2, ', since a pair is told from the others of its batch')
+    scored, name = objective == 'score', data.name or 'data'
+    least, why = (1, '') if scored else (2, ', since a pair is told from the others of its batch')
     if isinstance(bs, bool) or not isinstance(bs, (int, np.integer)) or bs < least:
         raise ValueError(f"bs is {bs!r}; it must be a whole number from {least} on{why}")
-
-# %% ../nbs/03f_embeddings.ipynb #ca82da3a
-def _numbered(data: TextData, name: str, at_least: float|None) -> TextData:
-    "The pairs that belong together, with their `pair_ids`."
+    _check_pairs(data)
+    if data.kind != 'score' and (scored or at_least is not None):
+        raise DataError(f"{name} is of kind {data.kind!r}, and scores are needed: read it with kind='score'")
+    if scored:
+        if at_least is not None:
+            raise ValueError("at_least picks the pairs that belong together; with the objective 'score' all pairs "
+                             "are learnt from: leave at_least out")
+        return _rescaled(data, name, score_range)
     rows = data.rows
     if at_least is not None: rows = rows[rows.target.astype(float) >= at_least].reset_index(drop=True)
     rows = rows.assign(target=pair_ids(list(rows.text), list(rows.pair)))
@@ -454,27 +422,20 @@ def _numbered(data: TextData, name: str, at_least: float|None) -> TextData:
                         "so that there is nothing to tell apart: add pairs there, or lower at_least")
     return replace(data, rows=rows, kind='class')
 
-# %% ../nbs/03f_embeddings.ipynb #c85eda61
-def _scored(data: TextData, name: str, score_range) -> TextData:
+def _rescaled(data: TextData, name: str, score_range) -> TextData:
     "The pairs with scores from 0 to 1."
-    scores = data.rows.target.astype(float)
+    scores, remedy = data.rows.target.astype(float), 'name the lowest and the highest possible'
     train, valid = (scores[data.rows.split == split] for split in ('train', 'valid'))
     # task_learner refuses an empty split
     low, high = score_range or ((train.min(), train.max()) if len(train) else (0, 1))
-    _check_range(scores, low, high, name, given=bool(score_range))
+    if not low < high: raise DataError(f"{name}: scores go from {low:g} to {high:g}; {remedy} with score_range")
+    if score_range and not low <= scores.min() <= scores.max() <= high:
+        raise DataError(f"{name}: scores go from {scores.min():g} to {scores.max():g}, "
+                        f"and score_range is from {low:g} to {high:g}; {remedy}")
     if len(valid) and valid.nunique() < 2:
         raise DataError(f"{name}: all scores in valid are {valid.iloc[0]:g}, which have no order to compare with; "
                         "put pairs of several scores there")
     return replace(data, rows=data.rows.assign(target=(scores - low)/(high - low)))
-
-# %% ../nbs/03f_embeddings.ipynb #364ec094
-def _check_range(scores: pd.Series, low: float, high: float, name: str, given: bool) -> None:
-    "Raise `DataError` for an empty range, and for scores outside a range that is `given`."
-    remedy = 'name the lowest and the highest possible'
-    if not low < high: raise DataError(f"{name}: scores go from {low:g} to {high:g}; {remedy} with score_range")
-    if given and not low <= scores.min() <= scores.max() <= high:
-        raise DataError(f"{name}: scores go from {scores.min():g} to {scores.max():g}, "
-                        f"and score_range is from {low:g} to {high:g}; {remedy}")
 
 # %% ../nbs/03f_embeddings.ipynb #82ee242f
 def evaluate_sts(
@@ -488,33 +449,24 @@ def evaluate_sts(
     **kwargs,  # arguments of `SentenceEncoder.encode`, such as `store`
 ) -> pd.DataFrame:  # encoder, part ('all'), metric, value, low, high, n; with a baseline also difference and its ends
     "Spearman and Pearson of cosines with scores, with bootstrap intervals over pairs."
-    encoders, part = _named(encoders), _scored_part(data, split)
-    if baseline not in (None, *encoders):
-        raise ValueError(f"no baseline {baseline!r}; the encoders are {', '.join(map(repr, encoders))}")
-    cosines, gold = np.stack([_sts_cosines(e, part, kwargs) for e in encoders.values()]), part.targets.astype(float)
-    value, draws = _correlations(cosines, gold), _resampled(cosines, gold, n, seed)
-    table = pd.DataFrame(product(encoders, ['all'], _METRICS), columns=['encoder', 'part', 'metric'])
-    table = table.assign(**_interval(['value', 'low', 'high'], value, draws, level), n=len(gold))
-    if baseline is None: return table
-    at, names = [list(encoders).index(baseline)], ['difference', 'difference_low', 'difference_high']
-    return table.assign(**_interval(names, value - value[:, at], draws - draws[:, at], level))
-
-# %% ../nbs/03f_embeddings.ipynb #f92c94b4
-def _named(encoders) -> dict:
-    "Encoders by name; one alone is named by its repr."
-    if isinstance(encoders, SentenceEncoder): return {repr(encoders): encoders}
-    if isinstance(encoders, dict): return encoders
-    raise TypeError(f"encoders is {type(encoders).__name__}; pass a SentenceEncoder, or a dict of names and encoders")
-
-# %% ../nbs/03f_embeddings.ipynb #c868e6bd
-def _scored_part(data: TextData, split: str) -> TextData:
-    "The pairs of a split; raises `DataError` where there are none, or no scores."
+    if isinstance(encoders, SentenceEncoder): encoders = {repr(encoders): encoders}
+    elif not isinstance(encoders, dict):
+        raise TypeError(f"encoders is {type(encoders).__name__}; "
+                        "pass a SentenceEncoder, or a dict of names and encoders")
     part, name = data.part(split), data.name or 'data'
     if not len(part):
         raise DataError(f"{name} has no rows in {split}; the splits are {data.rows.split.value_counts().to_dict()}")
     if part.pairs is None or part.kind != 'score':
         raise DataError(f"{name} is not made of pairs with scores: it needs a column pair and kind='score'")
-    return part
+    if baseline not in (None, *encoders):
+        raise ValueError(f"no baseline {baseline!r}; the encoders are {', '.join(map(repr, encoders))}")
+    cosines, gold = np.stack([_sts_cosines(e, part, kwargs) for e in encoders.values()]), part.targets.astype(float)
+    value, draws = _correlations(cosines, gold), _resampled(cosines, gold, n, seed)
+    table = pd.DataFrame(product(encoders, ['all'], ['Spearman', 'Pearson']), columns=['encoder', 'part', 'metric'])
+    table = table.assign(**_interval(['value', 'low', 'high'], value, draws, level), n=len(gold))
+    if baseline is None: return table
+    at, names = [list(encoders).index(baseline)], ['difference', 'difference_low', 'difference_high']
+    return table.assign(**_interval(names, value - value[:, at], draws - draws[:, at], level))
 
 # %% ../nbs/03f_embeddings.ipynb #d5812d17
 def _sts_cosines(encoder, part: TextData, kwargs: dict) -> np.ndarray:
@@ -523,17 +475,14 @@ def _sts_cosines(encoder, part: TextData, kwargs: dict) -> np.ndarray:
     if isinstance(encoder, pd.Series) and not encoder.index.equals(pd.RangeIndex(len(encoder))):
         raise ValueError("cosines in a Series must be in the order of the pairs, with index 0, 1, 2, ...: "
                          "pass its values in that order, as an array")
-    found = np.asarray(encoder)
-    spearman(found, part.targets)
-    return found.astype(float)
+    cosines = np.asarray(encoder)
+    spearman(cosines, part.targets)
+    return cosines.astype(float)
 
 def _interval(names: Sequence[str], value: np.ndarray, draws: np.ndarray, level: float) -> dict[str, np.ndarray]:
     "Columns of a value and the ends of its interval, by encoder and then by metric."
     low, high = np.nanquantile(draws, [(1 - level)/2, (1 + level)/2], axis=2)
     return {name: a.T.ravel() for name, a in zip(names, (value, low, high))}
-
-# %% ../nbs/03f_embeddings.ipynb #c2e9991c
-_METRICS = 'Spearman', 'Pearson'
 
 def _pearson(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     "Pearson over the last axis."
@@ -541,10 +490,9 @@ def _pearson(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return (a*b).sum(-1)/np.sqrt((a*a).sum(-1)*(b*b).sum(-1))
 
 def _correlations(x: np.ndarray, gold: np.ndarray) -> np.ndarray:
-    "The metrics over the last axis, stacked in front."
+    "Spearman and Pearson over the last axis, stacked in front."
     return np.stack([_pearson(stats.rankdata(x, axis=-1), stats.rankdata(gold, axis=-1)), _pearson(x, gold)])
 
-# %% ../nbs/03f_embeddings.ipynb #df9ae088
 def _resampled(cosines: np.ndarray, gold: np.ndarray, n: int, seed: int) -> np.ndarray:
     "The metrics of each encoder on draws of pairs, the same draws for all `(2, encoders, n)`."
     rng, m = np.random.default_rng(seed), len(gold)
@@ -553,28 +501,6 @@ def _resampled(cosines: np.ndarray, gold: np.ndarray, n: int, seed: int) -> np.n
         picks = rng.integers(0, m, (k, m))
         return _correlations(cosines[:, picks], gold[picks])
     return np.concatenate([draw(min(step, n - i)) for i in range(0, n, step)], 2)
-
-# %% ../nbs/03f_embeddings.ipynb #7f6cf78a
-_FIELDS = dict(head='object?', settings=dict(
-    pooling='text', normalise='flag', dim='count?', max_tokens='count', keep=('start', 'end')))
-
-# %% ../nbs/03f_embeddings.ipynb #37584eb6
-@patch
-def save(self: SentenceEncoder,
-    folder: str|Path,  # made, or replaced when it holds a sentence encoder and nothing else
-) -> None:
-    "Write it as safetensors and JSON, whole or not at all; raises `ValueError` for a head that has no name."
-    bare = isinstance(self.head, nn.Identity)
-    head = None if bare else getattr(self.head, 'config', None)
-    if head is None and not bare:
-        raise ValueError("only a head made by embedding_learner can be saved: the file stores its name. "
-                         "Choose one with the argument head, or save your own with torch.save")
-    self._check_encoder()
-    about = jsonable(dict(head=head, settings=self.settings))
-    check_fields(about, _FIELDS, 'the sentence encoder', 'make it again')
-    with new_folder(folder, 'sentence.json') as new:
-        if head is not None: write_tensors(new/'head.safetensors', self.head.state_dict())
-        seal_folder(new, 'sentence.json', dict(backbone=write_backbone(self.encoder, new)) | about)
 
 # %% ../nbs/03f_embeddings.ipynb #8b1a7b6d
 def load_sentence_encoder(
@@ -591,38 +517,16 @@ def load_sentence_encoder(
 def _load_sentence_encoder(folder: Path, encoder: Encoder|None) -> SentenceEncoder:
     path, remedy = folder/'sentence.json', 'save the sentence encoder again'
     about = read_folder(folder, 'sentence.json', 'sentence encoder', 'save', _FIELDS, {'head.safetensors': False})
-    if (about['head'] is None) == ('head.safetensors' in about['files']):
+    config, settings = about['head'], about['settings']
+    if (config is None) == ('head.safetensors' in about['files']):
         raise ValueError(f"{path} is damaged: a head and its file go together, and one is missing; {remedy}")
-    encoder = read_backbone(folder, about['backbone'], encoder, remedy)
-    check_settings(encoder, about['settings'], path, remedy)
-    head = None if about['head'] is None else _saved_head(about['head'], encoder.dim, folder, remedy).to(encoder.device)
-    try: return SentenceEncoder(encoder, head=head, **about['settings'])
-    except (TypeError, ValueError) as e: raise ValueError(f"{path} is damaged: {e!s:.200}; {remedy}") from e
-
-# %% ../nbs/03f_embeddings.ipynb #97dbf1a2
-def _saved_head(config: dict, dim: int, folder: Path, remedy: str) -> nn.Module:
-    "The head of a saved folder."
-    def make():
+    encoder, head = read_backbone(folder, about['backbone'], encoder, remedy), None
+    check_settings(encoder, settings, path, remedy)
+    def make_head():
         arguments = head_arguments(config)
-        return HEADS[arguments.pop('name')](dim, **arguments)
-    head = read_head(make, folder/'head.safetensors', remedy)
-    head.config = config
-    return head
-
-# %% ../nbs/03f_embeddings.ipynb #e16d0002
-from .graphs import Output, TextModel
-from .export import export_model
-
-# %% ../nbs/03f_embeddings.ipynb #e16d0003
-@patch
-def export(self: SentenceEncoder,
-    folder: str|Path,  # made, or replaced when an export is in it
-    to: str = 'sentence-transformers',  # or 'onnx', 'openvino', or another key of `TARGETS`
-    **kwargs,  # arguments of `export_model`: `texts`, `int8`
-) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
-    "Write encoder, pooling and head for another library, checked; its output is `vector`."
-    self._check_encoder()
-    s = self.settings
-    out = Output(self.head, s['pooling'], 'unit'*s['normalise'], s['dim'], s['keep'])
-    model = TextModel(self.encoder, dict(vector=out), s['max_tokens'], 'sentence encoder')
-    return export_model(model, folder, to, **kwargs)
+        return HEADS[arguments.pop('name')](encoder.dim, **arguments)
+    if config is not None:
+        head = read_head(make_head, folder/'head.safetensors', remedy).to(encoder.device)
+        head.config = config
+    try: return SentenceEncoder(encoder, head=head, **settings)
+    except (TypeError, ValueError) as e: raise ValueError(f"{path} is damaged: {e!s:.200}; {remedy}") from e

@@ -13,6 +13,7 @@ import random
 from difflib import get_close_matches
 from functools import partial
 from itertools import combinations
+from pathlib import Path
 
 # %% ../nbs/03e_multitask.ipynb #35392248
 import numpy as np
@@ -26,7 +27,7 @@ from fastai.data.core import DataLoaders
 from fastai.data.load import DataLoader
 from fastai.learner import Learner, Metric, mk_metric
 from fastai.torch_core import set_seed, to_device
-from fastcore.basics import chunked, listify, patch
+from fastcore.basics import chunked, listify
 
 # %% ../nbs/03e_multitask.ipynb #3e668008
 from .core import as_texts
@@ -39,6 +40,8 @@ from .texts import TextData
 from .heads import ResidualHead, folded, get_head
 from .losses import UncertaintyWeights, gradient_conflict, gradient_norm_weights, in_batch_loss
 from .callbacks import Frozen
+from .graphs import Output, TextModel
+from .export import export_model
 from .ranking import RankingModel, mrr
 from .scoring import Ranker
 from .learners import KINDS, FrozenPrefix, Kind, TaskBatches, TaskModel, encoder_learner, layers_dtype, prepared
@@ -75,70 +78,52 @@ class RankingBatches:
         chosen, how = data.queries.split == split, (encoder, pooling, max_tokens)
         texts = unlabelled(data.queries.text[chosen].tolist())
         self.encoder, self.relevance = encoder, data.qrels()[np.flatnonzero(chosen)]
-        self.pairs = _pairs(self.relevance, every=split == 'train')
+        self.pairs = np.stack(self.relevance.nonzero(), 1)  # query and relevant document of each row
+        if split != 'train': self.pairs = self.pairs[np.unique(self.pairs[:, 0], return_index=True)[1]]
         self.queries = TaskBatches(texts, *how, 'end', dtype, store, f'{split} queries')
         self.documents = documents or TaskBatches(unlabelled(data.texts), *how, 'start', dtype, store, 'documents')
 
     def __len__(self) -> int: return len(self.pairs)
     def __repr__(self) -> str: return f'RankingBatches({len(self)} rows from {self.queries.start!r})'
 
-# %% ../nbs/03e_multitask.ipynb #7b7715ef
-def _pairs(relevance, every: bool) -> np.ndarray:
-    "Indices of the query and the relevant document of each row: every such pair, or the first of each query."
-    pairs = np.stack(relevance.nonzero(), 1)
-    return pairs if every else pairs[np.unique(pairs[:, 0], return_index=True)[1]]
+    def begin(self,
+        start: int|str|None,  # number of layers applied to stored hidden states, 'vectors', or `None` for ids
+    ) -> None:
+        "Set where the batches of queries and of documents begin."
+        self.queries.begin(start)
+        self.documents.begin(start)
 
-# %% ../nbs/03e_multitask.ipynb #7102cb84
-@patch
-def begin(self: RankingBatches,
-    start: int|str|None,  # number of layers applied to stored hidden states, 'vectors', or `None` for ids
-) -> None:
-    "Set where the batches of queries and of documents begin."
-    self.queries.begin(start)
-    self.documents.begin(start)
+    def order(self,
+        bs: int,  # rows in a batch; has no effect: rows are not sorted by length
+        rng: random.Random|None = None,  # shuffles
+    ) -> list[int]:  # every row once
+        "An order of rows."
+        rows = list(range(len(self)))
+        if rng is not None: rng.shuffle(rows)
+        return rows
 
-@patch
-def order(self: RankingBatches,
-    bs: int,  # rows in a batch; has no effect: rows are not sorted by length
-    rng: random.Random|None = None,  # shuffles
-) -> list[int]:  # every row once
-    "An order of rows."
-    rows = list(range(len(self)))
-    if rng is not None: rng.shuffle(rows)
-    return rows
+    def batch(self,
+        rows,  # row numbers
+    ) -> tuple[torch.Tensor, ...]:  # like `TaskBatches.batch`, queries before documents; targets `(batch, 2 + batch)`
+        "Some rows as tensors."
+        queries, documents = self.pairs[list(rows)].T
+        grades = self.relevance[queries][:, documents].toarray()
+        targets = np.concatenate([queries[:, None], documents[:, None], grades], 1, dtype=np.float32)
+        q, d = self.queries.inputs(queries.tolist()), self.documents.inputs(documents.tolist())
+        if len(q) == 1: inputs = torch.cat([q[0], d[0]]),  # vectors
+        else:
+            ids = [self.queries.rows[0][i] for i in queries] + [self.documents.rows[0][i] for i in documents]
+            inputs = self.encoder.pad(ids)
+            if len(q) == 3: inputs = *inputs, self._joined_states(q[2], d[2])
+        return *inputs, torch.from_numpy(targets)
 
-# %% ../nbs/03e_multitask.ipynb #bffc2d59
-@patch
-def batch(self: RankingBatches,
-    rows,  # row numbers
-) -> tuple[torch.Tensor, ...]:  # like `TaskBatches.batch`, queries before documents; targets `(batch, 2 + batch)`
-    "Some rows as tensors."
-    queries, documents = self.pairs[list(rows)].T
-    grades = self.relevance[queries][:, documents].toarray()
-    targets = np.concatenate([queries[:, None], documents[:, None], grades], 1, dtype=np.float32)
-    return *self._inputs(queries.tolist(), documents.tolist()), torch.from_numpy(targets)
+    def _joined_states(self, queries: torch.Tensor, documents: torch.Tensor) -> torch.Tensor:
+        "States `(texts, tokens, dim)` of queries, then those of documents, padded to the same number of tokens."
+        n, left = max(queries.shape[1], documents.shape[1]), self.encoder.family.summary_last
+        missing = [(states, n - states.shape[1]) for states in (queries, documents)]
+        return torch.cat([F.pad(states, (0, 0, k, 0) if left else (0, 0, 0, k)) for states, k in missing])
 
-# %% ../nbs/03e_multitask.ipynb #a49c7d5f
-@patch
-def _inputs(self: RankingBatches, queries: list[int], documents: list[int]) -> tuple[torch.Tensor, ...]:
-    "Queries, then documents: (vectors,), (ids, mask) or (ids, mask, states)."
-    q, d = self.queries.inputs(queries), self.documents.inputs(documents)
-    if len(q) == 1: return torch.cat([q[0], d[0]]),
-    ids = [self.queries.rows[0][r] for r in queries] + [self.documents.rows[0][r] for r in documents]
-    batch = self.encoder.pad(ids)
-    return batch if len(q) == 2 else (*batch, _stacked(q[2], d[2], self.encoder.family.summary_last))
-
-def _stacked(queries: torch.Tensor, documents: torch.Tensor, left: bool) -> torch.Tensor:
-    "States of queries, then those of documents, padded to the same length."
-    n = max(queries.shape[1], documents.shape[1])
-    return torch.cat([_padded(queries, n, left), _padded(documents, n, left)])
-
-def _padded(states: torch.Tensor, n: int, left: bool) -> torch.Tensor:
-    "States `(texts, tokens, dim)` with zeros up to `n` tokens."
-    more = n - states.shape[1]
-    return F.pad(states, (0, 0, more, 0) if left else (0, 0, 0, more))
-
-# %% ../nbs/03e_multitask.ipynb #db2a61ec
+# %% ../nbs/03e_multitask.ipynb #383447e4
 def _ranking_loss(vectors: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """`in_batch_loss` of a batch from `RankingBatches`.
 
@@ -148,6 +133,10 @@ def _ranking_loss(vectors: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return in_batch_loss(vectors[:n], vectors[n:], documents, relevant=relevant)
 
 # %% ../nbs/03e_multitask.ipynb #1b965a1c
+_TEMPERATURES = {'proportional': 1., 'uniform': math.inf}
+_SAMPLING = ("'proportional', 'uniform', a temperature above 0, a function from the share of training that is done "
+             "(0 to 1) to a temperature, or a list of tasks")
+
 def _check_names(names, tasks, what: str) -> None:
     "Raise `ValueError` for a name that is no task."
     for name in names:
@@ -155,11 +144,6 @@ def _check_names(names, tasks, what: str) -> None:
         near = get_close_matches(str(name), tasks, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ''
         raise ValueError(f"{what} names {name!r}, and the tasks are {', '.join(tasks)}.{hint}")
-
-# %% ../nbs/03e_multitask.ipynb #59f80c32
-_TEMPERATURES = {'proportional': 1., 'uniform': math.inf}
-_SAMPLING = ("'proportional', 'uniform', a temperature above 0, a function from the share of training that is done "
-             "(0 to 1) to a temperature, or a list of tasks")
 
 def _check_sampling(sampling, tasks) -> None:
     "Raise `ValueError` for a `sampling` that `TaskMix` does not support."
@@ -188,6 +172,7 @@ class TaskMix:
         self.position = 0  # place in a list of tasks
         self.rng = random.Random(seed + len(parts))
         self.rngs = {t: random.Random(seed + i) for i, t in enumerate(parts)}
+        # of each task: batches left in this pass, the next one last; batches it should have had, less those it had
         self.left, self.owed = {t: [] for t in parts}, dict.fromkeys(parts, 0.)
 
     def __len__(self) -> int: return self.steps or math.ceil(sum(self.live.values())/self.bs)
@@ -195,98 +180,67 @@ class TaskMix:
     def __repr__(self) -> str:
         return f"TaskMix({', '.join(f'{t} {len(p):,}' for t, p in self.parts.items())}; {len(self):,} batches)"
 
-# %% ../nbs/03e_multitask.ipynb #effefbeb
-@patch(as_prop=True)
-def live(self: TaskMix) -> dict[str, int]:
-    "Training rows of each task that has batches."
-    named = self.sampling if isinstance(self.sampling, (list, tuple)) else self.parts
-    return {t: len(p) for t, p in self.parts.items() if t not in self.idle and t in named}
+    @property
+    def live(self) -> dict[str, int]:
+        "Training rows of each task that has batches."
+        named = self.sampling if isinstance(self.sampling, (list, tuple)) else self.parts
+        return {t: len(p) for t, p in self.parts.items() if t not in self.idle and t in named}
 
-# %% ../nbs/03e_multitask.ipynb #c17e3893
-@patch(as_prop=True)
-def temperature(self: TaskMix) -> float:
-    "The temperature of this epoch."
-    if isinstance(self.sampling, str): return _TEMPERATURES[self.sampling]
-    return float(self.sampling(self.done) if callable(self.sampling) else self.sampling)
+    @property
+    def temperature(self) -> float:
+        "The temperature of this epoch."
+        if isinstance(self.sampling, str): return _TEMPERATURES[self.sampling]
+        return float(self.sampling(self.done) if callable(self.sampling) else self.sampling)
 
-# %% ../nbs/03e_multitask.ipynb #4f21a1f3
-@patch
-def deal(self: TaskMix) -> list[tuple[str, list[int]]]:  # task and rows of each batch
-    "The batches of an epoch."
-    turns = self._listed_turns() if isinstance(self.sampling, (list, tuple)) else self._shared_turns()
-    return [(task, self._next(task)) for task in turns]
+    def deal(self) -> list[tuple[str, list[int]]]:  # task and rows of each batch
+        "The batches of an epoch."
+        n = len(self)
+        if isinstance(self.sampling, (list, tuple)):  # goes on where the last epoch ended
+            order = [t for t in self.sampling if t not in self.idle]
+            turns = [order[i % len(order)] for i in range(self.position, self.position + n)]
+            self.position += n
+        else:
+            shares, turns = task_shares(self.live, self.temperature), []
+            for task, share in shares.items(): self.owed[task] += share*n
+            for _ in range(n):
+                turns.append(max(shares, key=self.owed.get))
+                self.owed[turns[-1]] -= 1
+            self.rng.shuffle(turns)
+        return [(task, self._next(task)) for task in turns]
 
-# %% ../nbs/03e_multitask.ipynb #fb8d30bd
-@patch
-def _listed_turns(self: TaskMix) -> list[str]:
-    "The task of each batch of an epoch, in the order of a list, which goes on where the last epoch ended."
-    order = [t for t in self.sampling if t not in self.idle]
-    first, self.position = self.position, self.position + len(self)
-    return [order[i % len(order)] for i in range(first, self.position)]
+    def _next(self, task: str) -> list[int]:
+        """The next `bs` rows of a task.
 
-@patch
-def _shared_turns(self: TaskMix) -> list[str]:
-    "The task of each batch of an epoch, by shares, in random order."
-    shares, turns = task_shares(self.live, self.temperature), []
-    for task, share in shares.items(): self.owed[task] += share*len(self)
-    for _ in range(len(self)):
-        turns.append(max(shares, key=self.owed.get))
-        self.owed[turns[-1]] -= 1
-    self.rng.shuffle(turns)
-    return turns
+        The last batch of a pass is filled with rows of the next pass, whose other batches stay unchanged."""
+        rows = []
+        while len(rows) < self.bs:
+            if not self.left[task]:  # a new pass
+                order = self.parts[task].order(self.bs, self.rngs[task])
+                self.left[task] = list(chunked(order, self.bs))[::-1]
+            more, room = self.left[task].pop(), self.bs - len(rows)
+            rows += more[:room]
+            if more[room:]: self.left[task].insert(0, more[room:])  # it comes last
+        return rows
 
-# %% ../nbs/03e_multitask.ipynb #71d61220
-@patch
-def _next(self: TaskMix, task: str) -> list[int]:
-    """The next `bs` rows of a task.
+    def every(self) -> list[tuple[str, list[int]]]:  # task and rows of each batch
+        "Every row once, task by task."
+        return [(t, rows) for t, part in self.parts.items() for rows in chunked(part.order(self.bs), self.bs)]
 
-    The last batch of a pass is filled with rows of the next pass, whose other batches stay unchanged."""
-    rows = []
-    while len(rows) < self.bs:
-        if not self.left[task]: self.left[task] = self._pass(task)
-        more, room = self.left[task].pop(), self.bs - len(rows)
-        rows += more[:room]
-        if more[room:]: self.left[task].insert(0, more[room:])  # it comes last
-    return rows
+    def begin(self,
+        start: int|str|None,  # number of layers applied to stored hidden states, 'vectors', or `None` for ids
+    ) -> None:
+        "Set where batches begin; tagging tasks take states of the last layer where others take vectors."
+        for part in self.parts.values():
+            words, n = isinstance(part, TaskBatches) and part.data.kind == 'tags', len(part.encoder.layers)
+            whole = n if words else 'vectors'
+            part.begin(whole if start in ('vectors', n) else start)
 
-@patch
-def _pass(self: TaskMix, task: str) -> list[list[int]]:
-    "Batches of a pass through the rows of a task, in reverse order."
-    return list(chunked(self.parts[task].order(self.bs, self.rngs[task]), self.bs))[::-1]
-
-# %% ../nbs/03e_multitask.ipynb #11b16957
-@patch
-def every(self: TaskMix) -> list[tuple[str, list[int]]]:  # task and rows of each batch
-    "Every row once, task by task."
-    return [(t, rows) for t, part in self.parts.items() for rows in chunked(part.order(self.bs), self.bs)]
-
-# %% ../nbs/03e_multitask.ipynb #57620a4e
-@patch
-def begin(self: TaskMix,
-    start: int|str|None,  # number of layers applied to stored hidden states, 'vectors', or `None` for ids
-) -> None:
-    "Set where the batches of every task begin; tagging tasks take states of the last layer where others take vectors."
-    for part in self.parts.values():
-        words, n = isinstance(part, TaskBatches) and part.data.kind == 'tags', len(part.encoder.layers)
-        whole = n if words else 'vectors'
-        part.begin(whole if start in ('vectors', n) else start)
-
-# %% ../nbs/03e_multitask.ipynb #5781fd8d
-@patch
-def batch(self: TaskMix,
-    item: tuple[str, list[int]],  # from `deal` or `every`
-) -> tuple:  # the task, then what its own `batch` gives
-    "Name of the task, then tensors of the batch."
-    task, rows = item
-    return task, *self.parts[task].batch(rows)
-
-# %% ../nbs/03e_multitask.ipynb #633e192f
-def _check_weight(task: str, weight) -> None:
-    "Raise `ValueError` for what is no finite number above 0."
-    number = isinstance(weight, (int, float, np.number)) and not isinstance(weight, bool)
-    if not number or not 0 < weight < math.inf:
-        raise ValueError(f"the weight of {task!r} is {weight!r}; it must be a finite number above 0. To keep a task "
-                         "out of training, leave it out of tasks, or out of a list in sampling")
+    def batch(self,
+        item: tuple[str, list[int]],  # from `deal` or `every`
+    ) -> tuple:  # the task, then what its own `batch` gives
+        "Name of the task, then tensors of the batch."
+        task, rows = item
+        return task, *self.parts[task].batch(rows)
 
 # %% ../nbs/03e_multitask.ipynb #f10427fc
 class TaskWeights(nn.Module):
@@ -298,7 +252,11 @@ class TaskWeights(nn.Module):
         super().__init__()
         self.tasks, weights = list(tasks), dict(weights or {})
         _check_names(weights, self.tasks, 'weights')
-        for task, weight in weights.items(): _check_weight(task, weight)
+        for task, weight in weights.items():
+            number = isinstance(weight, (int, float, np.number)) and not isinstance(weight, bool)
+            if not number or not 0 < weight < math.inf:
+                raise ValueError(f"the weight of {task!r} is {weight!r}; it must be a finite number above 0. To keep a "
+                                 "task out of training, leave it out of tasks, or out of a list in sampling")
         self.register_buffer('values', torch.tensor([float(weights.get(t, 1)) for t in self.tasks]))
 
     def forward(self,
@@ -321,42 +279,35 @@ class RankingMRR(Metric):
 
     def reset(self):
         "Forget all batches."
-        self.vectors, self.rows, self.found = [], [], None
+        self.vectors, self.rows, self.result = [], [], None
 
     def accumulate(self,
         learn,  # the Learner, with output and targets of a batch
     ):
         "Keep the vectors of a batch's queries."
         targets = learn.yb[0]
-        self.learn, self.task, self.found = learn, learn.model.task, None
+        self.model, self.task, self.result = learn.model, learn.model.task, None
         self.batches = learn.dl.dataset.parts[self.task]
         self.vectors.append(learn.pred[:len(targets)].detach())
         self.rows += targets[:, 0].long().tolist()
 
-# %% ../nbs/03e_multitask.ipynb #f02071bf
-@patch(as_prop=True)
-def value(self: RankingMRR) -> float|None:
-    "The metric over the batches so far; `None` before the first."
-    if self.found is None and self.vectors: self.found = self._mean_rank()
-    return self.found
+    @property
+    def value(self) -> float|None:
+        "The metric over the batches so far; `None` before the first."
+        if self.result is None and self.vectors:
+            documents, total = _document_vectors(self.model, self.task, self.batches.documents), 0.
+            queries = F.normalize(torch.cat(self.vectors), dim=1).split(self.bs)
+            for vectors, rows in zip(queries, chunked(self.rows, self.bs)):
+                relevance = torch.from_numpy(self.batches.relevance[rows].toarray()).to(vectors)
+                total += float(mrr(vectors @ documents.T, relevance))*len(rows)
+            self.result = total/len(self.rows)
+        return self.result
 
-@patch(as_prop=True)
-def name(self: RankingMRR) -> str:
-    "Last part of its column name, after the name of the task."
-    return 'mrr'
+    @property
+    def name(self) -> str:
+        "Last part of its column name, after the name of the task."
+        return 'mrr'
 
-# %% ../nbs/03e_multitask.ipynb #759ae6f5
-@patch
-def _mean_rank(self: RankingMRR) -> float:
-    "The metric, computed for some queries at a time."
-    documents, total = _document_vectors(self.learn.model, self.task, self.batches.documents), 0.
-    queries = F.normalize(torch.cat(self.vectors), dim=1).split(self.bs)
-    for vectors, rows in zip(queries, chunked(self.rows, self.bs)):
-        relevance = torch.from_numpy(self.batches.relevance[rows].toarray()).to(vectors)
-        total += float(mrr(vectors @ documents.T, relevance))*len(rows)
-    return total/len(self.rows)
-
-# %% ../nbs/03e_multitask.ipynb #5ff5641e
 def _document_vectors(model: TaskModel, task: str, documents: TaskBatches, bs: int = 64) -> torch.Tensor:
     "Vectors of length one of all documents, from the current weights of the model."
     before, model.task, device = model.task, task, next(model.parameters()).device
@@ -373,12 +324,13 @@ def _kind(data: TextData|RankingData) -> Kind:
     "Head, loss and metrics for the kind of the data."
     return _RANKING if isinstance(data, RankingData) else KINDS[data.kind]
 
+def _paired(data: TextData|RankingData) -> bool: return getattr(data, 'pairs', None) is not None
+
 def _count(data: TextData|RankingData, split: str) -> int:
     "Rows of a split; of a ranking task, queries that have a relevant document."
     if not isinstance(data, RankingData): return len(data.part(split))
     return int((data.part(split).qrels().getnnz(axis=1) > 0).sum())
 
-# %% ../nbs/03e_multitask.ipynb #84f2f7f8
 class _TaskLoss:
     "The loss of the model's current task, weighted in training."
     def __init__(self, model: TaskModel, tasks: dict):
@@ -401,7 +353,6 @@ class _TaskMetric(Metric):
     @property
     def name(self): return f'{self.task}_{self.metric.name}'
 
-# %% ../nbs/03e_multitask.ipynb #f15e97b0
 class _MeanMetric(Metric):
     "The mean of metrics that are accumulated elsewhere."
     def __init__(self, metrics: list): self.metrics = metrics
@@ -414,15 +365,15 @@ class _MeanMetric(Metric):
     @property
     def name(self): return 'mean_metric'
 
-# %% ../nbs/03e_multitask.ipynb #d39a6676
-def _default_metric(data: TextData|RankingData) -> Metric:
-    "The first metric of a kind; for tags, F1 over whole entities."
-    return EntityF1(data.labels) if _kind(data).per_token else _kind(data).metrics()[0]
-
 def _metrics(tasks: dict, chosen: dict) -> list[Metric]:
     "Metrics of each task under its name, and the mean of the first ones."
-    found = {t: [_TaskMetric(t, m) for m in chosen.get(t) or [_default_metric(d)]] for t, d in tasks.items()}
-    return [m for ms in found.values() for m in ms] + [_MeanMetric([ms[0] for ms in found.values()])]
+    metrics, first = [], []
+    for task, data in tasks.items():
+        kind = _kind(data)
+        listed = chosen.get(task) or [EntityF1(data.labels) if kind.per_token else kind.metrics()[0]]
+        metrics += [_TaskMetric(task, metric) for metric in listed]
+        first.append(metrics[-len(listed)])
+    return [*metrics, _MeanMetric(first)]
 
 # %% ../nbs/03e_multitask.ipynb #abb4646b
 class _TaskSwitch(Callback):
@@ -432,7 +383,10 @@ class _TaskSwitch(Callback):
     def before_train(self):
         "Note the progress and which tasks have nothing to train; raise `ValueError` if none has anything to train."
         mix = self.dl.dataset
-        mix.done, mix.idle = self.epoch/max(1, self.n_epoch - 1), _idle(self.model)
+        def frozen(module): return not any(p.requires_grad for p in module.parameters())
+        heads = self.model.heads if frozen(self.model.encoder) else {}
+        mix.idle = frozenset(task for task, head in heads.items() if frozen(head))
+        mix.done = self.epoch/max(1, self.n_epoch - 1)
         if not mix.live:
             raise ValueError("nothing to train: the encoder is frozen and so are the heads of all tasks that have "
                              "batches. Unfreeze a head, or some layers")
@@ -442,11 +396,6 @@ class _TaskSwitch(Callback):
         "Set the task."
         self.model.task, *x = self.xb
         self.learn.xb = tuple(x)
-
-def _idle(model: TaskModel) -> frozenset[str]:
-    "Tasks with nothing to train: the encoder is frozen, and so is their head."
-    def frozen(module): return not any(p.requires_grad for p in module.parameters())
-    return frozenset(t for t, head in model.heads.items() if frozen(model.encoder) and frozen(head))
 
 # %% ../nbs/03e_multitask.ipynb #7775d20c
 def _check_task(task, data, bs: int) -> None:
@@ -459,12 +408,14 @@ def _check_task(task, data, bs: int) -> None:
     if empty := [s for s in ('train', 'valid') if not _count(data, s)]:
         raise DataError(f"task {task!r}: no rows in {' and '.join(empty)}; "
                         "a task needs rows to train on and rows for validation")
-    if isinstance(data, TextData): _check_labels(task, data)
-    else: _check_ranking(task, data, bs)
-
-# %% ../nbs/03e_multitask.ipynb #9351e80d
-def _check_labels(task: str, data: TextData) -> None:
-    "Raise `DataError` for fewer than two labels, and for tags without O."
+    if isinstance(data, RankingData):
+        if bs < 2:
+            raise ValueError(f"bs is {bs}; task {task!r} learns to tell the relevant document from the others of its "
+                             "batch, so a batch needs at least 2 rows")
+        if data.part('train').relevance.doc_id.nunique() < 2:
+            raise DataError(f"task {task!r}: all queries in train have the same relevant document, "
+                            "so there are no negatives")
+        return
     names = ', '.join(data.labels)
     if data.kind == 'tags' and 'O' not in data.labels:
         raise DataError(f"task {task!r} has the tags {names}, and none is O: "
@@ -473,63 +424,26 @@ def _check_labels(task: str, data: TextData) -> None:
         raise DataError(f"task {task!r} has {len(data.labels)} label ({names}), and there is nothing to choose "
                         "between: add rows with another label, or list all in the argument labels")
 
-def _check_ranking(task: str, data: RankingData, bs: int) -> None:
-    "Raise for batches of one row, and for queries that all have the same relevant document."
-    if bs < 2:
-        raise ValueError(f"bs is {bs}; task {task!r} learns to tell the relevant document from the others of its "
-                         "batch, so a batch needs at least 2 rows")
-    if data.part('train').relevance.doc_id.nunique() < 2:
-        raise DataError(f"task {task!r}: all queries in train have the same relevant document, "
-                        "so there are no negatives")
-
-# %% ../nbs/03e_multitask.ipynb #c893aa59
-def _check_number(what: str, n) -> None:
-    "Raise `ValueError` for what is no whole number from 1 on."
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-        raise ValueError(f"{what} is {n!r}; it must be a whole number of at least 1")
-
-def _check_weights(weights, tasks) -> None:
-    "Raise `ValueError` for `weights` that are not supported."
-    if isinstance(weights, dict): TaskWeights(tasks, weights)
-    elif weights is not None and weights not in ('uncertainty', 'gradnorm'):
-        raise ValueError(f"weights is {weights!r}; it is a dict, 'uncertainty' or 'gradnorm'")
-
-# %% ../nbs/03e_multitask.ipynb #68fd318f
-def _check(tasks, sampling, weights, frozen: list, metrics: dict, head_kwargs: dict, bs, steps) -> None:
-    "Raise for every wrong argument that can be found before an encoder is loaded."
+def _check_arguments(tasks, sampling, weights, frozen: list, metrics: dict, head_kwargs: dict, bs, steps) -> None:
+    "Raise for every wrong argument that can be seen before an encoder is loaded."
     if not isinstance(tasks, dict) or not tasks:
         raise ValueError("tasks must be a dict of at least one name and its data")
-    _check_number('bs', bs)
-    if steps is not None: _check_number('steps', steps)
+    for what, n in dict(bs=bs, steps=1 if steps is None else steps).items():
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+            raise ValueError(f"{what} is {n!r}; it must be a whole number of at least 1")
     for task, data in tasks.items(): _check_task(task, data, bs)
     _check_sampling(sampling, tasks)
-    _check_weights(weights, tasks)
+    if isinstance(weights, dict): TaskWeights(tasks, weights)  # raises for a wrong name or weight
+    elif weights is not None and weights not in ('uncertainty', 'gradnorm'):
+        raise ValueError(f"weights is {weights!r}; it is a dict, 'uncertainty' or 'gradnorm'")
     for what, names in dict(frozen_heads=frozen, metrics=metrics, head_kwargs=head_kwargs).items():
         _check_names(names, tasks, what)
-
-# %% ../nbs/03e_multitask.ipynb #723cd834
-def _checked(encoder: Encoder, groups: int, tasks: dict, texts: dict, frozen: list, weights) -> None:
-    "Raise `ValueError` for texts that the encoder cannot take, and where nothing would be trained."
-    pairs = ['a'] if texts.get('reading') == 'joint' else None
-    encoder.tokenize(['a'], texts['max_tokens'], texts['keep'], pairs)  # raises for an invalid max_tokens or keep
-    frozen_encoder = groups > len(encoder.layers)
-    if frozen_encoder and set(frozen) == set(tasks):
-        raise ValueError("nothing to train: the encoder and the heads of all tasks are frozen. "
-                         "Choose another freeze, or leave a task out of frozen_heads")
-    if frozen_encoder and weights == 'gradnorm': raise _encoder_frozen("weights='gradnorm'")
 
 def _encoder_frozen(what: str) -> ValueError:
     return ValueError(f"{what} looks at gradients of what the tasks share, and the whole encoder is frozen: "
                       "choose freeze=-1, freeze fewer layers, or leave it out")
 
 # %% ../nbs/03e_multitask.ipynb #f859e4a7
-def _paired(data: TextData|RankingData) -> bool: return getattr(data, 'pairs', None) is not None
-
-def _head_arguments(tasks: dict, given: dict[str, dict], reading: str, frozen: bool) -> dict[str, dict]:
-    "Arguments of the head of each task."
-    def own(task, data): return head_arguments_of(data, given.get(task), reading, frozen=frozen)
-    return {t: given.get(t, {}) if isinstance(d, RankingData) else own(t, d) for t, d in tasks.items()}
-
 def _model(tasks: dict, encoder: Encoder, texts: dict, dtype, weights, head_kwargs: dict, seed: int|None) -> TaskModel:
     "One new head for each task, and the weights of their losses, on one encoder."
     if seed is not None: set_seed(seed)
@@ -537,59 +451,122 @@ def _model(tasks: dict, encoder: Encoder, texts: dict, dtype, weights, head_kwar
     words = tuple(t for t, d in tasks.items() if _kind(d).per_token)
     separate = tuple(t for t, d in tasks.items() if _paired(d) and texts['reading'] == 'separate')
     model = TaskModel(encoder, heads, texts['pooling'], words, dtype, separate)
-    model.weighing = _weighing(tasks, weights)
+    scores = [t for t, d in tasks.items() if _kind(d) is KINDS['score']]  # a squared error counts half
+    if weights == 'uncertainty': model.weighing = UncertaintyWeights(tasks, regression=scores)
+    else: model.weighing = TaskWeights(tasks, weights if isinstance(weights, dict) else None)
     return model
 
-def _weighing(tasks: dict, weights) -> TaskWeights|UncertaintyWeights:
-    "What a loss is multiplied by; a squared error counts half under 'uncertainty'."
-    scores = [t for t, d in tasks.items() if _kind(d) is KINDS['score']]
-    if weights == 'uncertainty': return UncertaintyWeights(tasks, regression=scores)
-    return TaskWeights(tasks, weights if isinstance(weights, dict) else None)
-
-# %% ../nbs/03e_multitask.ipynb #52134973
-def _part(task: str, data, split: str, model: TaskModel, texts: dict, store, documents=None):
-    "Batches of one split of a task; `documents` are those of a split that holds them already."
-    encoder, how = model.encoder, dict(dtype=model.dtype, store=store)
-    if isinstance(data, TextData):
-        return TaskBatches(data.part(split), encoder, **texts, **how, label=f'{task}, {split} texts')
-    how |= dict(pooling=texts['pooling'], max_tokens=texts['max_tokens'])
-    return RankingBatches(data, split, encoder, **how, documents=documents)
-
-def _loader(mix: TaskMix, batches, n: int, device) -> DataLoader:
-    "A fastai `DataLoader` over batches from a method of a mix, such as `TaskMix.deal`."
-    return DataLoader(mix, bs=None, n=n, num_workers=0, get_idxs=partial(batches, mix),
-                      create_batch=partial(TaskMix.batch, mix), device=device)
-
-# %% ../nbs/03e_multitask.ipynb #8d1e988b
-def _mixes(tasks: dict, model: TaskModel, texts: dict, store, device, bs: int, sampling, steps, seed) -> DataLoaders:
+def _loaders(tasks: dict, model: TaskModel, texts: dict, store, device, bs: int, sampling, steps, seed) -> DataLoaders:
     "Batches from `TaskMix.deal` for train, every row for valid."
-    train = {t: _part(t, d, 'train', model, texts, store) for t, d in tasks.items()}
-    valid = {t: _part(t, d, 'valid', model, texts, store, getattr(train[t], 'documents', None))
-             for t, d in tasks.items()}
-    seed = random.randrange(2**32) if seed is None else seed
-    dealt, judged = TaskMix(train, bs, sampling, steps, seed), TaskMix(valid, 2*bs)
-    n = sum(math.ceil(len(part)/judged.bs) for part in valid.values())
-    loaders = _loader(dealt, TaskMix.deal, len(dealt), device), _loader(judged, TaskMix.every, n, device)
-    return DataLoaders(*loaders, device=device)
-
-def _rules(tasks: dict) -> dict[str, dict]:
-    "How words are cut, for the tasks of tags."
-    return {t: splitting(data) for t, data in tasks.items() if isinstance(data, TextData) and data.kind == 'tags'}
+    def part(task, data, split, documents=None):
+        if isinstance(data, TextData):
+            return TaskBatches(data.part(split), model.encoder, **texts, dtype=model.dtype, store=store,
+                               label=f'{task}, {split} texts')
+        return RankingBatches(data, split, model.encoder, texts['pooling'], texts['max_tokens'], model.dtype, store,
+                              documents)
+    def loader(mix, batches, n):
+        return DataLoader(mix, bs=None, n=n, num_workers=0, get_idxs=partial(batches, mix),
+                          create_batch=partial(TaskMix.batch, mix), device=device)
+    train = {t: part(t, d, 'train') for t, d in tasks.items()}
+    valid = {t: part(t, d, 'valid', getattr(train[t], 'documents', None)) for t, d in tasks.items()}
+    train = TaskMix(train, bs, sampling, steps, random.randrange(2**32) if seed is None else seed)
+    valid = TaskMix(valid, 2*bs)
+    n = sum(math.ceil(len(rows)/valid.bs) for rows in valid.parts.values())
+    return DataLoaders(loader(train, TaskMix.deal, len(train)), loader(valid, TaskMix.every, n), device=device)
 
 # %% ../nbs/03e_multitask.ipynb #a1c40e12
 class MultitaskLearner(Learner):
     "A fastai `Learner` of several tasks, each with a name; made by `multitask_learner`."
+    def part(self,
+        task: str,  # name of one of its tasks
+        store: FeatureStore|None = None,  # where vectors of documents are kept; nowhere by default
+    ) -> Classifier|Tagger|Ranker:  # by the kind of the task
+        "What has been learnt of one task; it can be used, saved and loaded without the others."
+        _check_names([task], self.data, 'task')
+        self.frozen_prefix.check_unchanged()
+        data, model, head_kwargs = self.data[task], self.model, self.head_kwargs[task]
+        head = folded(model.heads[task])
+        frozen = self.frozen_prefix.groups > len(model.encoder.layers)
+        about = dict(data=data.name, train_rows=_count(data, 'train'), frozen=frozen)
+        about |= getattr(self, 'fitted', {}).get(task, {})
+        if isinstance(data, RankingData): return self._ranker(head, data, head_kwargs, about, store)
+        settings = {k: v for k, v in self.settings.items() if _paired(data) or k != 'reading'}
+        settings |= dict(mixed=model.dtype != torch.float32)
+        if data.kind == 'tags':
+            return Tagger(model.encoder, head, data.labels, settings | self.rules[task], head_kwargs, about)
+        settings |= dict(pairs=_paired(data))
+        return Classifier(model.encoder, head, data.labels, data.kind, settings, head_kwargs, about)
 
-# %% ../nbs/03e_multitask.ipynb #4c03ec1e
-def _learner(tasks, dls, model, groups, metrics: dict, frozen: list, weights, kwargs: dict) -> MultitaskLearner:
-    "The Learner of a model and its batches, with the callbacks that it needs."
-    own = dict(loss_func=_TaskLoss(model, tasks), metrics=_metrics(tasks, metrics))
-    learn = encoder_learner(dls, model, groups, MultitaskLearner, **own | kwargs)
-    learn.add_cb(_TaskSwitch())
-    if frozen: learn.add_cb(Frozen(*(f'heads.{t}' for t in frozen)))
-    if weights == 'gradnorm': learn.add_cb(GradNorm())
-    learn.data = tasks
-    return learn
+    def _ranker(self, head, data: RankingData, head_kwargs: dict, about: dict, store: FeatureStore|None) -> Ranker:
+        "A `Ranker` without BM25, with a copy of the head."
+        heads = get_head('residual', self.model.encoder.dim, **head_kwargs)
+        heads.query.load_state_dict({k: v.cpu() for k, v in head.state_dict().items()})
+        documents = self._encode(data.texts, 'start', store)
+        ranking = RankingModel(heads, documents, torch.arange(len(documents)))
+        longest = max(map(len, data.documents.text))  # characters: whole documents, as they were encoded
+        settings = dict(passages='truncate', size=max(1, longest), stride=None, pooling=self.settings['pooling'],
+                        max_tokens=self.settings['max_tokens'])
+        return Ranker(self.model.encoder, ranking, data.documents, None, None, settings, about)
+
+    def _encode(self, texts: list[str], keep: str, store: FeatureStore|None) -> torch.Tensor:
+        "Vectors of texts, from the store where there is one."
+        how = dict(pooling=self.settings['pooling'], max_tokens=self.settings['max_tokens'], keep=keep,
+                   dtype=self.model.dtype, device=next(self.model.parameters()).device)
+        if store is None: return encode(texts, self.model.encoder, **how).cpu()
+        return store.encode(texts, self.model.encoder, **how).tensor().cpu()
+
+    def predict(self,
+        task: str,  # name of one of its tasks
+        texts: str|tuple[str, str]|list,  # texts, tuples of two for a task of pairs; or one alone
+        store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
+    ) -> pd.DataFrame:  # a row for each text, or for each entity that a tagger finds
+        """Predictions of one task.
+
+        A label or a score for each text, a row for each entity of a tagger, or the best document and its cosine."""
+        one = self.part(task, store)
+        if isinstance(one, Classifier): return one.predict(texts, store=store)
+        if isinstance(one, Tagger): return one.predict(texts)
+        texts = [texts] if isinstance(texts, str) else as_texts(texts)
+        best = one.scores(texts, 'dense', self._encode(texts, 'end', store)).max(1)
+        doc_ids = one.documents.doc_id.to_numpy()[best.indices]
+        return pd.DataFrame(dict(text=texts, doc_id=doc_ids, cosine=best.values.tolist()))
+
+    def evaluate(self,
+        split: str = 'test',  # 'train', 'valid' or 'test'
+        store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
+    ) -> pd.DataFrame:  # task, part, metric, value, low, high, n
+        "Metrics of every task over all rows of a split, with intervals."
+        tables = []
+        for task, data in self.data.items():
+            if not _count(data, split): continue
+            one = self.part(task, store)
+            how = {} if isinstance(one, Tagger) else dict(store=store)
+            if isinstance(one, Ranker): how['modes'] = 'dense',
+            tables.append(one.evaluate(data, split, **how).drop(columns='mode', errors='ignore'))
+            tables[-1].insert(0, 'task', task)
+        if not tables: raise DataError(f"no task has rows in {split!r}")
+        return pd.concat(tables, ignore_index=True)
+
+    def export(self,
+        folder: str|Path,  # made, or replaced when an export is in it
+        to: str = 'onnx',  # 'onnx', 'openvino', or another key of `TARGETS`
+        **kwargs,  # arguments of `export_model`: `texts`, `int8`
+    ) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
+        "Write the encoder and all heads for another library, checked."
+        outputs, settings = {}, self.settings
+        activations = {'class': 'softmax', 'tags': 'softmax', 'multilabel': 'sigmoid'}
+        for task, data in self.data.items():
+            head, pooling = self.model.heads[task], settings['pooling']
+            if isinstance(data, RankingData):
+                outputs[f'{task}_query'] = Output(head, pooling, 'unit', keep='end')
+                outputs[f'{task}_document'] = Output(head, pooling, 'unit', keep='start')
+                continue
+            reading = settings['reading'] if _paired(data) else 'joint'
+            outputs[task] = Output(folded(head), None if data.kind == 'tags' else pooling,
+                                   activations.get(data.kind, ''), keep=settings['keep'], labels=data.labels,
+                                   pairs=_paired(data), reading=reading)
+        model = TextModel(self.model.encoder, outputs, settings['max_tokens'], 'model of several tasks')
+        return export_model(model, folder, to, **kwargs)
 
 # %% ../nbs/03e_multitask.ipynb #4c48428d
 def multitask_learner(
@@ -615,100 +592,33 @@ def multitask_learner(
 ) -> MultitaskLearner:
     "A fastai `Learner` for several tasks on one encoder, one head each; every batch is of one task."
     frozen, metrics, head_kwargs = listify(frozen_heads), metrics or {}, head_kwargs or {}
-    _check(tasks, sampling, weights, frozen, metrics, head_kwargs, bs, steps)
-    texts, device = dict(pooling=pooling, max_tokens=max_tokens, keep=keep), torch.device(device or best_device())
+    _check_arguments(tasks, sampling, weights, frozen, metrics, head_kwargs, bs, steps)
+    device = torch.device(device or best_device())
     encoder, groups = prepared(backbone, freeze, seed)
+    encoder_frozen = groups > len(encoder.layers)
     paired = [data for data in tasks.values() if _paired(data)]
     reading = reading_of((paired or [*tasks.values()])[0], groups, encoder, reading)
-    if paired: texts |= dict(reading=reading)
-    _checked(encoder, groups, tasks, texts, frozen, weights)
-    own = _head_arguments(tasks, head_kwargs, reading, groups > len(encoder.layers))
-    model = _model(tasks, encoder, texts, layers_dtype(dtype, device), weights, own, seed).to(device)
-    dls = _mixes(tasks, model, texts, store, device, bs, sampling, steps, seed)
-    learn = _learner(tasks, dls, model, groups, metrics, frozen, weights, kwargs)
-    learn.settings, learn.head_kwargs, learn.rules = texts, own, _rules(tasks)
+    texts = dict(pooling=pooling, max_tokens=max_tokens, keep=keep)
+    if paired: texts['reading'] = reading
+    encoder.tokenize(['a'], max_tokens, keep, ['a'] if paired and reading == 'joint' else None)  # checks them
+    if encoder_frozen and set(frozen) == set(tasks):
+        raise ValueError("nothing to train: the encoder and the heads of all tasks are frozen. "
+                         "Choose another freeze, or leave a task out of frozen_heads")
+    if encoder_frozen and weights == 'gradnorm': raise _encoder_frozen("weights='gradnorm'")
+    of_heads = {}
+    for task, data in tasks.items():
+        if isinstance(data, RankingData): of_heads[task] = head_kwargs.get(task, {})
+        else: of_heads[task] = head_arguments_of(data, head_kwargs.get(task), reading, frozen=encoder_frozen)
+    model = _model(tasks, encoder, texts, layers_dtype(dtype, device), weights, of_heads, seed).to(device)
+    dls = _loaders(tasks, model, texts, store, device, bs, sampling, steps, seed)
+    kwargs = dict(loss_func=_TaskLoss(model, tasks), metrics=_metrics(tasks, metrics)) | kwargs
+    learn = encoder_learner(dls, model, groups, MultitaskLearner, **kwargs)
+    learn.add_cb(_TaskSwitch())
+    if frozen: learn.add_cb(Frozen(*(f'heads.{t}' for t in frozen)))
+    if weights == 'gradnorm': learn.add_cb(GradNorm())
+    learn.data, learn.settings, learn.head_kwargs = tasks, texts, of_heads
+    learn.rules = {t: splitting(d) for t, d in tasks.items() if _kind(d).per_token}  # how words are cut
     return learn
-
-# %% ../nbs/03e_multitask.ipynb #9b33e129
-@patch
-def part(self: MultitaskLearner,
-    task: str,  # name of one of its tasks
-    store: FeatureStore|None = None,  # where vectors of documents are kept; nowhere by default
-) -> Classifier|Tagger|Ranker:  # by the kind of the task
-    "What has been learnt of one task; it can be used, saved and loaded without the others."
-    _check_names([task], self.data, 'task')
-    self.frozen_prefix.check_unchanged()
-    data, model = self.data[task], self.model
-    head, head_kwargs = folded(model.heads[task]), self.head_kwargs[task]
-    frozen = self.frozen_prefix.groups > len(model.encoder.layers)
-    about = dict(data=data.name, train_rows=_count(data, 'train'), frozen=frozen)
-    about |= getattr(self, 'fitted', {}).get(task, {})
-    if isinstance(data, RankingData): return _ranker(model, head, data, self.settings, head_kwargs, about, store)
-    settings = {k: v for k, v in self.settings.items() if _paired(data) or k != 'reading'}
-    settings |= dict(mixed=model.dtype != torch.float32)
-    if data.kind == 'tags':
-        return Tagger(model.encoder, head, data.labels, settings | self.rules[task], head_kwargs, about)
-    settings |= dict(pairs=_paired(data))
-    return Classifier(model.encoder, head, data.labels, data.kind, settings, head_kwargs, about)
-
-# %% ../nbs/03e_multitask.ipynb #ac31152d
-def _ranker(model: TaskModel, head, data: RankingData, settings: dict, head_kwargs: dict, about: dict, store) -> Ranker:
-    "A `Ranker` without BM25, with a copy of the head."
-    heads = get_head('residual', model.encoder.dim, **head_kwargs)
-    heads.query.load_state_dict({k: v.cpu() for k, v in head.state_dict().items()})
-    documents = _encoded(model, data.texts, 'start', settings, store)
-    ranking = RankingModel(heads, documents, torch.arange(len(documents)))
-    longest = max(map(len, data.documents.text))  # characters: whole documents, as they were encoded
-    passages = dict(passages='truncate', size=max(1, longest), stride=None)
-    settings = passages | {name: settings[name] for name in ('pooling', 'max_tokens')}
-    return Ranker(model.encoder, ranking, data.documents, None, None, settings, about)
-
-def _encoded(model: TaskModel, texts: list[str], keep: str, settings: dict, store: FeatureStore|None) -> torch.Tensor:
-    "Vectors of texts, from the store where there is one."
-    how = dict(pooling=settings['pooling'], max_tokens=settings['max_tokens'], keep=keep, dtype=model.dtype,
-               device=next(model.parameters()).device)
-    if store is None: return encode(texts, model.encoder, **how).cpu()
-    return store.encode(texts, model.encoder, **how).tensor().cpu()
-
-# %% ../nbs/03e_multitask.ipynb #d5d7c5de
-@patch
-def predict(self: MultitaskLearner,
-    task: str,  # name of one of its tasks
-    texts: str|tuple[str, str]|list,  # texts, tuples of two for a task of pairs; or one alone
-    store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
-) -> pd.DataFrame:  # a row for each text, or for each entity that a tagger finds
-    """Predictions of one task.
-
-    A label or a score for each text, a row for each entity of a tagger, or the best document and its cosine."""
-    one = self.part(task, store)
-    if isinstance(one, Classifier): return one.predict(texts, store=store)
-    if isinstance(one, Tagger): return one.predict(texts)
-    texts = [texts] if isinstance(texts, str) else as_texts(texts)
-    best = one.scores(texts, 'dense', _encoded(self.model, texts, 'end', self.settings, store)).max(1)
-    doc_ids = one.documents.doc_id.to_numpy()[best.indices]
-    return pd.DataFrame(dict(text=texts, doc_id=doc_ids, cosine=best.values.tolist()))
-
-# %% ../nbs/03e_multitask.ipynb #bd1365d0
-@patch
-def evaluate(self: MultitaskLearner,
-    split: str = 'test',  # 'train', 'valid' or 'test'
-    store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
-) -> pd.DataFrame:  # task, part, metric, value, low, high, n
-    "Metrics of every task over all rows of a split, with intervals."
-    tasks = [task for task, data in self.data.items() if _count(data, split)]
-    if not tasks: raise DataError(f"no task has rows in {split!r}")
-    return pd.concat([self._evaluated(task, split, store) for task in tasks], ignore_index=True)
-
-# %% ../nbs/03e_multitask.ipynb #86c13e90
-@patch
-def _evaluated(self: MultitaskLearner, task: str, split: str, store: FeatureStore|None) -> pd.DataFrame:
-    "The table of one task."
-    one = self.part(task, store)
-    how = {} if isinstance(one, Tagger) else dict(store=store)
-    if isinstance(one, Ranker): how['modes'] = 'dense',
-    table = one.evaluate(self.data[task], split, **how).drop(columns='mode', errors='ignore')
-    table.insert(0, 'task', task)
-    return table
 
 # %% ../nbs/03e_multitask.ipynb #1773357c
 class GradNorm(Callback):
@@ -725,39 +635,31 @@ class GradNorm(Callback):
 
     def before_train(self):
         "Find the last shared layer."
-        self.shared = _shared(self.model, "weights='gradnorm'")
+        self.shared = _last_trained(self.model, "weights='gradnorm'")
 
     def after_backward(self):
-        "Measure the gradient of this batch; every few steps set the weights."
-        self._measure()
+        "Update the running means of the task of this batch; every few steps set the weights."
+        task, weighing = self.model.task, self.model.weighing
+        norm = torch.stack([p.grad.float().norm() for p in self.shared if p.grad is not None]).norm()
+        for means, value in ((self.norms, norm), (self.losses, self.loss.detach())):
+            value = value/weighing.values[weighing.tasks.index(task)]  # without the weight of the task
+            means[task] = torch.lerp(value, means.get(task, value), self.smooth)
         if (self.train_iter + 1) % self.every == 0 and len(self.norms) > 1: self._set_weights()
 
-# %% ../nbs/03e_multitask.ipynb #08d97205
-def _shared(model: TaskModel, what: str) -> list[nn.Parameter]:
+    def _set_weights(self):
+        "Set the weights of the tasks seen so far from their running means."
+        weighing = self.model.weighing
+        seen = [t for t in weighing.tasks if t in self.norms]
+        for t in seen: self.first.setdefault(t, self.losses[t])
+        means = [[float(d[t].clamp(min=1e-12)) for t in seen] for d in (self.norms, self.losses, self.first)]
+        places = [weighing.tasks.index(t) for t in seen]
+        weighing.values[places] = gradient_norm_weights(*means, self.alpha).to(weighing.values)
+
+def _last_trained(model: TaskModel, what: str) -> list[nn.Parameter]:
     "Parameters of the last layer that is trained; raises `ValueError` where there is none."
     for group in model.encoder.groups()[::-1]:
-        if found := [p for p in group if p.requires_grad]: return found
+        if trained := [p for p in group if p.requires_grad]: return trained
     raise _encoder_frozen(what)
-
-# %% ../nbs/03e_multitask.ipynb #72513e19
-@patch
-def _measure(self: GradNorm):
-    "Update the running means of a task: gradient norm and loss, both without its weight."
-    task, weighing = self.model.task, self.model.weighing
-    norm = torch.stack([p.grad.float().norm() for p in self.shared if p.grad is not None]).norm()
-    for means, value in ((self.norms, norm), (self.losses, self.loss.detach())):
-        value = value/weighing.values[weighing.tasks.index(task)]
-        means[task] = torch.lerp(value, means.get(task, value), self.smooth)
-
-@patch
-def _set_weights(self: GradNorm):
-    "Set the weights of the tasks seen so far from their running means."
-    weighing = self.model.weighing
-    seen = [t for t in weighing.tasks if t in self.norms]
-    for t in seen: self.first.setdefault(t, self.losses[t])
-    means = [[float(d[t].clamp(min=1e-12)) for t in seen] for d in (self.norms, self.losses, self.first)]
-    places = [weighing.tasks.index(t) for t in seen]
-    weighing.values[places] = gradient_norm_weights(*means, self.alpha).to(weighing.values)
 
 # %% ../nbs/03e_multitask.ipynb #49d90ad4
 class GradientConflict(Callback):
@@ -777,65 +679,29 @@ class GradientConflict(Callback):
 
     def before_train(self):
         "Find the last shared layer."
-        self.shared = _shared(self.model, 'GradientConflict')
+        self.shared = _last_trained(self.model, 'GradientConflict')
 
     def after_batch(self):
-        "Measure the gradients of all tasks, every few steps."
-        if self.training and (self.train_iter - 1) % self.every == 0: self.rows += self._cosines()
+        "Measure the gradients of all tasks, every few steps; the model keeps its mode and its task."
+        if not self.training or (self.train_iter - 1) % self.every: return
+        task = self.model.task
+        with evaluation_mode(self.model): grads = {t: self._gradient(t) for t in self.model.heads}
+        self.model.task = task
+        for a, b in combinations(grads, 2):
+            # a gradient of zero has no direction
+            zero = [not any(g is not None and g.any() for g in grads[t]) for t in (a, b)]
+            cosine = math.nan if any(zero) else gradient_conflict(grads[a], grads[b])
+            self.rows.append(dict(step=self.train_iter, epoch=self.epoch, task=a, other=b, cosine=cosine))
 
-# %% ../nbs/03e_multitask.ipynb #3a3229d4
-@patch
-def _cosines(self: GradientConflict) -> list[dict]:
-    "A row for each pair of tasks; the model keeps its mode and its task."
-    task = self.model.task
-    with evaluation_mode(self.model): grads = {t: self._gradient(t) for t in self.model.heads}
-    self.model.task, now = task, dict(step=self.train_iter, epoch=self.epoch)
-    return [now | dict(task=a, other=b, cosine=_cosine(grads[a], grads[b])) for a, b in combinations(grads, 2)]
+    def _gradient(self, task: str) -> tuple:
+        "The gradient of a batch of a task in the last shared layer."
+        part, self.model.task = self.dls.train.dataset.parts[task], task
+        device = next(self.model.parameters()).device
+        *x, targets = to_device(part.batch(part.order(self.bs, self.rng)[:self.bs]), device)
+        loss = self.loss_func.losses[task](self.model(*x), targets)
+        return torch.autograd.grad(loss, self.shared, allow_unused=True)
 
-@patch
-def _gradient(self: GradientConflict, task: str) -> tuple:
-    "The gradient of a batch of a task in the last shared layer."
-    part, self.model.task = self.dls.train.dataset.parts[task], task
-    device = next(self.model.parameters()).device
-    *x, targets = to_device(part.batch(part.order(self.bs, self.rng)[:self.bs]), device)
-    loss = self.loss_func.losses[task](self.model(*x), targets)
-    return torch.autograd.grad(loss, self.shared, allow_unused=True)
-
-def _cosine(a: tuple, b: tuple) -> float:
-    "`gradient_conflict`, or NaN where one of the gradients is zero and has no direction."
-    zero = [not any(g is not None and g.any() for g in gradient) for gradient in (a, b)]
-    return math.nan if any(zero) else gradient_conflict(a, b)
-
-# %% ../nbs/03e_multitask.ipynb #b789505f
-@patch(as_prop=True)
-def table(self: GradientConflict) -> pd.DataFrame:
-    "A row for each measurement and pair of tasks: step, epoch, task, other, cosine."
-    return pd.DataFrame(self.rows, columns=['step', 'epoch', 'task', 'other', 'cosine'])
-
-# %% ../nbs/03e_multitask.ipynb #e16e0002
-from pathlib import Path
-from .graphs import Output, TextModel
-from .export import export_model
-
-# %% ../nbs/03e_multitask.ipynb #e16e0003
-def _outputs(task: str, data, head: nn.Module, settings: dict) -> dict[str, Output]:
-    "The outputs of a task, by name."
-    pooling, keep = settings['pooling'], settings['keep']
-    if isinstance(data, RankingData):
-        ends = dict(query='end', document='start')
-        return {f'{task}_{side}': Output(head, pooling, 'unit', keep=end) for side, end in ends.items()}
-    last = {'class': 'softmax', 'tags': 'softmax', 'multilabel': 'sigmoid'}.get(data.kind, '')
-    return {task: Output(folded(head), None if data.kind == 'tags' else pooling, last, keep=keep, labels=data.labels,
-                         pairs=_paired(data), reading=settings['reading'] if _paired(data) else 'joint')}
-
-@patch
-def export(self: MultitaskLearner,
-    folder: str|Path,  # made, or replaced when an export is in it
-    to: str = 'onnx',  # 'onnx', 'openvino', or another key of `TARGETS`
-    **kwargs,  # arguments of `export_model`: `texts`, `int8`
-) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
-    "Write the encoder and all heads for another library, checked."
-    outputs, heads = {}, self.model.heads
-    for task, data in self.data.items(): outputs |= _outputs(task, data, heads[task], self.settings)
-    model = TextModel(self.model.encoder, outputs, self.settings['max_tokens'], 'model of several tasks')
-    return export_model(model, folder, to, **kwargs)
+    @property
+    def table(self) -> pd.DataFrame:
+        "A row for each measurement and pair of tasks: step, epoch, task, other, cosine."
+        return pd.DataFrame(self.rows, columns=['step', 'epoch', 'task', 'other', 'cosine'])

@@ -27,7 +27,6 @@ import pandas as pd
 import torch
 from torch import nn
 from torch.nn import functional as F
-from fastcore.basics import patch
 from fastai.data.core import DataLoaders
 from fastai.learner import AvgLoss, AvgMetric, Learner
 from fastai.torch_core import set_seed
@@ -51,12 +50,6 @@ from .processes import Processes
 from .learners import AdamW, FrozenPrefix, TaskBatches, frozen_groups, layers_dtype, task_dl, task_groups
 from .learners import task_learner
 
-# %% ../nbs/03g_pretraining.ipynb #195c69c1
-def _between_blanks(lines: list[str]) -> list[list[str]]:
-    "Groups of lines separated by blank lines; without a blank line, each line is a group."
-    if '' not in lines: return [[line] for line in lines]
-    return [list(group) for filled, group in groupby(lines, key=bool) if filled]
-
 # %% ../nbs/03g_pretraining.ipynb #828ef82f
 def read_documents(
     path: str|Path,  # text file in UTF-8
@@ -69,7 +62,8 @@ def read_documents(
     if not any(lines):
         raise DataError(f"{shown_path(path)} is empty: it needs one sentence a line and a blank line between documents")
     while not lines[-1]: lines.pop()
-    return _between_blanks(lines)
+    if '' not in lines: return [[line] for line in lines]
+    return [list(group) for filled, group in groupby(lines, key=bool) if filled]
 
 # %% ../nbs/03g_pretraining.ipynb #bff0d5f1
 def _documents(texts: str|Path|Sequence[str]) -> list[list[str]]:
@@ -92,15 +86,6 @@ def _letters(texts: list[str], most: int) -> list[str]:
     inner = {letter for word in words for letter in word[1:]}
     return common + ['##' + c for c in common if c in inner]
 
-# %% ../nbs/03g_pretraining.ipynb #c3b1f530
-def _merge_pieces(texts: list[str], first: list[str], vocab_size: int) -> dict[str, int]:
-    "A WordPiece vocabulary that begins with the pieces of `first`, with the id of each piece."
-    tokenizer = Tokenizer(WordPiece(unk_token='[UNK]'))
-    tokenizer.pre_tokenizer = BertPreTokenizer()
-    trainer = WordPieceTrainer(vocab_size=vocab_size, special_tokens=first, limit_alphabet=0, show_progress=False)
-    tokenizer.train_from_iterator(texts, trainer)
-    return tokenizer.get_vocab()
-
 # %% ../nbs/03g_pretraining.ipynb #796f8189
 def train_tokenizer(
     texts: str|Path|Sequence[str],  # texts, or a text file as `read_documents` takes it
@@ -115,7 +100,11 @@ def train_tokenizer(
     if vocab_size < len(first):
         raise ValueError(f"vocab_size is {vocab_size}; the special tokens and the letters of these texts alone "
                          f"are {len(first)}: raise it, or lower alphabet")
-    return BertTokenizerFast(vocab=_merge_pieces(texts, first, vocab_size), do_lower_case=lowercase)
+    tokenizer = Tokenizer(WordPiece(unk_token='[UNK]'))
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    trainer = WordPieceTrainer(vocab_size=vocab_size, special_tokens=first, limit_alphabet=0, show_progress=False)
+    tokenizer.train_from_iterator(texts, trainer)
+    return BertTokenizerFast(vocab=tokenizer.get_vocab(), do_lower_case=lowercase)
 
 # %% ../nbs/03g_pretraining.ipynb #1d10b512
 def token_blocks(
@@ -141,27 +130,19 @@ def _check_masking(tokenizer, share: float) -> None:
     if tokenizer.mask_token_id is None:
         raise ValueError("the tokenizer has no mask token: masked language modelling needs one, such as [MASK]")
 
-def _choose(words: torch.Tensor, share: float, draws: torch.Tensor) -> torch.Tensor:
-    "In each row, the words with the smallest random numbers: a share of them, rounded, at least one."
-    ranks = draws.masked_fill(~words, 2.).argsort(1).argsort(1)
-    return words & (ranks < (share*words.sum(1, keepdim=True)).round().clamp(min=1))
-
-# %% ../nbs/03g_pretraining.ipynb #643b8ca6
-def _random_words(draws: torch.Tensor, special: torch.Tensor, vocab_size: int) -> torch.Tensor:
-    "Ids of words for random numbers in [0, 1); `special` is sorted."
-    ids = (draws*(vocab_size - len(special))).long()
-    for s in special: ids += ids >= s  # skips the id of a special token
-    return ids
-
-# %% ../nbs/03g_pretraining.ipynb #78a27787
-def _masked(
+def _apply_masks(
     ids: torch.Tensor, mask: torch.Tensor, tokenizer, share: float, draws: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     "As `mask_tokens`, from random numbers in [0, 1) `(3, batch, tokens)`."
     which, how, what = draws
     special = torch.tensor(sorted(set(tokenizer.all_special_ids)), device=ids.device)
-    chosen = _choose((mask > 0) & ~torch.isin(ids, special), share, which)
-    visible = torch.where(how < .9, _random_words(what, special, len(tokenizer)), ids)
+    words = (mask > 0) & ~torch.isin(ids, special)
+    # of each row the words with the smallest random numbers: a share of them, rounded, at least one
+    ranks = which.masked_fill(~words, 2.).argsort(1).argsort(1)
+    chosen = words & (ranks < (share*words.sum(1, keepdim=True)).round().clamp(min=1))
+    random_words = (what*(len(tokenizer) - len(special))).long()
+    for s in special: random_words += random_words >= s  # skips the id of a special token
+    visible = torch.where(how < .9, random_words, ids)
     masked = torch.where(how < .8, tokenizer.mask_token_id, visible)
     return torch.where(chosen, masked, ids), ids.masked_fill(~chosen, -100)
 
@@ -176,17 +157,7 @@ def mask_tokens(
     "Mask tokens as BERT does: of those chosen, 80 % become [MASK], 10 % a random token, and 10 % stay."
     _check_masking(tokenizer, share)
     draws = torch.rand(3, *ids.shape, generator=generator, device=generator.device if generator else ids.device)
-    return _masked(ids, mask, tokenizer, share, draws.to(ids.device))
-
-# %% ../nbs/03g_pretraining.ipynb #4f746e4f
-def _maskable(rows: list[list[int]], tokenizer) -> list[int]:
-    "The numbers of the rows that have a word; raises `DataError` when none has."
-    special = set(tokenizer.all_special_ids)
-    found = [i for i, row in enumerate(rows) if not special.issuperset(row)]
-    if not found:
-        raise DataError("no row has a word that could be masked: the texts are empty, "
-                        "or nothing but [UNK] to this tokenizer")
-    return found
+    return _apply_masks(ids, mask, tokenizer, share, draws.to(ids.device))
 
 # %% ../nbs/03g_pretraining.ipynb #0142b741
 class MaskedBatches:
@@ -202,8 +173,12 @@ class MaskedBatches:
         follows: list[int]|None = None,  # of each row, whether its second sentence follows its first: 1 or 0
     ):
         _check_masking(encoder.tokenizer, share)
-        kept = _maskable(rows, encoder.tokenizer)
-        self.rows = [rows[i] for i in kept], None if follows is None else [follows[i] for i in kept]
+        special = set(encoder.tokenizer.all_special_ids)
+        with_words = [i for i, row in enumerate(rows) if not special.issuperset(row)]
+        if not with_words:
+            raise DataError("no row has a word that could be masked: the texts are empty, "
+                            "or nothing but [UNK] to this tokenizer")
+        self.rows = [rows[i] for i in with_words], None if follows is None else [follows[i] for i in with_words]
         self.encoder, self.dynamic, self.share, self.seed = encoder, dynamic, share, seed
         self.start, self.round = None, 0  # None: batches begin at the token ids; round: epochs so far
 
@@ -211,50 +186,37 @@ class MaskedBatches:
     def __getitem__(self, i: int) -> int: return i
     def __repr__(self) -> str: return f"MaskedBatches({len(self)} rows, {'dynamic' if self.dynamic else 'static'})"
 
-# %% ../nbs/03g_pretraining.ipynb #389b38bf
-@patch
-def order(self: MaskedBatches,
-    bs: int,  # rows in a batch
-    rng: random.Random|None = None,  # shuffles, and begins another epoch; without it rows are sorted by length
-) -> list[int]:  # every row once
-    "An order of rows in which batches hold texts of similar length."
-    self.round += rng is not None
-    return TaskBatches.order(self, bs, rng)
+    def order(self,
+        bs: int,  # rows in a batch
+        rng: random.Random|None = None,  # shuffles, and begins another epoch; without it rows are sorted by length
+    ) -> list[int]:  # every row once
+        "An order of rows in which batches hold texts of similar length."
+        self.round += rng is not None
+        return TaskBatches.order(self, bs, rng)
 
-# %% ../nbs/03g_pretraining.ipynb #bc7ef169
-@patch
-def new_empty(self: MaskedBatches):
-    "Raises `TypeError`: fastai calls it when a Learner is exported."
-    raise TypeError("a Learner of masked tokens is not exported: "
-                    "save its encoder with save_encoder(learn.model.encoder, folder)")
+    def new_empty(self):
+        "Raises `TypeError`: fastai calls it when a Learner is exported."
+        raise TypeError("a Learner of masked tokens is not exported: "
+                        "save its encoder with save_encoder(learn.model.encoder, folder)")
 
-# %% ../nbs/03g_pretraining.ipynb #eb4b5a38
-def _draws(seed: int, row: int, round: int, n: int) -> torch.Tensor:
-    "Random numbers `(3, n)` of a row in an epoch."
-    # torch's generator takes 32 bits of its seed
-    digest = hashlib.blake2b(f'{seed} {row} {round}'.encode(), digest_size=4).digest()
-    return torch.rand(3, n, generator=torch.Generator().manual_seed(int.from_bytes(digest, 'little')))
+    def batch(self,
+        rows,  # row numbers
+    ) -> tuple[torch.Tensor, ...]:  # masked ids, mask, labels, masked tokens `(masked,)`, `follows` if given
+        "Some rows as tensors."
+        rows, (every, follows) = list(rows), self.rows
+        ids, mask = self.encoder.pad([every[r] for r in rows])
+        draws = torch.zeros(3, *mask.shape)
+        draws[:, mask.bool()] = torch.cat([self._draw(r) for r in rows], 1)
+        masked, labels = _apply_masks(ids, mask, self.encoder.tokenizer, self.share, draws)
+        ends = () if follows is None else (torch.tensor([follows[r] for r in rows]),)
+        return masked, mask, labels, labels[labels != -100], *ends
 
-# %% ../nbs/03g_pretraining.ipynb #cb34cc78
-@patch
-def _draw(self: MaskedBatches, rows: list[int], mask: torch.Tensor) -> torch.Tensor:
-    "Random numbers `(3, batch, tokens)` of some rows in this epoch; 0 for padding."
-    draws = torch.zeros(3, *mask.shape)
-    drawn = [_draws(self.seed, r, self.round*self.dynamic, len(self.rows[0][r])) for r in rows]
-    draws[:, mask.bool()] = torch.cat(drawn, 1)
-    return draws
-
-# %% ../nbs/03g_pretraining.ipynb #c02f6012
-@patch
-def batch(self: MaskedBatches,
-    rows,  # row numbers
-) -> tuple[torch.Tensor, ...]:  # ids with masked tokens, mask, labels, masked tokens `(masked,)`, `follows` if given
-    "Some rows as tensors."
-    rows, (every, follows) = list(rows), self.rows
-    ids, mask = self.encoder.pad([every[r] for r in rows])
-    masked, labels = _masked(ids, mask, self.encoder.tokenizer, self.share, self._draw(rows, mask))
-    ends = () if follows is None else (torch.tensor([follows[r] for r in rows]),)
-    return masked, mask, labels, labels[labels != -100], *ends
+    def _draw(self, row: int) -> torch.Tensor:
+        "Random numbers `(3, tokens)` of a row in this epoch."
+        # torch's generator takes 32 bits of its seed
+        state = f'{self.seed} {row} {self.round*self.dynamic}'.encode()
+        seed = int.from_bytes(hashlib.blake2b(state, digest_size=4).digest(), 'little')
+        return torch.rand(3, len(self.rows[0][row]), generator=torch.Generator().manual_seed(seed))
 
 # %% ../nbs/03g_pretraining.ipynb #e4800985
 class SentencePairs(NamedTuple):
@@ -263,16 +225,14 @@ class SentencePairs(NamedTuple):
     second: list[str]
     follows: list[int]  # 1 when it does, 0 when it is from another document
 
-# %% ../nbs/03g_pretraining.ipynb #3caef0c3
 def _elsewhere(documents: list[list[str]], home: int, right: str, rng: random.Random) -> str:
     "A sentence of another document that differs from the true next sentence."
     for _ in range(100):
         d = rng.randrange(len(documents) - 1)
-        found = rng.choice(documents[d + (d >= home)])
-        if found != right: return found
+        sentence = rng.choice(documents[d + (d >= home)])
+        if sentence != right: return sentence
     raise DataError(f"no other sentence than {right[:60]!r} was found in other documents: they repeat each other")
 
-# %% ../nbs/03g_pretraining.ipynb #d3f0a98f
 def sentence_pairs(
     documents: list[list[str]],  # sentences of each document, as from `read_documents`
     seed: int = 0,  # of what is drawn
@@ -300,44 +260,16 @@ _HEADS = dict(  # family -> dense layer, activation, layer norm, and the module 
     albert='predictions.dense predictions.activation predictions.LayerNorm predictions',
     modernbert='head.dense head.act head.norm decoder')
 
-# %% ../nbs/03g_pretraining.ipynb #7b6ce55d
-def _random_head(dim: int, words: torch.Tensor) -> tuple[nn.Module, torch.Tensor]:
-    "A new head with BERT's initialisation: its layers, marked as untrained, and the bias of each token."
-    vocab, width = words.shape
-    head = nn.Sequential(nn.Linear(dim, width), nn.GELU(), nn.LayerNorm(width, eps=1e-12))
-    nn.init.normal_(head[0].weight, std=.02), nn.init.zeros_(head[0].bias)
-    head.random = fingerprint(head)
-    return head, torch.zeros(vocab)
-
-# %% ../nbs/03g_pretraining.ipynb #892aa802
-def _next_head(dim: int) -> nn.Linear:
-    "A new head for next sentences, with BERT's initialisation."
-    head = nn.Linear(dim, 2)
-    nn.init.normal_(head.weight, std=.02), nn.init.zeros_(head.bias)
-    return head
-
-# %% ../nbs/03g_pretraining.ipynb #e91b40fd
-def _head_parts(encoder: Encoder) -> list[str]:
-    "Where the checkpoint of an encoder has the parts of a head for masked tokens; empty without one."
+def _checkpoint_head(encoder: Encoder, words: torch.Tensor) -> tuple[nn.Module, torch.Tensor]|None:
+    "The head that was saved beside an encoder's weights, and the bias of each token; `None` where there is none."
     parts = _HEADS.get(encoder.model.config.model_type, '').split()
-    _, names = encoder.beside or (None, [])
-    return parts if parts and any(n.startswith(f'{parts[0]}.') for n in names) else []
-
-# %% ../nbs/03g_pretraining.ipynb #dbee8d3b
-def _read_masked_lm(encoder: Encoder, parts: list[str]) -> PreTrainedModel:
-    "The model of `transformers` in the folder of an encoder; raises `ValueError` when its head is incomplete."
-    dense, _, norm, _ = parts
+    folder, names = encoder.beside or (None, [])
+    if not parts or not any(n.startswith(f'{parts[0]}.') for n in names): return None
     with quiet(), reading_folder('head for masked tokens', encoder.name):
         model, info = AutoModelForMaskedLM.from_pretrained(
-            encoder.beside[0], dtype=torch.float32, output_loading_info=True, trust_remote_code=False)
-        if lost := [k for k in info['missing_keys'] if k.startswith((dense, norm))]:
+            folder, dtype=torch.float32, output_loading_info=True, trust_remote_code=False)
+        if lost := [k for k in info['missing_keys'] if k.startswith((parts[0], parts[2]))]:
             raise ValueError(f"{lost[0]} is missing")
-    return model
-
-# %% ../nbs/03g_pretraining.ipynb #9d3d07bb
-def _checkpoint_head(encoder: Encoder, words: torch.Tensor, parts: list[str]) -> tuple[nn.Module, torch.Tensor]:
-    "The head that was saved beside an encoder's weights, and the bias of each token."
-    model = _read_masked_lm(encoder, parts)
     dense, act, norm, last = (nn.GELU() if part == 'GELU' else model.get_submodule(part) for part in parts)
     tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
     if not tied or dense.out_features != words.shape[1] or len(last.bias) > len(words):
@@ -345,15 +277,18 @@ def _checkpoint_head(encoder: Encoder, words: torch.Tensor, parts: list[str]) ->
                          f"of {tuple(words.shape)}: set encoder.beside = None for a new one")
     return nn.Sequential(dense, act, norm), F.pad(last.bias.detach(), (0, len(words) - len(last.bias)))
 
-# %% ../nbs/03g_pretraining.ipynb #be54aea8
-def _check_masked_lm(encoder: Encoder, nsp: bool) -> None:
-    "Raise `ValueError` for an encoder that cannot be trained on masked tokens, or with `nsp` on next sentences."
-    if encoder.family.summary_last:
-        raise ValueError(f"{encoder.name!r} is an XLNet, which is trained by permutation language modelling "
-                         "and not on masked tokens: take another family")
-    if nsp and 'pooler' not in encoder.poolings:
-        raise ValueError(f"{encoder.name!r} has no pooler to predict next sentences from: "
-                         "use nsp=False, or a BERT with one")
+def _bert_linear(dim: int, width: int) -> nn.Linear:
+    "A new linear layer with BERT's initialisation."
+    layer = nn.Linear(dim, width)
+    nn.init.normal_(layer.weight, std=.02), nn.init.zeros_(layer.bias)
+    return layer
+
+def _random_head(dim: int, words: torch.Tensor) -> tuple[nn.Module, torch.Tensor]:
+    "A new head: its layers, marked as untrained, and the bias of each token."
+    vocab, width = words.shape
+    head = nn.Sequential(_bert_linear(dim, width), nn.GELU(), nn.LayerNorm(width, eps=1e-12))
+    head.random = fingerprint(head)
+    return head, torch.zeros(vocab)
 
 # %% ../nbs/03g_pretraining.ipynb #25c0a151
 class MaskedLM(nn.Module):
@@ -364,12 +299,17 @@ class MaskedLM(nn.Module):
         dtype: torch.dtype = torch.float32,  # precision of the layers; weights are float32 always
     ):
         super().__init__()
-        _check_masked_lm(encoder, nsp)
+        if encoder.family.summary_last:
+            raise ValueError(f"{encoder.name!r} is an XLNet, which is trained by permutation language modelling "
+                             "and not on masked tokens: take another family")
+        if nsp and 'pooler' not in encoder.poolings:
+            raise ValueError(f"{encoder.name!r} has no pooler to predict next sentences from: "
+                             "use nsp=False, or a BERT with one")
         self.encoder, self.dtype = encoder, dtype
-        parts, words = _head_parts(encoder), self.words
-        transform, bias = _checkpoint_head(encoder, words, parts) if parts else _random_head(encoder.dim, words)
+        words = self.words
+        transform, bias = _checkpoint_head(encoder, words) or _random_head(encoder.dim, words)
         self.transform, self.bias = transform.to(words.device), nn.Parameter(bias.to(words.device))
-        self.follows = _next_head(encoder.dim) if nsp else None
+        self.follows = _bert_linear(encoder.dim, 2) if nsp else None
 
     @property
     def words(self) -> torch.Tensor:  # `(vocabulary, width)`
@@ -386,26 +326,23 @@ class MaskedLM(nn.Module):
         logits = self.logits(states if labels is None else states[labels != -100])
         return logits if self.follows is None else (logits, self.follows(self.encoder.pool(states, mask, 'pooler')))
 
-# %% ../nbs/03g_pretraining.ipynb #366f3ebb
-@patch
-def states(self: MaskedLM,
-    ids: torch.Tensor,  # token ids `(batch, tokens)`
-    mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
-) -> torch.Tensor:  # `(batch, tokens, dim)`, float32
-    "States after the last layer."
-    with torch.autocast(ids.device.type, self.dtype, enabled=self.dtype != torch.float32):
-        states, _ = self.encoder(ids, mask)
-    return states.float()
+    def states(self,
+        ids: torch.Tensor,  # token ids `(batch, tokens)`
+        mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
+    ) -> torch.Tensor:  # `(batch, tokens, dim)`, float32
+        "States after the last layer."
+        with torch.autocast(ids.device.type, self.dtype, enabled=self.dtype != torch.float32):
+            states, _ = self.encoder(ids, mask)
+        return states.float()
 
-# %% ../nbs/03g_pretraining.ipynb #b24bd966
-@patch
-def logits(self: MaskedLM,
-    states: torch.Tensor,  # `(..., dim)`
-) -> torch.Tensor:  # `(..., vocabulary)`
-    "Logits of all tokens of the vocabulary for some states."
-    table, states = self.encoder.model.get_input_embeddings(), self.transform(states)
-    if isinstance(table, FactorisedEmbedding): return F.linear(states @ table.up.weight, table.tokens.weight, self.bias)
-    return F.linear(states, table.weight, self.bias)
+    def logits(self,
+        states: torch.Tensor,  # `(..., dim)`
+    ) -> torch.Tensor:  # `(..., vocabulary)`
+        "Logits of all tokens of the vocabulary for some states."
+        table, states = self.encoder.model.get_input_embeddings(), self.transform(states)
+        if isinstance(table, FactorisedEmbedding):
+            return F.linear(states @ table.up.weight, table.tokens.weight, self.bias)
+        return F.linear(states, table.weight, self.bias)
 
 # %% ../nbs/03g_pretraining.ipynb #39d03b20
 def _token_logits(prediction) -> torch.Tensor:
@@ -447,10 +384,9 @@ class NextAccuracy(AvgMetric):
         "The name in the recorder."
         return 'next_accuracy'
 
-# %% ../nbs/03g_pretraining.ipynb #7584c0aa
+# %% ../nbs/03g_pretraining.ipynb #306c952a
 def _cross_entropy(prediction, tokens, *_) -> torch.Tensor: return token_loss(_token_logits(prediction), tokens)
 
-# %% ../nbs/03g_pretraining.ipynb #306c952a
 class MaskedPerplexity(AvgMetric):
     "Exponential of the mean cross-entropy of all masked tokens of a split."
     def __init__(self): super().__init__(_cross_entropy)
@@ -465,7 +401,6 @@ class MaskedPerplexity(AvgMetric):
         "The name in the recorder."
         return 'perplexity'
 
-# %% ../nbs/03g_pretraining.ipynb #6d919578
 class _BothLosses(AvgLoss):
     "The loss of masked tokens and next sentences, each a mean over its own kind."
     def __init__(self):
@@ -500,43 +435,39 @@ def _held_out(texts: list[str], share: float) -> dict[str, list[int]]:
     "Rows to train on and rows held out, by the hash of their text."
     if not 0 < share <= .5:
         raise ValueError(f"valid_share is {share}; the share of held-out texts lies above 0 and is at most 0.5")
-    part, parts = Fraction(share).limit_denominator(10**6), dict(train=[], valid=[])  # .15 is 3/20
+    wanted, parts = Fraction(share).limit_denominator(10**6), dict(train=[], valid=[])  # .15 is 3/20
     for i, text in enumerate(texts):
-        parts['valid' if hash_fold(text, part.denominator) < part.numerator else 'train'].append(i)
+        parts['valid' if hash_fold(text, wanted.denominator) < wanted.numerator else 'train'].append(i)
     empty = [name for name, rows in parts.items() if not rows]
     if empty:
         raise DataError(f"too few texts: of {len(texts)} none is left for {empty[0]}. "
                         "Give more of them, or cut them into shorter ones")
     return parts
 
-# %% ../nbs/03g_pretraining.ipynb #a1a5b782
 def _split(texts: str|Path|Sequence[str], valid_share: float) -> dict[str, list[list[str]]]:
     "Documents to train on and documents held out."
     documents = _documents(texts)
-    held = _held_out([' '.join(d) for d in documents], valid_share)
-    return {name: [documents[i] for i in rows] for name, rows in held.items()}
+    numbers = _held_out([' '.join(d) for d in documents], valid_share)
+    return {name: [documents[i] for i in rows] for name, rows in numbers.items()}
 
 # %% ../nbs/03g_pretraining.ipynb #188938b0
 def _loaders(train, valid, bs: int, seed: int, device) -> DataLoaders:
     "Shuffled batches of `train`, and batches of `valid` sorted by length."
     return DataLoaders(task_dl(train, bs, seed, device), task_dl(valid, 2*bs, device=device), device=device)
 
-def _pair_rows(parts: dict, name: str, encoder: Encoder, max_tokens: int, seed: int) -> tuple[list, list[int]]:
-    "Token ids of pairs of sentences, and whether the second follows the first."
-    try: pairs = sentence_pairs(parts[name], seed)
-    except DataError as e:
-        part = 'held out' if name == 'valid' else 'to train on'
-        raise DataError(f"{part} of {sum(map(len, parts.values()))} documents: {e}") from None
-    return encoder.tokenize(pairs.first, max_tokens, pairs=pairs.second), pairs.follows
-
-# %% ../nbs/03g_pretraining.ipynb #aaa28ab2
 def _masked_dls(
     parts: dict, encoder: Encoder, nsp: bool, max_tokens: int, dynamic: bool, share: float, bs: int, seed: int, device,
 ) -> DataLoaders:
     "Batches of both parts; held-out rows are masked once."
     def batches(name: str) -> MaskedBatches:
-        if nsp: ids, follows = _pair_rows(parts, name, encoder, max_tokens, seed)
-        else: ids, follows = token_blocks([' '.join(d) for d in parts[name]], encoder, max_tokens), None
+        documents, follows = parts[name], None
+        if not nsp: ids = token_blocks([' '.join(d) for d in documents], encoder, max_tokens)
+        else:
+            try: pairs = sentence_pairs(documents, seed)
+            except DataError as e:
+                part = 'held out' if name == 'valid' else 'to train on'
+                raise DataError(f"{part} of {sum(map(len, parts.values()))} documents: {e}") from None
+            ids, follows = encoder.tokenize(pairs.first, max_tokens, pairs=pairs.second), pairs.follows
         return MaskedBatches(ids, encoder, dynamic and name == 'train', share, seed, follows)
     dls = _loaders(batches('train'), batches('valid'), bs, seed, device)
     dls.n_inp = 3
@@ -555,40 +486,21 @@ def _new_encoder(
     encoder.name = f'BERT of {layers} layers and {dim} features'
     return encoder
 
-# %% ../nbs/03g_pretraining.ipynb #418a4f40
-def _starting_encoder(
-    backbone: Encoder|str|Path|None, documents: list[list[str]], max_tokens: int, seed: int, shape: dict,
-) -> Encoder:
-    "The encoder that is trained: the one that is given or named, or a new one."
-    if backbone is None: return _new_encoder(documents, max_tokens, seed, **shape)
-    return backbone if isinstance(backbone, Encoder) else get_encoder(backbone)
-
-# %% ../nbs/03g_pretraining.ipynb #90f940b6
-def _check_pretraining(backbone: Encoder|str|Path|None, shape: dict, max_tokens: int, nsp: bool) -> None:
-    "Raise `ValueError` for the shape of a new encoder where there is one, and for rows without room for a word."
-    if shape and backbone is not None:
-        raise ValueError(f"{', '.join(shape)}: for a new encoder, and {str(getattr(backbone, 'name', backbone))!r} "
-                         "has its own. Leave out one or the other")
-    if max_tokens < 3 + 2*nsp:
-        raise ValueError(f"max_tokens is {max_tokens}; a row of special tokens and {'two words' if nsp else 'a word'} "
-                         f"has {3 + 2*nsp}")
-
 # %% ../nbs/03g_pretraining.ipynb #485fceb1
-class _Held(FrozenPrefix):
+class _PrefixFromIds(FrozenPrefix):
     "Keeps frozen layers in evaluation mode and checks them. Batches begin at the ids, as masks change in each epoch."
     def before_validate(self): pass
 
-# %% ../nbs/03g_pretraining.ipynb #1943b475
-def _masked_learner(dls: DataLoaders, model: nn.Module, own: dict, nsp: bool = False) -> Learner:
-    "A Learner with this package's optimizer and freezing; `own` holds arguments of `Learner`."
+def _masked_learner(dls: DataLoaders, model: nn.Module, nsp: bool, /, **kwargs) -> Learner:
+    "A Learner with this package's optimizer and freezing, and with arguments of `Learner`."
     metrics = [masked_accuracy, MaskedPerplexity()] + [NextAccuracy()]*nsp
     common = dict(metrics=metrics, opt_func=AdamW, splitter=task_groups, wd_bn_bias=False, train_bn=False)
-    learn = Learner(dls, model, **common | own)
+    learn = Learner(dls, model, **common | kwargs)
     if nsp and learn.loss_func is pretraining_loss: learn.recorder.loss = _BothLosses()
     learn.create_opt()
     learn.add_cb(Processes())
-    learn.add_cb(held := _Held())
-    held.join()
+    learn.add_cb(prefix := _PrefixFromIds())
+    prefix.join()
     return learn
 
 # %% ../nbs/03g_pretraining.ipynb #12e5de04
@@ -615,13 +527,19 @@ def pretrain_learner(
     "A fastai `Learner` that trains an encoder on masked tokens, and on next sentences if asked."
     shape = dict(vocab_size=vocab_size, layers=layers, dim=dim, heads=heads, lowercase=lowercase, config=config)
     shape = {k: v for k, v in shape.items() if v is not None}
-    _check_pretraining(backbone, shape, max_tokens, nsp)
+    if shape and backbone is not None:
+        raise ValueError(f"{', '.join(shape)}: for a new encoder, and {str(getattr(backbone, 'name', backbone))!r} "
+                         "has its own. Leave out one or the other")
+    if max_tokens < 3 + 2*nsp:
+        raise ValueError(f"max_tokens is {max_tokens}; a row of special tokens and {'two words' if nsp else 'a word'} "
+                         f"has {3 + 2*nsp}")
     parts, device = _split(texts, valid_share), torch.device(device or best_device())
-    encoder = _starting_encoder(backbone, parts['train'], max_tokens, seed, shape)
+    if backbone is None: encoder = _new_encoder(parts['train'], max_tokens, seed, **shape)
+    else: encoder = get_encoder(backbone)
     set_seed(seed)
     model = MaskedLM(encoder, nsp, layers_dtype(dtype, device)).to(device)
     dls = _masked_dls(parts, encoder, nsp, max_tokens, dynamic, share, bs, seed, device)
-    return _masked_learner(dls, model, dict(loss_func=pretraining_loss, lr=2e-3) | kwargs, nsp)
+    return _masked_learner(dls, model, nsp, **dict(loss_func=pretraining_loss, lr=2e-3) | kwargs)
 
 # %% ../nbs/03g_pretraining.ipynb #9708998e
 class DistilOutput(NamedTuple):
@@ -633,20 +551,6 @@ class DistilOutput(NamedTuple):
     student_states: torch.Tensor  # `(1, tokens, dim)` of the last layer
     teacher_states: torch.Tensor  # of the same shape
     mask: torch.Tensor  # 1 throughout `(1, tokens)`
-
-# %% ../nbs/03g_pretraining.ipynb #bb052ebe
-def _compare(
-    student: MaskedLM, teacher: MaskedLM, ids: torch.Tensor, mask: torch.Tensor, labels: torch.Tensor,
-    masked_only: bool,
-) -> DistilOutput:
-    "States and logits of a student, with a gradient, and of its teacher, without."
-    real = mask > 0
-    with torch.no_grad(): theirs = teacher.states(ids, mask)[real][None]
-    ours, labels, mask = student.states(ids, mask)[real][None], labels[real][None], mask[real][None]
-    wanted = labels != -100 if masked_only else mask > 0
-    with torch.no_grad(): targets = teacher.logits(theirs[wanted][None])
-    logits, labels = student.logits(ours[wanted][None]), labels[wanted][None]
-    return DistilOutput(logits[labels != -100], logits, targets, labels, ours, theirs, mask)
 
 # %% ../nbs/03g_pretraining.ipynb #1f4c4dd1
 class Distillation(nn.Module):
@@ -677,60 +581,49 @@ class Distillation(nn.Module):
         mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
         labels: torch.Tensor,  # the masked tokens, -100 elsewhere `(batch, tokens)`
     ) -> DistilOutput:
-        "States and logits of both."
-        return _compare(self.student, self.teacher.eval(), ids, mask, labels, self.masked_only)
+        "States and logits of the student, with a gradient, and of its teacher, without."
+        teacher, real = self.teacher.eval(), mask > 0
+        with torch.no_grad(): theirs = teacher.states(ids, mask)[real][None]
+        ours, labels, mask = self.student.states(ids, mask)[real][None], labels[real][None], mask[real][None]
+        wanted = labels != -100 if self.masked_only else mask > 0
+        with torch.no_grad(): targets = teacher.logits(theirs[wanted][None])
+        logits, labels = self.student.logits(ours[wanted][None]), labels[wanted][None]
+        return DistilOutput(logits[labels != -100], logits, targets, labels, ours, theirs, mask)
 
 # %% ../nbs/03g_pretraining.ipynb #68fc16fa
-def _check_soft_targets(weights, temperature: float) -> None:
-    "Raise `ValueError` for weights or a temperature that `triple_loss` cannot use."
+def _check_distillation(teacher, student: Encoder, max_tokens: int, weights, temperature: float) -> None:
+    "Raise `TypeError` or `ValueError` for a loss that `triple_loss` cannot compute, and for what cannot be compared."
     if len(weights) != 3 or not all(0 <= w < float('inf') for w in weights) or not any(weights):
         raise ValueError(f"weights are {tuple(weights)}: three numbers, none negative and not all 0, "
                          "for soft targets, masked tokens and states")
     if not 0 < temperature < float('inf'):
         raise ValueError(f"temperature is {temperature}; it must be above 0; above 1 it softens the distribution")
-
-# %% ../nbs/03g_pretraining.ipynb #fa7de700
-def _check_student(student: Encoder, teacher: MaskedLM) -> None:
-    "Raise `ValueError` for a student that cannot be compared with its teacher."
-    own, names = teacher.encoder, f"{student.name!r} and its teacher {teacher.encoder.name!r}"
-    if own.tokenizer.get_vocab() != student.tokenizer.get_vocab():
+    if not isinstance(teacher, MaskedLM):
+        raise TypeError(f"teacher is {type(teacher).__name__}, not MaskedLM: predictions need a trained head "
+                        "for masked tokens, as in `model` of a pretrain_learner")
+    model, names = teacher.encoder, f"{student.name!r} and its teacher {teacher.encoder.name!r}"
+    if model.tokenizer.get_vocab() != student.tokenizer.get_vocab():
         raise ValueError(f"{names} have different vocabularies, so an id is not the same token to both: "
                          "take a student of the teacher's vocabulary")
-    if own.dim != student.dim:
-        raise ValueError(f"{student.name!r} has {student.dim} features and its teacher {own.dim}: "
+    if model.dim != student.dim:
+        raise ValueError(f"{student.name!r} has {student.dim} features and its teacher {model.dim}: "
                          "the cosine of states needs equal widths. Take a student of the same width")
-    if len(student.layers) > len(own.layers):
-        raise ValueError(f"{student.name!r} has {len(student.layers)} layers and its teacher {len(own.layers)}: "
+    if len(student.layers) > len(model.layers):
+        raise ValueError(f"{student.name!r} has {len(student.layers)} layers and its teacher {len(model.layers)}: "
                          "take a student that is not deeper than its teacher")
     if set(student.parameters()) & set(teacher.parameters()):
         raise ValueError(f"{names} share weights, so the teacher would be trained as well: "
                          "take a copy, as `student` of rank_bert.light makes one")
-
-# %% ../nbs/03g_pretraining.ipynb #cf22503b
-def _check_teacher(teacher, student: Encoder, max_tokens: int) -> None:
-    "Raise `TypeError` or `ValueError` for a teacher that this student cannot learn from."
-    if not isinstance(teacher, MaskedLM):
-        raise TypeError(f"teacher is {type(teacher).__name__}, not MaskedLM: predictions need a trained head "
-                        "for masked tokens, as in `model` of a pretrain_learner")
-    _check_student(student, teacher)
-    if max_tokens > teacher.encoder.max_tokens:
-        raise ValueError(f"max_tokens is {max_tokens}; the teacher {teacher.encoder.name!r} takes up to "
-                         f"{teacher.encoder.max_tokens}")
+    if max_tokens > model.max_tokens:
+        raise ValueError(f"max_tokens is {max_tokens}; the teacher {model.name!r} takes up to {model.max_tokens}")
     if getattr(teacher.transform, 'random', None) == fingerprint(teacher.transform):
-        raise ValueError(f"the head of the teacher {teacher.encoder.name!r} is random, so its predictions mean "
+        raise ValueError(f"the head of the teacher {model.name!r} is random, so its predictions mean "
                          "nothing: train it with pretrain_learner, or take a checkpoint with a head for masked tokens")
 
-# %% ../nbs/03g_pretraining.ipynb #c00fe0b2
 def _distil_loss(o: DistilOutput, tokens: torch.Tensor, **kwargs) -> torch.Tensor:
     "The total of `triple_loss`; `tokens` are fastai's targets, which the output holds as labels."
     return triple_loss(o.student_logits, o.teacher_logits, o.labels, o.student_states, o.teacher_states, o.mask,
                        **kwargs).total
-
-def _copy_head(teacher: MaskedLM, student: MaskedLM) -> None:
-    "Give the student the head of its teacher, where it fits."
-    if student.words.shape == teacher.words.shape:
-        student.transform = deepcopy(teacher.transform)
-        student.bias.data.copy_(teacher.bias.data)
 
 # %% ../nbs/03g_pretraining.ipynb #cde027a8
 def distil_learner(
@@ -750,17 +643,18 @@ def distil_learner(
     device: torch.device|str|None = None,  # `best_device` by default
     **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `cbs`
 ) -> Learner:  # its `model.student` is what is trained
-    "A fastai `Learner` whose student begins with the teacher's head and learns from its predictions."
-    _check_soft_targets(weights, temperature)
-    _check_teacher(teacher, student, max_tokens)
+    "A fastai `Learner` whose student begins with the teacher's head, where it fits, and learns from its predictions."
+    _check_distillation(teacher, student, max_tokens, weights, temperature)
     parts, device = _split(texts, valid_share), torch.device(device or best_device())
     set_seed(seed)
-    own = MaskedLM(student, dtype=layers_dtype(dtype, device))
-    _copy_head(teacher, own)
+    pupil = MaskedLM(student, dtype=layers_dtype(dtype, device))
+    if pupil.words.shape == teacher.words.shape:
+        pupil.transform = deepcopy(teacher.transform)
+        pupil.bias.data.copy_(teacher.bias.data)
     dls = _masked_dls(parts, student, False, max_tokens, dynamic, share, bs, seed, device)
     loss = partial(_distil_loss, weights=weights, temperature=temperature, masked_only=masked_only)
-    model = Distillation(own, teacher.to(device).eval(), masked_only).to(device)
-    return _masked_learner(dls, model, dict(loss_func=loss, lr=1e-3) | kwargs)
+    model = Distillation(pupil, teacher.to(device).eval(), masked_only).to(device)
+    return _masked_learner(dls, model, False, **dict(loss_func=loss, lr=1e-3) | kwargs)
 
 # %% ../nbs/03g_pretraining.ipynb #3aa0172d
 def mean_cosine(
@@ -788,7 +682,6 @@ class VectorBatches(TaskBatches):
 _VECTOR_LOSSES = dict(  # name -> loss
     cosine=lambda x, y: 1 - mean_cosine(x, y), mse=lambda x, y: F.mse_loss(x.float(), y.float()))
 
-# %% ../nbs/03g_pretraining.ipynb #1e948d34
 def _check_vectors(vectors, student: Encoder, texts: Sequence[str], loss: str, freeze: str|int, project: bool) -> None:
     "Raise `ValueError` for a loss, a student or vectors from which nothing can be learned."
     if loss not in _VECTOR_LOSSES:
@@ -801,18 +694,6 @@ def _check_vectors(vectors, student: Encoder, texts: Sequence[str], loss: str, f
     if vectors.shape[1] != student.dim and not project:
         raise ValueError(f"{student.name!r} has {student.dim} features and the vectors {vectors.shape[1]}: "
                          "pass project=True to learn a map between them")
-
-# %% ../nbs/03g_pretraining.ipynb #804cec50
-def _numbered_texts(texts: list[str], valid_share: float) -> TextData:
-    "Texts with their row numbers as targets, some of them held out."
-    rows = pd.DataFrame(dict(text=texts, target=range(len(texts)), split='train'))
-    rows.loc[_held_out(texts, valid_share)['valid'], 'split'] = 'valid'
-    return TextData(rows, 'score', [], 'vectors of a teacher')
-
-def _with_vectors(batches: TaskBatches, vectors) -> VectorBatches:
-    "The same batches with vectors as targets."
-    same = {name: getattr(batches, name) for name in ('pooling', 'max_tokens', 'keep', 'dtype', 'store', 'label')}
-    return VectorBatches(batches.data, vectors, batches.encoder, **same)
 
 # %% ../nbs/03g_pretraining.ipynb #638859ed
 def distil_embeddings_learner(
@@ -832,11 +713,16 @@ def distil_embeddings_learner(
     texts = as_texts(texts)
     _check_vectors(vectors, student, texts, loss, freeze, project)
     vectors = torch.from_numpy(vectors) if isinstance(vectors, np.ndarray) else vectors
-    data = _numbered_texts(texts, valid_share)
+    rows = pd.DataFrame(dict(text=texts, target=range(len(texts)), split='train'))
+    rows.loc[_held_out(texts, valid_share)['valid'], 'split'] = 'valid'
+    data = TextData(rows, 'score', [], 'vectors of a teacher')
     set_seed(seed)
     head = nn.Linear(student.dim, vectors.shape[1]) if project else nn.Identity()
-    own = dict(loss_func=_VECTOR_LOSSES[loss], metrics=AvgMetric(mean_cosine), lr=3e-4)
-    learn = task_learner(data, student, freeze, head, pooling, max_tokens, seed=seed, **own | kwargs)
-    train, valid = (_with_vectors(dl.dataset, vectors) for dl in learn.dls)
+    kwargs = dict(loss_func=_VECTOR_LOSSES[loss], metrics=AvgMetric(mean_cosine), lr=3e-4) | kwargs
+    learn = task_learner(data, student, freeze, head, pooling, max_tokens, seed=seed, **kwargs)
+    def with_vectors(batches):
+        same = ('pooling', 'max_tokens', 'keep', 'dtype', 'store', 'label')
+        return VectorBatches(batches.data, vectors, batches.encoder, **{name: getattr(batches, name) for name in same})
+    train, valid = (with_vectors(dl.dataset) for dl in learn.dls)
     learn.dls = _loaders(train, valid, learn.dls.bs, seed, learn.dls.device)
     return learn
