@@ -17,6 +17,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 from unicodedata import normalize
 
 # %% ../nbs/03d_tagging.ipynb #86caa3a7
@@ -24,7 +25,6 @@ import numpy as np
 import pandas as pd
 import torch
 from fastai.learner import Learner, Metric
-from fastcore.basics import patch
 
 # %% ../nbs/03d_tagging.ipynb #9669dc60
 from .core import as_texts, recover_folder
@@ -37,6 +37,8 @@ from .features import WithHead
 from .texts import TextData
 from .tags import check_words, first_pieces, piece_bounds, split_words
 from .metrics import draw_means, entity_f1, group_sums, spans
+from .graphs import Output, TextModel
+from .export import export_model
 from .names import BAN, ChainFit, NameDictionary, TagHead, best_tags, continued_scores, crossed_features
 from .names import decoder_code, known_spelling, name_dictionary, spelling_rows, spelling_scores, tag_bans
 from .names import tag_probabilities, word_features
@@ -49,7 +51,7 @@ def tags_from_spans(
     spans: list[tuple[int, int, str]]|list[dict],  # start, end (in characters) and type; dicts have `label` for it
 ) -> dict:  # `text`, `tokens` and `tags`: a row for `read_tags`
     "Words and their tags of a text with marked spans; raises `DataError` for a span without words, or two at a word."
-    words, found = split_words(text), {}
+    words, tags = split_words(text), {}
     for span in spans:
         start, end, kind = (span[k] for k in ('start', 'end', 'label')) if isinstance(span, dict) else span
         if not all(isinstance(o, (int, np.integer)) for o in (start, end)):
@@ -58,10 +60,10 @@ def tags_from_spans(
             raise DataError(f'the span {start} to {end} of {text[:60]!r} has the type {kind!r}: pass a word')
         inside = [i for i, (a, b) in enumerate(words) if a < end and start < b] if 0 <= start < end <= len(text) else []
         if not inside: raise DataError(f'the span {start} to {end} ({kind}) holds no word of {text[:60]!r}')
-        taken = [text[slice(*words[i])] for i in inside if i in found]
-        if taken: raise DataError(f'the word {taken[0]!r} of {text[:60]!r} is in two spans: keep one of them')
-        found |= {i: f'{"I" if k else "B"}-{kind}' for k, i in enumerate(inside)}
-    return dict(text=text, tokens=[text[a:b] for a, b in words], tags=[found.get(i, 'O') for i in range(len(words))])
+        twice = [text[slice(*words[i])] for i in inside if i in tags]
+        if twice: raise DataError(f'the word {twice[0]!r} of {text[:60]!r} is in two spans: keep one of them')
+        tags |= {i: f'{"I" if k else "B"}-{kind}' for k, i in enumerate(inside)}
+    return dict(text=text, tokens=[text[a:b] for a, b in words], tags=[tags.get(i, 'O') for i in range(len(words))])
 
 # %% ../nbs/03d_tagging.ipynb #7a38f778
 class EntityF1(Metric):
@@ -88,26 +90,27 @@ class EntityF1(Metric):
         "Its column in the table of epochs."
         return 'entity_f1'
 
-# %% ../nbs/03d_tagging.ipynb #be22fe71
-@patch
-def accumulate(self: EntityF1,
-    learn: Learner,  # with the tags and logits of a batch in `yb` and `pred`
-):
-    "Keep the tags of a batch; words beyond `max_tokens` have no prediction, and so their names are missed."
-    batches = getattr(getattr(learn, 'dl', None), 'dataset', None)
-    if hasattr(batches, 'parts'): batches = batches.parts[learn.model.task]
-    rows = getattr(batches, 'given', None) or [None]*len(learn.yb[0])
-    for row, tags, guess in zip(rows, learn.yb[0].cpu(), learn.pred.detach().argmax(-1).cpu()):
-        real = tags != -100
-        true, said = ([self.labels[i] for i in t[real].tolist()] for t in (tags, guess))
-        if row is not None and len(true) < len(batches.data.targets[row]):
-            true, left, said = [self.labels[i] for i in batches.data.targets[row]], iter(said), ['O']
-            for kept in batches._kept_words(row):
-                follows = f'I{said[-1][1:]}' if kept < 0 and said[-1] != 'O' else 'O'
-                said.append(next(left) if kept > 0 else follows)
-            said = said[1:]
-        self.true.append(true)
-        self.predicted.append(said)
+    def accumulate(self,
+        learn: Learner,  # with the tags and logits of a batch in `yb` and `pred`
+    ):
+        "Keep the tags of a batch; words beyond `max_tokens` have no prediction, and so their names are missed."
+        batches = getattr(getattr(learn, 'dl', None), 'dataset', None)
+        if hasattr(batches, 'parts'): batches = batches.parts[learn.model.task]
+        rows = getattr(batches, 'given', None) or [None]*len(learn.yb[0])
+        for row, target, guess in zip(rows, learn.yb[0].cpu(), learn.pred.detach().argmax(-1).cpu()):
+            counts = target != -100
+            true, predicted = ([self.labels[i] for i in t[counts].tolist()] for t in (target, guess))
+            if row is not None and len(true) < len(batches.data.targets[row]):
+                true = [self.labels[i] for i in batches.data.targets[row]]
+                own, predicted = iter(predicted), []
+                for kept in batches._kept_words(row):
+                    before = predicted[-1] if predicted else 'O'
+                    if kept > 0: tag = next(own)
+                    elif kept < 0 and before != 'O': tag = f'I{before[1:]}'  # both words share a token
+                    else: tag = 'O'
+                    predicted.append(tag)
+            self.true.append(true)
+            self.predicted.append(predicted)
 
 # %% ../nbs/03d_tagging.ipynb #03c442c9
 def word_windows(
@@ -116,17 +119,17 @@ def word_windows(
     overlap: int|None = None,  # maximum shared with the window before; a quarter of `room` by default
 ) -> list[tuple[int, int]]:  # first word, and word after the last, of each window
     "Windows of whole words that cover all of a text; a word longer than a window is alone in one."
-    sizes, overlap, found, first = [min(s, room) for s in sizes], room//4 if overlap is None else overlap, [], 0
-    ends = np.cumsum([0, *sizes])
+    if overlap is None: overlap = room//4
+    sizes = [min(s, room) for s in sizes]
+    ends, windows, first = np.cumsum([0, *sizes]), [], 0
     def earlier(first, last, most):  # the first word of a window of at most `most` pieces that ends at `last`
         return min(first, int(np.searchsorted(ends, ends[last] - most)))
     while (last := int(np.searchsorted(ends, ends[first] + room, side='right')) - 1) < len(sizes):
-        found.append((first, last))
+        windows.append((first, last))
         first = earlier(last, last + 1, min(room, overlap + sizes[last]))
-    if found: first = earlier(first, len(sizes), room)
-    return [*found, (first, last)]
+    if windows: first = earlier(first, len(sizes), room)
+    return [*windows, (first, last)]
 
-# %% ../nbs/03d_tagging.ipynb #acdbe27c
 def _owners(sizes: list[int], windows: list[tuple[int, int]]) -> list[int]:
     "The window that tags each word: where it is farthest from an edge at which the text was cut."
     ends, n, best = np.concatenate([[0], np.cumsum(sizes)]), len(sizes), [(-1., 0)]*len(sizes)
@@ -156,7 +159,191 @@ class Tagger(WithHead):
     def __repr__(self) -> str:
         return f"Tagger({self.encoder.name!r}: {', '.join(sorted({l[2:] for l in self.labels} - {''}))})"
 
+    def outputs(self,
+        texts: list[str],  # any number of texts, of any length; or lists of words
+        words: list[list[tuple[int, int]]]|None = None,  # `(start, end)`; cut as in training by default
+        bs: int = 32,  # windows in a batch
+    ) -> list[torch.Tensor]:  # probability of each tag for each word, `(words, tags)` of each text
+        "Probabilities of tags; raises `ValueError` for NaN."
+        texts, words = _texts_and_words(texts, words, self.settings)
+        return [self._probabilities(s) for s in self._scores(texts, words, bs)]
+
+    def tags(self,
+        texts: list[str],  # any number of texts
+        words: list[list[tuple[int, int]]]|None = None,  # `(start, end)`; cut as in training by default
+    ) -> list[list[str]]:  # the likeliest tag of each word of each text
+        "Tags of words, as they are counted by `entity_f1`; with a chain the likeliest sequence."
+        texts, words = _texts_and_words(texts, words, self.settings)
+        return [self._likeliest(s) for s in self._scores(texts, words)]
+
+    def predict(self,
+        texts: str|list[str],  # texts of any length, or lists of words, which are joined by spaces; or one text
+        words: list[list[tuple[int, int]]]|None = None,  # `(start, end)` of each word; cut as in training by default
+    ) -> pd.DataFrame:  # a row for each name: row, start, end, text, type, probability
+        """The names in texts, in the order of the texts.
+
+        `row` is the number of the text, or its index in a Series."""
+        index = list(texts.index) if isinstance(texts, pd.Series) else None
+        if isinstance(texts, str): texts = [texts]
+        texts, words = _texts_and_words(texts, words, self.settings)
+        rows = []
+        for number, (text, ws, scores) in enumerate(zip(texts, words, self._scores(texts, words))):
+            tags, probabilities = self._likeliest(scores), self._probabilities(scores)
+            of_tags = torch.tensor([p[self.labels.index(t)] for p, t in zip(probabilities, tags)])
+            for kind, i, j in spans(tags):
+                start, end = ws[i][0], ws[j - 1][1]
+                row = index[number] if index else number
+                rows.append((row, start, end, text[start:end], kind, float(of_tags[i:j].prod())))
+        return pd.DataFrame(rows, columns=['row', 'start', 'end', 'text', 'type', 'probability'])
+
+    @property
+    def _chained(self) -> bool: return getattr(self.head, 'known', None) is not None
+
+    def _scores(self, texts: list[str], words: list, bs: int = 32) -> list[np.ndarray]:
+        "Scores of the tags of each word `(words, tags)`; a word without any token is O."
+        self._check_encoder(whole=len(texts) > 1)
+        only_o = np.where(np.array(self.labels) == 'O', 0, BAN)
+        out = [np.tile(only_o, (len(ws), 1)) for ws in words]
+        tokenless, shared = ([np.full(len(ws), flag) for ws in words] for flag in (True, False))
+        special, mean = len(self.encoder.family.single.split()) - 1, self.settings.get('pieces') == 'mean'
+        windows = _cut_words(self.encoder, texts, words, self.settings['max_tokens'] - special)
+        for w, row in self._window_scores(windows, bs):
+            for i, place, end, before in zip(range(w.first, w.last), w.places, w.ends, [-1, *w.places]):
+                if place >= 0:
+                    out[w.text][i] = row[place:end].mean(0) if mean else row[place]
+                    tokenless[w.text][i] = False
+                shared[w.text][i] |= place == before >= 0
+        bad = next((i for i, o in enumerate(out) if not np.isfinite(o).all()), None)
+        if bad is not None:
+            raise ValueError(f"the tagger gives NaN or infinity for text {bad}: {texts[bad][:60]!r}. "
+                             "Its training has failed; train again with a smaller learning rate")
+        if not self._chained: return [continued_scores(o, s, self.labels) for o, s in zip(out, shared)]
+        spelled = [[normalize('NFC', text[a:b]) for a, b in ws] for text, ws in zip(texts, words)]
+        chained = [self.head.chained(o, ws, self.labels) for o, ws in zip(out, spelled)]
+        return [np.where(none[:, None], o, c) for none, o, c in zip(tokenless, out, chained)]
+
+    def _window_scores(self, windows: list, bs: int) -> Iterator[tuple]:
+        "Each window, and the scores of its tokens `(tokens, tags)`."
+        encoder, device = self.encoder, self.encoder.device
+        dtype = best_dtype(device) if self.settings.get('mixed') else torch.float32
+        model = TaskModel(encoder, dict(task=self.head), per_token=('task',), dtype=dtype)
+        windows = sorted(windows, key=lambda w: -len(w.ids))  # similar lengths together
+        for batch in (windows[i:i + bs] for i in range(0, len(windows), bs)):
+            ids, mask = encoder.pad([w.ids for w in batch])
+            with torch.inference_mode(), evaluation_mode(model):
+                out = model(ids.to(device), mask.to(device)).float().cpu().numpy()
+            left = encoder.family.summary_last  # padding is on the left
+            for window, row in zip(batch, out): yield window, row[-len(window.ids):] if left else row
+
+    def _probabilities(self, scores: np.ndarray) -> torch.Tensor:
+        "Probability of each tag for each word of a text."
+        if self._chained: return torch.tensor(tag_probabilities(scores, *self.head.moves()), dtype=torch.float32)
+        return torch.tensor(scores, dtype=torch.float32).softmax(-1)
+
+    def _likeliest(self, scores: np.ndarray) -> list[str]:
+        "The tags of the words of a text."
+        if not len(scores): return []
+        best = best_tags(scores, *self.head.moves()) if self._chained else scores.argmax(1).tolist()
+        return [self.labels[i] for i in best]
+
+    def evaluate(self,
+        data: TextData,  # of kind 'tags'
+        split: str = 'test',  # whose rows
+        n: int = 2000,  # bootstrap draws
+        level: float = .95,  # of the interval
+        seed: int = 0,  # of the draws
+    ) -> pd.DataFrame:  # part ('all' or a type), metric, value, low and high of its interval, n (true names)
+        """Precision, recall and F1 of whole names, by type and in all, with bootstrap intervals over groups of texts.
+
+        Two more rows compare with the dictionary of training names, where it is known: its F1, and the paired
+        difference. A hint says so where the tagger is not above it, and where a type has no name in the texts."""
+        part, name = self._rows_to_measure(data, split), data.name or 'data'
+        true, words = [[data.labels[i] for i in tags] for tags in part.targets], list(part.rows.words)
+        if not any(map(spans, true)):
+            raise DataError(f"{name}: no text of {split} has a name, so that nothing can be measured")
+        if split != 'test' and self._chained:
+            warnings.warn(f"the tagger was fitted to the rows of train and valid: if {split} is of the same data, "
+                          "measure on rows that it has not seen", DataWarning, stacklevel=2)
+        predicted, rows = self.tags(part.texts, words), []
+        table, draws = entity_f1(true, predicted), dict(groups=_groups(part), n=n, level=level, seed=seed)
+        for row, values in table.iterrows():
+            types = set(table.index) if row == 'micro' else {row}
+            for metric, ends in zip(('precision', 'recall', 'F1'), tag_intervals(true, predicted, types, **draws).T):
+                rows.append(('all' if row == 'micro' else row, metric, values[metric], *ends, int(values.support)))
+        unseen = sorted({t[2:] for t in self.labels} - {'', *table.index[table.support > 0]})
+        if unseen:
+            warnings.warn(f"{name}: {split} has no name of {', '.join(unseen)}: not measured",
+                          DataWarning, stacklevel=2)
+        known = self.head.known if self._chained else _known_names(data, 'train') if len(data.part('train')) else None
+        hint = ''
+        if known is not None:
+            by_dictionary = [known.tags([t[a:b] for a, b in ws]) for t, ws in zip(part.texts, words)]
+            pair = name_gap(true, predicted, by_dictionary, **draws)
+            rows += [('all', metric, *pair.loc[row], int(table.support['micro']))
+                     for metric, row in (('F1, dictionary', 'dictionary'), ('F1 - dictionary', 'difference'))]
+            if not pair.low['difference'] > 0: hint = _not_above(name, pair)
+        table = pd.DataFrame(rows, columns=['part', 'metric', 'value', 'low', 'high', 'n'])
+        if hint:
+            warnings.warn(hint, DataWarning, stacklevel=2)
+            table.attrs['said'] = hint
+        return table
+
+    def _rows_to_measure(self, data: TextData, split: str) -> TextData:
+        "The rows of a split, whose tags the tagger knows."
+        name = data.name or 'data'
+        if data.kind != 'tags':
+            raise ValueError(f"{name} is of kind {data.kind!r}; a tagger is measured on tags of words")
+        part = data.part(split)
+        if not len(part): raise ValueError(f"{name} has no rows in {split}")
+        unknown = [n for n in data.labels if n not in self.labels]
+        if unknown:
+            raise DataError(f"{name} has tags that the tagger does not know: {', '.join(unknown[:5])}. "
+                            f"It knows {', '.join(self.labels[:9])}")
+        return part
+
+    def save(self,
+        folder: str|Path,  # made, or replaced when it holds a classifier or a tagger
+        backbone: bool|None = None,  # write the encoder as well; by default if it cannot be found by its name
+    ) -> None:
+        "Write the tagger, whole or not at all."
+        Classifier.save(self, folder, backbone)
+
+    def export(self,
+        folder: str|Path,  # made, or replaced when an export is in it
+        to: str = 'onnx',  # 'onnx', 'openvino', or another key of `TARGETS`
+        **kwargs,  # arguments of `export_model`: `texts`, `int8`
+    ) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
+        "Write encoder and head for another library, checked; its output is `tags`, a row for each token."
+        self._check_encoder()
+        out, more = Output(self.head, None, 'softmax', labels=self.labels), {}
+        if self._chained:
+            facts = self.head.facts(self.labels, self.settings.get('pieces') == 'mean')
+            facts['marks'] = '\u2581' in self.encoder.tokenizer.get_vocab()
+            more = dict(files={'tags.json': json.dumps(facts, ensure_ascii=False), 'tags.py': decoder_code()}, notes=[
+                "The probabilities of tokens are a part of this tagger only: the tag of a word, as rank_bert gives it, "
+                "comes from `graph_tags(probabilities, offsets, text, words, facts)` of `tags.py`, which needs numpy; "
+                "`facts` is what `tags.json` holds. For int8 files a tag may differ."])
+        model = TextModel(self.encoder, dict(tags=out), self.settings['max_tokens'], 'tagger', **more)
+        return export_model(model, folder, to, **kwargs)
+
+def _not_above(name: str, pair: pd.DataFrame) -> str:
+    "A hint for a tagger that is not above the dictionary."
+    a, b, gap = (pair.loc[row] for row in ('tagger', 'dictionary', 'difference'))
+    what = 'not above' if gap.value <= 0 else 'not shown to be above'
+    return (f"{name}: F1 {a.value:.3f} of the tagger is {what} the dictionary of its training names, {b.value:.3f} "
+            f"(difference {gap.value:+.3f}, {gap.low:+.3f} to {gap.high:+.3f}): try an encoder of the language of the "
+            "texts, freeze=-2, or more training rows")
+
 # %% ../nbs/03d_tagging.ipynb #5e63bfc2
+class _Window(NamedTuple):
+    "A part of a text that the encoder reads at once."
+    text: int  # number of its text
+    first: int  # its first word
+    last: int  # the word after its last
+    ids: list[int]
+    places: list[int]  # of each word the index of its first token in `ids`; -1 if this window does not tag the word
+    ends: list[int]  # the index after the last token of each word; words that share a token have the same of both
+
 def _first_pieces(ws: list, bounds: list, n: int, room: int) -> tuple[list[int], list[int], list[bool]]:
     "The first piece of each word, or -1; where its pieces begin, with empty ones before it; whether it shares one."
     first = first_pieces(ws, bounds)
@@ -170,59 +357,53 @@ def _first_pieces(ws: list, bounds: list, n: int, room: int) -> tuple[list[int],
     starts[0] = 0 if n <= room else max(0, starts[0] - room//4)  # includes pieces before the first word
     return first, starts, shared
 
-# %% ../nbs/03d_tagging.ipynb #4f511627
-def _cut_words(encoder: Encoder, texts: list[str], words: list,
-               room: int) -> list[tuple[int, int, int, list[int], list[int], list[int]]]:
-    """For each window: number of its text, first word, word after the last, token ids, and positions of its words.
-
-    A position is the index of a word's first token in the ids, or -1 if this window does not tag the word. The last
-    list has the index after the last token of each word. Words that share a token have the same of both."""
+def _cut_words(encoder: Encoder, texts: list[str], words: list, room: int) -> list[_Window]:
+    "The windows of texts, of at most `room` pieces beside the special tokens."
     order = encoder.family.single.split()
     special = dict(cls=[encoder.tokenizer.cls_token_id], sep=[encoder.tokenizer.sep_token_id])
-    found, before = [], order.index('A')
+    before, windows = order.index('A'), []
     cut = encoder._pieces.encode_batch([SURROGATES.sub('\ufffd', x) for x in texts], add_special_tokens=False)
     for t, (pieces, ws) in enumerate(zip(cut, words)):
         every = pieces.ids  # read once, since each access makes a copy
         first, starts, shared = _first_pieces(ws, piece_bounds(pieces), len(every), room)
-        sizes, after = np.diff(starts).tolist(), [len(every)]*len(first)
-        for i in reversed(range(len(first) - 1)): after[i] = first[i + 1] if first[i + 1] >= 0 else after[i + 1]
-        windows = word_windows(sizes, room)
-        owners = _owners(sizes, windows)
-        for w, (a, b) in enumerate(windows):
-            ids = every[starts[a]:starts[b]][:room]
-            places = [before + first[i] - starts[a] if owners[i] == w and 0 <= first[i] - starts[a] < room else -1
-                      for i in range(a, b)]
-            ends = [before + min(after[i] - starts[a], len(ids)) for i in range(a, b)]
-            for i in range(1, b - a):
-                if shared[a + i]: places[i], ends[i] = places[i - 1], ends[i - 1]
-            found.append((t, a, b, [i for o in order for i in (special | dict(A=ids))[o]], places, ends))
-    return found
+        after = [len(every)]*len(ws)  # where the pieces of each word end
+        for i in reversed(range(len(ws) - 1)): after[i] = first[i + 1] if first[i + 1] >= 0 else after[i + 1]
+        sizes = np.diff(starts).tolist()
+        bounds = word_windows(sizes, room)
+        owners = _owners(sizes, bounds)
+        for w, (a, b) in enumerate(bounds):
+            ids, places, ends = every[starts[a]:starts[b]][:room], [], []
+            for i in range(a, b):
+                place = first[i] - starts[a]
+                if i > a and shared[i]:
+                    places.append(places[-1])
+                    ends.append(ends[-1])
+                else:
+                    places.append(before + place if owners[i] == w and 0 <= place < room else -1)
+                    ends.append(before + min(after[i] - starts[a], len(ids)))
+            whole = [i for o in order for i in (special | dict(A=ids))[o]]
+            windows.append(_Window(t, a, b, whole, places, ends))
+    return windows
 
 # %% ../nbs/03d_tagging.ipynb #9007fc01
 # a character of a script without blanks; initials; words with punctuation in them; punctuation
 _LETTER = rf'(?:(?![{UNSPACED}])\w)'
 _WHOLE = rf"[{UNSPACED}]|(?:(?![{UNSPACED}])[^\W\d_]\.){{2,}}|{_LETTER}+(?:[-'’.,/&:]{_LETTER}+)*|[^\w\s]"
-
-_SIGN = re.compile(f'[{MARKS}{HIDDEN}]')
+_MARK = re.compile(f'[{MARKS}{HIDDEN}]')
 
 @lru_cache(8)
-def _pattern(abbreviations: tuple[str, ...]) -> re.Pattern:
+def _word_pattern(abbreviations: tuple[str, ...]) -> re.Pattern:
     "A word, of which some abbreviations keep their point."
-    known = '|'.join(map(re.escape, sorted(map(_bare, abbreviations), key=len, reverse=True)))
+    known = '|'.join(map(re.escape, sorted((_MARK.sub('', a) for a in abbreviations), key=len, reverse=True)))
     return re.compile((rf'(?<!\w)(?:{known})|' if known else '') + _WHOLE)
 
 def _words_of(text: str, settings: dict) -> list[tuple[int, int]]:
     "Where the words of a text are, cut as the settings of a tagger say."
     if settings.get('words') != 'whole': return split_words(text)
-    at = [i for i, c in enumerate(text) if not _is_mark(c)]  # a mark belongs to what is before it
-    ends, words = [*at, len(text)], _pattern(tuple(settings.get('abbreviations', ()))).finditer(_bare(text))
-    return [(at[m.start()], ends[m.end()]) for m in words]
+    at = [i for i, c in enumerate(text) if not _MARK.match(c)]  # a mark belongs to what is before it
+    ends, pattern = [*at, len(text)], _word_pattern(tuple(settings.get('abbreviations', ())))
+    return [(at[m.start()], ends[m.end()]) for m in pattern.finditer(_MARK.sub('', text))]
 
-def _is_mark(character: str) -> bool: return _SIGN.match(character) is not None
-
-def _bare(text: str) -> str: return ''.join(c for c in text if not _is_mark(c))
-
-# %% ../nbs/03d_tagging.ipynb #65f5f128
 def splitting(data: TextData) -> dict:
     "The way of splitting that reproduces the given words of more training texts, as settings of a tagger."
     train = data.part('train')
@@ -230,146 +411,49 @@ def splitting(data: TextData) -> dict:
 
 def _rule(texts: list[str], words: list) -> dict:
     "The same for any texts and their words."
-    every = {text[a:b] for text, ws in zip(texts, words) for a, b in ws if b - a > 1 and text[b - 1] == '.'}
-    found = {w for w in every if _bare(w)[-2:-1].isalpha()}
-    whole = dict(words='whole', abbreviations=sorted(found, key=lambda w: (len(w), w))[:2000])
-    def agree(settings):
-        return sum(_words_of(t, settings) == [(int(a), int(b)) for a, b in ws] for t, ws in zip(texts, words))
-    best = max(agree(whole), agree({}))
+    words = [[(int(a), int(b)) for a, b in ws] for ws in words]
+    stopped = {text[a:b] for text, ws in zip(texts, words) for a, b in ws if b - a > 1 and text[b - 1] == '.'}
+    abbreviations = [w for w in stopped if _MARK.sub('', w)[-2:-1].isalpha()]
+    whole = dict(words='whole', abbreviations=sorted(abbreviations, key=lambda w: (len(w), w))[:2000])
+    as_whole, at_marks = (sum(_words_of(t, settings) == ws for t, ws in zip(texts, words)) for settings in (whole, {}))
+    best = max(as_whole, at_marks)
     if 2*best < len(texts):
         text = f'{len(texts) - best:,} of {len(texts):,} training texts have other words than `predict` cuts texts into'
         warnings.warn(DataWarning(f'{text}: pass lists of words to it, or expect fewer names'), stacklevel=2)
-    return whole if agree(whole) > agree({}) else {}
+    return whole if as_whole > at_marks else {}
 
 # %% ../nbs/03d_tagging.ipynb #7bde1939
-def _checked(texts, words: list|None, settings: dict) -> tuple[list[str], list]:
+def _texts_and_words(texts, words: list|None, settings: dict) -> tuple[list[str], list]:
     "Texts, and the words of each: those that are given, those of a list of words, or cut as in training."
     if isinstance(texts, (str, bytes)): raise TypeError(f"texts is one {type(texts).__name__}: pass a list of texts")
     texts = as_texts(texts) if hasattr(texts, 'columns') or isinstance(texts, (Mapping, Set)) else list(texts)
     lists = [isinstance(t, (list, tuple)) for t in texts]
-    if any(lists): _check_lists(texts, lists, words)
-    joined = as_texts([' '.join(t) if listed else t for t, listed in zip(texts, lists)])
-    if words is None:
-        cut = [_spans_of(t) if listed else _words_of(j, settings) for t, j, listed in zip(texts, joined, lists)]
-        return joined, cut
-    check_words(joined, words)
-    return joined, words
-
-# %% ../nbs/03d_tagging.ipynb #6937faa4
-def _check_lists(texts: list, lists: list[bool], words: list|None) -> None:
-    "Raise `TypeError` where lists of words hold something else, or come with `words`."
     for i, t in enumerate(texts):
         if not lists[i]: continue
         if words is not None:
             raise TypeError(f"texts[{i}] is a {type(t).__name__} of words: leave out words, or pass texts")
         if not t or not all(isinstance(w, str) and w.strip() for w in t):
             raise TypeError(f"texts[{i}] holds something else than words")
+    joined = as_texts([' '.join(t) if listed else t for t, listed in zip(texts, lists)])
+    if words is None:
+        words = [_spans_of(t) if listed else _words_of(j, settings) for t, j, listed in zip(texts, joined, lists)]
+    else: check_words(joined, words)
+    return joined, words
 
 def _spans_of(words: list[str]) -> list[tuple[int, int]]:
     "Start and end of each word after joining by spaces."
     ends = np.cumsum([len(w) + 1 for w in words]) - 1
     return [(int(e) - len(w), int(e)) for w, e in zip(words, ends)]
 
-# %% ../nbs/03d_tagging.ipynb #b253c0ab
-@patch
-def _scores(self: Tagger, texts: list[str], words: list, bs: int = 32) -> list[np.ndarray]:
-    "Scores of the tags of each word `(words, tags)`; a word without any token is O."
-    self._check_encoder(whole=len(texts) > 1)
-    none = np.where(np.array(self.labels) == 'O', 0, BAN)
-    out, cut = [np.tile(none, (len(ws), 1)) for ws in words], [np.ones(len(ws), bool) for ws in words]
-    shared = [np.zeros(len(ws), bool) for ws in words]
-    special, whole = len(self.encoder.family.single.split()) - 1, self.settings.get('pieces') == 'mean'
-    windows = _cut_words(self.encoder, texts, words, self.settings['max_tokens'] - special)
-    for (t, a, b, own, places, ends), row in self._tagged(windows, bs):
-        for i, p, e, before in zip(range(a, b), places, ends, [-1, *places]):
-            if p >= 0: out[t][i], cut[t][i] = row[p:e].mean(0) if whole else row[p], False
-            shared[t][i] |= p == before >= 0
-    bad = next((i for i, o in enumerate(out) if not np.isfinite(o).all()), None)
-    if bad is not None:
-        raise ValueError(f"the tagger gives NaN or infinity for text {bad}: {texts[bad][:60]!r}. "
-                         "Its training has failed; train again with a smaller learning rate")
-    if not self._chained(): return [continued_scores(o, s, self.labels) for o, s in zip(out, shared)]
-    plain = [[normalize('NFC', x[a:b]) for a, b in ws] for x, ws in zip(texts, words)]
-    every = [self.head.chained(o, ws, self.labels) for o, ws in zip(out, plain)]
-    return [np.where(c[:, None], o, e) for c, o, e in zip(cut, out, every)]
-
-@patch
-def _chained(self: Tagger) -> bool: return getattr(self.head, 'known', None) is not None
-
-@patch
-def _probabilities(self: Tagger, scores: np.ndarray) -> torch.Tensor:
-    "Probability of each tag for each word of a text."
-    if self._chained(): return torch.tensor(tag_probabilities(scores, *self.head.moves()), dtype=torch.float32)
-    return torch.tensor(scores, dtype=torch.float32).softmax(-1)
-
-@patch
-def _best(self: Tagger, scores: np.ndarray) -> list[str]:
-    "The tags of the words of a text."
-    if not len(scores): return []
-    best = best_tags(scores, *self.head.moves()) if self._chained() else scores.argmax(1).tolist()
-    return [self.labels[i] for i in best]
-
-@patch
-def outputs(self: Tagger,
-    texts: list[str],  # any number of texts, of any length; or lists of words
-    words: list[list[tuple[int, int]]]|None = None,  # `(start, end)`; cut as in training by default
-    bs: int = 32,  # windows in a batch
-) -> list[torch.Tensor]:  # probability of each tag for each word, `(words, tags)` of each text
-    "Probabilities of tags; raises `ValueError` for NaN."
-    texts, words = _checked(texts, words, self.settings)
-    return [self._probabilities(s) for s in self._scores(texts, words, bs)]
-
-# %% ../nbs/03d_tagging.ipynb #cef7f7e3
-@patch
-def _tagged(self: Tagger, windows: list[tuple], bs: int) -> Iterator[tuple[tuple, np.ndarray]]:
-    "Each window, and the scores of its tokens `(tokens, tags)`."
-    encoder, device = self.encoder, self.encoder.device
-    dtype = best_dtype(device) if self.settings.get('mixed') else torch.float32
-    model = TaskModel(encoder, dict(task=self.head), per_token=('task',), dtype=dtype)
-    windows = sorted(windows, key=lambda w: -len(w[3]))  # similar lengths together
-    for rows in (windows[i:i + bs] for i in range(0, len(windows), bs)):
-        ids, mask = encoder.pad([w[3] for w in rows])
-        with torch.inference_mode(), evaluation_mode(model):
-            found = model(ids.to(device), mask.to(device)).float().cpu().numpy()
-        left = encoder.family.summary_last  # padding is on the left
-        for window, row in zip(rows, found): yield window, row[-len(window[3]):] if left else row
-
-# %% ../nbs/03d_tagging.ipynb #bf75e6e9
-@patch
-def tags(self: Tagger,
-    texts: list[str],  # any number of texts
-    words: list[list[tuple[int, int]]]|None = None,  # `(start, end)`; cut as in training by default
-) -> list[list[str]]:  # the likeliest tag of each word of each text
-    "Tags of words, as they are counted by `entity_f1`; with a chain the likeliest sequence."
-    texts, words = _checked(texts, words, self.settings)
-    return [self._best(s) for s in self._scores(texts, words)]
-
-# %% ../nbs/03d_tagging.ipynb #15c6b08a
-@patch
-def predict(self: Tagger,
-    texts: str|list[str],  # texts of any length, or lists of words, which are joined by spaces; or one text
-    words: list[list[tuple[int, int]]]|None = None,  # `(start, end)` of each word; cut as in training by default
-) -> pd.DataFrame:  # a row for each name: row, start, end, text, type, probability
-    """The names in texts, in the order of the texts.
-
-    `row` is the number of the text, or its index in a Series."""
-    index = list(texts.index) if isinstance(texts, pd.Series) else None
-    if isinstance(texts, str): texts = [texts]
-    (texts, words), rows = _checked(texts, words, self.settings), []
-    for number, (text, ws, out) in enumerate(zip(texts, words, self._scores(texts, words))):
-        tags, shares = self._best(out), self._probabilities(out)
-        best = torch.tensor([share[self.labels.index(t)] for share, t in zip(shares, tags)])
-        for kind, i, j in spans(tags):
-            start, end = ws[i][0], ws[j - 1][1]
-            row = index[number] if index else number
-            rows.append((row, start, end, text[start:end], kind, float(best[i:j].prod())))
-    return pd.DataFrame(rows, columns=['row', 'start', 'end', 'text', 'type', 'probability'])
-
 # %% ../nbs/03d_tagging.ipynb #59df15ac
-def _counts(true: list, predicted: list, kinds: set[str]) -> np.ndarray:
-    "For each text the number of correct, true and predicted names of some types `(texts, 3)`."
-    pairs = [[{s for s in spans(tags) if s[0] in kinds} for tags in both] for both in zip(true, predicted)]
-    return np.array([(len(t & p), len(t), len(p)) for t, p in pairs], dtype=float)
+def _name_counts(true: list, predicted: list, kinds: set[str], groups: list|None) -> np.ndarray:
+    "For each group of texts the number of correct, true and predicted names of some types `(3, groups)`."
+    counts = []
+    for tags in zip(true, predicted):
+        t, p = ({s for s in spans(ts) if s[0] in kinds} for ts in tags)
+        counts.append((len(t & p), len(t), len(p)))
+    sums, _ = group_sums(np.array(counts, dtype=float), groups)
+    return np.asarray(sums).T + 1e-12*np.array([[0], [1], [1]])  # no division by zero
 
 def tag_intervals(
     true: list[list[str]],  # tags of the words of each text
@@ -381,13 +465,11 @@ def tag_intervals(
     seed: int = 0,  # of the draws
 ) -> np.ndarray:  # low and high of precision, recall and F1 `(2, 3)`, NaN for one group alone
     "Bootstrap intervals of precision, recall and F1 of names: sums over drawn texts, then divided."
-    sums, _ = group_sums(_counts(true, predicted, types), groups)
-    if len(sums) < 2: return np.full((2, 3), np.nan)
-    right, there, found = sums.T + 1e-12*np.array([[0], [1], [1]])
+    right, there, found = _name_counts(true, predicted, types, groups)
+    if len(right) < 2: return np.full((2, 3), np.nan)
     draws = [draw_means(k*right[:, None], of, n, seed)[:, 0] for k, of in ((1, found), (1, there), (2, there + found))]
     return np.quantile(draws, [(1 - level)/2, (1 + level)/2], axis=1)
 
-# %% ../nbs/03d_tagging.ipynb #59df15ad
 def tag_scores(
     true: list[list[str]],  # tags of the words of each text
     predicted: list[list[str]],  # tags that a tagger gives them
@@ -396,12 +478,10 @@ def tag_scores(
 ) -> pd.DataFrame:  # a row for each type and 'micro': precision, recall, F1, its low and high, support (true names)
     "`entity_f1` with bootstrap intervals of F1, for predicted tags of any tagger."
     table = entity_f1(true, predicted)
-    ends = [tag_intervals(true, predicted, set(table.index) if row == 'micro' else {row}, groups, **kwargs)[:, 2]
-            for row in table.index]
-    low, high = zip(*ends)
+    types = [set(table.index) if row == 'micro' else {row} for row in table.index]
+    low, high = zip(*(tag_intervals(true, predicted, t, groups, **kwargs)[:, 2] for t in types))
     return table.assign(low=low, high=high)[['precision', 'recall', 'F1', 'low', 'high', 'support']]
 
-# %% ../nbs/03d_tagging.ipynb #6444c96b
 def name_gap(
     true: list[list[str]],  # tags of the words of each text
     predicted: list[list[str]],  # tags that a tagger gives them
@@ -415,24 +495,24 @@ def name_gap(
     kinds = {s[0] for tags in (*true, *predicted, *said) for s in spans(tags)}
     values, draws = [], []
     for tags in (predicted, said):
-        counts = _counts(true, tags, kinds)
-        sums, _ = group_sums(counts, groups)
-        right, there, found = (np.asarray(sums).T + 1e-12*np.array([[0], [1], [1]]))
+        right, there, found = _name_counts(true, tags, kinds, groups)
         values.append(2*right.sum()/(there + found).sum())
         draws.append(draw_means(2*right[:, None], there + found, n, seed)[:, 0])
     values, draws = [*values, values[0] - values[1]], [*draws, draws[0] - draws[1]]
-    ends = np.quantile(draws, [(1 - level)/2, (1 + level)/2], axis=1) if len(sums) > 1 else np.full((2, 3), np.nan)
+    ends = np.quantile(draws, [(1 - level)/2, (1 + level)/2], axis=1) if len(right) > 1 else np.full((2, 3), np.nan)
     return pd.DataFrame(dict(value=values, low=ends[0], high=ends[1]), index=['tagger', 'dictionary', 'difference'])
 
 # %% ../nbs/03d_tagging.ipynb #fa8865b0
 class TaggerLearner(Learner):
     "A fastai `Learner` whose `predict` takes texts and gives names; made by `tagger_learner`."
+    joint = False  # whether a chain was solved together with a linear head on the means of words
+
     def tagger(self) -> Tagger:
         "The tagger as it is now; it shares the weights of the Learner."
         self.frozen_prefix.check_unchanged()
         m, train = self.model, self.data.part('train')
         settings = dict(max_tokens=self.settings['max_tokens'], mixed=m.dtype != torch.float32) | self.rule
-        if getattr(self, 'joint', False): settings |= dict(pieces='mean')
+        if self.joint: settings |= dict(pieces='mean')
         about = dict(data=self.data.name, train_rows=len(train)) | getattr(self, 'fitted', {})
         return Tagger(m.encoder, m.heads['task'], self.data.labels, settings, self.head_kwargs, about)
 
@@ -447,20 +527,83 @@ class TaggerLearner(Learner):
             self.head_kwargs = {k: v for k, v in self.head_kwargs.items() if k != 'chain'}
         return super().fit(*args, **kwargs)
 
-# %% ../nbs/03d_tagging.ipynb #9c97ac13
-@patch
-def predict(self: TaggerLearner,
-    texts: str|list[str],  # texts of any length, or one
-) -> pd.DataFrame:  # as `Tagger.predict`
-    "The names in texts."
-    return self.tagger().predict(texts)
+    def predict(self,
+        texts: str|list[str],  # texts of any length, or one
+    ) -> pd.DataFrame:  # as `Tagger.predict`
+        "The names in texts."
+        return self.tagger().predict(texts)
 
-@patch
-def evaluate(self: TaggerLearner,
-    split: str = 'test',  # of its own data; other data are measured by `tagger().evaluate(data)`
-) -> pd.DataFrame:  # as `Tagger.evaluate`
-    "Precision, recall and F1 of names in a split, with intervals."
-    return self.tagger().evaluate(self.data, split)
+    def evaluate(self,
+        split: str = 'test',  # of its own data; other data are measured by `tagger().evaluate(data)`
+    ) -> pd.DataFrame:  # as `Tagger.evaluate`
+        "Precision, recall and F1 of names in a split, with intervals."
+        return self.tagger().evaluate(self.data, split)
+
+    def solve(self,
+        alone: bool = True,  # for a frozen encoder and a linear head; without it, beside a head that was trained
+    ) -> dict:  # as from `fit_task`, and what validation chose; {} for a head that has no exact solution
+        """Solve for the weights of words, of steps from tag to tag, and of a linear head on a frozen encoder.
+
+        Validation chooses weight decay and inputs; then all is solved once more for train and valid."""
+        head, labels = self.model.heads['task'], self.data.labels
+        if not isinstance(head, TagHead) or self.head_kwargs is None: return {}
+        if alone and any(isinstance(m, torch.nn.ReLU) for m in head): return {}
+        head.drop_chain()
+        train, valid = (_word_rows(self, dl, alone) for dl in (self.dls.train, self.dls.valid))
+        def named(tags): return [[labels[i] for i in ts] for ts in tags]
+        def crossed(rows): return torch.tensor(np.concatenate(crossed_features(rows.words, named(rows.tags), labels)))
+        known = name_dictionary(train.words, named(train.tags))
+        pieces = known_spelling(train.words + valid.words)
+        numbers = {p: i for i, p in enumerate(pieces)}
+        for rows in (train, valid): rows.spelled = [r for ws in rows.words for r in spelling_rows(ws, numbers)]
+        features = torch.tensor(np.concatenate([word_features(ws, known, labels) for ws in valid.words]))
+        true, chains = named(valid.tags), []
+        for chain in _candidates(train, crossed(train), tag_bans(labels, train.tags), len(pieces), alone):
+            predicted = named(chain.tags(valid, features))
+            if any(map(spans, true)): chain.f1 = float(entity_f1(true, predicted).loc['micro', 'F1'])
+            chains.append(chain)
+        best = chain = max(chains, key=lambda c: c.f1)
+        both = _Rows(train.words + valid.words, train.tags + valid.tags, torch.cat([train.x, valid.x]),
+                     train.spelled + valid.spelled)
+        if alone and best.solution is not None:
+            bans = tag_bans(labels, both.tags)
+            chain = _solved(best.way, best.decay, both, crossed(both), bans, len(pieces), best.solution)
+        self._set_chain(chain, name_dictionary(both.words, named(both.tags)), pieces, alone)
+        f1 = {way: max(c.f1 for c in chains if c.way == way) for way in dict.fromkeys(c.way for c in chains)}
+        self._warn_unread(f1, best.way)
+        found = dict(chain=dict(way=best.way, decay=best.decay, valid_f1=f1))
+        if not alone: return found
+        return dict(epochs=0, passes=0, lr=0., monitor='entity_f1', best_epoch=0, best=best.f1,
+                    untrained=f1['dictionary']) | found
+
+    def _set_chain(self, chain: '_Chain', known: NameDictionary, pieces: list[str], alone: bool) -> None:
+        "Put the weights into the head."
+        head = self.model.heads['task']
+        last = head[-1]
+        with torch.no_grad():
+            if alone:
+                last.weight.copy_(chain.vector)
+                last.bias.copy_(chain.bias)
+            elif chain.way == 'dictionary': last.weight.zero_(), last.bias.zero_()
+            else: last.bias.add_(chain.bias.to(last.bias.device))
+        pieces = pieces[:len(chain.spelling)]  # none where spelling is not used
+        head.set_chain(known, chain.word, chain.step, chain.start, pieces, chain.spelling)
+        kept = dict(names=known.names, words=known.words, pieces=pieces)
+        self.head_kwargs, self.joint = self.head_kwargs | dict(chain=kept), alone
+
+    def _warn_unread(self, f1: dict[str, float], way: str) -> None:
+        "A hint where the vectors add nothing to the words themselves, or the encoder cannot read them."
+        if 'vectors and words' not in f1: return
+        vectors, rest = f1['vectors and words'], max(f1['words'], f1['dictionary'])
+        ids = [i for row in self.dls.valid.dataset.rows[0] for i in row]
+        unknown = np.mean([i == self.model.encoder.tokenizer.unk_token_id for i in ids])
+        if vectors > rest and unknown < .2: return
+        verdict = 'does not add much' if vectors > rest else 'is not shown to add anything'
+        part = f', and does not know {unknown:.0%} of the tokens' if unknown > .02 else ''
+        stands = {'dictionary': '; the dictionary stands in', 'words': '; they stand in'}.get(way, '')
+        warnings.warn(f"{self.data.name or 'data'}: the encoder {self.model.encoder.name!r} {verdict} to the words "
+                      f"themselves (F1 of names in valid {vectors:.3f} with its vectors, {rest:.3f} without){part}"
+                      f"{stands}. Try an encoder of the language of the texts, or freeze=-2", DataWarning, stacklevel=3)
 
 # %% ../nbs/03d_tagging.ipynb #4e1d5216
 def tagger_learner(
@@ -498,7 +641,7 @@ def _word_rows(learn: TaggerLearner, dl, joint: bool) -> _Rows:
     model.start = frozen_layers(model.encoder)
     batches.begin(model.start or None)
     special = model.encoder.family.single.split()
-    last, found, size = len(special) - 1 - special.index('A'), {}, 0
+    last, texts, size = len(special) - 1 - special.index('A'), {}, 0
     order = np.random.default_rng(0).permutation(len(batches)).tolist()
     for rows in (order[i:i + dl.bs] for i in range(0, len(order), dl.bs)):
         if size > _MOST_WORDS: break
@@ -511,141 +654,68 @@ def _word_rows(learn: TaggerLearner, dl, joint: bool) -> _Rows:
             ends = torch.cat([at[1:], torch.tensor([len(o) - last])])
             sums = torch.cat([torch.zeros(1, o.shape[1]), o.cumsum(0)])
             x = (sums[ends] - sums[at])/(ends - at)[:, None] if joint else o[at]
-            given = zip(batches.data.rows.words.iloc[row], batches._kept_words(row), batches.data.targets[row])
-            kept = [(normalize('NFC', text[a:b]), tag, k > 0) for (a, b), k, tag in given if k]
-            words, tags, own = zip(*kept)
-            found[row] = words, tags, x[np.cumsum(own) - 1]  # words that share a token have its numbers
+            kept = zip(batches.data.rows.words.iloc[row], batches._kept_words(row), batches.data.targets[row])
+            kept = [(normalize('NFC', text[a:b]), tag, k > 0) for (a, b), k, tag in kept if k]
+            words, tags, own_token = zip(*kept)
+            texts[row] = words, tags, x[np.cumsum(own_token) - 1]  # words that share a token have its numbers
             size += len(kept)
-    words, tags, x = zip(*(found[row] for row in sorted(found)))
+    words, tags, x = zip(*(texts[row] for row in sorted(texts)))
     return _Rows([*words], [*tags], torch.cat(x).clone())
 
 # %% ../nbs/03d_tagging.ipynb #85b17795
-def _name_f1(true: list[list[str]], predicted: list[list[str]]) -> float:
-    "F1 of whole names, 0 where there is none."
-    pairs = [(set(spans(t)), set(spans(p))) for t, p in zip(true, predicted)]
-    right, all_of = sum(len(t & p) for t, p in pairs), sum(len(t) + len(p) for t, p in pairs)
-    return 2*right/all_of if all_of else 0.
-
 @dataclass
 class _Chain:
     "Weights for inputs, word features and spelling, and scores of steps; `way` says what is used."
     way: str
     decay: float
-    weights: tuple  # inputs, word features, bias, steps, start, spelling (of no pieces where it is not used)
-    numbers: np.ndarray|None = None
+    vector: torch.Tensor
+    word: torch.Tensor
+    bias: torch.Tensor
+    step: torch.Tensor
+    start: torch.Tensor
+    spelling: torch.Tensor  # of no pieces where it is not used
+    solution: np.ndarray|None = None  # all of them, as the solver has them
     f1: float = 0.
 
     def tags(self, rows: _Rows, features: torch.Tensor) -> list[list[int]]:
         "Numbers of the tags of each text."
-        own, word, bias, step, start, spelling = self.weights
-        scores = (rows.x @ own.T + features @ word.T + bias).double().numpy()
-        if len(spelling): scores = scores + spelling_scores(rows.spelled, spelling.double().numpy())
-        ends = np.cumsum([len(w) for w in rows.words])[:-1]
-        return [best_tags(s, step.double().numpy(), start.double().numpy()) for s in np.split(scores, ends)]
+        scores = (rows.x @ self.vector.T + features @ self.word.T + self.bias).double().numpy()
+        if len(self.spelling): scores = scores + spelling_scores(rows.spelled, self.spelling.double().numpy())
+        moves = self.step.double().numpy(), self.start.double().numpy()
+        return [best_tags(s, *moves) for s in np.split(scores, np.cumsum([len(w) for w in rows.words])[:-1])]
 
 def _solved(
-    way: str, decay: float, rows: _Rows, features: torch.Tensor, bans: tuple, pieces: int, numbers=None,
+    way: str, decay: float, rows: _Rows, features: torch.Tensor, bans: tuple, pieces: int, solution=None,
 ) -> _Chain:
     "The chain with the lowest loss on some rows."
-    dim, n, x = rows.x.shape[1], len(bans[1]), features
+    dim, n, x, offset = rows.x.shape[1], len(bans[1]), features, None
     if way == 'vectors and words': x = torch.cat([rows.x, features], 1)
-    offset = rows.x if way == 'head and words' else None
+    if way == 'head and words': offset = rows.x
     fit = ChainFit(x, rows.tags, n, offset, rows.spelled, pieces)
-    numbers = fit.solve(decay, numbers)
-    weight, bias, *moves, spelling = fit.weights(numbers)
-    own = torch.eye(n) if offset is not None else torch.zeros(n, dim) if way == 'words' else weight[:, :dim]
-    word = weight if way != 'vectors and words' else weight[:, dim:]
-    moves = [m + torch.tensor(b, dtype=torch.float32) for m, b in zip(moves, bans)]
-    return _Chain(way, decay, (own, word, bias, *moves, spelling), numbers)
+    solution = fit.solve(decay, solution)
+    weight, bias, *moves, spelling = fit.weights(solution)
+    vector, word = torch.eye(n) if way == 'head and words' else torch.zeros(n, dim), weight
+    if way == 'vectors and words': vector, word = weight[:, :dim], weight[:, dim:]
+    step, start = (m + torch.tensor(b, dtype=torch.float32) for m, b in zip(moves, bans))
+    return _Chain(way, decay, vector, word, bias, step, start, spelling, solution)
 
-def _chains(train: _Rows, features: torch.Tensor, bans: tuple, pieces: int, joint: bool) -> Iterator[_Chain]:
-    "Candidates that validation chooses from; the dictionary alone is the last."
+def _candidates(train: _Rows, features: torch.Tensor, bans: tuple, pieces: int, joint: bool) -> Iterator[_Chain]:
+    "Chains that validation chooses from; the dictionary alone is the last."
     n, dim, width = len(bans[1]), train.x.shape[1], features.shape[1]
-    plain = torch.zeros(0, n)  # of no spelling
-    zero = torch.zeros(n, width), torch.zeros(n), *(torch.tensor(b, dtype=torch.float32) for b in bans), plain
     for way in ('vectors and words', 'words') if joint else ('head and words',):
-        numbers = None
+        solution = None
         for decay in _DECAYS:
-            found = _solved(way, decay, train, features, bans, pieces, numbers)
-            numbers = found.numbers
-            yield found
-    if not joint: yield _Chain('head', 0., (torch.eye(n), *zero))
+            chain = _solved(way, decay, train, features, bans, pieces, solution)
+            solution = chain.solution
+            yield chain
+    unspelled = torch.zeros(0, n)
+    if not joint:
+        step, start = (torch.tensor(b, dtype=torch.float32) for b in bans)
+        yield _Chain('head', 0., torch.eye(n), torch.zeros(n, width), torch.zeros(n), step, start, unspelled)
     known = torch.zeros(n, width)
     known[:, 24:24 + n] = 4*torch.eye(n)
-    yield _Chain('dictionary', 0., (torch.zeros(n, dim), known, *(torch.zeros(s) for s in (n, (n, n), n)), plain))
-
-# %% ../nbs/03d_tagging.ipynb #80a57dcc
-@patch
-def _set_chain(self: TaggerLearner, best: _Chain, known: NameDictionary, pieces: list[str], alone: bool) -> None:
-    "Put the weights into the head."
-    head, (own, word, bias, step, start, spelling) = self.model.heads['task'], best.weights
-    with torch.no_grad():
-        last = head[-1]
-        if alone:
-            last.weight.copy_(own)
-            last.bias.copy_(bias)
-        elif best.way == 'dictionary': last.weight.zero_(), last.bias.zero_()
-        else: last.bias.add_(bias.to(last.bias.device))
-    pieces = pieces[:len(spelling)]  # none where spelling is not used
-    head.set_chain(known, word, step, start, pieces, spelling)
-    self.head_kwargs = (self.head_kwargs or {}) | dict(chain=dict(names=known.names, words=known.words, pieces=pieces))
-    self.joint = alone
-
-@patch
-def _say_unread(self: TaggerLearner, f1: dict[str, float], way: str) -> None:
-    "A hint where the vectors add nothing to the words themselves, or the encoder cannot read them."
-    if 'vectors and words' not in f1: return
-    vectors, rest = f1['vectors and words'], max(f1['words'], f1['dictionary'])
-    ids = [i for row in self.dls.valid.dataset.rows[0] for i in row]
-    unknown = np.mean([i == self.model.encoder.tokenizer.unk_token_id for i in ids])
-    if vectors > rest and unknown < .2: return
-    said = 'does not add much' if vectors > rest else 'is not shown to add anything'
-    part = f', and does not know {unknown:.0%} of the tokens' if unknown > .02 else ''
-    stands = {'dictionary': '; the dictionary stands in', 'words': '; they stand in'}.get(way, '')
-    warnings.warn(f"{self.data.name or 'data'}: the encoder {self.model.encoder.name!r} {said} to the words themselves "
-                  f"(F1 of names in valid {vectors:.3f} with its vectors, {rest:.3f} without){part}{stands}. "
-                  "Try an encoder of the language of the texts, or freeze=-2", DataWarning, stacklevel=3)
-
-# %% ../nbs/03d_tagging.ipynb #5fa20a27
-def _of_rows(rows: list[np.ndarray]) -> torch.Tensor: return torch.tensor(np.concatenate(rows))
-
-@patch
-def solve(self: TaggerLearner,
-    alone: bool = True,  # for a frozen encoder and a linear head; without it, beside a head that was trained
-) -> dict:  # as from `fit_task`, and what validation chose; {} for a head that has no exact solution
-    """Solve for the weights of words, of steps from tag to tag, and of a linear head on a frozen encoder.
-
-    Validation chooses weight decay and inputs; then all is solved once more for train and valid."""
-    model, labels = self.model, self.data.labels
-    head = model.heads['task']
-    linear = isinstance(head, TagHead) and not any(isinstance(m, torch.nn.ReLU) for m in head)
-    if not isinstance(head, TagHead) or alone and not linear or self.head_kwargs is None: return {}
-    head.drop_chain()
-    train, valid = (_word_rows(self, dl, alone) for dl in (self.dls.train, self.dls.valid))
-    def named(tags): return [[labels[i] for i in ts] for ts in tags]
-    known, bans = name_dictionary(train.words, named(train.tags)), tag_bans(labels, train.tags)
-    pieces = known_spelling(train.words + valid.words)
-    numbered = {p: i for i, p in enumerate(pieces)}
-    for rows in (train, valid): rows.spelled = [r for ws in rows.words for r in spelling_rows(ws, numbered)]
-    features = _of_rows(crossed_features(train.words, named(train.tags), labels))
-    others, found = _of_rows([word_features(ws, known, labels) for ws in valid.words]), []
-    for chain in _chains(train, features, bans, len(pieces), alone):
-        chain.f1 = _name_f1(named(valid.tags), named(chain.tags(valid, others)))
-        found.append(chain)
-    best = max(found, key=lambda c: c.f1)
-    both = _Rows(train.words + valid.words, train.tags + valid.tags, torch.cat([train.x, valid.x]),
-                 train.spelled + valid.spelled)
-    if alone and best.numbers is not None:
-        features = _of_rows(crossed_features(both.words, named(both.tags), labels))
-        bans = tag_bans(labels, both.tags)
-        best.weights = _solved(best.way, best.decay, both, features, bans, len(pieces), best.numbers).weights
-    self._set_chain(best, name_dictionary(both.words, named(both.tags)), pieces, alone)
-    of = {way: max(c.f1 for c in found if c.way == way) for way in dict.fromkeys(c.way for c in found)}
-    self._say_unread(of, best.way)
-    chain = dict(way=best.way, decay=best.decay, valid_f1=of)
-    if not alone: return dict(chain=chain)
-    return dict(epochs=0, passes=0, lr=0., monitor='entity_f1', best_epoch=0, best=best.f1, untrained=of['dictionary'],
-                chain=chain)
+    zeros = (torch.zeros(s) for s in (n, (n, n), n))
+    yield _Chain('dictionary', 0., torch.zeros(n, dim), known, *zeros, unspelled)
 
 # %% ../nbs/03d_tagging.ipynb #7456fe96
 def train_tagger(
@@ -668,78 +738,15 @@ def train_tagger(
     if freeze == 'lora': fold_adapters(learn.model.encoder)
     return ended(learn.tagger(), data)
 
-# %% ../nbs/03d_tagging.ipynb #db73cbfe
-def _known_of(data: TextData, *splits: str) -> NameDictionary:
-    "The dictionary of the names in some splits."
-    parts = [data.part(split) for split in splits]
-    words = [[normalize('NFC', t[a:b]) for a, b in ws] for p in parts for t, ws in zip(p.texts, p.rows.words)]
-    return name_dictionary(words, [[data.labels[i] for i in tags] for p in parts for tags in p.targets])
-
-@patch
-def evaluate(self: Tagger,
-    data: TextData,  # of kind 'tags'
-    split: str = 'test',  # whose rows
-    n: int = 2000,  # bootstrap draws
-    level: float = .95,  # of the interval
-    seed: int = 0,  # of the draws
-) -> pd.DataFrame:  # part ('all' or a type), metric, value, low and high of its interval, n (true names)
-    """Precision, recall and F1 of whole names, by type and in all, with bootstrap intervals over groups of texts.
-
-    Two more rows compare with the dictionary of training names, where it is known: its F1, and the paired
-    difference. A hint says so where the tagger is not above it, and where a type has no name in the texts."""
-    part = self._part(data, split)
-    true, words = [[data.labels[i] for i in tags] for tags in part.targets], list(part.rows.words)
-    if not any(map(spans, true)):
-        raise DataError(f"{data.name or 'data'}: no text of {split} has a name, so that nothing can be measured")
-    if split != 'test' and self._chained():
-        warnings.warn(f"the tagger was fitted to the rows of train and valid: if {split} is of the same data, measure "
-                      "on rows that it has not seen", DataWarning, stacklevel=2)
-    groups = list(part.rows.group) if 'group' in part.rows else None
-    predicted, rows = self.tags(part.texts, words), []
-    table, how = entity_f1(true, predicted), dict(groups=groups, n=n, level=level, seed=seed)
-    for name, row in table.iterrows():
-        types = set(table.index) if name == 'micro' else {name}
-        ends = tag_intervals(true, predicted, types, **how).T
-        rows += [('all' if name == 'micro' else name, metric, row[metric], *end, int(row.support))
-                 for metric, end in zip(('precision', 'recall', 'F1'), ends)]
-    known = self.head.known if self._chained() else _known_of(data, 'train') if len(data.part('train')) else None
-    name, lost = data.name or 'data', sorted({t[2:] for t in self.labels} - {'', *table.index[table.support > 0]})
-    if lost: warnings.warn(f"{name}: {split} has no name of {', '.join(lost)}: not measured", DataWarning, stacklevel=2)
-    told = ''
-    if known is not None:
-        said = [known.tags([t[a:b] for a, b in ws]) for t, ws in zip(part.texts, words)]
-        pair = name_gap(true, predicted, said, **how)
-        rows += [('all', metric, *pair.loc[row], int(table.support['micro']))
-                 for metric, row in (('F1, dictionary', 'dictionary'), ('F1 - dictionary', 'difference'))]
-        if not pair.low['difference'] > 0: told = _not_above(name, pair)
-    table = pd.DataFrame(rows, columns=['part', 'metric', 'value', 'low', 'high', 'n'])
-    if told:
-        warnings.warn(told, DataWarning, stacklevel=2)
-        table.attrs['said'] = told
-    return table
-
-def _not_above(name: str, pair: pd.DataFrame) -> str:
-    "What is said of a tagger that is not above the dictionary."
-    a, b, gap = (pair.loc[row] for row in ('tagger', 'dictionary', 'difference'))
-    what = 'not above' if gap.value <= 0 else 'not shown to be above'
-    return (f"{name}: F1 {a.value:.3f} of the tagger is {what} the dictionary of its training names, {b.value:.3f} "
-            f"(difference {gap.value:+.3f}, {gap.low:+.3f} to {gap.high:+.3f}): try an encoder of the language of the "
-            "texts, freeze=-2, or more training rows")
-
-# %% ../nbs/03d_tagging.ipynb #db73cbff
-@patch
-def _part(self: Tagger, data: TextData, split: str) -> TextData:
-    "The rows of a split, whose tags the tagger knows."
-    if data.kind != 'tags':
-        raise ValueError(f"{data.name or 'data'} is of kind {data.kind!r}; a tagger is measured on tags of words")
-    part = data.part(split)
-    if not len(part): raise ValueError(f"{data.name or 'data'} has no rows in {split}")
-    unknown = [n for n in data.labels if n not in self.labels]
-    if not unknown: return part
-    raise DataError(f"{data.name or 'data'} has tags that the tagger does not know: {', '.join(unknown[:5])}. "
-                    f"It knows {', '.join(self.labels[:9])}")
-
 # %% ../nbs/03d_tagging.ipynb #ec775e14
+def _known_names(data: TextData, split: str) -> NameDictionary:
+    "The dictionary of the names in a split."
+    part = data.part(split)
+    words = [[normalize('NFC', t[a:b]) for a, b in ws] for t, ws in zip(part.texts, part.rows.words)]
+    return name_dictionary(words, [[data.labels[i] for i in tags] for tags in part.targets])
+
+def _groups(part: TextData) -> list|None: return list(part.rows.group) if 'group' in part.rows else None
+
 def tag_baselines(
     data: TextData,  # of kind 'tags', with rows in 'train'
     split: str = 'test',  # whose rows are tagged
@@ -748,22 +755,13 @@ def tag_baselines(
     "What is reached without an encoder, on train alone: by the dictionary, and by the commonest tag."
     train, part = data.part('train'), data.part(split)
     if not len(train) or not len(part): raise DataError(f"{data.name or 'data'} has no rows in train or in {split}")
-    true, known = [[data.labels[i] for i in tags] for tags in part.targets], _known_of(data, 'train')
+    true, known = [[data.labels[i] for i in tags] for tags in part.targets], _known_names(data, 'train')
     commonest = data.labels[Counter(t for tags in train.targets for t in tags).most_common(1)[0][0]]
     lines = {'dictionary of training names': [known.tags([t[a:b] for a, b in ws])
                                               for t, ws in zip(part.texts, part.rows.words)],
              'commonest tag': [[commonest]*len(tags) for tags in true]}
-    groups = list(part.rows.group) if 'group' in part.rows else None
-    return pd.DataFrame({name: tag_scores(true, said, groups, **kwargs).loc['micro'] for name, said in lines.items()}).T
-
-# %% ../nbs/03d_tagging.ipynb #0a2b3f92
-@patch
-def save(self: Tagger,
-    folder: str|Path,  # made, or replaced when it holds a classifier or a tagger
-    backbone: bool|None = None,  # write the encoder as well; by default if it cannot be found by its name
-) -> None:
-    "Write the tagger, whole or not at all."
-    Classifier.save(self, folder, backbone)
+    rows = {name: tag_scores(true, tags, _groups(part), **kwargs).loc['micro'] for name, tags in lines.items()}
+    return pd.DataFrame(rows).T
 
 # %% ../nbs/03d_tagging.ipynb #bd1d7872
 def load_tagger(
@@ -781,27 +779,3 @@ def load_tagger(
         raise ValueError(f"{str(folder)!r} holds a classifier of kind {c.kind!r}, not a tagger: "
                          "use load_classifier of rank_bert.classifiers")
     return Tagger(c.encoder, c.head, c.labels, c.settings, c.head_kwargs, c.about)
-
-# %% ../nbs/03d_tagging.ipynb #e16c0002
-from .graphs import Output, TextModel
-from .export import export_model
-
-# %% ../nbs/03d_tagging.ipynb #e16c0003
-@patch
-def export(self: Tagger,
-    folder: str|Path,  # made, or replaced when an export is in it
-    to: str = 'onnx',  # 'onnx', 'openvino', or another key of `TARGETS`
-    **kwargs,  # arguments of `export_model`: `texts`, `int8`
-) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
-    "Write encoder and head for another library, checked; its output is `tags`, a row for each token."
-    self._check_encoder()
-    out, more = Output(self.head, None, 'softmax', labels=self.labels), {}
-    if self._chained():
-        facts = self.head.facts(self.labels, self.settings.get('pieces') == 'mean')
-        facts['marks'] = '\u2581' in self.encoder.tokenizer.get_vocab()
-        more = dict(files={'tags.json': json.dumps(facts, ensure_ascii=False), 'tags.py': decoder_code()}, notes=[
-            "The probabilities of tokens are a part of this tagger only: the tag of a word, as rank_bert gives it, "
-            "comes from `graph_tags(probabilities, offsets, text, words, facts)` of `tags.py`, which needs numpy; "
-            "`facts` is what `tags.json` holds. For int8 files a tag may differ."])
-    model = TextModel(self.encoder, dict(tags=out), self.settings['max_tokens'], 'tagger', **more)
-    return export_model(model, folder, to, **kwargs)
