@@ -109,4 +109,3 @@ class Batcher:
             done = dict.fromkeys(order for order, _ in batch if not order.missing)
         for order in done:
             with suppress(InvalidStateError): order.future.set_result(order.answers)
-

@@ -90,7 +90,6 @@ def as_column(
         raise DataError(f"the column {name!r} does not hold values of one kind ({e!s:.200}): make them texts, numbers, "
                         "truth values, or lists of one of these") from e
 
-
 # %% ../nbs/03p_lance_tables.ipynb #b1a00011
 def check_names(names: list[str]) -> None:
     "Raise `DataError` for names of columns that the tables cannot have."
@@ -127,7 +126,6 @@ def check_cells(documents: pd.DataFrame) -> None:
                 raise DataError(f"the column {name!r} of the document {doc_id!r} holds {cell!r:.80}: LanceDB takes no "
                                 "infinite number and no unpaired surrogate; give another value, or None")
 
-
 # %% ../nbs/03p_lance_tables.ipynb #b1a00013
 def _literals(values: list, kind: pa.DataType) -> list[str]:
     "Values in SQL that a column of some type can hold."
@@ -158,7 +156,6 @@ def as_sql(
     unknown = [c for c in where if c not in names]
     if unknown: raise ValueError(f"documents have no column {listed(unknown)}; they have {listed(names, 99)}")
     return ' AND '.join(condition(n, listed_values(v), schema.field(n).type) for n, v in where.items()) or '1 = 1'
-
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a00017
 TOTALS = 'documents', 'length', 'passages', 'numbers'  # keys 0 to 3 of `counts`; numbers: documents ever added
@@ -203,7 +200,6 @@ def count_rows(
     counts = np.concatenate([np.array(first, dtype=np.int64), counts])
     return pa.table(dict(key=keys, count=counts, version=np.full(len(keys), version)), schema=COUNTS)
 
-
 # %% ../nbs/03p_lance_tables.ipynb #b1a0001c
 class PassageVectors(NamedTuple):
     "Documents cut into passages, with vectors."
@@ -243,7 +239,6 @@ def passage_rows(
         columns[name] = as_column(values, name, schema.field(name).type).take(pa.array(owner))
     return pa.table([columns[n].cast(schema.field(n).type) for n in schema.names], schema=schema)
 
-
 # %% ../nbs/03p_lance_tables.ipynb #b1a0001e
 def table_about(ranker: Ranker) -> dict:
     "What the rows of a ranker were made with."
@@ -277,7 +272,6 @@ def ranker_counts(ranker: Ranker) -> tuple[np.ndarray, np.ndarray, dict]:
         bm25 = BM25.build(texts, bm25.stopwords, bm25.ngrams)
     held = np.diff(bm25.postings.indptr) > 0
     return bm25.postings.keys[held], np.diff(bm25.postings.indptr)[held], totals | dict(length=int(bm25.lengths.sum()))
-
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a00021
 NEAR = 10_000  # smallest number of passages with an index of vectors
@@ -390,4 +384,3 @@ def writers_lock(
         with FolderLock(Path(db.uri)/'rank_bert.lock', timeout) if local else TableLock(db, timeout) as lock: yield lock
     except Timeout as e:
         raise ValueError(f"another process has been changing {db.uri} for {timeout:g} seconds: try again later") from e
-

@@ -41,7 +41,6 @@ def light_backend() -> Backend:
                    rows=lambda ranker, start, end: ranker.documents[start:end], runs=dict(search=search, embed=embed),
                    remedy='it has the table of a ranker, but not its encoder; start it without --light')
 
-
 # %% ../nbs/03n_light_serving.ipynb #3da10014
 def light_app(
     folders: list[str|Path],  # saved rankers with a table, or NAME=FOLDER

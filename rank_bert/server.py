@@ -184,7 +184,6 @@ class ServedModel:
             self.model, self.seal = model, _mark(self.folder).get('sha256', '')
             return result
 
-
 # %% ../nbs/03j_server.ipynb #c3dd3063
 _SECONDS = .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30
 
@@ -217,7 +216,6 @@ class Metrics:
         text = generate_latest(self.registry).decode()
         return re.sub(r'^(# \w+ )?rank_bert_\w+_created\b.*\n', '', text, flags=re.M)
 
-
 # %% ../nbs/03j_server.ipynb #65a71a50
 class Extent(NamedTuple):
     "What is in a value of JSON: values, lists and objects inside one another, longest name and text, odd numbers."
@@ -247,7 +245,6 @@ def _freeze() -> None:
     gc.unfreeze()
     gc.collect()
     gc.freeze()
-
 
 # %% ../nbs/03j_server.ipynb #51000027
 class Service:
@@ -385,7 +382,6 @@ class Service:
             models.append(one | (dict(problem=served.problem) if served.problem else {}))
         return dict(rank_bert=__version__, models=models, limits=asdict(self.limits))
 
-
 # %% ../nbs/03j_server.ipynb #5100002d
 class _Strict(BaseModel):
     model_config = ConfigDict(extra='forbid')
@@ -480,7 +476,6 @@ async def _rank_given(service: Service, served: ServedModel, query: str, documen
     flat.sort(key=lambda row: (-row['score'], row['index']))
     return [row | dict(rank=n) for n, row in enumerate(flat, 1)]
 
-
 # %% ../nbs/03j_server.ipynb #51000031
 @router.post('/search', summary='The documents of a ranker that answer a query',
              responses=_example(model='ranker', results=[_FOUND]))
@@ -523,7 +518,6 @@ async def _rerank(request: Request, body: RerankRequest) -> JSONResponse:
     meta = dict(api_version=dict(version='2'), billed_units=dict(search_units=1))
     return _Json(dict(id=str(uuid4()), results=results, meta=meta))
 
-
 # %% ../nbs/03j_server.ipynb #51000033
 @router.post('/v1/embeddings', summary="Vectors of texts, in the form of OpenAI's clients",
              responses=_example(object='list', model='ranker-query', usage=dict(prompt_tokens=7, total_tokens=7),
@@ -560,7 +554,6 @@ async def _model(request: Request, name: str) -> JSONResponse:
     request.app.state.service.embedder(name)
     return _Json(_model_entry(name))
 
-
 # %% ../nbs/03j_server.ipynb #51000035
 @router.post('/classify', summary='The label of each text, by a classifier', responses=_example(
     model='classifier', results=[dict(label='yes', probability=.9, all=dict(no=.1, yes=.9))]))
@@ -583,7 +576,6 @@ async def _tag(request: Request, body: TextsRequest) -> JSONResponse:
     service.check(body.texts)
     results = await service.ask(served, 'tag', items=body.texts)
     return _Json(jsonable(dict(model=served.name, results=results)))
-
 
 # %% ../nbs/03j_server.ipynb #51000036
 def _change_answer(served: ServedModel, changes) -> JSONResponse:
@@ -619,7 +611,6 @@ async def _documents(request: Request, model: str|None = None, start: int = 0, n
     rows = served.backend.rows(ranker, start, start + n)
     return _Json(jsonable(dict(model=served.name, documents=len(ranker.documents), rows=rows)))
 
-
 # %% ../nbs/03j_server.ipynb #51000037
 @router.get('/info', summary='What this server has')
 async def _info(request: Request) -> JSONResponse:
@@ -644,7 +635,6 @@ async def _page(request: Request) -> HTMLResponse:
 async def _docs(request: Request) -> HTMLResponse:
     page, headers = docs_page(request.app.openapi())
     return HTMLResponse(page, headers=headers)
-
 
 # %% ../nbs/03j_server.ipynb #51000039
 _OPEN = {'/', '/healthz', '/health', '/docs', '/openapi.json'}  # say nothing about models: no key is needed
@@ -732,7 +722,6 @@ class Gate:
     def _too_large(self) -> Problem:
         return Problem(413, f'the request has more than {self.service.limits.body:,} bytes: send less at a time')
 
-
 # %% ../nbs/03j_server.ipynb #51000046
 def _keys() -> tuple[str, ...]:
     "The keys in the environment variable; a request must have one of them."
@@ -794,7 +783,6 @@ def make_app(
     async def unknown(request, e): return _error(request.url.path, Problem(e.status_code, str(e.detail)))
     return app
 
-
 # %% ../nbs/03j_server.ipynb #5100005e
 class _Server(uvicorn.Server):
     "A server that closes silent connections, and that answers all requests that have arrived before it ends."
@@ -839,7 +827,6 @@ class _Server(uvicorn.Server):
             await asyncio.sleep(.1)
         await super().shutdown(sockets)
 
-
 # %% ../nbs/03j_server.ipynb #5100005f
 _LOCAL = 'localhost', '127.0.0.1', '[::1]'
 
@@ -865,7 +852,6 @@ def _allow_open(files: int) -> None:
 def _is_local(sock: socket.socket) -> bool:
     "Whether only this machine can reach a socket."
     return sock.getsockname()[0] == '::1' or sock.getsockname()[0].startswith('127.')
-
 
 # %% ../nbs/03j_server.ipynb #51000060
 def run_server(
@@ -901,4 +887,3 @@ def run_server(
         finally:
             for sign, handler in handlers.items(): signal.signal(sign, handler)
             gc.unfreeze()
-

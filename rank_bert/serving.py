@@ -74,7 +74,6 @@ def _tag(model: Tagger, texts: list[str]) -> list[list[dict]]:
     frame = model.predict(texts)
     return [frame[frame.row == i].drop(columns='row').to_dict('records') for i in range(len(texts))]
 
-
 # %% ../nbs/03k_serving.ipynb #5100001a
 _KINDS = {Ranker: 'ranker', Classifier: 'classifier', Tagger: 'tagger', SentenceEncoder: 'encoder'}
 
@@ -115,7 +114,6 @@ def _change(ranker: Ranker, folder: Path, do: Callable[[Ranker], Any]) -> tuple[
     _try(after)
     return after, changes
 
-
 # %% ../nbs/03k_serving.ipynb #51000029
 def torch_backend() -> Backend:
     "What reads all kinds of saved models, and computes with torch; models that it has read share their encoders."
@@ -137,7 +135,6 @@ def torch_backend() -> Backend:
     runs = dict(search=_search, rank=_rank, embed=_embed, classify=_classify, tag=_tag)
     return Backend(read=read, kind=lambda model: _KINDS[type(model)], about=_describe, sides=_sides, rows=_rows,
                    runs=runs, change=_change, around=around, look=look, threads=min(2, _cores()))
-
 
 # %% ../nbs/03k_serving.ipynb #51000048
 def serving_app(

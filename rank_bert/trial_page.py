@@ -31,7 +31,6 @@ def trial_page() -> tuple[str, dict[str, str]]:  # HTML and headers
     "The page on which people try the models of a server."
     return _page('rank_bert', _read('trial.html'), _read('trial.js'))
 
-
 # %% ../nbs/03j_page.ipynb #51000044
 def _fields(name: str, schemas: dict) -> str:
     "The fields of a request as a table."
@@ -60,4 +59,3 @@ def docs_page(
             if example:
                 parts.append(f'<p>Answer:</p><pre tabindex="0">{html.escape(json.dumps(example, indent=1))}</pre>')
     return _page('rank_bert: API for programs', ''.join(parts) + '</main>')
-
