@@ -1,4 +1,4 @@
-"""Requests that come at the same time are computed together, and counted
+"""Requests that come at the same time are computed together
 
 Docs: https://rank-bert.github.io/rank_bert/batches.html.md"""
 
@@ -13,10 +13,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass
-from threading import Condition, Lock, Thread
-
-# %% ../nbs/03j_batches.ipynb #5b000005
-from fastcore.basics import patch
+from threading import Condition, Thread
 
 # %% ../nbs/03j_batches.ipynb #5100000c
 class Busy(Exception):
@@ -62,124 +59,53 @@ class Batcher:
             self._change.notify_all()
         return order.future
 
-# %% ../nbs/03j_batches.ipynb #5100000e
-@patch
-def close(self: Batcher) -> None:
-    "Compute the waiting items, and end the thread."
-    with self._change:
-        self._open = False
-        self._change.notify_all()
-    for thread in self._threads: thread.join()
-
-@patch
-def _drop_done(self: Batcher) -> None:
-    "Remove orders that were cancelled, or of which an item has failed."
-    for order in [o for o in self._orders if o.future.done()]:
-        self.waiting -= len(order.left)
-        self._orders.remove(order)
-
-@patch
-def _take(self: Batcher) -> list[tuple[_Order, int]]:
-    "Items of one key, one from each order in turn; orders with items left go to the end of the queue."
-    self._drop_done()
-    if not self._orders: return []
-    first, found = self._orders[0], []
-    same = [o for o in self._orders if o.key == first.key]
-    while same and len(found) < first.most:
-        found += [(o, o.left.popleft()) for o in same[:first.most - len(found)]]
-        same = [o for o in same if o.left]
-    taken = {o for o, _ in found}
-    rest, again = ([o for o in self._orders if (o in taken) == asked] for asked in (False, True))
-    self._orders = deque([*rest, *(o for o in again if o.left)])
-    self.waiting -= len(found)
-    return found
-
-# %% ../nbs/03j_batches.ipynb #5100000f
-def _settle(order: _Order, error: Exception|None = None) -> None:
-    "Give a client its answers, or the error, unless it has cancelled."
-    with suppress(InvalidStateError):
-        if error is None: order.future.set_result(order.answers)
-        else: order.future.set_exception(error)
-
-@patch
-def _answer(self: Batcher, batch: list[tuple[_Order, int]]) -> None:
-    "Compute a batch; after an error each item alone, so that one bad text does not fail the others."
-    try:
-        found = list(zip(batch, batch[0][0].run([o.items[i] for o, i in batch]), strict=True))
-        self.seen(len(batch))
-    except Exception as e:
-        if len(batch) == 1: return _settle(batch[0][0], e)
-        for one in batch: self._answer([one])
-        return
-    with self._change:  # another thread may have other items of the same order
-        for (order, i), answer in found: order.answers[i], order.missing = answer, order.missing - 1
-        done = dict.fromkeys(order for order, _ in batch if not order.missing)
-    for order in done: _settle(order)
-
-@patch
-def _work(self: Batcher) -> None:
-    while True:
+    def close(self) -> None:
+        "Compute the waiting items, and end the threads."
         with self._change:
-            while self._open and not self._orders: self._change.wait()
-            batch = self._take()
-            if not (batch or self._open): return
-        if batch: self._answer(batch)
-        batch = None  # nothing keeps an older model
+            self._open = False
+            self._change.notify_all()
+        for thread in self._threads: thread.join()
 
-# %% ../nbs/03j_batches.ipynb #51000014
-_SECONDS = .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30
-_FAMILIES = {  # name -> kind, help, edges of buckets
-    'requests_total': ('counter', 'Requests by route, method and status.', ()),
-    'request_seconds': ('histogram', 'Seconds from a request to its answer.', _SECONDS),
-    'batch_texts': ('histogram', 'Texts that were computed together.', (1, 2, 4, 8, 16, 32)),
-    'reloads_total': ('counter', 'Folders that were read again, by result.', ()),
-    'documents': ('gauge', 'Documents of a ranker.', ()),
-    'waiting_texts': ('gauge', 'Texts that wait to be computed.', ()),
-    'active_requests': ('gauge', 'Requests that are being answered.', ()),
-    'resident_bytes': ('gauge', 'Memory of the process.', ()),
-}
+    def _work(self) -> None:
+        "What each thread does."
+        while True:
+            with self._change:
+                while self._open and not self._orders: self._change.wait()
+                batch = self._take()
+                if not (batch or self._open): return
+            if batch: self._answer(batch)
+            batch = None  # nothing keeps an older model
 
-def _labels(labels: tuple) -> str:
-    def value(v): return str(v).replace('\\', r'\\').replace('"', r'\"').replace('\n', r'\n')
-    return '{' + ','.join(f'{k}="{value(v)}"' for k, v in labels) + '}' if labels else ''
+    def _take(self) -> list[tuple[_Order, int]]:
+        "Items of one key, one from each order in turn; orders with items left go to the end of the queue."
+        for order in [o for o in self._orders if o.future.done()]:  # it was cancelled, or an item of it has failed
+            self.waiting -= len(order.left)
+            self._orders.remove(order)
+        if not self._orders: return []
+        first, batch = self._orders[0], []
+        same = [o for o in self._orders if o.key == first.key]
+        while same and len(batch) < first.most:
+            batch += [(o, o.left.popleft()) for o in same[:first.most - len(batch)]]
+            same = [o for o in same if o.left]
+        served = {o for o, _ in batch}
+        others = [o for o in self._orders if o not in served]
+        self._orders = deque([*others, *(o for o in self._orders if o in served and o.left)])
+        self.waiting -= len(batch)
+        return batch
 
-# %% ../nbs/03j_batches.ipynb #51000015
-class Metrics:
-    "Counters, gauges and histograms of a server."
-    def __init__(self): self._values, self._lock = {name: {} for name in _FAMILIES}, Lock()
-
-    def add(self, name: str, value: float = 1, **labels) -> None:
-        "Increase a counter."
-        key = tuple(labels.items())
-        with self._lock: self._values[name][key] = self._values[name].get(key, 0) + value
-
-    def put(self, name: str, value: float, **labels) -> None:
-        "Set a gauge."
-        with self._lock: self._values[name][tuple(labels.items())] = value
-
-    def observe(self, name: str, value: float, **labels) -> None:
-        "Add a value to a histogram."
-        key, edges = tuple(labels.items()), _FAMILIES[name][2]
-        with self._lock:
-            counts, total = self._values[name].get(key, ((0,)*(len(edges) + 1), 0.))
-            counts = tuple(c + (value <= edge) for c, edge in zip(counts, (*edges, float('inf'))))
-            self._values[name][key] = counts, total + value
-
-# %% ../nbs/03j_batches.ipynb #51000016
-def _bucket_lines(name: str, key: tuple, counts: tuple, total: float) -> list[str]:
-    edges = (*_FAMILIES[name.removeprefix('rank_bert_')][2], '+Inf')
-    lines = [f'{name}_bucket{_labels((*key, ("le", edge)))} {count}' for edge, count in zip(edges, counts)]
-    return [*lines, f'{name}_sum{_labels(key)} {total:.9g}', f'{name}_count{_labels(key)} {counts[-1]}']
-
-@patch
-def text(self: Metrics) -> str:
-    "All values in the text format of Prometheus."
-    with self._lock: held = {name: dict(values) for name, values in self._values.items()}
-    lines = []
-    for short, values in held.items():
-        kind, words, _ = _FAMILIES[short]
-        name = f'rank_bert_{short}'
-        lines += [f'# HELP {name} {words}', f'# TYPE {name} {kind}']
-        for key, value in values.items():
-            lines += _bucket_lines(name, key, *value) if kind == 'histogram' else [f'{name}{_labels(key)} {value:.9g}']
-    return '\n'.join(lines) + '\n'
+    def _answer(self, batch: list[tuple[_Order, int]]) -> None:
+        "Compute a batch; after an error each item by itself, so that one bad text does not fail the others."
+        try:
+            answers = list(zip(batch, batch[0][0].run([o.items[i] for o, i in batch]), strict=True))
+            self.seen(len(batch))
+        except Exception as e:
+            if len(batch) > 1:
+                for one in batch: self._answer([one])
+            else:
+                with suppress(InvalidStateError): batch[0][0].future.set_exception(e)  # unless it was cancelled
+            return
+        with self._change:  # another thread may have other items of the same order
+            for (order, i), answer in answers: order.answers[i], order.missing = answer, order.missing - 1
+            done = dict.fromkeys(order for order, _ in batch if not order.missing)
+        for order in done:
+            with suppress(InvalidStateError): order.future.set_result(order.answers)

@@ -73,7 +73,6 @@ def _fits(found: pa.DataType, kind: pa.DataType) -> bool:
     numbers = [pa.types.is_int64(t) or pa.types.is_float64(t) for t in (found, kind)]
     return pa.types.is_null(found) or found == kind or all(numbers)
 
-# %% ../nbs/03p_lance_tables.ipynb #b1a0f0e1
 def as_column(
     values,  # of the documents, in any form
     name: str,  # for messages
@@ -113,7 +112,6 @@ def document_columns(schema: pa.Schema) -> list[str]:
     "The columns of documents, as they were given."
     return [n for n in schema.names if n not in OWN]
 
-# %% ../nbs/03p_lance_tables.ipynb #b1a0f111
 def _storable(cell) -> bool:
     "Whether a cell has no infinite number, and no text with an unpaired surrogate."
     if isinstance(cell, (list, tuple, set, frozenset, np.ndarray)): return all(map(_storable, cell))
@@ -148,7 +146,6 @@ def condition(name: str, values: list, kind: pa.DataType) -> str:
     elif literals: parts.append(f"`{name}` IN ({', '.join(literals)})")
     return '(' + (' OR '.join(parts) or '1 = 0') + ')'
 
-# %% ../nbs/03p_lance_tables.ipynb #b1a00014
 def as_sql(
     where: dict,  # column -> value, or list of values, as in `fitting`
     schema: pa.Schema,  # of the table
@@ -163,7 +160,7 @@ def as_sql(
 # %% ../nbs/03p_lance_tables.ipynb #b1a00017
 TOTALS = 'documents', 'length', 'passages', 'numbers'  # keys 0 to 3 of `counts`; numbers: documents ever added
 BASE = len(TOTALS)  # key of the version of `passages` that a change began from
-
+COUNTS = pa.schema([(name, pa.int64()) for name in ('key', 'count', 'version')])
 APART = ' | '  # between the words of a document that count, and each of its stop words
 
 def word_parts(
@@ -190,7 +187,6 @@ def count_words(
     first[1:] = (keys[1:] != keys[:-1]) | (owner[1:] != owner[:-1])
     return np.unique(keys[first], return_counts=True)
 
-# %% ../nbs/03p_lance_tables.ipynb #b1a00018
 def count_rows(
     keys: np.ndarray,  # of words and n-grams, uint64
     counts: np.ndarray,  # by how many documents more have them
@@ -199,10 +195,10 @@ def count_rows(
     base: int|None = None,  # version that the change began from; none for a new index
 ) -> pa.Table:
     "Rows of `counts` for one version of `passages`."
-    own = [totals[name] for name in TOTALS] + ([] if base is None else [base])
-    keys = np.concatenate([np.arange(len(own), dtype=np.uint64), keys]).view(np.int64)
-    counts = np.concatenate([np.array(own, dtype=np.int64), counts])
-    return pa.table(dict(key=keys, count=counts, version=np.full(len(keys), version, dtype=np.int64)))
+    first = [totals[name] for name in TOTALS] + ([] if base is None else [base])
+    keys = np.concatenate([np.arange(len(first), dtype=np.uint64), keys]).view(np.int64)
+    counts = np.concatenate([np.array(first, dtype=np.int64), counts])
+    return pa.table(dict(key=keys, count=counts, version=np.full(len(keys), version)), schema=COUNTS)
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a0001c
 class PassageVectors(NamedTuple):
@@ -215,7 +211,6 @@ def _first_only(values: list, first: np.ndarray, owner: np.ndarray) -> pa.Array:
     "A value of each document in the row of its first passage, and nothing in the others."
     return pa.array(values).take(pa.array(np.where(first, owner, 0), mask=~first))
 
-# %% ../nbs/03p_lance_tables.ipynb #b1a0f1c1
 def passage_rows(
     documents: pd.DataFrame,  # doc_id, title, text and others
     numbers: np.ndarray,  # of documents, in their order `(documents,)`
@@ -233,15 +228,16 @@ def passage_rows(
     place = np.arange(len(owner)) - np.maximum.accumulate(np.where(first, np.arange(len(owner)), 0))
     width = schema.field('vector').type
     flat = pa.array(pieces.vectors.astype(width.value_type.to_pandas_dtype()).ravel(), width.value_type)
-    found = dict(text=_first_only(list(documents.text), first, owner), passage_number=place, passage=pieces.passages,
-                 document_number=numbers[owner], vector=pa.FixedSizeListArray.from_arrays(flat, width.list_size),
-                 bm25_words=_first_only(words or ['']*len(documents), first, owner),
-                 bm25_length=_first_only(lengths, first, owner))
+    columns = dict(text=_first_only(list(documents.text), first, owner), passage_number=pa.array(place),
+                   passage=pa.array(pieces.passages), document_number=pa.array(numbers[owner]),
+                   vector=pa.FixedSizeListArray.from_arrays(flat, width.list_size),
+                   bm25_words=_first_only(words or ['']*len(documents), first, owner),
+                   bm25_length=_first_only(lengths, first, owner))
     for name in document_columns(schema):
+        if name in columns: continue
         values = documents[name] if name in documents else [None]*len(documents)
-        if name not in found: found[name] = as_column(values, name, schema.field(name).type).take(pa.array(owner))
-    return pa.table([pa.array(found[n]).cast(schema.field(n).type) if isinstance(found[n], (list, np.ndarray))
-                     else found[n].cast(schema.field(n).type) for n in schema.names], schema=schema)
+        columns[name] = as_column(values, name, schema.field(name).type).take(pa.array(owner))
+    return pa.table([columns[n].cast(schema.field(n).type) for n in schema.names], schema=schema)
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a0001e
 def table_about(ranker: Ranker) -> dict:
@@ -249,8 +245,8 @@ def table_about(ranker: Ranker) -> dict:
     bm25, how = ranker.bm25, None
     if bm25 is not None:
         how = {name: getattr(bm25, name) for name in ('stopwords', 'ngrams', 'k1', 'b', 'min_df', 'pair_weight')}
-    made = cutting(ranker.settings) | {k: ranker.settings[k] for k in ('pooling', 'max_tokens')}
-    return dict(format=2, encoder=encoder_hash(ranker.encoder), settings=made, bm25=how)
+    settings = cutting(ranker.settings) | {k: ranker.settings[k] for k in ('pooling', 'max_tokens')}
+    return dict(format=2, encoder=encoder_hash(ranker.encoder), settings=settings, bm25=how)
 
 def ranker_rows(ranker: Ranker, schema: pa.Schema) -> Iterator[pa.Table]:
     "The rows of `passages`, some documents at a time."
@@ -266,7 +262,6 @@ def ranker_rows(ranker: Ranker, schema: pa.Schema) -> Iterator[pa.Table]:
         pieces = PassageVectors(texts, np.repeat(np.arange(len(some)), counts[start:end]), vectors)
         yield passage_rows(some, np.arange(start, end), pieces, ranker.bm25, schema)
 
-# %% ../nbs/03p_lance_tables.ipynb #b1a0001f
 def ranker_counts(ranker: Ranker) -> tuple[np.ndarray, np.ndarray, dict]:
     "Keys and counts of all words, and the totals."
     n, bm25 = len(ranker.documents), ranker.bm25
@@ -342,7 +337,6 @@ def make_lock(db) -> None:
     except (ValueError, RuntimeError, OSError):
         if 'lock' not in table_names(db): raise
 
-# %% ../nbs/03p_lance_tables.ipynb #b1a000a6
 class TableLock:
     "A lock in object storage: the row of a table, with the name of the writer that holds it."
     def __init__(self,
@@ -373,7 +367,6 @@ class TableLock:
 
     def __exit__(self, *_) -> None: self._set(f"owner = '{self.owner}'", owner='', until=0.)
 
-# %% ../nbs/03p_lance_tables.ipynb #b1a000a5
 class FolderLock(FileLock):
     "A file lock on disk, which the system releases when its process ends."
     def hold(self) -> bool:

@@ -20,34 +20,25 @@ from .server import Backend, Limits, SearchRequest, make_app, run_server
 from .light_runtime import LightRanker, light_search, load_light
 
 # %% ../nbs/03n_light_serving.ipynb #3da10011
-def _read(folder: Path, mark: dict) -> LightRanker:
-    "A ranker that has a table and has answered once."
-    ranker = load_light(folder)
-    if ranker.table is None:
-        raise ValueError(f"{str(folder)!r} has no table, by which a light server searches: make one with "
-                         "`rank_bert distil` or `Ranker.distil_table`, or serve it without --light")
-    light_search(ranker, 'one two', 1)
-    return ranker
-
-def _searched(ranker: LightRanker, mode: str, asked: list[SearchRequest]) -> list[list[dict]]:
-    "Found documents of some queries."
-    return [light_search(ranker, a.query, a.k, mode, a.where) for a in asked]
-
-def _embedded(ranker: LightRanker, side: str, texts: list[str]) -> list[tuple[np.ndarray, int]]:
-    "The vector of each text as a query, and its tokens."
-    texts = as_texts(texts)
-    return list(zip(ranker.table.encode(texts), map(len, ranker.table.tokens(texts))))
-
-# %% ../nbs/03n_light_serving.ipynb #3da10012
-def _about(ranker: LightRanker) -> dict:
-    "What a server says of a ranker."
-    return dict(backbone=f"table of {ranker.about['backbone']['name']}", documents=len(ranker.documents),
-                modes=[*ranker.modes])
-
 def light_backend() -> Backend:
     "What reads rankers with a table, and searches without torch."
-    return Backend(_read, lambda ranker: 'ranker', _about, lambda ranker: ('query',),
-                   lambda ranker, start, end: ranker.documents[start:end], dict(search=_searched, embed=_embedded),
+    def read(folder: Path, mark: dict) -> LightRanker:
+        ranker = load_light(folder)
+        if ranker.table is None:
+            raise ValueError(f"{str(folder)!r} has no table, by which a light server searches: make one with "
+                             "`rank_bert distil` or `Ranker.distil_table`, or serve it without --light")
+        light_search(ranker, 'one two', 1)
+        return ranker
+    def describe(ranker: LightRanker) -> dict:
+        return dict(backbone=f"table of {ranker.about['backbone']['name']}", documents=len(ranker.documents),
+                    modes=[*ranker.modes])
+    def search(ranker: LightRanker, mode: str, requests: list[SearchRequest]) -> list[list[dict]]:
+        return [light_search(ranker, r.query, r.k, mode, r.where) for r in requests]
+    def embed(ranker: LightRanker, side: str, texts: list[str]) -> list[tuple[np.ndarray, int]]:
+        texts = as_texts(texts)
+        return list(zip(ranker.table.encode(texts), map(len, ranker.table.tokens(texts))))
+    return Backend(read=read, kind=lambda ranker: 'ranker', about=describe, sides=lambda ranker: ('query',),
+                   rows=lambda ranker, start, end: ranker.documents[start:end], runs=dict(search=search, embed=embed),
                    remedy='it has the table of a ranker, but not its encoder; start it without --light')
 
 # %% ../nbs/03n_light_serving.ipynb #3da10014

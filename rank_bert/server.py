@@ -19,9 +19,9 @@ import re
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from logging import getLogger
 from pathlib import Path
@@ -29,17 +29,15 @@ from threading import Lock, current_thread, main_thread
 from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
-# %% ../nbs/03j_server.ipynb #5c000005
-import numpy as np
-from fastcore.basics import patch
-
 # %% ../nbs/03j_server.ipynb #51000006
 try:
     import uvicorn
     from fastapi import APIRouter, FastAPI, Request
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
     from pydantic import BaseModel, ConfigDict, Field
+    from starlette.datastructures import Headers
     from starlette.exceptions import HTTPException
 except ImportError as e:
     raise ImportError(f'a server needs the extra serve ({e}): pip install "rank_bert[serve]"') from e
@@ -48,7 +46,7 @@ except ImportError as e:
 from . import __version__
 from .core import jsonable, read_json, recover_folder, to_json
 from .words import is_visible
-from .batches import Batcher, Busy, Metrics
+from .batches import Batcher, Busy
 from .trial_page import docs_page, trial_page
 
 # %% ../nbs/03j_server.ipynb #51000021
@@ -122,15 +120,15 @@ class Backend:
     threads: int = 1  # batches that are computed at the same time
     remedy: str = ''  # for a request that has no function
 
-@patch
-def find(self: Backend, name: str) -> Callable:
-    "The function for a request; raises `Problem` (501) if there is none."
-    found = self.change if name == 'change' else self.runs.get(name)
-    if found is None: raise Problem(501, f'this server cannot answer {name} requests: {self.remedy}')
-    return found
+    def find(self, name: str) -> Callable:
+        "The function for a request; raises `Problem` (501) if there is none."
+        found = self.change if name == 'change' else self.runs.get(name)
+        if found is None: raise Problem(501, f'this server cannot answer {name} requests: {self.remedy}')
+        return found
 
 # %% ../nbs/03j_server.ipynb #5100001a
 _MARKS = 'ranker.json', 'classifier.json', 'sentence.json'
+RETRY = 10.  # seconds until a folder that could not be read is tried again, if its hash is the same
 
 def _mark(folder: Path) -> dict:
     "What the JSON file of a saved folder holds."
@@ -139,7 +137,6 @@ def _mark(folder: Path) -> dict:
         if path.is_file(): return read_json(path)
     raise FileNotFoundError(f"{str(folder)!r} holds none of {', '.join(_MARKS)}: pass a folder that `save` wrote")
 
-# %% ../nbs/03j_server.ipynb #5100001b
 class ServedModel:
     "A saved model with a name, which follows its folder."
     def __init__(self,
@@ -156,94 +153,68 @@ class ServedModel:
 
     def _read(self) -> tuple[Any, str]:
         "The model of the folder, and the hash in its JSON file; if the folder changes meanwhile, the hash differs."
-        about = _mark(self.folder)
-        return self.backend.read(self.folder, about), about.get('sha256', '')
+        mark = _mark(self.folder)
+        return self.backend.read(self.folder, mark), mark.get('sha256', '')
 
-# %% ../nbs/03j_server.ipynb #5100001c
-RETRY = 10.  # seconds until a folder that could not be read is tried again, if its hash is the same
+    def refresh(self) -> str:
+        "Load the folder if it has changed; 'same', 'new', or 'failed', which `problem` explains."
+        with self._lock:
+            seal = None
+            try:
+                seal = _mark(self.folder).get('sha256', '')
+                if seal == self.seal:
+                    self.problem = ''
+                    return 'same'
+                if seal == self._failed and time.monotonic() < self._again: return 'same'
+                model, seal = self._read()
+                if (kind := self.backend.kind(model)) != self.kind:
+                    raise ValueError(f"{str(self.folder)!r} holds a {kind} now, not a {self.kind}: "
+                                     "start the server again")
+            except Exception as e:  # after any error, the old model stays in use
+                result = 'same' if self.problem == str(e) else 'failed'
+                self.problem, self._failed, self._again = str(e), seal, time.monotonic() + RETRY
+                return result
+            self.model, self.seal, self.problem = model, seal, ''
+            return 'new'
 
-@patch
-def refresh(self: ServedModel) -> str:
-    "Load the folder if it has changed; 'same', 'new', or 'failed', which `problem` explains."
-    with self._lock:
-        seal = None
-        try:
-            seal = _mark(self.folder).get('sha256', '')
-            if seal == self.seal: self.problem = ''
-            if seal == self.seal or seal == self._failed and time.monotonic() < self._again: return 'same'
-            model, seal = self._read()
-            if (kind := self.backend.kind(model)) != self.kind:
-                raise ValueError(f"{str(self.folder)!r} holds a {kind} now, not a {self.kind}: start the server again")
-        except Exception as e:  # after any error, the old model stays in use
-            told, self.problem = self.problem == str(e), str(e)
-            self._failed, self._again = seal, time.monotonic() + RETRY
-            return 'same' if told else 'failed'
-        self.model, self.seal, self.problem = model, seal, ''
-        return 'new'
+    def change(self, do: Callable[[Any], Any]) -> Any:
+        "Change a copy of a ranker, save it to the folder, and serve it; gives what `do` returns."
+        with self._lock:
+            model, result = self.backend.change(self.model, self.folder, do)
+            self.model, self.seal = model, _mark(self.folder).get('sha256', '')
+            return result
 
-# %% ../nbs/03j_server.ipynb #5100001d
-@patch
-def change(self: ServedModel, do: Callable[[Any], Any]) -> Any:
-    "Change a copy of a ranker, save it to the folder, and serve it; gives what `do` returns."
-    with self._lock:
-        model, found = self.backend.change(self.model, self.folder, do)
-        self.model, self.seal = model, _mark(self.folder).get('sha256', '')
-        return found
+# %% ../nbs/03j_server.ipynb #c3dd3063
+_SECONDS = .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30
 
-# %% ../nbs/03j_server.ipynb #51000027
-class Service:
-    "Models, batches and limits of a server."
-    def __init__(self,
-        folders: dict[str, str|Path],  # name -> folder
-        backend: Backend,  # reads and computes
-        limits: Limits = Limits(),  # how much is taken on
-    ):
-        self.limits, self.metrics = limits, Metrics()
-        self.models = {name: ServedModel(name, folder, backend) for name, folder in folders.items()}
-        def seen(size): self.metrics.observe('batch_texts', size)
-        self.batcher = Batcher(limits.batch, limits.queue, seen, backend.threads)
-        self.changing, self.active, self.answered, self.stopping = ThreadPoolExecutor(1), 0, 0, False
-        self.pending, self._embedders = 0, {}
-        for served in self.models.values():
-            for name, side in self.sides(served).items():
-                if name in self._embedders: raise ValueError(f"two models are called {name!r}: use NAME=FOLDER")
-                self._embedders[name] = served, side
+def _resident() -> int:
+    "Bytes of memory of this process; 0 if the system does not tell."
+    with suppress(OSError, ValueError), open('/proc/self/statm') as f:
+        return int(f.read().split()[1])*os.sysconf('SC_PAGESIZE')
+    return 0
 
-    def sides(self, served: ServedModel) -> dict[str, str]:
-        "Names of a model in requests for vectors, and the side of each."
-        return {f'{served.name}-{side}'.removesuffix('-'): side for side in served.backend.sides(served.model)}
+class Metrics:
+    "Counters, gauges and histograms of a server."
+    def __init__(self):
+        self.registry = CollectorRegistry()
+        place = dict(namespace='rank_bert', registry=self.registry)
+        self.requests = Counter('requests_total', 'Requests by route, method and status.',
+                                ('path', 'method', 'status'), **place)
+        self.seconds = Histogram('request_seconds', 'Seconds from a request to its answer.', ('path', 'method'),
+                                 buckets=_SECONDS, **place)
+        self.batch_texts = Histogram('batch_texts', 'Texts that were computed together.', buckets=(1, 2, 4, 8, 16, 32),
+                                     **place)
+        self.reloads = Counter('reloads_total', 'Folders that were read again, by result.', ('model', 'result'),
+                               **place)
+        self.documents = Gauge('documents', 'Documents of a ranker.', ('model',), **place)
+        self.waiting = Gauge('waiting_texts', 'Texts that wait to be computed.', **place)
+        self.active = Gauge('active_requests', 'Requests that are being answered.', **place)
+        if _resident(): Gauge('resident_bytes', 'Memory of the process.', **place).set_function(_resident)
 
-    def close(self) -> None:
-        "Answer the waiting requests, and end all threads."
-        self.batcher.close()
-        self.changing.shutdown()
-
-# %% ../nbs/03j_server.ipynb #51000028
-@patch
-def find(self: Service, name: str|None, kind: str) -> ServedModel:
-    "The model of a kind with a name, or the first of this kind; raises `Problem` (404) if there is none."
-    fitting = {n: m for n, m in self.models.items() if m.kind == kind}
-    if name in fitting: return fitting[name]
-    if name is None and fitting: return next(iter(fitting.values()))
-    there = f"there are {', '.join(fitting)}" if fitting else 'this server has none'
-    raise Problem(404, f'no {kind} is called {name!r}: {there}' if name else f'this needs a {kind}: {there}')
-
-@patch
-def embedder(self: Service, name: str|None) -> tuple[ServedModel, str]:
-    "The model that a name for vectors stands for, and its side ('query' or 'document')."
-    if name in self._embedders: return self._embedders[name]
-    raise Problem(404, f"no model for vectors is called {name!r}: there are {', '.join(self._embedders) or 'none'}")
-
-@patch
-def check(self: Service, texts: list[str], name: str = 'texts') -> None:
-    "Raise `Problem` for too many texts (413), a text that is too long (413) or empty (422)."
-    most, longest = self.limits.texts, self.limits.characters
-    if not texts: raise Problem(422, f'{name} is empty: send at least one text')
-    if len(texts) > most: raise Problem(413, f'{len(texts)} {name} in a request, and {most} is the limit: send fewer')
-    for i, text in enumerate(texts):
-        if len(text) > longest:
-            raise Problem(413, f'{name}[{i}] has {len(text)} characters, and {longest} is the limit: send less')
-        if not is_visible(text): raise Problem(422, f'{name}[{i}] is empty: write at least one word')
+    def text(self) -> str:
+        "All values in the text format of Prometheus, without the times at which counting began."
+        text = generate_latest(self.registry).decode()
+        return re.sub(r'^(# \w+ )?rank_bert_\w+_created\b.*\n', '', text, flags=re.M)
 
 # %% ../nbs/03j_server.ipynb #65a71a50
 class Extent(NamedTuple):
@@ -256,124 +227,160 @@ class Extent(NamedTuple):
 
 def extent(value: Any) -> Extent:
     "The extent of a value; a text by itself has no name, no value and no depth."
-    level, found = [value], Extent()
-    while level:
-        inner = [v for x in level if isinstance(x, (dict, list)) for v in (x.values() if isinstance(x, dict) else x)]
-        found = Extent(found.values + len(inner), found.depth + bool(inner),
-                       max([found.name, *(len(k) for x in level if isinstance(x, dict) for k in x)]),
-                       max([found.characters, *(len(x) for x in level if isinstance(x, str))]),
-                       found.infinite or any(isinstance(x, float) and not math.isfinite(x) for x in level))
-        level = inner
-    return found
+    level, values, depth, name, characters, infinite = [value], 0, 0, 0, 0, False
+    while level:  # one level at a time, as deep ones would be too much for recursion
+        inner = []
+        for x in level:
+            if isinstance(x, str): characters = max(characters, len(x))
+            elif isinstance(x, float): infinite |= not math.isfinite(x)
+            elif isinstance(x, list): inner += x
+            elif isinstance(x, dict):
+                name = max(name, *map(len, x), 0)
+                inner += x.values()
+        values, depth, level = values + len(inner), depth + bool(inner), inner
+    return Extent(values, depth, name, characters, infinite)
 
-@patch
-def check_shape(self: Service, value: Any, name: str) -> None:
-    "Raise `Problem` for a value with too many values or characters (413), too deep, or with no finite number (422)."
-    found, limits = extent(value), self.limits
-    if found.depth > limits.depth:
-        raise Problem(422, f'{name} has {found.depth} lists or objects inside one another; {limits.depth} is the limit')
-    if found.infinite: raise Problem(422, f'{name} has a number that is not finite')
-    for what, held in (('values', 'values'), ('characters', 'characters'), ('name', 'characters in a name')):
-        if getattr(found, what) > getattr(limits, what):
-            raise Problem(413, f'{name} has {getattr(found, what)} {held}, and {getattr(limits, what)} is the limit')
-
-@patch
-def check_names(self: Service, names: Iterable[str], name: str) -> None:
-    "Raise `Problem` (413) for an id, or the name of a column, that is too long."
-    longest = max(map(len, names), default=0)
-    if longest > self.limits.name:
-        raise Problem(413, f'{name} has {longest} characters, and {self.limits.name} is the limit: send a shorter one')
-
-@patch
-def check_documents(self: Service, rows: list[dict]) -> None:
-    "Raise `Problem` for documents with long texts or ids, or with too many columns or values."
-    shown = [(row.get('title') or '', row.get('text', '-') or '') for row in rows]  # a text that is not given stays
-    self.check([' '.join(parts) for parts in shown], 'documents')
-    for i, row in enumerate(rows):
-        if len(row) > self.limits.columns:
-            raise Problem(413, f'documents[{i}] has {len(row)} columns, and {self.limits.columns} is the limit')
-        self.check_names([row['doc_id']], f'the id of documents[{i}]')
-        self.check_names(row, f'the name of a column of documents[{i}]')
-        for value in row.values(): self.check_shape(value, f'a column of documents[{i}]')
-
-# %% ../nbs/03j_server.ipynb #51000029
-@patch
-async def ask(self: Service, served: ServedModel, name: str, *args, items: list, most: int|None = None) -> list:
-    "Answers of some items, computed with those of other requests; raises `Problem`."
-    model, backend = served.model, served.backend  # also if the folder is read again meanwhile
-    run = backend.find(name)
-    def compute(items: list) -> list:
-        with backend.around(model): return run(model, *args, items)
-    try:
-        future = self.batcher.submit((name, model, *args), compute, items, most)
-        return await asyncio.wait_for(asyncio.wrap_future(future), self.limits.seconds)
-    except Exception as e: raise as_problem(e) from e
-
-# %% ../nbs/03j_server.ipynb #5100002a
-def _settle() -> None:
+def _freeze() -> None:
     "Keep what is held now out of garbage collections: a whole one would take a quarter of a second, with the models."
     gc.unfreeze()
     gc.collect()
     gc.freeze()
 
-@patch
-async def change(self: Service, served: ServedModel, do: Callable[[Any], Any]) -> Any:
-    "Change a ranker and save it; gives what `do` returns. One change at a time, and at most four wait."
-    if self.limits.read_only: raise Problem(403, 'this server is read-only: start it without --read-only')
-    served.backend.find('change')
-    if self.pending > 4: raise Problem(429, 'other changes are waiting: try again in some seconds')
-    self.pending += 1
-    work = asyncio.get_running_loop().run_in_executor(self.changing, served.change, do)
-    work.add_done_callback(lambda _: setattr(self, 'pending', self.pending - 1))
-    try: return await asyncio.shield(work)
-    except Exception as e:
-        if getattr(e, 'errno', None) == errno.EBUSY and not self.limits.reload:
-            raise Problem(409, 'the folder was changed by another process, and this server does not follow it '
-                          '(--reload 0): start it again') from e
-        raise as_problem(e) from e
+# %% ../nbs/03j_server.ipynb #51000027
+class Service:
+    "Models, batches and limits of a server."
+    def __init__(self,
+        folders: dict[str, str|Path],  # name -> folder
+        backend: Backend,  # reads and computes
+        limits: Limits = Limits(),  # how much is taken on
+    ):
+        self.limits, self.metrics = limits, Metrics()
+        self.models = {name: ServedModel(name, folder, backend) for name, folder in folders.items()}
+        self.batcher = Batcher(limits.batch, limits.queue, self.metrics.batch_texts.observe, backend.threads)
+        self.changing, self.pending = ThreadPoolExecutor(1), 0  # changes of documents, and how many wait
+        self.active, self.answered, self.stopping = 0, 0, False  # requests now, requests before
+        self.embedders = {}  # name in requests for vectors -> model, side
+        for served in self.models.values():
+            for name, side in self.sides(served).items():
+                if name in self.embedders: raise ValueError(f"two models are called {name!r}: use NAME=FOLDER")
+                self.embedders[name] = served, side
+            if served.kind == 'ranker':
+                documents = self.metrics.documents.labels(model=served.name)
+                documents.set_function(lambda served=served: len(served.model.documents))
+        self.metrics.waiting.set_function(lambda: self.batcher.waiting)
+        self.metrics.active.set_function(lambda: self.active)
 
-@patch
-def refresh(self: Service) -> None:
-    "Load the folders that have changed."
-    for name, served in self.models.items():
-        result = served.refresh()
-        if result == 'new' and gc.get_freeze_count(): _settle()
-        if result == 'same': continue
-        self.metrics.add('reloads_total', model=name, result=result)
-        words = f'{name} was read again' if result == 'new' else f'{name} stays as it was: {served.problem}'
-        getLogger('rank_bert').warning(words)
+    def close(self) -> None:
+        "Answer the waiting requests, and end all threads."
+        self.batcher.close()
+        self.changing.shutdown()
 
-# %% ../nbs/03j_server.ipynb #5100002b
-@patch
-def look(self: Service) -> None:
-    "Let the backend check its models, so that no batch has to; what is wrong with one, its next batch says."
-    for served in self.models.values():
-        with suppress(Exception): served.backend.look(served.model)
+    def sides(self, served: ServedModel) -> dict[str, str]:
+        "Names of a model in requests for vectors, and the side of each."
+        return {f'{served.name}-{side}'.removesuffix('-'): side for side in served.backend.sides(served.model)}
 
-def _resident() -> int:
-    "Bytes of memory of this process; 0 if the system does not tell."
-    with suppress(OSError, ValueError), open('/proc/self/statm') as f:
-        return int(f.read().split()[1])*os.sysconf('SC_PAGESIZE')
-    return 0
+    def find(self, name: str|None, kind: str) -> ServedModel:
+        "The model of a kind with a name, or the first of this kind; raises `Problem` (404) if there is none."
+        fitting = {n: m for n, m in self.models.items() if m.kind == kind}
+        if name in fitting: return fitting[name]
+        if name is None and fitting: return next(iter(fitting.values()))
+        there = f"there are {', '.join(fitting)}" if fitting else 'this server has none'
+        raise Problem(404, f'no {kind} is called {name!r}: {there}' if name else f'this needs a {kind}: {there}')
 
-@patch
-def describe(self: Service) -> dict:
-    "Models and limits of the server, for its page and for `/info`."
-    models = []
-    for name, served in self.models.items():
-        one = dict(name=name, kind=served.kind, embeddings=[*self.sides(served)]) | served.backend.about(served.model)
-        models.append(one | (dict(problem=served.problem) if served.problem else {}))
-    return dict(rank_bert=__version__, models=models, limits=asdict(self.limits))
+    def embedder(self, name: str) -> tuple[ServedModel, str]:
+        "The model that a name for vectors stands for, and its side ('query' or 'document')."
+        if name in self.embedders: return self.embedders[name]
+        raise Problem(404, f"no model for vectors is called {name!r}: there are {', '.join(self.embedders) or 'none'}")
 
-@patch
-def measured(self: Service) -> str:
-    "All metrics as Prometheus reads them."
-    for name, served in self.models.items():
-        if served.kind == 'ranker': self.metrics.put('documents', len(served.model.documents), model=name)
-    self.metrics.put('waiting_texts', self.batcher.waiting)
-    self.metrics.put('active_requests', self.active)
-    if size := _resident(): self.metrics.put('resident_bytes', size)
-    return self.metrics.text()
+    def check(self, texts: list[str], name: str = 'texts') -> None:
+        "Raise `Problem` for too many texts (413), a text that is too long (413) or empty (422)."
+        most, longest = self.limits.texts, self.limits.characters
+        if not texts: raise Problem(422, f'{name} is empty: send at least one text')
+        if len(texts) > most:
+            raise Problem(413, f'{len(texts)} {name} in a request, and {most} is the limit: send fewer')
+        for i, text in enumerate(texts):
+            if len(text) > longest:
+                raise Problem(413, f'{name}[{i}] has {len(text)} characters, and {longest} is the limit: send less')
+            if not is_visible(text): raise Problem(422, f'{name}[{i}] is empty: write at least one word')
+
+    def check_shape(self, value: Any, name: str) -> None:
+        "Raise `Problem` for too many values or characters (413), for what is too deep, or not finite (422)."
+        found, limits = extent(value), self.limits
+        if found.depth > limits.depth:
+            raise Problem(422, f'{name} has {found.depth} lists or objects inside one another; '
+                               f'{limits.depth} is the limit')
+        if found.infinite: raise Problem(422, f'{name} has a number that is not finite')
+        for what, words in (('values', 'values'), ('characters', 'characters'), ('name', 'characters in a name')):
+            count, most = getattr(found, what), getattr(limits, what)
+            if count > most: raise Problem(413, f'{name} has {count} {words}, and {most} is the limit')
+
+    def check_names(self, names: Iterable[str], name: str) -> None:
+        "Raise `Problem` (413) for an id, or the name of a column, that is too long."
+        longest = max(map(len, names), default=0)
+        if longest > self.limits.name:
+            raise Problem(413, f'{name} has {longest} characters, and {self.limits.name} is the limit: '
+                               'send a shorter one')
+
+    def check_documents(self, rows: list[dict]) -> None:
+        "Raise `Problem` for documents with long texts or ids, or with too many columns or values."
+        shown = [(row.get('title') or '', row.get('text', '-') or '') for row in rows]  # a text that is not given stays
+        self.check([' '.join(parts) for parts in shown], 'documents')
+        for i, row in enumerate(rows):
+            if len(row) > self.limits.columns:
+                raise Problem(413, f'documents[{i}] has {len(row)} columns, and {self.limits.columns} is the limit')
+            self.check_names([row['doc_id']], f'the id of documents[{i}]')
+            self.check_names(row, f'the name of a column of documents[{i}]')
+            for value in row.values(): self.check_shape(value, f'a column of documents[{i}]')
+
+    async def ask(self, served: ServedModel, name: str, *args, items: list, most: int|None = None) -> list:
+        "Answers of some items, computed with those of other requests; raises `Problem`."
+        model, backend = served.model, served.backend  # also if the folder is read again meanwhile
+        run = backend.find(name)
+        def compute(items: list) -> list:
+            with backend.around(model): return run(model, *args, items)
+        try:
+            future = self.batcher.submit((name, model, *args), compute, items, most)
+            return await asyncio.wait_for(asyncio.wrap_future(future), self.limits.seconds)
+        except Exception as e: raise as_problem(e) from e
+
+    async def change(self, served: ServedModel, do: Callable[[Any], Any]) -> Any:
+        "Change a ranker and save it; gives what `do` returns. One change at a time, and at most four wait."
+        if self.limits.read_only: raise Problem(403, 'this server is read-only: start it without --read-only')
+        served.backend.find('change')
+        if self.pending > 4: raise Problem(429, 'other changes are waiting: try again in some seconds')
+        self.pending += 1
+        work = asyncio.get_running_loop().run_in_executor(self.changing, served.change, do)
+        work.add_done_callback(lambda _: setattr(self, 'pending', self.pending - 1))
+        try: return await asyncio.shield(work)
+        except Exception as e:
+            if getattr(e, 'errno', None) == errno.EBUSY and not self.limits.reload:
+                raise Problem(409, 'the folder was changed by another process, and this server does not follow it '
+                              '(--reload 0): start it again') from e
+            raise as_problem(e) from e
+
+    def refresh(self) -> None:
+        "Load the folders that have changed."
+        for name, served in self.models.items():
+            result = served.refresh()
+            if result == 'same': continue
+            if result == 'new' and gc.get_freeze_count(): _freeze()
+            self.metrics.reloads.labels(model=name, result=result).inc()
+            words = f'{name} was read again' if result == 'new' else f'{name} stays as it was: {served.problem}'
+            getLogger('rank_bert').warning(words)
+
+    def look(self) -> None:
+        "Let the backend check its models, so that no batch has to; what is wrong with one, its next batch says."
+        for served in self.models.values():
+            with suppress(Exception): served.backend.look(served.model)
+
+    def describe(self) -> dict:
+        "Models and limits of the server, for its page and for `/info`."
+        models = []
+        for name, served in self.models.items():
+            one = dict(name=name, kind=served.kind, embeddings=[*self.sides(served)])
+            one |= served.backend.about(served.model)
+            models.append(one | (dict(problem=served.problem) if served.problem else {}))
+        return dict(rank_bert=__version__, models=models, limits=asdict(self.limits))
 
 # %% ../nbs/03j_server.ipynb #5100002d
 class _Strict(BaseModel):
@@ -399,7 +406,6 @@ class RankRequest(_Strict):
     k: int|None = Field(None, ge=1, description='How many of the best; all by default.')
     mode: str|None = Field(None, description='One of the modes of the ranker, as /info names them.')
 
-# %% ../nbs/03j_server.ipynb #5100002e
 class RerankRequest(BaseModel):
     "As clients of Cohere send it, or with `texts` for `documents` as for text-embeddings-inference."
     model: str|None = Field(None, description='Name of a served ranker; by default the first.')
@@ -440,6 +446,7 @@ class RemoveRequest(_Strict):
 
 # %% ../nbs/03j_server.ipynb #51000030
 router = APIRouter()
+_FOUND = dict(rank=1, doc_id='os.path.split', title='os.path.split', score=2.1, passage='Split a pathname ...')
 
 class _Json(JSONResponse):
     "An answer in JSON; unpaired surrogates, which UTF-8 cannot encode, are escaped."
@@ -447,176 +454,171 @@ class _Json(JSONResponse):
         try: return super().render(content)
         except UnicodeEncodeError: return to_json(content).encode()
 
+def _example(**content) -> dict:
+    "An example of an answer, for the API documentation at `/docs`."
+    return {200: {'content': {'application/json': {'example': content}}}}
+
 def _mode(ranker, mode: str|None) -> str:
     "A mode of a ranker, by default its first; raises `Problem` (422) for others."
     if mode is None or mode in ranker.modes: return mode or ranker.modes[0]
     raise Problem(422, f"unknown mode {mode!r}; the modes are {', '.join(ranker.modes)}")
 
-def _example(**content) -> dict:
-    "An example of an answer, for the API documentation at `/docs`."
-    return {200: {'content': {'application/json': {'example': content}}}}
-
-_FOUND = dict(rank=1, doc_id='os.path.split', title='os.path.split', score=2.1, passage='Split a pathname ...')
-
-@router.post('/search', summary='The documents of a ranker that answer a query',
-             responses=_example(model='ranker', results=[_FOUND]))
-async def _search(request: Request, asked: SearchRequest) -> JSONResponse:
-    service = request.app.state.service
-    served = service.find(asked.model, 'ranker')
-    service.check([asked.query], 'query')
-    service.check_shape(asked.where, 'where')
-    mode = _mode(served.model, asked.mode)
-    (results,) = await service.ask(served, 'search', mode, items=[asked])
-    return _Json(jsonable(dict(model=served.name, mode=mode, results=results)))
-
-# %% ../nbs/03j_server.ipynb #51000031
 async def _rank_given(service: Service, served: ServedModel, query: str, documents: list, mode: str|None) -> list[dict]:
     "Given documents, best first; in parts of eight, unless the choice of sentences depends on all documents."
     served.backend.find('rank')
-    given = [d if isinstance(d, str) else f'{d.title} {d.text}' for d in documents]
     service.check([query], 'query')
-    service.check(given, 'documents')
+    service.check([d if isinstance(d, str) else f'{d.title} {d.text}' for d in documents], 'documents')
     rows = [dict(title='', text=d) if isinstance(d, str) else d.model_dump() for d in documents]
-    size, mode = len(rows) if served.model.settings['passages'] == 'select' else 8, _mode(served.model, mode)
+    size = len(rows) if served.model.settings['passages'] == 'select' else 8
     parts = [rows[i:i + size] for i in range(0, len(rows), size)]
-    found = await service.ask(served, 'rank', query, mode, items=parts, most=1)
+    found = await service.ask(served, 'rank', query, _mode(served.model, mode), items=parts, most=1)
     flat = [row | dict(index=i*size + row['index']) for i, part in enumerate(found) for row in part]
     flat.sort(key=lambda row: (-row['score'], row['index']))
     return [row | dict(rank=n) for n, row in enumerate(flat, 1)]
 
+# %% ../nbs/03j_server.ipynb #51000031
+@router.post('/search', summary='The documents of a ranker that answer a query',
+             responses=_example(model='ranker', results=[_FOUND]))
+async def _search(request: Request, body: SearchRequest) -> JSONResponse:
+    service = request.app.state.service
+    served = service.find(body.model, 'ranker')
+    service.check([body.query], 'query')
+    service.check_shape(body.where, 'where')
+    mode = _mode(served.model, body.mode)
+    (results,) = await service.ask(served, 'search', mode, items=[body])
+    return _Json(jsonable(dict(model=served.name, mode=mode, results=results)))
+
 @router.post('/rank', summary='Documents of the request, ranked for a query',
              responses=_example(model='ranker', results=[dict(_FOUND, index=0)]))
-async def _rank(request: Request, asked: RankRequest) -> JSONResponse:
+async def _rank(request: Request, body: RankRequest) -> JSONResponse:
     service = request.app.state.service
-    served = service.find(asked.model, 'ranker')
-    results = await _rank_given(service, served, asked.query, asked.documents, asked.mode)
-    return _Json(jsonable(dict(model=served.name, results=results[:asked.k])))
+    served = service.find(body.model, 'ranker')
+    results = await _rank_given(service, served, body.query, body.documents, body.mode)
+    return _Json(jsonable(dict(model=served.name, results=results[:body.k])))
 
-# %% ../nbs/03j_server.ipynb #51000032
 @router.post('/v2/rerank', include_in_schema=False)
 @router.post('/v1/rerank', include_in_schema=False)
 @router.post('/rerank', summary="The same, in the form of Cohere's clients",
              responses=_example(id='...', results=[dict(index=0, relevance_score=2.1)]))
-async def _rerank(request: Request, asked: RerankRequest) -> JSONResponse:
+async def _rerank(request: Request, body: RerankRequest) -> JSONResponse:
     service = request.app.state.service
-    if (asked.documents is None) == (asked.texts is None): raise Problem(422, 'send documents, or texts')
-    served, documents = service.find(asked.model, 'ranker'), asked.documents if asked.texts is None else asked.texts
-    found = (await _rank_given(service, served, asked.query, documents, None))[:asked.top_n]
-    if asked.documents is None:
-        def text(row): return dict(text=documents[row['index']]) if asked.return_text else {}
-        return _Json([dict(index=row['index'], score=row['score']) | text(row) for row in found])
-    def document(row):
-        one = documents[row['index']]
-        return dict(document=dict(text=one) if isinstance(one, str) else one.model_dump())
-    results = [dict(index=row['index'], relevance_score=row['score'])
-               | (document(row) if asked.return_documents else {}) for row in found]
+    if (body.documents is None) == (body.texts is None): raise Problem(422, 'send documents, or texts')
+    served, documents = service.find(body.model, 'ranker'), body.documents if body.texts is None else body.texts
+    found = (await _rank_given(service, served, body.query, documents, None))[:body.top_n]
+    results = []
+    for row in found:
+        given = documents[row['index']]
+        given = dict(text=given) if isinstance(given, str) else given.model_dump()
+        if body.documents is None:  # as text-embeddings-inference answers
+            results.append(dict(index=row['index'], score=row['score']) | (given if body.return_text else {}))
+        else:
+            one = dict(index=row['index'], relevance_score=row['score'])
+            results.append(one | (dict(document=given) if body.return_documents else {}))
+    if body.documents is None: return _Json(results)
     meta = dict(api_version=dict(version='2'), billed_units=dict(search_units=1))
     return _Json(dict(id=str(uuid4()), results=results, meta=meta))
 
 # %% ../nbs/03j_server.ipynb #51000033
-def _vector(vector: np.ndarray, form: str) -> str|list[float]:
-    "A vector as numbers, or as float32 in base64."
-    return base64.b64encode(vector.astype('<f4').tobytes()).decode() if form == 'base64' else vector.tolist()
-
 @router.post('/v1/embeddings', summary="Vectors of texts, in the form of OpenAI's clients",
              responses=_example(object='list', model='ranker-query', usage=dict(prompt_tokens=7, total_tokens=7),
                                 data=[dict(object='embedding', index=0, embedding=[.1, .2])]))
-async def _embeddings(request: Request, asked: EmbeddingsRequest) -> JSONResponse:
+async def _embeddings(request: Request, body: EmbeddingsRequest) -> JSONResponse:
     service = request.app.state.service
-    served, side = service.embedder(asked.model)
-    texts = [asked.input] if isinstance(asked.input, str) else asked.input
+    served, side = service.embedder(body.model)
+    texts = [body.input] if isinstance(body.input, str) else body.input
     if not all(isinstance(t, str) for t in texts):
         raise Problem(422, 'input has token ids of another tokenizer: send texts '
                            '(in LangChain check_embedding_ctx_length=False)')
     service.check(texts, 'input')
     found = await service.ask(served, 'embed', side, items=texts)
-    if asked.dimensions not in (None, len(found[0][0])):
-        raise Problem(422, f'dimensions is {asked.dimensions}; vectors of this model have {len(found[0][0])}')
-    data = [dict(object='embedding', index=i, embedding=_vector(v, asked.encoding_format))
-            for i, (v, _) in enumerate(found)]
+    if body.dimensions not in (None, len(found[0][0])):
+        raise Problem(422, f'dimensions is {body.dimensions}; vectors of this model have {len(found[0][0])}')
+    data = []
+    for i, (vector, _) in enumerate(found):
+        if body.encoding_format == 'float': numbers = vector.tolist()
+        else: numbers = base64.b64encode(vector.astype('<f4').tobytes()).decode()
+        data.append(dict(object='embedding', index=i, embedding=numbers))
     tokens = sum(n for _, n in found)
     usage = dict(prompt_tokens=tokens, total_tokens=tokens)
-    return _Json(dict(object='list', data=data, model=asked.model, usage=usage))
+    return _Json(dict(object='list', data=data, model=body.model, usage=usage))
 
-# %% ../nbs/03j_server.ipynb #51000034
-def _listed(name: str) -> dict: return dict(id=name, object='model', created=0, owned_by='rank_bert')
+def _model_entry(name: str) -> dict: return dict(id=name, object='model', created=0, owned_by='rank_bert')
 
-@router.get('/v1/models', summary='Names of the models that give vectors', responses=_example(
-    object='list', data=[dict(id='ranker-query', object='model', created=0, owned_by='rank_bert')]))
+@router.get('/v1/models', summary='Names of the models that give vectors',
+            responses=_example(object='list', data=[_model_entry('ranker-query')]))
 async def _models(request: Request) -> JSONResponse:
-    return _Json(dict(object='list', data=[_listed(n) for n in request.app.state.service._embedders]))
+    return _Json(dict(object='list', data=[_model_entry(n) for n in request.app.state.service.embedders]))
 
 @router.get('/v1/models/{name}', summary='One of them')
 async def _model(request: Request, name: str) -> JSONResponse:
     request.app.state.service.embedder(name)
-    return _Json(_listed(name))
+    return _Json(_model_entry(name))
 
 # %% ../nbs/03j_server.ipynb #51000035
 @router.post('/classify', summary='The label of each text, by a classifier', responses=_example(
     model='classifier', results=[dict(label='yes', probability=.9, all=dict(no=.1, yes=.9))]))
-async def _classify(request: Request, asked: TextsRequest) -> JSONResponse:
+async def _classify(request: Request, body: TextsRequest) -> JSONResponse:
     service = request.app.state.service
-    served = service.find(asked.model, 'classifier')
+    served = service.find(body.model, 'classifier')
     pairs = served.model.settings['pairs']
-    if any(isinstance(t, str) == pairs for t in asked.texts):
+    if any(isinstance(t, str) == pairs for t in body.texts):
         raise Problem(422, f"this classifier takes {'lists of two texts' if pairs else 'single texts'}")
-    for texts in zip(*asked.texts) if pairs else [asked.texts]: service.check(texts)
-    if not asked.texts: service.check([])
-    results = await service.ask(served, 'classify', items=asked.texts)
+    for texts in zip(*body.texts) if pairs and body.texts else [body.texts]: service.check(texts)
+    results = await service.ask(served, 'classify', items=body.texts)
     return _Json(jsonable(dict(model=served.name, results=results)))
 
 @router.post('/tag', summary='The names in each text, by a tagger', responses=_example(
     model='tagger', results=[[dict(start=0, end=3, text='Ann', type='PER', probability=.9)]]))
-async def _tag(request: Request, asked: TextsRequest) -> JSONResponse:
+async def _tag(request: Request, body: TextsRequest) -> JSONResponse:
     service = request.app.state.service
-    served = service.find(asked.model, 'tagger')
-    if not all(isinstance(t, str) for t in asked.texts): raise Problem(422, 'a tagger takes single texts')
-    service.check(asked.texts)
-    results = await service.ask(served, 'tag', items=asked.texts)
+    served = service.find(body.model, 'tagger')
+    if not all(isinstance(t, str) for t in body.texts): raise Problem(422, 'a tagger takes single texts')
+    service.check(body.texts)
+    results = await service.ask(served, 'tag', items=body.texts)
     return _Json(jsonable(dict(model=served.name, results=results)))
 
 # %% ../nbs/03j_server.ipynb #51000036
-def _told(served: ServedModel, changes) -> JSONResponse:
+def _change_answer(served: ServedModel, changes) -> JSONResponse:
     "What has changed, and how many documents there are now."
     done = {k: v for k, v in changes._asdict().items() if k != 'unchanged'}
     return _Json(dict(model=served.name, documents=len(served.model.documents), **done))
 
 @router.post('/documents', summary='Add documents to a ranker, in its folder too', responses=_example(
     model='ranker', documents=21, added=['d20'], changed=[], removed=[]))
-async def _add(request: Request, asked: AddRequest) -> JSONResponse:
+async def _add(request: Request, body: AddRequest) -> JSONResponse:
     service = request.app.state.service
-    served = service.find(asked.model, 'ranker')
-    rows = [d.model_dump(exclude_unset=True) for d in asked.documents]
+    served = service.find(body.model, 'ranker')
+    rows = [d.model_dump(exclude_unset=True) for d in body.documents]
     service.check_documents(rows)
-    def change(ranker): return (ranker.update if asked.update else ranker.add)(rows, progress=False)
-    return _told(served, await service.change(served, change))
+    def change(ranker): return (ranker.update if body.update else ranker.add)(rows, progress=False)
+    return _change_answer(served, await service.change(served, change))
 
 @router.delete('/documents', summary='Drop documents of a ranker', responses=_example(
     model='ranker', documents=20, added=[], changed=[], removed=['d20']))
-async def _remove(request: Request, asked: RemoveRequest) -> JSONResponse:
+async def _remove(request: Request, body: RemoveRequest) -> JSONResponse:
     service = request.app.state.service
-    served = service.find(asked.model, 'ranker')
-    service.check_shape(asked.ids, 'ids')
-    service.check_names(asked.ids, 'an id')
-    return _told(served, await service.change(served, lambda r: r.remove(asked.ids, progress=False)))
+    served = service.find(body.model, 'ranker')
+    service.check_shape(body.ids, 'ids')
+    service.check_names(body.ids, 'an id')
+    return _change_answer(served, await service.change(served, lambda r: r.remove(body.ids, progress=False)))
 
-# %% ../nbs/03j_server.ipynb #51000037
 @router.get('/documents', summary='Documents of a ranker, some at a time', responses=_example(
     model='ranker', documents=20, rows=[dict(doc_id='d0', title='', text='...')]))
 async def _documents(request: Request, model: str|None = None, start: int = 0, n: int = 20) -> JSONResponse:
     served = request.app.state.service.find(model, 'ranker')
     if start < 0 or not 1 <= n <= 1000: raise Problem(422, 'start must be at least 0, and n from 1 to 1000')
-    model = served.model
-    rows = served.backend.rows(model, start, start + n)
-    return _Json(jsonable(dict(model=served.name, documents=len(model.documents), rows=rows)))
+    ranker = served.model
+    rows = served.backend.rows(ranker, start, start + n)
+    return _Json(jsonable(dict(model=served.name, documents=len(ranker.documents), rows=rows)))
 
+# %% ../nbs/03j_server.ipynb #51000037
 @router.get('/info', summary='What this server has')
 async def _info(request: Request) -> JSONResponse:
     return _Json(jsonable(request.app.state.service.describe()))
 
 @router.get('/metrics', summary='Counts for Prometheus', response_class=PlainTextResponse)
 async def _metrics(request: Request) -> PlainTextResponse:
-    return PlainTextResponse(request.app.state.service.measured(), media_type='text/plain; version=0.0.4')
+    return PlainTextResponse(request.app.state.service.metrics.text(), media_type='text/plain; version=0.0.4')
 
 @router.get('/health', include_in_schema=False)
 @router.get('/healthz', summary='Whether the server answers; 503 once it is stopping', responses=_example(status='ok'))
@@ -624,14 +626,15 @@ async def _health(request: Request) -> JSONResponse:
     stopping = request.app.state.service.stopping
     return _Json(dict(status='stopping' if stopping else 'ok'), 503 if stopping else 200)
 
-# %% ../nbs/03j_server.ipynb #5c000015
-def _html(page: tuple[str, dict[str, str]]) -> HTMLResponse: return HTMLResponse(page[0], headers=page[1])
-
 @router.get('/', include_in_schema=False)
-async def _page(request: Request) -> HTMLResponse: return _html(trial_page())
+async def _page(request: Request) -> HTMLResponse:
+    page, headers = trial_page()
+    return HTMLResponse(page, headers=headers)
 
 @router.get('/docs', include_in_schema=False)
-async def _docs(request: Request) -> HTMLResponse: return _html(docs_page(request.app.openapi()))
+async def _docs(request: Request) -> HTMLResponse:
+    page, headers = docs_page(request.app.openapi())
+    return HTMLResponse(page, headers=headers)
 
 # %% ../nbs/03j_server.ipynb #51000039
 _OPEN = {'/', '/healthz', '/health', '/docs', '/openapi.json'}  # say nothing about models: no key is needed
@@ -644,11 +647,6 @@ def _error(path: str, problem: Problem) -> JSONResponse:
     headers = {401: {'WWW-Authenticate': 'Bearer'}, 429: {'Retry-After': '1'}}.get(problem.status)
     return _Json(body, problem.status, headers)
 
-def _name_of(host: str) -> str:
-    "The name in a Host header, without the port."
-    return re.sub(r':\d*$', '', host).lower()
-
-# %% ../nbs/03j_server.ipynb #5100003a
 class Gate:
     "An ASGI middleware: counts requests, and passes on those that are allowed."
     def __init__(self,
@@ -663,71 +661,66 @@ class Gate:
     async def __call__(self, scope, receive, send):
         if scope['type'] != 'http': return await self.app(scope, receive, send)
         service, began, status = self.service, time.perf_counter(), 500
-        async def noted(message):
+        async def send_on(message):
             nonlocal status
             if message['type'] == 'http.response.start':
                 status = message['status']
                 if service.stopping: message = message | dict(headers=[*message['headers'], (b'connection', b'close')])
             await send(message)
         service.active += 1
-        try: await self._let_through(scope, receive, noted)
+        try: await self._answer(scope, receive, send_on)
         finally:
             service.active, service.answered = service.active - 1, service.answered + 1
-            path = getattr(scope.get('route'), 'path', 'other')
+            path = getattr(scope.get('route'), 'path', 'other')  # an unknown path is no label
             labels = dict(path=path, method=scope['method'] if path != 'other' else 'other')
-            service.metrics.add('requests_total', **labels, status=status)
-            service.metrics.observe('request_seconds', time.perf_counter() - began, **labels)
+            service.metrics.requests.labels(**labels, status=status).inc()
+            service.metrics.seconds.labels(**labels).observe(time.perf_counter() - began)
 
-# %% ../nbs/03j_server.ipynb #5100003b
-@patch
-def _check(self: Gate, scope: dict) -> None:
-    "Raise `Problem` for a request that is not allowed; reads path, method and headers."
-    headers = {k.lower(): v for k, v in scope['headers']}
-    if self.hosts and _name_of(headers.get(b'host', b'').decode('latin-1')) not in self.hosts:
-        raise Problem(403, f"ask for {' or '.join(sorted(self.hosts))}: this server has no other name")
-    kind, _, given = headers.get(b'authorization', b'').partition(b' ')
-    if self.keys and scope['path'] not in _OPEN:
-        fits = [hmac.compare_digest(given.strip(), key) for key in self.keys]
-        if kind.lower() != b'bearer' or not any(fits):
-            raise Problem(401, 'send the header "Authorization: Bearer KEY" with a key of this server')
-    if scope['method'] not in ('GET', 'HEAD', 'OPTIONS'):
-        if headers.get(b'content-type', b'').partition(b';')[0].strip().lower() != b'application/json':
-            raise Problem(415, 'send JSON, with the header "Content-Type: application/json"')
-    size = headers.get(b'content-length', b'0')
-    if not size.isdigit() or len(size) > 20 or int(size) > self.service.limits.body: raise self._too_large()
+    async def _answer(self, scope, receive, send) -> None:
+        "Answer a request, or refuse it."
+        try:
+            self._check(scope)
+            message = dict(type='http.request', body=await self._body(receive), more_body=False)
+        except Problem as e: return await _error(scope['path'], e)(scope, receive, send)
+        async def receive_again():
+            nonlocal message
+            if message is None: return await receive()
+            first, message = message, None
+            return first
+        await self.app(scope, receive_again, send)
 
-@patch
-def _too_large(self: Gate) -> Problem:
-    return Problem(413, f'the request has more than {self.service.limits.body:,} bytes: send less at a time')
+    def _check(self, scope: dict) -> None:
+        "Raise `Problem` for a request that is not allowed; reads path, method and headers."
+        headers = Headers(scope=scope)
+        if self.hosts and re.sub(r':\d*$', '', headers.get('host', '')).lower() not in self.hosts:
+            raise Problem(403, f"ask for {' or '.join(sorted(self.hosts))}: this server has no other name")
+        if self.keys and scope['path'] not in _OPEN:
+            kind, _, given = headers.get('authorization', '').encode('latin-1').partition(b' ')
+            fits = [hmac.compare_digest(given.strip(), key) for key in self.keys]
+            if kind.lower() != b'bearer' or not any(fits):
+                raise Problem(401, 'send the header "Authorization: Bearer KEY" with a key of this server')
+        if scope['method'] not in ('GET', 'HEAD', 'OPTIONS'):
+            if headers.get('content-type', '').partition(';')[0].strip().lower() != 'application/json':
+                raise Problem(415, 'send JSON, with the header "Content-Type: application/json"')
+        size = headers.get('content-length', '0')
+        if not re.fullmatch('[0-9]{1,20}', size) or int(size) > self.service.limits.body: raise self._too_large()
 
-# %% ../nbs/03j_server.ipynb #5100003c
-@patch
-async def _body(self: Gate, receive) -> bytes:
-    "The body of a request; raises `Problem` when it is too large or too slow."
-    parts, size, more = [], 0, True
-    try:
-        async with asyncio.timeout(self.service.limits.seconds):
-            while more:
-                message = await receive()
-                if message['type'] == 'http.disconnect': raise Problem(400, 'the connection was closed')
-                parts.append(message.get('body', b''))
-                size, more = size + len(parts[-1]), message.get('more_body', False)
-                if size > self.service.limits.body: raise self._too_large()
-    except TimeoutError: raise Problem(408, 'the request did not arrive in time') from None
-    return b''.join(parts)
+    async def _body(self, receive) -> bytes:
+        "The body of a request; raises `Problem` when it is too large or too slow."
+        parts, size, more = [], 0, True
+        try:
+            async with asyncio.timeout(self.service.limits.seconds):
+                while more:
+                    message = await receive()
+                    if message['type'] == 'http.disconnect': raise Problem(400, 'the connection was closed')
+                    parts.append(message.get('body', b''))
+                    size, more = size + len(parts[-1]), message.get('more_body', False)
+                    if size > self.service.limits.body: raise self._too_large()
+        except TimeoutError: raise Problem(408, 'the request did not arrive in time') from None
+        return b''.join(parts)
 
-@patch
-async def _let_through(self: Gate, scope, receive, send) -> None:
-    "Answer a request, or refuse it."
-    try:
-        self._check(scope)
-        first = dict(type='http.request', body=await self._body(receive), more_body=False)
-    except Problem as e: return await _error(scope['path'], e)(scope, receive, send)
-    async def again():
-        nonlocal first
-        message, first = first, None
-        return await receive() if message is None else message
-    await self.app(scope, again, send)
+    def _too_large(self) -> Problem:
+        return Problem(413, f'the request has more than {self.service.limits.body:,} bytes: send less at a time')
 
 # %% ../nbs/03j_server.ipynb #51000046
 def _keys() -> tuple[str, ...]:
@@ -752,30 +745,21 @@ def named_folders(folders: list[str|Path]) -> dict[str, Path]:
 # %% ../nbs/03j_server.ipynb #51000047
 _LOOK = 5.  # seconds between looks at the models
 
-async def _again(seconds: float, do: Callable[[], None]) -> None:
-    "Do something now and then, in a thread of its own."
-    while seconds:
-        await asyncio.sleep(seconds)
-        await asyncio.to_thread(do)
-
 @asynccontextmanager
 async def _life(app: FastAPI):
     "Follow the folders, and look at the models, while the server runs; answer the waiting requests at its end."
+    async def repeat(seconds: float, do: Callable[[], None]) -> None:
+        while seconds:
+            await asyncio.sleep(seconds)
+            await asyncio.to_thread(do)
     service = app.state.service
-    beside = [asyncio.create_task(_again(*each)) for each in ((service.limits.reload, service.refresh),
-                                                              (_LOOK, service.look))]
+    tasks = [asyncio.create_task(repeat(service.limits.reload, service.refresh)),
+             asyncio.create_task(repeat(_LOOK, service.look))]
     try: yield
     finally:
-        for task in beside: task.cancel()
+        for task in tasks: task.cancel()
         await asyncio.to_thread(service.close)
 
-def _wrong(error: RequestValidationError) -> Problem:
-    "The first thing that is wrong with a request, in words."
-    first = error.errors()[0]
-    where = '.'.join(str(p) for p in first['loc'][1:])
-    return Problem(422, f"{where}: {first['msg']}" if where else first['msg'])
-
-# %% ../nbs/03j_server.ipynb #51000048
 def make_app(
     folders: list[str|Path],  # saved models, or NAME=FOLDER
     backend: Backend,  # reads and computes
@@ -789,67 +773,59 @@ def make_app(
     app.add_middleware(Gate, service=service, keys=_keys(), hosts=hosts)
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(request, e): return _error(request.url.path, _wrong(e))
+    async def invalid(request, e):
+        first = e.errors()[0]
+        where = '.'.join(str(p) for p in first['loc'][1:])
+        return _error(request.url.path, Problem(422, f"{where}: {first['msg']}" if where else first['msg']))
     @app.exception_handler(Problem)
     async def refused(request, e): return _error(request.url.path, e)
     @app.exception_handler(HTTPException)
     async def unknown(request, e): return _error(request.url.path, Problem(e.status_code, str(e.detail)))
     return app
 
-# %% ../nbs/03j_server.ipynb #5100005d
-def _waiting(sock: socket.socket) -> list[socket.socket]:
-    "Connections that the system has made and that are not accepted yet; closing the socket would reset them."
-    found = []
-    sock.setblocking(False)
-    with suppress(OSError):
-        while True: found.append(sock.accept()[0])
-    return found
-
 # %% ../nbs/03j_server.ipynb #5100005e
 class _Server(uvicorn.Server):
     "A server that closes silent connections, and that answers all requests that have arrived before it ends."
-    service: Service
-    silent: dict = {}  # connection and its last request -> since when nothing more has come
+    def __init__(self, config: uvicorn.Config, service: Service):
+        super().__init__(config)
+        self.service, self.silent = service, {}  # (connection, its last request) -> since when nothing more has come
 
     async def on_tick(self, counter: int) -> bool:
-        if counter % 10 == 0 or self._surplus() > 0: self._close_silent(time.monotonic())
+        "Ten times a second. uvicorn has no limit for connections that have not asked, and none for their number."
+        surplus = max(len(self.server_state.connections) - self.service.limits.connections, 0)
+        if counter % 10 == 0 or surplus: self._close_silent(surplus)
         return await super().on_tick(counter)
 
-    def _surplus(self) -> int: return len(self.server_state.connections) - self.service.limits.connections
-
-    def _close_silent(self, now: float) -> None:
+    def _close_silent(self, surplus: int) -> None:
         "Close connections that are silent for longer than a request may take, and the oldest where too many are open."
+        now = time.monotonic()
         waiting = {(c, c.cycle) for c in self.server_state.connections if c.cycle is None or c.cycle.response_complete}
-        since = {one: self.silent.get(one, now) for one in waiting}
-        late = {one for one, at in since.items() if now - at > self.service.limits.seconds}
-        oldest = sorted((one for one, at in since.items() if at < now), key=since.get)
-        late |= {*oldest[:max(self._surplus(), 0)]}
-        for connection, _ in late: connection.transport.close()
-        self.silent = {one: at for one, at in since.items() if one not in late}
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        if current_thread() is not main_thread(): return (yield)
-        before = {n: signal.signal(n, self.handle_exit) for n in (signal.SIGINT, signal.SIGTERM)}
-        try: yield
-        finally:
-            for n, handler in before.items(): signal.signal(n, handler)
+        self.silent = {one: self.silent.get(one, now) for one in waiting}
+        late = {one for one, at in self.silent.items() if now - at > self.service.limits.seconds}
+        oldest = sorted((one for one, at in self.silent.items() if at < now), key=self.silent.get)
+        for one in late.union(oldest[:surplus]):
+            one[0].transport.close()
+            del self.silent[one]
 
     async def shutdown(self, sockets=None):
+        "uvicorn would close connections whose next request is on its way, and reset those that are not accepted yet."
         self.service.stopping = True
-        late = [one for sock in sockets or () for one in _waiting(sock)]
+        def protocol():
+            return self.config.http_protocol_class(config=self.config, server_state=self.server_state,
+                                                   app_state=self.lifespan.state)
+        waiting = []  # connections that the system has made already
+        for sock in sockets or ():
+            sock.setblocking(False)
+            with suppress(OSError):
+                while True: waiting.append(sock.accept()[0])
         for listening in self.servers: listening.close()
-        for one in late: await asyncio.get_running_loop().connect_accepted_socket(self._protocol, one)
+        for one in waiting: await asyncio.get_running_loop().connect_accepted_socket(protocol, one)
         calm, end, answered = 0, time.monotonic() + self.service.limits.seconds, -1
         while calm < 5 and time.monotonic() < end and not self.force_exit:  # half a second without a request
             calm = calm + 1 if (answered, self.service.active) == (self.service.answered, 0) else 0
             answered = self.service.answered
             await asyncio.sleep(.1)
         await super().shutdown(sockets)
-
-    def _protocol(self):
-        return self.config.http_protocol_class(config=self.config, server_state=self.server_state,
-                                               app_state=self.lifespan.state)
 
 # %% ../nbs/03j_server.ipynb #5100005f
 _LOCAL = 'localhost', '127.0.0.1', '[::1]'
@@ -877,12 +853,6 @@ def _is_local(sock: socket.socket) -> bool:
     "Whether only this machine can reach a socket."
     return sock.getsockname()[0] == '::1' or sock.getsockname()[0].startswith('127.')
 
-def _check_open(open_to_all: bool) -> None:
-    "Raise `ValueError` for a server that others can reach, and that asks for no key."
-    if not (_keys() or open_to_all):
-        raise ValueError('others can reach this address: set a key in the environment variable RANK_BERT_API_KEY, '
-                         'or pass --open to answer everybody')
-
 # %% ../nbs/03j_server.ipynb #51000060
 def run_server(
     folders: list[str|Path],  # saved models, or NAME=FOLDER
@@ -897,15 +867,23 @@ def run_server(
     _allow_open(4*limits.connections)  # more may come before the oldest are closed
     with _listening(host, port) as sock:
         local = _is_local(sock)
-        if not local: _check_open(open_to_all)
+        if not (local or open_to_all or _keys()):
+            raise ValueError('others can reach this address: set a key in the environment variable RANK_BERT_API_KEY, '
+                             'or pass --open to answer everybody')
         app = make_app(folders, backend, limits, _LOCAL if local else ())
         config = uvicorn.Config(app, log_level='warning', access_log=False, server_header=False, timeout_keep_alive=30,
                                 ws='none', timeout_graceful_shutdown=int(limits.seconds) + 1)
-        server, (address, number, *_) = _Server(config), sock.getsockname()
-        server.service = app.state.service
-        names = ', '.join(f'{m.name} ({m.kind})' for m in server.service.models.values())
+        service = app.state.service
+        server, (address, number, *_) = _Server(config, service), sock.getsockname()
+        names = ', '.join(f'{m.name} ({m.kind})' for m in service.models.values())
         where = f'[{address}]' if ':' in address else address
-        _settle()
-        ready(f'serving {names} at http://{where}:{number}')
-        try: server.run([sock])
-        finally: gc.unfreeze()
+        handlers = {}
+        _freeze()
+        try:
+            if current_thread() is main_thread():  # uvicorn raises the signal again at its end: this process goes on
+                for sign in (signal.SIGINT, signal.SIGTERM): handlers[sign] = signal.signal(sign, server.handle_exit)
+            ready(f'serving {names} at http://{where}:{number}')
+            server.run([sock])
+        finally:
+            for sign, handler in handlers.items(): signal.signal(sign, handler)
+            gc.unfreeze()

@@ -36,18 +36,17 @@ from .saved import load
 from .server import Backend, Limits, SearchRequest, make_app, run_server
 
 # %% ../nbs/03k_serving.ipynb #51000023
-def _searched(ranker: Ranker, mode: str, asked: list[SearchRequest]) -> list[list[dict]]:
+def _search(ranker: Ranker, mode: str, requests: list[SearchRequest]) -> list[list[dict]]:
     "Found documents of some queries, which are encoded together."
-    queries, ks, wheres = zip(*((a.query, a.k, a.where) for a in asked))
+    queries, ks, wheres = zip(*((r.query, r.k, r.where) for r in requests))
     found = ranker.search_many(list(queries), list(ks), mode, list(wheres))
     return [[dict(zip(columns, row)) for row in zip(*columns.values())] for columns in found]
 
-def _ranked(ranker: Ranker, query: str, mode: str, parts: list[list[dict]]) -> list[list[dict]]:
+def _rank(ranker: Ranker, query: str, mode: str, parts: list[list[dict]]) -> list[list[dict]]:
     "Some given documents, with the score of each."
     return [ranker.rank(query, part, None, mode).to_dict('records') for part in parts]
 
-# %% ../nbs/03k_serving.ipynb #51000024
-def _embedded(model: Ranker|SentenceEncoder, side: str, texts: list[str]) -> list[tuple[np.ndarray, int]]:
+def _embed(model: Ranker|SentenceEncoder, side: str, texts: list[str]) -> list[tuple[np.ndarray, int]]:
     "A vector of length one for each text, as a ranker's query or document, and its number of tokens."
     if isinstance(model, SentenceEncoder):
         vectors, how = model.encode(texts), (model.settings['max_tokens'], model.settings['keep'])
@@ -62,8 +61,7 @@ def _embedded(model: Ranker|SentenceEncoder, side: str, texts: list[str]) -> lis
     if not vectors.isfinite().all(): raise ValueError('the vectors are NaN or infinite: train the model again')
     return list(zip(vectors.float().cpu().numpy(), map(len, model.encoder.tokenize(texts, *how))))
 
-# %% ../nbs/03k_serving.ipynb #51000025
-def _classified(model: Classifier, texts: list) -> list[dict]:
+def _classify(model: Classifier, texts: list) -> list[dict]:
     "The label of each text, or its labels, or its score; with the probability of each label."
     frame, n = model.predict(texts, all_labels=True), len(model.labels)
     found = frame.drop(columns=['text', 'pair'], errors='ignore')
@@ -71,7 +69,7 @@ def _classified(model: Classifier, texts: list) -> list[dict]:
     answers, every = found.iloc[:, :-n].to_dict('records'), found.iloc[:, -n:].to_numpy().tolist()
     return [a | dict(all=dict(zip(model.labels, row))) for a, row in zip(answers, every)]
 
-def _tagged(model: Tagger, texts: list[str]) -> list[list[dict]]:
+def _tag(model: Tagger, texts: list[str]) -> list[list[dict]]:
     "The names in each text."
     frame = model.predict(texts)
     return [frame[frame.row == i].drop(columns='row').to_dict('records') for i in range(len(texts))]
@@ -79,27 +77,17 @@ def _tagged(model: Tagger, texts: list[str]) -> list[list[dict]]:
 # %% ../nbs/03k_serving.ipynb #5100001a
 _KINDS = {Ranker: 'ranker', Classifier: 'classifier', Tagger: 'tagger', SentenceEncoder: 'encoder'}
 
-def _kind(model) -> str: return _KINDS[type(model)]
+def _cores() -> int: return len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
 
-def _tried(model):
-    "Run a model on one text, so that indexes are built, and a head with NaN is found, before a request."
+def _try(model) -> None:
+    "Run a model on two texts, so that indexes are built, and a head with NaN is found, before a request."
     texts = ['one two', 'two']  # several, as these are worth a look at all weights
     if isinstance(model, Ranker): model.search_many(texts, [1, 1], model.modes[0], [None, None])
     elif isinstance(model, Tagger): model.predict(texts)
     elif isinstance(model, Classifier): model.outputs([(t, t) if model.settings['pairs'] else t for t in texts])
     else: model.encode(texts)
-    return model
 
-def _changed(ranker: Ranker, folder: Path, do: Callable[[Ranker], Any]) -> tuple[Ranker, Any]:
-    "A copy of a ranker after a change, saved to the folder if there was one; and what the change returned."
-    after = shallow_copy(ranker)
-    found = do(after)
-    if not any(ids for ids in found[:3]): return ranker, found  # the same documents once more
-    after.save(folder)
-    return _tried(after), found
-
-# %% ../nbs/03k_serving.ipynb #5d000002
-def _about(model) -> dict:
+def _describe(model) -> dict:
     "What a server says of a model."
     found = dict(backbone=model.encoder.name)
     if isinstance(model, Ranker): found |= dict(documents=len(model.documents), modes=[*model.modes])
@@ -109,16 +97,24 @@ def _about(model) -> dict:
 
 def _sides(model) -> tuple[str, ...]:
     "What a model gives vectors of."
-    return {'ranker': ('query', 'document'), 'encoder': ('',)}.get(_kind(model), ())
+    if isinstance(model, Ranker): return 'query', 'document'
+    return ('',) if isinstance(model, SentenceEncoder) else ()
 
 def _rows(ranker: Ranker, start: int, end: int) -> list[dict]:
     "Some documents; what is missing in a column is `None`."
     rows = ranker.documents.iloc[start:end].astype(object)
     return rows.where(rows.notna(), None).to_dict('records')
 
-# %% ../nbs/03k_serving.ipynb #51000029
-def _cores() -> int: return len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
+def _change(ranker: Ranker, folder: Path, do: Callable[[Ranker], Any]) -> tuple[Ranker, Any]:
+    "A copy of a ranker after a change, saved to the folder if there was one; and what the change returned."
+    after = shallow_copy(ranker)
+    changes = do(after)
+    if not any(changes[:3]): return ranker, changes  # the same documents once more
+    after.save(folder)
+    _try(after)
+    return after, changes
 
+# %% ../nbs/03k_serving.ipynb #51000029
 def torch_backend() -> Backend:
     "What reads all kinds of saved models, and computes with torch; models that it has read share their encoders."
     encoders, plans = WeakValueDictionary(), WeakKeyDictionary()  # hash -> encoder; encoder -> last look, plan
@@ -134,10 +130,11 @@ def torch_backend() -> Backend:
         if time.monotonic() - at > LOOK: plans[model.encoder] = _, plan = time.monotonic(), {}
         with seldom_checked(), same_plan(plan): yield
     def look(model) -> None:
-        with same_plan() as plan: _tried(model)
+        with same_plan() as plan: _try(model)
         plans[model.encoder] = time.monotonic(), plan
-    runs = dict(search=_searched, rank=_ranked, embed=_embedded, classify=_classified, tag=_tagged)
-    return Backend(read, _kind, _about, _sides, _rows, runs, _changed, around, look, min(2, _cores()))
+    runs = dict(search=_search, rank=_rank, embed=_embed, classify=_classify, tag=_tag)
+    return Backend(read=read, kind=lambda model: _KINDS[type(model)], about=_describe, sides=_sides, rows=_rows,
+                   runs=runs, change=_change, around=around, look=look, threads=min(2, _cores()))
 
 # %% ../nbs/03k_serving.ipynb #51000048
 def serving_app(

@@ -10,185 +10,52 @@ __all__ = []
 # %% ../nbs/03j_page.ipynb #5e000004
 import html
 import json
+from importlib.resources import files
 from uuid import uuid4
 
-# %% ../nbs/03j_page.ipynb #5100003e
-_STYLE = '''
-:root { color-scheme: light dark; --ink: #1b1b1f; --paper: #fff; --faint: #5b5b66; --line: #8a8a99; --mark: #ffe9a8;
-  --blue: #1a4fb4; }
-@media (prefers-color-scheme: dark) { :root { --ink: #ececf1; --paper: #16161a; --faint: #b3b3c0; --line: #77778a;
-  --mark: #5b4a00; --blue: #9dbdff; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 46rem; padding: 1rem; background: var(--paper); color: var(--ink);
-  font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
-h1 { font-size: 1.4rem; } h2 { font-size: 1.15rem; }
-label { display: block; margin-top: .75rem; font-weight: 600; }
-input, select, textarea, button { font: inherit; color: inherit; background: inherit; width: 100%; padding: .5rem;
-  border: 1px solid var(--line); border-radius: .4rem; }
-textarea { min-height: 5rem; }
-button { margin-top: 1rem; background: var(--blue); color: var(--paper); border: 0; cursor: pointer; font-weight: 600; }
-:focus-visible { outline: 3px solid var(--blue); outline-offset: 2px; }
-.two { display: grid; grid-template-columns: 1fr 1fr; gap: .75rem; }
-ol { padding-left: 1.6rem; } li { margin-bottom: .9rem; }
-.meta, li p { color: var(--faint); font-size: .9rem; margin: 0; }
-mark { background: var(--mark); color: inherit; border-radius: .2rem; padding: 0 .15rem; }
-table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .3rem .5rem;
-  border-bottom: 1px solid var(--line); vertical-align: top; }
-meter { width: 100%; height: 1rem; } a { color: var(--blue); } code, pre { font: .9rem/1.5 ui-monospace, monospace; }
-pre { overflow-x: auto; border: 1px solid var(--line); padding: .5rem; border-radius: .4rem; }
-[hidden] { display: none !important; }
-'''
-
-# %% ../nbs/03j_page.ipynb #5100003f
-_BODY = '''
-<main>
-<h1>rank_bert</h1>
-<form id="form">
-<div id="locked" hidden><label for="key">Key of this server</label>
-<input id="key" type="password" autocomplete="off"></div>
-<label for="model">Model</label><select id="model"></select>
-<label for="text" id="ask">Text</label><textarea id="text" required></textarea>
-<div id="second" hidden><label for="pair">Second text</label><textarea id="pair"></textarea></div>
-<div class="two" id="how" hidden>
-<div><label for="mode">Mode</label><select id="mode"></select></div>
-<div><label for="k">Documents</label><input id="k" type="number" min="1" max="100" value="5"></div>
-</div>
-<button id="go">Ask</button>
-<p class="meta">Ctrl and Enter also send. <a href="/docs">API for programs</a></p>
-</form>
-<p id="said" role="status"></p>
-<section id="found" aria-labelledby="title" hidden><h2 id="title" tabindex="-1">Answer</h2>
-<div id="answer"></div></section>
-<noscript><p>This page needs JavaScript. <a href="/docs">API for programs</a></p></noscript>
-</main>
-'''
-
-# %% ../nbs/03j_page.ipynb #51000040
-_SCRIPT = '''
-const $ = id => document.getElementById(id), say = text => { $('said').textContent = text; };
-const make = (tag, text = '', ...inside) => { const e = document.createElement(tag); e.textContent = text;
-  e.append(...inside); return e; };
-let models = [];
-const call = async (path, body) => {
-  const headers = {'Content-Type': 'application/json'};
-  if ($('key').value) headers.Authorization = 'Bearer ' + $('key').value;
-  const got = await fetch(path, body ? {method: 'POST', headers, body: JSON.stringify(body)} : {headers});
-  const found = await got.json();
-  if (got.status === 401) $('locked').hidden = false;
-  if (!got.ok) throw Error(found.error?.message || found.error || got.statusText);
-  return found;
-};
-const chosen = () => models[$('model').selectedIndex];
-const show = () => {
-  const one = chosen(); if (!one) return;
-  $('how').hidden = one.kind !== 'ranker'; $('second').hidden = !one.pairs;
-  $('mode').replaceChildren(...(one.modes || []).map(m => make('option', m)));
-  $('ask').textContent = one.kind === 'ranker' ? 'Query' : one.kind === 'encoder' ? 'Texts, one a line' : 'Text';
-};
-const begin = async () => {
-  models = (await call('/info')).models;
-  $('model').replaceChildren(...models.map(m => make('option',
-    m.name + ' (' + m.kind + (m.documents ? ', ' + m.documents + ' documents' : '') + ')')));
-  show(); say('');
-};
-'''
-
-# %% ../nbs/03j_page.ipynb #51000041
-_ANSWERS = '''
-const rounded = x => Number(x).toFixed(3);
-const bars = all => { const rows = Object.entries(all).sort((a, b) => b[1] - a[1]).slice(0, 20).map(([name, p]) => {
-    const meter = make('meter'); meter.value = p; meter.setAttribute('aria-label', name);
-    return make('tr', '', make('th', name), make('td', rounded(p)), make('td', '', meter)); });
-  rows.forEach(r => r.firstChild.scope = 'row'); return make('table', '', ...rows); };
-const answers = {
-  ranker: async (model, text) => {
-    const {results} = await call('/search', {model, query: text, mode: $('mode').value, k: Number($('k').value)});
-    return [results.length + ' documents', make('ol', '', ...results.map(r => make('li', '',
-      make('strong', r.title || r.doc_id), make('p', r.doc_id + ', score ' + rounded(r.score)),
-      make('div', r.passage))))];
-  },
-  classifier: async (model, text) => {
-    const texts = [chosen().pairs ? [text, $('pair').value] : text];
-    const [one] = (await call('/classify', {model, texts})).results;
-    if (!one.all) return ['Score ' + rounded(one.score), make('div')];
-    return [one.label ?? (one.labels.join(', ') || 'no label'), bars(one.all)];
-  },
-  tagger: async (model, text) => {
-    const [names] = (await call('/tag', {model, texts: [text]})).results;
-    const parts = []; let at = 0; const chars = Array.from(text);
-    for (const n of names) { parts.push(chars.slice(at, n.start).join(''), make('mark', n.text + ' [' + n.type + ']'));
-      at = n.end; }
-    return [names.length + ' names', make('p', '', ...parts, chars.slice(at).join(''))];
-  },
-'''
-
-# %% ../nbs/03j_page.ipynb #51000042
-_LAST = '''
-  encoder: async (model, text) => {
-    const input = text.split('\\n').filter(t => t.trim());
-    const {data} = await call('/v1/embeddings', {model, input});
-    const dot = (a, b) => a.reduce((s, x, i) => s + x * b[i], 0), norm = a => Math.sqrt(dot(a, a));
-    const first = data[0].embedding, rows = data.map((d, i) => make('tr', '', make('td', input[i]),
-      make('td', rounded(dot(first, d.embedding) / norm(first) / norm(d.embedding)))));
-    const head = make('tr', '', make('th', 'Text'), make('th', 'Cosine with the first'));
-    return [first.length + ' numbers a text', make('table', '', head, ...rows)];
-  },
-};
-$('model').addEventListener('change', show);
-$('key').addEventListener('change', () => begin().catch(e => say(e.message)));
-document.addEventListener('keydown', e => { if (e.key === 'Enter' && e.ctrlKey) $('form').requestSubmit(); });
-$('form').addEventListener('submit', async event => {
-  event.preventDefault(); say('asking ...'); $('go').disabled = true;
-  try {
-    if (!models.length) await begin();
-    const [title, answer] = await answers[chosen().kind](chosen().name, $('text').value);
-    document.querySelectorAll('#answer *').forEach(e => e.remove());
-    $('title').textContent = title; $('answer').replaceChildren(answer); $('found').hidden = false;
-    say(''); $('title').focus();
-  } catch (e) { say('Error: ' + e.message); } finally { $('go').disabled = false; }
-});
-begin().catch(e => say(e.message));
-'''
-
 # %% ../nbs/03j_page.ipynb #51000043
+def _read(name: str) -> str:
+    "A file of the pages."
+    return (files('rank_bert')/'pages'/name).read_text(encoding='utf-8')
+
 def _page(title: str, body: str, script: str = '') -> tuple[str, dict[str, str]]:
     "A page that loads nothing from elsewhere, and that no other page can show in a frame; and its headers."
     nonce = uuid4().hex
-    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-    style, run = f'<style nonce="{nonce}">{_STYLE}</style>', f'<script nonce="{nonce}">{script}</script>'*bool(script)
+    if script: script = f'<script nonce="{nonce}">\n{script}</script>'
+    text = _read('server.html').format(title=title, nonce=nonce, css=_read('server.css'), body=body, script=script)
     policy = (f"default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; connect-src 'self'; "
               "img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
-    head = f'<head>{head}<link rel="icon" href="data:,"><title>{title}</title>{style}</head>'
-    return (f'<!doctype html>\n<html lang="en">{head}<body>{body}{run}</body></html>',
-            {'Content-Security-Policy': policy, 'X-Content-Type-Options': 'nosniff'})
+    return text, {'Content-Security-Policy': policy, 'X-Content-Type-Options': 'nosniff'}
 
 def trial_page() -> tuple[str, dict[str, str]]:  # HTML and headers
     "The page on which people try the models of a server."
-    return _page('rank_bert', _BODY, _SCRIPT + _ANSWERS + _LAST)
+    return _page('rank_bert', _read('trial.html'), _read('trial.js'))
 
 # %% ../nbs/03j_page.ipynb #51000044
-def _fields(schema: dict, of: dict) -> str:
-    "The fields of a request as a table; `of` has all schemas."
-    name = schema['requestBody']['content']['application/json']['schema']['$ref'].rsplit('/', 1)[1]
-    about, rows = of[name], []
-    for field, one in about['properties'].items():
+def _fields(name: str, schemas: dict) -> str:
+    "The fields of a request as a table."
+    schema, rows = schemas[name], []
+    for field, one in schema['properties'].items():
         kinds = [k.get('type') or k.get('$ref', '').rsplit('/', 1)[-1] for k in one.get('anyOf', [one])]
-        kind = ' or '.join(k for k in kinds if k != 'null') + ', optional'*(field not in about.get('required', ()))
+        kind = ' or '.join(k for k in kinds if k != 'null') + ', optional'*(field not in schema.get('required', ()))
         cells = map(html.escape, (field, kind, one.get('description', '')))
         rows.append('<tr>' + ''.join(f'<td>{c}</td>' for c in cells) + '</tr>')
     head = '<tr><th scope="col">Field</th><th scope="col">Type</th><th scope="col">Meaning</th></tr>'
-    return f"<p>{html.escape(about.get('description', ''))}</p><table>{head}{''.join(rows)}</table>"
+    return f"<p>{html.escape(schema.get('description', ''))}</p><table>{head}{''.join(rows)}</table>"
 
 def docs_page(
     schema: dict,  # the interface as OpenAPI describes it
 ) -> tuple[str, dict[str, str]]:  # HTML and headers
     "The page that describes an interface."
-    parts = []
-    for path, method, one in ((p, m, o) for p, of in schema['paths'].items() for m, o in of.items()):
-        parts.append(f"<h2><code>{method.upper()} {path}</code></h2><p>{html.escape(one['summary'])}.</p>")
-        if 'requestBody' in one: parts.append(_fields(one, schema['components']['schemas']))
-        example = one['responses']['200'].get('content', {}).get('application/json', {}).get('example')
-        if example: parts.append(f'<p>Answer:</p><pre tabindex="0">{html.escape(json.dumps(example, indent=1))}</pre>')
-    first = ('<main><h1>API for programs</h1><p>JSON in, JSON out. The <a href="/openapi.json">schema</a> is in the '
-             'form of OpenAPI. <a href="/">Try it</a></p>')
-    return _page('rank_bert: API for programs', first + ''.join(parts) + '</main>')
+    parts = ['<main><h1>API for programs</h1><p>JSON in, JSON out. The <a href="/openapi.json">schema</a> is in the '
+             'form of OpenAPI. <a href="/">Try it</a></p>']
+    for path, methods in schema['paths'].items():
+        for method, one in methods.items():
+            parts.append(f"<h2><code>{method.upper()} {path}</code></h2><p>{html.escape(one['summary'])}.</p>")
+            if 'requestBody' in one:
+                reference = one['requestBody']['content']['application/json']['schema']['$ref']
+                parts.append(_fields(reference.rsplit('/', 1)[1], schema['components']['schemas']))
+            example = one['responses']['200'].get('content', {}).get('application/json', {}).get('example')
+            if example:
+                parts.append(f'<p>Answer:</p><pre tabindex="0">{html.escape(json.dumps(example, indent=1))}</pre>')
+    return _page('rank_bert: API for programs', ''.join(parts) + '</main>')
