@@ -1326,7 +1326,7 @@ def store(
 # %% ../nbs/04c_cli.ipynb #738f2adb
 def _sources(sweep: dict) -> str:
     "Where the numbers of a sweep come from, in a line."
-    about = dict(seeds=sweep['seeds'], data=sweep['data'], code=[sweep['code']], commit=sweep['commits'],
+    about = dict(seeds=sweep['seeds'], data=sweep['data'], version=[str(sweep['version'])], commit=sweep['commits'],
                  date=sweep['dates'], processor=sweep['processors'])
     told = '; '.join(f"{name} {', '.join(values)}" for name, values in about.items() if values)
     return f"{sweep['sweep']}: {sweep['cells']} runs ({sweep['fresh']} now) of {sweep['seconds']:,.0f} s; {told}"

@@ -8,9 +8,6 @@ Docs: https://rank-bert.github.io/rank_bert/sweeps.html.md"""
 __all__ = ['run_sweep', 'read_runs', 'sweep_table', 'few_labels']
 
 # %% ../nbs/04a_sweeps.ipynb #0a646e5e
-import ast
-import copyreg
-import dis
 import gc
 import hashlib
 import inspect
@@ -18,31 +15,23 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import is_dataclass, replace
-from functools import cache, partial, reduce
-from importlib import import_module
-from importlib.util import find_spec, resolve_name
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 
 # %% ../nbs/04a_sweeps.ipynb #c68fc090
 import numpy as np
 import pandas as pd
-import torch
-from torch import nn
 
 # %% ../nbs/04a_sweeps.ipynb #6cbf2283
 from .core import check_file, home_folder, new_file
-from .models import Encoder, fingerprint
+from .models import Encoder
 from .data import RankingData
-from .engines import encoder_key
 from .features import progress_bar
-from .texts import TextData
 from .metrics import compare
 from .drift import holm
 from .monitor import summary_writer
@@ -63,312 +52,42 @@ def data_hash(
         digest.update(f'{name}\0{text}\0'.encode())
     return digest.hexdigest()[:16]
 
-# %% ../nbs/04a_sweeps.ipynb #9430c200
-_DOCUMENTED = ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef
-
-def _bare(tree: ast.Module) -> str:
-    "Source without comments, docstrings and layout; changes the tree."
-    for node in ast.walk(tree):
-        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
-    return ast.unparse(tree)
-
-# %% ../nbs/04a_sweeps.ipynb #50e08af0
-_PACKAGE = Path(inspect.getfile(Encoder)).parent
-# the code that Python has in memory, also where a file is edited later
-_SOURCES = {p.stem: p.read_text(encoding='utf-8') for p in sorted(_PACKAGE.glob('*.py'))}
-
-@cache
-def _read_module(name: str) -> tuple[str, frozenset[str]]:
-    "Hash of a module's bare source, and the modules of its package that it imports."
-    tree, names = ast.parse(_SOURCES[name]), set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.level == 1:
-            names |= {node.module.split('.')[0]} if node.module else {a.name for a in node.names}
-    return hashlib.sha256(_bare(tree).encode()).hexdigest(), frozenset(names)
-
-# %% ../nbs/04a_sweeps.ipynb #9737fc79
-def _reachable(names: Sequence[str]) -> dict[str, str]:
-    "These modules and all of this package that they import, also indirectly -> hash of the bare source."
-    found, todo = {}, list(names)
-    while todo:
-        name = todo.pop()
-        if name in found or name not in _SOURCES: continue
-        found[name], imported = _read_module(name)
-        todo += imported
-    return found
-
-# %% ../nbs/04a_sweeps.ipynb #4d6ea4e4
-@cache
-def _is_installed(module: str) -> bool:
-    "Whether a module is of Python, of this package or of an installed one, so that its name identifies it."
-    top = module.partition('.')[0]
-    if top in sys.stdlib_module_names or top == _PACKAGE.name: return True
-    try: spec = find_spec(top)
-    except (ValueError, ImportError): return False  # a notebook, or a script
-    places = [spec.origin or '', *(spec.submodule_search_locations or [])] if spec else []
-    return any('site-packages' in p or 'dist-packages' in p for p in places)
-
-# %% ../nbs/04a_sweeps.ipynb #7ac08845
-def _code_parts(code: CodeType) -> tuple:
-    "Bytecode, the names and constants that it uses, and how it is called."
-    counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & 12  # *args, **kwargs
-    args = code.co_varnames[:counts[0] + counts[2] + (counts[3] & 4 > 0) + (counts[3] & 8 > 0)]
-    used = {i.arg for i in dis.get_instructions(code) if i.opcode in dis.hasconst}  # a docstring is not used
-    consts = [c for i, c in enumerate(code.co_consts) if i in used]
-    return code.co_code, code.co_exceptiontable, code.co_names, code.co_freevars, counts, args, consts
-
-def _all_codes(code: CodeType) -> list[CodeType]:
-    "A code object and those of the functions within it."
-    return [code, *(inner for c in code.co_consts if isinstance(c, CodeType) for inner in _all_codes(c))]
-
-# %% ../nbs/04a_sweeps.ipynb #57efddb0
-def _named(f: FunctionType) -> dict:
-    "Global names that a function and those within it use -> their values; modules that they import as well."
-    found = {}
-    for i in (i for code in _all_codes(f.__code__) for i in dis.get_instructions(code)):
-        if i.opname in ('LOAD_GLOBAL', 'LOAD_NAME') and i.argval in f.__globals__:
-            found[i.argval] = f.__globals__[i.argval]
-    return found | _imported(f)
-
-def _imported(f: FunctionType) -> dict:
-    "Modules that a function and those within it import, and that are not installed; relative names are completed."
-    found = {}
-    for code in _all_codes(f.__code__):
-        steps = [i for i in dis.get_instructions(code) if i.opname != 'EXTENDED_ARG']
-        for level, _, step in zip(steps, steps[1:], steps[2:]):
-            if step.opname != 'IMPORT_NAME' or not (level.argval or not _is_installed(step.argval)): continue
-            with suppress(ImportError):
-                name = resolve_name('.'*level.argval + step.argval, f.__globals__.get('__package__') or '')
-                if not _is_installed(name): found[f'import {name}'] = import_module(name)
-    return found
-
-# %% ../nbs/04a_sweeps.ipynb #12633d61
-def _reached(f: FunctionType) -> list[tuple]:
-    "Global values a function uses; a module that is not installed is replaced by the parts that are used."
-    used = {name for code in _all_codes(f.__code__) for name in code.co_names}
-    found, todo, modules = {}, _named(f), []
-    while todo:
-        name, value = todo.popitem()
-        if not isinstance(value, ModuleType) or _is_installed(value.__name__): found[name] = value
-        elif value not in modules:
-            modules.append(value)
-            todo |= {f'{name}.{k}': v for k, v in vars(value).items() if k in used}
-    return sorted(found.items())
-
-# %% ../nbs/04a_sweeps.ipynb #5b21c7d0
-_SET_BY_PYTHON = {'__dict__', '__weakref__', '__module__', '__qualname__', '__doc__', '__annotations__',
-                  '__slotnames__', '__firstlineno__', '__static_attributes__', '__annotate_func__',
-                  '__annotations_cache__', '__abstractmethods__', '_abc_impl'}  # attributes of every class
-
-def _closure(f: FunctionType) -> list[tuple]:
-    "Names and values that a function holds from the function around it."
-    cells = zip(f.__code__.co_freevars, f.__closure__ or ())
-    return [(name, c.cell_contents) for name, c in cells if c != CellType()]  # some are still empty
-
-# %% ../nbs/04a_sweeps.ipynb #18cb025c
-def _function_parts(f: FunctionType) -> tuple:
-    "Code and values of a function; for an installed function its name, and what it wraps."
-    where = f.__globals__.get('__name__')
-    if not _is_installed(where or ''):
-        return f.__code__, f.__defaults__, f.__kwdefaults__, _closure(f), vars(f), _reached(f)
-    if not _is_installed(f.__module__ or ''):  # an installed decorator has wrapped one that is not installed
-        return where, f.__code__.co_qualname, _closure(f), (f.__defaults__, vars(f))
-    held = [(name, value) for name, value in _closure(f) if callable(value)]
-    return where, f'{f.__module__}.{f.__qualname__}', held, vars(f).get('__wrapped__')
-
-# %% ../nbs/04a_sweeps.ipynb #7859ba76
-def _class_parts(c: type) -> tuple|str:
-    "Bases and attributes of a class; of an installed one its name."
-    if not isinstance(c.__module__, str) or _is_installed(c.__module__): return f'{c.__module__}.{c.__qualname__}'
-    return type(c), c.__bases__, sorted((n, v) for n, v in vars(c).items() if n not in _SET_BY_PYTHON)
-
-# %% ../nbs/04a_sweeps.ipynb #76ca06a2
-def _bytes_digest(x: torch.Tensor) -> tuple:
-    "A quick hash of all bytes; nothing for a tensor that has none."
-    holder = nn.Module()
-    try:
-        holder.register_buffer('x', x.detach())
-        return (fingerprint(holder),)
-    except (RuntimeError, TypeError): return ()
-
-# %% ../nbs/04a_sweeps.ipynb #4384bf5c
-def _tensor_parts(x: torch.Tensor) -> tuple:
-    "Type, shape and bytes; of a sparse tensor its indices and values."
-    about = type(x), str(x.dtype), tuple(x.shape), x.requires_grad
-    if x.layout == torch.strided: return *about, *_bytes_digest(x.resolve_conj().resolve_neg())
-    x = x.detach().to_sparse_coo().coalesce()
-    return *about, x.indices(), x.values()
-
-def _array_parts(x: np.ndarray) -> tuple:
-    "Type, shape and bytes; of a masked array its mask as well."
-    about = type(x), str(x.dtype), x.shape
-    if isinstance(x, np.ma.MaskedArray): return *about, np.asarray(x), np.ma.getmaskarray(x)
-    if x.dtype.hasobject: return *about, x.ravel().tolist()
-    flat = np.require(np.asarray(x), None, 'CW').reshape(-1)
-    return *about, *_bytes_digest(torch.from_numpy(flat.view(np.uint8)))
-
-# %% ../nbs/04a_sweeps.ipynb #a67edbcb
-_SET_BY_TORCH = {*vars(nn.Module())}
-_HOOKS = '_forward_hooks', '_forward_pre_hooks', '_backward_hooks', '_backward_pre_hooks'
-
-def _network_parts(x: nn.Module) -> tuple:
-    "Weights and which of them are trained, and classes, modes, hooks and attributes of all layers in their places."
-    layers = [(name, type(m), m.training, [[*getattr(m, h).values()] for h in _HOOKS],
-               [(k, v) for k, v in vars(m).items() if k not in _SET_BY_TORCH])
-              for name, m in x.named_modules(remove_duplicate=False)]
-    return fingerprint(x), layers, [(n, p.requires_grad, vars(p)) for n, p in x.named_parameters()]
-
-def _encoder_parts(x: Encoder) -> tuple:
-    "What determines the outputs of an encoder, which weights are trained, and modes and hooks of its layers."
-    layers = [(m.training, [[*getattr(m, h).values()] for h in _HOOKS]) for m in x.modules()]
-    return type(x), encoder_key(x), layers, [p.requires_grad for p in x.parameters()]
-
-def _frame_parts(x: pd.DataFrame) -> tuple:
-    "Names, index, attributes, and type and values of each column."
-    return x.columns, x.index, x.attrs, [(_dtype_parts(c.dtype), c.to_numpy()) for _, c in x.items()]
-
-def _dtype_parts(x) -> tuple:
-    "Name of a type of pandas or numpy; of a categorical one also the categories and whether they are ordered."
-    return (str(x), [*x.categories], x.ordered) if isinstance(x, pd.CategoricalDtype) else (str(x),)
-
-# %% ../nbs/04a_sweeps.ipynb #4ded47f9
-_TRAINED = {f'{_PACKAGE.name}.{name}' for name in ('classifiers', 'embeddings', 'lexical', 'search', 'tagging')}
-_BY_STATE = {*sys.stdlib_module_names, 'fastcore', 'numpy', 'pandas', 'scipy', 'sklearn', 'torch'}
-
-def _state(x) -> object:
-    "State of an object as `pickle` asks for it; the attributes of one that cannot be pickled."
-    try: state = copyreg.dispatch_table.get(type(x), lambda x: x.__reduce_ex__(2))(x)
-    except Exception: return getattr(x, '__dict__', None)
-    if isinstance(getattr(x, '_stop_words_id', None), int):  # a memory address, set by scikit-learn
-        state = *state[:2], {k: v for k, v in state[2].items() if k != '_stop_words_id'}
-    if not isinstance(state, tuple): return state
-    return [*state[:3], *(s if s is None else list(s) for s in state[3:])]  # entries from the fourth on are iterators
-
-# %% ../nbs/04a_sweeps.ipynb #ef95223a
-def _object_parts(x) -> tuple:
-    "Class and state of an object; of other objects of installed packages the class."
-    kind, wrapped = type(x), getattr(x, '__dict__', {}).get('__wrapped__')
-    if kind.__module__ in _TRAINED and hasattr(kind, 'save'):
-        return kind, [(k, v) for k, v in vars(x).items() if k not in ('_watch', '_indexes', '_cut')]
-    top = str(kind.__module__).partition('.')[0]
-    if _is_installed(top) and top not in _BY_STATE and not is_dataclass(x): return kind, wrapped
-    state = _state(x)
-    if isinstance(state, str): return kind, getattr(x, '__module__', None), wrapped or state  # a name
-    return kind, state
-
-# %% ../nbs/04a_sweeps.ipynb #c880b462
-def _is_global_state(x) -> bool: return x is np.random.mtrand._rand  # of numpy: changes with every draw
-
-def _module_parts(x: ModuleType) -> tuple:
-    "Name and values of a user's module."
-    return x.__name__, sorted((k, v) for k, v in vars(x).items() if not k.startswith('__'))
-
-# %% ../nbs/04a_sweeps.ipynb #8e0d43fa
-_PARTS = {
-    object: _object_parts,
-    CodeType: _code_parts,
-    FunctionType: _function_parts,
-    MethodType: lambda x: (x.__func__, x.__self__),
-    staticmethod: lambda x: (type(x), x.__func__),
-    classmethod: lambda x: (type(x), x.__func__),
-    property: lambda x: (x.fget, x.fset, x.fdel),
-    type: _class_parts,
-    ModuleType: lambda x: x.__name__ if _is_installed(x.__name__) else _module_parts(x),
-    dict: lambda x: [*x.items()] if type(x) is dict else _object_parts(x),
-    MappingProxyType: lambda x: [*x.items()],
-    memoryview: lambda x: (x.format, x.shape, x.tobytes()),
-    **{type(view): list for view in ({}.keys(), {}.values(), {}.items())},
-    torch.Tensor: _tensor_parts,
-    np.ndarray: _array_parts,
-    np.generic: np.asarray,
-    np.random.RandomState: lambda x: 'global' if _is_global_state(x) else _object_parts(x),
-    pd.DataFrame: _frame_parts,
-    pd.Series: lambda x: ('series', x.to_frame()),
-    pd.Index: lambda x: ([*x.names], _dtype_parts(x.dtype), x.to_numpy()),
-    pd.CategoricalDtype: _dtype_parts,
-    pd.api.extensions.ExtensionArray: lambda x: (_dtype_parts(x.dtype), x.to_numpy(dtype=object)),
-    nn.Module: _network_parts,
-    Encoder: _encoder_parts,
-    RankingData: lambda x: (type(x), data_hash(x)),
-    TextData: lambda x: (type(x), data_hash(x)),
-}  # class -> simpler things that identify its objects, the same in each process
-
-# %% ../nbs/04a_sweeps.ipynb #c41f9a27
-DEEPEST = 300  # functions that call each other, or parts within parts, that are followed
-_CONSTANTS = {str, int, float, complex, bool, bytes, type(None), type(...)}
-
-def _is_plain(x) -> bool:
-    "Whether `repr` describes a list, tuple or dict fully, because it holds constants only."
-    if type(x) is dict: return {*map(type, x), *map(type, x.values())} <= _CONSTANTS
-    return type(x) in (list, tuple) and {*map(type, x)} <= _CONSTANTS
-
-def _text(x, known: dict, depth: int) -> str:
-    "What identifies a thing, as a text; its parts by their hashes."
-    if depth > DEEPEST:
-        warnings.warn(f"a run uses things that are over {DEEPEST} steps away from it, and changes there are not "
-                      "noticed: pass a hash of them in about", stacklevel=2)
-        return type(x).__name__
-    if _is_plain(x): return repr(x)
-    if type(x) in (list, tuple, set, frozenset):
-        parts = [_digest(v, known, depth + 1) for v in x]
-        return repr((type(x).__name__, sorted(parts) if isinstance(x, (set, frozenset)) else parts))
-    parts = next(_PARTS[kind] for kind in type(x).__mro__ if kind in _PARTS)
-    return f'{type(x).__name__}: {_digest(parts(x), known, depth + 1)}'
-
-# %% ../nbs/04a_sweeps.ipynb #1bb9cb85
-def _digest(x, known: dict, depth: int = 0) -> str:
-    "Hash of a thing and all its parts; `known` holds what was met already."
-    if type(x) in _CONSTANTS: return repr(x)
-    if id(x) not in known:
-        known[id(x)] = x, f'<{depth}>'  # for a thing that contains itself
-        text = _text(x, known, depth).encode(errors='surrogatepass')
-        known[id(x)] = x, hashlib.sha256(text).hexdigest()
-    return known[id(x)][1]
-
-# %% ../nbs/04a_sweeps.ipynb #a4ecbe1a
-def _home(run: Callable) -> str:
-    "The module of this package that a run belongs to, or ''."
-    while isinstance(run, partial): run = run.func
-    # `functools.wraps` gives a function the module of another
-    where = run.__globals__.get('__name__') if isinstance(run, FunctionType) else getattr(run, '__module__', None)
-    package, _, name = (where or type(run).__module__).partition('.')
-    return name if package == _PACKAGE.name else ''
-
-@cache
-def _tables(name: str) -> dict[str, CodeType]:
-    "Names in capitals that a module of this package assigns -> how their values are made."
-    nodes = [node for node in ast.parse(_SOURCES[name]).body if isinstance(node, ast.Assign)]
-    named = {t.id: node.value for node in nodes for t in node.targets if isinstance(t, ast.Name) and t.id.isupper()}
-    return {k: compile(ast.Expression(v), name, 'eval') for k, v in named.items() if not k.startswith('_')}
-
-def _added(modules: Sequence[str]) -> list[tuple]:
-    "What users have changed in public dictionaries of modules, such as `HEADS`: new, other and removed entries."
-    found, nothing = {}, object()
-    for name in modules:
-        module = sys.modules.get(f'{_PACKAGE.name}.{name}')
-        held = vars(module) if module else {}  # what is not loaded has not been changed
-        for table, code in _tables(name).items():
-            if type(now := held.get(table)) is not dict: continue
-            made = eval(code, dict(held))
-            for key in {**made, **now}:
-                was, value = made.get(key, nothing), now.get(key, nothing)
-                if was is not value and _digest(was, {}) != _digest(value, {}): found[name, table, key] = now.get(key)
-    return sorted(found.items(), key=lambda one: repr(one[0]))
-
-# %% ../nbs/04a_sweeps.ipynb #3b4a3c7e
-def run_hash(
-    run: Callable,  # what a sweep calls for each run
-) -> str:  # 16 hexadecimal digits
-    "Hash of the code that a run can reach: this package, what was added to it, a notebook's code and data."
-    home = _home(run)
-    modules = _reachable([home] if home else sorted(p.stem for p in _PACKAGE.glob('*.py')))
-    beside = '' if home and isinstance(run, FunctionType) else _digest(run, {})
-    parts = sorted(modules.items()), beside, _digest(_added(modules), {})
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
-
 # %% ../nbs/04a_sweeps.ipynb #d93f0563
-def _try_writing(folder: Path) -> None:
+_IDENTITY = 'name', 'function', 'version', 'cell', 'about'  # of sweep and function; a cell is the settings of a run
+
+def _function_name(run: Callable) -> str:
+    "The name of a run's function; raises `TypeError` for a lambda, a partial or an object, which have none."
+    name = getattr(run, '__qualname__', '<lambda>')
+    if name.endswith('<lambda>'):
+        raise TypeError("run has no name, by which its runs would be found again: define a function with def, and pass "
+                        "what it needs in the settings, or name it in about")
+    return name
+
+def _identity(note: dict) -> str: return json.dumps([note[k] for k in _IDENTITY], sort_keys=True)
+
+def _check_plain(what: str, value: dict) -> None:
+    "Raise `TypeError` for what JSON cannot hold, and for names that are no strings, which it would change."
+    def names(x):
+        if isinstance(x, dict): return [*x, *(n for v in x.values() for n in names(v))]
+        return [n for v in x for n in names(v)] if isinstance(x, (list, tuple)) else []
+    try:
+        json.dumps(value, sort_keys=True)
+        if other := [n for n in names(value) if not isinstance(n, str)]: raise TypeError(f'the name {other[0]!r}')
+    except TypeError as e: raise TypeError(f"{what} must be plain JSON values; {value} has another: {e}") from e
+
+def _run_files(folder: Path, name: str, notes: list[dict]) -> list[Path]:
+    "Where the runs of a sweep are kept; raises for settings that cannot be, and for two runs that are the same."
+    if not notes: raise ValueError(f"the sweep {name!r} has no runs: pass the settings of at least one")
+    _check_plain('about', notes[0]['about'])
+    files = {}  # -> note
+    for note in notes:
+        _check_plain('the settings of a run', note['cell'])
+        path = folder/f'{hashlib.sha256(_identity(note).encode()).hexdigest()[:16]}.json'
+        if path in files: raise ValueError(f"the sweep {name!r} has the same run twice: {note['cell']}; pass each once")
+        files[path] = note
+    return list(files)
+
+def _check_folder(folder: Path) -> None:
     "Create the folder of a sweep and try to write to it; files that a killed process left a day ago are removed."
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -380,46 +99,18 @@ def _try_writing(folder: Path) -> None:
         with suppress(FileNotFoundError):
             if time.time() - left.stat().st_mtime > 86400: left.unlink()
 
-# %% ../nbs/04a_sweeps.ipynb #ad1f6429
-def _check_plain(what: str, value: dict) -> None:
-    "Raise `TypeError` for what JSON cannot hold, and for names that are no strings, which it would change."
-    def names(x):
-        if isinstance(x, dict): return [*x, *(n for v in x.values() for n in names(v))]
-        return [n for v in x for n in names(v)] if isinstance(x, (list, tuple)) else []
-    try:
-        json.dumps(value, sort_keys=True)
-        if other := [n for n in names(value) if not isinstance(n, str)]: raise TypeError(f'the name {other[0]!r}')
-    except TypeError as e: raise TypeError(f"{what} must be plain JSON values; {value} has another: {e}") from e
-
-_IDENTITY = 'name', 'cell', 'about', 'code'  # what identifies a run
-
-def _identity(note: dict) -> str: return json.dumps([note[k] for k in _IDENTITY], sort_keys=True)
-
-def _run_file(folder: Path, note: dict) -> Path:
-    "Where a run is kept."
-    for what, value in (('the settings of a run', note['cell']), ('about', note['about'])): _check_plain(what, value)
-    return folder/f'{hashlib.sha256(_identity(note).encode()).hexdigest()[:16]}.json'
-
-def _run_files(folder: Path, name: str, notes: list[dict]) -> list[Path]:
-    "Where the runs of a sweep are kept; raises `ValueError` where two are the same."
-    files = [_run_file(folder, note) for note in notes]
-    if not files: raise ValueError(f"the sweep {name!r} has no runs: pass the settings of at least one")
-    if len(set(files)) < len(files):
-        twice = next(note['cell'] for f, note in zip(files, notes) if files.count(f) > 1)
-        raise ValueError(f"the sweep {name!r} has the same run twice: {twice}; pass each once")
-    return files
-
 # %% ../nbs/04a_sweeps.ipynb #e04b61ca
+_KEPT = dict(name=str, function=str, version=int, cell=dict, about=dict, commit=str, machine=dict, result=dict)
+
 def _parse_run(text: str) -> dict:
     "The saved data of a run; raises an error if anything is missing or of another type."
     found = json.loads(text)
-    cell, result, seconds, machine = (found[k] for k in ('cell', 'result', 'seconds', 'machine'))
-    if not (isinstance(cell, dict) and isinstance(machine, dict)): raise TypeError('settings of a run are missing')
-    frame = dict(result).get('per_query')
-    if frame is not None:
+    for key, kind in _KEPT.items():
+        if not isinstance(found[key], kind): raise TypeError(f'{key} is {found[key]!r}')
+    if (frame := found['result'].get('per_query')) is not None:
         queries = pd.Index(frame['queries'], name='query')
-        result['per_query'] = pd.DataFrame(frame['values'], queries, frame['metrics'])
-    return found | dict(seconds=float(seconds))
+        found['result']['per_query'] = pd.DataFrame(frame['values'], queries, frame['metrics'])
+    return found | dict(seconds=float(found['seconds']))
 
 def _read_run(path: Path) -> dict|None:
     "What was kept of a run; `None` when nothing was, or, with a warning, when the file is damaged."
@@ -435,52 +126,43 @@ def _kept_run(path: Path, note: dict) -> dict|None:
     if found is None or _identity(found) == _identity(note): return found
     warnings.warn(f"the kept run {path} is that of {found['cell']}, not of {note['cell']}, and counts as not kept",
                   stacklevel=3)
-
-# %% ../nbs/04a_sweeps.ipynb #7cbb8c8e
-def _rounded(v): return float(f'{v:.6g}') if isinstance(v, float) else v
+    return None
 
 def _write_run(path: Path, found: dict) -> None:
     "Write a run whole or not at all."
+    def rounded(v): return float(f'{v:.6g}') if isinstance(v, float) else v
+    def plain(v): return v.item() if hasattr(v, 'item') else float(v)
     frame, result = found['result'].get('per_query'), dict(found['result'])
     if frame is not None:
-        values = [[*map(_rounded, row)] for row in frame.astype(object).values.tolist()]  # whole numbers stay whole
+        values = [[*map(rounded, row)] for row in frame.astype(object).values.tolist()]  # whole numbers stay whole
         result['per_query'] = dict(values=values, queries=frame.index.tolist(), metrics=list(frame.columns))
-    def plain(v): return v.item() if hasattr(v, 'item') else float(v)
     with new_file(path) as new: new.write_text(json.dumps(found | dict(result=result), default=plain), encoding='utf-8')
 
-# %% ../nbs/04a_sweeps.ipynb #14ca5ac9
-def _check_result(name: str, cell: dict, result: dict) -> None:
-    "Raise `ValueError` if a result has the name of a setting or of the time, `TypeError` if it is no dict."
+# %% ../nbs/04a_sweeps.ipynb #3e7d2c16
+_COLLECTED = dict(at=0.)  # when garbage was collected last
+
+def _run_and_keep(path: Path, run: Callable, note: dict, resume: bool) -> dict:
+    "Run and keep the result, unless another process has kept one meanwhile to be taken; returns what was kept."
+    name, cell = note['name'], note['cell']
+    start = time.perf_counter()
+    result = run(**json.loads(json.dumps(cell)))  # as it is kept: tuples are lists
+    seconds = time.perf_counter() - start
     if not isinstance(result, dict):
         raise TypeError(f"the sweep {name!r}: the result of {cell} cannot be kept, it is a {type(result).__name__}: "
                         "return a dict of numbers")
     if both := next((k for k in result if k in cell or k == 'seconds'), None):
         whose = "the time of a run" if both == 'seconds' else "a setting of the run"
         raise ValueError(f"the sweep {name!r}: run gave {both!r}, which is {whose} already; give it another name")
-
-# %% ../nbs/04a_sweeps.ipynb #3e7d2c16
-def _run_and_keep(path: Path, run: Callable, note: dict, resume: bool) -> dict:
-    "Run and keep the result, unless another process has kept one meanwhile to be taken; returns what was kept."
-    start = time.perf_counter()
-    result = run(**json.loads(json.dumps(note['cell'])))  # as it is kept: tuples are lists
-    seconds = time.perf_counter() - start
-    _check_result(note['name'], note['cell'], result)
     found = note | dict(result=result, seconds=seconds)
     try:
         if not resume or _kept_run(path, note) is None: _write_run(path, found)
     except (TypeError, ValueError, AttributeError) as e:
-        raise type(e)(f"the sweep {note['name']!r}: the result of {note['cell']} cannot be kept ({e}): return a dict "
-                      "of numbers, and per_query as a data frame") from e
-    _collect()
+        raise type(e)(f"the sweep {name!r}: the result of {cell} cannot be kept ({e}): return a dict of numbers, and "
+                      "per_query as a data frame") from e
+    if time.perf_counter() - _COLLECTED['at'] >= 2:  # Learners have reference cycles, which keep their tensors
+        gc.collect()
+        _COLLECTED['at'] = time.perf_counter()
     return _read_run(path) or found
-
-_COLLECTED = dict(at=0.)
-
-def _collect() -> None:
-    "Collect garbage every two seconds: Learners have reference cycles, which keep their tensors in memory."
-    if time.perf_counter() - _COLLECTED['at'] < 2: return
-    gc.collect()
-    _COLLECTED['at'] = time.perf_counter()
 
 # %% ../nbs/04a_sweeps.ipynb #825ff974
 def _log_run(folder: str|Path, path: Path, cell: dict, result: dict, anew: bool) -> None:
@@ -492,62 +174,37 @@ def _log_run(folder: str|Path, path: Path, cell: dict, result: dict, anew: bool)
     values = {k: v if isinstance(v, (int, float, bool, str)) else str(v) for k, v in cell.items()}
     with summary_writer()(str(place)) as log: log.add_hparams(values, numbers, run_name='.')
 
-# %% ../nbs/04a_sweeps.ipynb #8244c63a
-def _check_places(folder: Path, files: list[Path], tensorboard: str|Path|None, resume: bool) -> None:
-    "Raise before the first run where results or logs cannot be written."
-    if tensorboard: summary_writer()
-    if not resume or not all(path.exists() for path in files): _try_writing(folder)
-
 # %% ../nbs/04a_sweeps.ipynb #1604d474
 @cache
 def commit() -> str:
     "The commit that this package runs from, with a plus sign if files have changed since; '' if it is installed."
-    if not (_PACKAGE.parent/'.git').exists() or not shutil.which('git'): return ''
-    ask = ['git', '-C', str(_PACKAGE), 'describe', '--always', '--dirty=+', '--abbrev=10', '--exclude=*']
+    package = Path(inspect.getfile(Encoder)).parent
+    if not (package.parent/'.git').exists() or not shutil.which('git'): return ''
+    ask = ['git', '-C', str(package), 'describe', '--always', '--dirty=+', '--abbrev=10', '--exclude=*']
     return subprocess.run(ask, capture_output=True, text=True).stdout.strip()
 
 def _sources(found: list[dict], fresh: int) -> dict:
     "Where the results of some runs come from."
-    def every(*path):
-        held = (reduce(lambda part, name: part.get(name), path, one) for one in found)
-        return {str(v) for v in held if v not in (None, '')}
+    def distinct(values): return sorted({str(v) for v in values if v not in (None, '')})
+    machines = [one['machine'] for one in found]
     data = [one['about'].get('data') for one in found]
-    data = {str(v) for d in data for v in (d.values() if isinstance(d, dict) else [d]) if v is not None}
+    data = [v for d in data for v in (d.values() if isinstance(d, dict) else [d])]
+    processors = [m[k] for m in machines for k in ('cpu', 'gpu') if m[k] != 'none']
     return dict(cells=len(found), fresh=fresh, seconds=round(sum(one['seconds'] for one in found), 1),
-                seeds=every('cell', 'seed'), data=data, splits=every('about', 'split'),
-                commits=every('commit'), dates=every('machine', 'date'),
-                processors=every('machine', 'cpu') | every('machine', 'gpu') - {'none'})
+                seeds=distinct(one['cell'].get('seed') for one in found), data=distinct(data),
+                splits=distinct(one['about'].get('split') for one in found),
+                commits=distinct(one['commit'] for one in found), dates=distinct(m['date'] for m in machines),
+                processors=distinct(processors))
 
-# %% ../nbs/04a_sweeps.ipynb #1604d475
-_USED = {}  # folder, name and code of each sweep of this process -> file -> what is noted of a run, whether it is new
+_USED = {}  # folder, name, function and version of each sweep of this process -> file -> run, whether it is new
 
-def _plain(sources: dict) -> dict: return {k: sorted(v) if isinstance(v, set) else v for k, v in sources.items()}
-
-def _sweep_frame(found: list[dict], name: str, folder: Path, code: str, fresh: set, files: list) -> pd.DataFrame:
-    "The table of a sweep, and a note of what it is made of."
-    tidy = pd.DataFrame([one['cell'] | one['result'] | dict(seconds=one['seconds']) for one in found])
-    tidy.attrs |= dict(name=name, folder=str(folder), code=code) | _plain(_sources(found, len(fresh)))
-    used = _USED.setdefault((str(folder), name, code), {})
-    for path, one in zip(files, found):
-        noted = {k: one.get(k) for k in ('cell', 'about', 'seconds', 'commit', 'machine')}
-        used[path] = noted, path in fresh or path in used and used[path][1]
-    return tidy
-
-# %% ../nbs/04a_sweeps.ipynb #d8a6b15f
-def sweeps_used() -> list[dict]:  # sweep, code, cells (runs), seconds, seeds, data, commits, dates, processors
+def sweeps_used() -> list[dict]:  # sweep, function, version, cells (runs), seconds, seeds, data, commits, dates, ...
     "The sweeps that this process has read or run; `fresh` runs are its own."
-    def whole(used): return _sources([one for one, _ in used.values()], sum(new for _, new in used.values()))
-    return [dict(sweep=name, code=code, **_plain(whole(used))) for (_, name, code), used in _USED.items()]
-
-# %% ../nbs/04a_sweeps.ipynb #be459643
-def _notes(settings: Sequence[dict], **about) -> list[dict]:
-    "What is kept of each run beside its result."
-    shared = about | dict(commit=commit(), machine=machine_card()['machine'].to_dict())
-    return [shared | dict(cell=cell) for cell in settings]
+    return [dict(sweep=name, function=function, version=version,
+                 **_sources([run for run, _ in used.values()], sum(new for _, new in used.values())))
+            for (_, name, function, version), used in _USED.items()]
 
 # %% ../nbs/04a_sweeps.ipynb #be459644
-_LEFT = {}  # hash of `run` after its sweep, which may change it (e.g. a list it uses) -> hash before
-
 def run_sweep(
     name: str,  # of the question; part of what identifies a run
     settings: Sequence[dict],  # the settings of each run: numbers, strings, lists, `None`
@@ -557,104 +214,82 @@ def run_sweep(
     progress: bool|None = None,  # show progress; by default everywhere except in tests
     tensorboard: str|Path|None = None,  # folder to log each run to; nowhere by default
     resume: bool = True,  # take runs that were kept; else all are run, and replace them
+    version: int = 1,  # of `run`: raise it by hand when what it gives changes, and all is run again
 ) -> pd.DataFrame:  # per run: settings, what `run` gave, seconds; `attrs` say where the results come from
     "Do the runs without a saved result, one after the other, and return the table of all runs."
     folder = Path(folder) if folder else home_folder()/'sweeps'/name
-    code = _LEFT.get(before := run_hash(run), before)
-    notes = _notes(settings, name=name, about=about or {}, code=code)
+    if not isinstance(version, int): raise TypeError(f"version is {version!r}: pass a whole number, such as 2")
+    shared = dict(name=name, function=_function_name(run), version=version, about=about or {}, commit=commit(),
+                  machine=machine_card()['machine'].to_dict())
+    notes = [shared | dict(cell=cell) for cell in settings]
     files = _run_files(folder, name, notes)
-    _check_places(folder, files, tensorboard, resume)
-    found, fresh, bar = [], set(), progress_bar(len(settings), name, progress, 'runs')
-    try:
+    if tensorboard: summary_writer()  # raises where there is none
+    if not resume or not all(path.exists() for path in files): _check_folder(folder)
+    found, fresh = [], set()
+    with progress_bar(len(settings), name, progress, 'runs') as bar:
         for path, note in zip(files, notes):
             kept = _kept_run(path, note) if resume else None
             if kept is None: fresh.add(path)
             found.append(kept or _run_and_keep(path, run, note, resume))
             if tensorboard: _log_run(tensorboard, path, note['cell'], found[-1]['result'], kept is None)
             bar.update()
-    finally:
-        bar.close()
-        if fresh: _LEFT[run_hash(run)] = code
-    return _sweep_frame(found, name, folder, code, fresh, files)
+    used = _USED.setdefault((str(folder), name, shared['function'], version), {})
+    for path, one in zip(files, found):
+        used[path] = one | dict(result=None), path in fresh or path in used and used[path][1]
+    tidy = pd.DataFrame([one['cell'] | one['result'] | dict(seconds=one['seconds']) for one in found])
+    tidy.attrs |= dict(name=name, folder=str(folder), function=shared['function'], version=version,
+                       **_sources(found, len(fresh)))
+    return tidy
 
 # %% ../nbs/04a_sweeps.ipynb #58d7c541
 def read_runs(
     folder: str|Path,  # of a sweep
     name: str|None = None,  # of the sweep; all by default
-) -> pd.DataFrame:  # per run: settings, what it gave, seconds, about, code, commit, date, cpu, gpu
-    "The runs that were kept in a folder, whatever code they went through; damaged files are left out with a warning."
+) -> pd.DataFrame:  # per run: settings, what it gave, seconds, about, function, version, commit, date, cpu, gpu
+    "The runs that were kept in a folder, of all versions; damaged files are left out with a warning."
     found = [one for path in sorted(Path(folder).glob('*.json')) if (one := _read_run(path))]
     chosen = [one for one in found if name in (None, one['name'])]
     if not chosen: raise ValueError(f"no runs of {name or 'any sweep'} in {folder}: run_sweep writes them")
-    def where(machine): return {k: machine.get(k) for k in ('date', 'cpu')} | dict(gpu=machine.get('gpu') or 'none')
-    return pd.DataFrame([where(one['machine']) | one['cell'] | one['result']  # a setting `gpu` keeps its own values
-                         | {k: one[k] for k in ('seconds', 'about', 'code', 'commit')} for one in chosen])
+    shown = 'seconds', 'about', 'function', 'version', 'commit'
+    return pd.DataFrame([{k: one['machine'][k] for k in ('date', 'cpu', 'gpu')}  # a setting `gpu` keeps its own values
+                         | one['cell'] | one['result'] | {k: one[k] for k in shown} for one in chosen])
 
 # %% ../nbs/04a_sweeps.ipynb #a6754a30
 def check_once(tidy: pd.DataFrame, by: Sequence[str]) -> None:
-    "Raise `ValueError` where a setting has two runs of one seed, such as one of earlier code."
+    "Raise `ValueError` where a setting has two runs of one seed, such as one of an earlier version."
     columns = [c for c in dict.fromkeys([*by, 'seed']) if c in tidy]
     twice = tidy.duplicated(columns)
     if not twice.any(): return
     one = tidy[twice].iloc[0][columns].to_dict()
-    raise ValueError(f"the table has several runs of {one}: keep one of them, e.g. of one `code`, or add to `by` the "
-                     "column that differs")
+    raise ValueError(f"the table has several runs of {one}: keep one of them, e.g. of one `version`, or add to `by` "
+                     "the column that differs")
 
-def _settings(tidy: pd.DataFrame, by: Sequence[str]) -> dict[tuple, list[pd.DataFrame]]:
-    "Values of the columns `by` -> `per_query` of each seed."
+def _check_columns(tidy: pd.DataFrame, by: Sequence[str]) -> None:
+    "Raise `ValueError` for a table without values of queries, without a column, or with a run twice."
     if 'per_query' not in tidy: raise ValueError("the table has no per_query: pass the table of a ranking sweep, whole")
     missing = [c for c in by if c not in tidy]
     if missing: raise ValueError(f"the table has no column {missing[0]!r}; it has {', '.join(map(str, tidy.columns))}")
     check_once(tidy, by)
-    return {key: list(part.per_query) for key, part in tidy.groupby(list(by), sort=False, dropna=False)}
 
-def _is_same(a: Sequence, b: Sequence) -> bool:
-    "Whether two settings are the same; two missing values count as equal."
-    return len(a) == len(b) and all(x == y or (pd.isna(x) and pd.isna(y)) for x, y in zip(a, b))
-
-# %% ../nbs/04a_sweeps.ipynb #0ddefcb2
-def _position(keys: list[tuple], setting: Sequence|None) -> int:
-    "Where a setting stands; the first by default."
-    if setting is None: return 0
-    found = [i for i, key in enumerate(keys) if _is_same(key, setting)]
-    if not found: raise ValueError(f"no setting is {tuple(setting)}; the first is {keys[0]}")
-    return found[0]
-
-def _spread(seeds: list[pd.Series], types: np.ndarray, kind: str) -> float:
-    "Standard deviation over seeds of the mean over queries of one type, or of 'all'."
-    if len(seeds) < 2: return np.nan
-    return np.std([s[(types[s.index] == kind) | (kind == 'all')].mean() for s in seeds], ddof=1)
-
-# %% ../nbs/04a_sweeps.ipynb #aa23aa99
-def _adjusted(table: pd.DataFrame) -> pd.DataFrame:
-    "A table with its p-values adjusted for the number of tests."
-    tested = table.p.notna()
-    return table.assign(holm=pd.Series(holm(table.p[tested].tolist()), table.index[tested], dtype=float))
-
-def _check_measured(settings: dict[tuple, list[pd.DataFrame]], data: RankingData, split: str) -> None:
-    "Raise `ValueError` where the queries of a run are not those of the split that have relevant documents."
-    expected = np.flatnonzero(data.part(split).qrels().getnnz(1))
-    for key, frames in settings.items():
-        for i, frame in enumerate(frames):
-            if np.array_equal(np.sort(frame.index), expected): continue
-            raise ValueError(f"run {i} of the setting {key} was measured on {len(frame)} queries, and "
-                             f"{len(expected)} queries of the split {split!r} have relevant documents: pass the data "
-                             "and the split that were measured")
-
-# %% ../nbs/04a_sweeps.ipynb #2c3bf05f
 def _check_data(tidy: pd.DataFrame, by: Sequence[str], data: RankingData, split: str) -> None:
-    "Raise `ValueError` where a sweep says that it measured other data or another split, or seeds in different ways."
-    about = [*tidy.about] if 'about' in tidy else []
-    held = [a.get('data') for a in about] or tidy.attrs.get('data', [])
-    hashes = {str(v) for d in held for v in (d.values() if isinstance(d, dict) else [d])}
+    "Raise `ValueError` where a sweep measured other data, another split or other queries, or seeds in different ways."
+    about = list(tidy.about) if 'about' in tidy else []  # of `read_runs`; `run_sweep` says it in `attrs`
+    measured = [a.get('data') for a in about] or tidy.attrs.get('data', [])
+    hashes = {str(v) for d in measured for v in (d.values() if isinstance(d, dict) else [d])}
     hashes = {k for k in hashes if re.fullmatch('[0-9a-f]{16}', k)}
     if hashes and hashes != {data_hash(data)}:
         raise ValueError("the sweep measured other data than these, or the same in another order: pass those")
     splits = {a['split'] for a in about if 'split' in a} | {*tidy.attrs.get('splits', [])}
     if splits - {split}: raise ValueError(f"the sweep measured the split {min(splits)!r}, and split is {split!r}")
-    for key, part in tidy.groupby(list(by), sort=False, dropna=False) if about else ():
-        if part.about.map(lambda a: json.dumps(a, sort_keys=True)).nunique() > 1:
+    expected = np.flatnonzero(data.part(split).qrels().getnnz(1))
+    for key, part in tidy.groupby(list(by), sort=False, dropna=False):
+        if about and part.about.map(lambda a: json.dumps(a, sort_keys=True)).nunique() > 1:
             raise ValueError(f"runs of the setting {key} differ in `about`: keep runs with the same")
+        for i, frame in enumerate(part.per_query):
+            if np.array_equal(np.sort(frame.index), expected): continue
+            raise ValueError(f"run {i} of the setting {key} was measured on {len(frame)} queries, and "
+                             f"{len(expected)} queries of the split {split!r} have relevant documents: pass the data "
+                             "and the split that were measured")
 
 # %% ../nbs/04a_sweeps.ipynb #aa23aa9a
 def sweep_table(
@@ -668,21 +303,36 @@ def sweep_table(
     """Settings of a sweep by type of query: mean over seeds, interval over groups, paired test against one of them.
 
     `holm` is p, adjusted for all tests of the table (Holm 1979)."""
-    settings, queries = _settings(tidy, by), data.part(split).queries
+    _check_columns(tidy, by)
     _check_data(tidy, by, data, split)
-    _check_measured(settings, data, split)
+    queries = data.part(split).queries
+    types = queries.type.to_numpy()
+    settings = {key: list(part.per_query) for key, part in tidy.groupby(list(by), sort=False, dropna=False)}
     keys, frames = list(settings), list(settings.values())
-    base, metric = _position(keys, baseline), metric or frames[0][0].columns[0]
+    metric = metric or frames[0][0].columns[0]
+
+    base = 0
+    if baseline is not None:
+        def same(a, b): return a == b or (pd.isna(a) and pd.isna(b))
+        same_length = len(baseline) == len(by)
+        base = next((i for i, key in enumerate(keys) if same_length and all(map(same, key, baseline))), None)
+        if base is None: raise ValueError(f"no setting is {tuple(baseline)}; the first is {keys[0]}")
+
+    def spread(i, kind):  # standard deviation over seeds of the mean over queries of one type, or of 'all'
+        if len(frames[i]) < 2: return np.nan
+        means = [f[metric][(types[f.index] == kind) | (kind == 'all')].mean() for f in frames[i]]
+        return np.std(means, ddof=1)
+
     means = {i: (sum(f[[metric]] for f in fs)/len(fs)).rename_axis('query') for i, fs in enumerate(frames)}
     table = compare(means, queries.type.tolist(), queries.group.tolist(), baseline=base)
     before = table[table.ranker == base].set_index('queries').value
-    seeds, types = [[f[metric] for f in fs] for fs in frames], queries.type.to_numpy()
-    rest = table.assign(spread=[_spread(seeds[i], types, kind) for i, kind in zip(table.ranker, table.queries)],
-                        seeds=[len(seeds[i]) for i in table.ranker],
-                        gain=table.value - table.queries.map(before))
+    tested = table.p.notna()
+    table = table.assign(spread=[spread(i, kind) for i, kind in zip(table.ranker, table.queries)],
+                         seeds=[len(frames[i]) for i in table.ranker], gain=table.value - table.queries.map(before),
+                         holm=pd.Series(holm(table.p[tested].tolist()), table.index[tested], dtype=float))
     columns = ['queries', 'value', 'low', 'high', 'spread', 'seeds', 'gain', 'p', 'holm', 'n']
     named = pd.DataFrame([keys[i] for i in table.ranker], columns=list(by))
-    found = named.join(_adjusted(rest)[columns]).rename_axis(metric, axis=1)
+    found = named.join(table[columns]).rename_axis(metric, axis=1)
     found.attrs |= tidy.attrs
     return found
 
