@@ -2243,7 +2243,7 @@ def warm() -> None:
     import importlib, torch
     torch.set_num_threads(1)
     for name in ("cli", "classifiers", "experiments", "features", "search", "serving", "studies", "sweeps", "tagging", "testing", "texts"): importlib.import_module(f"rank_bert.{name}")
-    import bm25s, pyarrow.parquet, transformers  # noqa: F401
+    import pyarrow.parquet, transformers  # noqa: F401
 
 def main() -> int:
     args = arguments()
