@@ -1285,10 +1285,9 @@ def _summary(store, held):
     "One row with what a store holds."
     import pandas as pd
     used = held.used.astype(str).tolist() or ['']
-    old = held[held.kind == 'old format'].mb.sum()
     return pd.DataFrame([dict(
         folder=str(store.folder), limit_gb=store.limit_gb, spaces=len(held), files=held.files.sum(), mb=held.mb.sum(),
-        old_format_mb=old, oldest_use=used[0], latest_use=used[-1])])
+        oldest_use=used[0], latest_use=used[-1])])
 
 def _show_store(store, info: bool, as_json: bool) -> None:
     "Print the spaces of a store, or a summary."
@@ -1307,7 +1306,7 @@ def store(
     info: Annotated[bool, typer.Option(
         '--info', help='Print a summary instead of the spaces: folder, limit, size, oldest and latest use.')] = False,
     prune: Annotated[bool, typer.Option(
-        '--prune', help='Remove spaces of an older format, and the least recently used beyond the limit.')] = False,
+        '--prune', help='Remove the least recently used spaces beyond the limit.')] = False,
     max_gb: Annotated[float|None, _option(
         'With --prune: the GB (10^9 bytes) that may be left, 0 for none; by default $RANK_BERT_STORE_GB, or 20.',
         min=0, callback=_finite)] = None,

@@ -79,52 +79,46 @@ def start_ray(
     return _start_here(ray, (workers or os.cpu_count()) + SPARE, object_store_memory=memory_mb and memory_mb*2**20)
 
 # %% ../nbs/00f_cluster.ipynb #c242e0e3
+_KINDS = '.parquet', '.jsonl', '.jsonl.gz'
+_SIMILAR = *_KINDS, '.ndjson', '.pq', '.csv', '.tsv', '.txt', '.gz'
+
 def _opened(uri: str|Path) -> tuple[FileSystem, str]:
     "The file system of a URI or a local path, and the path in it."
     if '://' in str(uri): return FileSystem.from_uri(str(uri))
     return FileSystem.from_uri(str(Path(uri).expanduser().absolute()))
 
-_KINDS = '.parquet', '.jsonl', '.jsonl.gz'
-
-_SIMILAR = *_KINDS, '.ndjson', '.pq', '.csv', '.tsv', '.txt', '.gz'
-
-def _warn_of_unread(path: str, files: list[str]) -> None:
-    said = f'{len(files)} files in {path} are not read: {listed(files)}. Data files end in {listed(_KINDS)}'
-    if files: warnings.warn(said, DataWarning, stacklevel=6)
-
 def _files_at(uri: str|Path) -> tuple[FileSystem, list[str]]:
-    "The files of data at one place, in the order of their names."
+    "The files of data at one place, in the order of their names; a warning names files that look like data."
     fs, path = _opened(uri)
     if fs.get_file_info(path).type == FileType.File: return fs, [path]
     found = [f.path for f in fs.get_file_info(FileSelector(path, recursive=True, allow_not_found=True)) if f.is_file]
     hidden = [f for f in found if any(part[0] in '._' for part in f[len(path):].strip('/').split('/'))]
     seen = set(found).difference(hidden)
     files = sorted(f for f in seen if f.endswith(_KINDS))
-    _warn_of_unread(path, sorted(f for f in seen.difference(files) if f.lower().endswith(_SIMILAR)))
+    if unread := sorted(f for f in seen.difference(files) if f.lower().endswith(_SIMILAR)):
+        warnings.warn(f'{len(unread)} files in {path} are not read: {listed(unread)}. Data files end in '
+                      f'{listed(_KINDS)}', DataWarning, stacklevel=4)
     if not files: raise DataError(f'no data at {str(uri)!r}: name files that end in {listed(_KINDS)}, or their folder')
     return fs, files
 
-# %% ../nbs/00f_cluster.ipynb #0c84e501
-def _find_files(data: str|Path|list) -> tuple[FileSystem, list[str]]:
-    "The files of data at one place or several; all of them in one file system."
+def _sources(data: str|Path|list, folder: str|Path) -> tuple[FileSystem, list[str], FileSystem, str]:
+    "Where the data are, all in one file system, and where vectors go: what is in that folder is not read as data."
     places = [*map(_files_at, data if isinstance(data, (list, tuple)) else [data])]
     if not places: raise DataError('no data: name files or folders')
     fs = places[0][0]
     if not all(fs.equals(other) for other, _ in places):
         raise DataError('data are in several file systems: encode each part with an --out of its own')
-    return fs, [*dict.fromkeys(f for _, files in places for f in files)]
-
-def _sources(data: str|Path|list, folder: str|Path) -> tuple[FileSystem, list[str], FileSystem, str]:
-    "Where the data are, and where vectors go: what is in that folder is not read as data."
-    (fs, files), (to, folder) = _find_files(data), _opened(folder)
-    if fs.equals(to): files = [f for f in files if not f.startswith(folder.rstrip('/') + '/')]
+    files = [*dict.fromkeys(f for _, found in places for f in found)]
+    to, folder = _opened(folder)
+    folder = folder.rstrip('/')
+    if fs.equals(to): files = [f for f in files if not f.startswith(folder + '/')]
     if not files: raise DataError(f'there are no data but those in {folder}: name another folder for the vectors')
-    return fs, files, to, folder.rstrip('/')
+    return fs, files, to, folder
 
 # %% ../nbs/00f_cluster.ipynb #35f10178
 LONGEST = 10_000_000  # characters of a text; a longer one is a bad row
 
-def _judged(id, text) -> tuple[str|None, str|None, str|None]:
+def _checked_row(id, text) -> tuple[str|None, str|None, str|None]:
     "Id and text of a row as they are encoded, and the reason if the row is bad, else `None`."
     try: id = clean_id(id, 'a row', 'id')
     except DataError as e: return None, None, 'it' + str(e).removeprefix('a row')[:200]
@@ -134,46 +128,40 @@ def _judged(id, text) -> tuple[str|None, str|None, str|None]:
     if len(text) > LONGEST: return id, None, f'its text has more than {LONGEST:,} characters'
     return id, SURROGATES.sub('\ufffd', text), None
 
-# %% ../nbs/00f_cluster.ipynb #fc5e84f3
-def _parquet_rows(fs: FileSystem, path: str, columns: list[str], n: int) -> Iterator[list[tuple]]:
-    "Id, text and fault of the rows of a Parquet file, `n` at a time."
-    with fs.open_input_file(path) as f:
-        file = pq.ParquetFile(f)
-        missing = [c for c in columns if c not in file.schema_arrow.names]
-        there = listed(file.schema_arrow.names, 20)
-        if missing: raise DataError(f'{path} has no column {listed(missing)}; it has {there}')
-        for batch in file.iter_batches(n, columns=columns):
-            yield [_judged(*row) for row in zip(*(batch.column(c).to_pylist() for c in columns))]
+# %% ../nbs/00f_cluster.ipynb #81d3bbd9
+def _hashes(*columns: list[str]) -> np.ndarray:
+    "64 bits for each row, as a whole number: the hash of its id, or of its id and its text."
+    found = []
+    for first, *others in zip(*columns):
+        first = first.encode()
+        h = hashlib.blake2b(len(first).to_bytes(8, 'little') + first, digest_size=8)
+        for part in others: h.update(part.encode())
+        found.append(h.digest())
+    return np.frombuffer(b''.join(found), '<i8')
 
+# %% ../nbs/00f_cluster.ipynb #8bbe8368
 def _json_row(line: bytes, columns: list[str]) -> tuple:
     "Id, text and fault of a line."
     try: row = json.loads(line)
     except (ValueError, RecursionError): return None, None, 'it is not JSON'
     if not isinstance(row, dict): return None, None, 'it is not a JSON object'
-    return _judged(*map(row.get, columns))
+    return _checked_row(*map(row.get, columns))
 
-def _json_rows(fs: FileSystem, path: str, columns: list[str], n: int) -> Iterator[list[tuple]]:
-    "The same of a file of JSON lines, which may be packed by gzip."
-    with fs.open_input_stream(path) as f:
-        lines = io.BufferedReader(f)
-        while some := [*islice(lines, n)]: yield [_json_row(line, columns) for line in some]
-
-# %% ../nbs/00f_cluster.ipynb #81d3bbd9
-def _hash(*parts: str) -> bytes:
-    "64 bits for an id, or for an id and a text."
-    first = parts[0].encode()
-    h = hashlib.blake2b(len(first).to_bytes(8, 'little') + first, digest_size=8)
-    for part in parts[1:]: h.update(part.encode())
-    return h.digest()
-
-def _hashes(*columns: list[str]) -> np.ndarray:
-    "The hash of each row, as a whole number."
-    return np.frombuffer(b''.join(map(_hash, *columns)), '<i8')
-
-# %% ../nbs/00f_cluster.ipynb #8bbe8368
 def _rows_of(fs: FileSystem, columns: list[str], n: int, path: str) -> Iterator[list[tuple]]:
     "Id, text and fault of the rows of a file, `n` at a time; raises `DataError` that names the file."
-    try: yield from (_parquet_rows if path.endswith('.parquet') else _json_rows)(fs, path, columns, n)
+    try:
+        if path.endswith('.parquet'):
+            with fs.open_input_file(path) as f:
+                file = pq.ParquetFile(f)
+                names = file.schema_arrow.names
+                if missing := [c for c in columns if c not in names]:
+                    raise DataError(f'{path} has no column {listed(missing)}; it has {listed(names, 20)}')
+                for batch in file.iter_batches(n, columns=columns):
+                    yield [_checked_row(*row) for row in zip(*(batch.column(c).to_pylist() for c in columns))]
+        else:
+            with fs.open_input_stream(path) as f:  # which unpacks gzip
+                lines = io.BufferedReader(f)
+                while some := [*islice(lines, n)]: yield [_json_row(line, columns) for line in some]
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as e:
         raise DataError(f'{path} cannot be read ({e}): repair or remove the file') from e
 
@@ -206,12 +194,11 @@ def _dataset(ray, blocks: Callable, numbers: dict[str, int]):
     class Rows(ray.data.Datasource):
         def estimate_inmemory_data_size(self): return None
         def get_read_tasks(self, parallelism, per_task_row_limit=None, data_context=None):
-            about = dict(num_rows=None, size_bytes=None, exec_stats=None)
-            return [ray.data.ReadTask(partial(blocks, number, path), BlockMetadata(input_files=[path], **about))
+            unknown = dict(num_rows=None, size_bytes=None, exec_stats=None)
+            return [ray.data.ReadTask(partial(blocks, number, path), BlockMetadata(input_files=[path], **unknown))
                     for path, number in numbers.items()]
     return ray.data.read_datasource(Rows(), override_num_blocks=len(numbers), num_cpus=.5)
 
-# %% ../nbs/00f_cluster.ipynb #f8bea502
 @contextmanager
 def _settings(ray, **options) -> Iterator[None]:
     "Settings of Ray Data inside of this block."
@@ -276,7 +263,6 @@ def _list_bad(out, table: pa.Table, files: list[str], fault: str|None = None) ->
         out.write((to_json(where | dict(id=row['id'], reason=fault or row['fault'])) + '\n').encode())
     return len(table)
 
-# %% ../nbs/00f_cluster.ipynb #b8954e87
 def _audit(ray, fs: FileSystem, files: list[str], columns: list[str], n: int, out) -> _Found:
     "Read all rows once, and write the bad ones to `out`."
     numbers, parts, bad = {f: i for i, f in enumerate(files)}, [np.empty((0, 3), np.int64)], 0
@@ -299,30 +285,26 @@ def _audit(ray, fs: FileSystem, files: list[str], columns: list[str], n: int, ou
     return _Found(np.sort(keys[~again]), np.sort(ids[~again]), refused, bad)
 
 # %% ../nbs/00f_cluster.ipynb #fbd07ebb
-def _encoded(texts: list[str], encoder, settings: dict) -> tuple:
-    "Vectors of texts, and whether each was cut."
-    import torch
-    from rank_bert.features import CutWarning, encode
-    if settings['device'] == 'cuda' and not torch.cuda.is_available():
-        raise ValueError('a worker on a node with a GPU cannot use it: install torch with CUDA there, or encode on '
-                         'cores (gpus=0)')
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter('always', CutWarning)
-        vectors = encode(texts, encoder, progress=False, **settings)
-    cut = [w.message.cut for w in said if isinstance(w.message, CutWarning)]
-    return vectors, cut[0] if cut else [False]*len(texts)
-
 class _Worker:
     "An encoder that stays in memory, in a process of its own."
-    def __init__(self, encoder, threads: int, stored: str, settings: dict):
+    def __init__(self, encoder, threads: int, stored: str, options: dict):
         import torch
         torch.set_num_threads(threads)
-        self.encoder, self.settings, self.stored = load_ray().get(encoder), settings, getattr(torch, stored)
+        self.encoder, self.options, self.stored = load_ray().get(encoder), options, getattr(torch, stored)
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         "The rows with their vectors, and whether the text was cut."
-        vectors, cut = _encoded(rows['text'].to_pylist(), self.encoder, self.settings)
-        vectors = vectors.to(self.stored)
+        import torch
+        from rank_bert.features import CutWarning, encode
+        if self.options['device'] == 'cuda' and not torch.cuda.is_available():
+            raise ValueError('a worker on a node with a GPU cannot use it: install torch with CUDA there, or encode on '
+                             'cores (gpus=0)')
+        texts, cut = rows['text'].to_pylist(), [False]*len(rows)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter('always', CutWarning)
+            vectors = encode(texts, self.encoder, progress=False, **self.options).to(self.stored)
+        for w in said:
+            if isinstance(w.message, CutWarning): cut = w.message.cut
         if not vectors.isfinite().all():
             raise ValueError(f"{self.encoder.name!r} gives numbers over 65,504, which 16 bits do not hold: take "
                              "stored='float32'")
@@ -331,28 +313,23 @@ class _Worker:
         return rows.append_column('cut', pa.array(cut, pa.bool_())).append_column('vector', vectors)
 
 # %% ../nbs/00f_cluster.ipynb #350132a4
-def _chosen(backbone, gpus: float, stored: str, dtype=None, **how) -> tuple:
-    "Encoder, arguments of `encode` and `about`, all checked; a GPU need not be where the program runs."
+def _chosen(backbone, gpus: float, stored: str, dtype=None, **kwargs) -> tuple:
+    """Encoder, arguments of `encode`, and all that determines a vector, except the text and the device.
+
+    All are checked; a GPU need not be where the program runs."""
     import torch
-    from rank_bert.engines import best_dtype
+    from rank_bert.engines import about_engine, best_dtype, check_settings_hash, known_hash
     from rank_bert.features import encode
     from rank_bert.models import get_encoder
-    encoder = get_encoder(backbone)
-    dtype = dtype or (torch.bfloat16 if gpus else best_dtype('cpu'))
-    how |= dict(dtype=dtype, device='cuda' if gpus else 'cpu')
-    encode([], encoder, progress=False, **how)
-    return encoder, how, _about(encoder, stored, how)
-
-def _about(encoder, stored: str, how: dict) -> dict:
-    "All that determines a vector, except the text and the device."
+    encoder, dtype = get_encoder(backbone), dtype or (torch.bfloat16 if gpus else best_dtype('cpu'))
+    options = kwargs | dict(dtype=dtype, device='cuda' if gpus else 'cpu')
+    encode([], encoder, progress=False, **options)
     if stored not in ('float16', 'float32'): raise ValueError(f"stored is {stored!r}; it is 'float16' or 'float32'")
-    from rank_bert.engines import about_engine, check_settings_hash, known_hash
-    same = {k: v for k, v in how.items() if k not in ('batch_tokens', 'device', 'engine')}
-    usual = dict(pooling='mean', layer=None, max_tokens=256, keep='start')
-    known = dict(encoder=known_hash(encoder), shape=check_settings_hash(encoder), dim=encoder.dim)
-    return jsonable(dict(format=2, stored=stored) | known | usual | same | about_engine(how.get('engine', 'torch')))
+    about = dict(format=2, stored=stored, encoder=known_hash(encoder), shape=check_settings_hash(encoder),
+                 dim=encoder.dim, pooling='mean', layer=None, max_tokens=256, keep='start')
+    about |= {k: v for k, v in options.items() if k not in ('batch_tokens', 'device', 'engine')}
+    return encoder, options, jsonable(about | about_engine(options.get('engine', 'torch')))
 
-# %% ../nbs/00f_cluster.ipynb #350132a5
 def _claim(fs: FileSystem, folder: str, about: dict) -> None:
     "Describe the vectors of a new folder; raises `ValueError` where a folder has vectors of another kind."
     path = f'{folder}/about.json'
@@ -378,7 +355,6 @@ def _keep(fs: FileSystem, path: str, kept: np.ndarray) -> None:
     table = pq.read_table(path, filesystem=fs).filter(pa.array(kept))
     with _new_file(fs, path) as out: pq.write_table(table, out)
 
-# %% ../nbs/00f_cluster.ipynb #66d2705b
 class _Block(NamedTuple):
     "A file of the checkpoint, its keys, and the files of its rows."
     mark: str
@@ -397,19 +373,20 @@ class _Block(NamedTuple):
             held = pq.read_table(f, columns=['key'], filesystem=fs)['key'].to_numpy()
             _keep(fs, f, np.isin(held, self.keys[~dropped]))
 
-# %% ../nbs/00f_cluster.ipynb #c50d4fb1
 def _blocks(fs: FileSystem, folder: str) -> list[_Block]:
     "What is done; rows whose keys were removed by a run that was then killed are removed as well."
-    marks, files = _names(fs, f'{folder}/checkpoint'), {}
+    files, done, pending = {}, {}, set()
     for f in _names(fs, f'{folder}/vectors'): files.setdefault(f.rpartition('/')[2].rpartition('-')[0], []).append(f)
-    done = {m.rpartition('/')[2].removesuffix('.parquet'): m for m in marks if not m.endswith('.pending.parquet')}
-    pending = {m.rpartition('/')[2].removesuffix('.pending.parquet') for m in marks} - done.keys()
+    for mark in _names(fs, f'{folder}/checkpoint'):
+        name = mark.rpartition('/')[2].removesuffix('.parquet')
+        if name.endswith('.pending'): pending.add(name.removesuffix('.pending'))
+        else: done[name] = mark
     for name in files.keys() - done.keys() - pending:
         for f in files[name]: fs.delete_file(f)
     return [_Block(mark, files.get(name, []), pq.read_table(mark, columns=['key'], filesystem=fs)['key'].to_numpy())
             for name, mark in done.items()]
 
-# %% ../nbs/00f_cluster.ipynb #07488d02
+# %% ../nbs/00f_cluster.ipynb #07488d03
 def _unfinished(fs: FileSystem, folder: str) -> list[list[str]]:
     "The files of each run that has begun and not ended."
     if not fs.get_file_info(f'{folder}/unfinished').is_file: return []
@@ -421,7 +398,6 @@ def _note_run(fs: FileSystem, folder: str, files: list[str], ended: bool) -> Non
     if not left: return fs.delete_file(f'{folder}/unfinished')
     with _new_file(fs, f'{folder}/unfinished') as out: out.write(to_json(left).encode())
 
-# %% ../nbs/00f_cluster.ipynb #07488d03
 def _tidy(fs: FileSystem, folder: str, found: _Found) -> tuple[int, int, int]:
     "Remove old texts of the ids that were found, duplicates and incomplete blocks; numbers of rows done and removed."
     blocks, removed, known = _blocks(fs, folder), 0, []
@@ -458,10 +434,6 @@ def _check_once(fs: FileSystem, folder: str, keys: np.ndarray, expected: int) ->
                            'while they were read. Run it again, which mends this')
     return int(np.isin(held[cut], keys).sum())
 
-def _warn_of_cut(cut: int, most: int) -> None:
-    said = f'{cut:,} of the texts had more than max_tokens={most} tokens and were cut: the column cut says which'
-    if cut: warnings.warn(said, DataWarning, stacklevel=3)
-
 # %% ../nbs/00f_cluster.ipynb #168c4376
 def _pool(ray, workers: int|None, threads: int, gpus: float) -> int:
     "How many workers there are; raises `ValueError` where the cluster has no room for them."
@@ -476,24 +448,16 @@ def _pool(ray, workers: int|None, threads: int, gpus: float) -> int:
                      'GPUs: take fewer workers, or start Ray with more (num_cpus)')
 
 # %% ../nbs/00f_cluster.ipynb #011b0ac2
-def _checkpoint(fs: FileSystem, folder: str):
-    "How Ray records what is done."
+def _encode_rows(ray, blocks: Callable, files: list[str], fs: FileSystem, folder: str, bs: int, **workers) -> None:
+    "Encode the rows whose keys are not recorded yet, and write them; `workers` are options of `map_batches`."
     from ray.data.checkpoint import CheckpointConfig
     fs.create_dir(f'{folder}/checkpoint')
     config = CheckpointConfig('key', f'{folder}/checkpoint', override_filesystem=fs, delete_checkpoint_on_success=False)
     config.checkpoint_actor_pool_max_size = 1  # it takes a slot of its own
     config.checkpoint_actor_memory_bytes = 2**27  # a GiB by default: it would wait for ever where there is less
-    return config
-
-def _encode_rows(
-    ray, blocks: Callable, files: list[str], fs: FileSystem, folder: str, worker: tuple, pool: dict, bs: int,
-) -> None:
-    "Encode the rows whose keys are not recorded yet, and write them."
-    with _settings(ray, checkpoint_config=_checkpoint(fs, folder)):
+    with _settings(ray, checkpoint_config=config):
         rows = _dataset(ray, blocks, {f: i for i, f in enumerate(files)})
-        actors = ray.data.ActorPoolStrategy(size=pool.pop('size'))
-        rows = rows.map_batches(_Worker, fn_constructor_args=worker, batch_size=bs, batch_format='pyarrow',
-                                compute=actors, **pool)
+        rows = rows.map_batches(_Worker, batch_size=bs, batch_format='pyarrow', **workers)
         rows.write_parquet(f'{folder}/vectors', filesystem=fs, min_rows_per_file=bs, ray_remote_args=dict(num_cpus=.25))
 
 # %% ../nbs/00f_cluster.ipynb #a4eba673
@@ -504,20 +468,6 @@ class Encoded(NamedTuple):
     removed: int  # old texts of ids whose text has changed
     bad: int  # listed with their reasons in bad.jsonl
     cut: int  # texts longer than max_tokens: only a part of each was encoded
-
-# %% ../nbs/00f_cluster.ipynb #d8c55265
-def _encode_missing(
-    ray, blocks: Callable, files: list[str], fs: FileSystem, folder: str, found: _Found, worker: tuple, pool: dict,
-    bs: int,
-) -> tuple[int, int, int]:
-    "Encode the rows that are not there; numbers of rows that were there, of removed ones, and of texts cut."
-    _note_run(fs, folder, files, ended=False)
-    done, removed, there = _tidy(fs, folder, found)
-    missing = len(found.keys) - done
-    if missing: _encode_rows(ray, blocks, files, fs, folder, worker, pool, bs)
-    cut = _check_once(fs, folder, found.keys, there + missing)
-    _note_run(fs, folder, files, ended=True)
-    return done, removed, cut
 
 # %% ../nbs/00f_cluster.ipynb #d8c55266
 def encode_dataset(
@@ -536,19 +486,29 @@ def encode_dataset(
 ) -> Encoded:
     "Encode each row of files once, on Ray; an interrupted run is resumed."
     ray, (fs, files, to, folder) = load_ray(), _sources(data, folder)
-    encoder, how, about = _chosen(backbone, gpus, stored, **kwargs)
+    encoder, options, about = _chosen(backbone, gpus, stored, **kwargs)
+    columns = [doc_id, doc_text]
     with ExitStack() as stack:
         if not ray.is_initialized(): stack.enter_context(start_ray(workers=workers and workers*threads))
         stack.enter_context(_run(ray, progress, bs))
-        pool = dict(size=_pool(ray, workers, threads, gpus), num_cpus=threads, num_gpus=gpus or None)
+        size = _pool(ray, workers, threads, gpus)
         _claim(to, folder, about)
-        with _new_file(to, f'{folder}/bad.jsonl') as bad: found = _audit(ray, fs, files, [doc_id, doc_text], bs, bad)
+        with _new_file(to, f'{folder}/bad.jsonl') as bad: found = _audit(ray, fs, files, columns, bs, bad)
         if not len(found.keys): raise DataError(f'no row can be encoded; the reasons are in {folder}/bad.jsonl')
-        worker = ray.put(encoder), threads, stored, how
-        blocks = partial(_good_rows, fs, [doc_id, doc_text], bs, found.refused)
-        done, removed, cut = _encode_missing(ray, blocks, files, to, folder, found, worker, pool, bs)
-        _warn_of_cut(cut, about['max_tokens'])
-    return Encoded(len(found.keys), len(found.keys) - done, removed, found.bad, cut)
+        _note_run(to, folder, files, ended=False)
+        done, removed, there = _tidy(to, folder, found)
+        missing = len(found.keys) - done
+        if missing:
+            blocks = partial(_good_rows, fs, columns, bs, found.refused)
+            _encode_rows(ray, blocks, files, to, folder, bs, compute=ray.data.ActorPoolStrategy(size=size),
+                         num_cpus=threads, num_gpus=gpus or None,
+                         fn_constructor_args=(ray.put(encoder), threads, stored, options))
+        cut = _check_once(to, folder, found.keys, there + missing)
+        _note_run(to, folder, files, ended=True)
+    if cut:
+        warnings.warn(f"{cut:,} of the texts had more than max_tokens={about['max_tokens']} tokens and were cut: "
+                      "the column cut says which", DataWarning, stacklevel=2)
+    return Encoded(len(found.keys), missing, removed, found.bad, cut)
 
 # %% ../nbs/00f_cluster.ipynb #d9f9fd2d
 def encoded_rows(folder: str|Path, columns: Sequence[str] = ('id', 'text', 'vector')) -> tuple:

@@ -7,9 +7,6 @@ Docs: https://rank-bert.github.io/rank_bert/distil.html.md"""
 # %% auto #0
 __all__ = ['solve_table', 'fit_table']
 
-# %% ../nbs/02m_distil.ipynb #2d1a0005
-from collections.abc import Iterator
-
 # %% ../nbs/02m_distil.ipynb #2d1a0006
 import numpy as np
 from scipy import sparse
@@ -49,22 +46,9 @@ def weighted_bags(
     bags.data /= np.repeat(np.maximum(length, 1e-12), np.diff(bags.indptr)).astype(np.float32)
     return bags
 
-# %% ../nbs/02m_distil.ipynb #2d1a0021
+# %% ../nbs/02m_distil.ipynb #2d1a0022
 _BLOCK = 2**14  # texts at a time
 
-def _blocks(n: int) -> Iterator[slice]:
-    "Slices of `n` rows, at most `_BLOCK` rows each."
-    return (slice(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK))
-
-def _across(bags: sparse.csr_matrix, values) -> np.ndarray:  # `(tokens, dim)`
-    "Transposed bags times values; the function `values` gives those of a slice of texts."
-    return sum(bags[some].T @ values(some) for some in _blocks(bags.shape[0]))
-
-def _squares(bags: sparse.csr_matrix) -> np.ndarray:  # `(tokens, 1)`
-    "The diagonal of the transposed bags times the bags."
-    return np.bincount(bags.indices, bags.data**2, bags.shape[1]).astype(np.float32)[:, None]
-
-# %% ../nbs/02m_distil.ipynb #2d1a0022
 def solve_table(
     bags: sparse.csr_matrix,  # of `weighted_bags` `(texts, tokens)`
     targets,  # float32 `(texts, dim)`, an array, or a function that gives those of a slice of texts
@@ -74,12 +58,19 @@ def solve_table(
 ) -> np.ndarray:  # float32 `(tokens, dim)`
     "Token vectors of the ridge regression of targets on bags, by conjugate gradients."
     if not 0 < ridge < np.inf: raise ValueError(f"ridge is {ridge}; it is a positive number, such as 0.3")
-    rest = _across(bags, targets if callable(targets) else lambda some: targets[some])
-    found, scale = np.zeros_like(rest), 1/(_squares(bags) + np.float32(ridge))
+    n, tokens = bags.shape
+    blocks = [slice(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK)]
+
+    def across(values):  # transposed bags times the values of each block `(tokens, dim)`
+        return sum(bags[some].T @ values(some) for some in blocks)
+
+    rest = across(targets if callable(targets) else lambda some: targets[some])
+    diagonal = np.bincount(bags.indices, bags.data**2, tokens).astype(np.float32)[:, None]  # of bags.T @ bags
+    found, scale = np.zeros_like(rest), 1/(diagonal + np.float32(ridge))
     move = scale*rest
     first = size = (rest*move).sum(0)
     for _ in range(steps):
-        ahead = _across(bags, lambda some: bags[some] @ move) + np.float32(ridge)*move
+        ahead = across(lambda some: bags[some] @ move) + np.float32(ridge)*move
         length = size/np.maximum((move*ahead).sum(0), 1e-30)
         found += length*move
         rest -= length*ahead

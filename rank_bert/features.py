@@ -25,6 +25,7 @@ from contextvars import ContextVar
 from ctypes import string_at
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 # %% ../nbs/00b_features.ipynb #5621cd86
 import numpy as np
@@ -32,7 +33,6 @@ import pandas as pd
 import torch
 from torch import nn
 from tqdm.auto import tqdm
-from fastcore.basics import patch
 from filelock import FileLock
 
 # %% ../nbs/00b_features.ipynb #190a6da8
@@ -68,7 +68,6 @@ class _Lines:
         print(f'{self.label}: {self.n:,} of {self.total:,} {self.unit} in {spent:.0f} s{more}',
               file=sys.stderr, flush=True)
 
-# %% ../nbs/00b_features.ipynb #8437a4a2
 def progress_bar(
     total: int,  # steps in all
     label: str,  # what is being done
@@ -84,18 +83,12 @@ def progress_bar(
 # %% ../nbs/00b_features.ipynb #c54a337d
 BLOCK = 8192  # texts that are tokenized, sorted and stored together
 
-def _checked_layer(encoder: Encoder, pooling: str, layer: int|None) -> int:
-    "The number of layers to run; raises `ValueError` for a layer or a pooling that the encoder does not have."
-    n = len(encoder.layers)
-    if layer is None: layer = n
-    if not 0 <= layer <= n: raise ValueError(f"layer is {layer}; {encoder.name!r} has layers 0 to {n}")
-    if pooling not in encoder.poolings:
-        raise ValueError(f"unknown pooling {pooling!r}; {encoder.name!r} has {', '.join(encoder.poolings)}")
-    if pooling == 'pooler' and layer < n:
-        raise ValueError("the pooler was trained on the last layer; use cls, mean or max below it")
-    return layer
+class CutWarning(DataWarning):
+    "Texts were longer than `max_tokens`; `cut` says of each text that was encoded now whether it was."
+    def __init__(self, message: str, cut: list[bool]):
+        super().__init__(message)
+        self.cut = cut
 
-# %% ../nbs/00b_features.ipynb #23a1ca1f
 @dataclass
 class _Encoding:
     "The settings of one call, checked, with defaults filled in."
@@ -112,76 +105,70 @@ class _Encoding:
     unread: int = 0  # texts so far of which the tokenizer knows less than half
 
     def __post_init__(self):
-        if not isinstance(self.encoder, Encoder):
-            kind = type(self.encoder).__name__
-            raise TypeError(f"encoder is a {kind}: pass an Encoder, such as get_encoder('minilm')")
-        self.device = torch.device(self.device or best_device())
-        self.layer = _checked_layer(self.encoder, self.pooling, self.layer)
+        encoder = self.encoder
+        if not isinstance(encoder, Encoder):
+            raise TypeError(f"encoder is a {type(encoder).__name__}: pass an Encoder, such as get_encoder('minilm')")
+        self.device, n = torch.device(self.device or best_device()), len(encoder.layers)
+        if self.layer is None: self.layer = n
+        if not 0 <= self.layer <= n:
+            raise ValueError(f"layer is {self.layer}; {encoder.name!r} has layers 0 to {n}")
+        if self.pooling not in encoder.poolings:
+            raise ValueError(f"unknown pooling {self.pooling!r}; {encoder.name!r} has {', '.join(encoder.poolings)}")
+        if self.pooling == 'pooler' and self.layer < n:
+            raise ValueError("the pooler was trained on the last layer; use cls, mean or max below it")
         self.dtype = self.dtype or best_dtype(self.device)
         if self.engine == 'auto': self.engine = best_engine(self.device, self.dtype)
         check_engine(self.engine, self.device, self.dtype)
         self.batch_tokens = self.batch_tokens or (4096 if self.device.type == 'cpu' else 65536)
 
-# %% ../nbs/00b_features.ipynb #f680f044
-@patch
-def _pooled(self: _Encoding, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    "One vector for each text `(texts, dim)`; a model's own pooler runs on the device of its weights."
-    mask = mask.to(self.device)
-    if self.pooling == 'pooler':
-        states, mask = states.to(self.encoder.device, torch.float32), mask.to(self.encoder.device)
-    return self.encoder.pool(states, mask, self.pooling).float().cpu()
+    def batches(self, ids: list[list[int]], bar) -> Iterator[tuple[np.ndarray, torch.Tensor, torch.Tensor]]:
+        "Positions of texts, their states `(n, tokens, dim)` and the mask of these, batch by batch."
+        plan = plan_for(self.encoder, self.dtype, self.device, self.engine)
+        batches = length_batches([len(i) for i in ids], self.batch_tokens)
+        others = np.random.default_rng(0).permutation(len(batches) - 1) + 1  # the longest texts stay first
+        for n in [0, *others]:
+            rows = batches[n]
+            batch, mask = self.encoder.pad([ids[r] for r in rows])
+            yield rows, plan(batch, mask, self.layer), mask
+            bar.update(len(rows))
 
-# %% ../nbs/00b_features.ipynb #67ed1091
-@patch
-def _check_finite(self: _Encoding, vectors: torch.Tensor, texts: list[str]) -> None:
-    "Raise `ValueError` if a vector is not finite; the message shows its text."
-    bad = (~vectors.isfinite().all(1)).nonzero().flatten()
-    if len(bad):
-        raise ValueError(f"{self.encoder.name!r} gives a vector with NaN or infinity for {texts[bad[0]][:60]!r}. "
-                         "Check the weights, or pass dtype=torch.float32")
+    def vectors(self, texts: list[str], pairs: list[str]|None, bar) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+        "Positions of texts and their vectors `(n, dim)`, batch by batch; raises `ValueError` if one is not finite."
+        ids, cut = self.encoder._tokenize(texts, self.max_tokens, self.keep, pairs)
+        self.cut += cut
+        unknown = self.encoder.tokenizer.unk_token_id
+        self.unread += sum(2*row.count(unknown) > max(len(row) - 2, 0) for row in ids)
+        for rows, states, mask in self.batches(ids, bar):
+            mask = mask.to(self.device)
+            if self.pooling == 'pooler':  # it runs on the device of its weights
+                states, mask = states.to(self.encoder.device, torch.float32), mask.to(self.encoder.device)
+            vectors = self.encoder.pool(states, mask, self.pooling).float().cpu()
+            bad = (~vectors.isfinite().all(1)).nonzero().flatten()
+            if len(bad):
+                raise ValueError(f"{self.encoder.name!r} gives a vector with NaN or infinity for "
+                                 f"{texts[rows[bad[0]]][:60]!r}. Check the weights, or pass dtype=torch.float32")
+            yield rows, vectors
 
-# %% ../nbs/00b_features.ipynb #13f846b8
-def _mixed(batches: list[np.ndarray]) -> list[np.ndarray]:
-    "The batch of the longest texts first, which needs the most memory; others in random order, for an even progress."
-    first, rest = batches[:1], batches[1:]
-    return first + [rest[i] for i in np.random.default_rng(0).permutation(len(rest))]
+    def token_states(self, ids: list[list[int]], bar) -> Iterator[tuple[np.ndarray, tuple[torch.Tensor, ...]]]:
+        "Positions of texts and the states of each `(tokens, dim)`, batch by batch; `ValueError` as in `vectors`."
+        for rows, states, mask in self.batches(ids, bar):
+            real = states[mask.bool().to(self.device)].to('cpu', self.dtype)
+            if not real.isfinite().all():
+                raise ValueError(f"a state of {self.encoder.name!r} is NaN or infinite. "
+                                 "Check the weights, or pass dtype=torch.float32")
+            yield rows, real.split([len(ids[r]) for r in rows])
 
-@patch
-def _batches(
-    self: _Encoding, texts: list[str], pairs: list[str]|None, bar,
-) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
-    "Positions of texts and their vectors `(n, dim)`, batch by batch."
-    plan = plan_for(self.encoder, self.dtype, self.device, self.engine)
-    ids, cut = self.encoder._tokenize(texts, self.max_tokens, self.keep, pairs)
-    self.cut += cut
-    unknown = self.encoder.tokenizer.unk_token_id
-    self.unread += sum(2*row.count(unknown) > max(len(row) - 2, 0) for row in ids)
-    for rows in _mixed(length_batches([len(i) for i in ids], self.batch_tokens)):
-        batch, mask = self.encoder.pad([ids[r] for r in rows])
-        vectors = self._pooled(plan(batch, mask, self.layer), mask)
-        self._check_finite(vectors, [texts[r] for r in rows])
-        bar.update(len(rows))
-        yield rows, vectors
-
-# %% ../nbs/00b_features.ipynb #e3189edc
-class CutWarning(DataWarning):
-    "Texts were longer than `max_tokens`; `cut` says of each text that was encoded now whether it was."
-    def __init__(self, message: str, cut: list[bool]):
-        super().__init__(message)
-        self.cut = cut
-
-@patch
-def _warn(self: _Encoding) -> None:
-    "Warn the caller of texts that were longer than `max_tokens`, and of texts that the tokenizer does not know."
-    name = self.encoder.name
-    if n := sum(self.cut):
-        message = (f"{n:,} of the texts had more than max_tokens={self.max_tokens} tokens and were cut; "
-                   f"{name!r} takes max_tokens up to {self.encoder.max_tokens:,}")
-        warnings.warn(CutWarning(message, self.cut), stacklevel=3)
-    if len(self.cut) >= 20 and self.unread*50 >= len(self.cut):
-        message = (f"{self.unread:,} of {len(self.cut):,} texts are mostly unknown tokens to {name!r}: it cannot read "
-                   "their script, or letters run on without a blank. Take a multilingual encoder")
-        warnings.warn(DataWarning(message), stacklevel=3)
+    def warn(self) -> None:
+        "Warn the caller of texts that were longer than `max_tokens`, and of texts that the tokenizer does not know."
+        name = self.encoder.name
+        if n := sum(self.cut):
+            message = (f"{n:,} of the texts had more than max_tokens={self.max_tokens} tokens and were cut; "
+                       f"{name!r} takes max_tokens up to {self.encoder.max_tokens:,}")
+            warnings.warn(CutWarning(message, self.cut), stacklevel=3)
+        if len(self.cut) >= 20 and self.unread*50 >= len(self.cut):
+            message = (f"{self.unread:,} of {len(self.cut):,} texts are mostly unknown tokens to {name!r}: it cannot "
+                       "read their script, or letters run on without a blank. Take a multilingual encoder")
+            warnings.warn(DataWarning(message), stacklevel=3)
 
 # %% ../nbs/00b_features.ipynb #7827a4f8
 def encode(
@@ -206,8 +193,8 @@ def encode(
     with torch.inference_mode(), evaluation_mode(encoder), progress_bar(len(texts), label, progress) as bar:
         for start in range(0, len(texts), BLOCK):
             block, second = (t and t[start:start + BLOCK] for t in (texts, pairs))
-            for rows, vectors in run._batches(block, second, bar): out[start + rows] = vectors
-    run._warn()
+            for rows, vectors in run.vectors(block, second, bar): out[start + rows] = vectors
+    run.warn()
     return out
 
 # %% ../nbs/00b_features.ipynb #45792b0d
@@ -222,6 +209,13 @@ def _as_bytes(texts: Sequence[str], pairs: Sequence[str]|None) -> Iterator[bytes
         one = text.encode()
         yield one if pairs is None else len(one).to_bytes(8, 'little') + one + pairs[i].encode()
 
+def _distinct(key: np.ndarray) -> np.ndarray:
+    "The first position of each key `(2, texts)`, in the order of the keys."
+    order = np.lexsort(key[::-1])
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (key[:, order[1:]] != key[:, order[:-1]]).any(0)
+    return order[new]
+
 # %% ../nbs/00b_features.ipynb #cc40b6bc
 class StoreError(OSError):
     "The feature store cannot be written; the message names the folder and the remedy."
@@ -230,7 +224,6 @@ def default_store() -> Path:
     "Where features are kept: `$RANK_BERT_HOME/features`, by default in the user's cache folder."
     return home_folder()/'features'
 
-# %% ../nbs/00b_features.ipynb #d50d01b1
 def default_limit() -> float:
     "How many GB (10^9 bytes) a store may hold: `$RANK_BERT_STORE_GB`, by default 20; `inf` sets no limit."
     given = os.environ.get('RANK_BERT_STORE_GB') or '20'
@@ -255,98 +248,19 @@ def _layout(texts: int, rows: int, dim: int, dtype: torch.dtype) -> tuple[bytes,
     start = 8 + len(head)
     return len(head).to_bytes(8, 'little') + head, {k: slice(start + a, start + b) for k, (a, b) in spans.items()}
 
-# %% ../nbs/00b_features.ipynb #bc6f2c13
-@dataclass
-class _Shard:
-    "Texts in the order of their keys; text `i` has the rows from `first[i]` to `first[i + 1]`."
-    key: np.ndarray  # `(2, texts)`
-    first: np.ndarray  # `(texts + 1)`
-    check: np.ndarray  # `(texts)`
-    rows: torch.Tensor  # `(rows, dim)`
-    file: tuple|None = None  # path, time of change, size, number of the file
+class _File(NamedTuple):
+    "What tells one file from another that comes in its place."
+    path: Path
+    changed: int  # nanoseconds
+    size: int  # bytes
+    inode: int
 
-    def __post_init__(self): self.known = np.zeros(len(self.check), np.int8)  # 1: whole; -1: damaged; 0: not read yet
-    def check_size(self) -> None:
-        "Raise `StoreError` where the file was cut since: reading beyond its end would end the process."
-        with suppress(FileNotFoundError):  # what is removed can still be read
-            about = self.file[0].stat() if self.file else None
-            if about and about.st_ino == self.file[3] and about.st_size < self.file[2]:
-                raise StoreError(f"{self.file[0].name[:12]}... in the feature store was cut short while it was in use: "
-                                 "compute its features again")
+    @classmethod
+    def at(cls, path: Path) -> '_File':
+        found = path.stat()
+        return cls(path, found.st_mtime_ns, found.st_size, found.st_ino)
 
-    def bytes(self) -> memoryview: return memoryview(self.rows.view(torch.uint8).numpy().reshape(-1))
-
-# %% ../nbs/00b_features.ipynb #6d081539
-def _distinct(key: np.ndarray) -> np.ndarray:
-    "The first position of each key `(2, texts)`, in the order of the keys."
-    order = np.lexsort(key[::-1])
-    new = np.ones(len(order), dtype=bool)
-    new[1:] = (key[:, order[1:]] != key[:, order[:-1]]).any(0)
-    return order[new]
-
-# %% ../nbs/00b_features.ipynb #2524893c
-def _check_values(shard: _Shard, at: np.ndarray) -> np.ndarray:
-    "CRC-32 of the rows of the texts `at`; it begins with the key, so that rows of another text do not fit."
-    data, width = shard.bytes(), shard.rows.shape[1]*shard.rows.itemsize
-    spans = zip((shard.first[at]*width).tolist(), (shard.first[at + 1]*width).tolist())
-    begun = (shard.key[0, at] & 0xffffffff).tolist()
-    return np.fromiter((zlib.crc32(data[a:b], c) for (a, b), c in zip(spans, begun)), np.uint32, len(at))
-
-def _new_shard(keys: np.ndarray, lengths: Sequence[int], rows: torch.Tensor) -> _Shard:
-    "A shard in memory, of sorted keys `(texts, 2)` and the rows of all texts."
-    key, n = np.ascontiguousarray(keys.T), len(keys)
-    shard = _Shard(key, np.cumsum([0, *lengths]), np.zeros(n, np.uint32), rows)
-    shard.check, shard.known = _check_values(shard, np.arange(n)), np.ones(n, np.int8)
-    return shard
-
-# %% ../nbs/00b_features.ipynb #c03210f0
-@patch
-def _find(self: _Shard, keys: np.ndarray) -> np.ndarray:
-    "The position of each key `(keys, 2)`; -1 where there is none."
-    at = np.searchsorted(self.key[0], keys[:, 0]).clip(max=len(self.check) - 1)
-    return np.where((self.key[:, at] == keys.T).all(0), at, -1)
-
-@patch
-def _whole(self: _Shard, at: np.ndarray) -> np.ndarray:
-    "Whether the rows of the texts `at` are as they were written."
-    new = np.unique(at[self.known[at] == 0])
-    self.known[new] = np.where(_check_values(self, new) == self.check[new], 1, -1)
-    return self.known[at] > 0
-
-# %% ../nbs/00b_features.ipynb #90853e6c
-def _write(path: Path, shard: _Shard, rows: Iterable, sync: bool) -> str:
-    "Write a shard with the bytes of its rows, which may come in parts; returns its name."
-    head, spans = _layout(len(shard.check), int(shard.first[-1]), shard.rows.shape[1], shard.rows.dtype)
-    digest = hashlib.sha256()
-    with open(path, 'wb') as f:
-        for part in (head, shard.key, shard.first, shard.check):
-            f.write(part)
-            digest.update(part)
-        for part in rows: f.write(part)
-        if f.tell() != spans['rows'].stop: raise OSError(errno.EIO, 'a file became shorter while it was read')
-        if sync:
-            f.flush()
-            os.fsync(f.fileno())
-    return f'{digest.hexdigest()}.safetensors'
-
-# %% ../nbs/00b_features.ipynb #e40c7b67
-def _publish(space: Path, shard: _Shard, rows: Iterable|None = None, sync: bool = False) -> Path:
-    "Write a shard to `space` atomically; its rows, unless they are given in parts, are those in memory."
-    temporary = space/f'{os.getpid()}-{uuid.uuid4().hex}.tmp'
-    try:
-        name = _write(temporary, shard, [shard.bytes()] if rows is None else rows, sync)
-        os.replace(temporary, space/name)
-        return space/name
-    except OSError as e:
-        if e.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG): raise
-        size = int(shard.first[-1])*shard.rows.shape[1]*shard.rows.itemsize
-        raise StoreError(e.errno, f"no room for {size/1e6:.0f} MB of features in the store {space.parent}; "
-                                  "free some space, or name another folder with RANK_BERT_HOME. "
-                                  "What was stored before is kept") from e
-    finally: temporary.unlink(missing_ok=True)
-
-# %% ../nbs/00b_features.ipynb #84d7a7e6
-def _bytes_of(path: Path) -> torch.Tensor:
+def _mapped(path: Path) -> torch.Tensor:
     """The bytes of a file, memory-mapped; the file is closed afterwards.
 
     numpy's memory maps keep files open, and some systems allow only 256 open files."""
@@ -356,52 +270,118 @@ def _bytes_of(path: Path) -> torch.Tensor:
         with open(path, 'rb'): pass  # raises what hinders: it was removed, or may not be read
         raise OSError(errno.EIO, f'{path.name} cannot be mapped into memory') from e
 
-def _state(path: Path) -> tuple:
-    "What tells one file from another that comes in its place."
-    about = path.stat()
-    return path, about.st_mtime_ns, about.st_size, about.st_ino
+# %% ../nbs/00b_features.ipynb #bc6f2c13
+@dataclass
+class _Shard:
+    "Texts in the order of their keys; text `i` has the rows from `first[i]` to `first[i + 1]`."
+    key: np.ndarray  # `(2, texts)`
+    first: np.ndarray  # `(texts + 1)`
+    check: np.ndarray  # `(texts)`
+    rows: torch.Tensor  # `(rows, dim)`
+    file: _File|None = None  # `None` in memory
 
-# %% ../nbs/00b_features.ipynb #92fe97a2
-def _parsed(data: torch.Tensor) -> tuple[int, int, int, torch.dtype]:
-    "Texts, rows, dimensions and precision in the header of a shard."
-    size = int.from_bytes(data[:8].numpy().tobytes(), 'little')
-    if size > 4096: raise ValueError('this is no header of a shard')
-    about = json.loads(data[8:8 + size].numpy().tobytes())
-    (rows, dim), (texts,) = about['rows']['shape'], about['check']['shape']
-    return texts, rows, dim, _DTYPES[about['rows']['dtype']]
+    def __post_init__(self): self.known = np.zeros(len(self.check), np.int8)  # 1: whole; -1: damaged; 0: not read yet
 
-def _open_shard(path: Path) -> _Shard:
-    "A shard, memory-mapped; raises `ValueError` where its header or its size is damaged."
-    file, data = _state(path), _bytes_of(path)
+    @classmethod
+    def of(cls, keys: np.ndarray, lengths: Sequence[int], rows: torch.Tensor) -> '_Shard':
+        "A shard in memory, of sorted keys `(texts, 2)` and the rows of all texts."
+        n = len(keys)
+        shard = cls(np.ascontiguousarray(keys.T), np.cumsum([0, *lengths]), np.zeros(n, np.uint32), rows)
+        shard.check, shard.known = shard.check_values(np.arange(n)), np.ones(n, np.int8)
+        return shard
+
+    @classmethod
+    def open(cls, path: Path) -> '_Shard':
+        "The shard of a file, memory-mapped; raises `ValueError` where its header or its size is damaged."
+        file, data = _File.at(path), _mapped(path)
+        try:
+            size = int.from_bytes(data[:8].numpy().tobytes(), 'little')
+            if size > 4096: raise ValueError('this is no header of a shard')
+            header = json.loads(data[8:8 + size].numpy().tobytes())
+            shape, (texts,) = header['rows']['shape'], header['check']['shape']
+            dtype = _DTYPES[header['rows']['dtype']]
+            head, spans = _layout(texts, *shape, dtype)
+            same = data[:len(head)].numpy().tobytes() == head
+            if not same or len(data) != spans['rows'].stop: raise ValueError('damaged')
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as e:
+            raise ValueError(f'{path} is no shard') from e
+        def array(name, dtype): return data[spans[name]].numpy().view(dtype)
+        rows = data[spans['rows']].view(dtype).view(shape)
+        return cls(array('key', '<u8').reshape(2, -1), array('first', '<i8'), array('check', '<u4'), rows, file)
+
+    @property
+    def width(self) -> int: return self.rows.shape[1]*self.rows.itemsize  # bytes of a row
+
+    def row_bytes(self) -> memoryview: return memoryview(self.rows.view(torch.uint8).numpy().reshape(-1))
+
+    def check_values(self, at: np.ndarray) -> np.ndarray:
+        "CRC-32 of the rows of the texts `at`; it begins with the key, so that rows of another text do not fit."
+        data = self.row_bytes()
+        spans = zip((self.first[at]*self.width).tolist(), (self.first[at + 1]*self.width).tolist())
+        begun = (self.key[0, at] & 0xffffffff).tolist()
+        return np.fromiter((zlib.crc32(data[a:b], c) for (a, b), c in zip(spans, begun)), np.uint32, len(at))
+
+    def find(self, keys: np.ndarray) -> np.ndarray:
+        "The position of each key `(keys, 2)`; -1 where there is none."
+        at = np.searchsorted(self.key[0], keys[:, 0]).clip(max=len(self.check) - 1)
+        return np.where((self.key[:, at] == keys.T).all(0), at, -1)
+
+    def whole(self, at: np.ndarray) -> np.ndarray:
+        "Whether the rows of the texts `at` are as they were written."
+        new = np.unique(at[self.known[at] == 0])
+        self.known[new] = np.where(self.check_values(new) == self.check[new], 1, -1)
+        return self.known[at] > 0
+
+    def check_size(self) -> None:
+        "Raise `StoreError` where the file was cut since: reading beyond its end would end the process."
+        if self.file is None: return
+        with suppress(FileNotFoundError):  # what is removed can still be read
+            now = _File.at(self.file.path)
+            if now.inode == self.file.inode and now.size < self.file.size:
+                raise StoreError(f"{now.path.name[:12]}... in the feature store was cut short while it was in use: "
+                                 "compute its features again")
+
+# %% ../nbs/00b_features.ipynb #e40c7b67
+def _publish(space: Path, shard: _Shard, rows: Iterable|None = None, sync: bool = False) -> Path:
+    "Write a shard to `space` atomically; its rows, unless they are given in parts, are those in memory."
+    n = int(shard.first[-1])
+    head, spans = _layout(len(shard.check), n, shard.rows.shape[1], shard.rows.dtype)
+    temporary, digest = space/f'{os.getpid()}-{uuid.uuid4().hex}.tmp', hashlib.sha256()
     try:
-        about = _parsed(data)
-        head, spans = _layout(*about)
-        if data[:len(head)].numpy().tobytes() != head or len(data) != spans['rows'].stop: raise ValueError('damaged')
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as e:
-        raise ValueError(f'{path} is no shard') from e
-    key, first, check = (data[spans[k]].numpy().view(t) for k, t in dict(key='<u8', first='<i8', check='<u4').items())
-    return _Shard(key.reshape(2, -1), first, check, data[spans['rows']].view(about[3]).view(about[1:3]), file)
-
-# %% ../nbs/00b_features.ipynb #b477b5d5
-def _remove_damaged(path: Path) -> None:
-    "Remove a file and warn of it."
-    try: path.unlink(missing_ok=True)
-    except OSError as e: done = f"it cannot be removed ({e.strerror})"
-    else: done = "it is removed"
-    warnings.warn(f"{path.name[:12]}... in the feature store is damaged; {done}, and its texts are encoded again",
-                  stacklevel=3)
-
-def _opened(file: tuple) -> _Shard|None:
-    "A shard; `None`, with a warning, if it is damaged."
-    try: return _open_shard(file[0])
-    except ValueError: _remove_damaged(file[0])
+        with open(temporary, 'wb') as f:
+            for part in (head, shard.key, shard.first, shard.check):
+                f.write(part)
+                digest.update(part)
+            for part in [shard.row_bytes()] if rows is None else rows: f.write(part)
+            if f.tell() != spans['rows'].stop: raise OSError(errno.EIO, 'a file became shorter while it was read')
+            if sync:
+                f.flush()
+                os.fsync(f.fileno())
+        path = space/f'{digest.hexdigest()}.safetensors'
+        os.replace(temporary, path)
+        return path
+    except OSError as e:
+        if e.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG): raise
+        raise StoreError(e.errno, f"no room for {n*shard.width/1e6:.0f} MB of features in the store {space.parent}; "
+                                  "free some space, or name another folder with RANK_BERT_HOME. "
+                                  "What was stored before is kept") from e
+    finally: temporary.unlink(missing_ok=True)
 
 # %% ../nbs/00b_features.ipynb #3ffcce24
-_OPEN: dict[Path, dict[tuple, _Shard]] = {}  # the shards of each space that are memory-mapped in this process
+_OPEN: dict[Path, dict[_File, _Shard]] = {}  # the shards of each space that are memory-mapped in this process
 
-def _listed(space: Path) -> set[tuple]:
+def _listed(space: Path) -> set[_File]:
     "The files of a space."
-    return {_state(p) for p in space.glob('*.safetensors')}
+    return {_File.at(p) for p in space.glob('*.safetensors')}
+
+def _opened(path: Path) -> _Shard|None:
+    "The shard of a file; `None` if it is damaged: then it is removed, with a warning."
+    try: return _Shard.open(path)
+    except ValueError: done = "it is removed"
+    try: path.unlink(missing_ok=True)
+    except OSError as e: done = f"it cannot be removed ({e.strerror})"
+    warnings.warn(f"{path.name[:12]}... in the feature store is damaged; {done}, and its texts are encoded again",
+                  stacklevel=2)
 
 def _shards(space: Path) -> list[_Shard]:
     "The undamaged shards of a space; one that this process has opened before is not opened again."
@@ -409,7 +389,7 @@ def _shards(space: Path) -> list[_Shard]:
     for _ in range(100):
         try:
             files, before = _listed(space), _OPEN.get(space, {})
-            opened = {f: before.get(f) or _opened(f) for f in sorted(files)}
+            opened = {f: before.get(f) or _opened(f.path) for f in sorted(files)}
             if files <= _listed(space): break
         except FileNotFoundError: continue  # another process has merged or removed files: list them again
     if len(_OPEN) > 100: _OPEN.clear()
@@ -422,9 +402,9 @@ def _places(shards: list[_Shard], keys: np.ndarray) -> np.ndarray:
     found, left = np.full((len(keys), 2), -1, dtype=np.int64), np.argsort(keys[:, 0])
     keys = keys[left]
     for n in sorted(range(len(shards)), key=lambda n: -len(shards[n].check)):  # most are found in the largest
-        at = shards[n]._find(keys)
+        at = shards[n].find(keys)
         hit = at >= 0
-        hit[hit] = shards[n]._whole(at[hit])
+        hit[hit] = shards[n].whole(at[hit])
         found[left[hit]] = np.stack([np.full(hit.sum(), n), at[hit]], 1)
         left, keys = left[~hit], keys[~hit]
     return found
@@ -433,35 +413,24 @@ def _places(shards: list[_Shard], keys: np.ndarray) -> np.ndarray:
 FILES = 8  # files of similar size that a space may have
 CLASSES = [1e6, 8e6, 64e6, 512e6]  # files between two of these sizes in bytes are similar; larger ones are not merged
 
-def _crowded(files: Iterable[tuple]) -> list[Path]:
+def _crowded(files: Iterable[_File]) -> list[Path]:
     "The smallest files of the first class of sizes that has too many."
     classes = {}
-    for path, _, size, _ in sorted(files, key=lambda f: f[2]):
-        classes.setdefault(bisect(CLASSES, size), []).append(path)
-    return next((p[:FILES + 1] for c, p in classes.items() if c < len(CLASSES) and len(p) > FILES), [])
+    for file in sorted(files, key=lambda f: f.size):
+        if file.size < CLASSES[-1]: classes.setdefault(bisect(CLASSES, file.size), []).append(file.path)
+    return next((paths[:FILES + 1] for paths in classes.values() if len(paths) > FILES), [])
 
-# %% ../nbs/00b_features.ipynb #dc49f7e3
-def _merged(shards: list[_Shard]) -> tuple[_Shard, np.ndarray]:
-    "A shard with all texts of some shards, but no rows; and from which shard and rows each comes."
-    source = np.repeat(np.arange(len(shards)), [len(s.check) for s in shards])
-    begins, lengths = (np.concatenate(a) for a in zip(*((s.first[:-1], np.diff(s.first)) for s in shards)))
-    fits = (begins >= 0) & (lengths >= 0) & (begins <= np.array([len(s.rows) for s in shards])[source] - lengths)
-    kept = np.flatnonzero(fits & (np.concatenate([s.known for s in shards]) >= 0))
-    key = np.concatenate([s.key for s in shards], 1)[:, kept]
-    order = _distinct(key)
-    kept, key = kept[order], np.ascontiguousarray(key[:, order])
-    first, check = np.append(0, np.cumsum(lengths[kept])), np.concatenate([s.check for s in shards])[kept]
-    return _Shard(key, first, check, shards[0].rows[:0]), np.stack([source[kept], begins[kept], lengths[kept]])
+def _copied_rows(
+    shards: list[_Shard], source: np.ndarray, begins: np.ndarray, lengths: np.ndarray,
+) -> Iterator[bytes]:
+    """The bytes of the rows of each text, which has `lengths` rows from `begins` on in the shard `source`.
 
-# %% ../nbs/00b_features.ipynb #47ca1d79
-def _rows_of(shards: list[_Shard], source: np.ndarray) -> Iterator[bytes]:
-    "The bytes of the rows of each text, read from the files: memory maps would count as memory of the process."
+    They are read from the files: memory maps would count as memory of the process."""
     with ExitStack() as stack:
-        files = [stack.enter_context(open(s.file[0], 'rb', buffering=2**18)) for s in shards]
-        starts = [f.seek(0, os.SEEK_END) - s.rows.nbytes for f, s in zip(files, shards)]
-        n, first, rows = source
-        width = shards[0].rows.shape[1]*shards[0].rows.itemsize
-        spans = np.stack([n, np.array(starts)[n] + first*width, rows*width], 1)
+        files = [stack.enter_context(open(s.file.path, 'rb', buffering=2**18)) for s in shards]
+        starts = np.array([f.seek(0, os.SEEK_END) - s.rows.nbytes for f, s in zip(files, shards)])
+        width = shards[0].width
+        spans = np.stack([source, starts[source] + begins*width, lengths*width], 1)
         for block in np.split(spans, range(BLOCK, len(spans), BLOCK)):
             for n, at, size in block.tolist():
                 files[n].seek(at)
@@ -469,32 +438,43 @@ def _rows_of(shards: list[_Shard], source: np.ndarray) -> Iterator[bytes]:
 
 def _merge(space: Path, shards: list[_Shard]) -> None:
     "Write some shards as one file, without damaged texts, and remove them."
-    merged, source = _merged(shards)
-    new = _publish(space, merged, _rows_of(shards, source), sync=True) if len(merged.check) else None
-    for path in (s.file[0] for s in shards):
-        if path != new: path.unlink(missing_ok=True)
+    key = np.concatenate([s.key for s in shards], 1)
+    check = np.concatenate([s.check for s in shards])
+    whole = np.concatenate([s.known for s in shards]) >= 0
+    source = np.repeat(np.arange(len(shards)), [len(s.check) for s in shards])
+    begins = np.concatenate([s.first[:-1] for s in shards])
+    lengths = np.concatenate([np.diff(s.first) for s in shards])
+    held = np.array([len(s.rows) for s in shards])[source]
+    fits = (begins >= 0) & (lengths >= 0) & (begins <= held - lengths)
+    kept = np.flatnonzero(fits & whole)
+    kept = kept[_distinct(key[:, kept])]
+    new = None
+    if len(kept):
+        first = np.append(0, np.cumsum(lengths[kept]))
+        merged = _Shard(np.ascontiguousarray(key[:, kept]), first, check[kept], shards[0].rows[:0])
+        new = _publish(space, merged, _copied_rows(shards, source[kept], begins[kept], lengths[kept]), sync=True)
+    for s in shards:
+        if s.file.path != new: s.file.path.unlink(missing_ok=True)
 
-# %% ../nbs/00b_features.ipynb #7041552f
 def _merge_files(space: Path) -> None:
     "Merge files until there are few; nothing is done while another process merges, or where there is no room."
     try:
         if not _crowded(_listed(space)): return
         with FileLock(space/'merge.lock', timeout=0):
-            while paths := _crowded(_listed(space)): _merge(space, [_open_shard(p) for p in paths])
+            while paths := _crowded(_listed(space)): _merge(space, [_Shard.open(p) for p in paths])
     except (OSError, ValueError): return
 
 # %% ../nbs/00b_features.ipynb #cd4cc632
 def _remove_texts(shard: _Shard) -> None:
     "Write a shard again without its damaged texts, and warn of it."
-    path, n = shard.file[0], int((shard.known < 0).sum())
+    path, n = shard.file.path, int((shard.known < 0).sum())
     done = "are removed, and encoded again"
     try:
         if shard.file in _listed(path.parent): _merge(path.parent, [shard])  # else another process was first
     except OSError as e: done = f"are encoded again, and cannot be removed ({e.strerror})"
     warnings.warn(f"{path.name[:12]}... in the feature store is damaged, {n:,} of its {len(shard.check):,} texts; "
-                  f"these {done}", stacklevel=4)
+                  f"these {done}", stacklevel=3)
 
-# %% ../nbs/00b_features.ipynb #78f0e1e0
 def _remove_leftovers(space: Path, hours: float = 24) -> None:
     "Remove old temporary files of processes that were killed; another process may do the same."
     for path in space.glob('*.tmp'):
@@ -508,7 +488,6 @@ def _check_stored(places: np.ndarray, what: str) -> None:
     if len(places) and places.min() < 0:
         raise StoreError(f"{what} of {(places[:, 0] < 0).sum():,} texts are not in the store: compute them again")
 
-# %% ../nbs/00b_features.ipynb #f69ad778
 class Features:
     "Vectors `(texts, dim)` that stay memory-mapped until rows are taken by index."
     def __init__(self,
@@ -522,280 +501,22 @@ class Features:
     def __len__(self) -> int: return self.shape[0]
     def __repr__(self) -> str: return f'Features(texts={self.shape[0]}, dim={self.shape[1]})'
 
+    def __getitem__(self, index) -> torch.Tensor:
+        "The row of an integer; rows of a slice, a list, an array or a tensor."
+        places = self.places[index if isinstance(index, slice) else np.asarray(index)]
+        flat = np.atleast_2d(places)
+        out = torch.empty(len(flat), self.shape[1])
+        order = np.lexsort(flat.T[::-1])  # what is read from a file is read in one direction
+        cuts = np.union1d(np.flatnonzero(np.diff(flat[order, 0])) + 1, np.arange(0, len(order), BLOCK))
+        for part in np.split(order, cuts)[1:]:
+            shard = self.shards[flat[part[0], 0]]
+            shard.check_size()
+            out[part] = shard.rows[shard.first[flat[part, 1]]]
+        return out[0] if places.ndim == 1 else out
+
     def tensor(self) -> torch.Tensor:  # float32 `(texts, dim)`
         "All rows, in memory."
         return self[:]
-
-# %% ../nbs/00b_features.ipynb #7e9cbe65
-@patch
-def __getitem__(self: Features, index) -> torch.Tensor:
-    "The row of an integer; rows of a slice, a list, an array or a tensor."
-    places = self.places[index if isinstance(index, slice) else np.asarray(index)]
-    flat = np.atleast_2d(places)
-    out = torch.empty(len(flat), self.shape[1])
-    order = np.lexsort(flat.T[::-1])  # what is read from a file is read in one direction
-    cuts = np.union1d(np.flatnonzero(np.diff(flat[order, 0])) + 1, np.arange(0, len(order), BLOCK))
-    for part in np.split(order, cuts)[1:]:
-        shard = self.shards[flat[part[0], 0]]
-        shard.check_size()
-        out[part] = shard.rows[shard.first[flat[part, 1]]]
-    return out[0] if places.ndim == 1 else out
-
-# %% ../nbs/00b_features.ipynb #6b13cfb1
-class FeatureStore:
-    "A folder that keeps the vectors of texts, by encoder and setting."
-    def __init__(self,
-        folder: str|Path|None = None,  # `default_store()` by default
-        limit_gb: float|None = None,  # size that it may have, in 10^9 bytes; `default_limit()` by default
-    ):
-        self.folder = Path(folder or default_store())
-        self.limit_gb = default_limit() if limit_gb is None else limit_gb
-        if not self.limit_gb >= 0: raise ValueError(f"limit_gb is {limit_gb}; it is 0 or more, or inf for no limit")
-        self.computed = 0  # texts that this object has encoded
-        self._left = 0.  # bytes that may be written before the size of the store is looked at
-        self._told = set()  # spaces that are larger than the limit, as was said
-
-    def __repr__(self) -> str:
-        held = self.spaces()
-        return f'FeatureStore({len(held)} spaces, {held.mb.sum():.1f} MB)'
-
-# %% ../nbs/00b_features.ipynb #9d901d6c
-def _space_name(about: dict) -> str: return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:24]
-
-@patch
-def space(self: FeatureStore,
-    about: dict,  # all that determines a vector, except the text
-    name: str = '',  # name of the encoder, for display only
-) -> Path:  # named by the hash of `about`
-    "The folder for features that are computed in one way, created with a description of it."
-    folder = self.folder/_space_name(about)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not (folder/'space.json').exists():
-            temporary = folder/f'{uuid.uuid4().hex}.tmp'
-            temporary.write_text(json.dumps(about | dict(name=name), indent=1))
-            os.replace(temporary, folder/'space.json')
-    except OSError as e:
-        raise StoreError(e.errno, f"cannot make the feature store {self.folder}: {e.strerror}; "
-                                  "name another folder with RANK_BERT_HOME") from e
-    return folder
-
-# %% ../nbs/00b_features.ipynb #9da0a32d
-@patch
-def _used_space(self: FeatureStore, about: dict, name: str) -> Path:
-    "The folder of a space, without leftovers, and marked as used now."
-    space = self.space(about, name)
-    _remove_leftovers(space)
-    with suppress(PermissionError): os.utime(space/'space.json')  # else the store of another user, which is read-only
-    return space
-
-# %% ../nbs/00b_features.ipynb #9df4b2e6
-VERSION = 5  # of the format of a store
-
-def _described(space: Path) -> tuple[dict, float]:
-    "Description of a space and time of its last use; empty and 0 if the description is damaged."
-    path = space/'space.json'
-    try: about = json.loads(path.read_text())
-    except ValueError: about = None
-    return (about, path.stat().st_mtime) if isinstance(about, dict) else ({}, 0.)
-
-def _sizes(space: Path) -> list[int]:
-    "The bytes of each file of features, temporary ones included."
-    sizes = []
-    for path in space.iterdir():
-        with suppress(FileNotFoundError):  # another process has merged files
-            if path.suffix not in ('.json', '.lock'): sizes.append(path.stat().st_size)
-    return sizes
-
-_COLUMNS = ['space', 'kind', 'encoder', 'layer', 'pooling', 'max_tokens', 'dtype', 'files', 'mb', 'used']
-
-# %% ../nbs/00b_features.ipynb #eac1eca9
-def _row(space: Path) -> dict:
-    "A row of `FeatureStore.spaces`."
-    (about, used), sizes = _described(space), _sizes(space)
-    old = 'kind' not in about and about.get('version', 0) < VERSION
-    kind = about.get('kind', 'old format' if old else 'states' if 'prefix' in about else 'vectors')
-    return dict.fromkeys(_COLUMNS, '') | {k: v for k, v in about.items() if k in _COLUMNS} | dict(
-        space=space.name, kind=kind, encoder=about.get('name', ''), files=len(sizes), mb=sum(sizes)/1e6,
-        dtype=about.get('dtype', '').removeprefix('torch.'), used=pd.Timestamp(used, unit='s'))
-
-# %% ../nbs/00b_features.ipynb #939e61a2
-@patch
-def spaces(
-    self: FeatureStore,
-) -> pd.DataFrame:  # columns space, kind, encoder, layer, pooling, max_tokens, dtype, files, mb, used
-    "The spaces of the store, one row for each, the least recently used first."
-    rows = []
-    for path in self.folder.glob('[!.]*/space.json'):
-        try: rows.append(_row(path.parent))
-        except FileNotFoundError: continue  # removed meanwhile
-    return pd.DataFrame(rows, columns=_COLUMNS).sort_values('used', kind='stable', ignore_index=True)
-
-# %% ../nbs/00b_features.ipynb #23afbebc
-@patch
-def _set_aside(self: FeatureStore, space: str) -> None:
-    "Rename a space, so that nobody opens it while its files are removed."
-    try: os.replace(self.folder/space, self.folder/f'.removed-{uuid.uuid4().hex}')
-    except FileNotFoundError: return  # another process was first
-    except OSError as e:
-        raise StoreError(
-            e.errno, f"cannot remove {space} from the feature store {self.folder}: {e.strerror}") from e
-
-def _sizes_from(mb: pd.Series) -> pd.Series:
-    "The size of each space and of all that come after it."
-    return mb[::-1].cumsum()[::-1]
-
-# %% ../nbs/00b_features.ipynb #6419497a
-@patch
-def _remove_spaces(self: FeatureStore, gone: pd.DataFrame) -> None:
-    "Remove some spaces."
-    for name in gone.space: self._set_aside(name)
-    for aside in self.folder.glob('.removed-*'): shutil.rmtree(aside, ignore_errors=True)  # also of other processes
-
-# %% ../nbs/00b_features.ipynb #45a41bfa
-@patch
-def _bound(self: FeatureStore, space: Path, written: int) -> None:
-    "Remove the least recently used spaces if the store is over its limit; what cannot be removed stays."
-    self._left -= written
-    if self._left > 0: return
-    held = self.spaces()
-    held = held.iloc[np.argsort(held.space == space.name, kind='stable')]  # the space in use is last
-    gone = held[(_sizes_from(held.mb) > self.limit_gb*1000) & (held.space != space.name)]
-    with suppress(StoreError): self._remove_spaces(gone)
-    own = held.mb.iloc[-1]
-    if own > self.limit_gb*1000 > 0 and space not in self._told:
-        self._told.add(space)
-        warnings.warn(f"what is computed now takes {own:,.1f} MB of the feature store {self.folder}, more than its "
-                      f"limit of {self.limit_gb:g} GB: it stays until others are computed. RANK_BERT_STORE_GB sets the "
-                      "limit, and `FeatureStore().clean(0)` empties the store", stacklevel=2)
-    self._left = 1e6*max((self.limit_gb*1000 - held.mb.sum() + gone.mb.sum())/2, self.limit_gb*10)
-    if len(gone):
-        warnings.warn(f"the feature store {self.folder} was over its limit of {self.limit_gb:g} GB: {len(gone)} spaces "
-                      f"of {gone.mb.sum():,.1f} MB, the least recently used, are removed. "
-                      "RANK_BERT_STORE_GB sets the limit", stacklevel=2)
-
-# %% ../nbs/00b_features.ipynb #e85dc3a4
-@patch
-def _keep(self: FeatureStore, shard: _Shard, about: dict, name: str) -> bool:
-    "Publish a shard, also where the store was removed meanwhile; `False` where the store cannot be written."
-    for again in (True, False):
-        try:
-            space = _publish(self.space(about, name), shard).parent
-            os.utime(space/'space.json')
-            break
-        except FileNotFoundError:
-            if not again: raise
-        except OSError as e:
-            if e.errno not in (errno.EACCES, errno.EPERM, errno.EROFS): raise
-            warnings.warn(f"the feature store {self.folder} cannot be written ({e.strerror}): "
-                          "features are computed and not kept", stacklevel=2)
-            return False
-    _merge_files(space)
-    self._bound(space, shard.rows.nbytes)
-    return True
-
-# %% ../nbs/00b_features.ipynb #c6bf595d
-@patch
-def _look_up(self: FeatureStore, space: Path, held: list[_Shard], keys: np.ndarray) -> tuple[list[_Shard], np.ndarray]:
-    "Shards of a space, then those that are only in memory, and the place of each key; damaged texts are removed."
-    shards = _shards(space) + held
-    places = _places(shards, keys)
-    for s in shards:
-        if (s.known < 0).any(): _remove_texts(s)
-    return shards, places
-
-# %% ../nbs/00b_features.ipynb #a2625ae8
-@patch
-def _fill(
-    self: FeatureStore, about: dict, name: str, keys: np.ndarray,
-    label: str, progress: bool|None, cut: Callable, make: Callable,
-) -> tuple[list[_Shard], np.ndarray]:
-    "Shards and places of all keys; `cut(rows)` makes blocks, and `make(rows, bar)` computes the missing rows of each."
-    space = self._used_space(about, name)
-    distinct, held = np.sort(_distinct(keys.T)), []
-    for _ in range(3):  # another process may clean the store meanwhile
-        shards, places = self._look_up(space, held, keys)
-        gone = places[:, 0] < 0
-        if not gone.any(): return shards, places
-        with progress_bar(int(gone[distinct].sum()), label, progress) as bar:
-            for rows in cut(distinct):  # cut all texts, not only missing ones: a second run has the same batches
-                if gone[rows].any(): held += make(rows[gone[rows]], bar)
-    raise StoreError(f"what is written to the feature store {self.folder} is gone at once: another process removes it. "
-                     "Name another folder with RANK_BERT_HOME")
-
-# %% ../nbs/00b_features.ipynb #ccd782a7
-@patch
-def _block(
-    self: FeatureStore, texts: list[str], pairs: list[str]|None, keys: np.ndarray, about: dict, run: _Encoding, bar,
-) -> list[_Shard]:
-    "Encode one block and store finished rows, also on an interrupt; returns rows that could not be stored."
-    order = _distinct(keys.T)
-    rows, done, place = torch.zeros(len(texts), run.encoder.dim), np.zeros(len(texts), dtype=bool), np.argsort(order)
-    left = []
-    try:
-        for at, vectors in run._batches(texts, pairs, bar):
-            rows[place[at]], done[place[at]] = vectors, True
-            self.computed += len(at)
-    finally:
-        if done.any():
-            shard = _new_shard(keys[order][done], [1]*done.sum(), rows if done.all() else rows[done])
-            if not self._keep(shard, about, run.encoder.name): left.append(shard)
-    return left
-
-# %% ../nbs/00b_features.ipynb #4e69dcfa
-def _about_vectors(run: _Encoding, paired: bool) -> dict:
-    "All that determines a vector, except the text."
-    encoder = run.encoder
-    about = dict(version=VERSION, encoder=known_hash(encoder), shape=check_settings_hash(encoder), pooling=run.pooling,
-                 layer=run.layer, max_tokens=run.max_tokens, keep=run.keep, dtype=str(run.dtype), dim=encoder.dim)
-    return about | about_engine(run.engine) | (dict(pairs=True) if paired else {})
-
-# %% ../nbs/00b_features.ipynb #e3a90b57
-@patch
-def encode(self: FeatureStore,
-    texts: Iterable[str],  # any number of texts: list, Series, array, generator
-    encoder: Encoder,  # from `get_encoder`
-    pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
-    layer: int|None = None,  # take the states after this many layers; all by default
-    max_tokens: int = 256,  # longest text in tokens, special tokens counted
-    keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
-    dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
-    device: torch.device|str|None = None,  # `best_device` by default
-    batch_tokens: int|None = None,  # tokens in a batch, padding counted
-    progress: bool|None = None,  # show progress; by default everywhere except in tests
-    label: str = 'encoding',  # what the bar is called
-    pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
-    engine: str = 'torch',  # 'torch'; on a CPU also 'openvino', 'auto' or an `int8_engine` (extra `speed`)
-) -> Features:  # memory-mapped `(texts, dim)`
-    "Vectors of texts; only texts that are not in the store are encoded, and finished ones are kept after Ctrl-C."
-    run = _Encoding(encoder, pooling, layer, dtype, device, batch_tokens, max_tokens, keep, engine)
-    texts, pairs = as_pairs(texts, pairs)
-    about = _about_vectors(run, pairs is not None)
-    keys = _keys(_as_bytes(texts, pairs), _space_name(about))  # so that a file in another space gives nothing
-    def cut(rows): return np.split(rows, range(BLOCK, len(rows), BLOCK))
-    def make(rows, bar):
-        block, second = (t and [t[r] for r in rows] for t in (texts, pairs))
-        return self._block(block, second, keys[rows], about, run, bar)
-    with torch.inference_mode(), evaluation_mode(encoder):
-        shards, places = self._fill(about, encoder.name, keys, label, progress, cut, make)
-    run._warn()
-    return Features(shards, places, encoder.dim)
-
-# %% ../nbs/00b_features.ipynb #8f5ddb8c
-def _prefix_hash(encoder: Encoder, layer: int) -> str:
-    "SHA-256 over the weights of the embeddings and the first layers."
-    h = hashlib.sha256(f'{encoder.model.config.model_type} {layer}'.encode())
-    for p in prefix_parameters(encoder, layer):
-        h.update(p.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
-    return h.hexdigest()
-
-# %% ../nbs/00b_features.ipynb #7cd3c54a
-def _about_states(run: _Encoding) -> dict:
-    "All that determines token states, except the ids."
-    encoder, layer = run.encoder, run.layer
-    about = dict(version=VERSION, prefix=_prefix_hash(encoder, layer), shape=check_settings_hash(encoder, layer),
-                 layer=layer, dtype=str(run.dtype), dim=encoder.dim)
-    return about | about_engine(run.engine)
 
 # %% ../nbs/00b_features.ipynb #ced57cf8
 class States:
@@ -812,124 +533,307 @@ class States:
     def __len__(self) -> int: return len(self.places)
     def __repr__(self) -> str: return f'States(texts={len(self)}, dim={self.dim})'
 
-# %% ../nbs/00b_features.ipynb #abc06820
-@patch
-def _one(self: States, shard: int, at: int) -> torch.Tensor:
-    "The states of one text `(tokens, dim)`."
-    s = self.shards[shard]
-    return s.rows[s.first[at]:s.first[at + 1]]
+    def __getitem__(self, rows: Sequence[int]) -> torch.Tensor:
+        "States of some texts, padded `(texts, tokens, dim)`."
+        for n in {*self.places[rows, 0].tolist()}: self.shards[n].check_size()
+        found = []
+        for n, at in self.places[rows]:
+            shard = self.shards[n]
+            found.append(shard.rows[shard.first[at]:shard.first[at + 1]])
+        out = found[0].new_zeros(len(found), max(map(len, found)), self.dim)
+        for padded, states in zip(out, found):
+            if self.left: padded[len(padded) - len(states):] = states
+            else: padded[:len(states)] = states
+        return out
 
-@patch
-def __getitem__(self: States, rows: Sequence[int]) -> torch.Tensor:
-    "States of some texts, padded `(texts, tokens, dim)`."
-    for shard in {*self.places[rows, 0].tolist()}: self.shards[shard].check_size()
-    found = [self._one(*self.places[r]) for r in rows]
-    out = found[0].new_zeros(len(found), max(map(len, found)), self.dim)
-    for o, f in zip(out, found): o[slice(len(o) - len(f), None) if self.left else slice(len(f))] = f
-    return out
-
-# %% ../nbs/00b_features.ipynb #ca33528d
+# %% ../nbs/00b_features.ipynb #9df4b2e6
+VERSION = 5  # of the format of a store
 STATES_BYTES = 100_000_000  # size of the states that are written to one file
+_COLUMNS = ['space', 'kind', 'encoder', 'layer', 'pooling', 'max_tokens', 'dtype', 'files', 'mb', 'used']
 
-def _cut_by_size(rows: np.ndarray, sizes: list[int], most: int) -> list[np.ndarray]:
+def _space_name(about: dict) -> str: return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:24]
+
+def _space_row(space: Path) -> dict:
+    "A row of `FeatureStore.spaces`; a space whose description is damaged counts as never used."
+    path, used = space/'space.json', 0.
+    try: about = json.loads(path.read_text())
+    except ValueError: about = None
+    if isinstance(about, dict): used = path.stat().st_mtime
+    else: about = dict(kind='damaged')
+    sizes = []  # temporary files included
+    for file in space.iterdir():
+        with suppress(FileNotFoundError):  # another process has merged files
+            if file.suffix not in ('.json', '.lock'): sizes.append(file.stat().st_size)
+    return dict.fromkeys(_COLUMNS, '') | {k: v for k, v in about.items() if k in _COLUMNS} | dict(
+        space=space.name, kind=about.get('kind', 'states' if 'prefix' in about else 'vectors'),
+        encoder=about.get('name', ''), files=len(sizes), mb=sum(sizes)/1e6,
+        dtype=about.get('dtype', '').removeprefix('torch.'), used=pd.Timestamp(used, unit='s'))
+
+def _sizes_from(mb: pd.Series) -> pd.Series:
+    "The size of each space and of all that come after it."
+    return mb[::-1].cumsum()[::-1]
+
+def _prefix_hash(encoder: Encoder, layer: int) -> str:
+    "SHA-256 over the weights of the embeddings and the first layers."
+    h = hashlib.sha256(f'{encoder.model.config.model_type} {layer}'.encode())
+    for p in prefix_parameters(encoder, layer):
+        h.update(p.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return h.hexdigest()
+
+def _split_by_size(rows: np.ndarray, sizes: list[int], most: int) -> list[np.ndarray]:
     "Split rows into consecutive parts with a total size of about `most`, at least one row each."
     ends = np.cumsum(sizes)
     return np.split(rows, np.flatnonzero(np.diff(ends//most)) + 1) if len(rows) else []
 
-# %% ../nbs/00b_features.ipynb #c01c921d
-@patch
-def _state_batches(self: _Encoding, ids: list[list[int]], bar) -> Iterator[tuple[np.ndarray, tuple[torch.Tensor, ...]]]:
-    "Positions of texts and the states of each of them, batch by batch."
-    plan = plan_for(self.encoder, self.dtype, self.device, self.engine)
-    for rows in _mixed(length_batches([len(i) for i in ids], self.batch_tokens)):
-        batch, mask = self.encoder.pad([ids[r] for r in rows])
-        real = plan(batch, mask, self.layer)[mask.bool().to(self.device)].to('cpu', self.dtype)
-        if not real.isfinite().all():
-            raise ValueError(f"a state of {self.encoder.name!r} is NaN or infinite. "
-                             "Check the weights, or pass dtype=torch.float32")
-        yield rows, real.split([len(ids[r]) for r in rows])
-        bar.update(len(rows))
+# %% ../nbs/00b_features.ipynb #6b13cfb1
+class FeatureStore:
+    "A folder that keeps the vectors of texts, by encoder and setting."
+    def __init__(self,
+        folder: str|Path|None = None,  # `default_store()` by default
+        limit_gb: float|None = None,  # size that it may have, in 10^9 bytes; `default_limit()` by default
+    ):
+        self.folder = Path(folder or default_store())
+        self.limit_gb = default_limit() if limit_gb is None else limit_gb
+        if not self.limit_gb >= 0: raise ValueError(f"limit_gb is {limit_gb}; it is 0 or more, or inf for no limit")
+        self.computed = 0  # texts that this object has encoded
+        self._room = 0.  # bytes that may be written before the size of the store is looked at
+        self._too_large = set()  # spaces that are larger than the limit, of which a warning was given
 
-# %% ../nbs/00b_features.ipynb #3e225ad4
-@patch
-def _states_block(
-    self: FeatureStore, ids: list[list[int]], keys: np.ndarray, about: dict, run: _Encoding, bar,
-) -> list[_Shard]:
-    "Compute the states of some texts and write them to one file; returns them if they could not be stored."
-    order = _distinct(keys.T)
-    lengths = [len(ids[r]) for r in order]
-    states, place = torch.empty(sum(lengths), run.encoder.dim, dtype=run.dtype), np.argsort(order)
-    parts = states.split(lengths)
-    for rows, found in run._state_batches(ids, bar):
-        for r, one in zip(rows, found): parts[place[r]].copy_(one)
-        self.computed += len(rows)
-    shard = _new_shard(keys[order], lengths, states)
-    return [] if self._keep(shard, about, run.encoder.name) else [shard]
+    def __repr__(self) -> str:
+        held = self.spaces()
+        return f'FeatureStore({len(held)} spaces, {held.mb.sum():.1f} MB)'
 
-# %% ../nbs/00b_features.ipynb #526f53c0
-@patch
-def states(self: FeatureStore,
-    ids: Iterable[Sequence[int]],  # token ids of each text, from `Encoder.tokenize`
-    encoder: Encoder,  # from `get_encoder`
-    layer: int,  # states after this many layers
-    dtype: torch.dtype|None = None,  # precision of layers and states; `best_dtype` by default
-    device: torch.device|str|None = None,  # `best_device` by default
-    batch_tokens: int|None = None,  # tokens in a batch, padding counted
-    progress: bool|None = None,  # show progress; by default everywhere except in tests
-    label: str = 'encoding',  # what the bar is called
-    engine: str = 'torch',  # library that computes the layers, as in `encode`
-) -> States:  # memory-mapped
-    "Token states after `layer` layers, computed only for texts that the store does not have yet."
-    run, ids = _Encoding(encoder, 'mean', layer, dtype, device, batch_tokens, engine=engine), list(ids)
-    if any(isinstance(i, (str, int)) for i in ids):
-        raise TypeError("ids are lists of token ids, one for each text: take them from Encoder.tokenize")
-    about = _about_states(run)
-    keys = _keys((np.asarray(i, dtype='<i8').tobytes() for i in ids), _space_name(about))
-    most = STATES_BYTES//(encoder.dim*run.dtype.itemsize)  # tokens of a file
-    def cut(rows): return _cut_by_size(rows, [len(ids[r]) for r in rows], most)
-    def make(rows, bar): return self._states_block([ids[r] for r in rows], keys[rows], about, run, bar)
-    with torch.inference_mode(), evaluation_mode(encoder):
-        shards, places = self._fill(about, encoder.name, keys, label, progress, cut, make)
-    return States(shards, places, encoder.dim, encoder.family.summary_last)
+    def encode(self,
+        texts: Iterable[str],  # any number of texts: list, Series, array, generator
+        encoder: Encoder,  # from `get_encoder`
+        pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
+        layer: int|None = None,  # take the states after this many layers; all by default
+        max_tokens: int = 256,  # longest text in tokens, special tokens counted
+        keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
+        dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
+        device: torch.device|str|None = None,  # `best_device` by default
+        batch_tokens: int|None = None,  # tokens in a batch, padding counted
+        progress: bool|None = None,  # show progress; by default everywhere except in tests
+        label: str = 'encoding',  # what the bar is called
+        pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
+        engine: str = 'torch',  # 'torch'; on a CPU also 'openvino', 'auto' or an `int8_engine` (extra `speed`)
+    ) -> Features:  # memory-mapped `(texts, dim)`
+        "Vectors of texts; only texts that are not in the store are encoded, and finished ones are kept after Ctrl-C."
+        run = _Encoding(encoder, pooling, layer, dtype, device, batch_tokens, max_tokens, keep, engine)
+        texts, pairs = as_pairs(texts, pairs)
+        about = dict(version=VERSION, encoder=known_hash(encoder), shape=check_settings_hash(encoder), pooling=pooling,
+                     layer=run.layer, max_tokens=max_tokens, keep=keep, dtype=str(run.dtype), dim=encoder.dim)
+        about |= about_engine(run.engine)
+        if pairs is not None: about['pairs'] = True
+        keys = _keys(_as_bytes(texts, pairs), _space_name(about))  # so that a file in another space gives nothing
 
-# %% ../nbs/00b_features.ipynb #9e6c5f4e
-@patch
-def clean(self: FeatureStore,
-    max_gb: float|None = None,  # what may stay, in 10^9 bytes; 0 empties the store; `limit_gb` by default
-) -> pd.DataFrame:  # the spaces that were removed, as in `spaces`
-    "Remove the least recently used spaces until the rest is small enough, and spaces of an older format."
-    most = self.limit_gb if max_gb is None else max_gb
-    if not most >= 0: raise ValueError(f"max_gb is {max_gb}; it is 0 or more")
-    held = self.spaces()
-    old = held.kind == 'old format'
-    gone = held[old | (_sizes_from(held.mb.where(~old, 0)) > most*1000) | (most == 0)]
-    self._remove_spaces(gone)
-    return gone
+        def make(rows, bar):
+            block, second = (t and [t[r] for r in rows] for t in (texts, pairs))
+            return self._encode_block(block, second, keys[rows], about, run, bar)
+
+        rows = np.sort(_distinct(keys.T))
+        blocks = np.split(rows, range(BLOCK, len(rows), BLOCK))
+        with torch.inference_mode(), evaluation_mode(encoder):
+            shards, places = self._fill(about, encoder.name, keys, blocks, make, label, progress)
+        run.warn()
+        return Features(shards, places, encoder.dim)
+
+    def states(self,
+        ids: Iterable[Sequence[int]],  # token ids of each text, from `Encoder.tokenize`
+        encoder: Encoder,  # from `get_encoder`
+        layer: int,  # states after this many layers
+        dtype: torch.dtype|None = None,  # precision of layers and states; `best_dtype` by default
+        device: torch.device|str|None = None,  # `best_device` by default
+        batch_tokens: int|None = None,  # tokens in a batch, padding counted
+        progress: bool|None = None,  # show progress; by default everywhere except in tests
+        label: str = 'encoding',  # what the bar is called
+        engine: str = 'torch',  # library that computes the layers, as in `encode`
+    ) -> States:  # memory-mapped
+        "Token states after `layer` layers, computed only for texts that the store does not have yet."
+        run, ids = _Encoding(encoder, 'mean', layer, dtype, device, batch_tokens, engine=engine), list(ids)
+        if any(isinstance(i, (str, int)) for i in ids):
+            raise TypeError("ids are lists of token ids, one for each text: take them from Encoder.tokenize")
+        about = dict(version=VERSION, prefix=_prefix_hash(encoder, layer), shape=check_settings_hash(encoder, layer),
+                     layer=layer, dtype=str(run.dtype), dim=encoder.dim)
+        about |= about_engine(run.engine)
+        keys = _keys((np.asarray(i, dtype='<i8').tobytes() for i in ids), _space_name(about))
+        def make(rows, bar): return self._states_block([ids[r] for r in rows], keys[rows], about, run, bar)
+        rows = np.sort(_distinct(keys.T))
+        most = STATES_BYTES//(encoder.dim*run.dtype.itemsize)  # tokens of a file
+        blocks = _split_by_size(rows, [len(ids[r]) for r in rows], most)
+        with torch.inference_mode(), evaluation_mode(encoder):
+            shards, places = self._fill(about, encoder.name, keys, blocks, make, label, progress)
+        return States(shards, places, encoder.dim, encoder.family.summary_last)
+
+    def space(self,
+        about: dict,  # all that determines a vector, except the text
+        name: str = '',  # name of the encoder, for display only
+    ) -> Path:  # named by the hash of `about`
+        "The folder for features that are computed in one way, created with a description of it."
+        folder = self.folder/_space_name(about)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if not (folder/'space.json').exists():
+                temporary = folder/f'{uuid.uuid4().hex}.tmp'
+                temporary.write_text(json.dumps(about | dict(name=name), indent=1))
+                os.replace(temporary, folder/'space.json')
+        except OSError as e:
+            raise StoreError(e.errno, f"cannot make the feature store {self.folder}: {e.strerror}; "
+                                      "name another folder with RANK_BERT_HOME") from e
+        return folder
+
+    def spaces(
+        self,
+    ) -> pd.DataFrame:  # columns space, kind, encoder, layer, pooling, max_tokens, dtype, files, mb, used
+        "The spaces of the store, one row for each, the least recently used first."
+        rows = []
+        for path in self.folder.glob('[!.]*/space.json'):
+            try: rows.append(_space_row(path.parent))
+            except FileNotFoundError: continue  # removed meanwhile
+        return pd.DataFrame(rows, columns=_COLUMNS).sort_values('used', kind='stable', ignore_index=True)
+
+    def clean(self,
+        max_gb: float|None = None,  # what may stay, in 10^9 bytes; 0 empties the store; `limit_gb` by default
+    ) -> pd.DataFrame:  # the spaces that were removed, as in `spaces`
+        "Remove the least recently used spaces until the rest is small enough."
+        most = self.limit_gb if max_gb is None else max_gb
+        if not most >= 0: raise ValueError(f"max_gb is {max_gb}; it is 0 or more")
+        held = self.spaces()
+        gone = held[(_sizes_from(held.mb) > most*1000) | (most == 0)]
+        self._remove(gone)
+        return gone
+
+    def _remove(self, gone: pd.DataFrame) -> None:
+        "Remove some spaces; each is renamed first, so that nobody opens it while its files are removed."
+        for space in gone.space:
+            try: os.replace(self.folder/space, self.folder/f'.removed-{uuid.uuid4().hex}')
+            except FileNotFoundError: continue  # another process was first
+            except OSError as e:
+                raise StoreError(
+                    e.errno, f"cannot remove {space} from the feature store {self.folder}: {e.strerror}") from e
+        for path in self.folder.glob('.removed-*'): shutil.rmtree(path, ignore_errors=True)  # also of other processes
+
+    def _fill(
+        self, about: dict, name: str, keys: np.ndarray, blocks: list[np.ndarray], make: Callable,
+        label: str, progress: bool|None,
+    ) -> tuple[list[_Shard], np.ndarray]:
+        """Shards of a space and the place of each key; `make(rows, bar)` computes the rows of a block that are missing.
+
+        The blocks are of all texts, not only of missing ones: so a second run has the same batches."""
+        space = self.space(about, name)
+        _remove_leftovers(space)
+        with suppress(PermissionError): os.utime(space/'space.json')  # else it is read-only, the store of another user
+        in_memory = []
+        for _ in range(3):  # another process may clean the store meanwhile
+            shards = _shards(space) + in_memory
+            places = _places(shards, keys)
+            for s in shards:
+                if (s.known < 0).any(): _remove_texts(s)
+            missing = places[:, 0] < 0
+            if not missing.any(): return shards, places
+            wanted = [rows[missing[rows]] for rows in blocks]
+            with progress_bar(sum(map(len, wanted)), label, progress) as bar:
+                for rows in wanted:
+                    if len(rows): in_memory += make(rows, bar)
+        raise StoreError(f"what is written to the feature store {self.folder} is gone at once: another process removes "
+                         "it. Name another folder with RANK_BERT_HOME")
+
+    def _encode_block(
+        self, texts: list[str], pairs: list[str]|None, keys: np.ndarray, about: dict, run: _Encoding, bar,
+    ) -> list[_Shard]:
+        "Encode one block and store finished rows, also on an interrupt; returns rows that could not be stored."
+        order = _distinct(keys.T)
+        rows, done = torch.zeros(len(texts), run.encoder.dim), np.zeros(len(texts), dtype=bool)
+        place, unstored = np.argsort(order), []
+        try:
+            for at, vectors in run.vectors(texts, pairs, bar):
+                rows[place[at]], done[place[at]] = vectors, True
+                self.computed += len(at)
+        finally:
+            if done.any():
+                shard = _Shard.of(keys[order][done], [1]*done.sum(), rows if done.all() else rows[done])
+                if not self._keep(shard, about, run.encoder.name): unstored.append(shard)
+        return unstored
+
+    def _states_block(
+        self, ids: list[list[int]], keys: np.ndarray, about: dict, run: _Encoding, bar,
+    ) -> list[_Shard]:
+        "Compute the states of some texts and write them to one file; returns them if they could not be stored."
+        order = _distinct(keys.T)
+        lengths = [len(ids[r]) for r in order]
+        states, place = torch.empty(sum(lengths), run.encoder.dim, dtype=run.dtype), np.argsort(order)
+        parts = states.split(lengths)
+        for rows, found in run.token_states(ids, bar):
+            for r, one in zip(rows, found): parts[place[r]].copy_(one)
+            self.computed += len(rows)
+        shard = _Shard.of(keys[order], lengths, states)
+        return [] if self._keep(shard, about, run.encoder.name) else [shard]
+
+    def _keep(self, shard: _Shard, about: dict, name: str) -> bool:
+        "Publish a shard, also where the store was removed meanwhile; `False` where the store cannot be written."
+        for again in (True, False):
+            try:
+                space = _publish(self.space(about, name), shard).parent
+                os.utime(space/'space.json')
+                break
+            except FileNotFoundError:
+                if not again: raise
+            except OSError as e:
+                if e.errno not in (errno.EACCES, errno.EPERM, errno.EROFS): raise
+                warnings.warn(f"the feature store {self.folder} cannot be written ({e.strerror}): "
+                              "features are computed and not kept", stacklevel=2)
+                return False
+        _merge_files(space)
+        self._room -= shard.rows.nbytes
+        if self._room <= 0: self._bound(space)
+        return True
+
+    def _bound(self, space: Path) -> None:
+        "Remove the least recently used spaces if the store is over its limit; what cannot be removed stays."
+        held, most = self.spaces(), self.limit_gb*1000
+        held = held.iloc[np.argsort(held.space == space.name, kind='stable')]  # the space in use is last
+        gone = held[(_sizes_from(held.mb) > most) & (held.space != space.name)]
+        with suppress(StoreError): self._remove(gone)
+        mb = held.mb.iloc[-1]
+        if mb > most > 0 and space not in self._too_large:
+            self._too_large.add(space)
+            warnings.warn(f"what is computed now takes {mb:,.1f} MB of the feature store {self.folder}, more than its "
+                          f"limit of {self.limit_gb:g} GB: it stays until others are computed. RANK_BERT_STORE_GB sets "
+                          "the limit, and `FeatureStore().clean(0)` empties the store", stacklevel=2)
+        self._room = 1e6*max((most - held.mb.sum() + gone.mb.sum())/2, most/100)
+        if len(gone):
+            warnings.warn(f"the feature store {self.folder} was over its limit of {self.limit_gb:g} GB: {len(gone)} "
+                          f"spaces of {gone.mb.sum():,.1f} MB, the least recently used, are removed. "
+                          "RANK_BERT_STORE_GB sets the limit", stacklevel=2)
 
 # %% ../nbs/00b_features.ipynb #b60c1e02
 LOOK = 10.  # seconds after which all weights are read again, for single texts too
 _PLAIN = {bool, int, float, str}
+_seldom = ContextVar('seldom', default=None)  # seconds for which a full check is enough, for many texts too
 
-def _beginning(p: torch.Tensor) -> bytes|float|None:
-    "The first bytes of a weight, or its first number where it is not in memory of the CPU."
-    if p.is_cpu: return string_at(p.data_ptr(), min(16, p.nbytes))
-    return p.detach().view(-1)[0].item() if p.is_contiguous() else None
+@contextmanager
+def seldom_checked(seconds: float = 600.) -> Iterator[None]:
+    "In this block one full check in so many seconds is enough, for any number of texts, as in a server's batches."
+    token = _seldom.set(seconds)
+    try: yield
+    finally: _seldom.reset(token)
 
 def _glance(encoder: Encoder) -> list:
     "A quick, incomplete check value: settings, and address, version and beginning of each weight."
     parts = [m for _, m in encoder.model.named_modules(remove_duplicate=False)]  # a shared one at each of its places
-    weights = [(p.data_ptr(), p._version, _beginning(p))
-               for m in dict.fromkeys(parts) for p in m._parameters.values() if p is not None]
+    weights = []
+    for p in (p for m in dict.fromkeys(parts) for p in m._parameters.values() if p is not None):
+        if p.is_cpu: beginning = string_at(p.data_ptr(), min(16, p.nbytes))
+        else: beginning = p.detach().view(-1)[0].item() if p.is_contiguous() else None
+        weights.append((p.data_ptr(), p._version, beginning))
     settings = [v for m in parts for k, v in m.__dict__.items() if type(v) in _PLAIN and k != 'training']
     return [weights, settings, [*map(id, parts)]]
 
-# %% ../nbs/00b_features.ipynb #fc6a7693
 def _encoder_state(encoder: Encoder) -> dict[str, str|list[str]]:
     "All that determines an encoder's outputs, with the names used in the error message."
     return {'weights or tokenizer': known_hash(encoder), 'settings': settings_hash(encoder),
             'forward hooks': hook_names(encoder)}
 
-# %% ../nbs/00b_features.ipynb #646d3ddc
 class EncoderWatch:
     "Hashes of an encoder at one time, to detect later changes."
     def __init__(self,
@@ -940,34 +844,22 @@ class EncoderWatch:
         self.made, self.remedy = made, remedy
         self.known, self.looked = _encoder_state(encoder), (_glance(encoder), time.monotonic())
 
-# %% ../nbs/00b_features.ipynb #5e1f0001
-_seldom = ContextVar('seldom', default=None)  # seconds for which a full check is enough, for many texts too
-
-@contextmanager
-def seldom_checked(seconds: float = 600.) -> Iterator[None]:
-    "In this block one full check in so many seconds is enough, for any number of texts, as in a server's batches."
-    token = _seldom.set(seconds)
-    try: yield
-    finally: _seldom.reset(token)
-
-# %% ../nbs/00b_features.ipynb #0b801e56
-@patch
-def check(self: EncoderWatch,
-    encoder: Encoder,  # the same one, later
-    whole: bool = True,  # read all weights; else a full check in the last ten seconds is enough
-) -> bool:  # whether all weights were read
-    "Raise `ValueError` when weights, tokenizer or settings are no longer what they were."
-    now, (before, at) = _glance(encoder), self.looked
-    seldom = _seldom.get()
-    enough = LOOK if seldom is None else seldom
-    if not (whole and seldom is None) and now == before and time.monotonic() - at < enough: return False
-    changed = [k for k, v in _encoder_state(encoder).items() if v != self.known[k]]
-    if changed:
-        self.looked = None, 0.
-        raise ValueError(f"the encoder {encoder.name!r} has other {', '.join(changed)}, and is not as it was when "
-                         f"{self.made}: {self.remedy}")
-    self.looked = now, time.monotonic()
-    return True
+    def check(self,
+        encoder: Encoder,  # the same one, later
+        whole: bool = True,  # read all weights; else a full check in the last ten seconds is enough
+    ) -> bool:  # whether all weights were read
+        "Raise `ValueError` when weights, tokenizer or settings are no longer what they were."
+        now, (before, at) = _glance(encoder), self.looked
+        seldom = _seldom.get()
+        enough = LOOK if seldom is None else seldom
+        if not (whole and seldom is None) and now == before and time.monotonic() - at < enough: return False
+        changed = [k for k, v in _encoder_state(encoder).items() if v != self.known[k]]
+        if changed:
+            self.looked = None, 0.
+            raise ValueError(f"the encoder {encoder.name!r} has other {', '.join(changed)}, and is not as it was when "
+                             f"{self.made}: {self.remedy}")
+        self.looked = now, time.monotonic()
+        return True
 
 # %% ../nbs/00b_features.ipynb #b60c1e06
 class WithHead:

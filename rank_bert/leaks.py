@@ -29,7 +29,7 @@ def _shingles(text):
     words = re.findall(r'\w+', text.lower()) or [plain_text(text)]
     return [' '.join(words[i:i + 3]) for i in range(max(1, len(words) - 2))]
 
-# %% ../nbs/00a_leaks.ipynb #6cdd8667
+# %% ../nbs/00a_leaks.ipynb #bcb00a49
 def _nearest(test, seen, same, times, threshold, cells=4_000_000):
     """For rows of `test` the nearest row of `seen` (binary matrices), in chunks that bound the memory.
 
@@ -48,7 +48,6 @@ def _nearest(test, seen, same, times, threshold, cells=4_000_000):
         found.append(df.drop_duplicates('row'))
     return pd.concat(found, ignore_index=True)
 
-# %% ../nbs/00a_leaks.ipynb #59d5ce93
 _AUDIT_COLUMNS = ['query_id', 'group', 'seen_query_id', 'seen_group', 'seen_split', 'kind', 'similarity', 'matches']
 
 def _seen_before(test, seen, threshold):
@@ -65,7 +64,6 @@ def _seen_before(test, seen, threshold):
     return pd.DataFrame(dict(zip(_AUDIT_COLUMNS, [t.query_id, t.group, s.query_id, s.group, s.split, kind,
                                                   near.similarity.to_numpy(), near.matches.to_numpy()])))
 
-# %% ../nbs/00a_leaks.ipynb #bcb00a49
 def audit_splits(
     data: RankingData,  # data with a test part
     threshold: float = 0.8,  # least Jaccard similarity of word trigrams at which two queries count as nearly the same

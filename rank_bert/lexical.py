@@ -16,10 +16,8 @@ from itertools import count, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-
 # %% ../nbs/00d_lexical.ipynb #cbb083cc
 import numpy as np
-from fastcore.basics import patch
 from scipy import sparse
 
 # %% ../nbs/00d_lexical.ipynb #f90d3e2b
@@ -27,7 +25,115 @@ from .core import as_texts, check_fields, read_json, read_tensors, to_json, writ
 from .words import DAMAGED, Postings, add_postings, cut_apart, cut_texts, cut_words, gram_keys
 from .words import gram_weights, is_english, posting_rows, word_key
 
+# %% ../nbs/00d_lexical.ipynb #aaa8e880
+_BLOCK = 1024  # documents that are cut at a time
+
+class _Numbered(NamedTuple):
+    "The words of documents as numbers."
+    blocks: list[np.ndarray]  # int32, number of each word that counts, of `_BLOCK` documents
+    others: list[tuple[np.ndarray, np.ndarray]]  # numbers of stop words, and rows of the documents, of each block
+    lengths: np.ndarray  # words that count in each document `(documents,)`
+    keys: np.ndarray  # uint64, key of each number
+
+    @classmethod
+    def of(cls, documents: list[str], stopwords: str|list[str]|None) -> '_Numbered':
+        "Number the words in the order in which they first occur."
+        numbers, blocks, others, lengths = defaultdict(count().__next__), [], [], []
+        for start in range(0, len(documents), _BLOCK):
+            cut, left = cut_apart(documents[start:start + _BLOCK], stopwords)
+            blocks.append(np.fromiter((numbers[w] for words in cut for w in words), dtype=np.int32))
+            owner = np.repeat(np.arange(start, start + len(left), dtype=np.int32), [*map(len, left)])
+            others.append((np.fromiter((numbers[w] for words in left for w in words), dtype=np.int32), owner))
+            lengths += map(len, cut)
+        keys = np.fromiter(map(word_key, numbers), dtype=np.uint64, count=len(numbers))
+        return cls(blocks, others, np.array(lengths, dtype=np.int32), keys)
+
+    def sizes(self, ngrams: int) -> np.ndarray:
+        "Number of words and n-grams of each document."
+        return sum(np.maximum(self.lengths - n, 0) for n in range(ngrams))
+
+    def most(self, ngrams: int) -> int:
+        "Largest number of postings that the documents can have."
+        return int(self.sizes(ngrams).sum(dtype=np.int64)) + sum(len(numbers) for numbers, _ in self.others)
+
+    def part(self, ngrams: int, part: int, parts: int) -> tuple[np.ndarray, np.ndarray]:
+        "Keys and documents of the n-grams in one of `parts` equal ranges of keys, in the order of the documents."
+        keys, owners = [], []
+        for i, (block, (others, holders)) in enumerate(zip(self.blocks, self.others)):
+            lengths = self.lengths[i*_BLOCK:(i + 1)*_BLOCK]
+            owner = np.repeat(np.arange(i*_BLOCK, i*_BLOCK + len(lengths), dtype=np.int32), lengths)
+            found, owner = gram_keys(self.keys[block], owner, ngrams)
+            found, owner = np.concatenate([found, self.keys[others]]), np.concatenate([owner, holders])
+            if parts > 1:
+                mine = (found >> np.uint64(32))*np.uint64(parts) >> np.uint64(32) == part
+                found, owner = found[mine], owner[mine]
+            keys.append(found)
+            owners.append(owner)
+        return np.concatenate(keys), np.concatenate(owners)
+
+# %% ../nbs/00d_lexical.ipynb #63dcfab8
+MOST_NGRAMS = 5  # most words of an n-gram
+PAIR_WEIGHT = .5  # what a pair of words counts where nothing else was learnt
+_PART = 2**22  # n-grams that are sorted at a time
+_PARTS = 32  # most parts; with more n-grams the parts are larger
+
+def _inverse(frequency: np.ndarray, n: int) -> np.ndarray:
+    "Inverse document frequency of words that some of `n` documents hold, once for each of these documents."
+    kinds, which = np.unique(frequency, return_inverse=True)
+    inverse = np.array([math.log(1 + (n - f + .5)/(f + .5)) for f in kinds.tolist()], dtype=np.float32)
+    return np.repeat(inverse[which], frequency)
+
+def _weighted(counts: sparse.csr_matrix, norms: np.ndarray) -> np.ndarray:
+    "Weight of each count: inverse document frequency, times a frequency that saturates."
+    saturated = counts.data/(norms[counts.indices] + counts.data)
+    return (_inverse(np.diff(counts.indptr), counts.shape[1])*saturated).astype(np.float32)
+
+def _row_part(grams, owner, norms, words, min_df: int) -> tuple[np.ndarray, ...]:
+    "Keys in order, sizes, documents and weights of the rows of one part."
+    keys, rows = np.unique(grams, return_inverse=True)
+    ones = np.ones(len(rows), dtype=np.float32)
+    counts = sparse.coo_matrix((ones, (rows, owner)), shape=(len(keys), len(norms))).tocsr()
+    if min_df > 1:
+        single = words[np.minimum(np.searchsorted(words, keys), len(words) - 1)] == keys
+        kept = np.flatnonzero(single | (np.diff(counts.indptr) >= min_df))
+        keys, counts = keys[kept], counts[kept]
+    return keys, np.diff(counts.indptr), counts.indices, _weighted(counts, norms)
+
+def _joined(parts: Iterable[tuple[np.ndarray, ...]], most: int, n: int) -> Postings:
+    "The postings of all parts, at most `most`, of `n` documents."
+    indices, data = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.float32)
+    keys, starts, end = [], [np.zeros(1, dtype=np.int64)], 0
+    for part_keys, sizes, documents, weights in parts:
+        keys.append(part_keys)
+        starts.append(end + np.cumsum(sizes, dtype=np.int64))
+        start, end = end, end + len(documents)
+        indices[start:end], data[start:end] = documents, weights
+    return Postings(np.concatenate(keys), np.concatenate(starts), indices[:end], data[:end], n)
+
+# %% ../nbs/00d_lexical.ipynb #a9a1e9c0
+def _counts(postings: Postings, rows: slice, norms: np.ndarray) -> sparse.csr_matrix:
+    "How often documents hold the words of some rows, from the weights; `ArithmeticError` if these are of no counts."
+    starts, n = postings.indptr[rows.start:rows.stop + 1], postings.documents
+    here, sizes = slice(int(starts[0]), int(starts[-1])), np.diff(starts)
+    documents, weights = postings.indices[here], postings.data[here]
+    with np.errstate(all='ignore'):
+        share = weights.astype(np.float64)/_inverse(sizes, n)
+        try: counts = np.rint(norms[documents]*share/(1 - share)).astype(np.float32)
+        except IndexError as e: raise ArithmeticError from e
+        counts = sparse.csr_matrix((counts, documents, starts - starts[0]), (len(sizes), n))
+        if not np.array_equal(_weighted(counts, norms), weights): raise ArithmeticError
+    return counts
+
+def _word_counts(rows: list[np.ndarray], weights: list[np.ndarray]|None, words: int) -> sparse.csr_matrix:
+    "How often each text holds each word of an index, or the weights of these words `(texts, words)`."
+    owner = np.repeat(np.arange(len(rows)), np.array([*map(len, rows)], dtype=np.int64))
+    at = np.concatenate([np.zeros(0, dtype=np.int64), *rows])
+    held = np.ones(len(at)) if weights is None else np.concatenate([np.zeros(0), *weights])
+    return sparse.coo_matrix((held, (owner, at)), shape=(len(rows), words)).tocsr()
+
 # %% ../nbs/00d_lexical.ipynb #6ad00886
+VERSION = 3  # of the splitting of texts into words
+
 class BM25:
     "BM25 scores of texts against documents (Robertson and Zaragoza 2009, in the variant of Lucene)."
     def __init__(self,
@@ -45,279 +151,207 @@ class BM25:
 
     def __repr__(self) -> str: return f'BM25(words={len(self.postings.keys)}, documents={self.postings.documents})'
 
-# %% ../nbs/00d_lexical.ipynb #c7bea255
-def _checked_stopwords(stopwords, documents: list[str]) -> str|list[str]|None:
-    "The stop words to use; raises `ValueError` for an unknown name."
-    if isinstance(stopwords, str) and stopwords not in ('auto', 'english'):
-        raise ValueError(f"stopwords is {stopwords!r}; it is 'auto', 'english', None, or a list of words")
-    if stopwords == 'auto': return 'english' if is_english(documents) else None
-    if stopwords is None or isinstance(stopwords, str): return stopwords
-    return sorted({w for s in as_texts(stopwords, 'stopwords') for w in cut_words(s)})
+    @classmethod
+    def build(cls,
+        documents: list[str],  # text of each document
+        stopwords: str|list[str]|None = 'auto',  # 'english', a list, or `None`; 'auto': 'english' for English documents
+        ngrams: int = 2,  # 1 for words, 2 for words and pairs of neighbours, at most `MOST_NGRAMS`
+        k1: float = 1.5,  # term frequency saturation: the larger, the more a repeated word counts
+        b: float = 0.75,  # length normalisation: 0 for none, 1 for full
+        min_df: int = 1,  # pairs and longer n-grams that fewer documents hold are left out
+        pair_weight: float = PAIR_WEIGHT,  # what a pair of words counts; 1 where words have no blanks between them
+    ) -> 'BM25':
+        "The index of `documents`; raises `ValueError` when they hold no word at all."
+        if not 1 <= ngrams <= MOST_NGRAMS:
+            raise ValueError(f"ngrams is {ngrams}; it is 1 for words, 2 for words and pairs, at most {MOST_NGRAMS}")
+        if min_df < 1:
+            raise ValueError(f"min_df is {min_df}; 1 keeps all pairs of words, 2 drops those of a single document")
+        if not 0 <= pair_weight <= 1: raise ValueError(f"pair_weight is {pair_weight}; it is from 0 to 1")
+        documents = as_texts(documents, 'documents')
+        if isinstance(stopwords, str) and stopwords not in ('auto', 'english'):
+            raise ValueError(f"stopwords is {stopwords!r}; it is 'auto', 'english', None, or a list of words")
+        if stopwords == 'auto': stopwords = 'english' if is_english(documents) else None
+        elif stopwords is not None and not isinstance(stopwords, str):
+            stopwords = sorted({w for s in as_texts(stopwords, 'stopwords') for w in cut_words(s)})
+        text = _Numbered.of(documents, stopwords)
+        if not len(text.keys):
+            raise ValueError("the documents hold no word that BM25 could index: leave it out, with lexical=False or "
+                             "--no-bm25")
+        found = cls(None, stopwords, ngrams, text.sizes(ngrams), k1, b, min_df, pair_weight)
+        norms, words, most = found._norms(), np.sort(text.keys), text.most(ngrams)
+        parts = min(_PARTS, 1 + most//_PART)
+        rows = (_row_part(*text.part(ngrams, part, parts), norms, words, min_df) for part in range(parts))
+        found.postings = _joined(rows, most, len(norms))
+        return found
 
-# %% ../nbs/00d_lexical.ipynb #aaa8e880
-_BLOCK = 1024  # documents that are cut at a time
+    def scores(self,
+        texts: list[str],  # queries
+    ) -> np.ndarray:  # float32 `(queries, documents)`; 0 where no word is shared
+        "BM25 of every query with every document."
+        texts = as_texts(texts)
+        found = np.zeros((len(texts), self.postings.documents), dtype=np.float32)
+        for rows, weights, scores in zip(*self._rows(texts), found): add_postings(self.postings, rows, weights, scores)
+        if not np.isfinite(found).all(): raise ValueError(DAMAGED)
+        return found
 
-class _Numbered(NamedTuple):
-    "The words of documents as numbers."
-    blocks: list[np.ndarray]  # int32, number of each word that counts, of `_BLOCK` documents
-    others: list[tuple[np.ndarray, np.ndarray]]  # numbers of stop words, and rows of the documents, of each block
-    lengths: np.ndarray  # words that count in each document `(documents,)`
-    keys: np.ndarray  # uint64, key of each number
+    def sparse_scores(self,
+        texts: list[str],  # queries
+    ) -> sparse.csr_matrix:  # float32 `(queries, documents)`, documents in order; no entry where no word is shared
+        "The scores of `BM25.scores` that are not 0."
+        texts, scores, parts = as_texts(texts), np.zeros(self.postings.documents, dtype=np.float32), []
+        for rows, weights in zip(*self._rows(texts)):
+            add_postings(self.postings, rows, weights, scores)
+            at = np.flatnonzero(scores != 0)
+            parts.append((at.astype(np.int32), scores[at]))
+            scores[at] = 0
+        indptr = np.cumsum([0, *(len(at) for at, _ in parts)])
+        indices = np.concatenate([np.zeros(0, dtype=np.int32), *(at for at, _ in parts)])
+        data = np.concatenate([scores[:0], *(values for _, values in parts)])
+        if not np.isfinite(data).all(): raise ValueError(DAMAGED)
+        return sparse.csr_matrix((data, indices, indptr), shape=(len(texts), len(scores)))
 
-def _numbered(index: BM25, documents: list[str]) -> _Numbered:
-    "Number the words in the order in which they first occur."
-    numbers, blocks, others, lengths = defaultdict(count().__next__), [], [], []
-    for start in range(0, len(documents), _BLOCK):
-        cut, left = cut_apart(documents[start:start + _BLOCK], index.stopwords)
-        blocks.append(np.fromiter((numbers[w] for words in cut for w in words), dtype=np.int32))
-        owner = np.repeat(np.arange(start, start + len(left), dtype=np.int32), [*map(len, left)])
-        others.append((np.fromiter((numbers[w] for words in left for w in words), dtype=np.int32), owner))
-        lengths += map(len, cut)
-    keys = np.fromiter(map(word_key, numbers), dtype=np.uint64, count=len(numbers))
-    return _Numbered(blocks, others, np.array(lengths, dtype=np.int32), keys)
+    def scores_of(self,
+        texts: list[str],  # queries
+        documents: list[str],  # any texts
+    ) -> np.ndarray:  # float32 `(queries, documents)`; 0 where no word of the index is shared
+        "BM25 of every query with other texts."
+        documents, p = as_texts(documents, 'documents'), self.postings
+        asked = _word_counts(*self._rows(as_texts(texts)), len(p.keys))
+        cut, others = cut_apart(documents, self.stopwords)
+        found = sum(_word_counts(posting_rows(words, p.keys, most)[0], None, len(p.keys))
+                    for words, most in ((cut, self.ngrams), (others, 1))).tocsr()
+        lengths = _Numbered.of(documents, self.stopwords).sizes(self.ngrams)
+        norms = self.k1*((1 - self.b) + self.b*lengths/self.lengths.mean())
+        found.data /= np.repeat(norms, np.diff(found.indptr)) + found.data
+        frequency = np.diff(p.indptr)
+        inverse = np.log(1 + (p.documents - frequency + .5)/(frequency + .5))
+        return (asked.multiply(inverse) @ found.T).toarray().astype(np.float32)
 
-# %% ../nbs/00d_lexical.ipynb #475089d1
-def _part(text: _Numbered, ngrams: int, part: int, parts: int) -> tuple[np.ndarray, np.ndarray]:
-    "Keys and documents of the n-grams in one of `parts` equal ranges of keys, in the order of the documents."
-    keys, owners = [], []
-    for i, (block, (others, holders)) in enumerate(zip(text.blocks, text.others)):
-        lengths = text.lengths[i*_BLOCK:(i + 1)*_BLOCK]
-        owner = np.repeat(np.arange(i*_BLOCK, i*_BLOCK + len(lengths), dtype=np.int32), lengths)
-        found, owner = gram_keys(text.keys[block], owner, ngrams)
-        found, owner = np.concatenate([found, text.keys[others]]), np.concatenate([owner, holders])
-        if parts > 1:
-            mine = (found >> np.uint64(32))*np.uint64(parts) >> np.uint64(32) == part
-            found, owner = found[mine], owner[mine]
-        keys.append(found)
-        owners.append(owner)
-    return np.concatenate(keys), np.concatenate(owners)
+    def shares(self,
+        text: str,  # one query
+        documents: list[int],  # rows of different documents
+    ) -> tuple[list[str], np.ndarray]:  # words, and pairs that count; what each adds, float64 `(words, documents)`
+        "What each word of a query adds to the score of a document; they sum to the score. Each word occurs once."
+        words, documents = cut_texts(as_texts([text]), self.stopwords)[0], np.asarray(documents, dtype=np.int64)
+        if len(np.unique(documents)) < len(documents): raise ValueError("a document is given twice: give each row once")
+        keys = np.array([word_key(w) for w in words], dtype=np.uint64)
+        keys, _ = gram_keys(keys, np.zeros(len(keys), dtype=np.int64), self.ngrams)
+        names = [' '.join(words[i:i + n]) for n in range(1, self.ngrams + 1) for i in range(len(words) - n + 1)]
+        p, found = self.postings, np.zeros((len(keys), len(documents)))
+        rows = np.minimum(np.searchsorted(p.keys, keys), len(p.keys) - 1)
+        for i in np.flatnonzero(p.keys[rows] == keys):
+            here = slice(*p.indptr[rows[i]:rows[i] + 2].tolist())
+            holders = p.indices[here]
+            if len(holders) and not 0 <= holders.min() <= holders.max() < p.documents: raise ValueError(DAMAGED)
+            _, at, held = np.intersect1d(documents, holders, return_indices=True)
+            found[i, at] = p.data[here][held]
+        found *= gram_weights([words], self.ngrams, self.pair_weight)[:, None]
+        kept = {name: 0 for name, row in zip(names, found) if ' ' not in name or (row > 0).any()}
+        for name, row in zip(names, found):
+            if name in kept: kept[name] = kept[name] + row
+        return list(kept), np.array([*kept.values()]).reshape(len(kept), len(documents))
 
-# %% ../nbs/00d_lexical.ipynb #63dcfab8
-def _counted(keys: np.ndarray, owner: np.ndarray, documents: int) -> tuple[np.ndarray, sparse.csr_matrix]:
-    "The different keys in ascending order, and how often each document holds them `(keys, documents)`."
-    found, rows = np.unique(keys, return_inverse=True)
-    ones = np.ones(len(rows), dtype=np.float32)
-    return found, sparse.coo_matrix((ones, (rows, owner)), shape=(len(found), documents)).tocsr()
+    def unknown(self,
+        texts: list[str],  # queries
+    ) -> np.ndarray:  # float32 `(texts,)`, 0 to 1; 0 for a text without words
+        "Share of the words of each text that no document has; stop words are not counted."
+        cut, held = cut_texts(as_texts(texts), self.stopwords), self.postings.keys
+        keys = np.array([word_key(w) for words in cut for w in words], dtype=np.uint64)
+        new = held[np.minimum(np.searchsorted(held, keys), len(held) - 1)] != keys
+        counts = np.array([*map(len, cut)], dtype=np.int64)
+        found = np.bincount(np.repeat(np.arange(len(cut)), counts), new, len(cut))
+        return (found/np.maximum(counts, 1)).astype(np.float32)
 
-def _inverse(frequency: np.ndarray, n: int) -> np.ndarray:
-    "Inverse document frequency of words that some of `n` documents hold, once for each of these documents."
-    kinds, which = np.unique(frequency, return_inverse=True)
-    inverse = np.array([math.log(1 + (n - f + .5)/(f + .5)) for f in kinds.tolist()], dtype=np.float32)
-    return np.repeat(inverse[which], frequency)
+    def words_of(self,
+        texts: list[str],  # any texts
+    ) -> list[list[str]]:
+        "The words of each text that count, in their order."
+        return cut_texts(as_texts(texts), self.stopwords)
 
-def _weighted(counts: sparse.csr_matrix, norms: np.ndarray) -> np.ndarray:
-    "Weight of each count: inverse document frequency, times a frequency that saturates."
-    saturated = counts.data/(norms[counts.indices] + counts.data)
-    return (_inverse(np.diff(counts.indptr), counts.shape[1])*saturated).astype(np.float32)
+    def weighing(self,
+        pair_weight: float,  # as in `BM25.build`
+    ) -> 'BM25':
+        "The same index, in which a pair of words counts so much."
+        found = copy(self)
+        found.pair_weight = pair_weight
+        return found
 
-# %% ../nbs/00d_lexical.ipynb #a9a1e9c0
-def _row_part(keys, owner, norms, words, min_df: int) -> tuple[np.ndarray, ...]:
-    "Keys, sizes, documents and weights of the rows of one part."
-    keys, counts = _counted(keys, owner, len(norms))
-    if min_df > 1:
-        single = words[np.minimum(np.searchsorted(words, keys), len(words) - 1)] == keys
-        kept = np.flatnonzero(single | (np.diff(counts.indptr) >= min_df))
-        keys, counts = keys[kept], counts[kept]
-    return keys, np.diff(counts.indptr), counts.indices, _weighted(counts, norms)
+    def save(self,
+        folder: str|Path,  # an existing folder
+    ) -> None:
+        "Write the index as `bm25.safetensors` and `bm25.json`."
+        p = self.postings
+        shape = np.array([len(p.keys), p.documents], dtype=np.int64)
+        arrays = dict(keys=p.keys, indptr=p.indptr, indices=p.indices, data=p.data, lengths=self.lengths, shape=shape)
+        settings = dict(version=VERSION, stopwords=self.stopwords, ngrams=self.ngrams, k1=self.k1, b=self.b,
+                        min_df=self.min_df, pair_weight=self.pair_weight)
+        write_tensors(Path(folder)/'bm25.safetensors', arrays)
+        (Path(folder)/'bm25.json').write_text(to_json(settings), encoding='utf-8')
 
-# %% ../nbs/00d_lexical.ipynb #3aee8d61
-_PART = 2**22  # n-grams that are sorted at a time
-_PARTS = 32  # most parts; with more n-grams the parts are larger
+    def updated(self,
+        rows: np.ndarray,  # row here of each document of the new index, or -1 for the next of `texts` `(documents,)`
+        texts: list[str],  # of the documents that are new
+    ) -> 'BM25|None':  # `None` if counts cannot be found again, as with `min_df` above 1
+        "The index of other documents, as `build` makes it with the same settings; kept documents are not read again."
+        rows, texts, held = np.asarray(rows, dtype=np.int64), as_texts(texts), self.postings.documents
+        new, kept = np.flatnonzero(rows < 0), np.flatnonzero(rows >= 0)
+        if not len(rows): raise ValueError("no document is left: an index needs at least one")
+        if rows.min() < -1 or rows.max() >= held:
+            raise ValueError(f"rows go from 0 to {held - 1}, and -1 for a new text")
+        if len(np.unique(rows[kept])) < len(kept):
+            raise ValueError("two documents have the same row: give -1 and a text for one")
+        if len(new) != len(texts): raise ValueError(f"{len(new)} rows are -1, but there are {len(texts)} texts")
+        if self.min_df > 1: return None
+        text = _Numbered.of(texts, self.stopwords)
+        place, lengths = np.full(held, -1), np.empty(len(rows), dtype=np.int32)
+        place[rows[kept]], lengths[kept], lengths[new] = kept, self.lengths[rows[kept]], text.sizes(self.ngrams)
+        if not lengths.any(): raise ValueError("the documents hold no word that BM25 could index")
+        found = BM25(None, self.stopwords, self.ngrams, lengths, self.k1, self.b, 1, self.pair_weight)
+        parts, most = self._parts_after(found, text, place, new), len(self.postings.indices) + text.most(self.ngrams)
+        try: found.postings = _joined(parts, most, len(rows))
+        except ArithmeticError: return None
+        return found
 
-def _lengths(text: _Numbered, ngrams: int) -> np.ndarray:
-    "Number of words and n-grams of each text."
-    return sum(np.maximum(text.lengths - n, 0) for n in range(ngrams))
+    def rebuilt(self,
+        texts: list[str],  # of all documents
+    ) -> 'BM25':
+        "The index of other documents with the same settings."
+        return BM25.build(texts, self.stopwords, self.ngrams, self.k1, self.b, self.min_df, self.pair_weight)
 
-def _most(text: _Numbered, ngrams: int) -> int:
-    "Largest number of postings that texts can have."
-    return int(_lengths(text, ngrams).sum(dtype=np.int64)) + sum(len(numbers) for numbers, _ in text.others)
+    def _rows(self, texts: list[str]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        "Rows of the words and n-grams of each text, in their order, and what each counts."
+        return posting_rows(cut_texts(texts, self.stopwords), self.postings.keys, self.ngrams, self.pair_weight)
 
-def _joined(parts: Iterable[tuple[np.ndarray, ...]], most: int, n: int) -> Postings:
-    "The postings of all parts, at most `most`, of `n` documents."
-    indices, data = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.float32)
-    keys, starts, end = [], [np.zeros(1, dtype=np.int64)], 0
-    for own, sizes, documents, weights in parts:
-        keys.append(own)
-        starts.append(end + np.cumsum(sizes, dtype=np.int64))
-        start, end = end, end + len(documents)
-        indices[start:end], data[start:end] = documents, weights
-    return Postings(np.concatenate(keys), np.concatenate(starts), indices[:end], data[:end], n)
+    def _norms(self) -> np.ndarray:
+        "What a count is compared with in each document: more in a long one."
+        return self.k1*((1 - self.b) + self.b*self.lengths/self.lengths.mean())
 
-# %% ../nbs/00d_lexical.ipynb #3aee8d62
-@patch
-def _norms(self: BM25) -> np.ndarray:
-    "What a count is compared with in each document: more in a long one."
-    return self.k1*((1 - self.b) + self.b*self.lengths/self.lengths.mean())
+    def _parts_after(self, following: 'BM25', text: _Numbered, place: np.ndarray, new: np.ndarray):
+        """Keys, sizes, documents and weights of each part of an index that follows this one.
 
-def _postings(index: BM25, text: _Numbered) -> Postings:
-    "The postings of all words, and of n-grams that at least `min_df` documents hold."
-    norms, words, most = index._norms(), np.sort(text.keys), _most(text, index.ngrams)
-    parts = min(_PARTS, 1 + most//_PART)
-    rows = (_row_part(*_part(text, index.ngrams, p, parts), norms, words, index.min_df) for p in range(parts))
-    return _joined(rows, most, len(norms))
-
-# %% ../nbs/00d_lexical.ipynb #8026e407
-MOST_NGRAMS = 5  # most words of an n-gram
-PAIR_WEIGHT = .5  # what a pair of words counts where nothing else was learnt
-
-@patch(cls_method=True)
-def build(cls: BM25,
-    documents: list[str],  # text of each document
-    stopwords: str|list[str]|None = 'auto',  # 'english', a list, or `None`; 'auto': 'english' for English documents
-    ngrams: int = 2,  # 1 for words, 2 for words and pairs of neighbours, at most `MOST_NGRAMS`
-    k1: float = 1.5,  # term frequency saturation: the larger, the more a repeated word counts
-    b: float = 0.75,  # length normalisation: 0 for none, 1 for full
-    min_df: int = 1,  # pairs and longer n-grams that fewer documents hold are left out
-    pair_weight: float = PAIR_WEIGHT,  # what a pair of words counts; 1 where words have no blanks between them
-) -> BM25:
-    "The index of `documents`; raises `ValueError` when they hold no word at all."
-    if not 1 <= ngrams <= MOST_NGRAMS:
-        raise ValueError(f"ngrams is {ngrams}; it is 1 for words, 2 for words and pairs, at most {MOST_NGRAMS}")
-    if min_df < 1:
-        raise ValueError(f"min_df is {min_df}; 1 keeps all pairs of words, 2 drops those of a single document")
-    if not 0 <= pair_weight <= 1: raise ValueError(f"pair_weight is {pair_weight}; it is from 0 to 1")
-    documents = as_texts(documents, 'documents')
-    found = cls(None, _checked_stopwords(stopwords, documents), ngrams, k1=k1, b=b, min_df=min_df,
-                pair_weight=pair_weight)
-    text = _numbered(found, documents)
-    if not len(text.keys):
-        raise ValueError("the documents hold no word that BM25 could index: leave it out, with lexical=False or "
-                         "--no-bm25")
-    found.lengths = _lengths(text, ngrams)
-    found.postings = _postings(found, text)
-    return found
-
-# %% ../nbs/00d_lexical.ipynb #1414be81
-@patch
-def _rows(self: BM25, texts: list[str]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    "Rows of the words and n-grams of each text, in their order, and what each counts."
-    return posting_rows(cut_texts(texts, self.stopwords), self.postings.keys, self.ngrams, self.pair_weight)
-
-# %% ../nbs/00d_lexical.ipynb #d62ca055
-@patch
-def scores(self: BM25,
-    texts: list[str],  # queries
-) -> np.ndarray:  # float32 `(queries, documents)`; 0 where no word is shared
-    "BM25 of every query with every document."
-    texts = as_texts(texts)
-    found = np.zeros((len(texts), self.postings.documents), dtype=np.float32)
-    for *asked, scores in zip(*self._rows(texts), found): add_postings(self.postings, *asked, scores)
-    if not np.isfinite(found).all(): raise ValueError(DAMAGED)
-    return found
-
-# %% ../nbs/00d_lexical.ipynb #f3b09adc
-@patch
-def sparse_scores(self: BM25,
-    texts: list[str],  # queries
-) -> sparse.csr_matrix:  # float32 `(queries, documents)`, documents in order; no entry where no word is shared
-    "The scores of `BM25.scores` that are not 0."
-    texts, scores, parts = as_texts(texts), np.zeros(self.postings.documents, dtype=np.float32), []
-    for asked in zip(*self._rows(texts)):
-        add_postings(self.postings, *asked, scores)
-        at = np.flatnonzero(scores != 0)
-        parts.append((at.astype(np.int32), scores[at]))
-        scores[at] = 0
-    indptr = np.cumsum([0, *(len(at) for at, _ in parts)])
-    indices = np.concatenate([np.zeros(0, dtype=np.int32), *(at for at, _ in parts)])
-    data = np.concatenate([scores[:0], *(values for _, values in parts)])
-    if not np.isfinite(data).all(): raise ValueError(DAMAGED)
-    return sparse.csr_matrix((data, indices, indptr), shape=(len(texts), len(scores)))
-
-# %% ../nbs/00d_lexical.ipynb #d62ca0b1
-@patch
-def unknown(self: BM25,
-    texts: list[str],  # queries
-) -> np.ndarray:  # float32 `(texts,)`, 0 to 1; 0 for a text without words
-    "Share of the words of each text that no document has; stop words are not counted."
-    cut, held = cut_texts(as_texts(texts), self.stopwords), self.postings.keys
-    keys = np.array([word_key(w) for words in cut for w in words], dtype=np.uint64)
-    new = held[np.minimum(np.searchsorted(held, keys), len(held) - 1)] != keys
-    counts = np.array([*map(len, cut)], dtype=np.int64)
-    found = np.bincount(np.repeat(np.arange(len(cut)), counts), new, len(cut))
-    return (found/np.maximum(counts, 1)).astype(np.float32)
-
-# %% ../nbs/00d_lexical.ipynb #5e1f0015
-def _word_counts(rows: list[np.ndarray], weights: list[np.ndarray]|None, words: int) -> sparse.csr_matrix:
-    "How often each text holds each word of an index, or the weights of these words `(texts, words)`."
-    owner = np.repeat(np.arange(len(rows)), np.array([*map(len, rows)], dtype=np.int64))
-    at = np.concatenate([np.zeros(0, dtype=np.int64), *rows])
-    held = np.ones(len(at)) if weights is None else np.concatenate([np.zeros(0), *weights])
-    return sparse.coo_matrix((held, (owner, at)), shape=(len(rows), words)).tocsr()
-
-# %% ../nbs/00d_lexical.ipynb #5e1f0012
-@patch
-def scores_of(self: BM25,
-    texts: list[str],  # queries
-    documents: list[str],  # any texts
-) -> np.ndarray:  # float32 `(queries, documents)`; 0 where no word of the index is shared
-    "BM25 of every query with other texts."
-    documents, p = as_texts(documents, 'documents'), self.postings
-    asked = _word_counts(*self._rows(as_texts(texts)), len(p.keys))
-    cut, others = cut_apart(documents, self.stopwords)
-    found = sum(_word_counts(posting_rows(words, p.keys, most)[0], None, len(p.keys))
-                for words, most in ((cut, self.ngrams), (others, 1))).tocsr()
-    lengths = _lengths(_numbered(self, documents), self.ngrams)
-    norms = self.k1*((1 - self.b) + self.b*lengths/self.lengths.mean())
-    found.data /= np.repeat(norms, np.diff(found.indptr)) + found.data
-    frequency = np.diff(p.indptr)
-    inverse = np.log(1 + (p.documents - frequency + .5)/(frequency + .5))
-    return (asked.multiply(inverse) @ found.T).toarray().astype(np.float32)
-
-# %% ../nbs/00d_lexical.ipynb #d62ca0c1
-def _joined_words(words: list[str], most: int) -> list[str]:
-    "Words and their n-grams as texts, in the order of `gram_keys`."
-    return [' '.join(words[i:i + n]) for n in range(1, most + 1) for i in range(len(words) - n + 1)]
-
-@patch
-def _weights(self: BM25, rows: np.ndarray, documents: np.ndarray) -> np.ndarray:  # float64 `(rows, documents)`
-    "Weights of some rows of the index in some documents."
-    p, found = self.postings, np.zeros((len(rows), len(documents)))
-    for held, row in zip(found, rows.tolist()):
-        own = slice(*p.indptr[row:row + 2].tolist())
-        found_at, (_, mine, theirs) = p.indices[own], np.intersect1d(documents, p.indices[own], return_indices=True)
-        if len(found_at) and not 0 <= found_at.min() <= found_at.max() < p.documents: raise ValueError(DAMAGED)
-        held[mine] = p.data[own][theirs]
-    return found
-
-# %% ../nbs/00d_lexical.ipynb #d62ca0c2
-@patch
-def shares(self: BM25,
-    text: str,  # one query
-    documents: list[int],  # rows of different documents
-) -> tuple[list[str], np.ndarray]:  # words, and pairs that count; what each adds, float64 `(words, documents)`
-    "What each word of a query adds to the score of a document; they sum to the score. Each word occurs once."
-    words, documents = cut_texts(as_texts([text]), self.stopwords)[0], np.asarray(documents, dtype=np.int64)
-    if len(np.unique(documents)) < len(documents): raise ValueError("a document is given twice: give each row once")
-    keys = np.array([word_key(w) for w in words], dtype=np.uint64)
-    keys, _ = gram_keys(keys, np.zeros(len(keys), dtype=np.int64), self.ngrams)
-    held = self.postings.keys
-    rows = np.minimum(np.searchsorted(held, keys), len(held) - 1)
-    known, found = held[rows] == keys, np.zeros((len(keys), len(documents)))
-    counts = gram_weights([words], self.ngrams, self.pair_weight)[:, None]
-    found[known] = self._weights(rows[known], documents)*counts[known]
-    names = _joined_words(words, self.ngrams)
-    kept = {name: 0 for name, row in zip(names, found) if ' ' not in name or (row > 0).any()}
-    for name, row in zip(names, found):
-        if name in kept: kept[name] = kept[name] + row
-    return list(kept), np.array([*kept.values()]).reshape(len(kept), len(documents))
-
-# %% ../nbs/00d_lexical.ipynb #d62ca0c6
-@patch
-def words_of(self: BM25,
-    texts: list[str],  # any texts
-) -> list[list[str]]:
-    "The words of each text that count, in their order."
-    return cut_texts(as_texts(texts), self.stopwords)
-
-# %% ../nbs/00d_lexical.ipynb #ed3b4560
-@patch
-def weighing(self: BM25,
-    pair_weight: float,  # as in `BM25.build`
-) -> BM25:
-    "The same index, in which a pair of words counts so much."
-    found = copy(self)
-    found.pair_weight = pair_weight
-    return found
+        `place` is the row there of each document of this index, or -1, and `new` the rows of the texts."""
+        p, before, norms, n = self.postings, self._norms(), following._norms(), len(following.lengths)
+        parts = min(_PARTS, 1 + int(following.lengths.sum(dtype=np.int64))//_PART)
+        # the rows of each part, as `_Numbered.part` takes them
+        edges = np.array([-(-part*2**32//parts) << 32 for part in range(parts)], dtype=np.uint64)
+        edges = [*np.searchsorted(p.keys, edges).tolist(), len(p.keys)]
+        for part, (start, end) in enumerate(pairwise(edges)):
+            counts, keys = _counts(p, slice(start, end), before), p.keys[start:end]
+            # documents that stay move to their places
+            row, document = np.repeat(np.arange(len(keys)), np.diff(counts.indptr)), place[counts.indices]
+            stay = document >= 0
+            row, document, count = row[stay], document[stay], counts.data[stay]
+            # n-grams of new ones are added
+            grams, owner = text.part(self.ngrams, part, parts) if len(new) else (np.zeros(0, np.uint64), new)
+            every = np.union1d(keys, grams)
+            row = np.concatenate([np.searchsorted(every, keys)[row], np.searchsorted(every, grams)])
+            document = np.concatenate([document, new[owner]])
+            count = np.concatenate([count, np.ones(len(grams), dtype=np.float32)])
+            counts = sparse.coo_matrix((count, (row, document)), (len(every), n)).tocsr()
+            # words that no document holds any more are left out
+            held = np.flatnonzero(np.diff(counts.indptr))
+            if len(held) < len(every): every, counts = every[held], counts[held]
+            yield every, np.diff(counts.indptr), counts.indices, _weighted(counts, norms)
 
 # %% ../nbs/00d_lexical.ipynb #fb4f59a7
 def best(
@@ -371,63 +405,28 @@ def moments(
     square = np.asarray(values.multiply(values).sum(1)).reshape(-1, 1) + (n - scores.getnnz(1)[:, None])*mean**2
     return mean, np.sqrt(square/n)
 
-# %% ../nbs/00d_lexical.ipynb #15c1ed46
-VERSION = 3  # of the splitting of texts into words
-
-@patch
-def save(self: BM25,
-    folder: str|Path,  # an existing folder
-) -> None:
-    "Write the index as `bm25.safetensors` and `bm25.json`."
-    p = self.postings
-    shape = np.array([len(p.keys), p.documents], dtype=np.int64)
-    arrays = dict(keys=p.keys, indptr=p.indptr, indices=p.indices, data=p.data, lengths=self.lengths, shape=shape)
-    about = dict(version=VERSION, stopwords=self.stopwords, ngrams=self.ngrams, k1=self.k1, b=self.b,
-                 min_df=self.min_df, pair_weight=self.pair_weight)
-    write_tensors(Path(folder)/'bm25.safetensors', arrays)
-    (Path(folder)/'bm25.json').write_text(to_json(about), encoding='utf-8')
-
 # %% ../nbs/00d_lexical.ipynb #f6cbfbff
-def _wrong_settings(about: dict) -> str:
-    "What is wrong with the fields of bm25.json, or ''."
-    version, stopwords = about['version'], about.get('stopwords')
-    if not 1 <= version <= VERSION: return f"its version is {version}, not 1 to {VERSION}"
-    if not 1 <= about['ngrams'] <= MOST_NGRAMS: return f"ngrams is {about['ngrams']}, not 1 to {MOST_NGRAMS}"
-    if version > 1 and None in map(about.get, ('k1', 'b', 'min_df')): return "k1, b or min_df is missing"
-    if (about.get('k1') or 0) < 0 or not 0 <= (about.get('b') or 0) <= 1 or about.get('min_df') == 0:
-        return "k1, b or min_df is out of range"
-    if not 0 <= about.get('pair_weight', 1) <= 1: return f"pair_weight is {about['pair_weight']}, not 0 to 1"
-    listed = isinstance(stopwords, list) and all(isinstance(w, str) for w in stopwords)
-    if not listed and stopwords not in (None, 'english') and version > 1:
-        return f"stopwords is {stopwords!r:.40}, which is no list of words"
-    return ''
-
-# %% ../nbs/00d_lexical.ipynb #8f22f935
-def _read_settings(path: Path, remedy: str) -> dict:
-    "The content of bm25.json; raises `ValueError` for a wrong field."
-    about = read_json(path, remedy)
-    fields = dict(ngrams='count', version='count?', k1='number?', b='number?', min_df='count?', pair_weight='number?')
-    check_fields(about, fields, path, remedy)
-    about.setdefault('version', 1)
-    if why := _wrong_settings(about): raise ValueError(f"{path} is damaged: {why}; {remedy}")
-    return about
-
-# %% ../nbs/00d_lexical.ipynb #35150360
 _FORM = dict(keys=('U64', 'words'), indptr=('I64', 'starts'), indices=('I32', 'n'), data=('F32', 'n'),
              lengths=('I32', 'documents'), shape=('I64', 2))
 
-def _are_starts(starts: np.ndarray, rows: int, postings: int) -> bool:
-    "Whether the starts of the rows are in order, from 0 to the number of postings."
-    if rows < 1 or len(starts) != rows + 1: return False
-    return bool(starts[0] == 0 and starts[-1] == postings and (starts[1:] >= starts[:-1]).all())
+def _wrong_setting(version, stopwords, ngrams, k1, b, min_df, pair_weight) -> str:
+    "What is wrong with the values of bm25.json, or ''."
+    if not 1 <= version <= VERSION: return f"its version is {version}, not 1 to {VERSION}"
+    if not 1 <= ngrams <= MOST_NGRAMS: return f"ngrams is {ngrams}, not 1 to {MOST_NGRAMS}"
+    if k1 < 0 or not 0 <= b <= 1 or min_df < 1: return "k1, b or min_df is out of range"
+    if not 0 <= pair_weight <= 1: return f"pair_weight is {pair_weight}, not 0 to 1"
+    listed = isinstance(stopwords, list) and all(isinstance(w, str) for w in stopwords)
+    if listed or stopwords in (None, 'english'): return ''
+    return f"stopwords is {stopwords!r:.40}, which is no list of words"
 
 def _read_postings(path: Path, remedy: str) -> tuple[Postings, np.ndarray]|None:
     "The postings of a file, which stay there, and lengths of documents; `None` if they do not fit together."
     t = {name: v.numpy() for name, v in read_tensors(path, _FORM, remedy=remedy, finite=False).items()}
-    (rows, width), lengths = t.pop('shape').tolist(), t.pop('lengths')
-    fits = _are_starts(t['indptr'], rows, len(t['data'])) and len(t['keys']) == rows and 0 < width < 2**31
-    fits = fits and len(lengths) == width and (lengths >= 0).all() and lengths.any()
-    return (Postings(**t, documents=width), lengths) if fits else None
+    (rows, width), lengths, starts = t.pop('shape').tolist(), t.pop('lengths'), t['indptr']
+    if rows < 1 or len(t['keys']) != rows or len(starts) != rows + 1: return None
+    if starts[0] != 0 or starts[-1] != len(t['data']) or (starts[1:] < starts[:-1]).any(): return None
+    if not 0 < width < 2**31 or len(lengths) != width or (lengths < 0).any() or not lengths.any(): return None
+    return Postings(**t, documents=width), lengths
 
 # %% ../nbs/00d_lexical.ipynb #6a8b48af
 def load_bm25(
@@ -437,97 +436,18 @@ def load_bm25(
     texts: Callable|None = None,  # gives all texts, of which an index of an earlier version is made anew
 ) -> BM25:
     "The index that `BM25.save` wrote; raises `ValueError` for one that is damaged, or of an earlier version."
-    path, about = Path(folder)/'bm25.safetensors', _read_settings(Path(folder)/'bm25.json', remedy)
-    known = {k: about[k] for k in ('k1', 'b', 'min_df', 'pair_weight') if about.get(k) is not None}
-    stopwords, ngrams = about.get('stopwords'), about['ngrams']
-    if about['version'] < VERSION:
+    path, file = Path(folder)/'bm25.safetensors', Path(folder)/'bm25.json'
+    fields = dict(version='count', ngrams='count', k1='number', b='number', min_df='count', pair_weight='number')
+    settings = read_json(file, remedy)
+    check_fields(settings, fields, file, remedy)
+    settings = {name: settings.get(name) for name in ('stopwords', *fields)}
+    if wrong := _wrong_setting(**settings): raise ValueError(f"{file} is damaged: {wrong}; {remedy}")
+    if settings.pop('version') < VERSION:
         if texts is None:
             raise ValueError(f"{path} is of an earlier version, which splits texts into words differently; {remedy}")
-        named = isinstance(stopwords, str) and stopwords != 'english'  # a list of another library
-        return BM25.build(texts(), 'auto' if named else stopwords, ngrams, **dict(pair_weight=1.) | known)
+        return BM25.build(texts(), **settings)
     found = _read_postings(path, remedy)
     if found is None or documents not in (None, found[0].documents):
         of = f'; it should be an index of {documents} documents' if documents else ''
         raise ValueError(f"{path} is damaged: its arrays do not fit together{of}; {remedy}")
-    return BM25(found[0], stopwords, ngrams, found[1], **known)
-
-# %% ../nbs/00d_lexical.ipynb #5c0a0002
-def _counts(index: BM25, rows: slice, norms: np.ndarray) -> sparse.csr_matrix|None:
-    "How often documents hold the words of some rows, from the weights; `None` if the weights are not of these counts."
-    p, starts = index.postings, index.postings.indptr[rows.start:rows.stop + 1]
-    here, sizes = slice(int(starts[0]), int(starts[-1])), np.diff(starts)
-    with np.errstate(all='ignore'):
-        share = p.data[here].astype(np.float64)/_inverse(sizes, p.documents)
-        try: counts = np.rint(norms[p.indices[here]]*share/(1 - share)).astype(np.float32)
-        except IndexError: return None
-        counts = sparse.csr_matrix((counts, p.indices[here], starts - starts[0]), (len(sizes), p.documents))
-        return counts if np.array_equal(_weighted(counts, norms), p.data[here]) else None
-
-# %% ../nbs/00d_lexical.ipynb #5c0a0003
-def _merge(keys, counts: sparse.csr_matrix, place: np.ndarray, new: np.ndarray, owner: np.ndarray, documents: int):
-    "Keys and counts of documents that stay, moved to their places, and of the new n-grams with their documents."
-    moved, rows = place[counts.indices], np.repeat(np.arange(len(keys)), np.diff(counts.indptr))
-    there = moved >= 0
-    every = np.union1d(keys, new)
-    rows = np.concatenate([np.searchsorted(every, keys)[rows[there]], np.searchsorted(every, new)])
-    found = np.concatenate([counts.data[there], np.ones(len(new), dtype=np.float32)])
-    found = sparse.coo_matrix((found, (rows, np.concatenate([moved[there], owner]))), (len(every), documents)).tocsr()
-    kept = np.flatnonzero(np.diff(found.indptr))
-    return every[kept], found[kept] if len(kept) < len(every) else found
-
-def _ranges(keys: np.ndarray, parts: int) -> list[slice]:
-    "Rows of the keys in each of `parts` equal ranges, as `_part` takes them."
-    edges = np.array([-(-part*2**32//parts) << 32 for part in range(parts)], dtype=np.uint64)
-    return [slice(a, b) for a, b in pairwise([*np.searchsorted(keys, edges).tolist(), len(keys)])]
-
-# %% ../nbs/00d_lexical.ipynb #5c0a0004
-def _check_rows(rows: np.ndarray, held: int, texts: int) -> None:
-    "Raise `ValueError` unless rows are those of different documents, or -1 for each new text."
-    kept = rows[rows >= 0]
-    if not len(rows): raise ValueError("no document is left: an index needs at least one")
-    if rows.min() < -1 or rows.max() >= held: raise ValueError(f"rows go from 0 to {held - 1}, and -1 for a new text")
-    if len(np.unique(kept)) < len(kept): raise ValueError("two documents have the same row: give -1 and a text for one")
-    new = len(rows) - len(kept)
-    if new != texts: raise ValueError(f"{new} rows are -1, but there are {texts} texts")
-
-@patch
-def _update_parts(self: BM25, index: BM25, text: _Numbered, place: np.ndarray, at: np.ndarray):
-    "Keys, sizes, documents and weights of each part of an index that follows this one."
-    parts = min(_PARTS, 1 + int(index.lengths.sum(dtype=np.int64))//_PART)
-    before, norms, n = self._norms(), index._norms(), len(index.lengths)
-    for part, rows in enumerate(_ranges(self.postings.keys, parts)):
-        counts = _counts(self, rows, before)
-        if counts is None: raise ArithmeticError
-        new, owner = _part(text, self.ngrams, part, parts) if len(at) else (np.zeros(0, np.uint64), at)
-        keys, counts = _merge(self.postings.keys[rows], counts, place, new, at[owner], n)
-        yield keys, np.diff(counts.indptr), counts.indices, _weighted(counts, norms)
-
-# %% ../nbs/00d_lexical.ipynb #5c0a0005
-@patch
-def updated(self: BM25,
-    rows: np.ndarray,  # row in this index of each document of the new one, or -1 for the next of `texts` `(documents,)`
-    texts: list[str],  # of the documents that are new
-) -> BM25|None:  # `None` if counts cannot be found again, as with `min_df` above 1
-    "The index of other documents, as `build` makes it with the same settings; kept documents are not read again."
-    rows, texts = np.asarray(rows, dtype=np.int64), as_texts(texts)
-    _check_rows(rows, self.postings.documents, len(texts))
-    if self.min_df > 1: return None
-    text, at, kept = _numbered(self, texts), np.flatnonzero(rows < 0), np.flatnonzero(rows >= 0)
-    place, lengths = np.full(self.postings.documents, -1), np.empty(len(rows), dtype=np.int32)
-    place[rows[kept]], lengths[kept], lengths[at] = kept, self.lengths[rows[kept]], _lengths(text, self.ngrams)
-    if not lengths.any(): raise ValueError("the documents hold no word that BM25 could index")
-    found = BM25(None, self.stopwords, self.ngrams, lengths, self.k1, self.b, 1, self.pair_weight)
-    parts = self._update_parts(found, text, place, at)
-    most = len(self.postings.indices) + _most(text, self.ngrams)
-    try: found.postings = _joined(parts, most, len(rows))
-    except ArithmeticError: return None
-    return found
-
-# %% ../nbs/00d_lexical.ipynb #5c0a000c
-@patch
-def rebuilt(self: BM25,
-    texts: list[str],  # of all documents
-) -> BM25:
-    "The index of other documents with the same settings."
-    return BM25.build(texts, self.stopwords, self.ngrams, self.k1, self.b, self.min_df, self.pair_weight)
-
+    return BM25(found[0], lengths=found[1], **settings)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 # %% ../nbs/02k_table.ipynb #2ba10006
 import numpy as np
-from fastcore.basics import patch
 from tokenizers import Tokenizer
 
 # %% ../nbs/02k_table.ipynb #2ba10007
@@ -47,7 +46,6 @@ def plain_tokenizer(
     found.encode_special_tokens = True
     return found
 
-# %% ../nbs/02k_table.ipynb #2ba10014
 def saturated(
     counts: np.ndarray,  # how often a text holds a token
 ) -> np.ndarray:  # float32, of the same shape
@@ -69,44 +67,39 @@ class TokenTable:
     def __repr__(self) -> str: return f'TokenTable({len(self):,} tokens, {self.rows.shape[1]} numbers each)'
     def __getstate__(self) -> dict: return self.__dict__ | dict(_cutter=None)  # a pickled tokenizer loses its settings
 
-# %% ../nbs/02k_table.ipynb #2ba10027
-@patch
-def tokens(self: TokenTable,
-    texts: list[str],  # any number of texts
-) -> list[list[int]]:  # without special tokens; the last `room` of a longer text
-    "Ids of the tokens of each text."
-    if self._cutter is None: self._cutter = plain_tokenizer(self.tokenizer)
-    cut = self._cutter.encode_batch_fast(texts, add_special_tokens=False)
-    return [e.ids[-self.room:] for e in cut]
+    def tokens(self,
+        texts: list[str],  # any number of texts
+    ) -> list[list[int]]:  # without special tokens; the last `room` of a longer text
+        "Ids of the tokens of each text."
+        if self._cutter is None: self._cutter = plain_tokenizer(self.tokenizer)
+        cut = self._cutter.encode_batch_fast(texts, add_special_tokens=False)
+        return [e.ids[-self.room:] for e in cut]
 
-@patch
-def encode(self: TokenTable,
-    texts: list[str],  # any number of texts
-) -> np.ndarray:  # float32 `(texts, dim)`, of length one; zeros for a text without a known token
-    "Vectors of texts."
-    texts = as_texts(texts)
-    found = np.zeros((len(texts), self.rows.shape[1]), dtype=np.float32)
-    for out, ids in zip(found, self.tokens(texts)):
-        rows, counts = np.unique(self.at[ids], return_counts=True)
-        rows, counts = rows[rows >= 0], counts[rows >= 0]
-        out += (self.scale[rows]*saturated(counts)) @ self.rows[rows].astype(np.float32)
-    return unit_rows(found)
+    def encode(self,
+        texts: list[str],  # any number of texts
+    ) -> np.ndarray:  # float32 `(texts, dim)`, of length one; zeros for a text without a known token
+        "Vectors of texts."
+        texts = as_texts(texts)
+        found = np.zeros((len(texts), self.rows.shape[1]), dtype=np.float32)
+        for out, ids in zip(found, self.tokens(texts)):
+            rows, counts = np.unique(self.at[ids], return_counts=True)
+            rows, counts = rows[rows >= 0], counts[rows >= 0]
+            out += (self.scale[rows]*saturated(counts)) @ self.rows[rows].astype(np.float32)
+        return unit_rows(found)
 
-# %% ../nbs/02k_table.ipynb #2ba1002a
-@patch
-def parts(self: TokenTable,
-    text: str,  # any text
-) -> np.ndarray:  # float32 `(tokens, dim)`; zeros for a token without a row
-    "What each token adds to the vector of a text, which is their sum."
-    rows = self.at[self.tokens([text])[0]]
-    known = rows >= 0
-    found, (_, place, counts) = np.zeros((len(rows), self.rows.shape[1]), dtype=np.float32), np.unique(
-        rows[known], return_inverse=True, return_counts=True)
-    weights = self.scale[rows[known]]*(saturated(counts)/counts)[place]
-    found[known] = weights[:, None]*self.rows[rows[known]]
-    return found/max(float(np.linalg.norm(found.sum(0))), 1e-12)
+    def parts(self,
+        text: str,  # any text
+    ) -> np.ndarray:  # float32 `(tokens, dim)`; zeros for a token without a row
+        "What each token adds to the vector of a text, which is their sum."
+        rows = self.at[self.tokens([text])[0]]
+        known = rows >= 0
+        found = np.zeros((len(rows), self.rows.shape[1]), dtype=np.float32)
+        _, place, counts = np.unique(rows[known], return_inverse=True, return_counts=True)
+        weights = self.scale[rows[known]]*(saturated(counts)/counts)[place]
+        found[known] = weights[:, None]*self.rows[rows[known]]
+        return found/max(float(np.linalg.norm(found.sum(0))), 1e-12)
 
-# %% ../nbs/02k_table.ipynb #2ba10022
+
 def make_table(
     vectors: np.ndarray,  # float32, of tokens `(tokens, dim)`
     tokens: np.ndarray,  # ids of these tokens `(tokens,)`
@@ -165,32 +158,28 @@ class PackedPassages:
         self._starts = np.flatnonzero(np.diff(self.owner, prepend=-1))
         self._whole = self.rows.astype(np.float32) if len(self) <= 4*_BLOCK else None  # faster, if memory allows
 
-# %% ../nbs/02k_table.ipynb #2ba10045
-@patch
-def passages(self: PackedPassages,
-    query: np.ndarray,  # a vector of length one `(dim,)`
-) -> np.ndarray:  # float32 `(passages,)`
-    "Cosine of a vector with every passage."
-    if self._whole is not None: return self._whole @ query*self.scale
-    parts = (slice(start, start + _BLOCK) for start in range(0, len(self), _BLOCK))
-    return np.concatenate([self.rows[some].astype(np.float32) @ query*self.scale[some] for some in parts])
+    def passages(self,
+        query: np.ndarray,  # a vector of length one `(dim,)`
+    ) -> np.ndarray:  # float32 `(passages,)`
+        "Cosine of a vector with every passage."
+        if self._whole is not None: return self._whole @ query*self.scale
+        parts = (slice(start, start + _BLOCK) for start in range(0, len(self), _BLOCK))
+        return np.concatenate([self.rows[some].astype(np.float32) @ query*self.scale[some] for some in parts])
 
-@patch
-def scores(self: PackedPassages,
-    query: np.ndarray,  # a vector of length one `(dim,)`
-) -> np.ndarray:  # float32 `(documents,)`
-    "Cosine of a vector with the best passage of every document."
-    return np.maximum.reduceat(self.passages(query), self._starts)
+    def scores(self,
+        query: np.ndarray,  # a vector of length one `(dim,)`
+    ) -> np.ndarray:  # float32 `(documents,)`
+        "Cosine of a vector with the best passage of every document."
+        return np.maximum.reduceat(self.passages(query), self._starts)
 
-@patch
-def best(self: PackedPassages,
-    query: np.ndarray,  # a vector of length one `(dim,)`
-    document: int,  # its row
-) -> int:  # row of the passage
-    "The passage of a document that is nearest to a vector."
-    first, end = np.searchsorted(self.owner, [document, document + 1]).tolist()
-    near = self.rows[first:end].astype(np.float32) @ query*self.scale[first:end]
-    return first + int(near.argmax())
+    def best(self,
+        query: np.ndarray,  # a vector of length one `(dim,)`
+        document: int,  # its row
+    ) -> int:  # row of the passage
+        "The passage of a document that is nearest to a vector."
+        first, end = np.searchsorted(self.owner, [document, document + 1]).tolist()
+        near = self.rows[first:end].astype(np.float32) @ query*self.scale[first:end]
+        return first + int(near.argmax())
 
 # %% ../nbs/02k_table.ipynb #2ba10042
 def pack_passages(

@@ -165,11 +165,11 @@ def gram_weights(
     pair_weight: float,  # what a pair of words counts, and a longer n-gram
 ) -> np.ndarray:  # float32 `(n-grams,)`, in the order of `gram_keys`
     "What each word and n-gram counts: 1 for a word, and for neighbours of a character that has no blanks around it."
-    alone = np.array([_NO_BLANKS.fullmatch(w) is not None for words in cut for w in words], dtype=bool)
+    unspaced = np.array([_NO_BLANKS.fullmatch(w) is not None for words in cut for w in words], dtype=bool)
     owner = np.repeat(np.arange(len(cut)), np.array([*map(len, cut)], dtype=np.int64))
-    found, joined = [np.ones(len(alone), dtype=np.float32)], alone
+    found, joined = [np.ones(len(unspaced), dtype=np.float32)], unspaced
     for n in range(1, most):
-        joined = joined[:-1] | alone[n:]
+        joined = joined[:-1] | unspaced[n:]
         found.append(np.where(joined, 1, pair_weight)[owner[:-n] == owner[n:]].astype(np.float32))
     return np.concatenate(found)
 
