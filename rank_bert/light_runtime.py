@@ -48,56 +48,40 @@ class LightRanker:
         return tuple(sorted((name for name, has in there.items() if has), key=lambda name: name != first))
 
 # %% ../nbs/03m_light_runtime.ipynb #3ca10014
-def _words(ranker: LightRanker, text: str) -> np.ndarray:
-    "BM25 of a text with every document, float32 `(documents,)`."
-    found, about = np.zeros(len(ranker.documents), dtype=np.float32), ranker.about['bm25']
-    cut, pair_weight = cut_texts([text], about['stopwords']), about.get('pair_weight', 1.)
-    (rows,), (weights,) = posting_rows(cut, ranker.postings.keys, about['ngrams'], pair_weight)
-    add_postings(ranker.postings, rows, weights, found)
-    return found
-
-def _added(words: np.ndarray, fusion: dict) -> np.ndarray:
-    "What BM25 adds to the cosine."
-    if fusion.get('standard'): words = (words - words.mean(dtype=np.float64))/max(words.std(dtype=np.float64), 1e-6)
-    return (fusion['weight']*words).astype(np.float32)
-
-def _scored(ranker: LightRanker, query: str, mode: str, vector: np.ndarray|None) -> np.ndarray:
-    "Score of every document for a query and its vector."
-    if mode == 'bm25': return _words(ranker, query)
-    found = ranker.passages.scores(vector)
-    return found if mode == 'table' else found + _added(_words(ranker, query), ranker.about['table']['fusion'])
-
-def _asked(ranker: LightRanker, query: str, mode: str|None) -> tuple[str, str, np.ndarray|None]:
-    "Checks query and mode; gives both and, with a table, the query vector."
+def _checked(ranker: LightRanker, query: str, mode: str|None) -> tuple[str, str]:
+    "Query and mode, checked; the default mode where none is given."
     query, = as_texts([query])
     mode = mode or ranker.modes[0]
     if mode not in ranker.modes: raise ValueError(f"unknown mode {mode!r}; the modes are {', '.join(ranker.modes)}")
     if not is_visible(query): raise ValueError("the query is empty: write at least one word")
-    return query, mode, None if ranker.table is None else ranker.table.encode([query])[0]
+    return query, mode
 
-# %% ../nbs/03m_light_runtime.ipynb #3ca10015
-def light_scores(
-    ranker: LightRanker,  # from `load_light`
-    query: str,  # a question or a whole conversation
-    mode: str|None = None,  # 'table_hybrid', 'table' or 'bm25'; by default the first of `modes`
-) -> np.ndarray:  # float32 `(documents,)`
-    "Score of every document for a query; raises `ValueError` for an empty query and an unknown mode."
-    return _scored(ranker, *_asked(ranker, query, mode))
+def _scored(ranker: LightRanker, query: str, mode: str, vector: np.ndarray|None) -> np.ndarray:
+    "Score of every document for a query and its vector."
+    if mode != 'bm25': cosines = ranker.passages.scores(vector)
+    if mode == 'table': return cosines
+    words, settings = np.zeros(len(ranker.documents), dtype=np.float32), ranker.about['bm25']
+    cut = cut_texts([query], settings['stopwords'])
+    (rows,), (weights,) = posting_rows(cut, ranker.postings.keys, settings['ngrams'], settings['pair_weight'])
+    add_postings(ranker.postings, rows, weights, words)
+    if mode == 'bm25': return words
+    fusion = ranker.about['table']['fusion']
+    if fusion.get('standard'): words = (words - words.mean(dtype=np.float64))/max(words.std(dtype=np.float64), 1e-6)
+    return cosines + (fusion['weight']*words).astype(np.float32)
 
-# %% ../nbs/03m_light_runtime.ipynb #3ca1001a
-def _is(cell, value) -> bool: return cell == value and isinstance(cell, bool) == isinstance(value, bool)
-
-def _value(given):
-    "A value of Python; None for a missing one, as in the file."
-    given = given.item() if hasattr(given, 'item') else given
-    return None if type(given).__name__ == 'NAType' or given != given else given  # pandas may not be installed
-
-def _values(given) -> list:
-    "The values that one column may have."
-    many = hasattr(given, '__iter__') and not isinstance(given, (str, bytes, dict))
-    return [_value(v) for v in (given if many else [given])]
+def _vector(ranker: LightRanker, query: str) -> np.ndarray|None:
+    return None if ranker.table is None else ranker.table.encode([query])[0]
 
 # %% ../nbs/03m_light_runtime.ipynb #3ca10016
+def _alternatives(given) -> list:
+    "The values that one column may have, as in the file: of Python, and None for a missing one."
+    many, found = hasattr(given, '__iter__') and not isinstance(given, (str, bytes, dict)), []
+    for value in given if many else [given]:
+        if hasattr(value, 'item'): value = value.item()
+        missing = type(value).__name__ == 'NAType' or value != value  # pandas may not be installed
+        found.append(None if missing else value)
+    return found
+
 def _rows(ranker: LightRanker, where: dict|None) -> np.ndarray:
     "Rows of the documents that hold one of the values in each column, as `Ranker.search` chooses them."
     if where is None: return np.arange(len(ranker.documents))
@@ -107,23 +91,22 @@ def _rows(ranker: LightRanker, where: dict|None) -> np.ndarray:
     if unknown: raise ValueError(f"documents have no column {unknown[0]!r}; they have {', '.join(map(repr, columns))}")
     found = np.ones(len(ranker.documents), dtype=bool)
     for name, given in where.items():
-        values, cells = _values(given), (d[name] for d in ranker.documents)
-        lists = (cell if isinstance(cell, list) else [cell] for cell in cells)
-        found &= [any(_is(c, v) for c in cell for v in values) for cell in lists]
+        values = _alternatives(given)
+        for row, document in enumerate(ranker.documents):
+            cell = document[name]
+            cells = cell if isinstance(cell, list) else [cell]
+            found[row] &= any(c == v and isinstance(c, bool) == isinstance(v, bool) for c in cells for v in values)
     return np.flatnonzero(found)
 
-def _best(ranker: LightRanker, scores: np.ndarray, rows: np.ndarray, k: int) -> list[int]:
-    "At most `k` of some rows, best first; equal scores in the order of `Ranker.search`, the last id first."
-    if k < len(rows): rows = rows[scores[rows] >= np.partition(scores[rows], -k)[-k]]
-    by_id = sorted(rows.tolist(), key=lambda row: ranker.ids[row], reverse=True)
-    return sorted(by_id, key=lambda row: -scores[row])[:k]
-
 # %% ../nbs/03m_light_runtime.ipynb #072826c3
-def _passage(ranker: LightRanker, row: int, vector: np.ndarray|None) -> str:
-    "The passage of a document that is nearest to the query; the whole text if passages are unknown."
-    document, start, end = ranker.documents[row], -1, -1
-    if vector is not None: start, end = ranker.passages.span[ranker.passages.best(vector, row)].tolist()
-    return (document['text'] if start < 0 else document['text'][start:end]) or document['title']
+def light_scores(
+    ranker: LightRanker,  # from `load_light`
+    query: str,  # a question or a whole conversation
+    mode: str|None = None,  # 'table_hybrid', 'table' or 'bm25'; by default the first of `modes`
+) -> np.ndarray:  # float32 `(documents,)`
+    "Score of every document for a query; raises `ValueError` for an empty query and an unknown mode."
+    query, mode = _checked(ranker, query, mode)
+    return _scored(ranker, query, mode, _vector(ranker, query))
 
 def light_search(
     ranker: LightRanker,  # from `load_light`
@@ -134,41 +117,42 @@ def light_search(
 ) -> list[dict]:  # rank, doc_id, title, score, passage
     "At most `k` best documents, best first; equal scores in the order of `Ranker.search`."
     if k < 1: raise ValueError(f"k is {k}; ask for at least 1 document")
-    query, mode, vector = _asked(ranker, query, mode)
+    query, mode = _checked(ranker, query, mode)
+    vector = _vector(ranker, query)
     scores, rows = _scored(ranker, query, mode, vector), _rows(ranker, where)
     if mode == 'bm25': rows = rows[scores[rows] > 0]  # no word in common
-    return [dict(rank=n, doc_id=ranker.ids[i], title=ranker.documents[i]['title'], score=float(scores[i]),
-                 passage=_passage(ranker, i, vector)) for n, i in enumerate(_best(ranker, scores, rows, k), 1)]
+    if k < len(rows): rows = rows[scores[rows] >= np.partition(scores[rows], -k)[-k]]
+    best = sorted(rows.tolist(), key=lambda row: (scores[row], ranker.ids[row]), reverse=True)[:k]
+    found = []
+    for rank, row in enumerate(best, 1):
+        document, start, end = ranker.documents[row], -1, -1  # the whole text if passages are unknown
+        if vector is not None: start, end = ranker.passages.span[ranker.passages.best(vector, row)].tolist()
+        passage = document['text'] if start < 0 else document['text'][start:end]
+        found.append(dict(rank=rank, doc_id=document['doc_id'], title=document['title'], score=float(scores[row]),
+                          passage=passage or document['title']))
+    return found
 
-# %% ../nbs/03m_light_runtime.ipynb #3ca10021
+# %% ../nbs/03m_light_runtime.ipynb #3ca10022
 _REMEDY = 'save the ranker again'
 _FILES = ('documents.jsonl', 'table.safetensors', 'tokenizer.json', 'passages.safetensors', 'bm25.safetensors',
           'bm25.json')
 _FORM = dict(keys=('U64', 'words'), indptr=('I64', 'ends'), indices=('I32', 'n'), data=('F32', 'n'),
              lengths=('I32', 'documents'), shape=('I64', 2))
 
-def _check_hashes(folder: Path, files: dict[str, str]) -> None:
-    "Raise an error for a file that is read and is missing, or not as it was saved."
-    for path in (folder/name for name in _FILES if name in files):
-        if not path.is_file(): raise FileNotFoundError(f"{path} is missing; {_REMEDY}")
-        if file_hash(path) != files[path.name]:
-            raise ValueError(f"{path} is damaged: its SHA-256 is not the one it was saved with; {_REMEDY}")
-
 def _read_postings(folder: Path, documents: int) -> tuple[Postings, dict]:
     "BM25 of a folder, and its settings."
-    path, about = folder/'bm25.safetensors', read_json(folder/'bm25.json', _REMEDY)
-    check_fields(about, dict(ngrams='count', version='count?', pair_weight='number?'), folder/'bm25.json', _REMEDY)
-    if about.get('version') != 3:
+    path, settings = folder/'bm25.safetensors', read_json(folder/'bm25.json', _REMEDY)
+    check_fields(settings, dict(ngrams='count', version='count', pair_weight='number'), folder/'bm25.json', _REMEDY)
+    if settings['version'] != 3:
         raise ValueError(f"{path} is of an earlier version, which splits texts into words differently; {_REMEDY}")
     arrays = read_tensors(path, _FORM, 'np', _REMEDY)
     (words, width), ends = arrays.pop('shape').tolist(), arrays['indptr']
     arrays.pop('lengths')
     fits = width == documents and len(ends) == len(arrays['keys']) + 1 == words + 1 and ends[0] == 0
     if fits and (np.diff(ends) >= 0).all() and ends[-1] == len(arrays['data']):
-        return Postings(**arrays, documents=width), about
+        return Postings(**arrays, documents=width), settings
     raise ValueError(f"{path} is damaged: its arrays do not fit together; {_REMEDY}")
 
-# %% ../nbs/03m_light_runtime.ipynb #3ca10022
 def load_light(
     folder: str|Path,  # where `Ranker.save` wrote it
 ) -> LightRanker:
@@ -179,7 +163,12 @@ def load_light(
     about = read_json(folder/'ranker.json', _REMEDY)
     check_seal(about, folder/'ranker.json', _REMEDY)
     check_fields(about, dict(about='object', table='object?'), folder/'ranker.json', _REMEDY)
-    _check_hashes(folder, about['files'])
+    for name, saved in about['files'].items():
+        path = folder/name
+        if name not in _FILES: continue
+        if not path.is_file(): raise FileNotFoundError(f"{path} is missing; {_REMEDY}")
+        if file_hash(path) != saved:
+            raise ValueError(f"{path} is damaged: its SHA-256 is not the one it was saved with; {_REMEDY}")
     lines = (folder/'documents.jsonl').read_bytes().removesuffix(b'\n').split(b'\n')
     documents, table, passages, postings = [json.loads(line) for line in lines], None, None, None
     if 'table.safetensors' in about['files']:
