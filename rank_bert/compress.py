@@ -10,8 +10,9 @@ __all__ = ['fisher_factors', 'vector_losses', 'compress', 'rank_losses']
 # %% ../nbs/01d_compress.ipynb #ae6a6e81
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from copy import deepcopy
+from functools import partial
+from itertools import groupby
 
 # %% ../nbs/01d_compress.ipynb #90725209
 import pandas as pd
@@ -34,37 +35,31 @@ def fisher_factors(
     layers: str|Sequence[str] = '*',  # as in `find_linears`
 ) -> tuple[dict, dict]:  # path -> mean of x x^T `(in, in)`, and path -> mean of g g^T `(out, out)`, float64
     "Second moments of inputs x, and of gradients g at outputs: the Kronecker factors of the Fisher information."
-    found, sums = find_linears(model, layers), {}
+    found = find_linears(model, layers)
+    sums = {}  # path -> number of positions, sum of x x^T, sum of g g^T
+    def add(name, x, g):
+        x, g = (t.detach().flatten(0, -2).float() for t in (x, g))
+        real = (g != 0).any(-1)
+        if not real.any(): return
+        (n, xx), (_, gg), old = products_of(x[real]), products_of(g[real]), sums.get(name, (0, 0, 0))
+        sums[name] = old[0] + n, old[1] + xx, old[2] + gg
+    def watch(name, module, args, out):
+        if out.requires_grad: out.register_hook(partial(add, name, args[0]))
+
     # the gradient of a bias passes the output of its layer, and costs nothing
     ends = [next(m.parameters()) if m.bias is None else m.bias for m in found.values()]
-    with unfrozen(ends), torch.enable_grad(), evaluating(model), _noting_gradients(found, sums):
-        for i, loss in enumerate(losses):
-            check_loss(loss, i)
-            torch.autograd.grad(loss, ends, retain_graph=True, allow_unused=True)
+    hooks = [m.register_forward_hook(partial(watch, name)) for name, m in found.items()]
+    try:
+        with unfrozen(ends), torch.enable_grad(), evaluating(model):
+            for i, loss in enumerate(losses):
+                check_loss(loss, i)
+                torch.autograd.grad(loss, ends, retain_graph=True, allow_unused=True)
+    finally:
+        for h in hooks: h.remove()
     missing = [n for n in found if n not in sums]
     if missing:
         raise ValueError(f"no gradient came to {missing[0]!r}: make losses that depend on it, in the generator")
     return tuple({n: sums[n][i]/sums[n][0] for n in found} for i in (1, 2))
-
-# %% ../nbs/01d_compress.ipynb #0fe78281
-@contextmanager
-def _noting_gradients(layers: dict[str, nn.Module], sums: dict) -> Iterator[None]:
-    "In this block the products of inputs, and of gradients at outputs, are added: path -> number, sum, sum."
-    def noted(name):
-        def hook(module, args, out):
-            if out.requires_grad: out.register_hook(lambda g: _add_products(sums, name, args[0], g))
-        return hook
-    hooks = [m.register_forward_hook(noted(name)) for name, m in layers.items()]
-    try: yield
-    finally:
-        for h in hooks: h.remove()
-
-def _add_products(sums: dict, name: str, x: torch.Tensor, g: torch.Tensor) -> None:
-    x, g = (t.detach().flatten(0, -2).float() for t in (x, g))
-    real = (g != 0).any(-1)
-    if not real.any(): return
-    (n, a), (_, b), old = products_of(x[real]), products_of(g[real]), sums.get(name, (0, 0, 0))
-    sums[name] = old[0] + n, old[1] + a, old[2] + b
 
 # %% ../nbs/01d_compress.ipynb #67b725cb
 def vector_losses(
@@ -114,63 +109,49 @@ def compress(
     return encoder
 
 # %% ../nbs/01d_compress.ipynb #07e93b5d
+SHRINKAGE = .1  # share of the mean variance of the inputs that holds a fitted weight near the old one
+
 @torch.no_grad()
 def calibrated_layers(
     encoder: Encoder, plan: pd.DataFrame, batches: list[tuple], progress: bool|None = None,
 ) -> dict[str, nn.Module]:
     "Path -> new layer, for the layers of a plan; the encoder stays as it is."
-    ranks, new = _own_ranks(encoder, plan), deepcopy(encoder)
+    ranks, new = _ranks_of_plan(encoder, plan), deepcopy(encoder)
     with evaluating(encoder), progress_bar(len(encoder.layers), 'compressing', progress, 'layers') as bar:
         new.eval()
         before = now = [encoder.embed(ids, mask) for ids, mask in batches]
         for i in range(len(encoder.layers)):
             inputs, before = _run_layer(encoder, i, list(ranks), batches, before)
-            for names in _with_same_input(inputs[0]):
-                found, _ = _run_layer(new, i, names[:1], batches, now)
-                x = torch.cat([rows for (_, rows), in found])
-                for n in names: _calibrate(new, encoder, n, ranks[n], x, inputs)
+            for _, group in groupby(inputs[0], key=lambda call: id(call[1])):  # those in a row with the same input
+                names = [n for n, _ in group]
+                changed, _ = _run_layer(new, i, names[:1], batches, now)
+                x = torch.cat([rows for (_, rows), in changed])
+                for name in names:
+                    old = encoder.get_submodule(name)
+                    if ranks[name] == full_rank(old): continue
+                    y = [F.linear(rows, old.weight.float()) for calls in inputs for n, rows in calls if n == name]
+                    swap_modules(new, {new.get_submodule(name): _fitted(old, ranks[name], x, torch.cat(y))})
             now = _run_layer(new, i, [], batches, now)[1]
             bar.update()
-    return {n: _layer_of(encoder.get_submodule(n), new.get_submodule(n), rank) for n, rank in ranks.items()}
+    layers = {}
+    for name, rank in ranks.items():
+        old = encoder.get_submodule(name)
+        layers[name] = old if rank == full_rank(old) else new.get_submodule(name).train(old.training)
+    return layers
 
-def _layer_of(old: nn.Module, new: nn.Module, rank: int) -> nn.Module:
-    return old if rank == full_rank(old) else new.train(old.training)
-
-# %% ../nbs/01d_compress.ipynb #4ced0aac
 def _run_layer(encoder: Encoder, i: int, names: list[str], batches: list[tuple], states: list) -> tuple[list, list]:
     "For each batch (path, input without padding) of linear layers in layer `i`, and the states after it."
     inputs, after = [], []
     with noting_inputs({n: encoder.get_submodule(n) for n in names}) as held:
         for (ids, mask), x in zip(batches, states):
             after.append(encoder.run(x, mask, ids, i, i + 1))
-            inputs.append(_without_padding(held, mask.T if encoder.family.summary_last else mask))
+            if encoder.family.summary_last: mask = mask.T
+            rows = {id(t): real_rows(n, t, mask) for n, t in held}  # layers that were given the same tensor share them
+            inputs.append([(n, rows[id(t)]) for n, t in held])
             held.clear()
     return inputs, after
 
-def _without_padding(held: list[tuple], mask: torch.Tensor) -> list[tuple]:
-    "The inputs that were noted; layers that were given the same tensor share the result."
-    rows = {id(x): real_rows(n, x, mask) for n, x in held}
-    return [(n, rows[id(x)]) for n, x in held]
-
-def _with_same_input(inputs: list[tuple]) -> list[list[str]]:
-    "Names of layers in the order of the calls; those in a row with the same input together."
-    groups, last = [], None
-    for name, x in inputs:
-        if x is last: groups[-1].append(name)
-        else: groups.append([name])
-        last = x
-    return groups
-
-# %% ../nbs/01d_compress.ipynb #505da160
-SHRINKAGE = .1  # share of the mean variance of the inputs that holds a fitted weight near the old one
-
-def _calibrate(new: Encoder, encoder: Encoder, name: str, rank: int, x: torch.Tensor, inputs: list) -> None:
-    "Swap a layer of `new` for a thin one with outputs near those of the original; at full rank it stays as it is."
-    old = encoder.get_submodule(name)
-    if rank == full_rank(old): return
-    y = torch.cat([F.linear(rows, old.weight.float()) for found in inputs for n, rows in found if n == name])
-    swap_modules(new, {new.get_submodule(name): _fitted(old, rank, x, y)})
-
+# %% ../nbs/01d_compress.ipynb #061e89ef
 def _fitted(old: nn.Module, rank: int, x: torch.Tensor, y: torch.Tensor) -> LowRankLinear:
     "The layer of a rank that takes `x` nearest to `y`, without the bias of the old layer `(vectors, features)`."
     whole = old.merged() if isinstance(old, LowRankLinear) else deepcopy(old)
@@ -184,8 +165,7 @@ def _fitted(old: nn.Module, rank: int, x: torch.Tensor, y: torch.Tensor) -> LowR
     if old.bias is not None: new.bias += mean_y - F.linear(F.linear(mean_x, new.down.float()), new.up.float())
     return new
 
-# %% ../nbs/01d_compress.ipynb #061e89ef
-def _own_ranks(encoder: Encoder, plan: pd.DataFrame) -> dict[str, int]:
+def _ranks_of_plan(encoder: Encoder, plan: pd.DataFrame) -> dict[str, int]:
     "Path -> rank; raises `ValueError` for layers that cannot be calibrated in their turn."
     lacking = {'layer', 'rank'} - set(plan.columns)
     if lacking: raise ValueError(f"the plan has no column {', '.join(sorted(lacking))}: take the table of plan_ranks")
@@ -237,13 +217,18 @@ def measured_losses(
         states = [encoder.embed(ids, mask) for ids, mask in batches]
         expected = _vectors_after(encoder, 0, batches, states, pooling)
         for i, layer in enumerate(encoder.layers):
-            mine = [n for n in names if encoder.get_submodule(n) in set(layer.modules())]
-            names = [n for n in names if n not in mine]  # ALBERT's one layer comes several times
-            for name in mine:
-                for rank in _measured_ranks(encoder.get_submodule(name), shares):
-                    with _at_rank(encoder, name, rank, moments[name]):
-                        found = _vectors_after(encoder, i, batches, states, pooling)
-                    rows.append(dict(layer=name, rank=rank, loss=float(1 - (found*expected).sum(1).double().mean())))
+            inside = [n for n in names if encoder.get_submodule(n) in set(layer.modules())]
+            names = [n for n in names if n not in inside]  # ALBERT's one layer comes several times
+            for name in inside:
+                old = encoder.get_submodule(name)
+                out, into = old.out_features, old.in_features
+                for rank in sorted({max(1, int(share*out*into/(out + into))) for share in shares}):
+                    thin = low_rank_linear(old, rank, moments=moments[name])
+                    swap_modules(encoder, {old: thin})
+                    try: vectors = _vectors_after(encoder, i, batches, states, pooling)
+                    finally: swap_modules(encoder, {thin: old})
+                    loss = float(1 - (vectors*expected).sum(1).double().mean())
+                    rows.append(dict(layer=name, rank=rank, loss=loss))
                 bar.update()
             states = _run_layer(encoder, i, [], batches, states)[1]
     return pd.DataFrame(rows, columns=['layer', 'rank', 'loss'])
@@ -254,21 +239,7 @@ def encoder_passes(encoder: Encoder, batches: list[tuple]) -> Iterator[torch.Ten
         encoder(ids, mask)
         yield mask
 
-# %% ../nbs/01d_compress.ipynb #5cad7948
 def _vectors_after(encoder: Encoder, i: int, batches: list[tuple], states: list, pooling: str) -> torch.Tensor:
     "Vectors of length one from the states after `i` layers `(texts, dim)`."
     return torch.cat([_unit_vectors(encoder, encoder.run(x, mask, ids, i), mask, pooling)
                       for (ids, mask), x in zip(batches, states)])
-
-def _measured_ranks(layer: nn.Module, shares: Sequence[float]) -> list[int]:
-    out, into = layer.out_features, layer.in_features
-    return sorted({max(1, int(share*out*into/(out + into))) for share in shares})
-
-@contextmanager
-def _at_rank(encoder: Encoder, name: str, rank: int, moments: torch.Tensor) -> Iterator[None]:
-    "In this block a layer has a lower rank."
-    old = encoder.get_submodule(name)
-    new = low_rank_linear(old, rank, moments=moments)
-    swap_modules(encoder, {old: new})
-    try: yield
-    finally: swap_modules(encoder, {new: old})

@@ -16,7 +16,6 @@ from copy import deepcopy
 import torch
 from torch import nn
 from torch.nn import functional as F
-from fastcore.basics import patch
 
 # %% ../nbs/01_heads.ipynb #5620b5de
 from .models import count_parameters
@@ -44,7 +43,6 @@ class RankingHead(nn.Module):
                              "drop the last batch, or call .eval()")
         return self.layers(x)
 
-# %% ../nbs/01_heads.ipynb #ba928948
 class BarlowHead(RankingHead):
     "The head that Barlow Twins trains: the same layers as `RankingHead`, under a name of its own."
 
@@ -128,49 +126,36 @@ class WhiteningHead(nn.Module):
         raise RuntimeError(f"this {type(self).__name__} is not fitted: call fit(vectors) with unlabelled vectors of "
                            "the encoder. train_ranker, and ranking_learner with features, fit it themselves")
 
+    @torch.no_grad()
+    def fit(self,
+        *vectors: torch.Tensor,  # unlabelled vectors `(n, dim)`, such as those of passages and of training queries
+    ) -> 'WhiteningHead':  # itself
+        "Compute mean and matrix; raises `ValueError` if the vectors vary along too few axes."
+        for x in vectors:
+            if x.ndim != 2 or x.shape[1] != len(self.mean):
+                raise ValueError(f"vectors have the shape {tuple(x.shape)}, and this head takes (n, {len(self.mean)})")
+        n, mean, covariance = covariance_of(vectors)
+        if n < 2 or not covariance.isfinite().all():
+            raise ValueError("a head is fitted to at least two vectors, all of their values finite: pass such vectors")
+        variances, axes = (x.flip(-1) for x in torch.linalg.eigh(covariance))
+        if not variances[0] > 0: raise ValueError(f"these {n} vectors are all equal: pass vectors of different texts")
+        there, last = int((variances > 1e-10*variances[0]).sum()), self.drop + (self.out or len(variances) - self.drop)
+        if self.power > 0 and self.ridge == 0 and there < last:
+            less = f'keep out={there - self.drop} at most' if there > self.drop else 'lower drop'
+            raise ValueError(f"these {n} vectors vary along {there} of {len(variances)} axes: {less}, or pass a ridge "
+                             "above 0")
+        scale = (variances.clamp(min=0) + self.ridge*variances.mean()).clamp(min=1e-30)**(-self.power/2)
+        kept = slice(self.drop, None if self.out is None else self.drop + self.out)
+        axes = axes*axes.gather(0, axes.abs().argmax(0)[None]).sign()
+        matrix = axes[:, kept]*scale[kept]
+        self.mean.copy_(mean)
+        self.matrix.copy_(matrix @ axes[:, kept].T if self.out is None else matrix)
+        self.fitted = True
+        return self
+
     def _load_from_state_dict(self, state_dict, prefix, *args):
         super()._load_from_state_dict(state_dict, prefix, *args)
         self.fitted = bool(self.matrix.any())
-
-# %% ../nbs/01_heads.ipynb #a18w0005
-@patch
-def _check_vectors(self: WhiteningHead, vectors: Sequence[torch.Tensor]) -> None:
-    "Raise `ValueError` for vectors of another width."
-    for x in vectors:
-        if x.ndim != 2 or x.shape[1] != len(self.mean):
-            raise ValueError(f"vectors have the shape {tuple(x.shape)}, and this head takes (n, {len(self.mean)})")
-
-@patch
-def _check_axes(self: WhiteningHead, n: int, variances: torch.Tensor) -> None:
-    "Raise `ValueError` for vectors to which the head cannot be fitted."
-    if not variances[0] > 0: raise ValueError(f"these {n} vectors are all equal: pass vectors of different texts")
-    there, last = int((variances > 1e-10*variances[0]).sum()), self.drop + (self.out or len(variances) - self.drop)
-    if self.power > 0 and self.ridge == 0 and there < last:
-        less = f'keep out={there - self.drop} at most' if there > self.drop else 'lower drop'
-        raise ValueError(f"these {n} vectors vary along {there} of {len(variances)} axes: {less}, or pass a ridge "
-                         "above 0")
-
-# %% ../nbs/01_heads.ipynb #a18w0006
-@patch
-@torch.no_grad()
-def fit(self: WhiteningHead,
-    *vectors: torch.Tensor,  # unlabelled vectors `(n, dim)`, such as those of passages and of training queries
-) -> WhiteningHead:  # itself
-    "Compute mean and matrix; raises `ValueError` if the vectors vary along too few axes."
-    self._check_vectors(vectors)
-    n, mean, covariance = covariance_of(vectors)
-    if n < 2 or not covariance.isfinite().all():
-        raise ValueError("a head is fitted to at least two vectors, all of their values finite: pass such vectors")
-    variances, axes = (x.flip(-1) for x in torch.linalg.eigh(covariance))
-    self._check_axes(n, variances)
-    scale = (variances.clamp(min=0) + self.ridge*variances.mean()).clamp(min=1e-30)**(-self.power/2)
-    kept = slice(self.drop, None if self.out is None else self.drop + self.out)
-    axes = axes*axes.gather(0, axes.abs().argmax(0)[None]).sign()
-    matrix = axes[:, kept]*scale[kept]
-    self.mean.copy_(mean)
-    self.matrix.copy_(matrix @ axes[:, kept].T if self.out is None else matrix)
-    self.fitted = True
-    return self
 
 # %% ../nbs/01_heads.ipynb #a18w0013
 class PCAHead(WhiteningHead):
@@ -183,7 +168,7 @@ class PCAHead(WhiteningHead):
         super().__init__(dim, out or max(1, dim//3), power=0., ridge=0., drop=drop)
 
 # %% ../nbs/01_heads.ipynb #dc8328c3
-def _named(name: str, dim: int, kwargs: dict|None = None) -> nn.Module:
+def _make_head(name: str, dim: int, kwargs: dict|None = None) -> nn.Module:
     "One head by name"
     if name not in HEADS: raise ValueError(
         f"unknown head {name!r}; the heads are {', '.join(HEADS)}. Put one of your own into HEADS first")
@@ -207,8 +192,8 @@ class StackedHead(nn.Module):
         **kwargs,  # arguments of the head on top, e.g. `dropout`
     ):
         super().__init__()
-        self.side = _named(side, dim, side_kwargs)
-        self.head = _named(head, _width(self.side, dim), kwargs)
+        self.side = _make_head(side, dim, side_kwargs)
+        self.head = _make_head(head, _width(self.side, dim), kwargs)
         self.train()
 
     def forward(self,
@@ -216,16 +201,6 @@ class StackedHead(nn.Module):
     ) -> torch.Tensor:  # vectors `(batch, width of the head on top)`
         "Apply the side head, then the head on top."
         return self.head(self.side(x))
-
-# %% ../nbs/01_heads.ipynb #ceae4d39
-def _joined_width(join: str, dim: int, side: int) -> int:
-    "Width of the input and the output of a side head after `join`; raises `ValueError` where they cannot be joined"
-    if join not in ('concat', 'gate'):
-        raise ValueError(f"join is {join!r}; the input and the side head are joined by 'concat' or by 'gate'")
-    if join == 'concat': return dim + side
-    if side == dim: return dim
-    raise ValueError(f"a gate adds vectors of one width, but the side head gives {side} features "
-                     f"and the input has {dim}: use 'concat'")
 
 # %% ../nbs/01_heads.ipynb #c932045d
 class BesideHead(nn.Module):
@@ -240,10 +215,15 @@ class BesideHead(nn.Module):
         **kwargs,  # arguments of the head over both, e.g. `dropout`
     ):
         super().__init__()
-        self.how, self.side = join, _named(side, dim, side_kwargs)
-        width = _joined_width(join, dim, _width(self.side, dim))
+        if join not in ('concat', 'gate'):
+            raise ValueError(f"join is {join!r}; the input and the side head are joined by 'concat' or by 'gate'")
+        self.how, self.side = join, _make_head(side, dim, side_kwargs)
+        width = _width(self.side, dim)
+        if join == 'gate' and width != dim:
+            raise ValueError(f"a gate adds vectors of one width, but the side head gives {width} features "
+                             f"and the input has {dim}: use 'concat'")
         self.weight = nn.Parameter(torch.zeros(dim) if join == 'gate' else torch.tensor(float(weight)))
-        self.head = _named(head, width, kwargs)
+        self.head = _make_head(head, dim if join == 'gate' else dim + width, kwargs)
         self.train()
 
     def forward(self,
@@ -258,7 +238,6 @@ HEADS = {'residual': ResidualHead, 'plain': RankingHead, 'barlow': BarlowHead, '
          'beside': BesideHead, 'stacked': StackedHead, 'whitening': WhiteningHead,
          'pca': PCAHead}  # name -> head, as `get_head` takes it
 
-# %% ../nbs/01_heads.ipynb #252162b0
 def get_head(
     name: str,  # a key of `HEADS`
     dim: int,  # width of the vectors that come in
@@ -266,21 +245,21 @@ def get_head(
     **kwargs,  # arguments of the head, e.g. `dropout`
 ) -> DualHead:  # untrained
     "A `DualHead` by name; raises `ValueError` listing the valid names."
-    head = DualHead(*(_named(name, dim, kwargs) for _ in range(1 if shared else 2)))
+    head = DualHead(*(_make_head(name, dim, kwargs) for _ in range(1 if shared else 2)))
     head.config = dict(name=name, shared=shared, **kwargs)  # what a saved ranker needs to make it again
     return head
 
 # %% ../nbs/01_heads.ipynb #a18w0018
 FITTED = 'whitening', 'pca'  # heads that are fitted to vectors, without trained parameters
 
-def _unfitted(head: nn.Module) -> bool:
+def _needs_fit(head: nn.Module) -> bool:
     return any(isinstance(m, WhiteningHead) and not m.fitted for m in head.modules())
 
 def _fit_head(head: nn.Module, *vectors: torch.Tensor) -> None:
     "Fit a head, or the side head that takes the same vectors."
     if isinstance(head, (StackedHead, BesideHead)): _fit_head(head.side, *vectors)
     if isinstance(head, WhiteningHead) and not head.fitted: head.fit(*vectors)
-    if _unfitted(head):
+    if _needs_fit(head):
         raise ValueError("a head that is fitted must come before those that are trained: make it the side head, "
                          "get_head('stacked', dim, side='whitening', head='residual')")
 
@@ -290,7 +269,7 @@ def fit_heads(
     passages: torch.Tensor|None,  # vectors of passages `(passages, dim)`
 ) -> None:
     "Fit heads that are not fitted; raises `ValueError` if there are no vectors, or if a trained head comes before."
-    if not _unfitted(head): return
+    if not _needs_fit(head): return
     if queries is None or passages is None:
         raise ValueError("a head is fitted to vectors, and texts have none: pass what ranking_features gives, "
                          "or fit the head first")

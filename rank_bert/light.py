@@ -45,7 +45,6 @@ def _copy(encoder: Encoder) -> Encoder:
 
 def _heads(encoder: Encoder) -> list[int]: return [l.attention.self.num_attention_heads for l in encoder.layers]
 
-
 # %% ../nbs/01b_light.ipynb #fcbbb528
 def factorise_embeddings(
     encoder: Encoder,  # a BERT or RoBERTa; stays as it is
@@ -71,7 +70,6 @@ def factorise_embeddings(
     new.model.embeddings.word_embeddings = table
     new.name = f'{encoder.name}, table of rank {rank}'
     return new
-
 
 # %% ../nbs/01b_light.ipynb #0099d6c8
 _SHARED = dict(all=('attention', 'intermediate', 'output'), attention=('attention',),
@@ -100,7 +98,6 @@ def share_layers(
         for part, module in zip(_SHARED[parts], shared[0]): setattr(layer, part, module)
     new.name = f'{encoder.name}, shared {parts}'
     return new
-
 
 # %% ../nbs/01b_light.ipynb #71907fdd
 def student(
@@ -134,7 +131,6 @@ def _numbers(values, what: str) -> list[int]:
     try: return [index(i) for i in values]
     except TypeError: raise TypeError(f"{what} are {values!r}: pass a list of whole numbers") from None
 
-
 # %% ../nbs/01b_light.ipynb #f8df21fa
 @contextmanager
 def mask_heads(
@@ -164,7 +160,6 @@ def _check_separate(encoder: Encoder) -> None:
     if len({id(l.attention.output.dense) for l in encoder.layers}) < len(encoder.layers):
         raise ValueError(f"layers of {encoder.name!r} share their attention, so a head does not belong to one layer: "
                          "prune first, then share_layers")
-
 
 # %% ../nbs/01b_light.ipynb #f1985953
 def prune_heads(
@@ -214,7 +209,6 @@ def _check_heads(encoder: Encoder, heads: dict[int, Sequence[int]]) -> dict[int,
             raise ValueError(f"layer {layer} would have no head left: keep one, or leave the layer out with student")
     return checked
 
-
 # %% ../nbs/01b_light.ipynb #35ed4997
 def head_importance(
     encoder: Encoder,  # a BERT or RoBERTa; stays as it is
@@ -248,7 +242,6 @@ def head_importance(
     if normalise: found = [f/f.norm().clamp(min=1e-30) for f in found]
     return pd.DataFrame([dict(layer=i, head=h, importance=v)
                          for i, f in enumerate(found) for h, v in enumerate(f.tolist())])
-
 
 # %% ../nbs/01b_light.ipynb #55be6fd3
 def cosine_distance(
@@ -380,4 +373,3 @@ def prune_curve(
                                         value=float(torch.as_tensor(evaluate(pruned)).detach()))
             rows.append(dict(order=order, seed=seed, share=share, **known[str(gone)]))
     return pd.DataFrame(rows)
-

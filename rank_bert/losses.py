@@ -11,13 +11,11 @@ __all__ = ['ranking_loss', 'in_batch_loss', 'cross_correlation', 'barlow_twins_l
 
 # %% ../nbs/02_losses.ipynb #cb2935d4
 import math
-from functools import partial
 from typing import NamedTuple
 
 # %% ../nbs/02_losses.ipynb #58fda5ae
 import torch
 import torch.nn.functional as F
-from fastcore.basics import patch
 from torch import distributed, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -76,17 +74,6 @@ def best_passage(
     best = scores.new_full((len(scores), n_documents), -torch.inf)
     return best.scatter_reduce(1, owner.expand(len(scores), -1), scores, 'amax')
 
-# %% ../nbs/02_losses.ipynb #4744cde4
-def _right_in_batch(doc_ids, relevant):
-    "(batch, batch) bool, whether document j is right for query i."
-    right = doc_ids[:, None] == doc_ids
-    if relevant is not None:
-        if relevant.shape != right.shape:
-            raise ValueError(f'relevant must be (batch, batch), here {tuple(right.shape)}, not {_shape(relevant)}')
-        right = right | (relevant > 0)
-    if right.all(): raise ValueError('no query has a negative: the batch needs at least two different documents')
-    return right
-
 # %% ../nbs/02_losses.ipynb #574cc79d
 def in_batch_loss(
     queries,           # (batch, dim) vectors of the queries
@@ -101,7 +88,12 @@ def in_batch_loss(
     if queries.ndim != 2 or queries.shape != documents.shape or doc_ids.shape != queries.shape[:1]:
         raise ValueError('queries and documents must both be (batch, dim) and doc_ids (batch,), '
                          f'not {_shape(queries, documents, doc_ids)}')
-    right = _right_in_batch(doc_ids, relevant)
+    right = doc_ids[:, None] == doc_ids  # (batch, batch), whether document j is right for query i
+    if relevant is not None:
+        if relevant.shape != right.shape:
+            raise ValueError(f'relevant must be (batch, batch), here {tuple(right.shape)}, not {_shape(relevant)}')
+        right = right | (relevant > 0)
+    if right.all(): raise ValueError('no query has a negative: the batch needs at least two different documents')
     own = torch.arange(len(right), device=right.device)
     with torch.autocast(queries.device.type, enabled=False):
         q, d = (F.normalize(_full(x), dim=1) for x in (queries, documents))
@@ -133,7 +125,6 @@ class _AllGather(torch.autograd.Function):
         distributed.all_reduce(gradient)
         return gradient[ctx.own], None, None
 
-# %% ../nbs/02_losses.ipynb #47f1ef0a
 def all_gathered(
     z,              # (rows, dim) of this process; processes may differ in rows
 ) -> torch.Tensor:  # (rows of all processes, dim), in the order of the processes
@@ -145,22 +136,6 @@ def all_gathered(
     sizes = [torch.zeros(1, dtype=torch.long, device=z.device) for _ in range(world)]
     distributed.all_gather(sizes, torch.tensor([len(z)], device=z.device))
     return _AllGather.apply(z, [int(n) for n in sizes], distributed.get_rank())
-
-# %% ../nbs/02_losses.ipynb #02f81386
-def _views(z1, z2, gather):
-    "Both views in full precision, of all processes; refused when they do not match or nothing varies."
-    if z1.ndim != 2 or z1.shape != z2.shape:
-        raise ValueError(f'z1 and z2 must both be (batch, dim), not {_shape(z1, z2)}')
-    z1, z2 = (all_gathered(_full(z)) if gather else _full(z) for z in (z1, z2))
-    if len(z1) < 2:
-        raise ValueError(f'a batch of {len(z1)} has no correlation: nothing varies. '
-                         'Use larger batches and drop an incomplete last one (drop_last=True)')
-    return z1, z2
-
-# %% ../nbs/02_losses.ipynb #c3d4c3c3
-def _normalised(z, eps):
-    "Each feature with mean 0 and variance 1 over the batch."
-    return (z - z.mean(dim=0)) / z.var(dim=0, correction=0).clamp(min=eps).sqrt()
 
 # %% ../nbs/02_losses.ipynb #93a05417
 def cross_correlation(
@@ -174,10 +149,19 @@ def cross_correlation(
     with torch.autocast(z1.device.type, enabled=False):
         return _normalised(z1, eps).T @ _normalised(z2, eps) / len(z1)
 
-# %% ../nbs/02_losses.ipynb #af5bd1de
-def _two_terms(c, weight):
-    "Both terms of equation 1; subtracting the diagonal is faster than selecting the rest."
-    return (1 - c.diag()).square().sum(), weight * (c - c.diag().diag()).square().sum()
+def _views(z1, z2, gather):
+    "Both views in full precision, of all processes; refused when they do not match or nothing varies."
+    if z1.ndim != 2 or z1.shape != z2.shape:
+        raise ValueError(f'z1 and z2 must both be (batch, dim), not {_shape(z1, z2)}')
+    z1, z2 = (all_gathered(_full(z)) if gather else _full(z) for z in (z1, z2))
+    if len(z1) < 2:
+        raise ValueError(f'a batch of {len(z1)} has no correlation: nothing varies. '
+                         'Use larger batches and drop an incomplete last one (drop_last=True)')
+    return z1, z2
+
+def _normalised(z, eps):
+    "Each feature with mean 0 and variance 1 over the batch."
+    return (z - z.mean(dim=0)) / z.var(dim=0, correction=0).clamp(min=eps).sqrt()
 
 # %% ../nbs/02_losses.ipynb #4beb6be6
 def barlow_twins_loss(
@@ -191,6 +175,10 @@ def barlow_twins_loss(
     "Barlow Twins, Zbontar et al. 2021, equation 1, in float32 also inside autocast. A batch of one raises ValueError."
     diagonal, rest = _two_terms(cross_correlation(z1, z2, eps, gather), weight)
     return scale * (diagonal + rest)
+
+def _two_terms(c, weight):
+    "Both terms of equation 1; subtracting the diagonal is faster than selecting the rest."
+    return (1 - c.diag()).square().sum(), weight * (c - c.diag().diag()).square().sum()
 
 # %% ../nbs/02_losses.ipynb #761bbb2b
 def barlow_floor(
@@ -210,7 +198,6 @@ class BarlowTerms(NamedTuple):
     off_diagonal: torch.Tensor  # scalar, weight * sum of C_ij**2: redundancy of the features
     floor: float                # what `off_diagonal` would be for independent features in a batch of this size
 
-# %% ../nbs/02_losses.ipynb #d8ca0f07
 def barlow_terms(
     z1,              # (batch, dim) one view, of distinct things
     z2,              # (batch, dim) the other view, row by row of the same things
@@ -241,13 +228,6 @@ def vicreg_loss(
         shared = sum(off_diagonal(z.T.cov()).square().sum() / z.shape[1] for z in (z1, z2))
         return similarity * F.mse_loss(z1, z2) + variance * lacking + covariance * shared
 
-# %% ../nbs/02_losses.ipynb #af69625b
-def _divergence(student, teacher, temperature):
-    "KL divergence of softened distributions, summed over rows."
-    student, teacher = (F.log_softmax(_full(x) / temperature, dim=-1) for x in (student, teacher))
-    p = teacher.exp()
-    return (p * (teacher - student).masked_fill(p == 0, 0)).sum()  # 0 log 0 = 0: logits may be minus infinity
-
 # %% ../nbs/02_losses.ipynb #1ebf44b7
 def distillation_loss(
     student_logits,   # (..., classes)
@@ -264,6 +244,12 @@ def distillation_loss(
     parts = (checkpoint(_divergence, s, t, temperature, use_reentrant=False, preserve_rng_state=False)
              for s, t in zip(student.split(rows), teacher.split(rows)))
     return sum(parts) * (temperature**2 / len(student))
+
+def _divergence(student, teacher, temperature):
+    "KL divergence of softened distributions, summed over rows."
+    student, teacher = (F.log_softmax(_full(x) / temperature, dim=-1) for x in (student, teacher))
+    p = teacher.exp()
+    return (p * (teacher - student).masked_fill(p == 0, 0)).sum()  # 0 log 0 = 0: logits may be minus infinity
 
 # %% ../nbs/02_losses.ipynb #3ed1e355
 def token_loss(
@@ -325,26 +311,6 @@ class TripleLoss(NamedTuple):
     mlm: torch.Tensor     # scalar, the masked tokens (`token_loss`)
     cosine: torch.Tensor  # scalar, direction of the states (`hidden_cosine_loss`)
 
-# %% ../nbs/02_losses.ipynb #e4af76f3
-def _soft_targets(student, teacher, labels, mask, temperature, masked_only):
-    "`distillation_loss` over real tokens, or over masked ones."
-    counts = labels != -100 if masked_only else mask > 0
-    if student.ndim != 3 or student.shape != teacher.shape or counts.shape != student.shape[:-1]:
-        raise ValueError('logits of student and teacher must both be (batch, tokens, vocabulary), '
-                         f'and labels and mask (batch, tokens), not {_shape(student, teacher, counts)}')
-    if not counts.any():
-        raise ValueError('no token for the soft targets: the mask is empty, '
-                         'or with masked_only all labels are -100')
-    student, teacher = (student, teacher) if counts.all() else (student[counts], teacher[counts])
-    return distillation_loss(student, teacher, temperature)
-
-# %% ../nbs/02_losses.ipynb #fefc3a20
-def _check_weights(weights):
-    "Raise `ValueError` for anything but three weights of which one is above 0."
-    if len(weights) != 3 or min(weights) < 0 or not any(weights):
-        raise ValueError('weights must be three numbers, for soft targets, masked language modelling and cosine, '
-                         f'none negative and not all 0, not {weights}')
-
 # %% ../nbs/02_losses.ipynb #b55dd384
 def triple_loss(
     student_logits,        # (batch, tokens, vocabulary) for a text with masked tokens
@@ -358,19 +324,28 @@ def triple_loss(
     masked_only=False,     # soft targets of the masked tokens only, instead of all real tokens
 ) -> TripleLoss:           # total, soft, mlm, cosine
     "Distillation, masked language modelling and direction of the states: Sanh et al. 2019, section 2."
-    _check_weights(weights)
-    terms = (partial(_soft_targets, student_logits, teacher_logits, labels, mask, temperature, masked_only),
-             partial(token_loss, student_logits, labels),
-             partial(hidden_cosine_loss, student_states, teacher_states, mask))
-    terms = [term() if w else None for w, term in zip(weights, terms)]
+    if len(weights) != 3 or min(weights) < 0 or not any(weights):
+        raise ValueError('weights must be three numbers, for soft targets, masked language modelling and cosine, '
+                         f'none negative and not all 0, not {weights}')
+    soft = mlm = cosine = None  # what has no weight is not computed: its inputs may be missing
+    if weights[0]: soft = _soft_targets(student_logits, teacher_logits, labels, mask, temperature, masked_only)
+    if weights[1]: mlm = token_loss(student_logits, labels)
+    if weights[2]: cosine = hidden_cosine_loss(student_states, teacher_states, mask)
+    terms = soft, mlm, cosine
     total = sum(w * t for w, t in zip(weights, terms) if w)
     return TripleLoss(total, *(total.new_zeros(()) if t is None else t.detach() for t in terms))
 
-# %% ../nbs/02_losses.ipynb #2be33a17
-def _scalar(task, loss):
-    "The loss of a task as a scalar in full precision."
-    if loss.numel() != 1: raise ValueError(f'the loss of {task!r} must be a scalar, not {_shape(loss)}')
-    return _full(loss).reshape(())
+def _soft_targets(student, teacher, labels, mask, temperature, masked_only):
+    "`distillation_loss` over real tokens, or over masked ones."
+    counts = labels != -100 if masked_only else mask > 0
+    if student.ndim != 3 or student.shape != teacher.shape or counts.shape != student.shape[:-1]:
+        raise ValueError('logits of student and teacher must both be (batch, tokens, vocabulary), '
+                         f'and labels and mask (batch, tokens), not {_shape(student, teacher, counts)}')
+    if not counts.any():
+        raise ValueError('no token for the soft targets: the mask is empty, '
+                         'or with masked_only all labels are -100')
+    student, teacher = (student, teacher) if counts.all() else (student[counts], teacher[counts])
+    return distillation_loss(student, teacher, temperature)
 
 # %% ../nbs/02_losses.ipynb #00c7264b
 class UncertaintyWeights(nn.Module):
@@ -397,35 +372,21 @@ class UncertaintyWeights(nn.Module):
         if not losses or (odd := sorted(set(losses) - set(self.tasks))):
             raise ValueError(f'losses must be of one or more of the tasks {self.tasks}, '
                              f'not of {odd if losses else "none"}')
-        given = [(task, s) for task, s in zip(self.tasks, self.log_variances) if task in losses]
-        return sum(self._weight(task, s) * _scalar(task, losses[task]) + s / 2 for task, s in given)
+        total = 0.
+        for task, s in zip(self.tasks, self.log_variances):
+            if task not in losses: continue
+            loss = losses[task]
+            if loss.numel() != 1: raise ValueError(f'the loss of {task!r} must be a scalar, not {_shape(loss)}')
+            total = total + (self._weight(task, s) * _full(loss).reshape(()) + s / 2)
+        return total
 
-# %% ../nbs/02_losses.ipynb #7082f6ce
-@patch
-def _weight(self: UncertaintyWeights, task, s):
-    "What the loss of a task is multiplied by, from the logarithm of its variance."
-    return (.5 if task in self.regression else 1.) * torch.exp(-s)
+    def weights(self) -> dict:  # task name -> number that its loss is multiplied by
+        "The current weights."
+        return {task: self._weight(task, s).item() for task, s in zip(self.tasks, self.log_variances)}
 
-@patch
-def weights(self: UncertaintyWeights) -> dict:  # task name -> number that its loss is multiplied by
-    "The current weights."
-    return {task: self._weight(task, s).item() for task, s in zip(self.tasks, self.log_variances)}
-
-# %% ../nbs/02_losses.ipynb #bf1d4870
-def _task_values(**given):
-    "Each argument as float64 with one value for each task; all must be above 0 and finite."
-    values = {k: torch.tensor([float(x.detach() if torch.is_tensor(x) else x) for x in v], dtype=torch.float64)
-              for k, v in given.items()}
-    sizes = {k: len(v) for k, v in values.items()}
-    if len(set(sizes.values())) > 1 or not all(sizes.values()):
-        raise ValueError('each task needs a norm, a loss and an initial loss, but there are '
-                         f'{", ".join(f"{n} {k}" for k, n in sizes.items())}')
-    for k, v in values.items():
-        wrong = ~((v > 0) & v.isfinite())
-        if wrong.any():
-            raise ValueError(f'{k} must be above 0 and finite, but that of task {int(wrong.int().argmax())} is '
-                             f'{v[wrong][0].item():g}: leave that task out')
-    return values.values()
+    def _weight(self, task, s):
+        "What the loss of a task is multiplied by, from the logarithm of its variance."
+        return (.5 if task in self.regression else 1.) * torch.exp(-s)
 
 # %% ../nbs/02_losses.ipynb #f99a407b
 def gradient_norm_weights(
@@ -435,23 +396,22 @@ def gradient_norm_weights(
     alpha=1.0,       # 0: all gradients alike; the larger, the greater the gradient of a task that lags behind
 ) -> torch.Tensor:   # (tasks,) float32 on the CPU, summing to the number of tasks
     "Weights under which the gradient norms are proportional to r**alpha: Chen et al. 2018, equation 1."
-    norms, losses, initial_losses = _task_values(norms=norms, losses=losses, initial_losses=initial_losses)
-    left = losses / initial_losses
-    weights = (left / left.mean())**alpha / norms
+    values = {}
+    for name, numbers in dict(norms=norms, losses=losses, initial_losses=initial_losses).items():
+        numbers = [float(x.detach() if torch.is_tensor(x) else x) for x in numbers]
+        values[name] = torch.tensor(numbers, dtype=torch.float64)
+    sizes = {name: len(v) for name, v in values.items()}
+    if len(set(sizes.values())) > 1 or not all(sizes.values()):
+        raise ValueError('each task needs a norm, a loss and an initial loss, but there are '
+                         f'{", ".join(f"{n} {name}" for name, n in sizes.items())}')
+    for name, v in values.items():
+        wrong = ~((v > 0) & v.isfinite())
+        if wrong.any():
+            raise ValueError(f'{name} must be above 0 and finite, but that of task {int(wrong.int().argmax())} is '
+                             f'{v[wrong][0].item():g}: leave that task out')
+    left = values['losses'] / values['initial_losses']
+    weights = (left / left.mean())**alpha / values['norms']
     return (weights * len(weights) / weights.sum()).float()
-
-# %% ../nbs/02_losses.ipynb #1e5aa716
-def _dot(xs, ys):
-    "Scalar product of two gradients, in float32; a parameter without a gradient counts as zero."
-    return sum((x.float() * y.float()).sum().item() for x, y in zip(xs, ys) if x is not None and y is not None)
-
-def _check_shapes(grads_a, grads_b):
-    "Raise `ValueError` for gradients that are not of the same parameters."
-    if len(grads_a) != len(grads_b):
-        raise ValueError(f'the gradients must be of the same parameters, not of {len(grads_a)} and {len(grads_b)}')
-    for i, (a, b) in enumerate(zip(grads_a, grads_b)):
-        if a is not None and b is not None and a.shape != b.shape:
-            raise ValueError(f'the gradients of parameter {i} differ in shape: {_shape(a, b)}')
 
 # %% ../nbs/02_losses.ipynb #74aa5b97
 def gradient_conflict(
@@ -462,9 +422,17 @@ def gradient_conflict(
 
     Raises ValueError when one of them is zero or not finite: it has no direction."""
     grads_a, grads_b = list(grads_a), list(grads_b)
-    _check_shapes(grads_a, grads_b)
+    if len(grads_a) != len(grads_b):
+        raise ValueError(f'the gradients must be of the same parameters, not of {len(grads_a)} and {len(grads_b)}')
+    for i, (a, b) in enumerate(zip(grads_a, grads_b)):
+        if a is not None and b is not None and a.shape != b.shape:
+            raise ValueError(f'the gradients of parameter {i} differ in shape: {_shape(a, b)}')
     squares = {'grads_a': _dot(grads_a, grads_a), 'grads_b': _dot(grads_b, grads_b)}
     for name, square in squares.items():
         if not 0 < square < float('inf'):
             raise ValueError(f'{name} is zero or not finite: it has no direction to compare')
     return max(-1., min(1., _dot(grads_a, grads_b) / math.prod(squares.values())**.5))
+
+def _dot(xs, ys):
+    "Scalar product of two gradients, in float32; a parameter without a gradient counts as zero."
+    return sum((x.float() * y.float()).sum().item() for x, y in zip(xs, ys) if x is not None and y is not None)

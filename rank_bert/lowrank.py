@@ -74,7 +74,6 @@ def _matrix(x, centre: bool = False, name: str = 'x') -> torch.Tensor:
     mean = x.mean(-2, keepdim=True)
     return (x - mean).where((x - mean).abs() > 1e-14*mean.abs(), 0.)  # the mean of equal numbers is rounded
 
-
 # %% ../nbs/01a_lowrank.ipynb #0c340827
 def effective_rank(
     x: torch.Tensor,  # `(..., rows, columns)`
@@ -223,7 +222,6 @@ def rank_table(
         rows.append(dict(name=name, rows=x.shape[0], columns=x.shape[1], centred=centre, **measures))
     return pd.DataFrame(rows, columns=['name', 'rows', 'columns', 'centred', *MEASURES])
 
-
 # %% ../nbs/01a_lowrank.ipynb #98c2d16b
 def find_linears(
     model: nn.Module,  # an `Encoder`, a model with one, or any other
@@ -254,7 +252,6 @@ def _usual_linears(model: nn.Module, linears: dict[str, nn.Module]) -> list[str]
     return [n for n, m in linears.items() if 'lora_' not in n and (not bare or m in inside)
             and all(owners[p] == 1 for p in m.parameters())]
 
-
 # %% ../nbs/01a_lowrank.ipynb #4a4a83a6
 def fisher_information(
     model: nn.Module,  # any model with linear layers; its gradients stay as they are
@@ -278,7 +275,6 @@ def fisher_information(
                 if g is not None: s += g.float()**2
     if not n: raise ValueError("no losses came: the generator was empty, or already used up")
     return {name: s/n for name, s in zip(found, sums)}
-
 
 # %% ../nbs/01a_lowrank.ipynb #da9a12aa
 @contextmanager
@@ -331,7 +327,6 @@ def input_moments(
     if missing:
         raise ValueError(f"nothing went into {missing[0]!r}: run the model in the generator, and yield after each pass")
     return {n: s/counts[n] for n, s in sums.items()}
-
 
 # %% ../nbs/01a_lowrank.ipynb #f2e98860
 @contextmanager
@@ -389,7 +384,6 @@ def low_rank_factors(
     up, down = basis @ turn*root, turn.mT @ inner/root[:, None]
     kind = torch.float64 if weight.dtype == torch.float64 else torch.float32
     return up.to(weight.device, kind).contiguous(), down.to(weight.device, kind).contiguous()
-
 
 # %% ../nbs/01a_lowrank.ipynb #aad79ddc
 RIDGE = 1e-6  # share of their mean that is added to the weights of all inputs
@@ -495,7 +489,6 @@ def plan_ranks(
         rows.append(row | (dict(ms=c[r - 1], full_ms=c[-1]) if kind == 'ms' else {}))
     return pd.DataFrame(rows)
 
-
 # %% ../nbs/01a_lowrank.ipynb #32924077
 ALLOCATIONS = ('uniform', 'energy', 'fisher', 'measured')  # ways to divide a budget
 
@@ -521,7 +514,6 @@ def _possible_budget(kind: str, value: float, shapes: dict[str, tuple[int, int]]
         raise ValueError(f"budget impossible: {kind} is {value:,}, and {len(costs)} layers can have {span}, "
                          "from rank 1 to dense")
     return budget
-
 
 # %% ../nbs/01a_lowrank.ipynb #60039afe
 def _parameter_costs(shape: tuple[int, int], thin: bool) -> np.ndarray:
@@ -598,7 +590,6 @@ def _greedy_ranks(gains: list[np.ndarray], costs: list[np.ndarray], budget: floa
         push(j)
     return [i + 1 for i in at]
 
-
 # %% ../nbs/01a_lowrank.ipynb #386d2f44
 def _gains(found: dict[str, nn.Module], allocate: str, fisher: dict|None, losses: pd.DataFrame|None) -> list:
     "Energy kept at rank 1, 2, ..., full, for each layer; or minus the measured loss."
@@ -652,7 +643,6 @@ def factorise(
     swap_modules(model, new)
     return model
 
-
 # %% ../nbs/01a_lowrank.ipynb #c5cd2a39
 INITS = ('svd', 'fisher', 'activation', 'two_sided')  # errors that the nearest layer may minimise
 
@@ -677,7 +667,6 @@ def planned_layers(
     twice = plan.layer[plan.layer.duplicated()]
     if len(twice): raise ValueError(f"{twice.iloc[0]!r} is twice in the plan: keep one row for each layer")
     return out
-
 
 # %% ../nbs/01a_lowrank.ipynb #85c5fd6a
 @torch.no_grad()
@@ -761,7 +750,6 @@ def lora_targets(encoder: Encoder, targets: str|list[str]|None) -> str|list[str]
     raise ValueError(f"{thin[0]!r} is a LowRankLinear, which LoRA cannot adapt: call merge(encoder) first, or train "
                      "all weights of the encoder with freeze='none'")
 
-
 # %% ../nbs/01a_lowrank.ipynb #b19d172a
 def nuclear_penalty(
     weights: Iterable[torch.Tensor]|torch.Tensor,  # matrices, with gradients
@@ -787,7 +775,6 @@ def _directions(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     w = _matrix(weight, name='a weight')
     values, vectors = torch.linalg.eigh(w.mT @ w if w.shape[0] >= w.shape[1] else w @ w.mT)
     return values.clamp(min=0).sqrt().flip(-1), vectors.flip(-1)
-
 
 # %% ../nbs/01a_lowrank.ipynb #e5d7ef00
 def spectral_penalty(

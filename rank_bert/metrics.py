@@ -88,7 +88,6 @@ def rank_documents(
         best.append(np.sort(key, axis=1) & 0xffffffff)
     return tie[np.concatenate(best)]
 
-
 # %% ../nbs/02a_metrics.ipynb #64006d3a
 def right_ranks(
     scores,         # (queries, documents) array or tensor, higher is better
@@ -119,7 +118,6 @@ def right_ranks(
         ranks.append(1 + np.count_nonzero(ahead, axis=1))
     frame = pd.DataFrame(dict(query=query, document=document, grade=grade, rank=np.concatenate(ranks)))
     return frame.sort_values(['query', 'rank'], ignore_index=True)
-
 
 # %% ../nbs/02a_metrics.ipynb #fd8a81b9
 METRICS = ('accuracy@1', 'accuracy@3', 'accuracy@10', 'MAP@10', 'MRR', 'nDCG@10')  # what `evaluate` gives by default
@@ -293,7 +291,6 @@ def _parts(per_query, types):
         shown[str(kind)] = kind
         parts.append((kind, types == kind))
     return parts
-
 
 # %% ../nbs/02a_metrics.ipynb #40abdeb2
 def _labels_of_rows(labels, per_query, name):
@@ -505,7 +502,6 @@ def _answers(scores, targets):
     if scores.min() < 0 or scores.max() > 1:
         raise ValueError('scores of several labels must be probabilities from 0 to 1: take the sigmoid of logits first')
     return scores > .5, targets.astype(bool)
-
 
 # %% ../nbs/02a_metrics.ipynb #bb8a4a6d
 def classification_metrics(
