@@ -25,7 +25,6 @@ from fastai.data.core import DataLoaders
 from fastai.data.load import DataLoader
 from fastai.learner import AvgMetric, Learner, Metric
 from fastai.torch_core import set_seed
-from fastcore.basics import patch
 from fastcore.foundation import L
 
 # %% ../nbs/03h_barlow.ipynb #76b60537
@@ -43,7 +42,6 @@ from .ranking import RankingFeatures, RankingModel, mrr, ranking_learner
 # %% ../nbs/03h_barlow.ipynb #6d85d11f
 PAIRS = ('queries', 'documents')  # what makes a pair: two queries of different type, or a query and its document
 
-# %% ../nbs/03h_barlow.ipynb #db5b48e3
 def _two_types(queries: pd.DataFrame, types) -> tuple[str, str]:
     "The two types of queries, the shorter texts first; raises `DataError` when there are not exactly two."
     found = queries.groupby('type').text.apply(lambda t: t.str.len().mean()).sort_values().index.tolist()
@@ -55,28 +53,6 @@ def _two_types(queries: pd.DataFrame, types) -> tuple[str, str]:
                         f"the types of the data are {', '.join(map(repr, found))}. "
                         "Name two of them with types, or pair queries with documents: pairs='documents'")
     return types
-
-# %% ../nbs/03h_barlow.ipynb #a7c8b5a6
-def _sides(features: RankingFeatures, rows: np.ndarray, pairs: str, types) -> dict[str, dict[int, np.ndarray]]:
-    "For either side of a pair, the rows of each answer."
-    data = features.data
-    answer = np.asarray(data.qrels()[rows].argmax(1)).ravel()
-    documents = np.unique(answer)
-    if pairs == 'documents':
-        return {'query': {d: rows[answer == d] for d in documents},
-                'passage': {d: np.flatnonzero(features.owner.numpy() == d) for d in documents}}
-    kind = data.queries.type.to_numpy()[rows]
-    return {t: {d: rows[(answer == d) & (kind == t)] for d in documents} for t in _two_types(data.queries, types)}
-
-# %% ../nbs/03h_barlow.ipynb #6003f7f3
-def _counts(frame: pd.DataFrame) -> dict[str, int]:
-    "Answers and texts of a table of `answer_pairs`."
-    first, second = frame.columns
-    a, b = frame[first].str.len(), frame[second].str.len()
-    both = (a > 0) & (b > 0)
-    counts = {'answers': len(frame), 'with both': both.sum(), f'{first} only': (b == 0).sum(),
-              f'{second} only': (a == 0).sum(), 'unequal': (both & (a != b)).sum(), first: a.sum(), second: b.sum()}
-    return {name: int(n) for name, n in counts.items()}
 
 def _with_both(frame: pd.DataFrame, least: int = 1) -> pd.DataFrame:
     "The answers with at least `least` texts on both sides."
@@ -91,54 +67,45 @@ def answer_pairs(
 ) -> pd.DataFrame:  # a row for each answer (index: doc_id), row numbers of each side; counts in `.attrs['counts']`
     "Which queries, or passages, belong together because the same document answers them."
     if pairs not in PAIRS: raise ValueError(f"pairs is {pairs!r}; a pair is made of {' or '.join(map(repr, PAIRS))}")
-    sides = _sides(features, features.rows(split), pairs, types)
-    frame = pd.DataFrame({t: pd.Series(found, dtype=object) for t, found in sides.items()})
-    frame = frame.rename(index=features.data.documents.doc_id)
+    data, rows = features.data, features.rows(split)
+    answer = np.asarray(data.qrels()[rows].argmax(1)).ravel()
+    documents = np.unique(answer)
+    if pairs == 'documents':
+        owner = features.owner.numpy()
+        sides = {'query': {d: rows[answer == d] for d in documents},
+                 'passage': {d: np.flatnonzero(owner == d) for d in documents}}
+    else:
+        kind = data.queries.type.to_numpy()[rows]
+        sides = {t: {d: rows[(answer == d) & (kind == t)] for d in documents} for t in _two_types(data.queries, types)}
+    frame = pd.DataFrame({side: pd.Series(of_answers, dtype=object) for side, of_answers in sides.items()})
+    frame = frame.rename(index=data.documents.doc_id)
     frame = frame[frame.map(len).sum(axis=1) > 0]  # there may be queries of a third type
-    frame.attrs['counts'] = _counts(frame)
+    first, second = frame.columns
+    a, b = frame[first].str.len(), frame[second].str.len()
+    both = (a > 0) & (b > 0)
+    counts = {'answers': len(frame), 'with both': both.sum(), f'{first} only': (b == 0).sum(),
+              f'{second} only': (a == 0).sum(), 'unequal': (both & (a != b)).sum(), first: a.sum(), second: b.sum()}
+    frame.attrs['counts'] = {name: int(n) for name, n in counts.items()}
     return frame
 
 # %% ../nbs/03h_barlow.ipynb #8d47e5d3
 BATCHES = ('distinct', 'one_answer')  # what a batch is made of
 
-def _check_batches(batches: str, bs: int, draws: int) -> None:
-    "Raise `ValueError` for batches that do not exist or hold nothing to compare."
-    if batches not in BATCHES: raise ValueError(f"batches is {batches!r}; it is one of {', '.join(BATCHES)}")
-    if bs < 2 or draws < 1:
-        raise ValueError(f"bs is {bs} and draws is {draws}; a batch needs 2 answers or more, and an epoch needs a draw")
-
-# %% ../nbs/03h_barlow.ipynb #f2e43ee5
-def _alone(frame: pd.DataFrame, kind: str, other: str) -> str:
-    "How many answers have a text of one kind and none of the other, and which; '' for none."
-    ids = frame.index[(frame[kind].str.len() > 0) & (frame[other].str.len() == 0)].tolist()
-    if not ids: return ''
-    return f"{len(ids)} with a {kind} and no {other} ({', '.join(map(repr, ids[:3]))}{', ...' if len(ids) > 3 else ''})"
-
-# %% ../nbs/03h_barlow.ipynb #b88b7f2c
-def _lacking(frame: pd.DataFrame, split: str, need: str) -> DataError:
-    "The error for a split of which no batches can be made."
-    first, second = frame.columns
-    alone = [found for found in (_alone(frame, first, second), _alone(frame, second, first)) if found]
-    return DataError(f"{need} in the split {split!r}, which has {len(frame)} answers{', ' if alone else ''}"
-                     f"{' and '.join(alone)}. Add texts of the kind that is missing, or pair queries with documents: "
-                     "pairs='documents'")
-
-# %% ../nbs/03h_barlow.ipynb #6fffdc24
-def _usable(frame: pd.DataFrame, split: str, batches: str) -> pd.DataFrame:
-    "The answers of which batches can be made; raises `DataError` when they are too few."
-    if batches == 'distinct':
-        answers, least = _with_both(frame), 2
-        need = 'distinct answers need two with a text on both sides, and there are not'
-    else:
-        answers, least = _with_both(frame, 2), 1
-        need = 'a batch of one answer needs two texts of it on both sides, and no answer has them'
-    if len(answers) < least: raise _lacking(frame, split, need)
-    return answers
-
-# %% ../nbs/03h_barlow.ipynb #5f0c0e6f
 _FORGETS = ("batches of one answer: normalising over such a batch subtracts what texts of the answer have in common. "
             "Its texts are paired by chance, so the head learns to forget which answer a text is of. For a head that "
             "ranks use batches='distinct'")
+
+def _too_few(frame: pd.DataFrame, split: str, need: str) -> DataError:
+    "The error for a split of which no batches can be made; it names answers that have texts of one kind only."
+    one_sided = []
+    for kind, other in (frame.columns, frame.columns[::-1]):
+        ids = frame.index[(frame[kind].str.len() > 0) & (frame[other].str.len() == 0)].tolist()
+        if not ids: continue
+        names = ', '.join(map(repr, ids[:3])) + (', ...' if len(ids) > 3 else '')
+        one_sided.append(f"{len(ids)} with a {kind} and no {other} ({names})")
+    return DataError(f"{need} in the split {split!r}, which has {len(frame)} answers{', ' if one_sided else ''}"
+                     f"{' and '.join(one_sided)}. Add texts of the kind that is missing, or pair queries with "
+                     "documents: pairs='documents'")
 
 # %% ../nbs/03h_barlow.ipynb #24c5a36e
 class AnswerBatches:
@@ -153,84 +120,76 @@ class AnswerBatches:
         draws: int = 16,  # times that each answer is drawn in an epoch of distinct answers
         seed: int|None = 0,  # of all draws; `None` leaves them to chance
     ):
-        _check_batches(batches, bs, draws)
+        if batches not in BATCHES: raise ValueError(f"batches is {batches!r}; it is one of {', '.join(BATCHES)}")
+        if bs < 2 or draws < 1:
+            raise ValueError(f"bs is {bs} and draws is {draws}; a batch needs 2 answers or more, "
+                             "and an epoch needs a draw")
         self.split, self.how, self.bs, self.draws, self.rng = split, batches, bs, draws, np.random.default_rng(seed)
         self.pairs, self.first = answer_pairs(features, split, pairs, types), features.queries
         self.second = features.passages if pairs == 'documents' else features.queries
-        self.answers = _usable(self.pairs, split, batches)
+        if batches == 'distinct':
+            self.answers, least = _with_both(self.pairs), 2
+            need = 'distinct answers need two with a text on both sides, and there are not'
+        else:
+            self.answers, least = _with_both(self.pairs, 2), 1
+            need = 'a batch of one answer needs two texts of it on both sides, and no answer has them'
+        if len(self.answers) < least: raise _too_few(self.pairs, split, need)
         if batches == 'one_answer': warnings.warn(_FORGETS, stacklevel=2)
         self.draw()
 
     def __len__(self) -> int: return len(self.batches)
 
-# %% ../nbs/03h_barlow.ipynb #93961ed8
-@patch
-def __repr__(self: AnswerBatches) -> str:
-    sizes, out = [len(ids) for *_, ids in self.batches], len(self.pairs) - len(self.answers)
-    about = f'{min(sizes)} to {max(sizes)}' if min(sizes) < max(sizes) else sizes[0]
-    notes = [f'{len(self.answers)} answers in {len(self)} batches of {about} pairs']
-    if out: notes.append(f'{out} left out')
-    if self.how == 'distinct' and len(self.answers) < self.bs:
-        notes.append(f'fewer answers than bs={self.bs}: each draw is one batch')
-    return f"AnswerBatches({self.split!r}, {self.how!r}: {'; '.join(notes)})"
+    def __repr__(self) -> str:
+        sizes, out = [len(ids) for *_, ids in self.batches], len(self.pairs) - len(self.answers)
+        size = f'{min(sizes)} to {max(sizes)}' if min(sizes) < max(sizes) else sizes[0]
+        notes = [f'{len(self.answers)} answers in {len(self)} batches of {size} pairs']
+        if out: notes.append(f'{out} left out')
+        if self.how == 'distinct' and len(self.answers) < self.bs:
+            notes.append(f'fewer answers than bs={self.bs}: each draw is one batch')
+        return f"AnswerBatches({self.split!r}, {self.how!r}: {'; '.join(notes)})"
 
-# %% ../nbs/03h_barlow.ipynb #16b079ce
-def _distinct_batches(sides: list, bs: int, draws: int, rng: np.random.Generator) -> list[tuple]:
-    "Each answer `draws` times, with one text of either side."
-    n = max(1, min(round(len(sides)/bs), len(sides)//2))  # at least two answers in each
-    parts = [part for _ in range(draws) for part in np.array_split(rng.permutation(len(sides)), n)]
-    return [(*(np.array([rng.choice(sides[i][s]) for i in part]) for s in (0, 1)), part) for part in parts]
+    def draw(self) -> None:
+        "Draw the batches of an epoch."
+        sides, rng, batches = list(zip(*(self.answers[t] for t in self.answers))), self.rng, []
+        if self.how == 'distinct':  # each answer `draws` times, with one text of either side
+            n = max(1, min(round(len(sides)/self.bs), len(sides)//2))  # at least two answers in each
+            parts = [part for _ in range(self.draws) for part in np.array_split(rng.permutation(len(sides)), n)]
+            for part in parts:
+                first, second = (np.array([rng.choice(sides[i][s]) for i in part]) for s in (0, 1))
+                batches.append((first, second, part))
+        else:  # each answer once: the smaller of its sides, and an equal sample of the larger
+            for i in rng.permutation(len(sides)):
+                n = min(map(len, sides[i]))
+                first, second = (rng.permutation(side)[:n] for side in sides[i])
+                batches.append((first, second, np.full(n, i)))
+        self.batches = batches
 
-# %% ../nbs/03h_barlow.ipynb #bf686877
-def _one_answer_batches(sides: list, rng: np.random.Generator) -> list[tuple]:
-    "Each answer once: the smaller of its sides, and an equal sample of the larger."
-    batches = []
-    for i in rng.permutation(len(sides)):
-        n = min(map(len, sides[i]))
-        first, second = (rng.permutation(side)[:n] for side in sides[i])
-        batches.append((first, second, np.full(n, i)))
-    return batches
+    def __getitem__(self,
+        i: int,  # number of the batch
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # both sides `(pairs, dim)`, answer of each `(pairs,)`
+        "The vectors of a batch as it was drawn, and which answer each pair is of."
+        first, second, answers = self.batches[i]
+        return self.first[first], self.second[second], torch.from_numpy(answers)
 
-# %% ../nbs/03h_barlow.ipynb #bcc8218c
-@patch
-def draw(self: AnswerBatches) -> None:
-    "Draw the batches of an epoch."
-    sides = list(zip(*(self.answers[t] for t in self.answers)))
-    if self.how == 'distinct': self.batches = _distinct_batches(sides, self.bs, self.draws, self.rng)
-    else: self.batches = _one_answer_batches(sides, self.rng)
+    def sides(self,
+        n: int,  # texts of each side, at most
+    ) -> dict[str, torch.Tensor]:  # vectors `(texts, dim)` of either side, each text once
+        "Vectors of evenly spaced texts of both sides."
+        samples = {}
+        for name, vectors in zip(self.pairs, (self.first, self.second)):
+            rows = np.unique(np.concatenate(list(self.pairs[name])).astype(int))
+            at = np.linspace(0, len(rows) - 1, min(n, len(rows))).round().astype(int)
+            samples[name] = vectors[rows[np.unique(at)]]
+        return samples
 
-# %% ../nbs/03h_barlow.ipynb #2d413d23
-@patch
-def __getitem__(self: AnswerBatches,
-    i: int,  # number of the batch
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # both sides `(pairs, dim)`, and the answer of each `(pairs,)`
-    "The vectors of a batch as it was drawn, and which answer each pair is of."
-    first, second, answers = self.batches[i]
-    return self.first[first], self.second[second], torch.from_numpy(answers)
-
-# %% ../nbs/03h_barlow.ipynb #697ccd1e
-@patch
-def sides(self: AnswerBatches,
-    n: int,  # texts of each side, at most
-) -> dict[str, torch.Tensor]:  # vectors `(texts, dim)` of either side, each text once
-    "Vectors of evenly spaced texts of both sides."
-    found = {}
-    for name, vectors in zip(self.pairs, (self.first, self.second)):
-        rows = np.unique(np.concatenate(list(self.pairs[name])).astype(int))
-        at = np.linspace(0, len(rows) - 1, min(n, len(rows))).round().astype(int)
-        found[name] = vectors[rows[np.unique(at)]]
-    return found
-
-# %% ../nbs/03h_barlow.ipynb #77220479
-@patch
-def couples(self: AnswerBatches,
-    n: int,  # answers, at most
-) -> tuple[torch.Tensor, torch.Tensor]:  # vectors `(answers, dim)` of either side, in the same order
-    "Vectors of the first text of either side, of evenly spaced answers that have both."
-    both = _with_both(self.pairs)
-    at = np.unique(np.linspace(0, len(both) - 1, min(n, len(both))).round().astype(int))
-    rows = ([ids[0] for ids in both[kind].iloc[at]] for kind in both)
-    return tuple(vectors[list(r)] for vectors, r in zip((self.first, self.second), rows))
+    def couples(self,
+        n: int,  # answers, at most
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # vectors `(answers, dim)` of either side, in the same order
+        "Vectors of the first text of either side, of evenly spaced answers that have both."
+        both = _with_both(self.pairs)
+        at = np.unique(np.linspace(0, len(both) - 1, min(n, len(both))).round().astype(int))
+        rows = ([ids[0] for ids in both[kind].iloc[at]] for kind in both)
+        return tuple(vectors[list(r)] for vectors, r in zip((self.first, self.second), rows))
 
 # %% ../nbs/03h_barlow.ipynb #288f6c2d
 @contextmanager
@@ -242,15 +201,13 @@ def _evaluating(head: nn.Module) -> Iterator[torch.device]:
         with torch.no_grad(): yield device_of(head)
     finally: head.train(mode)
 
-# %% ../nbs/03h_barlow.ipynb #b004c65c
 def _scores(features: RankingFeatures, head: DualHead, rows: np.ndarray) -> torch.Tensor:
     "Cosines of some queries with all documents `(queries, documents)`."
     with _evaluating(head) as device:
         model = RankingModel(head, features.passages.to(device), features.owner.to(device)).eval()
         return model.cosine(features.queries[rows].to(device)).cpu()
 
-# %% ../nbs/03h_barlow.ipynb #8f62afb6
-def _answered(features: RankingFeatures, split: str) -> np.ndarray:
+def _rows_with_answer(features: RankingFeatures, split: str) -> np.ndarray:
     "Rows of the queries of a split that have a relevant document; raises `DataError` when there are none."
     rows = features.rows(split)
     if len(rows): return rows
@@ -265,7 +222,7 @@ def zero_shot(
     metrics: tuple[str, ...] = METRICS,  # names, as `rank_bert.metrics.evaluate` takes them
 ) -> pd.DataFrame:  # a row for each query (index 'query': its row in the data), a column for each metric
     "Metrics of each query when documents are ranked by the cosine of the vectors after a head."
-    data, rows = features.data, _answered(features, split)
+    data, rows = features.data, _rows_with_answer(features, split)
     frame = evaluate(_scores(features, head, rows), data.qrels()[rows], data.documents.doc_id.tolist(), metrics)
     frame.attrs['queries'] = len(data.queries)  # whose rows the index counts
     return frame.set_index(pd.Index(rows[frame.index], name='query'))
@@ -296,7 +253,6 @@ LOSSES = {  # name -> loss, argument for `weight`, its default
 
 def _pair_loss(z, answers, loss, **kwargs): return loss(*z, gather=False, **kwargs)  # `Processes` has gathered
 
-# %% ../nbs/03h_barlow.ipynb #de360b53
 class _ZeroShot(Metric):
     "MRR of the validation queries by cosines of the vectors after the head."
     def __init__(self, features):
@@ -313,29 +269,12 @@ class _ZeroShot(Metric):
     @property
     def name(self): return 'mrr'
 
-# %% ../nbs/03h_barlow.ipynb #caac5216
 def _term(field: str, weight: float) -> AvgMetric:
     "A term of Barlow Twins as a metric."
     def term(z, answers): return getattr(barlow_terms(*z, weight=weight, gather=False), field)
     term.__name__ = field
     return AvgMetric(term)
 
-def _pair_metrics(features: RankingFeatures, loss: str, weight: float) -> list[Metric]:
-    "The terms of Barlow Twins, also for VICReg, and the zero-shot MRR."
-    if loss != 'barlow': _, _, weight = LOSSES['barlow']
-    return [*(_term(field, weight) for field in ('diagonal', 'off_diagonal', 'floor')), _ZeroShot(features)]
-
-# %% ../nbs/03h_barlow.ipynb #baaa973d
-def _one_head(head: str|DualHead, dim: int, head_kwargs: dict|None) -> DualHead:
-    "The head of this name, or as given; raises `ValueError` for separate heads of queries and documents."
-    if isinstance(head, str):
-        if head_kwargs is None: head_kwargs = dict(hidden=4*dim) if head == 'barlow' else {}
-        head = get_head(head, dim, **head_kwargs)
-    if head.shared: return head
-    raise ValueError("pairs train one head, and this one has separate heads for queries and documents: "
-                     "make it with shared=True")
-
-# %% ../nbs/03h_barlow.ipynb #a4d67c7a
 def _pair_loaders(train: AnswerBatches, valid: AnswerBatches, device) -> DataLoaders:
     "The training batches, drawn in each epoch, and the validation answers in one batch."
     def draw(): train.draw()  # fastai would bind a method of `train` to the loader
@@ -364,36 +303,27 @@ def barlow_learner(
     "A fastai `Learner` that pre-trains one head, for queries and documents, on pairs with the same answer."
     if loss not in LOSSES: raise ValueError(f"unknown loss {loss!r}; the losses are {', '.join(LOSSES)}")
     if seed is not None: set_seed(seed)
-    head = _one_head(head, features.queries.shape[1], head_kwargs)
+    dim = features.queries.shape[1]
+    if isinstance(head, str):
+        if head_kwargs is None: head_kwargs = dict(hidden=4*dim) if head == 'barlow' else {}
+        head = get_head(head, dim, **head_kwargs)
+    if not head.shared:
+        raise ValueError("pairs train one head, and this one has separate heads for queries and documents: "
+                         "make it with shared=True")
     fit_heads(head, features.queries[(features.data.queries.split == 'train').to_numpy(copy=True)], features.passages)
     train = AnswerBatches(features, 'train', batches, bs, pairs, types, draws, seed)
     valid = AnswerBatches(features, 'valid', 'distinct', 2**31, pairs, types, 1, 0)
     dls = _pair_loaders(train, valid, torch.device(device or best_device()))
     func, argument, default = LOSSES[loss]
     weight = default if weight is None else weight
-    own = dict(loss_func=partial(_pair_loss, loss=func, **{argument: weight}),
-               metrics=_pair_metrics(features, loss, weight), lr=1e-3)
-    return Learner(dls, PairedHead(head), **own | kwargs).add_cb(Processes())
+    of_terms = weight if loss == 'barlow' else LOSSES['barlow'][2]  # the terms of Barlow Twins are shown for VICReg too
+    metrics = [*(_term(field, of_terms) for field in ('diagonal', 'off_diagonal', 'floor')), _ZeroShot(features)]
+    loss_func = partial(_pair_loss, loss=func, **{argument: weight})
+    kwargs = dict(loss_func=loss_func, metrics=metrics, lr=1e-3) | kwargs
+    return Learner(dls, PairedHead(head), **kwargs).add_cb(Processes())
 
 # %% ../nbs/03h_barlow.ipynb #d3d87620
 JOINS = ('frozen', 'inherited', 'concat', 'gate')  # how a ranker uses a pre-trained head
-
-# %% ../nbs/03h_barlow.ipynb #6a0cdd2d
-def _new_head(side: DualHead, join: str, head: str, dim: int, shared: bool, head_kwargs: dict|None) -> DualHead:
-    "A ranking head with a part of the form of the pre-trained one."
-    name = side.config['name']
-    arguments = {k: v for k, v in side.config.items() if k not in ('name', 'shared')}
-    if join == 'inherited': return get_head(name, dim, shared, **arguments)
-    kind, own = ('stacked', {}) if join == 'frozen' else ('beside', dict(join=join))
-    return get_head(kind, dim, shared, side=name, head=head, side_kwargs=arguments, **own, **head_kwargs or {})
-
-# %% ../nbs/03h_barlow.ipynb #0f257854
-def _check_join(side: DualHead, join: str) -> None:
-    "Raise `ValueError` for an unknown join, or a head that cannot be built into another."
-    if join not in JOINS: raise ValueError(f"join is {join!r}; it is one of {', '.join(JOINS)}")
-    if not getattr(side, 'config', None) or not side.shared:
-        raise ValueError("side must be one head for queries and documents made by get_head, as barlow_learner makes "
-                         "it: its name is needed to build it in")
 
 # %% ../nbs/03h_barlow.ipynb #09cbba27
 def staged_learner(
@@ -408,24 +338,32 @@ def staged_learner(
     **kwargs,  # arguments of `ranking_learner`: bs, temperature, device, and those of fastai's `Learner`
 ) -> Learner:
     "A `Learner` that trains a ranking head with a pre-trained one inside."
-    _check_join(side, join)
+    if join not in JOINS: raise ValueError(f"join is {join!r}; it is one of {', '.join(JOINS)}")
+    if not getattr(side, 'config', None) or not side.shared:
+        raise ValueError("side must be one head for queries and documents made by get_head, as barlow_learner makes "
+                         "it: its name is needed to build it in")
     if seed is not None: set_seed(seed)
-    new = _new_head(side, join, head, features.passages.shape[1], shared, head_kwargs)
+    # a head with a part of the form of the pre-trained one
+    name, dim = side.config['name'], features.passages.shape[1]
+    arguments = {k: v for k, v in side.config.items() if k not in ('name', 'shared')}
+    if join == 'inherited': new = get_head(name, dim, shared, **arguments)
+    else:
+        kind, way = ('stacked', {}) if join == 'frozen' else ('beside', dict(join=join))
+        new = get_head(kind, dim, shared, side=name, head=head, side_kwargs=arguments, **way, **head_kwargs or {})
     parts = ['query'] if new.shared else ['query', 'document']
     if join != 'inherited': parts = [f'{part}.side' for part in parts]
     for part in parts: new.get_submodule(part).load_state_dict(side.query.state_dict())
-    held = [] if join == 'inherited' else [Frozen(*(f'head.{part}' for part in parts))]
-    return ranking_learner(features, head=new, seed=seed, cbs=[*L(cbs), *held], **kwargs)
+    frozen = [] if join == 'inherited' else [Frozen(*(f'head.{part}' for part in parts))]
+    return ranking_learner(features, head=new, seed=seed, cbs=[*L(cbs), *frozen], **kwargs)
 
 # %% ../nbs/03h_barlow.ipynb #d30656ac
-def _embedded(features: RankingFeatures, head: DualHead, split: str) -> tuple[np.ndarray, torch.Tensor, torch.Tensor]:
+def _after_head(features: RankingFeatures, head: DualHead, split: str) -> tuple[np.ndarray, torch.Tensor, torch.Tensor]:
     "Rows of the queries of a split, their vectors after the head, and those of all passages."
-    rows = _answered(features, split)
+    rows = _rows_with_answer(features, split)
     with _evaluating(head) as device:
         queries, passages = head(features.queries[rows].to(device), features.passages.to(device))
     return rows, queries.float().cpu(), passages.float().cpu()
 
-# %% ../nbs/03h_barlow.ipynb #53bed66c
 def _unit_scale(*parts: torch.Tensor) -> list[torch.Tensor]:
     "Each feature from 0 to 1 over all parts; a constant one is 0."
     both = torch.cat(parts)
@@ -438,34 +376,6 @@ def _type_means(x: torch.Tensor, sides: pd.DataFrame, rows: np.ndarray) -> torch
     return torch.stack([torch.stack([x[place[own].tolist()].mean(0) for own in both])
                         for both in sides.itertuples(index=False)])
 
-# %% ../nbs/03h_barlow.ipynb #128806b0
-def _by_type(frame: pd.DataFrame, queries: pd.DataFrame, types) -> dict[str, float]:
-    "Means of metrics over all queries, and over those of each type."
-    kind, found = queries.type.loc[frame.index], {m: frame[m].mean() for m in frame}
-    for t in _two_types(queries, types): found |= {f'{m} {t}': frame.loc[kind == t, m].mean() for m in frame}
-    return found
-
-# %% ../nbs/03h_barlow.ipynb #3e8c7663
-def _centroid_gaps(
-    queries: torch.Tensor, passages: torch.Tensor, sides: pd.DataFrame, rows: np.ndarray,
-) -> dict[str, float]:
-    "Mean distance and cosine of the two centroids of an answer; NaN when no answer has both."
-    if not len(sides): return {'centroid distance': np.nan, 'centroid cosine': np.nan}
-    scaled, _ = _unit_scale(queries, passages)
-    first, second = _type_means(scaled, sides, rows).unbind(1)
-    a, b = _type_means(F.normalize(queries, dim=1), sides, rows).unbind(1)
-    return {'centroid distance': (first - second).norm(dim=1).mean(),
-            'centroid cosine': F.cosine_similarity(a, b).mean()}
-
-# %% ../nbs/03h_barlow.ipynb #039ee6e4
-def _answer_gaps(queries: torch.Tensor, passages: torch.Tensor, right: torch.Tensor) -> dict[str, float]:
-    "Mean distance and cosine of a query to the best passage of its answer."
-    cosine = F.normalize(queries, dim=1) @ F.normalize(passages, dim=1).T
-    own = cosine.masked_fill(~right, -torch.inf).argmax(1)
-    q, p = _unit_scale(queries, passages)
-    return {'answer distance': (q - p[own]).norm(dim=1).mean(),
-            'answer cosine': cosine[torch.arange(len(queries)), own].mean()}
-
 # %% ../nbs/03h_barlow.ipynb #15d54239
 def geometry(
     features: RankingFeatures,  # from `ranking_features`
@@ -475,15 +385,27 @@ def geometry(
     types: tuple[str, str]|None = None,  # the two types of queries; those of the data by default
 ) -> pd.DataFrame:  # one row
     "How a head ranks by type of query, where it puts questions, conversations and answers, and in how many dimensions."
-    rows, queries, passages = _embedded(features, head, split)
+    rows, queries, passages = _after_head(features, head, split)
     data, frame = features.data, zero_shot(features, head, split, metrics)
     sides = _with_both(answer_pairs(features, split, types=types))
+    kind, values = data.queries.type.loc[frame.index], {m: frame[m].mean() for m in frame}
+    for t in _two_types(data.queries, types): values |= {f'{m} {t}': frame.loc[kind == t, m].mean() for m in frame}
+    values |= {'answers with both': len(sides), 'centroid distance': np.nan, 'centroid cosine': np.nan}
+    scaled, scaled_passages = _unit_scale(queries, passages)
+    if len(sides):
+        first, second = _type_means(scaled, sides, rows).unbind(1)
+        values['centroid distance'] = (first - second).norm(dim=1).mean()
+        first, second = _type_means(F.normalize(queries, dim=1), sides, rows).unbind(1)
+        values['centroid cosine'] = F.cosine_similarity(first, second).mean()
+    # from each query to the best passage of its answer
     right = torch.from_numpy(data.qrels()[rows].toarray() > 0)[:, features.owner]  # (queries, passages)
-    found = _by_type(frame, data.queries, types) | {'answers with both': len(sides)}
-    found |= _centroid_gaps(queries, passages, sides, rows) | _answer_gaps(queries, passages, right)
+    cosine = F.normalize(queries, dim=1) @ F.normalize(passages, dim=1).T
+    best = cosine.masked_fill(~right, -torch.inf).argmax(1)
+    values['answer distance'] = (scaled - scaled_passages[best]).norm(dim=1).mean()
+    values['answer cosine'] = cosine[torch.arange(len(queries)), best].mean()
     for name, x in (('queries', queries), ('documents', passages)):
-        found |= {f'RankMe {name}': rankme(x), f'effective rank {name}': effective_rank(x, centre=True)}
-    return pd.DataFrame([{k: float(v) for k, v in found.items()}])
+        values |= {f'RankMe {name}': rankme(x), f'effective rank {name}': effective_rank(x, centre=True)}
+    return pd.DataFrame([{k: float(v) for k, v in values.items()}])
 
 # %% ../nbs/03h_barlow.ipynb #ec49c49a
 def pair_vectors(
@@ -538,13 +460,6 @@ def spectrum_plot(
     plt.close(fig)  # what is returned is shown once, not twice
     return fig
 
-# %% ../nbs/03h_barlow.ipynb #c31e6e5d
-def _principal_axes(cloud: torch.Tensor) -> torch.Tensor:
-    "The two directions `(2, dim)` in which vectors differ most, each with its largest component positive."
-    _, _, directions = torch.linalg.svd(cloud - cloud.mean(0), full_matrices=False)
-    axes = directions[:2]
-    return axes*axes.gather(1, axes.abs().argmax(1, keepdim=True)).sign()
-
 # %% ../nbs/03h_barlow.ipynb #274feb77
 def centroids(
     features: RankingFeatures,  # from `ranking_features`
@@ -556,15 +471,17 @@ def centroids(
     "Means of the questions and of the conversations of each answer, in the two principal directions."
     if reduce not in ('after', 'before'):
         raise ValueError(f"reduce is {reduce!r}; dimensions are reduced 'after' averaging or 'before'")
-    rows, queries, _ = _embedded(features, head, split)
+    rows, queries, _ = _after_head(features, head, split)
     answers = answer_pairs(features, split, types=types)
     sides = _with_both(answers)
     if len(sides) < 2:
-        raise _lacking(answers, split,
+        raise _too_few(answers, split,
                        'two principal directions need two answers with a text on both sides, and there are not')
     means = _type_means(queries, sides, rows).flatten(0, 1)
     cloud = means if reduce == 'after' else queries
-    x, y = (_principal_axes(cloud) @ (means - cloud.mean(0)).T).tolist()
+    axes = torch.linalg.svd(cloud - cloud.mean(0), full_matrices=False)[2][:2]
+    axes = axes*axes.gather(1, axes.abs().argmax(1, keepdim=True)).sign()  # the largest component positive
+    x, y = (axes @ (means - cloud.mean(0)).T).tolist()
     return pd.DataFrame(dict(doc_id=sides.index.repeat(2), type=list(sides.columns)*len(sides), x=x, y=y))
 
 # %% ../nbs/03h_barlow.ipynb #3ab05ff1

@@ -97,15 +97,13 @@ class Plan(NamedTuple):
         "Whether titles, texts and their order stay as they were."
         return len(self.rows) == n and bool((self.rows == np.arange(n)).all())
 
-def _content(documents: pd.DataFrame) -> list[tuple[str, str]]: return list(zip(documents.title, documents.text))
-
-def _same_content(old: pd.DataFrame, new: pd.DataFrame, own: np.ndarray) -> np.ndarray:
-    "For each new document an older row with its content: its `own` if it fits, else one that no other document takes."
-    before, now, free = _content(old), _content(new), defaultdict(list)
-    rows = np.array([r if r >= 0 and before[r] == c else -1 for r, c in zip(own.tolist(), now)], dtype=np.int64)
-    taken = {*rows.tolist()}
+def _same_content(old: pd.DataFrame, new: pd.DataFrame, old_rows: np.ndarray) -> np.ndarray:
+    "For each new document an older row with its content: its own if it fits, else one that no other document uses."
+    before, now = (list(zip(documents.title, documents.text)) for documents in (old, new))
+    rows = np.array([r if r >= 0 and before[r] == c else -1 for r, c in zip(old_rows.tolist(), now)], dtype=np.int64)
+    used, free = {*rows.tolist()}, defaultdict(list)
     for r in reversed(range(len(before))):
-        if r not in taken: free[before[r]].append(r)
+        if r not in used: free[before[r]].append(r)
     for i in np.flatnonzero(rows < 0).tolist():
         if free.get(now[i]): rows[i] = free[now[i]].pop()
     return rows
@@ -118,23 +116,18 @@ def _same_value(a, b) -> bool:
     a, b = jsonable(a), jsonable(b)
     return a == b and isinstance(a, bool) == isinstance(b, bool)
 
-def _differ(old: pd.DataFrame, new: pd.DataFrame, at: np.ndarray) -> np.ndarray:  # bool `(len(at),)`
-    "Which documents are not what they were; `at` is their row in `old`."
-    found = np.zeros(len(at), dtype=bool)
-    for name in new.columns:
-        before = old[name].iloc[at] if name in old else [None]*len(at)
-        found |= np.array([not _same_value(a, b) for a, b in zip(before, new[name])], dtype=bool)
-    return found
-
 def _plan(old: pd.DataFrame, new: pd.DataFrame, old_rows: np.ndarray, new_rows: np.ndarray) -> Plan:
-    "The plan for documents of two tables."
+    "The plan for documents of two tables; -1 where one of them does not hold a document."
     _warn_of_kinds(old, new)
     table = _combined(old, new, old_rows, new_rows)
     both = np.flatnonzero((old_rows >= 0) & (new_rows >= 0))
-    changed, ids, before = np.zeros(len(table), dtype=bool), table.doc_id, old.doc_id
-    changed[both] = _differ(old, table.iloc[both], old_rows[both])
-    gone = np.setdiff1d(np.arange(len(old)), old_rows)
-    changes = Changes(ids[old_rows < 0].tolist(), ids[changed].tolist(), before.iloc[gone].tolist(),
+    changed = np.zeros(len(table), dtype=bool)
+    for name in table:
+        before = old[name].iloc[old_rows[both]] if name in old else [None]*len(both)
+        differs = [not _same_value(a, b) for a, b in zip(before, table[name].iloc[both])]
+        changed[both] |= np.array(differs, dtype=bool)
+    gone, ids = np.setdiff1d(np.arange(len(old)), old_rows), table.doc_id
+    changes = Changes(ids[old_rows < 0].tolist(), ids[changed].tolist(), old.doc_id.iloc[gone].tolist(),
                       ids[(old_rows >= 0) & ~changed].tolist())
     return Plan(table, _same_content(old, table, old_rows), changes)
 
@@ -165,37 +158,35 @@ def plan_remove(old: pd.DataFrame, ids) -> Plan:
     if not len(kept): raise DataError("no document would be left: a ranker needs at least one")
     return _plan(old, as_documents([]), kept, np.full(len(kept), -1))
 
-# %% ../nbs/02e_changes.ipynb #e2000027
-def _listed_rows(documents):
-    "Rows as a list, and those of a file that says what its rows lack as dicts without that; other things as they are."
-    if isinstance(documents, pd.DataFrame):
-        absent = {name: {*ids} for name, ids in documents.attrs.get('absent', {}).items()}
-        if not absent: return documents
-        def empty(value): return is_missing(value) or value == ''
-        def lacks(row, name): return row['doc_id'] in absent.get(name, ()) and empty(row[name])
-        return [{name: v for name, v in row.items() if not lacks(row, name)} for row in documents.to_dict('records')]
-    return documents if isinstance(documents, (str, dict, RankingData)) else list(documents)
-
 # %% ../nbs/02e_changes.ipynb #e2000017
 def _completed(old: pd.DataFrame, documents):
-    "Rows with the text and all columns that some of them have: what a row does not give stays as it is in `old`."
-    if isinstance(documents, pd.DataFrame) and 'text' not in documents: documents = documents.to_dict('records')
+    """Rows with the text and all columns that some of them have: what a row does not give stays as it is in `old`.
+
+    A row of a file does not give an empty cell where the file says that it lacks it."""
+    if isinstance(documents, pd.DataFrame):
+        absent = {name: {*ids} for name, ids in documents.attrs.get('absent', {}).items()}
+        if absent or 'text' not in documents: documents = documents.to_dict('records')
+        if absent:
+            def lacks(row, name):
+                return row['doc_id'] in absent.get(name, ()) and (is_missing(row[name]) or row[name] == '')
+            documents = [{name: v for name, v in row.items() if not lacks(row, name)} for row in documents]
+    elif not isinstance(documents, (str, dict, RankingData)): documents = list(documents)
     rows = documents if isinstance(documents, list) and all(isinstance(row, dict) for row in documents) else []
-    names, at = dict.fromkeys(['text', *(n for row in rows for n in row)]), pd.Index(old.doc_id)
+    names = dict.fromkeys(['text', *(n for row in rows for n in row)])
     if 'doc_id' not in names or all(len(row) == len(names) for row in rows): return documents
     ids = clean_ids([row.get('doc_id') for row in rows], 'documents', 'doc_id', pd.RangeIndex(len(rows)))
-    held = at.get_indexer(ids)
-    new = [i for i, r, row in zip(ids, held, rows) if r < 0 and 'text' not in row]
+    old_rows = pd.Index(old.doc_id).get_indexer(ids)
+    new = [i for i, r, row in zip(ids, old_rows, rows) if r < 0 and 'text' not in row]
     if new: raise DataError(f"no document has the id {listed(new)}, and a new one needs a text: correct the ids")
     return [row if r < 0 else {n: old[n].iloc[r] for n in names if n in old and n not in row} | row
-            for r, row in zip(held, rows)]
+            for r, row in zip(old_rows, rows)]
 
 def plan_update(old: pd.DataFrame, documents, remove_missing: bool) -> Plan:
     "The plan for documents of which some may be there; the others stay, or go with `remove_missing`."
     if documents is old:
         raise DataError("these are the ranker's own documents, so nothing tells what was changed in them: pass a "
                         "changed copy, made by ranker.documents.copy()")
-    new, n = as_documents(_completed(old, _listed_rows(documents))), len(old)
+    new, n = as_documents(_completed(old, documents)), len(old)
     at = pd.Index(new.doc_id).get_indexer(old.doc_id)
     kept = np.flatnonzero(at >= 0) if remove_missing else np.arange(n)
     come = np.flatnonzero(~new.doc_id.isin(old.doc_id).to_numpy())
@@ -246,17 +237,11 @@ def moved_vectors(
     return out
 
 # %% ../nbs/02e_changes.ipynb #e2000022
-def _holds(cell, values: list) -> bool:
-    "Whether a cell is one of the values, or a list that holds one; cells are compared as they are saved."
-    cells = cell if isinstance(cell, (list, tuple, set, frozenset, np.ndarray)) else [cell]
-    return any(_same_value(c, v) for c in cells for v in values)
-
-def _is_infinite(v) -> bool: return isinstance(v, float) and math.isinf(v)
-
 def listed_values(given) -> list:
     "The values that one column may have, as they are saved."
     many = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
-    return [v if is_missing(v) or _is_infinite(v) else jsonable(v) for v in (given if many else [given])]
+    def infinite(v): return isinstance(v, float) and math.isinf(v)
+    return [v if is_missing(v) or infinite(v) else jsonable(v) for v in (given if many else [given])]
 
 def fitting(
     documents: pd.DataFrame,  # with any columns
@@ -267,9 +252,12 @@ def fitting(
     unknown = [c for c in where if c not in documents]
     if unknown:
         raise ValueError(f"documents have no column {listed(unknown)}; they have {listed(documents.columns, 99)}")
-    found = np.ones(len(documents), dtype=bool)
+    fits = np.ones(len(documents), dtype=bool)
     for name, given in where.items():
         values = listed_values(given)
-        texts = {v for v in values if isinstance(v, str)}  # found at once, the others one by one
-        found &= [c in texts if isinstance(c, str) else _holds(c, values) for c in documents[name]]
-    return found
+        texts = {v for v in values if isinstance(v, str)}  # looked up; others are compared one by one
+        def holds(cell):
+            cells = cell if isinstance(cell, (list, tuple, set, frozenset, np.ndarray)) else [cell]
+            return any(_same_value(c, v) for c in cells for v in values)
+        fits &= [c in texts if isinstance(c, str) else holds(c) for c in documents[name]]
+    return fits

@@ -22,35 +22,9 @@ from .tables import listed, lost_zeros, row_name, text_ids
 from .data import RankingData, check_grades, grade_numbers
 from .leaks import plain_text
 
-# %% ../nbs/02g_feedback.ipynb #fb000011
+# %% ../nbs/02g_feedback.ipynb #fb000013
 _ROWS = 'judgements'
 
-def _grades(table: pd.DataFrame, index: pd.Index) -> np.ndarray:
-    "Grades as numbers; raises `DataError` that names the rows without one."
-    if 'grade' not in table: return np.ones(len(table))
-    grades = grade_numbers(table.grade)
-    fits = grades.between(1e-6, 1e6) | (grades == 0)
-    bad = [i for i, (fit, g) in enumerate(zip(fits, table.grade)) if is_blank(g) or not fit]
-    if not bad: return grades.to_numpy()
-    at = listed(f'{table.grade[i]} ({row_name(index.name, index[i])})' for i in bad)
-    raise DataError(f'{_ROWS}: grade is negative, not a number, or not from 1e-6 to 1e6: {at}; 0 says that a '
-                    'document is wrong, more that it is right')
-
-# %% ../nbs/02g_feedback.ipynb #fb000012
-def _known(ids: list[str], documents: pd.DataFrame, index: pd.Index) -> np.ndarray:  # bool `(rows,)`
-    "Which rows name a document of the ranker; warns of others, and raises `DataError` if they are most of all."
-    known = pd.Index(ids).isin(documents.doc_id)
-    lost = [(d, i) for d, i, there in zip(ids, index, known) if not there]
-    if not lost: return known
-    named = listed(f'{d} ({row_name(index.name, i)})' for d, i in lost)
-    said = f'{_ROWS}: {len(lost):,} name no document of the ranker'
-    hint = lost_zeros([d for d, _ in lost], documents.doc_id)
-    if hint or 2*len(lost) > len(ids):
-        raise DataError(f"{said}: {named}; {hint or 'remove them, or add these documents to the ranker first'}")
-    warnings.warn(DataWarning(f'{said} and are left out: {named}'), stacklevel=3)
-    return known
-
-# %% ../nbs/02g_feedback.ipynb #fb000013
 def feedback_rows(
     rows: pd.DataFrame|list,  # frame or list of dicts: query, doc_id, and grade if graded
     documents: pd.DataFrame,  # of the ranker: doc_id
@@ -61,8 +35,27 @@ def feedback_rows(
     if not len(table): raise DataError(f'there are no {_ROWS}')
     texts = clean_strings(table['query'], _ROWS, 'query', index)
     ids = clean_ids(table.doc_id, _ROWS, 'doc_id', index)
-    found = pd.DataFrame(dict(key=[*map(plain_text, texts)], query=texts, doc_id=ids, grade=_grades(table, index)))
-    return found[_known(ids, documents, index)].drop_duplicates(['key', 'doc_id'], keep='last', ignore_index=True)
+    grades = np.ones(len(table))
+    if 'grade' in table:
+        numbers = grade_numbers(table.grade)
+        fits = numbers.between(1e-6, 1e6) | (numbers == 0)
+        bad = [i for i, (fit, g) in enumerate(zip(fits, table.grade)) if is_blank(g) or not fit]
+        if bad:
+            at = listed(f'{table.grade[i]} ({row_name(index.name, index[i])})' for i in bad)
+            raise DataError(f'{_ROWS}: grade is negative, not a number, or not from 1e-6 to 1e6: {at}; 0 says that a '
+                            'document is wrong, more that it is right')
+        grades = numbers.to_numpy()
+    known = pd.Index(ids).isin(documents.doc_id)
+    gone = [(d, row_name(index.name, i)) for d, i, there in zip(ids, index, known) if not there]
+    if gone:
+        named = listed(f'{d} ({row})' for d, row in gone)
+        problem = f'{_ROWS}: {len(gone):,} name no document of the ranker'
+        hint = lost_zeros([d for d, _ in gone], documents.doc_id)
+        if hint or 2*len(gone) > len(ids):
+            raise DataError(f"{problem}: {named}; {hint or 'remove them, or add these documents to the ranker first'}")
+        warnings.warn(DataWarning(f'{problem} and are left out: {named}'), stacklevel=2)
+    checked = pd.DataFrame(dict(key=[*map(plain_text, texts)], query=texts, doc_id=ids, grade=grades))
+    return checked[known].drop_duplicates(['key', 'doc_id'], keep='last', ignore_index=True)
 
 # %% ../nbs/02g_feedback.ipynb #fb000018
 class FeedbackData(NamedTuple):
@@ -72,30 +65,10 @@ class FeedbackData(NamedTuple):
     given: np.ndarray  # whether a query has feedback `(queries,)`
     notes: dict  # counts: rows, queries, and queries that have no relevant document
 
-# %% ../nbs/02g_feedback.ipynb #fb000019
-_PARTS = 'test', 'valid', 'train', 'train', 'train'
-
-def _new_queries(rows: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
-    "Queries of the feedback that are not among the known ones."
-    new = rows[~rows.key.isin(known.text.map(plain_text))].drop_duplicates('key')
-    ids = text_ids('f', [(key,) for key in new.key])
-    splits = [_PARTS[hash_fold(key, 5, 'feedback')] for key in new.key]
-    return pd.DataFrame(dict(query_id=ids, text=new['query'].to_numpy(), type='feedback', group=ids, split=splits))
-
-_ORDER = dict(train=0, valid=1, test=2)
-
-def _one_part(queries: pd.DataFrame, keys: pd.Series) -> pd.DataFrame:
-    "Queries of which all rows with the same text are in one part: that of training, if one of them is there."
-    place = queries.split.map(_ORDER)
-    first = place.groupby(keys).transform('min').map(dict(enumerate(_ORDER)))
-    return queries.assign(split=first.where(place.notna(), queries.split))
-
-def _merged(relevance: pd.DataFrame, said: pd.DataFrame) -> pd.DataFrame:
-    "Relevance with what feedback said in the place of what was known."
-    both = pd.concat([relevance, said]).drop_duplicates(['query_id', 'doc_id'], keep='last', ignore_index=True)
-    return both[both.grade > 0].reset_index(drop=True)
-
 # %% ../nbs/02g_feedback.ipynb #fb000020
+_NEW_IN = 'test', 'valid', 'train', 'train', 'train'  # part of a new query, by its hash
+_FIRST = dict(train=0, valid=1, test=2)  # which part has a query that is in several
+
 def feedback_data(
     rows: pd.DataFrame,  # from `feedback_rows`
     documents: pd.DataFrame,  # of the ranker: doc_id, title, text
@@ -103,21 +76,29 @@ def feedback_data(
 ) -> FeedbackData:
     "Feedback as ranking data, merged with the original data if that is given."
     known = pd.DataFrame(dict(query_id=[], text=[])).astype(object) if data is None else data.queries
-    queries = pd.concat([known, _new_queries(rows, known)], ignore_index=True)
-    keys = queries.text.map(plain_text)
-    queries = _one_part(queries, keys)
+    new = rows[~rows.key.isin(known.text.map(plain_text))].drop_duplicates('key')
+    ids = text_ids('f', [(key,) for key in new.key])
+    splits = [_NEW_IN[hash_fold(key, 5, 'feedback')] for key in new.key]
+    new = dict(query_id=ids, text=new['query'].to_numpy(), type='feedback', group=ids, split=splits)
+    queries = pd.concat([known, pd.DataFrame(new)], ignore_index=True)
+    # all queries of the same words in one part
+    keys, place = queries.text.map(plain_text), queries.split.map(_FIRST)
+    first = place.groupby(keys).transform('min').map(dict(enumerate(_FIRST)))
+    queries = queries.assign(split=first.where(place.notna(), queries.split))
+    # what feedback says takes the place of what was known
     said = pd.DataFrame(dict(query_id=queries.query_id, key=keys)).merge(rows, on='key')
     said = said[['query_id', 'doc_id', 'grade']]
-    before = said[:0] if data is None else data.relevance
-    found = RankingData(documents, queries, _merged(before, said), 'feedback' if data is None else data.name)
+    relevance = pd.concat([said[:0] if data is None else data.relevance, said])
+    relevance = relevance.drop_duplicates(['query_id', 'doc_id'], keep='last', ignore_index=True)
+    relevance = relevance[relevance.grade > 0].reset_index(drop=True)
+    merged = RankingData(documents, queries, relevance, 'feedback' if data is None else data.name)
     wrong = said[said.grade == 0]
-    ids = dict(query_id=queries.query_id, doc_id=documents.doc_id)
-    at = [pd.Index(known).get_indexer(wrong[c]) for c, known in ids.items()]
+    at = pd.Index(queries.query_id).get_indexer(wrong.query_id), pd.Index(documents.doc_id).get_indexer(wrong.doc_id)
     refused = sparse.csr_matrix((np.ones(len(wrong), np.float32), at), shape=(len(queries), len(documents)))
     given = keys.isin(rows.key).to_numpy()
-    empty = keys[given & (found.qrels().getnnz(1) == 0)].nunique()
+    empty = keys[given & (merged.qrels().getnnz(1) == 0)].nunique()
     notes = dict(rows=len(rows), queries=keys[given].nunique(), without_relevant=empty)
-    return FeedbackData(found, refused, given, notes)
+    return FeedbackData(merged, refused, given, notes)
 
 # %% ../nbs/02g_feedback.ipynb #fb000042
 def judged_data(
