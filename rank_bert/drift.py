@@ -18,7 +18,6 @@ import torch
 from torch.nn import functional as F
 from scipy.special import comb
 from scipy.stats import ks_2samp, mannwhitneyu
-from fastcore.basics import patch
 
 # %% ../nbs/02f_drift.ipynb #df000007
 from .core import read_tensors, write_tensors
@@ -40,7 +39,79 @@ class Reference:
         n = len(self.trained), len(self.asked), len(self.passages), len(self.apart)
         return 'Reference({} training queries, {} held-out ones, {} passages, {} other documents)'.format(*n)
 
+    @classmethod
+    def build(cls,
+        trained: torch.Tensor,  # vectors of the training queries `(n, dim)`
+        asked: torch.Tensor,  # vectors of the held-out queries `(m, dim)`
+        score: torch.Tensor,  # score of the first document of each of these `(m,)`
+        unknown: torch.Tensor,  # share of their unknown words `(m,)`, or none `(0,)`
+        passages: torch.Tensor,  # vectors of all passages `(passages, dim)`
+        owner: torch.Tensor,  # document of each, in order `(passages,)`
+        seed: int = 0,  # of the samples
+    ) -> 'Reference':
+        "A sample of what was there in training."
+        few, n = sample_rows(len(asked), seed), int(owner.max()) + 1
+        trained, unknown = trained[sample_rows(len(trained), seed)], unknown[few] if len(unknown) else torch.zeros(0)
+        # the first passage of some documents, and the distances of other documents to these
+        order = torch.from_numpy(np.random.default_rng(seed).permutation(n))
+        stored, others = order[:min(MOST, n//2)], order[min(MOST, n//2):][:MOST]
+        first = passages[torch.searchsorted(owner, stored)].float()  # owners are in order
+        of_others = torch.isin(owner, others).nonzero().flatten()
+        _, place = owner[of_others].unique_consecutive(return_inverse=True)
+        apart = document_distances(passages[of_others], place, first)
+        return cls(trained.float(), asked[few].float(), score[few].float(), unknown.float(), first, apart)
+
+    def joined(self,
+        other: 'Reference',  # of later queries, and of the documents of today
+        seed: int = 0,  # of the samples
+    ) -> 'Reference':  # with the documents of the other one
+        "A reference of the queries of both."
+        def sample(rows):  # different rows, or a sample of them, and where they are
+            first = torch.from_numpy(np.sort(np.unique(rows.numpy(), axis=0, return_index=True)[1]))
+            at = first[sample_rows(len(first), seed)]
+            return rows[at], at
+        every = torch.cat([self.asked, other.asked])
+        asked, at = sample(every)
+        trained = torch.cat([self.trained, other.trained])
+        same = (F.normalize(trained, dim=1) @ F.normalize(every, dim=1).T > 1 - 1e-6).any(1)
+        if not same.all(): trained = trained[~same]  # no query is compared with itself
+        trained, _ = sample(trained)
+        score, unknown = torch.cat([self.score, other.score])[at], torch.zeros(0)
+        if len(self.unknown) and len(other.unknown): unknown = torch.cat([self.unknown, other.unknown])[at]
+        return Reference(trained, asked, score, unknown, other.passages, other.apart)
+
+    def then(self) -> dict[str, np.ndarray]:
+        "The values of each measure in training."
+        values = self.score, self.unknown, distances(self.asked, self.trained), self.apart
+        return {measure: v.numpy() for measure, v in zip(_WORSE, values) if len(v)}
+
+    def now(self,
+        vectors: torch.Tensor,  # of new queries `(n, dim)`
+        score: torch.Tensor,  # of the first document of each `(n,)`
+        unknown,  # share of the unknown words of each `(n,)`, or none
+        documents=None,  # vectors of passages of new documents, and the document of each
+    ) -> dict[str, np.ndarray]:
+        "The values of each measure for new queries, and for new documents."
+        apart = torch.zeros(0) if documents is None else document_distances(*documents, self.passages)
+        values = score, unknown, distances(vectors, self.trained), apart
+        return {measure: np.asarray(v) for measure, v in zip(_WORSE, values) if len(v)}
+
+    def save(self,
+        path: str|Path,  # a safetensors file
+    ) -> None:
+        "Write the reference as tensors."
+        write_tensors(path, asdict(self))
+
 # %% ../nbs/02f_drift.ipynb #df000011
+MOST = 256  # vectors of each kind
+
+def sample_rows(
+    n: int,  # rows to draw from
+    seed: int = 0,  # of the sample
+) -> torch.Tensor:  # int64, at most `MOST`, in order
+    "Rows of a random sample."
+    return torch.from_numpy(np.sort(np.random.default_rng(seed).permutation(n)[:MOST]))
+
 def distances(
     vectors: torch.Tensor,  # `(n, dim)`
     held: torch.Tensor,  # `(held, dim)`
@@ -58,78 +129,7 @@ def document_distances(
     apart = distances(passages, held)
     return torch.zeros(int(owner.max()) + 1).scatter_reduce(0, owner, apart, 'mean', include_self=False)
 
-# %% ../nbs/02f_drift.ipynb #df000012
-MOST = 256  # vectors of each kind
-
-def sample_rows(
-    n: int,  # rows to draw from
-    seed: int = 0,  # of the sample
-) -> torch.Tensor:  # int64, at most `MOST`, in order
-    "Rows of a random sample."
-    return torch.from_numpy(np.sort(np.random.default_rng(seed).permutation(n)[:MOST]))
-
-def _documents(passages: torch.Tensor, owner: torch.Tensor, seed: int) -> dict[str, torch.Tensor]:
-    "The first passage of some documents, and the distances of other documents to these."
-    n = int(owner.max()) + 1
-    order = torch.from_numpy(np.random.default_rng(seed).permutation(n))
-    stored, others = order[:min(MOST, n//2)], order[min(MOST, n//2):][:MOST]
-    first = torch.searchsorted(owner, stored)  # owners are in order
-    held, theirs = passages[first].float(), torch.isin(owner, others).nonzero().flatten()
-    _, place = owner[theirs].unique_consecutive(return_inverse=True)
-    return dict(passages=held, apart=document_distances(passages[theirs], place, held))
-
-# %% ../nbs/02f_drift.ipynb #df000013
-@patch(cls_method=True)
-def build(cls: Reference,
-    trained: torch.Tensor,  # vectors of the training queries `(n, dim)`
-    asked: torch.Tensor,  # vectors of the held-out queries `(m, dim)`
-    score: torch.Tensor,  # score of the first document of each of these `(m,)`
-    unknown: torch.Tensor,  # share of their unknown words `(m,)`, or none `(0,)`
-    passages: torch.Tensor,  # vectors of all passages `(passages, dim)`
-    owner: torch.Tensor,  # document of each, in order `(passages,)`
-    seed: int = 0,  # of the samples
-) -> Reference:
-    "A sample of what was there in training."
-    few = sample_rows(len(asked), seed)
-    return cls(trained[sample_rows(len(trained), seed)].float(), asked[few].float(), score[few].float(),
-               unknown[few].float() if len(unknown) else torch.zeros(0), **_documents(passages, owner, seed))
-
-# %% ../nbs/02f_drift.ipynb #df000102
-def _both(a: torch.Tensor, b: torch.Tensor, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    "Different rows of two matrices, or a sample of them, and where they are in one after the other."
-    both = torch.cat([a, b])
-    first = torch.from_numpy(np.sort(np.unique(both.numpy(), axis=0, return_index=True)[1]))
-    at = first[sample_rows(len(first), seed)]
-    return both[at], at
-
-def _unlike(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    "Rows of `a` that are not in `b`; all of `a` if none would be left."
-    same = F.normalize(a, dim=1) @ F.normalize(b, dim=1).T > 1 - 1e-6
-    return a if same.any(1).all() else a[~same.any(1)]
-
-
-# %% ../nbs/02f_drift.ipynb #df000103
-@patch
-def joined(self: Reference,
-    other: Reference,  # of later queries, and of the documents of today
-    seed: int = 0,  # of the samples
-) -> Reference:  # with the documents of the other one
-    "A reference of the queries of both."
-    asked, at = _both(self.asked, other.asked, seed)
-    trained = _unlike(torch.cat([self.trained, other.trained]), torch.cat([self.asked, other.asked]))
-    trained, _ = _both(trained, trained[:0], seed)
-    known = min(len(self.unknown), len(other.unknown))
-    score, unknown = (torch.cat([getattr(r, n) for r in (self, other)]) for n in ('score', 'unknown'))
-    return Reference(trained, asked, score[at], unknown[at] if known else torch.zeros(0), other.passages, other.apart)
-
 # %% ../nbs/02f_drift.ipynb #df000017
-@patch
-def save(self: Reference,
-    path: str|Path,  # a safetensors file
-) -> None:
-    "Write the reference as tensors."
-    write_tensors(path, asdict(self))
-
 _FORM = dict(trained=('F32', 'n', 'dim'), asked=('F32', 'm', 'dim'), score=('F32', 'm'), unknown=('F32', 'words'),
              passages=('F32', 'passages', 'dim'), apart=('F32', 'documents'))
 
@@ -157,14 +157,7 @@ def holm(
     return found.tolist()
 
 _WORSE = {'top score': -1, 'unknown words': 1, 'distance of queries': 1, 'distance of documents': 1}  # 1: if higher
-
-def _tested(measure: str, then: np.ndarray, now: np.ndarray) -> dict:
-    "The row of a measure."
-    a, b = (_WORSE[measure]*np.asarray(x, dtype=np.float64) for x in (then, now))
-    if np.isnan(a).any() or np.isnan(b).any(): raise ValueError(f"{measure!r} holds NaN: leave those values out")
-    test, auc = ks_2samp(a, b, alternative='greater'), mannwhitneyu(b, a).statistic/(len(a)*len(b))
-    return dict(measure=measure, then=np.mean(then), now=np.mean(now), statistic=test.statistic, auc=auc, p=test.pvalue,
-                n_then=len(a), n=len(b))
+_FEW = 30  # below this number the absence of an alarm says little
 
 # %% ../nbs/02f_drift.ipynb #df000021
 @dataclass(frozen=True, repr=False)
@@ -177,35 +170,50 @@ class Drift:
 
     def __repr__(self) -> str: return f'{self.verdict}\n{self.table.round(3).to_string(index=False)}'
 
-# %% ../nbs/02f_drift.ipynb #df000022
-@patch(as_prop=True)
-def detected(self: Drift) -> bool:
-    "Whether a measure raises an alarm."
-    return bool((self.table.holm < self.level).any())
+    @property
+    def detected(self) -> bool:
+        "Whether a measure raises an alarm."
+        return bool((self.table.holm < self.level).any())
 
-@patch(as_prop=True)
-def _unsure(self: Drift) -> pd.DataFrame:
-    "Rows of the measures with so few values that no difference of theirs alone could raise an alarm."
-    least = 1/comb(self.table.n_then + self.table.n, self.table.n)  # p-value where all values of today are worse
-    return self.table[least*len(self.table) >= self.level]
+    @property
+    def verdict(self) -> str:
+        "Which measures raise an alarm, with their means, and what to do; and where there are few values."
+        table, calm = self.table, self.table.holm >= self.level
+        # so few values that no difference of theirs alone could raise an alarm
+        least = 1/comb(table.n_then + table.n, table.n)  # p-value where all values of today are worse
+        few = calm & (least*len(table) >= self.level)
+        parts = []
+        if not calm.all():
+            alarms = ', '.join(f'{r.measure} ({r.then:.2f} -> {r.now:.2f})'
+                               for r in table[~calm].sort_values('holm').itertuples())
+            parts.append(f'Drift in {alarms}. Check the answers; training again with queries of today may help.')
+        elif not few.all(): parts.append(f'No sign of drift: the smallest adjusted p-value is {table.holm.min():.2f}.')
+        counts = table.loc[calm & ~few, ['n_then', 'n']].min(axis=1)
+        if len(counts) and counts.min() < _FEW:
+            parts.append(f'With so few values ({counts.min()} of one kind) only a large difference is seen.')
+        if few.any():
+            lacking = ', '.join(f'{r.measure} ({r.n_then} values from the training, {r.n} of today)'
+                                for r in table[few].itertuples())
+            parts.append(f'Too few to tell: {lacking}. Collect more.')
+        return ' '.join(parts)
 
-_FEW = 30  # below this number the absence of an alarm says little
-
-@patch(as_prop=True)
-def verdict(self: Drift) -> str:
-    "Which measures raise an alarm, with their means, and what to do; and where there are few values."
-    found, few, said = self.table[self.table.holm < self.level].sort_values('holm'), self._unsure, []
-    few = few[few.holm >= self.level]
-    what = ', '.join(f'{r.measure} ({r.then:.2f} -> {r.now:.2f})' for r in found.itertuples())
-    lacking = ', '.join(f'{r.measure} ({r.n_then} values from the training, {r.n} of today)' for r in few.itertuples())
-    if what: said = [f'Drift in {what}. Check the answers; training again with queries of today may help.']
-    elif len(few) < len(self.table):
-        said = [f'No sign of drift: the smallest adjusted p-value is {self.table.holm.min():.2f}.']
-    least = self.table.loc[self.table.holm >= self.level, ['n_then', 'n']].drop(few.index, errors='ignore').min(axis=1)
-    if len(least) and least.min() < _FEW:
-        said.append(f'With so few values ({least.min()} of one kind) only a large difference is seen.')
-    return ' '.join(said + [f'Too few to tell: {lacking}. Collect more.']*bool(lacking))
-
+    def plot(self) -> 'Figure':  # of matplotlib
+        "The cumulative distribution of each measure, then and now."
+        import matplotlib.pyplot as plt  # a picture is not always wanted, and the import takes a while
+        fig, axes = plt.subplots(1, len(self.table), figsize=(3*len(self.table), 2.6), sharey=True, squeeze=False,
+                                 layout='constrained')
+        for ax, row in zip(axes[0], self.table.itertuples()):
+            for name, values in (('then', self.then[row.measure]), ('now', self.now[row.measure])):
+                share = np.linspace(0, 1, 17)
+                ax.plot(np.quantile(values, share), share, label=name, color='C7' if name == 'then' else 'C0')
+            alarm = 'alarm' if row.holm < self.level else 'no alarm'
+            ax.set(title=f'{row.measure}\n{alarm}', yticks=[0, .5, 1])
+            ax.locator_params('x', nbins=3)
+            ax.spines[['top', 'right']].set_visible(False)
+        axes[0, 0].set(ylabel='share of values')
+        axes[0, 0].legend(frameon=False)
+        plt.close(fig)  # so that a notebook shows it once
+        return fig
 
 # %% ../nbs/02f_drift.ipynb #df000023
 def compare_samples(
@@ -216,43 +224,16 @@ def compare_samples(
     "Tests whether values of now are worse than those in training; measures without values are left out."
     both = [m for m in then if len(then[m]) and len(now.get(m, ()))]
     if not both: raise ValueError("there is nothing to compare: pass at least one query or document of today")
-    table = pd.DataFrame([_tested(m, then[m], now[m]) for m in both])
+    rows = []
+    for m in both:
+        a, b = (_WORSE[m]*np.asarray(values[m], dtype=np.float64) for values in (then, now))
+        if np.isnan(a).any() or np.isnan(b).any(): raise ValueError(f"{m!r} holds NaN: leave those values out")
+        test, auc = ks_2samp(a, b, alternative='greater'), mannwhitneyu(b, a).statistic/(len(a)*len(b))
+        rows.append(dict(measure=m, then=np.mean(then[m]), now=np.mean(now[m]), statistic=test.statistic, auc=auc,
+                         p=test.pvalue, n_then=len(a), n=len(b)))
+    table = pd.DataFrame(rows)
     table['holm'] = holm(table.p.tolist())
     return Drift(table, {m: then[m] for m in both}, {m: now[m] for m in both}, level)
-
-# %% ../nbs/02f_drift.ipynb #df000024
-@patch
-def then(self: Reference) -> dict[str, np.ndarray]:
-    "The values of each measure in training."
-    values = self.score, self.unknown, distances(self.asked, self.trained), self.apart
-    return {measure: v.numpy() for measure, v in zip(_WORSE, values) if len(v)}
-
-@patch
-def now(self: Reference, vectors: torch.Tensor, score: torch.Tensor, unknown, documents=None) -> dict[str, np.ndarray]:
-    "The values of each measure for new queries, and for new documents given as vectors and owners of passages."
-    apart = torch.zeros(0) if documents is None else document_distances(*documents, self.passages)
-    values = score, unknown, distances(vectors, self.trained), apart
-    return {measure: np.asarray(v) for measure, v in zip(_WORSE, values) if len(v)}
-
-# %% ../nbs/02f_drift.ipynb #df000031
-@patch
-def plot(self: Drift) -> 'Figure':  # of matplotlib
-    "The cumulative distribution of each measure, then and now."
-    import matplotlib.pyplot as plt  # a picture is not always wanted, and the import takes a while
-    fig, axes = plt.subplots(1, len(self.table), figsize=(3*len(self.table), 2.6), sharey=True, squeeze=False,
-                             layout='constrained')
-    for ax, row in zip(axes[0], self.table.itertuples()):
-        for name, values in (('then', self.then[row.measure]), ('now', self.now[row.measure])):
-            share = np.linspace(0, 1, 17)
-            ax.plot(np.quantile(values, share), share, label=name, color='C7' if name == 'then' else 'C0')
-        alarm = 'alarm' if row.holm < self.level else 'no alarm'
-        ax.set(title=f'{row.measure}\n{alarm}', yticks=[0, .5, 1])
-        ax.locator_params('x', nbins=3)
-        ax.spines[['top', 'right']].set_visible(False)
-    axes[0, 0].set(ylabel='share of values')
-    axes[0, 0].legend(frameon=False)
-    plt.close(fig)  # so that a notebook shows it once
-    return fig
 
 # %% ../nbs/02f_drift.ipynb #df000037
 def document_texts(

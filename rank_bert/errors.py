@@ -14,10 +14,8 @@ from html import escape
 # %% ../nbs/03b_errors.ipynb #e4400005
 import numpy as np
 import pandas as pd
-from fastcore.basics import patch
 
 # %% ../nbs/03b_errors.ipynb #e4400006
-from .core import as_texts
 from .words import cut_words
 
 # %% ../nbs/03b_errors.ipynb #e4400009
@@ -67,14 +65,13 @@ def query_facts(
     "What is known of each query: its words, its document, and the one that was found first."
     texts, usual = list(queries.text), float(np.median([len(cut_words(t)) for t in documents]))
     copied = [copied_share(documents[a], documents[b]) if a != b else 0. for a, b in zip(right, first)]
-    words = [len(own) for own in bm25.words_of(texts)]
+    words = [len(ws) for ws in bm25.words_of(texts)]
     shared = [float(bm25.shares(t, [int(d)])[1].sum()) > 0 for t, d in zip(texts, right)]
     length = [len(cut_words(documents[d]))/max(usual, 1.) for d in right]
     facts = dict(rank=rank, right=right, first=first, copied=copied, unknown=bm25.unknown(texts), shared=shared,
                  words=words, length=length)
     return queries[['query_id', 'text', 'type', 'group']].reset_index(drop=True).assign(**facts)
 
-# %% ../nbs/03b_errors.ipynb #e4400010
 def has_property(
     facts: pd.DataFrame,  # from `query_facts`
 ) -> pd.DataFrame:  # bool, a column for each of the first kinds
@@ -92,23 +89,22 @@ def kind_of(
     return pd.Series(np.where(facts['rank'] == 1, '', found), facts.index)
 
 # %% ../nbs/03b_errors.ipynb #e4400013
-def _rates(failed: np.ndarray, holds: np.ndarray) -> tuple[float, float]:
-    "Failure rates of queries with a property, and of the others."
-    return tuple(float(failed[some].mean()) if some.any() else np.nan for some in (holds, ~holds))
-
 def kinds_table(
     facts: pd.DataFrame,  # from `query_facts`, with the column kind
 ) -> pd.DataFrame:  # kind, queries, share, lost, fails, others; kinds without a query are left out
     "A row for each kind of failing query, the costliest first."
-    failed, lost, properties = facts['rank'] > 1, 1 - 1/facts['rank'], has_property(facts)
+    failed, lost, properties = (facts['rank'] > 1).to_numpy(), 1 - 1/facts['rank'], has_property(facts)
+    def rate(some): return float(failed[some].mean()) if some.any() else np.nan
     rows = []
     for kind in KINDS:
-        own = facts.kind == kind
-        if not own.any(): continue
-        known = kind in properties and kind != 'near-copy'
-        fails, others = _rates(failed.to_numpy(), properties[kind].to_numpy()) if known else (np.nan, np.nan)
-        rows.append(dict(kind=kind, queries=int(own.sum()), share=own.sum()/failed.sum(),
-                         lost=lost[own].sum()/len(facts), fails=fails, others=others))
+        of_kind = facts.kind == kind
+        if not of_kind.any(): continue
+        fails = others = np.nan
+        if kind in properties and kind != 'near-copy':
+            holds = properties[kind].to_numpy()
+            fails, others = rate(holds), rate(~holds)
+        rows.append(dict(kind=kind, queries=int(of_kind.sum()), share=of_kind.sum()/failed.sum(),
+                         lost=lost[of_kind].sum()/len(facts), fails=fails, others=others))
     columns = ['kind', 'queries', 'share', 'lost', 'fails', 'others']
     return pd.DataFrame(rows, columns=columns).sort_values('lost', ascending=False, ignore_index=True)
 
@@ -121,66 +117,60 @@ class Errors:
     mode: str  # of the scores
     texts: dict  # doc_id -> text, of the documents in `queries`
 
+    def examples(self,
+        kind: str|None = None,  # a key of `KINDS`; all kinds by default
+        n: int = 5,  # how many
+        seed: int = 0,  # of the sample
+    ) -> pd.DataFrame:  # query_id, text, rank, right_id, right, first_id, first: with the beginnings of both documents
+        "A random sample of failing queries with the relevant document and the one that was found first."
+        if kind not in (None, *KINDS): raise ValueError(f"unknown kind {kind!r}; the kinds are {', '.join(KINDS)}")
+        rows = self.queries[(self.queries['rank'] > 1) if kind is None else (self.queries.kind == kind)]
+        return self._with_documents(rows.sample(min(n, len(rows)), random_state=seed).sort_index())
+
+    def worst(self,
+        n: int = 10,  # how many
+    ) -> pd.DataFrame:  # as `examples`
+        "The queries whose relevant document has the worst rank."
+        rows = self.queries[self.queries['rank'] > 1].sort_values(['rank', 'query_id'], ascending=[False, True])
+        return self._with_documents(rows.head(n))
+
+    def _with_documents(self, rows: pd.DataFrame) -> pd.DataFrame:
+        right, first = ([_start(self.texts[i]) for i in rows[name]] for name in ('right_id', 'first_id'))
+        columns = ['query_id', 'text', 'rank', 'kind', 'right_id', 'right', 'first_id', 'first']
+        return rows.assign(right=right, first=first)[columns].reset_index(drop=True)
+
     def __repr__(self) -> str:
         failed, n = int((self.queries['rank'] > 1).sum()), len(self.queries)
-        said = f'{failed} of {n} queries have no relevant document in first place ({self.mode})'
-        return said + ('\n' + self.table.round(3).to_string(index=False) if failed else '')
+        line = f'{failed} of {n} queries have no relevant document in first place ({self.mode})'
+        return line + ('\n' + self.table.round(3).to_string(index=False) if failed else '')
+
+    def _repr_html_(self) -> str:
+        "The table with a remedy and an example for each kind."
+        def percent(value): return '' if np.isnan(value) else f'{value:.0%}'
+        rows = []
+        for row in self.table.itertuples():
+            one = self.examples(row.kind, 1).iloc[0]
+            example = f'{_start(one.text, 80)} → {one.right_id} (rank {one["rank"]}; first: {one.first_id})'
+            cells = [row.kind, row.queries, f'{row.lost:.3f}', percent(row.fails), percent(row.others),
+                     KINDS[row.kind][1], example]
+            rows.append('<tr>' + ''.join(f'<td>{escape(str(c))}</td>' for c in cells) + '</tr>')
+        line = escape(repr(self).split('\n')[0])
+        if not rows: return line
+        names = 'kind', 'queries', 'MRR lost', 'fails', 'others', 'what to do', 'an example'
+        head = ''.join(f'<th scope="col">{n}</th>' for n in names)
+        return f'<p>{line}</p><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
 
 # %% ../nbs/03b_errors.ipynb #e4400015
-def build_errors(facts: pd.DataFrame, ids: list[str], documents: list[str], mode: str) -> Errors:
-    "The kinds of all queries, and their table."
-    facts = facts.assign(kind=kind_of(facts))
-    named = sorted({*facts.right, *facts['first']})
-    queries = facts.assign(right_id=[ids[r] for r in facts.right], first_id=[ids[r] for r in facts['first']])
-    front = ['query_id', 'text', 'type', 'group', 'rank', 'kind', 'right_id', 'first_id']
-    queries = queries[front + ['copied', 'unknown', 'shared', 'words', 'length']]
-    return Errors(queries, kinds_table(facts), mode, {ids[r]: documents[r] for r in named})
-
-# %% ../nbs/03b_errors.ipynb #e4400017
-@patch
-def examples(self: Errors,
-    kind: str|None = None,  # a key of `KINDS`; all kinds by default
-    n: int = 5,  # how many
-    seed: int = 0,  # of the sample
-) -> pd.DataFrame:  # query_id, text, rank, right_id, right, first_id, first: with the beginnings of both documents
-    "A random sample of failing queries with the relevant document and the one that was found first."
-    if kind not in (None, *KINDS): raise ValueError(f"unknown kind {kind!r}; the kinds are {', '.join(KINDS)}")
-    rows = self.queries[(self.queries['rank'] > 1) if kind is None else (self.queries.kind == kind)]
-    return self._shown(rows.sample(min(n, len(rows)), random_state=seed).sort_index())
-
-@patch
-def worst(self: Errors,
-    n: int = 10,  # how many
-) -> pd.DataFrame:  # as `examples`
-    "The queries whose relevant document has the worst rank."
-    rows = self.queries[self.queries['rank'] > 1].sort_values(['rank', 'query_id'], ascending=[False, True])
-    return self._shown(rows.head(n))
-
-@patch
-def _shown(self: Errors, rows: pd.DataFrame) -> pd.DataFrame:
-    right, first = ([_start(self.texts[i]) for i in rows[name]] for name in ('right_id', 'first_id'))
-    return rows.assign(right=right, first=first)[
-        ['query_id', 'text', 'rank', 'kind', 'right_id', 'right', 'first_id', 'first']].reset_index(drop=True)
-
-# %% ../nbs/03b_errors.ipynb #e4400018
 def _start(text: str, n: int = 120) -> str:
     "The beginning of a text on one line."
     text = ' '.join(text.split())
     return text if len(text) <= n else text[:n - 1].rstrip() + '…'
 
-def _percent(value: float) -> str: return '' if np.isnan(value) else f'{value:.0%}'
-
-@patch
-def _repr_html_(self: Errors) -> str:
-    "The table with a remedy and an example for each kind."
-    names = 'kind', 'queries', 'MRR lost', 'fails', 'others', 'what to do', 'an example'
-    rows = []
-    for row in self.table.itertuples():
-        one = self.examples(row.kind, 1).iloc[0]
-        example = f'{_start(one.text, 80)} → {one.right_id} (rank {one["rank"]}; first: {one.first_id})'
-        cells = [row.kind, row.queries, f'{row.lost:.3f}', _percent(row.fails), _percent(row.others),
-                 KINDS[row.kind][1], example]
-        rows.append('<tr>' + ''.join(f'<td>{escape(str(c))}</td>' for c in cells) + '</tr>')
-    head = ''.join(f'<th scope="col">{n}</th>' for n in names)
-    said = escape(repr(self).split('\n')[0])
-    return f'<p>{said}</p><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>' if rows else said
+def build_errors(facts: pd.DataFrame, ids: list[str], documents: list[str], mode: str) -> Errors:
+    "The kinds of all queries, and their table."
+    facts = facts.assign(kind=kind_of(facts))
+    rows = sorted({*facts.right, *facts['first']})
+    queries = facts.assign(right_id=[ids[r] for r in facts.right], first_id=[ids[r] for r in facts['first']])
+    front = ['query_id', 'text', 'type', 'group', 'rank', 'kind', 'right_id', 'first_id']
+    queries = queries[front + ['copied', 'unknown', 'shared', 'words', 'length']]
+    return Errors(queries, kinds_table(facts), mode, {ids[r]: documents[r] for r in rows})

@@ -42,75 +42,95 @@ def has_shares(
     known = (m for m in head.modules() if not isinstance(m, DualHead))
     return pooling in ('mean', 'max') and all(isinstance(m, _PATH) for m in known)
 
-def _added(states: torch.Tensor, pooling: str) -> torch.Tensor:  # `(tokens, dim)`
-    "What each token adds to the pooled vector."
-    if pooling == 'mean': return states/len(states)
-    return states.where(torch.arange(len(states))[:, None] == states.argmax(0), 0.)
-
-def _path(head: nn.Module) -> list[tuple[float, float]]:
-    "Points on the line from zero to a vector, and their weights (Gauss-Legendre); one for a linear head."
-    if not any(isinstance(m, (nn.ReLU, nn.GELU)) for m in head.modules()): return [(1., 1.)]
-    places, weights = np.polynomial.legendre.leggauss(64)
-    return list(zip((places + 1)/2, weights/2))
-
-# %% ../nbs/03b_explain.ipynb #e8a1000b
 def token_parts(
     head: nn.Module,  # in evaluation mode
     states: torch.Tensor,  # of the tokens of a text `(tokens, dim)`
     pooling: str,  # 'mean' or 'max'
 ) -> torch.Tensor:  # `(tokens, width of the head)`
     "What each token adds to the output of the head; without the bias of the head."
-    added = _added(states, pooling)
-    whole, found = added.sum(0).expand_as(added), 0.
-    for place, weight in _path(head):
-        found = found + weight*torch.func.jvp(head, (whole*place,), (added,))[1]
-    return found.detach()
+    # what each token adds to the pooled vector
+    if pooling == 'mean': added = states/len(states)
+    else: added = states.where(torch.arange(len(states))[:, None] == states.argmax(0), 0.)
+    # points on the line from zero to this vector, and their weights; one for a linear head
+    points = [(1., 1.)]
+    if any(isinstance(m, (nn.ReLU, nn.GELU)) for m in head.modules()):
+        places, weights = np.polynomial.legendre.leggauss(64)
+        points = zip((places + 1)/2, weights/2)
+    pooled, parts = added.sum(0).expand_as(added), 0.
+    for place, weight in points:
+        parts = parts + weight*torch.func.jvp(head, (pooled*place,), (added,))[1]
+    return parts.detach()
 
 # %% ../nbs/03b_explain.ipynb #e8a1000f
 def cut_again(ranker: Ranker, rows: list[int]) -> list[list[str]]:
     "The passages of some documents, with titles, cut as in training."
     whole = ranker.settings['passages'] == 'select'  # which needs all documents
-    asked = list(range(len(ranker.documents))) if whole else rows
-    some = ranker.documents.iloc[asked].reset_index(drop=True)
+    cut = list(range(len(ranker.documents))) if whole else rows
+    some = ranker.documents.iloc[cut].reset_index(drop=True)
     parts, _, owner = cut_table(some, ranker.settings, ranker.encoder)
-    return [[parts[j] for j in np.flatnonzero(owner == asked.index(r))] for r in rows]
+    return [[parts[j] for j in np.flatnonzero(owner == cut.index(r))] for r in rows]
 
-def _states(ranker: Ranker, text: str, keep: str) -> torch.Tensor:
-    "States of the tokens of a text in the last layer `(tokens, dim)`."
-    encoder = ranker.encoder
-    ids, mask = encoder.pad(encoder.tokenize([text], ranker.settings['max_tokens'], keep))
-    with torch.no_grad(): states, _ = encoder.eval()(ids.to(encoder.device), mask.to(encoder.device))
-    return states[0].float().cpu()
+def _text_parts(ranker: Ranker, head: nn.Module, text: str, keep: str, vector: torch.Tensor) -> tuple:
+    "Places of a text's tokens, what each adds to the unit vector of the text, and this vector."
+    encoder, most = ranker.encoder, ranker.settings['max_tokens']
+    ids, mask = encoder.pad(encoder.tokenize([text], most, keep))
+    with torch.no_grad():
+        states, _ = encoder.eval()(ids.to(encoder.device), mask.to(encoder.device))
+        whole = head(vector[None].float().cpu())[0]
+    parts = token_parts(head, states[0].float().cpu(), ranker.settings['pooling'])/whole.norm()
+    return encoder.spans(text, most, keep), parts.numpy(), (whole/whole.norm()).numpy()
 
-# %% ../nbs/03b_explain.ipynb #e8a10010
-def _by_word(text: str, places: list, shares: np.ndarray) -> pd.DataFrame:
-    "Shares of tokens as those of words: token, start, end, share; special tokens are one row without a place."
+def _by_word(text: str, places: list, shares: np.ndarray, cosine: float) -> pd.DataFrame:
+    "Shares of words: token, start, end, share; '(special tokens)' and '(rest)', which is of no token, have no place."
     rows = pd.DataFrame([(-1, -1) if p is None else p for p in places], columns=['start', 'end'])
     rows['share'] = shares.astype(float)
     rows = rows.groupby(['start', 'end'], as_index=False).share.sum()
     rows.insert(0, 'token', [text[a:b] if a >= 0 else '(special tokens)' for a, b in zip(rows.start, rows.end)])
-    return rows
-
-def _with_rest(rows: pd.DataFrame, whole: float) -> pd.DataFrame:
-    "Adds a row '(rest)' for what comes from no token: the bias of the head, and rounding."
-    rest = pd.DataFrame([dict(token='(rest)', start=-1, end=-1, share=whole - rows.share.sum())])
+    rest = pd.DataFrame([dict(token='(rest)', start=-1, end=-1, share=cosine - rows.share.sum())])
     return pd.concat([rows, rest], ignore_index=True)
+
+def _shares(
+    ranker: Ranker, head: DualHead, query: str, vector: torch.Tensor, mode: str, row: int, passage: str, cosine: float,
+) -> tuple:
+    "Shares of the words of the query, of the passage in a row of the index, and of the 8 pairs that add most."
+    if mode in TABLE_MODES:
+        q, at_q = ranker.table.parts(query), ranker.encoder.spans(query, ranker.settings['max_tokens'], 'end')
+        at_q, whole_q = [place for place in at_q if place is not None], q.sum(0)
+    else: at_q, q, whole_q = _text_parts(ranker, head.query, query, 'end', vector[0])
+    at_p, p, whole_p = _text_parts(ranker, head.document, passage, 'start', ranker.model.passages[row])
+    # a word that occurs several times is one
+    names = [[text[slice(*place)].lower() if place else '' for place in places]
+             for text, places in ((query, at_q), (passage, at_p))]
+    index = pd.MultiIndex.from_product(names, names=['query', 'passage'])
+    pairs = pd.Series((q @ p.T).ravel().astype(float), index).groupby(level=[0, 1]).sum().sort_values(ascending=False)
+    words = [all(any(c.isalnum() for c in name) for name in pair) for pair in pairs.index]  # no punctuation
+    pairs = pairs[words][:8].rename('share').reset_index()
+    return _by_word(query, at_q, q @ whole_p, cosine), _by_word(passage, at_p, p @ whole_q, cosine), pairs
 
 # %% ../nbs/03b_explain.ipynb #e8a10012
 METHODS = ('shares', 'leave-out')
 
-def _groups_of_words(text: str, most: int = 32) -> list[tuple[int, int]]:
-    "Start and end of each word of a text, or of at most `most` groups of neighbouring words."
+def _left_out(text: str, most: int, cosine) -> pd.DataFrame:
+    "Decrease of the cosine without each word, or each of `most` groups of words; `cosine` takes texts."
     words = [m.span() for m in re.finditer(r'\S+', text)]
     groups = np.array_split(np.arange(len(words)), min(most, len(words)))
-    return [(words[g[0]][0], words[g[-1]][1]) for g in groups]
+    places = [(words[g[0]][0], words[g[-1]][1]) for g in groups]
+    whole, *without = cosine([text] + [text[:a] + text[b:] for a, b in places])
+    rows = [(text[a:b], a, b, float(whole - c)) for (a, b), c in zip(places, without)]
+    return pd.DataFrame(rows, columns=['token', 'start', 'end', 'share'])
 
-def _left_out(text: str, most: int, cosine) -> pd.DataFrame:
-    "Decrease of the cosine without each word; `cosine` takes texts, the first one complete."
-    places = _groups_of_words(text, most)
-    found = cosine([text] + [text[:a] + text[b:] for a, b in places])
-    return pd.DataFrame([(text[a:b], a, b, s) for (a, b), s in zip(places, (found[0] - found[1:]).tolist())],
-                        columns=['token', 'start', 'end', 'share'])
+def _decreases(
+    ranker: Ranker, head: DualHead, query: str, vector: torch.Tensor, mode: str, row: int, passage: str,
+) -> tuple:
+    "As `_shares`, by leaving out words; there are no pairs."
+    how = encoding(ranker.settings) | dict(device=ranker.device, progress=False)
+    def unit(one, x):
+        with torch.no_grad(): return nn.functional.normalize(one(x.float().cpu()), dim=1)
+    q, p = unit(head.query, vector)[0], unit(head.document, ranker.model.passages[[row]])[0]
+    def of_queries(texts): return unit(head.query, ranker._asked(texts, mode)) @ p
+    def of_passages(texts): return unit(head.document, encode(texts, ranker.encoder, keep='start', **how)) @ q
+    pairs = pd.DataFrame(columns=['query', 'passage', 'share'])
+    return _left_out(query, 64, of_queries), _left_out(passage, 32, of_passages), pairs
 
 # %% ../nbs/03b_explain.ipynb #e8a10014
 @dataclass(frozen=True, repr=False)
@@ -128,142 +148,63 @@ class Explanation:
         return f'Explanation of {self.query!r} ({self.mode}, {self.method})\n' + self.hits[
             ['rank', 'doc_id', 'score', 'cosine', 'words']].round(3).to_string(index=False)
 
+    def _repr_html_(self) -> str:
+        cards = ''.join(self._card(hit) for hit in self.hits.itertuples())
+        body = cards or '<p>No document shares a word with it.</p>'
+        return f'<div style="max-width:60em"><p><strong>{escape(self.query)}</strong> ({self.mode})</p>{body}</div>'
+
+    def _card(self, hit) -> str:
+        "HTML of one document."
+        tokens, words, pairs = (t[t['rank'] == hit.rank] for t in (self.tokens, self.words, self.pairs))
+        parts = f' = {hit.cosine:.3f} cosine {hit.words:+.3f} words' if 'hybrid' in self.mode else ''
+        name = ': '.join(dict.fromkeys(escape(x) for x in (hit.doc_id, hit.title) if x))
+        lines = {}
+        if len(tokens): lines['query'] = _marked(self.query, tokens[tokens.side == 'query'])
+        lines['passage'] = _marked(hit.passage, tokens[tokens.side == 'passage'])
+        lines['pairs'] = ', '.join(f'{escape(p.query)} – {escape(p.passage)} {p.share:.3f}'
+                                   for p in pairs.head(5).itertuples())
+        words = words[words.share != 0]
+        words = words.loc[words.share.abs().sort_values(ascending=False).index[:8]]
+        style = 'border-bottom:3px solid rgba(64,140,255,.8);margin-right:.9em;white-space:nowrap'
+        lines['words'] = ' '.join(f'<span style="{style}">{escape(w.word)} {w.share:+.3f}</span>'
+                                  for w in words.itertuples())
+        style = 'margin:.25em 0;white-space:pre-wrap;overflow-wrap:anywhere'
+        return (f'<div style="margin:.8em 0;padding-left:.8em;border-left:3px solid rgba(128,128,128,.5)">'
+                f'<p style="margin:.25em 0"><strong>{hit.rank}. {name}</strong> {hit.score:.3f}{parts}</p>'
+                + ''.join(f'<p style="{style}"><span style="opacity:.75">{label}: </span>{body}</p>'
+                          for label, body in lines.items() if body) + '</div>')
+
 # %% ../nbs/03b_explain.ipynb #e8a10015
-@patch
-def _placed(self: Ranker, query: str, k: int, mode: str, doc_ids: list[str]|None) -> pd.DataFrame:
+def _to_explain(ranker: Ranker, query: str, k: int, mode: str, doc_ids: list[str]|None) -> pd.DataFrame:
     "Rank, row and score of the documents to explain."
-    ids = pd.Index(self.documents.doc_id)
+    ids = pd.Index(ranker.documents.doc_id)
     if doc_ids is None:
-        hits = self.search(query, k, mode)
+        hits = ranker.search(query, k, mode)
         return pd.DataFrame(dict(rank=hits['rank'], row=ids.get_indexer(hits.doc_id), score=hits.score))
     wanted = [doc_ids] if isinstance(doc_ids, str) else list(doc_ids)
     rows = ids.get_indexer(wanted)
     if (rows < 0).any(): raise ValueError(f"no document has the id {wanted[int((rows < 0).argmax())]!r}")
-    scores = self.scores([query], mode)[0]
-    order = self._first(scores, len(scores), None)[0]
-    place = pd.Series(range(1, len(order) + 1), order)
-    found = dict(rank=place[rows].to_numpy(), row=rows, score=scores[rows].numpy().astype(float))
-    return pd.DataFrame(found).sort_values('rank', ignore_index=True)
+    scores = ranker.scores([query], mode)[0]
+    order = ranker._first(scores, len(scores), None)[0]
+    ranks = pd.Series(range(1, len(order) + 1), order)[rows].to_numpy()
+    found = pd.DataFrame(dict(rank=ranks, row=rows, score=scores[rows].numpy().astype(float)))
+    return found.sort_values('rank', ignore_index=True)
 
-# %% ../nbs/03b_explain.ipynb #e8a10016
-@patch
-def _word_shares(self: Ranker, query: str, mode: str, placed: pd.DataFrame) -> pd.DataFrame:
+def _joined(tables: list[pd.DataFrame], *columns: str) -> pd.DataFrame:
+    return pd.concat(tables, ignore_index=True)[[*columns]] if tables else pd.DataFrame(columns=columns)
+
+def _word_shares(ranker: Ranker, query: str, mode: str, hits: pd.DataFrame) -> pd.DataFrame:
     "What each word adds to the score; standardised BM25 gets one more row, '(average document)'."
-    fusion = self._fusion_of(mode)
-    if mode != 'bm25' and fusion is None: return pd.DataFrame(columns=['rank', 'word', 'share'])
-    words, shares = self.bm25.shares(query, placed.row.tolist())
-    if fusion is not None and fusion.standard:
-        mean, deviation = (float(m[0, 0]) for m in moments(self.bm25.sparse_scores([query])))
-        words, shares = [*words, '(average document)'], np.r_[shares, np.full((1, len(placed)), -mean)]
-        shares /= max(deviation, 1e-6)
-    if fusion is not None: shares = shares*fusion.weight
-    tables = [pd.DataFrame(dict(rank=rank, word=words, share=column)) for rank, column in zip(placed['rank'], shares.T)]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=['rank', 'word', 'share'])
-
-# %% ../nbs/03b_explain.ipynb #e8a10017
-@patch
-def _best_passage(self: Ranker, index, vector: torch.Tensor, row: int) -> tuple[float, int, str]:
-    "Cosine, row and text of the passage of a document that is nearest to a query."
-    device = index.vectors.device
-    passages, _ = self.model.passages_of(torch.tensor([row], device=device))
-    scores = index.scores_of(vector.to(device), passages[None])[0]
-    best = int(scores.argmax())
-    return float(scores[best]), int(passages[best]), cut_again(self, [row])[0][best]
-
-def _unit_parts(head: nn.Module, states: torch.Tensor, vector: torch.Tensor, pooling: str):
-    "What each token adds to the output of the head, and this output; both divided by its length."
-    with torch.no_grad(): whole = head(vector[None].float().cpu())[0]
-    return token_parts(head, states, pooling)/whole.norm(), whole/whole.norm()
-
-# %% ../nbs/03b_explain.ipynb #e8a10018
-def _pair_table(q: pd.DataFrame, p: pd.DataFrame, shares: np.ndarray, most: int = 8) -> pd.DataFrame:
-    "The pairs of words with the largest shares; a word that occurs several times is one."
-    names = [[t.lower() if a >= 0 else '' for t, a in zip(x.token, x.start)] for x in (q, p)]
-    index = pd.MultiIndex.from_product(names, names=['query', 'passage'])
-    found = pd.Series(shares.ravel(), index).groupby(level=[0, 1]).sum().sort_values(ascending=False)
-    whole = [all(any(c.isalnum() for c in name) for name in pair) for pair in found.index]  # no punctuation
-    return found[whole][:most].rename('share').reset_index()
-
-def _grouped(places: list) -> np.ndarray:
-    "Which tokens belong to each word, in the order of `_by_word` `(words, tokens)`."
-    spans = [(-1, -1) if p is None else p for p in places]
-    words = sorted(set(spans))
-    return np.array([[s == w for s in spans] for w in words], dtype=float).reshape(len(words), len(spans))
-
-# %% ../nbs/03b_explain.ipynb #e8a10019
-@patch
-def _side(self: Ranker, head: nn.Module, text: str, keep: str, vector: torch.Tensor) -> tuple:
-    "Spans of a text's tokens, what each adds to the unit vector of the text, and this vector."
-    parts, whole = _unit_parts(head, _states(self, text, keep), vector, self.settings['pooling'])
-    return self.encoder.spans(text, self.settings['max_tokens'], keep), parts.numpy(), whole.numpy()
-
-@patch
-def _table_side(self: Ranker, text: str) -> tuple:
-    "As `_side`, for a query and the table of token vectors."
-    parts, places = self.table.parts(text), self.encoder.spans(text, self.settings['max_tokens'], 'end')
-    return [p for p in places if p is not None], parts, parts.sum(0)
-
-@patch
-def _shares(self: Ranker, head: DualHead, query: str, vector: torch.Tensor, mode: str, hit: tuple) -> tuple:
-    "Shares of query tokens, of passage tokens and of pairs, for one document."
-    cosine, row, passage = hit
-    one = self._table_side(query) if mode in TABLE_MODES else self._side(head.query, query, 'end', vector[0])
-    other = self._side(head.document, passage, 'start', self.model.passages[row])
-    (places, q, whole_q), (held, p, whole_p) = one, other
-    tables = _by_word(query, places, q @ whole_p), _by_word(passage, held, p @ whole_q)
-    pairs = _grouped(places) @ (q @ p.T) @ _grouped(held).T
-    return *(_with_rest(t, cosine) for t in tables), _pair_table(*tables, pairs)
-
-# %% ../nbs/03b_explain.ipynb #e8a10032
-@patch
-def _falls(self: Ranker, head: DualHead, query: str, vector: torch.Tensor, mode: str, hit: tuple) -> tuple:
-    "As `_shares`, by leaving out words."
-    (_, row, passage), how = hit, encoding(self.settings) | dict(device=self.device, progress=False)
-    def unit(one, x):
-        with torch.no_grad(): return nn.functional.normalize(one(x.float().cpu()), dim=1)
-    q, p = unit(head.query, vector), unit(head.document, self.model.passages[[row]])
-    def asked(texts): return unit(head.query, self._asked(texts, mode)) @ p[0]
-    def held(texts): return unit(head.document, encode(texts, self.encoder, keep='start', **how)) @ q[0]
-    pairs = pd.DataFrame(columns=['query', 'passage', 'share'])
-    return _left_out(query, 64, asked), _left_out(passage, 32, held), pairs
-
-# %% ../nbs/03b_explain.ipynb #e8a1001b
-def _method(method: str|None, head: DualHead, pooling: str) -> str:
-    "Check the method, or choose one for this head and pooling."
-    if method is None: return METHODS[0] if has_shares(head, pooling) else METHODS[1]
-    if method not in METHODS: raise ValueError(f"method is {method!r}; it is 'shares' or 'leave-out'")
-    if method == 'shares' and not has_shares(head, pooling):
-        raise ValueError(f"with pooling {pooling!r} and this head a cosine is no sum over tokens: use 'leave-out'")
-    return method
-
-@patch
-def _token_tables(self: Ranker, query: str, mode: str, method: str|None, rows: list[int]) -> tuple:
-    "Method, best passages, and for each document the shares of query tokens, passage tokens and pairs."
-    if mode == 'bm25': return 'shares', [(0., -1, text[0]) for text in cut_again(self, rows)], []
-    head = self._head_of(mode)
-    method = _method(method, head, self.settings['pooling'])
-    vector, index = self._asked([query], mode), self._index(mode)
-    found = [self._best_passage(index, vector, row) for row in rows]
-    take = self._shares if method == 'shares' else self._falls
-    head = deepcopy(head).cpu().eval()
-    return method, found, [take(head, query, vector, mode, hit) for hit in found]
-
-# %% ../nbs/03b_explain.ipynb #e8a1001c
-_COLUMNS = dict(tokens=['rank', 'side', 'token', 'start', 'end', 'share'], pairs=['rank', 'query', 'passage', 'share'])
-
-def _joined(frames: list[pd.DataFrame], name: str) -> pd.DataFrame:
-    "Join tables; an empty table if there is none."
-    columns = _COLUMNS[name]
-    return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
-
-@patch
-def _hits(self: Ranker, placed: pd.DataFrame, found: list, words: pd.DataFrame) -> pd.DataFrame:
-    "The documents with their passages, and the parts of their scores."
-    doc_id, title = self._columns(placed.row.tolist(), 'doc_id', 'title')
-    sums = words.groupby('rank').share.sum().reindex(placed['rank']).fillna(0).to_numpy(dtype=float)
-    cosines, _, passages = zip(*found) if found else ((),)*3
-    return pd.DataFrame(dict(rank=placed['rank'], doc_id=doc_id, title=title, passage=passages, score=placed.score,
-                             cosine=np.array(cosines, dtype=float), words=sums))
+    fusion, tables = ranker._fusion_of(mode), []
+    if mode == 'bm25' or fusion is not None:
+        words, shares = ranker.bm25.shares(query, hits.row.tolist())
+        if fusion is not None and fusion.standard:
+            mean, deviation = (float(m[0, 0]) for m in moments(ranker.bm25.sparse_scores([query])))
+            words, shares = [*words, '(average document)'], np.r_[shares, np.full((1, len(hits)), -mean)]
+            shares /= max(deviation, 1e-6)
+        if fusion is not None: shares = shares*fusion.weight
+        tables = [pd.DataFrame(dict(rank=rank, word=words, share=s)) for rank, s in zip(hits['rank'], shares.T)]
+    return _joined(tables, 'rank', 'word', 'share')
 
 # %% ../nbs/03b_explain.ipynb #e8a1001d
 @patch
@@ -278,15 +219,36 @@ def explain(self: Ranker,
     self = self.at_once()
     mode, (query,) = self._mode(mode), as_texts([query])
     check_not_blank([query])
-    placed = self._placed(query, k, mode, doc_ids)
-    words = self._word_shares(query, mode, placed)
-    method, found, parts = self._token_tables(query, mode, method, placed.row.tolist())
-    tokens, pairs = [], []
-    for rank, (of_query, of_passage, both) in zip(placed['rank'], parts):
-        tokens += [of_query.assign(side='query', rank=rank), of_passage.assign(side='passage', rank=rank)]
-        pairs.append(both.assign(rank=rank))
-    hits = self._hits(placed, found, words)
-    return Explanation(query, hits, words, _joined(tokens, 'tokens'), _joined(pairs, 'pairs'), mode, method)
+    chosen = _to_explain(self, query, k, mode, doc_ids)
+    words, rows = _word_shares(self, query, mode, chosen), chosen.row.tolist()
+    cut, passages, cosines, tokens, pairs = cut_again(self, rows), [], [], [], []
+    if mode == 'bm25': method, passages, cosines = 'shares', [parts[0] for parts in cut], [0.]*len(rows)
+    else:
+        head, pooling = self._head_of(mode), self.settings['pooling']
+        if method is None: method = 'shares' if has_shares(head, pooling) else 'leave-out'
+        if method not in METHODS: raise ValueError(f"method is {method!r}; it is 'shares' or 'leave-out'")
+        if method == 'shares' and not has_shares(head, pooling):
+            raise ValueError(f"with pooling {pooling!r} and this head a cosine is no sum over tokens: use 'leave-out'")
+        vector, index = self._asked([query], mode), self._index(mode)
+        device, head = index.vectors.device, deepcopy(head).cpu().eval()
+        for rank, row, parts in zip(chosen['rank'], rows, cut):
+            # the passage that is nearest to the query
+            places, _ = self.model.passages_of(torch.tensor([row], device=device))
+            scores = index.scores_of(vector.to(device), places[None])[0]
+            best = int(scores.argmax())
+            place, passage, cosine = int(places[best]), parts[best], float(scores[best])
+            passages.append(passage)
+            cosines.append(cosine)
+            if method == 'shares': found = _shares(self, head, query, vector, mode, place, passage, cosine)
+            else: found = _decreases(self, head, query, vector, mode, place, passage)
+            tokens += [t.assign(side=side, rank=rank) for t, side in zip(found, ('query', 'passage'))]
+            pairs.append(found[2].assign(rank=rank))
+    doc_id, title = self._columns(rows, 'doc_id', 'title')
+    sums = words.groupby('rank').share.sum().reindex(chosen['rank']).fillna(0).to_numpy(dtype=float)
+    hits = pd.DataFrame(dict(rank=chosen['rank'], doc_id=doc_id, title=title, passage=passages, score=chosen.score,
+                             cosine=np.array(cosines, dtype=float), words=sums))
+    tokens = _joined(tokens, 'rank', 'side', 'token', 'start', 'end', 'share')
+    return Explanation(query, hits, words, tokens, _joined(pairs, 'rank', 'query', 'passage', 'share'), mode, method)
 
 # %% ../nbs/03b_explain.ipynb #e8a1002b
 def _marked(text: str, rows: pd.DataFrame, most: int = 24) -> str:
@@ -301,35 +263,3 @@ def _marked(text: str, rows: pd.DataFrame, most: int = 24) -> str:
         out += [escape(text[at:row.start]), word]
         at = row.end
     return ''.join(out) + escape(text[at:])
-
-def _word_chips(rows: pd.DataFrame, most: int = 8) -> str:
-    "HTML of the words of BM25 with the largest shares."
-    rows = rows[rows.share != 0]
-    rows = rows.loc[rows.share.abs().sort_values(ascending=False).index[:most]]
-    style = 'border-bottom:3px solid rgba(64,140,255,.8);margin-right:.9em;white-space:nowrap'
-    return ' '.join(f'<span style="{style}">{escape(r.word)} {r.share:+.3f}</span>' for r in rows.itertuples())
-
-# %% ../nbs/03b_explain.ipynb #e8a1002c
-def _line(name: str, body: str) -> str:
-    "A labelled line, or nothing."
-    style = 'margin:.25em 0;white-space:pre-wrap;overflow-wrap:anywhere'
-    return f'<p style="{style}"><span style="opacity:.75">{name}: </span>{body}</p>' if body else ''
-
-@patch
-def _card(self: Explanation, hit) -> str:
-    "HTML of one document."
-    tokens, words, pairs = (t[t['rank'] == hit.rank] for t in (self.tokens, self.words, self.pairs))
-    parts = f' = {hit.cosine:.3f} cosine {hit.words:+.3f} words' if 'hybrid' in self.mode else ''
-    name = ': '.join(dict.fromkeys(escape(x) for x in (hit.doc_id, hit.title) if x))
-    said = ', '.join(f'{escape(p.query)} – {escape(p.passage)} {p.share:.3f}' for p in pairs.head(5).itertuples())
-    sides = {side: tokens[tokens.side == side] for side in ('query', 'passage')}
-    return (f'<div style="margin:.8em 0;padding-left:.8em;border-left:3px solid rgba(128,128,128,.5)">'
-            f'<p style="margin:.25em 0"><strong>{hit.rank}. {name}</strong> {hit.score:.3f}{parts}</p>'
-            + (_line('query', _marked(self.query, sides['query'])) if len(tokens) else '')
-            + _line('passage', _marked(hit.passage, sides['passage']))
-            + _line('pairs', said) + _line('words', _word_chips(words)) + '</div>')
-
-@patch
-def _repr_html_(self: Explanation) -> str:
-    cards = ''.join(self._card(hit) for hit in self.hits.itertuples()) or '<p>No document shares a word with it.</p>'
-    return f'<div style="max-width:60em"><p><strong>{escape(self.query)}</strong> ({self.mode})</p>{cards}</div>'

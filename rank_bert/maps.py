@@ -42,12 +42,18 @@ def principal_plane(
     share = float(values[-2:].sum()/values.sum().clamp(min=1e-12))
     return (centred @ plane).numpy(), ((others - mean) @ plane).numpy(), share
 
-def _neighbour_plane(vectors: torch.Tensor, others: torch.Tensor, seed: int) -> tuple[np.ndarray, np.ndarray, float]:
-    "Places by UMAP, which has no share of variance."
+def _plane(method: str|None, vectors: torch.Tensor, others: torch.Tensor, seed: int) -> tuple:
+    "The method that is used, places of vectors and others, share of the variance (UMAP has none)."
+    if method not in (None, 'pca', 'umap'): raise ValueError(f"method is {method!r}; it is 'pca' or 'umap'")
+    installed = find_spec('umap') is not None
+    if method == 'umap' and not installed:
+        raise ImportError("UMAP needs its package: pip install umap-learn, or use method='pca'")
+    if method is None: method = 'umap' if installed and len(vectors) > 15 else 'pca'
+    if method == 'pca': return method, *principal_plane(vectors, others)
     from umap import UMAP
-    made = UMAP(n_components=2, metric='cosine', random_state=seed).fit(vectors.numpy())
-    found = made.transform(others.numpy()) if len(others) else np.zeros((0, 2))
-    return np.asarray(made.embedding_), np.asarray(found), float('nan')
+    model = UMAP(n_components=2, metric='cosine', random_state=seed).fit(vectors.numpy())
+    places = model.transform(others.numpy()) if len(others) else np.zeros((0, 2))
+    return method, np.asarray(model.embedding_), np.asarray(places), float('nan')
 
 # %% ../nbs/03b_maps.ipynb #3a90000d
 @dataclass(frozen=True, repr=False)
@@ -58,45 +64,35 @@ class Map:
     variance: float  # share of the documents' variance that the plane holds; NaN for UMAP
     color: str  # column of the documents that names the groups, or ''
 
+    def html(self,
+        title: str = 'Documents and queries',  # of the page
+        excerpt: int = 200,  # characters of each text
+    ) -> str:
+        "The map as one HTML page without external files."
+        script = _START + _DRAW + _MOVE + _KEYS + _LISTEN + _LEGEND
+        points = _points_json(self.table, excerpt)
+        parts = dict(title=escape(title), style=_STYLE, help=_HELP, script=script, held=points)
+        page = _PAGE
+        for name, part in parts.items(): page = page.replace('{' + name + '}', part)
+        return page
+
+    def save(self,
+        path: str|Path,  # an HTML file
+    ) -> None:
+        "Write the page completely or not at all."
+        with new_file(path) as new: new.write_text(self.html(), encoding='utf-8')
+
     def __repr__(self) -> str:
         n = self.table.kind.value_counts()
-        said = '' if np.isnan(self.variance) else f', {self.variance:.0%} of the variance'
-        return f"Map({n.get('document', 0)} documents, {n.get('query', 0)} queries, {self.method}{said})"
+        part = '' if np.isnan(self.variance) else f', {self.variance:.0%} of the variance'
+        return f"Map({n.get('document', 0)} documents, {n.get('query', 0)} queries, {self.method}{part})"
+
+    def _repr_html_(self) -> str:
+        page = escape(self.html(excerpt=100))
+        return (f'<iframe title="Map of documents and queries" sandbox="allow-scripts" srcdoc="{page}" '
+                'style="width:100%;height:44em;border:0"></iframe>')
 
 # %% ../nbs/03b_maps.ipynb #3a90000e
-def _chosen_rows(n: int, most: int, wanted: np.ndarray, seed: int) -> np.ndarray:
-    "Rows of the wanted documents and of a random sample of the others, at most `most`, in order."
-    if n <= most: return np.arange(n)
-    wanted = np.unique(wanted)[:most]
-    others = np.setdiff1d(np.random.default_rng(seed).permutation(n)[:most], wanted)
-    return np.sort(np.r_[wanted, others[:most - len(wanted)]])
-
-@patch
-def _after_head(self: Ranker, head, rows: np.ndarray) -> torch.Tensor:  # `(rows, dim)`
-    "Mean of the normalised head outputs of the passages of some documents."
-    parts = []
-    for some in np.array_split(rows, max(1, len(rows)//512)):
-        passages, place = self.model.passages_of(torch.from_numpy(some).to(self.model.owner.device))
-        with torch.no_grad(): found = F.normalize(head.document(self.model.passages[passages].float()), dim=1)
-        sums = torch.zeros(len(some), found.shape[1], device=found.device).index_add_(0, place, found)
-        parts.append(F.normalize(sums, dim=1).cpu())
-    return torch.cat(parts)
-
-# %% ../nbs/03b_maps.ipynb #3a90000f
-@patch
-def _queries_of(self: Ranker, data, split: str) -> tuple[list[str], list[str], np.ndarray]:
-    "Ids and texts of queries, and the row of a relevant document of each, or -1."
-    if data is None: return [], [], np.zeros(0, dtype=np.int64)
-    if not isinstance(data, RankingData):
-        texts = as_texts(data)
-        check_not_blank(texts)
-        return [str(i) for i in range(len(texts))], texts, np.full(len(texts), -1)
-    part = data.part(split)
-    rows = pd.Series(range(len(self.documents)), self.documents.doc_id)
-    best = part.relevance.sort_values('grade', ascending=False).drop_duplicates('query_id').set_index('query_id').doc_id
-    right = best.reindex(part.queries.query_id).map(rows).fillna(-1).to_numpy().astype(np.int64)
-    return part.queries.query_id.tolist(), part.queries.text.tolist(), right
-
 def _groups(documents: pd.DataFrame, color: str|None, most: int = 8) -> list[str]:
     "The group of each document; groups that are not among the largest become 'other'."
     if color is None: return ['']*len(documents)
@@ -106,19 +102,35 @@ def _groups(documents: pd.DataFrame, color: str|None, most: int = 8) -> list[str
     large = set(values.value_counts().index[:most])
     return [v if v in large else 'other' for v in values]
 
-# %% ../nbs/03b_maps.ipynb #3a900010
-def _plane(method: str|None, vectors: torch.Tensor, others: torch.Tensor, seed: int) -> tuple:
-    "The method that is used, and what it gives."
-    if method not in (None, 'pca', 'umap'): raise ValueError(f"method is {method!r}; it is 'pca' or 'umap'")
-    installed = find_spec('umap') is not None
-    if method == 'umap' and not installed:
-        raise ImportError("UMAP needs its package: pip install umap-learn, or use method='pca'")
-    if method is None: method = 'umap' if installed and len(vectors) > 15 else 'pca'
-    found = principal_plane(vectors, others) if method == 'pca' else _neighbour_plane(vectors, others, seed)
-    return method, *found
+def _queries(ranker: Ranker, data, split: str) -> tuple[list[str], list[str], np.ndarray]:
+    "Ids and texts of queries, and the row of a relevant document of each, or -1."
+    if data is None: return [], [], np.zeros(0, dtype=np.int64)
+    if not isinstance(data, RankingData):
+        texts = as_texts(data)
+        check_not_blank(texts)
+        return [str(i) for i in range(len(texts))], texts, np.full(len(texts), -1)
+    part = data.part(split)
+    rows = pd.Series(range(len(ranker.documents)), ranker.documents.doc_id)
+    best = part.relevance.sort_values('grade', ascending=False).drop_duplicates('query_id').set_index('query_id').doc_id
+    right = best.reindex(part.queries.query_id).map(rows).fillna(-1).to_numpy().astype(np.int64)
+    return part.queries.query_id.tolist(), part.queries.text.tolist(), right
 
-def _first_found(scores: torch.Tensor) -> np.ndarray:
-    return scores.argmax(1).numpy() if len(scores) else np.zeros(0, dtype=np.int64)
+def _some_rows(n: int, most: int, wanted: np.ndarray, seed: int) -> np.ndarray:
+    "Rows of the wanted documents and of a random sample of the others, at most `most`, in order."
+    if n <= most: return np.arange(n)
+    wanted = np.unique(wanted)[:most]
+    others = np.setdiff1d(np.random.default_rng(seed).permutation(n)[:most], wanted)
+    return np.sort(np.r_[wanted, others[:most - len(wanted)]])
+
+def _document_vectors(ranker: Ranker, head, rows: np.ndarray) -> torch.Tensor:  # `(rows, dim)`
+    "Mean of the normalised head outputs of the passages of some documents."
+    model, parts = ranker.model, []
+    for some in np.array_split(rows, max(1, len(rows)//512)):
+        passages, place = model.passages_of(torch.from_numpy(some).to(model.owner.device))
+        with torch.no_grad(): out = F.normalize(head.document(model.passages[passages].float()), dim=1)
+        sums = torch.zeros(len(some), out.shape[1], device=out.device).index_add_(0, place, out)
+        parts.append(F.normalize(sums, dim=1).cpu())
+    return torch.cat(parts)
 
 # %% ../nbs/03b_maps.ipynb #3a900011
 @patch
@@ -134,32 +146,31 @@ def map(self: Ranker,
     "Documents and queries on a plane."
     self = self.at_once()
     if mode not in ('dense', 'cosine'): raise ValueError(f"mode is {mode!r}; vectors are 'dense' or 'cosine'")
-    groups = _groups(self.documents, color)
-    ids, texts, right = self._queries_of(data, split)
-    head = self.model.head if mode == 'dense' else get_head('identity', self.model.passages.shape[1])
-    vectors = self._encoded(texts) if texts else torch.zeros(0, self.model.passages.shape[1])
-    first = _first_found(self.scores(texts, mode, vectors)) if texts else right
-    rows = _chosen_rows(len(self.documents), most, np.r_[right[right >= 0], first], seed)
-    with torch.no_grad(): asked = F.normalize(head.query(vectors.to(self.model.owner.device)), dim=1).cpu()
-    method, places, others, share = _plane(method, self._after_head(head, rows), asked.float(), seed)
-    table = _table(self.documents.iloc[rows], [groups[r] for r in rows], places, ids, texts, others,
-                   *(_where(r, rows) for r in (right, first)))
-    return Map(table, method, share, color or '')
-
-# %% ../nbs/03b_maps.ipynb #3a900012
-def _where(documents: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    "Position of documents among the rows on the map, or -1."
-    at = np.minimum(np.searchsorted(rows, documents), len(rows) - 1)
-    return np.where(rows[at] == documents, at, -1)
-
-def _table(documents, groups, places, ids, texts, others, right, first) -> pd.DataFrame:
-    "Documents, then queries."
+    model, documents = self.model, self.documents
+    groups = _groups(documents, color)
+    ids, texts, right = _queries(self, data, split)
+    head = model.head if mode == 'dense' else get_head('identity', model.passages.shape[1])
+    vectors, first = torch.zeros(0, model.passages.shape[1]), right
+    if texts:
+        vectors = self._encoded(texts)
+        first = self.scores(texts, mode, vectors).argmax(1).numpy()
+    rows = _some_rows(len(documents), most, np.r_[right[right >= 0], first], seed)
+    with torch.no_grad(): queries = F.normalize(head.query(vectors.to(model.owner.device)), dim=1).cpu().float()
+    method, places, others, share = _plane(method, _document_vectors(self, head, rows), queries, seed)
+    documents, groups = documents.iloc[rows], [groups[r] for r in rows]
     names = [title or text for title, text in zip(documents.title, documents.text)]
-    own = dict(kind='document', id=documents.doc_id.to_numpy(), text=names, group=groups, x=places[:, 0],
-               y=places[:, 1], right=-1, first=-1)
-    of = [groups[r] if r >= 0 else '' for r in right]
-    asked = dict(kind='query', id=ids, text=texts, group=of, x=others[:, 0], y=others[:, 1], right=right, first=first)
-    return pd.concat([pd.DataFrame(own), pd.DataFrame(asked)], ignore_index=True) if ids else pd.DataFrame(own)
+    table = pd.DataFrame(dict(kind='document', id=documents.doc_id.to_numpy(), text=names, group=groups,
+                              x=places[:, 0], y=places[:, 1], right=-1, first=-1))
+    if ids:
+        def on_map(wanted):  # position among the rows on the map, or -1
+            at = np.minimum(np.searchsorted(rows, wanted), len(rows) - 1)
+            return np.where(rows[at] == wanted, at, -1)
+        right, first = on_map(right), on_map(first)
+        of_query = [groups[r] if r >= 0 else '' for r in right]
+        queries = pd.DataFrame(dict(kind='query', id=ids, text=texts, group=of_query, x=others[:, 0], y=others[:, 1],
+                                    right=right, first=first))
+        table = pd.concat([table, queries], ignore_index=True)
+    return Map(table, method, share, color or '')
 
 # %% ../nbs/03b_maps.ipynb #3a900017
 _STYLE = """:root { color-scheme: light dark; --ink: #1b1b1b; --paper: #fff; --line: #767676; --soft: #f2f2f2 }
@@ -178,7 +189,6 @@ canvas { display: block; width: 100%; height: min(70vh, 26rem); margin: .4rem 0;
 
 _COLOURS = ['#3b82c4', '#d97706', '#2a9d6f', '#c2569b', '#8b6fd1', '#b5483a', '#5f9ea8', '#8a7a2f', '#888888']
 
-# %% ../nbs/03b_maps.ipynb #3a900018
 _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width,initial-scale=1"><style>{style}</style></head><body><main>
 <h1>{title}</h1><p id="help">{help}</p><div class="bar"><label>Find <input id="find" type="search"></label>
@@ -189,6 +199,10 @@ _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{ti
 <div class="bar" id="groups" role="group" aria-label="groups"></div><p id="said" role="status"></p></main>
 <script type="application/json" id="held">{held}</script><script>{script}</script></body></html>"""
 
+_HELP = ('Dots are documents, crosses are queries: + if the right document is first, × if not. Arrow keys go from '
+         'point to point, + and - zoom, 0 shows all, n and p go through the queries. Drag to move.')
+
+# %% ../nbs/03b_maps.ipynb #3a900018
 _START = """'use strict'
 const $ = id => document.getElementById(id), held = JSON.parse($('held').textContent), points = held.points
 const canvas = $('plot'), pen = canvas.getContext('2d'), dark = matchMedia('(prefers-color-scheme: dark)')
@@ -204,7 +218,6 @@ function line (from, to, dash) {
 }
 """
 
-# %% ../nbs/03b_maps.ipynb #3a900019
 _DRAW = """function mark (p, large) {
   const [x, y] = place(p), r = large ? 8 : p[0] ? 4.5 : 3.5
   pen.beginPath()
@@ -261,7 +274,6 @@ function nearest (x, y, most) {
 }
 """
 
-# %% ../nbs/03b_maps.ipynb #3a90001b
 _KEYS = """function step (dx, dy) {  // the nearest point in a direction
   const from = points[chosen]
   if (!from) return choose(nearest(canvas.clientWidth / 2, canvas.clientHeight / 2, 1e9))
@@ -314,7 +326,6 @@ $('next').onclick = () => turn(1); $('last').onclick = () => turn(-1)
 for (const id of ['next', 'last']) $(id).hidden = !points.some(p => p[0])
 """
 
-# %% ../nbs/03b_maps.ipynb #3a90001d
 _LEGEND = """held.groups.forEach((name, i) => {
   if (!name) return
   const button = document.createElement('button'), dot = document.createElement('span')
@@ -330,53 +341,21 @@ _LEGEND = """held.groups.forEach((name, i) => {
 new ResizeObserver(draw).observe(canvas); dark.addEventListener('change', draw); draw()
 """
 
-_HELP = ('Dots are documents, crosses are queries: + if the right document is first, × if not. Arrow keys go from '
-         'point to point, + and - zoom, 0 shows all, n and p go through the queries. Drag to move.')
-
 # %% ../nbs/03b_maps.ipynb #3a90001e
-def _scaled(values: pd.Series, low: float, size: float) -> list[float]:
-    return ((values - low)/size*1000).round(1).tolist()
-
-def _excerpt(text: str, n: int = 200) -> str:
-    "The beginning of a text, on one line."
-    text = ' '.join(str(text).split())
-    return text if len(text) <= n else text[:n - 1].rstrip() + '…'
-
-def _embedded(table: pd.DataFrame, excerpt: int) -> str:
+def _points_json(table: pd.DataFrame, excerpt: int) -> str:
     "The points as JSON that is safe inside a page."
     groups = sorted(set(table.group) - {'other'}) + ['other']*('other' in set(table.group))
-    code = {name: i for i, name in enumerate(groups)}
+    numbers = {name: i for i, name in enumerate(groups)}
     size = max(np.ptp(table.x), np.ptp(table.y), 1e-9)
-    places = [_scaled(sign*v, (sign*v).min() - (size - np.ptp(v))/2, size) for sign, v in ((1, table.x), (-1, table.y))]
+    def scaled(values):
+        low = values.min() - (size - np.ptp(values))/2
+        return ((values - low)/size*1000).round(1).tolist()
+    def beginning(text):
+        text = ' '.join(str(text).split())
+        return text if len(text) <= excerpt else text[:excerpt - 1].rstrip() + '…'
     hit = np.where(table.kind == 'document', 0, np.where((table.right < 0) | (table.right == table['first']), 1, 2))
-    rows = zip(hit.tolist(), *places, table.group.map(code), table.id, [_excerpt(t, excerpt) for t in table.text],
-               table.right, table['first'])
+    rows = zip(hit.tolist(), scaled(table.x), scaled(-table.y), table.group.map(numbers), table.id,
+               map(beginning, table.text), table.right, table['first'])
     points = [list(row) if row[0] else list(row)[:6] for row in rows]
     text = json.dumps(dict(points=points, groups=groups, colours=_COLOURS), separators=(',', ':'), default=int)
     return text.replace('<', '\\u003c')
-
-# %% ../nbs/03b_maps.ipynb #3a900020
-@patch
-def html(self: Map,
-    title: str = 'Documents and queries',  # of the page
-    excerpt: int = 200,  # characters of each text
-) -> str:
-    "The map as one HTML page without external files."
-    script = _START + _DRAW + _MOVE + _KEYS + _LISTEN + _LEGEND
-    parts = dict(title=escape(title), style=_STYLE, help=_HELP, held=_embedded(self.table, excerpt), script=script)
-    page = _PAGE
-    for name in ('title', 'style', 'help', 'script', 'held'): page = page.replace('{' + name + '}', parts[name])
-    return page
-
-@patch
-def save(self: Map,
-    path: str|Path,  # an HTML file
-) -> None:
-    "Write the page completely or not at all."
-    with new_file(path) as new: new.write_text(self.html(), encoding='utf-8')
-
-@patch
-def _repr_html_(self: Map) -> str:
-    page = escape(self.html(excerpt=100))
-    return (f'<iframe title="Map of documents and queries" sandbox="allow-scripts" srcdoc="{page}" '
-            'style="width:100%;height:44em;border:0"></iframe>')

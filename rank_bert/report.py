@@ -23,43 +23,28 @@ from .data import RankingData
 from .features import FeatureStore
 from .lowrank import find_linears, rank_table
 from .metrics import compare
-from .drift import Drift
 from .errors import KINDS, Errors
 from .scoring import Ranker
 from .measuring import mode_names, not_above
 from .search import load_ranker
 
 # %% ../nbs/03l_report.ipynb #4e900009
-def _cell(value) -> str:
-    "A value as HTML; numbers with three decimals."
-    if isinstance(value, (float, np.floating)): return '' if np.isnan(value) else f'{value:.3f}'
-    return escape(str(value))
-
 def table_html(
     rows: pd.DataFrame,  # values, or HTML in the columns `raw`
     label: str,  # of the table, for screen readers
     raw: tuple[str, ...] = (),  # columns that hold HTML
 ) -> str:
-    "A table that can be scrolled alone; the first column is the header of each row."
+    "A table that can be scrolled alone; the first column is the header of each row; numbers have three decimals."
+    def cell(value):
+        if isinstance(value, (float, np.floating)): return '' if np.isnan(value) else f'{value:.3f}'
+        return escape(str(value))
     head = ''.join(f'<th scope="col">{escape(str(c))}</th>' for c in rows.columns)
     body = []
     for row in rows.itertuples(index=False, name=None):
-        cells = [v if c in raw else _cell(v) for c, v in zip(rows.columns, row)]
+        cells = [v if c in raw else cell(v) for c, v in zip(rows.columns, row)]
         body.append(f'<tr><th scope="row">{cells[0]}</th>' + ''.join(f'<td>{c}</td>' for c in cells[1:]) + '</tr>')
     return (f'<div class="wide" tabindex="0" role="region" aria-label="{escape(label)}"><table><thead><tr>{head}</tr>'
             f'</thead><tbody>{"".join(body)}</tbody></table></div>')
-
-def _track(low: float, high: float, value: float, left: float, right: float) -> str:
-    "An interval and its value as a bar between `left` and `right`."
-    def at(x): return f'{100*(x - left)/max(right - left, 1e-9):.1f}%'
-    width = f'{100*max(high - low, 0)/max(right - left, 1e-9):.1f}%'
-    return (f'<div class="track" aria-hidden="true"><span class="range" style="left:{at(low)};width:{width}"></span>'
-            f'<span class="dot" style="left:{at(value)}"></span></div>')
-
-def _bar(share: float) -> str:
-    "A bar over a share of the width."
-    return ('<div class="track" aria-hidden="true">'
-            f'<span class="range" style="left:0;width:{100*share:.1f}%"></span></div>')
 
 # %% ../nbs/03l_report.ipynb #4e90000b
 def curve_svg(
@@ -99,17 +84,22 @@ def figures_table(ranker: Ranker, data: RankingData, split: str, store: FeatureS
     return table
 
 def _figures(table: pd.DataFrame) -> str:
-    "HTML tables of the results, one for each metric."
-    said = table.attrs.pop('not_above')  # attributes of a table would be compared in each step below
-    parts = [f'<p>{escape(said)}.</p>'] if said else []
+    "HTML tables of the results, one for each metric, with intervals as numbers and as bars."
+    text = table.attrs.pop('not_above')  # attributes of a table would be compared in each step below
+    parts = [f'<p>{escape(text)}.</p>'] if text else []
     for metric, rows in table.groupby('metric', sort=False):
-        left, right = rows.low.min(), rows.high.max()
+        left, size = rows.low.min(), max(rows.high.max() - rows.low.min(), 1e-9)
+        def at(x): return f'{100*(x - left)/size:.1f}%'
+        bars = []
+        for row in rows.itertuples():
+            width = f'{100*max(row.high - row.low, 0)/size:.1f}%'
+            bars.append(f'<div class="track" aria-hidden="true"><span class="range" style="left:{at(row.low)};'
+                        f'width:{width}"></span><span class="dot" style="left:{at(row.value)}"></span></div>')
         many = rows.queries.nunique() > 1
         shown = pd.DataFrame({
             'ranker': rows.ranker, **({'queries': rows.queries} if many else {}),
             metric: rows.value.map('{:.3f}'.format),
-            '95% interval': [f'{a:.3f} to {b:.3f}' for a, b in zip(rows.low, rows.high)],
-            'drawn': [_track(a, b, v, left, right) for a, b, v in zip(rows.low, rows.high, rows.value)],
+            '95% interval': [f'{a:.3f} to {b:.3f}' for a, b in zip(rows.low, rows.high)], 'drawn': bars,
             'p': ['' if np.isnan(p) else '< 0.001' if p < .001 else f'{p:.3f}' for p in rows.p], 'n': rows.n})
         if many: shown = shown.sort_values('queries', key=lambda s: s.where(s != 'all', ''), kind='stable')
         body = table_html(shown, metric, raw=('drawn',))
@@ -126,86 +116,73 @@ def kept_state(
     if not layers: return 'the state before training'
     return 'the trained head on the unchanged encoder; layers were trained too, and are no better'
 
-
-# %% ../nbs/03l_report.ipynb #4e900010
 def _training(about: dict) -> str:
     "The training as text and curves."
-    said = [f"{about.get(n)} {n.replace('_', ' ')}" for n in ('documents', 'epochs') if about.get(n)]
+    facts = [f"{about.get(n)} {n.replace('_', ' ')}" for n in ('documents', 'epochs') if about.get(n)]
     counts = about.get('queries') or {}
-    if isinstance(counts, dict): said += [f'{v:,} {k} queries' for k, v in counts.items()]
-    seed, lr = about.get('seed'), about.get('lr')
-    said += [f'{name} {value}' for name, value in (('seed', seed), ('learning rate', lr)) if value is not None]
-    parts = [f'<p>{escape(", ".join(said) or "Nothing is known of the training.")}.</p>']
+    if isinstance(counts, dict): facts += [f'{v:,} {k} queries' for k, v in counts.items()]
+    if about.get('seed') is not None: facts.append(f"seed {about['seed']}")
+    if about.get('lr') is not None: facts.append(f"learning rate {about['lr']}")
+    parts = [f'<p>{escape(", ".join(facts) or "Nothing is known of the training.")}.</p>']
     for one in (about, *about.get('more', ())):
         if not one.get('curve'): continue
         names = [n for n in ('train_loss', 'valid_loss', 'mrr') if n in one['curve'][0]]
-        best = one.get('best_epoch', -1)
-        kept, mrr = kept_state(one), one.get('valid_mrr', float('nan'))
-        among = f' By epoch, the MRR is among {n:,} of the documents.' if (n := one.get('candidates')) else ''
-        said = f'Kept: {kept}. Validation MRR: {mrr:.3f}. Each line has its own scale.{among}'
-        parts.append(f'<figure>{curve_svg(one["curve"], names, best)}<figcaption>{said}</figcaption></figure>')
+        mrr, n = one.get('valid_mrr', float('nan')), one.get('candidates')
+        among = f' By epoch, the MRR is among {n:,} of the documents.' if n else ''
+        caption = f'Kept: {kept_state(one)}. Validation MRR: {mrr:.3f}. Each line has its own scale.{among}'
+        curve = curve_svg(one['curve'], names, one.get('best_epoch', -1))
+        parts.append(f'<figure>{curve}<figcaption>{caption}</figcaption></figure>')
     return ''.join(parts)
 
 # %% ../nbs/03l_report.ipynb #4e900011
-def _drift(found: Drift|None, what: str) -> str:
+def _drift(ranker: Ranker, queries: list[str]) -> str:
     "The verdict on drift, and its table, as HTML."
-    if found is None: return '<p>Nothing to compare: the ranker has no reference, or there are no queries.</p>'
-    names = dict(measure='measure', then='then', now='now', auc='probability of worse', holm='adjusted p')
-    table = found.table[list(names)].rename(columns=names)
-    return f'<p>{escape(what)} <strong>{escape(found.verdict)}</strong></p>{table_html(table, "drift")}'
+    if ranker.reference is None or not queries:
+        return '<p>Nothing to compare: the ranker has no reference, or there are no queries.</p>'
+    found, names = ranker.drift(queries), dict(auc='probability of worse', holm='adjusted p')
+    table = found.table[['measure', 'then', 'now', 'auc', 'holm']].rename(columns=names)
+    return (f'<p>{len(queries):,} queries beside those of the training. <strong>{escape(found.verdict)}</strong></p>'
+            + table_html(table, 'drift'))
 
-# %% ../nbs/03l_report.ipynb #4e900012
 def ranks_table(ranker: Ranker, most: int = 2000) -> pd.DataFrame:
     "Measures of matrix rank: of the head's matrices, and of passage vectors before and after the head."
     head, vectors = ranker.model.head, ranker.model.passages
     vectors = vectors[np.linspace(0, len(vectors) - 1, min(most, len(vectors))).round().astype(int)].float()
-    found = {'passages of the encoder': vectors, 'passages after the head': head.document(vectors).detach()}
     linears = find_linears(head) if any(True for _ in head.parameters()) else {}
-    found = {f'head: {name}': layer.weight.detach() for name, layer in linears.items()
-             if hasattr(layer, 'weight')} | found
-    table = rank_table({name: x.cpu() for name, x in found.items()})
-    return table.drop(columns='centred')
-
-def _today(ranker: Ranker, data: RankingData|None, split: str, queries: list[str]|None) -> tuple[Drift|None, str]:
-    "Drift of the given queries, or of the queries of the split."
-    if queries is None and data is not None: queries = data.part(split).queries.text.tolist()
-    if ranker.reference is None or not queries: return None, ''
-    return ranker.drift(queries), f'{len(queries):,} queries beside those of the training.'
+    found = {f'head: {name}': layer.weight.detach() for name, layer in linears.items() if hasattr(layer, 'weight')}
+    found |= {'passages of the encoder': vectors, 'passages after the head': head.document(vectors).detach()}
+    return rank_table({name: x.cpu() for name, x in found.items()}).drop(columns='centred')
 
 # %% ../nbs/03l_report.ipynb #4e900014
 def _kinds(errors: Errors) -> str:
-    "The table of kinds."
-    rows = errors.table
-    if not len(rows): return '<p>No query fails.</p>'
+    "How many queries fail, and the table of kinds."
+    rows, line = errors.table, f'<p>{escape(repr(errors).splitlines()[0])}.</p>'
+    if not len(rows): return line + '<p>No query fails.</p>'
+    widths = [f'{100*v/rows.lost.max():.1f}%' for v in rows.lost]
+    bar = '<div class="track" aria-hidden="true"><span class="range" style="left:0;width:{}"></span></div>'
+    def percent(values): return ['' if np.isnan(v) else f'{v:.0%}' for v in values]
     shown = pd.DataFrame({
         'kind': rows.kind, 'queries': rows.queries, 'MRR lost': rows.lost,
-        'drawn': [_bar(v/rows.lost.max()) for v in rows.lost],
-        'fails': [_percent(v) for v in rows.fails], 'others': [_percent(v) for v in rows.others],
+        'drawn': [bar.format(width) for width in widths],
+        'fails': percent(rows.fails), 'others': percent(rows.others),
         'meaning': [KINDS[k][0] for k in rows.kind], 'what to do': [KINDS[k][1] for k in rows.kind]})
-    said = ('<p>“fails” is the failure rate of queries with this property, and “others” that of all others: '
-            'the property is a reason only if the first is clearly higher.</p>')
-    return said + table_html(shown, 'failures by kind', raw=('drawn',))
+    return (f'{line}<p>“fails” is the failure rate of queries with this property, and “others” that of all others: '
+            'the property is a reason only if the first is clearly higher.</p>'
+            + table_html(shown, 'failures by kind', raw=('drawn',)))
 
-def _percent(value: float) -> str: return '' if np.isnan(value) else f'{value:.0%}'
-
-# %% ../nbs/03l_report.ipynb #4e900015
-def _one_failure(ranker: Ranker, row, mode: str, explained: bool) -> str:
-    "A query with the relevant document and the one found first."
-    def shown(name, text): return f'<strong>{escape(name)}</strong> {escape(text)}'
-    body = (f'<dl><dt>relevant, rank {row.rank}</dt><dd>{shown(row.right_id, row.right)}</dd>'
-            f'<dt>found first</dt><dd>{shown(row.first_id, row.first)}</dd></dl>')
-    if explained:
-        why = ranker.explain(row.text, mode=mode, doc_ids=[row.first_id, row.right_id])._repr_html_()
-        body += f'<details><summary>Which words and tokens made the scores</summary>{why}</details>'
-    text = row.text if len(row.text) <= 200 else row.text[:199] + '…'
-    return f'<li><p><q>{escape(text)}</q> ({row.kind})</p>{body}</li>'
-
-def _worst(ranker: Ranker, errors: Errors, n: int, explained: int) -> str:
-    "The worst queries, the first of them explained."
-    rows = errors.worst(n)
-    if not len(rows): return '<p>No query fails.</p>'
-    cards = [_one_failure(ranker, row, errors.mode, i < explained) for i, row in enumerate(rows.itertuples())]
-    return f'<ol class="worst">{"".join(cards)}</ol>'
+def _worst(ranker: Ranker, errors: Errors, n: int, explained: int = 3) -> str:
+    "The worst queries with the relevant document and the one found first; the first of them explained."
+    cards = []
+    for i, row in enumerate(errors.worst(n).itertuples()):
+        def named(name, text): return f'<strong>{escape(name)}</strong> {escape(text)}'
+        body = (f'<dl><dt>relevant, rank {row.rank}</dt><dd>{named(row.right_id, row.right)}</dd>'
+                f'<dt>found first</dt><dd>{named(row.first_id, row.first)}</dd></dl>')
+        if i < explained:
+            why = ranker.explain(row.text, mode=errors.mode, doc_ids=[row.first_id, row.right_id])._repr_html_()
+            body += f'<details><summary>Which words and tokens made the scores</summary>{why}</details>'
+        text = row.text if len(row.text) <= 200 else row.text[:199] + '…'
+        cards.append(f'<li><p><q>{escape(text)}</q> ({row.kind})</p>{body}</li>')
+    return f'<ol class="worst">{"".join(cards)}</ol>' if cards else '<p>No query fails.</p>'
 
 # %% ../nbs/03l_report.ipynb #4e900017
 _STYLE = """:root { color-scheme: light dark; --ink: #1c1c1e; --paper: #fff; --line: #8a8a8e; --soft: #f3f4f6;
@@ -235,40 +212,10 @@ summary { cursor: pointer; padding: .25rem 0 } iframe { width: 100%; height: 44r
 :focus-visible { outline: 3px solid var(--blue); outline-offset: 2px }
 @media print { nav, iframe { display: none } }"""
 
-# %% ../nbs/03l_report.ipynb #4e900018
 _FRAME = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width,initial-scale=1"><style>{style}</style></head>
 <body><header><h1>{title}</h1><p>{lead}</p></header><nav aria-label="sections"><ul>{links}</ul></nav>
 <main>{main}</main><footer><p>Made by rank_bert {version}.</p></footer></body></html>"""
-
-# %% ../nbs/03l_report.ipynb #4e900019
-def _sections(ranker: Ranker, data, split: str, queries, mode, store, worst: int, most: int) -> dict[str, str]:
-    "Titles and contents of the sections."
-    found = {}
-    if data is not None:
-        errors = ranker.errors(data, split, mode, store)
-        found['Figures'] = _figures(figures_table(ranker, data, split, store))
-        found['Failures by kind'] = f'<p>{escape(repr(errors).splitlines()[0])}.</p>' + _kinds(errors)
-        found['Worst queries'] = _worst(ranker, errors, worst, explained=3)
-    found['Training'] = _training(ranker.about)
-    if data is not None or queries is not None: found['Drift'] = _drift(*_today(ranker, data, split, queries))
-    found['Ranks'] = table_html(ranks_table(ranker), 'ranks of matrices')
-    if most:
-        plane = ranker.map(data, split, most=most)
-        found['Map'] = f'<details><summary>Show the map</summary>{plane._repr_html_()}</details>'
-    return found
-
-# %% ../nbs/03l_report.ipynb #4e90001a
-def _lead(ranker: Ranker, data: RankingData|None, split: str) -> str:
-    "What the page is about, in one line."
-    about, m = ranker.about, ranker.model
-    layers = 'trained' if about.get('encoder') == 'trained' else 'frozen'
-    name = (getattr(m.head, 'config', None) or {}).get('name', type(m.head.query).__name__)
-    said = f'{len(ranker.documents):,} documents, {len(m.passages):,} passages; '
-    said += f'{layers} encoder {Path(ranker.encoder.name).name}, head {name}'
-    if about.get('data'): said += f"; {'documents of' if ranker.untrained else 'trained on'} {about['data']}"
-    if data is not None: said += f'; measured on the {split} queries of {data.name or "data"}'
-    return said + '.'
 
 # %% ../nbs/03l_report.ipynb #4e90001b
 def report_page(
@@ -283,13 +230,32 @@ def report_page(
 ) -> str:  # HTML
     "One HTML page about a ranker, without external files."
     if worst < 1: raise ValueError(f"worst is {worst}; list at least 1 query")
-    sections = _sections(ranker, data, split, queries, mode, store, worst, most)
+    about, model, sections = ranker.about, ranker.model, {}
+    if data is not None:
+        errors = ranker.errors(data, split, mode, store)
+        sections['Figures'] = _figures(figures_table(ranker, data, split, store))
+        sections['Failures by kind'] = _kinds(errors)
+        sections['Worst queries'] = _worst(ranker, errors, worst)
+        if queries is None: queries = data.part(split).queries.text.tolist()
+    sections['Training'] = _training(about)
+    if queries is not None: sections['Drift'] = _drift(ranker, queries)
+    sections['Ranks'] = table_html(ranks_table(ranker), 'ranks of matrices')
+    if most:
+        plane = ranker.map(data, split, most=most)
+        sections['Map'] = f'<details><summary>Show the map</summary>{plane._repr_html_()}</details>'
+    # what the page is about, in one line
+    layers = 'trained' if about.get('encoder') == 'trained' else 'frozen'
+    head = (getattr(model.head, 'config', None) or {}).get('name', type(model.head.query).__name__)
+    lead = f'{len(ranker.documents):,} documents, {len(model.passages):,} passages; '
+    lead += f'{layers} encoder {Path(ranker.encoder.name).name}, head {head}'
+    if about.get('data'): lead += f"; {'documents of' if ranker.untrained else 'trained on'} {about['data']}"
+    if data is not None: lead += f'; measured on the {split} queries of {data.name or "data"}'
     def key(title): return title.lower().replace(' ', '-')
     links = ''.join(f'<li><a href="#{key(t)}">{t}</a></li>' for t in sections)
     main = ''.join(f'<section id="{key(t)}"><h2>{t}</h2>{body}</section>' for t, body in sections.items())
-    title = 'Ranker' + (f' of {ranker.about["data"]}' if ranker.about.get('data') else '')
-    parts = dict(title=escape(title), style=_STYLE, lead=escape(_lead(ranker, data, split)), links=links,
-                 version=__version__, main=main)
+    title = 'Ranker' + (f' of {about["data"]}' if about.get('data') else '')
+    parts = dict(title=escape(title), style=_STYLE, lead=escape(lead + '.'), links=links, version=__version__,
+                 main=main)
     page = _FRAME
     for name, part in parts.items(): page = page.replace('{' + name + '}', part)
     return page

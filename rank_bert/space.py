@@ -178,10 +178,7 @@ def shown(query, mode, k):
 with gr.Blocks(title=SETTINGS['title'], analytics_enabled=False) as demo:
     gr.Markdown(f"# {SETTINGS['title']}")
     query = gr.Textbox(label='Question', lines=2, max_lines=8, autofocus=True)
-'''
-
-# %% ../nbs/02m_space.ipynb #5bace020
-_APP_END = '''    with gr.Row():
+    with gr.Row():
         mode = gr.Radio(SETTINGS['modes'], value=SETTINGS['modes'][0], label='Mode')
         k = gr.Slider(1, 20, value=5, step=1, label='Documents')
     button = gr.Button('Search', variant='primary')
@@ -225,79 +222,60 @@ if __name__ == '__main__': demo.launch()
 
 # %% ../nbs/02m_space.ipynb #5bace012
 GRADIO = '6.31.0'  # the version that `tools/pages.py` tests
-_REQUIREMENTS = 'numpy>=2.0\ntokenizers>=0.20\nonnxruntime>=1.20\nsafetensors>=0.4\n'
-
-def _checked_output(model: TextModel, index: PageIndex|None) -> str:
-    "The name of the one output; raises `ValueError` for a model without an app."
-    outputs = [*model.outputs.values()]
-    if len(outputs) != 1 or outputs[0].pooling is None or (index is None and model.what != 'classifier'):
-        raise ValueError(f"there is an app of a ranker and of a classifier, but not of this {model.what}; "
-                         "export it to 'onnx'")
-    if outputs[0].pairs and outputs[0].reading == 'joint':
-        raise ValueError("there is no app of a classifier that reads both texts of a pair in one input; export it to "
-                         "'onnx', or train it with reading='separate'")
-    return next(iter(model.outputs))
-
-def _examples(index: PageIndex|None, examples: list[str]|None) -> list[str]:
-    "Example texts: those given, or titles of documents, or their first words."
-    if examples is not None or index is None: return list(examples or [])
-    return [title.strip() or ' '.join(text.split()[:8]) for title, text
-            in zip(index.documents.title[:3], index.documents.text[:3])]
-
-# %% ../nbs/02m_space.ipynb #5bace013
-def _write_weights(folder: Path, model: TextModel, int8: bool) -> str:
-    "The graph, and its file name."
-    name = 'model_int8.onnx' if int8 else 'model.onnx'
-    write_onnx(model, folder/'float.onnx')
-    if int8: store_in_blocks(folder/'float.onnx', folder/name)
-    else: (folder/'float.onnx').rename(folder/name)
-    (folder/'float.onnx').unlink(missing_ok=True)
-    file_tokenizer(model.encoder, model.max_tokens).save(str(folder/'tokenizer.json'))
-    return name
 
 def _write_space(
     folder: Path, model: TextModel, index: PageIndex|None = None, int8: bool = True, title: str|None = None,
     examples: list[str]|None = None,
 ) -> list[str]:
     "Write app.py and all that it needs; gives notes for the owner."
-    name = _checked_output(model, index)
-    out, search = model.outputs[name], index is not None
-    about = dict(kind=model.what, title=title or ('Search' if search else 'Label'), output=name, keep=out.keep,
-                 labels=[str(o) for o in out.labels], max_tokens=model.max_tokens, examples=_examples(index, examples),
-                 texts=['First text', 'Second text'] if out.pairs else ['Text'],
-                 model=_write_weights(folder, model, int8))
+    search = index is not None
+    (name, out), *others = model.outputs.items()
+    if others or out.pooling is None or not search and model.what != 'classifier':
+        raise ValueError(f"there is an app of a ranker and of a classifier, but not of this {model.what}; "
+                         "export it to 'onnx'")
+    if out.pairs and out.reading == 'joint':
+        raise ValueError("there is no app of a classifier that reads both texts of a pair in one input; export it to "
+                         "'onnx', or train it with reading='separate'")
+    if examples is None and search:  # titles of documents, or their first words
+        examples = [title.strip() or ' '.join(text.split()[:8]) for title, text
+                    in zip(index.documents.title[:3], index.documents.text[:3])]
+    graph, whole = 'model_int8.onnx' if int8 else 'model.onnx', folder/'float.onnx'
+    write_onnx(model, whole)
+    if int8:
+        store_in_blocks(whole, folder/graph)
+        whole.unlink(missing_ok=True)
+    else: whole.rename(folder/graph)
+    file_tokenizer(model.encoder, model.max_tokens).save(str(folder/'tokenizer.json'))
+    settings = dict(kind=model.what, title=title or ('Search' if search else 'Label'), output=name, keep=out.keep,
+                    labels=[str(o) for o in out.labels], max_tokens=model.max_tokens, examples=list(examples or []),
+                    texts=['First text', 'Second text'] if out.pairs else ['Text'], model=graph)
     if search:
-        write_tensors(folder/'index.safetensors', _tensors(index))
-        about |= index_settings(index)
-    engine = _MODEL + (_rules() + _WORDS + _SCORES + _SEARCH if search else '')
-    if not search: engine = engine.replace('from safetensors.numpy import load_file\n', '')
-    texts = {'engine.py': engine, 'app.py': _APP + _APP_END if search else _LABELS, 'requirements.txt': _REQUIREMENTS,
-             'settings.json': json.dumps(about, ensure_ascii=False)}
+        tensors = index_tensors(index, int8=False)  # vectors in float32, since a server has room for them
+        if index.bm25 is None:
+            tensors |= dict(keys=np.zeros(0, np.uint64), starts=np.zeros(1, np.int32),
+                            holders=np.zeros(0, np.int32), weights=np.zeros(0, np.float32))
+        write_tensors(folder/'index.safetensors', tensors)
+        settings |= index_settings(index)
+        engine = _MODEL + _rules() + _WORDS + _SCORES + _SEARCH
+    else: engine = _MODEL.replace('from safetensors.numpy import load_file\n', '')
+    requirements = 'numpy>=2.0\ntokenizers>=0.20\nonnxruntime>=1.20\nsafetensors>=0.4\n'
+    texts = {'engine.py': engine, 'app.py': _APP if search else _LABELS, 'requirements.txt': requirements,
+             'settings.json': json.dumps(settings, ensure_ascii=False)}
     for file, text in texts.items(): (folder/file).write_text(text, encoding='utf-8')
-    return _notes(search)
-
-# %% ../nbs/02m_space.ipynb #5bace014
-def _tensors(index: PageIndex) -> dict[str, np.ndarray]:
-    "The numbers of an index; vectors in float32, since a server has room for them."
-    found = index_tensors(index, int8=False)
-    if index.bm25 is None: found |= dict(keys=np.zeros(0, np.uint64), starts=np.zeros(1, np.int32),
-                                         holders=np.zeros(0, np.int32), weights=np.zeros(0, np.float32))
-    return found
-
-def _notes(search: bool) -> list[str]:
-    "What the owner should know."
-    what = 'The texts of all documents are in this folder. ' if search else ''
-    return [what + 'A Space is public unless it is made private: `rank_bert push` makes it private.',
+    held = 'The texts of all documents are in this folder. ' if search else ''
+    return [held + 'A Space is public unless it is made private: `rank_bert push` makes it private.',
             'Gradio sends statistics of its use to its own server; app.py turns that off.']
 
+# %% ../nbs/02m_space.ipynb #5bace014
 def engine_of(
     folder: Path,  # an exported Space
 ):  # module with `outputs`, and `search` for a ranker
     "The engine of a Space, run here."
-    path, made = Path(folder)/'engine.py', ModuleType('engine')
-    made.__file__ = str(path)
-    exec(compile(path.read_text(encoding='utf-8'), path, 'exec'), vars(made))  # an import would leave __pycache__ there
-    return made
+    path, engine = Path(folder)/'engine.py', ModuleType('engine')
+    engine.__file__ = str(path)
+    # an import would leave __pycache__ there
+    exec(compile(path.read_text(encoding='utf-8'), path, 'exec'), vars(engine))
+    return engine
 
 def _space_readers(folder: Path, model: TextModel) -> dict[str, Reader]:
     "The engine of the folder, as a reader."
@@ -307,7 +285,6 @@ def _space_readers(folder: Path, model: TextModel) -> dict[str, Reader]:
         return [row for one in zip(*columns) for row in engine.outputs(*([t] for t in one))]
     return {engine.SETTINGS['model']: read}
 
-# %% ../nbs/02m_space.ipynb #5bace015
 _HOW = """# {title}
 
 Made from {article} {what} of [rank_bert](https://github.com/rank-bert/rank_bert) on the encoder {encoder}.
