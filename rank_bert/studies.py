@@ -85,12 +85,10 @@ class _Recipe:
         plain = {k: str(v) if isinstance(v, torch.dtype) else v for k, v in self.arguments.items()}
         return {k: v for k, v in vars(self).items() if k != 'arguments'} | plain
 
-# %% ../nbs/04b_studies.ipynb #380076df
 def _train(learn: Learner, epochs: int, lr: float) -> Learner:
     with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr)
     return learn
 
-# %% ../nbs/04b_studies.ipynb #a9af755d
 def _right(learn: Learner, split: str) -> np.ndarray:
     "Which texts of a split are answered rightly: 1 or 0."
     m = learn.model
@@ -102,6 +100,10 @@ def _ms_of(full: Encoder, reduced: Encoder) -> dict[str, float]:
     "Milliseconds a text of two encoders, in turns."
     return ms_in_turns(dict(full_ms=full, ms=reduced), ["word "*62]*32, 64, 5)
 
+def _weights(encoder: Encoder, layers: str|Sequence[str]) -> int:
+    "How many weights the linear layers have."
+    return int(plan_ranks(encoder, layers, fraction=1.).full_parameters.sum())
+
 # %% ../nbs/04b_studies.ipynb #64d1f02d
 class _Tuned(NamedTuple):
     "A fine-tuned encoder and head, and whether each text is answered correctly."
@@ -109,56 +111,42 @@ class _Tuned(NamedTuple):
     head: nn.Module
     right: np.ndarray
 
-# %% ../nbs/04b_studies.ipynb #1b01016a
 def _tune(data: TextData, encoder: Encoder, seed: int, recipe: _Recipe) -> _Tuned:
     "Fine-tune a copy of an encoder and measure it."
     learn = task_learner(data, deepcopy(encoder), 'none', seed=seed, **recipe.arguments)
     model = _train(learn, recipe.epochs, recipe.lr).model
     return _Tuned(model.encoder, model.heads['task'], _right(learn, recipe.split))
 
-# %% ../nbs/04b_studies.ipynb #92716838
 def _fewer_heads(data: TextData, base: _Tuned, share: float, recipe: _Recipe) -> Encoder:
     "The fine-tuned encoder with the share of its heads that matters most to its loss on 256 training texts."
     part, head = data.part('train'), deepcopy(base.head).eval()
-    how = {k: v for k, v in recipe.arguments.items() if k in ('pooling', 'max_tokens')}
     rows = np.random.default_rng(0).permutation(len(part))[:256]
     def some(texts): return None if texts is None else np.asarray(texts, object)[rows].tolist()
     def loss(vectors, targets): return F.cross_entropy(head(vectors), targets)
-    how |= dict(targets=np.asarray(part.targets)[rows], pairs=some(part.pairs))
-    found = head_importance(base.encoder, some(part.texts), loss, **how)
-    return prune_heads(base.encoder, least_important(found, share))
+    reading = {k: v for k, v in recipe.arguments.items() if k in ('pooling', 'max_tokens')}
+    importance = head_importance(base.encoder, some(part.texts), loss, targets=np.asarray(part.targets)[rows],
+                                 pairs=some(part.pairs), **reading)
+    return prune_heads(base.encoder, least_important(importance, share))
 
-# %% ../nbs/04b_studies.ipynb #92716836
-def _unknown(n: int) -> np.ndarray: return np.full(n, np.nan)
-
-def _weights(encoder: Encoder, layers: str|Sequence[str]) -> int:
-    "How many weights the linear layers have."
-    return int(plan_ranks(encoder, layers, fraction=1.).full_parameters.sum())
-
+# %% ../nbs/04b_studies.ipynb #92716837
 def _cut_run(data: TextData, base: _Tuned, method: str, fraction: float, seed: int, recipe: _Recipe) -> dict:
     "Reduce a fine-tuned model to a budget, measure, train it again, measure."
     encoder = _fewer_heads(data, base, .5, recipe) if method == 'half_heads' else deepcopy(base.encoder)
     full, left = (_weights(e, recipe.layers) for e in (base.encoder, encoder))
     learn = task_learner(data, encoder, 'none', deepcopy(base.head), seed=seed, **recipe.arguments)
     plan = set_rank(learn, recipe.layers, fraction=min(1., fraction*full/left), **LOW_RANK[method])
-    at_once = _right(learn, recipe.split) if method != 'soft' else _unknown(len(base.right))
+    at_once = _right(learn, recipe.split) if method != 'soft' else np.full(len(base.right), np.nan)
     _train(learn, recipe.retrain, recipe.lr)
     if method == 'soft': truncate(learn.model, plan)  # what is left above the planned rank
     return dict(weights=int(plan.parameters.sum()), full_weights=full,
                 rank=float(plan['rank'].mean()), at_once=at_once, again=_right(learn, recipe.split),
                 **_ms_of(base.encoder, learn.model.encoder))
 
-# %% ../nbs/04b_studies.ipynb #92716837
-def _smaller(data: TextData, base: _Tuned, method: str, fraction: float, recipe: _Recipe) -> Encoder:
-    "A copy of the fine-tuned encoder, whole, or with a share of its layers or heads."
-    if method == 'fewer_heads': return _fewer_heads(data, base, heads_within(base.encoder, fraction), recipe)
-    if method == 'uncut': return deepcopy(base.encoder)
-    return student(base.encoder, max(1, int(fraction*len(base.encoder.layers) + 1e-9)))
-
-# %% ../nbs/04b_studies.ipynb #bb1dd046
 def _whole_run(data: TextData, base: _Tuned, method: str, fraction: float, seed: int, recipe: _Recipe) -> dict:
     "Train a fine-tuned model again, whole or with a share of its layers or heads, and measure it before and after."
-    encoder = _smaller(data, base, method, fraction, recipe)
+    if method == 'uncut': encoder = deepcopy(base.encoder)
+    elif method == 'fewer_heads': encoder = _fewer_heads(data, base, heads_within(base.encoder, fraction), recipe)
+    else: encoder = student(base.encoder, max(1, int(fraction*len(base.encoder.layers) + 1e-9)))
     plan = plan_ranks(encoder, recipe.layers, fraction=1.)
     learn = task_learner(data, encoder, 'none', deepcopy(base.head), seed=seed, **recipe.arguments)
     at_once = _right(learn, recipe.split)
@@ -166,13 +154,6 @@ def _whole_run(data: TextData, base: _Tuned, method: str, fraction: float, seed:
     return dict(weights=int(plan.full_parameters.sum()), full_weights=_weights(base.encoder, recipe.layers),
                 rank=float(plan.full.mean()), at_once=at_once, again=_right(learn, recipe.split),
                 **_ms_of(base.encoder, encoder))
-
-# %% ../nbs/04b_studies.ipynb #973896b5
-def _trained_parameters(encoder: Encoder) -> int:
-    "Parameters of adapters; what AdaLoRA has set to zero is left out."
-    gone = sum(int((m.lora_E['default'] == 0).sum())*(m.in_features + m.out_features + 1)
-               for m in encoder.modules() if getattr(m, 'lora_E', None))
-    return count_parameters(encoder) - gone
 
 # %% ../nbs/04b_studies.ipynb #b9080a77
 def _adapter_run(data: TextData, encoder: Encoder, base: _Tuned, method: str, fraction: float, seed: int,
@@ -187,17 +168,19 @@ def _adapter_run(data: TextData, encoder: Encoder, base: _Tuned, method: str, fr
     else: add_lora(changed, rank, 2*rank, targets=targets, dora=method == 'dora')
     learn = task_learner(data, changed, 'none', seed=seed, **recipe.arguments).add_cbs(cbs)
     _train(learn, recipe.epochs, _ADAPTERS[method]*recipe.lr)
+    zeros = sum(int((m.lora_E['default'] == 0).sum())*(m.in_features + m.out_features + 1)
+                for m in changed.modules() if getattr(m, 'lora_E', None))  # parameters that AdaLoRA has set to zero
     full = int(plan.full_parameters.sum())
-    return dict(weights=full, full_weights=full, rank=float(rank), at_once=_unknown(len(base.right)),
-                again=_right(learn, recipe.split), trained=_trained_parameters(changed),
+    return dict(weights=full, full_weights=full, rank=float(rank), at_once=np.full(len(base.right), np.nan),
+                again=_right(learn, recipe.split), trained=count_parameters(changed) - zeros,
                 **_ms_of(base.encoder, learn.model.encoder))
 
-# %% ../nbs/04b_studies.ipynb #6f5ee2ae
 def _low_rank_run(data: TextData, encoder: Encoder, base: _Tuned, method: str, fraction: float, seed: int,
                   recipe: _Recipe) -> dict:
     "The result of a run: means over texts, what else was found, and the answers and group of each text."
     if method in _ADAPTERS: found = _adapter_run(data, encoder, base, method, fraction, seed, recipe)
-    else: found = (_whole_run if method in _WHOLE else _cut_run)(data, base, method, fraction, seed, recipe)
+    elif method in _WHOLE: found = _whole_run(data, base, method, fraction, seed, recipe)
+    else: found = _cut_run(data, base, method, fraction, seed, recipe)
     answers = pd.DataFrame(dict(whole=base.right, at_once=found['at_once'], again=found['again']))
     rest = {k: v for k, v in found.items() if k not in answers}
     groups = pd.factorize(data.part(recipe.split).rows.group)[0]
@@ -223,28 +206,12 @@ def _check_low_rank(tasks: dict[str, TextData], encoders: dict[str, Encoder], bu
     if removed:
         raise ValueError(f"{removed[0]} removes whole parts, and layers is {layers!r}: leave it out, or pass '*'")
 
-def _low_rank_settings(tasks: dict, encoders: dict, seeds: int|Sequence[int],
-                       budgets: dict[str, Sequence[float]]) -> list[dict]:
-    "The settings of each run; all methods and budgets of one fine-tuned model follow each other."
-    cuts = [(m, f) for m, fs in budgets.items() for f in ([1.] if m == 'uncut' else fs)]
-    return [dict(task=task, encoder=encoder, seed=seed, method=m, fraction=f)
-            for task, encoder, seed, (m, f) in product(tasks, encoders, _seed_list(seeds), cuts)]
-
-# %% ../nbs/04b_studies.ipynb #ba23f214
 def _seed_list(seeds: int|Sequence[int]) -> list[int]:
     "Seeds from 0, or those that are given."
     found = list(range(seeds) if isinstance(seeds, Integral) else seeds)
     if not found or not all(isinstance(s, Integral) and not isinstance(s, bool) and s >= 0 for s in found):
         raise ValueError(f"seeds is {seeds!r}: pass how many, such as 3, or which, such as [0, 2]")
     return [int(s) for s in found]
-
-# %% ../nbs/04b_studies.ipynb #75b693ec
-def _grid(**values) -> list[dict]:
-    "Every combination of values; the last value changes fastest."
-    return [dict(zip(values, one)) for one in product(*values.values())]
-
-# %% ../nbs/04b_studies.ipynb #a7fe7260
-def _keys(things: dict, key: Callable) -> dict: return {name: key(one) for name, one in things.items()}
 
 # %% ../nbs/04b_studies.ipynb #a7fe7261
 def low_rank_cost(
@@ -271,26 +238,16 @@ def low_rank_cost(
     budgets = methods if isinstance(methods, dict) else dict.fromkeys(methods, fractions)
     _check_low_rank(tasks, encoders, budgets, layers)
     recipe = _Recipe(layers, epochs, retrain, lr, split, kwargs)
-    about = recipe.about() | dict(data=_keys(tasks, data_hash), encoders=_keys(encoders, encoder_key))
+    about = recipe.about() | dict(data={name: data_hash(data) for name, data in tasks.items()},
+                                  encoders={name: encoder_key(encoder) for name, encoder in encoders.items()})
+    cuts = [(m, f) for m, fs in budgets.items() for f in ([1.] if m == 'uncut' else fs)]
+    settings = [dict(task=task, encoder=encoder, seed=seed, method=m, fraction=f)
+                for task, encoder, seed, (m, f) in product(tasks, encoders, _seed_list(seeds), cuts)]
+    # all methods and budgets of one fine-tuned model follow each other
     tuned = lru_cache(1)(lambda task, encoder, seed: _tune(tasks[task], encoders[encoder], seed, recipe))
     def run(task, encoder, method, fraction, seed):
         return _low_rank_run(tasks[task], encoders[encoder], tuned(task, encoder, seed), method, fraction, seed, recipe)
-    settings = _low_rank_settings(tasks, encoders, seeds, budgets)
     return run_sweep('low-rank', settings, run, about, folder, progress, tensorboard, resume)
-
-# %% ../nbs/04b_studies.ipynb #34d8773e
-def _low_rank_row(part: pd.DataFrame) -> dict:
-    "One setting of a low-rank sweep, over its seeds."
-    tasks = part.task.nunique()
-    if tasks > 1: raise ValueError(f"a setting holds {tasks} tasks, which have different texts: add 'task' to `by`")
-    answers = sum(p[['whole', 'at_once', 'again']].astype(float) for p in part.per_query)/len(part)
-    lost = answers.whole - answers.again
-    groups = part.per_query.iloc[0]['group']
-    low, high = bootstrap_interval(lost.to_numpy(), groups)
-    return dict(answers.mean(skipna=False)) | dict(
-        lost=lost.mean(), low=low, high=high, p=paired_test(answers.whole, answers.again, groups),
-        spread=(part.whole - part.again).std(), share=(part.weights/part.full_weights).mean(),
-        faster=(part.full_ms/part.ms).median())  # timed in turns
 
 # %% ../nbs/04b_studies.ipynb #4fe18184
 def _against_uncut(tidy: pd.DataFrame) -> pd.DataFrame:
@@ -304,9 +261,12 @@ def _against_uncut(tidy: pd.DataFrame) -> pd.DataFrame:
     found = [r.per_query.assign(whole=uncut[key(r)]) for r in cut.itertuples()]
     return cut.assign(per_query=found, whole=[p.whole.mean() for p in found])
 
-# %% ../nbs/04b_studies.ipynb #a0e04b0a
-def _check_same_texts(tidy: pd.DataFrame) -> None:
-    "Raise `ValueError` where runs of one task were tested on different texts, or in another order."
+def _check_low_rank_runs(tidy: pd.DataFrame, by: Sequence[str]) -> None:
+    "Raise `ValueError` for runs that cannot be averaged or compared."
+    if 'per_query' not in tidy: raise ValueError("the table has no per_query: pass the table of low_rank_cost, whole")
+    if any('group' not in p for p in tidy.per_query):
+        raise ValueError("per_query has no group: run low_rank_cost again")
+    check_once(tidy, [*dict.fromkeys([*by, 'task'])])
     for task, part in tidy.groupby('task', sort=False):
         first, *others = part.per_query
         if any(list(o.group) != list(first.group) for o in others):
@@ -325,30 +285,24 @@ def low_rank_table(
     randomisation test, and `holm` the same adjusted for all rows (Holm 1979). `spread` is the standard deviation of
     `lost` over seeds, `share` what is left of the weights, and `faster` how many times as fast it is.
     """
-    if 'per_query' not in tidy: raise ValueError("the table has no per_query: pass the table of low_rank_cost, whole")
-    if any('group' not in p for p in tidy.per_query):
-        raise ValueError("per_query has no group: run low_rank_cost again")
-    check_once(tidy, [*dict.fromkeys([*by, 'task'])])
-    _check_same_texts(tidy)
+    _check_low_rank_runs(tidy, by)
     if against == 'uncut': tidy = _against_uncut(tidy)
     elif against != 'whole': raise ValueError(f"against is {against!r}; it is 'whole' or 'uncut'")
-    parts = tidy.groupby(list(by), sort=False)
-    table = pd.DataFrame([dict(zip(by, key)) | _low_rank_row(part) for key, part in parts])
+    rows = []
+    for key, part in tidy.groupby(list(by), sort=False):
+        if (tasks := part.task.nunique()) > 1:
+            raise ValueError(f"a setting holds {tasks} tasks, which have different texts: add 'task' to `by`")
+        answers = sum(p[['whole', 'at_once', 'again']].astype(float) for p in part.per_query)/len(part)
+        lost = answers.whole - answers.again
+        groups = part.per_query.iloc[0]['group']
+        low, high = bootstrap_interval(lost.to_numpy(), groups)
+        rows.append(dict(zip(by, key)) | dict(answers.mean(skipna=False)) | dict(
+            lost=lost.mean(), low=low, high=high, p=paired_test(answers.whole, answers.again, groups),
+            spread=(part.whole - part.again).std(), share=(part.weights/part.full_weights).mean(),
+            faster=(part.full_ms/part.ms).median()))  # timed in turns
+    table = pd.DataFrame(rows)
     table.insert(table.columns.get_loc('p') + 1, 'holm', holm(table.p.tolist()))
     return table
-
-# %% ../nbs/04b_studies.ipynb #51ed8d58
-def _cost_panel(ax, table: pd.DataFrame, x: str) -> None:
-    "Accuracies of one task: hollow marks with dotted lines at once, filled marks after training again."
-    ax.axhline(table.whole.mean(), color='gray', lw=1)
-    for i, (method, part) in enumerate(table.groupby('method', sort=False)):
-        part, look = part.sort_values(x), dict(color=f'C{i}', marker='osD^vP'[i % 6], ms=5, clip_on=False)
-        ax.plot(part[x], part.again, label=method, mew=0, **look)
-        if part.at_once.notna().any(): ax.plot(part[x], part.at_once, linestyle=':', mfc='none', **look)
-    ax.set(title=table.task.iloc[0], xlabel='share of the weights of linear layers' if x == 'share' else x,
-           ylabel='accuracy')
-    ax.locator_params(nbins=4)
-    ax.spines[['top', 'right']].set_visible(False)
 
 # %% ../nbs/04b_studies.ipynb #a5fd09c9
 def low_rank_plot(
@@ -362,7 +316,16 @@ def low_rank_plot(
     import matplotlib.pyplot as plt  # a picture is not always wanted, and the import takes a while
     tasks = table.task.unique()
     fig, axes = plt.subplots(1, len(tasks), figsize=(max(5, 3.2*len(tasks)), 3.2), squeeze=False, layout='constrained')
-    for ax, task in zip(axes[0], tasks): _cost_panel(ax, table[table.task == task], x)
+    for ax, task in zip(axes[0], tasks):
+        rows = table[table.task == task]
+        ax.axhline(rows.whole.mean(), color='gray', lw=1)
+        for i, (method, part) in enumerate(rows.groupby('method', sort=False)):
+            part, look = part.sort_values(x), dict(color=f'C{i}', marker='osD^vP'[i % 6], ms=5, clip_on=False)
+            ax.plot(part[x], part.again, label=method, mew=0, **look)
+            if part.at_once.notna().any(): ax.plot(part[x], part.at_once, linestyle=':', mfc='none', **look)
+        ax.set(title=task, xlabel='share of the weights of linear layers' if x == 'share' else x, ylabel='accuracy')
+        ax.locator_params(nbins=4)
+        ax.spines[['top', 'right']].set_visible(False)
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc='outside lower center', ncols=6, frameon=False)
     plt.close(fig)  # so that a notebook shows it once
     return fig
@@ -382,19 +345,16 @@ def _scored(features: RankingFeatures, scores: torch.Tensor, split: str) -> dict
     by_type = {f'{metric}, {t}': frame[metric][types == t].mean() for t in kinds} if len(kinds) > 1 else {}
     return dict(frame.mean()) | by_type | dict(per_query=frame)
 
-# %% ../nbs/04b_studies.ipynb #2c763101
 def _measured(features: RankingFeatures, model: RankingModel, split: str) -> dict:
     "The metrics of a ranker."
     with torch.inference_mode():
         return _scored(features, model.eval().cosine(features.queries[features.rows(split)]), split)
 
-# %% ../nbs/04b_studies.ipynb #46fe78b1
 def _fit(learn: Learner, steps: int, lr: float, cbs: Sequence = ()) -> None:
     "Train for about `steps` steps and keep the epoch with the best validation MRR."
     epochs = -(-steps//max(1, len(learn.dls.train)))
     with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr, cbs=[KeepBest('mrr'), *cbs])
 
-# %% ../nbs/04b_studies.ipynb #ac1cf03d
 def _prepared(data: RankingData, backbone: Encoder|str, store: FeatureStore|None, features: dict|None,
               **settings) -> tuple[Callable, dict]:
     "Function for the features of a pooling, and what the runs depend on; raises without queries to train on."
@@ -421,6 +381,21 @@ def _ablation_runs(poolings, batches, sides, joins, labelled, pairs, seeds) -> l
             for seed in range(1 if values[4] in ('BM25', 'plain cosine') else seeds)]
     return sorted(runs, key=lambda c: [str(c[k]) for k in ('pooling', 'batches', 'side', 'seed')])
 
+# %% ../nbs/04b_studies.ipynb #7d6e15c4
+def _ranks_of(x: torch.Tensor, side: str) -> dict:
+    "RankMe, and centred measures, of the vectors of one side."
+    centred = rank_measures(x, centre=True)
+    return {f'RankMe of {side}': float(rankme(x)), f'centred RankMe of {side}': float(centred['rankme']),
+            f'effective rank of {side}': float(centred['effective_rank']),
+            f'participation ratio of {side}': float(centred['participation_ratio'])}
+
+def _vector_ranks(features: RankingFeatures, model: RankingModel, split: str) -> dict:
+    "Ranks of the unit vectors that a ranker compares."
+    with torch.inference_mode():
+        queries = F.normalize(model.head.query(features.queries[features.rows(split)]), dim=1)
+        documents = model.index()
+    return _ranks_of(queries, 'queries') | _ranks_of(documents, 'documents')
+
 # %% ../nbs/04b_studies.ipynb #c1b9acc7
 def _pretrained(features: RankingFeatures, batches: str, side: str, labelled: int|None, seed: int,
                 epochs: int, lr: float) -> DualHead:
@@ -434,59 +409,31 @@ def _pretrained(features: RankingFeatures, batches: str, side: str, labelled: in
     with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr)
     return learn.model.head.cpu().eval()
 
-# %% ../nbs/04b_studies.ipynb #7b0b21e0
-def _ablation_model(features: RankingFeatures, pre: Callable, batches, side, pairs, way, labelled, seed,
-                    steps: int, lr: float, bs: int) -> RankingModel:
-    "The ranker of one run. A frozen head gets plain heads on top, for queries and for documents, as in the write-up."
-    def untrained(head): return RankingModel(head, features.passages, features.owner)
-    if way == 'plain cosine': return untrained(get_head('identity', features.passages.shape[1]))
-    if way == 'zero-shot': return untrained(pre(batches, side, None, seed))
-    some = few_labels(features, labelled, seed)
-    small = min(bs, max(8, len(some.rows('train'))//8))
-    if way in ALONE: learn = ranking_learner(some, head=ALONE[way][0], shared=ALONE[way][1], bs=small, seed=seed)
+def _ablation_run(features: RankingFeatures, pre: Callable, batches, side, pairs, way, labelled, seed,
+                  steps: int, lr: float, bs: int, split: str) -> dict:
+    """Train and measure the ranker of one run.
+
+    A frozen head gets plain heads on top, for queries and for documents, as in the write-up."""
+    if way == 'BM25':  # nothing to train, and no vectors
+        data = features.data
+        queries = list(data.queries.text.iloc[features.rows(split)])
+        return _scored(features, torch.from_numpy(BM25.build(data.texts).scores(queries)), split)
+    if way in ('plain cosine', 'zero-shot'):
+        dim = features.passages.shape[1]
+        head = get_head('identity', dim) if way == 'plain cosine' else pre(batches, side, None, seed)
+        model = RankingModel(head, features.passages, features.owner)
     else:
-        joined = dict(head='plain', shared=False) if way == 'frozen' else {}
-        head = pre(batches, side, labelled if pairs == 'labelled' else None, seed)
-        learn = staged_learner(some, head, way, **joined, bs=small, seed=seed)
-    _fit(learn, steps, lr)
-    return learn.model.cpu()
-
-# %% ../nbs/04b_studies.ipynb #7d6e15c4
-def _ranks_of(x: torch.Tensor, side: str) -> dict:
-    "RankMe, and centred measures, of the vectors of one side."
-    centred = rank_measures(x, centre=True)
-    return {f'RankMe of {side}': float(rankme(x)), f'centred RankMe of {side}': float(centred['rankme']),
-            f'effective rank of {side}': float(centred['effective_rank']),
-            f'participation ratio of {side}': float(centred['participation_ratio'])}
-
-# %% ../nbs/04b_studies.ipynb #18f96039
-def _vector_ranks(features: RankingFeatures, model: RankingModel, split: str) -> dict:
-    "Ranks of the unit vectors that a ranker compares."
-    with torch.inference_mode():
-        queries = F.normalize(model.head.query(features.queries[features.rows(split)]), dim=1)
-        documents = model.index()
-    return _ranks_of(queries, 'queries') | _ranks_of(documents, 'documents')
-
-# %% ../nbs/04b_studies.ipynb #6a1bab01
-def _bm25_measured(features: RankingFeatures, split: str) -> dict:
-    "What BM25 finds for the same queries."
-    data = features.data
-    asked = list(data.queries.text.iloc[features.rows(split)])
-    return _scored(features, torch.from_numpy(BM25.build(data.texts).scores(asked)), split)
-
-# %% ../nbs/04b_studies.ipynb #f2e05a5e
-def _ablation_run(features: RankingFeatures, pre: Callable, split: str, training: dict, way: str, **cell) -> dict:
-    "Train and measure the ranker of one run; BM25 has nothing to train, and no vectors."
-    if way == 'BM25': return _bm25_measured(features, split)
-    model = _ablation_model(features, pre, way=way, **cell, **training).eval()
+        some = few_labels(features, labelled, seed)
+        small = min(bs, max(8, len(some.rows('train'))//8))
+        if way in ALONE:
+            learn = ranking_learner(some, head=ALONE[way][0], shared=ALONE[way][1], bs=small, seed=seed)
+        else:
+            on_top = dict(head='plain', shared=False) if way == 'frozen' else {}
+            head = pre(batches, side, labelled if pairs == 'labelled' else None, seed)
+            learn = staged_learner(some, head, way, **on_top, bs=small, seed=seed)
+        _fit(learn, steps, lr)
+        model = learn.model.cpu()
     return _measured(features, model, split) | _vector_ranks(features, model, split)
-
-# %% ../nbs/04b_studies.ipynb #a07b7487
-def _check_batches(features: RankingFeatures, batches: Sequence[str]) -> None:
-    "Raise `DataError` for data that have no such batches."
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore', UserWarning)
-        for b in batches: AnswerBatches(features, 'train', b)
 
 # %% ../nbs/04b_studies.ipynb #19ce7f9c
 def barlow_ablation(
@@ -514,10 +461,14 @@ def barlow_ablation(
     training = dict(steps=steps, lr=lr, bs=bs)
     made, about = _prepared(data, backbone, store, dict(passages='truncate') | (features or {}), split=split,
                             epochs=epochs, pre_lr=pre_lr, **training)
-    _check_batches(made(pooling=poolings[0]), batches)
+    first = made(pooling=poolings[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', UserWarning)
+        for kind in batches: AnswerBatches(first, 'train', kind)  # data that have no such batches raise
     pre = lru_cache(16)(lambda pooling, *of: _pretrained(made(pooling=pooling), *of, epochs, pre_lr))
     def run(pooling, **cell):
-        return _ablation_run(made(pooling=pooling or poolings[0]), partial(pre, pooling), split, training, **cell)
+        vectors = made(pooling=pooling) if pooling else first
+        return _ablation_run(vectors, partial(pre, pooling), split=split, **training, **cell)
     return run_sweep('barlow', settings, run, about, **kwargs)
 
 # %% ../nbs/04b_studies.ipynb #b33e47b6
@@ -535,12 +486,13 @@ def backbone_ranks(
     part, how = data.part(split), dict(passages='truncate') | (features or {})  # other queries need no vectors
     about = dict(data=data_hash(part), encoders={name: encoder_key(e) for name, e in encoders.items()},
                  split=split, features=how)
+    settings = [dict(encoder=encoder, pooling=pooling) for encoder, pooling in product(encoders, poolings)]
     def run(encoder, pooling):
         made = ranking_features(part, encoders[encoder], pooling=pooling, lexical=False,
                                 store=store or FeatureStore(), **how)
         model = RankingModel(get_head('identity', made.passages.shape[1]), made.passages, made.owner).eval()
         return _measured(made, model, split) | _vector_ranks(made, model, split)
-    return run_sweep('backbones', _grid(encoder=encoders, pooling=poolings), run, about, **kwargs)
+    return run_sweep('backbones', settings, run, about, **kwargs)
 
 # %% ../nbs/04b_studies.ipynb #d50090e5
 _FAMILIES = {'plain cosine': 'encoders', 'plain head': 'trained without', 'residual head': 'trained without',
@@ -573,21 +525,22 @@ def _spearman_rows(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     a, b = (stats.rankdata(v, axis=1) - (v.shape[1] + 1)/2 for v in (x, y))
     with np.errstate(invalid='ignore'): return (a*b).sum(1)/np.sqrt((a**2).sum(1)*(b**2).sum(1))
 
-def _rho_interval(x: np.ndarray, y: np.ndarray, n: int, seed: int) -> tuple[float, float]:
-    "A 95% bootstrap interval of the correlation of ten points and more."
-    if len(x) < 10: return np.nan, np.nan
-    picks = np.random.default_rng(seed).integers(0, len(x), (n, len(x)))
-    found = _spearman_rows(x[picks], y[picks])
-    return tuple(np.nanquantile(found, [.025, .975])) if np.isfinite(found).any() else (np.nan, np.nan)
+def _correlated(x: np.ndarray, y: np.ndarray, n: int, seed: int) -> dict:
+    """Spearman's correlation of points, its 95 % bootstrap interval of ten points and more, and its p.
 
-# %% ../nbs/04b_studies.ipynb #75b01a9d
-def _order_p(x: np.ndarray, y: np.ndarray, rho: float, n: int, seed: int) -> float:
-    "The share of orders of `y`, all up to seven points, else random, with at least as strong a correlation."
-    if not np.isfinite(rho): return np.nan
-    x, y, rng = stats.rankdata(x), stats.rankdata(y), np.random.default_rng(seed)
-    orders = np.array(list(permutations(y))) if len(y) < 8 else np.array([y, *(rng.permutation(y) for _ in range(n))])
-    found = (orders - y.mean()) @ (x - x.mean())/(len(x)*x.std()*y.std())
-    return float((np.abs(found) >= abs(rho) - 1e-9).mean())
+    `p` is the share of orders of `y`, all up to seven points, else random, with at least as strong a correlation."""
+    rho = _spearman_rows(x[None], y[None])[0] if len(x) >= 4 else np.nan
+    low = high = p = np.nan
+    if len(x) >= 10:
+        picks = np.random.default_rng(seed).integers(0, len(x), (n, len(x)))
+        drawn = _spearman_rows(x[picks], y[picks])
+        if np.isfinite(drawn).any(): low, high = np.nanquantile(drawn, [.025, .975])
+    if np.isfinite(rho):
+        x, y, rng = stats.rankdata(x), stats.rankdata(y), np.random.default_rng(seed)
+        orders = list(permutations(y)) if len(y) < 8 else [y, *(rng.permutation(y) for _ in range(n))]
+        drawn = (np.array(orders) - y.mean()) @ (x - x.mean())/(len(x)*x.std()*y.std())
+        p = float((np.abs(drawn) >= abs(rho) - 1e-9).mean())
+    return dict(spearman=rho, low=low, high=high, p=p)
 
 # %% ../nbs/04b_studies.ipynb #9c86a4e9
 def rank_correlation(
@@ -604,10 +557,7 @@ def rank_correlation(
     if len(table) < 4: raise ValueError(f"{len(table)} settings: a correlation needs at least 4")
     def row(name, part, measure):
         x, y = part[[measure, gain]].astype(float).dropna().to_numpy().T
-        rho = _spearman_rows(x[None], y[None])[0] if len(x) >= 4 else np.nan
-        low, high = _rho_interval(x, y, n, seed)
-        return dict(family=name, measure=measure, settings=len(x), spearman=rho, low=low, high=high,
-                    p=_order_p(x, y, rho, n, seed))
+        return dict(family=name, measure=measure, settings=len(x), **_correlated(x, y, n, seed))
     parts = [('all', table), *(table.groupby(family, sort=False, dropna=False) if family else [])]
     return pd.DataFrame([row(name, part, measure) for name, part in parts for measure in measures])
 
@@ -630,14 +580,6 @@ def rank_plot(
     plt.close(fig)  # what is returned is shown once, not twice
     return fig
 
-# %% ../nbs/04b_studies.ipynb #a18w0302
-def _change_arguments(change: str, amount: float) -> dict:
-    "Arguments of the `WhiteningHead` that changes vectors."
-    if change == 'PCA truncation': return dict(out=int(amount), power=0.)
-    if change == 'power': return dict(power=amount)
-    if change == 'All-but-the-Top': return dict(drop=int(amount), power=0.)
-    raise ValueError(f"unknown change {change!r}; the changes are {', '.join(CHANGES)}")
-
 # %% ../nbs/04b_studies.ipynb #a18w0303
 CHANGES = {
     'PCA truncation': (4, 16, 64, 256),  # axes that are kept
@@ -652,21 +594,13 @@ def changed_vectors(
 ) -> RankingFeatures:  # the same task
     "Vectors with another spectrum; fitted to passages and training queries, without labels."
     if change == 'none': return features
-    head = WhiteningHead(features.passages.shape[1], **_change_arguments(change, amount))
+    if change == 'PCA truncation': arguments = dict(out=int(amount), power=0.)
+    elif change == 'power': arguments = dict(power=amount)
+    elif change == 'All-but-the-Top': arguments = dict(drop=int(amount), power=0.)
+    else: raise ValueError(f"unknown change {change!r}; the changes are {', '.join(CHANGES)}")
+    head = WhiteningHead(features.passages.shape[1], **arguments)
     head.fit(features.passages, features.queries[(features.data.queries.split == 'train').to_numpy(copy=True)])
     return replace(features, queries=head(features.queries), passages=head(features.passages.float()))
-
-# %% ../nbs/04b_studies.ipynb #a18w0307
-def _changed_run(features: RankingFeatures, change: str, amount: float, trained: bool, seed: int, steps: int, lr: float,
-                 bs: int, split: str) -> dict:
-    "Ranking and ranks after a change, with plain cosine or with a head trained on the changed vectors."
-    made = changed_vectors(features, change, amount)
-    if trained:
-        learn = ranking_learner(made, bs=bs, seed=seed)
-        _fit(learn, steps, lr)
-        model = learn.model.cpu().eval()
-    else: model = RankingModel(get_head('identity', made.passages.shape[1]), made.passages, made.owner).eval()
-    return _measured(made, model, split) | _vector_ranks(made, model, 'train')
 
 # %% ../nbs/04b_studies.ipynb #a18w0308
 def changed_ranks(
@@ -688,7 +622,16 @@ def changed_ranks(
     amounts = [('none', 0.), *((change, float(a)) for change, some in changes.items() for a in some)]
     runs = [dict(change=c, amount=a, trained=trained, seed=seed) for c, a in amounts
             for trained, n in ((False, 1), (True, seeds)) for seed in range(n)]
-    def run(**cell): return _changed_run(made(), **cell, steps=steps, lr=lr, bs=bs, split=split)
+    def run(change, amount, trained, seed):
+        changed = changed_vectors(made(), change, amount)
+        if trained:
+            learn = ranking_learner(changed, bs=bs, seed=seed)
+            _fit(learn, steps, lr)
+            model = learn.model.cpu().eval()
+        else:
+            head = get_head('identity', changed.passages.shape[1])
+            model = RankingModel(head, changed.passages, changed.owner).eval()
+        return _measured(changed, model, split) | _vector_ranks(changed, model, 'train')
     return run_sweep('changed-ranks', runs, run, about, **kwargs)
 
 # %% ../nbs/04b_studies.ipynb #a18w0312
@@ -710,21 +653,6 @@ def change_table(
     table.loc[tested, 'holm'] = holm(table.p[tested].tolist())
     return table[[*by, 'trained', *ranks, 'value', 'low', 'high', 'spread', 'seeds', 'gain', 'p', 'holm']]
 
-# %% ../nbs/04b_studies.ipynb #a18w0316
-def _change_panel(ax, table: pd.DataFrame, measure: str, gain: str, name: str) -> None:
-    "A corpus: a line for each change, hollow where nothing is trained."
-    for trained, part in table.groupby('trained'):
-        whole, fill = part[part.change == 'none'], dict() if trained else dict(mfc='none')
-        for i, (change, some) in enumerate(part[part.change != 'none'].groupby('change', sort=False)):
-            some = some.sort_values('amount')
-            ax.plot(some[measure], some.value, color=f'C{i}', marker='osD^vP'[i % 6], ms=4.5, lw=1,
-                    linestyle='-' if trained else ':', label=change if trained else None, **fill)
-        ax.errorbar(whole[measure], whole.value, [whole.value - whole.low, whole.high - whole.value], color='gray',
-                    marker='*', ms=12, lw=1, label='as they are' if trained else None, **fill)
-    ax.set(title=name, xscale='log', xlabel=measure, ylabel=gain)
-    ax.minorticks_off()
-    ax.spines[['top', 'right']].set_visible(False)
-
 # %% ../nbs/04b_studies.ipynb #a18w0317
 def change_plot(
     tables: dict[str, pd.DataFrame],  # name of the corpus -> from `change_table`
@@ -737,27 +665,23 @@ def change_plot(
     rows = -(-len(tables)//columns)
     size = max(5, 4*columns), .5 + 3*rows
     fig, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout='constrained')
-    for ax, (name, table) in zip(axes.flat, tables.items()): _change_panel(ax, table, measure, gain, name)
+    for ax, (name, table) in zip(axes.flat, tables.items()):
+        for trained, part in table.groupby('trained'):
+            whole, fill = part[part.change == 'none'], dict() if trained else dict(mfc='none')
+            for i, (change, some) in enumerate(part[part.change != 'none'].groupby('change', sort=False)):
+                some = some.sort_values('amount')
+                ax.plot(some[measure], some.value, color=f'C{i}', marker='osD^vP'[i % 6], ms=4.5, lw=1,
+                        linestyle='-' if trained else ':', label=change if trained else None, **fill)
+            errors = [whole.value - whole.low, whole.high - whole.value]
+            ax.errorbar(whole[measure], whole.value, errors, color='gray', marker='*', ms=12, lw=1,
+                        label='as they are' if trained else None, **fill)
+        ax.set(title=name, xscale='log', xlabel=measure, ylabel=gain)
+        ax.minorticks_off()
+        ax.spines[['top', 'right']].set_visible(False)
     for ax in axes.flat[len(tables):]: ax.remove()
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc='outside lower center', ncols=4, frameon=False)
     plt.close(fig)  # so that a notebook shows it once
     return fig
-
-# %% ../nbs/04b_studies.ipynb #a18w0321
-_PRETRAINED = 'barlow', 'vicreg'  # losses of `barlow_learner`
-
-def _rival_head(features: RankingFeatures, way: str, seed: int, epochs: int, lr: float, pairs: str) -> DualHead:
-    "The identity, a head fitted to vectors, or one pre-trained on pairs of the split 'train'."
-    if way in _PRETRAINED:
-        learn = barlow_learner(features, loss=way, pairs=pairs, seed=seed)
-        with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr)
-        return learn.model.head.cpu().eval()
-    head = get_head('identity' if way == 'plain cosine' else way, features.passages.shape[1])
-    fit_heads(head, features.queries[(features.data.queries.split == 'train').to_numpy(copy=True)], features.passages)
-    return head
-
-def _mean_cosine(x: torch.Tensor) -> float:  # of two different rows of length one
-    return float((x.sum(0).square().sum() - len(x))/(len(x)*(len(x) - 1)))
 
 # %% ../nbs/04b_studies.ipynb #a18w0322
 def _halves(features: RankingFeatures, seed: int) -> tuple[np.ndarray, RankingFeatures]:
@@ -781,14 +705,23 @@ def _rival_run(features: RankingFeatures, encoder: Encoder, way: str, seed: int,
     if not len(rest.rows('train')):
         raise ValueError("the training queries are one group, which cannot be halved: read the data with group=, a "
                          "column of smaller groups")
-    model = RankingModel(_rival_head(rest, way, seed, epochs, lr, pairs), features.passages, features.owner).eval()
+    if way in ('barlow', 'vicreg'):  # pre-trained on pairs of the rest
+        learn = barlow_learner(rest, loss=way, pairs=pairs, seed=seed)
+        with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr)
+        head = learn.model.head.cpu().eval()
+    else:  # fitted to the vectors of the rest
+        head = get_head('identity' if way == 'plain cosine' else way, features.passages.shape[1])
+        train = (rest.data.queries.split == 'train').to_numpy(copy=True)
+        fit_heads(head, rest.queries[train], rest.passages)
+    model = RankingModel(head, features.passages, features.owner).eval()
     few, relevance = np.sort(measured[:labelled]), features.data.qrels()
     with torch.inference_mode():
-        asked = F.normalize(model.head.query(features.queries[np.sort(measured)]), dim=1)
+        x = F.normalize(model.head.query(features.queries[np.sort(measured)]), dim=1)
         first = mrr(model.cosine(features.queries[few]), torch.from_numpy(relevance[few].toarray()))
+    cosine = float((x.sum(0).square().sum() - len(x))/(len(x)*(len(x) - 1)))  # mean over two different queries
     known = {'layers': len(encoder.layers), 'parameters': count_parameters(encoder.model, trainable=False),
-             'mean cosine': _mean_cosine(asked), 'MRR of a few labels': float(first)}
-    return _measured(features, model, split) | known | _ranks_of(asked, 'queries')
+             'mean cosine': cosine, 'MRR of a few labels': float(first)}
+    return _measured(features, model, split) | known | _ranks_of(x, 'queries')
 
 # %% ../nbs/04b_studies.ipynb #a18w0323
 def rank_rivals(
@@ -815,7 +748,8 @@ def rank_rivals(
         data, encoders[encoder], pooling=pooling, lexical=False, store=store or FeatureStore(), **how))
     def run(encoder, pooling, way, seed):
         return _rival_run(made(encoder, pooling), encoders[encoder], way, seed, labelled, epochs, pre_lr, pairs, split)
-    settings = _grid(encoder=encoders, pooling=poolings, way=methods, seed=range(seeds))
+    settings = [dict(encoder=encoder, pooling=pooling, way=way, seed=seed)
+                for encoder, pooling, way, seed in product(encoders, poolings, methods, range(seeds))]
     return run_sweep('rivals', settings, run, about, **kwargs)
 
 # %% ../nbs/04b_studies.ipynb #a18w0327
@@ -827,25 +761,19 @@ def _partial(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> float:
     size = np.sqrt((a @ a)*(b @ b))
     return float(a @ b/size) if size > 1e-6*len(x)**3 else np.nan
 
-# %% ../nbs/04b_studies.ipynb #a18w0328
 FEWEST = 10  # encoders for an interval: from fewer, draws with replacement show too little spread
-
-def _drawn(cluster: np.ndarray, seeds: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    "Rows of the settings of encoders drawn with replacement, and for each the seeds drawn `(settings, seeds)`."
-    n = cluster.max() + 1
-    rows = np.concatenate([np.flatnonzero(cluster == e) for e in rng.integers(n, size=n)])
-    return rows, rng.integers(seeds, size=(len(rows), seeds))
 
 def _rival_row(x: np.ndarray, y: np.ndarray, z: np.ndarray, cluster: np.ndarray, n: int, seed: int) -> dict:
     "Correlations of one measure `(settings, seeds)`, with the interval and p-value of the partial one."
-    rng, found = np.random.default_rng(seed), np.empty(n)
-    for i in range(n):
-        rows, picks = _drawn(cluster, x.shape[1], rng)
+    rng, encoders, seeds, found = np.random.default_rng(seed), cluster.max() + 1, x.shape[1], np.empty(n)
+    for i in range(n):  # encoders are drawn with replacement, and for each of their settings its seeds
+        rows = np.concatenate([np.flatnonzero(cluster == e) for e in rng.integers(encoders, size=encoders)])
+        picks = rng.integers(seeds, size=(len(rows), seeds))
         found[i] = _partial(*(np.take_along_axis(v[rows], picks, 1).mean(1) for v in (x, y, z)))
     found = found[np.isfinite(found)]
     means = [v.mean(1) for v in (x, y, z)]
     row = dict(spearman=_spearman_rows(means[0][None], means[1][None])[0], partial=_partial(*means))
-    few = cluster.max() + 1 < FEWEST or len(found) < n/2
+    few = encoders < FEWEST or len(found) < n/2
     if few or np.isnan(row['partial']): return row | dict(low=np.nan, high=np.nan, p=np.nan)
     low, high = np.quantile(found, [.025, .975])
     other = min((found <= 0).mean(), (found >= 0).mean())
@@ -905,16 +833,6 @@ LOSSES = {
     'ordinary training': ranking_loss,
 }  # name -> loss of scores and relevance
 
-# %% ../nbs/04b_studies.ipynb #593242b0
-def _staleness_run(features: RankingFeatures, head: str, loss: str, share: float, seed: int, steps: int, lr: float,
-                   bs: int, split: str) -> dict:
-    "Train and measure a ranker of which a share of the index is recomputed in each step."
-    learn = ranking_learner(features, head=head, shared=head != 'plain', bs=bs, seed=seed)
-    learn.loss_func, refresh = LOSSES[loss], IndexRefresh(share)
-    _fit(learn, steps, lr, [] if loss == 'ordinary training' else [refresh])
-    stale = float(np.mean(refresh.staleness)) if share < 1 else 0.
-    return dict(staleness=stale) | _measured(features, learn.model.cpu(), split)
-
 # %% ../nbs/04b_studies.ipynb #0584aa36
 def index_staleness(
     data: RankingData,  # documents, queries, relevance
@@ -932,7 +850,12 @@ def index_staleness(
 ) -> pd.DataFrame:  # row per run: head, loss, share, seed, staleness, metrics, accuracy by type, per_query, seconds
     "What it costs a ranker when its index is recomputed only in part, or when it only uses its batch."
     made, about = _prepared(data, backbone, store, features, steps=steps, lr=lr, bs=bs, split=split)
-    def run(**cell): return _staleness_run(made(), **cell, steps=steps, lr=lr, bs=bs, split=split)
+    def run(head, loss, share, seed):
+        learn = ranking_learner(made(), head=head, shared=head != 'plain', bs=bs, seed=seed)
+        learn.loss_func, refresh = LOSSES[loss], IndexRefresh(share)
+        _fit(learn, steps, lr, [] if loss == 'ordinary training' else [refresh])
+        stale = float(np.mean(refresh.staleness)) if share < 1 else 0.
+        return dict(staleness=stale) | _measured(made(), learn.model.cpu(), split)
     settings = [('whole index', s) for s in shares] + [(loss, 1) for loss in list(LOSSES)[1:]]
     runs = [dict(head=h, loss=l, share=s, seed=seed) for h, (l, s), seed in product(heads, settings, range(seeds))]
     return run_sweep('staleness', runs, run, about, **kwargs)
@@ -945,14 +868,6 @@ EXPERIMENTS = {
     'staleness': 'how stale may an index be?',
 }  # name -> question
 
-# %% ../nbs/04b_studies.ipynb #1c0c17b9
-_SMALL_BARLOW = dict(poolings=('mean',), labelled=(0, 100), seeds=2, epochs=5, steps=60)
-_SIZES = {
-    False: dict(barlow=_SMALL_BARLOW, ranks=_SMALL_BARLOW, staleness=dict(shares=(1, .1, 0), seeds=2, steps=60),
-                **{'low-rank': dict(fractions=(.75, .5), seeds=1, epochs=1, max_tokens=32)}),
-    True: dict(barlow={}, ranks={}, staleness={}, **{'low-rank': dict(epochs=3, max_tokens=96, bs=32)}),
-}  # full or not -> arguments of each
-
 # %% ../nbs/04b_studies.ipynb #c2d2fd5f
 def light_encoders(
     encoder: Encoder,  # a BERT or RoBERTa
@@ -964,56 +879,7 @@ def light_encoders(
              for f in (.75, .5, .25)}
     return {encoder.name: encoder} | first | lower
 
-# %% ../nbs/04b_studies.ipynb #6310f03d
-def _has_data(full: bool) -> bool: return full and 'RANK_BERT_DATA' in os.environ
-
-def _tasks(full: bool) -> dict[str, TextData]:
-    "GLUE if the full size is asked for and the data are there, else built-in texts."
-    if not _has_data(full): return {'built-in': builtin_texts(None if full else 300)}
-    sst2 = read_texts('sst2')
-    return {'SST-2': sst2.sample(4000).sample(500, 'valid'), 'MRPC': read_texts('mrpc'), 'RTE': read_texts('rte')}
-
-# %% ../nbs/04b_studies.ipynb #1f99c84c
-def _to_rank(full: bool) -> RankingData:
-    "doc2dial if the full size is asked for and the data are there, else the built-in corpus."
-    return read_ranking('doc2dial', group='dial_id') if _has_data(full) else builtin_corpus(None if full else 300)
-
-# %% ../nbs/04b_studies.ipynb #73ba0ad2
-def _low_rank_answer(data: None, encoder: Encoder, full: bool, **kwargs) -> tuple[pd.DataFrame, pd.DataFrame]:
-    if data is not None: raise ValueError("low-rank is about labels of texts, and takes no data to rank")
-    tidy = low_rank_cost(_tasks(full), {encoder.name: encoder}, **kwargs)
-    return tidy, low_rank_table(tidy)
-
-# %% ../nbs/04b_studies.ipynb #2168cfa5
-def _staleness_answer(data: RankingData|None, encoder: Encoder, full: bool, **kwargs) -> tuple:
-    data = data or _to_rank(full)
-    tidy = index_staleness(data, encoder, **kwargs)
-    return tidy, sweep_table(tidy, ['head', 'loss', 'share'], data, metric='nDCG@10')
-
-# %% ../nbs/04b_studies.ipynb #5e9d4432
-def _barlow_runs(data: RankingData|None, encoder: Encoder, full: bool, **kwargs) -> tuple[RankingData, pd.DataFrame]:
-    "The data, and the runs on it; each answer of the built-in corpus has one question and one conversation."
-    if data is None and not _has_data(full): kwargs['batches'] = ('distinct',)
-    data = data or _to_rank(full)
-    return data, barlow_ablation(data, encoder, **kwargs)
-
-# %% ../nbs/04b_studies.ipynb #bf26000a
-def _barlow_answer(*args, **kwargs) -> tuple[pd.DataFrame, pd.DataFrame]:
-    data, tidy = _barlow_runs(*args, **kwargs)
-    return tidy, sweep_table(tidy, ['pooling', 'batches', 'side', 'pairs', 'way', 'labelled'], data)
-
-# %% ../nbs/04b_studies.ipynb #e3742208
-def _ranks_answer(data: RankingData|None, encoder: Encoder, full: bool, folder=None, progress=None, tensorboard=None,
-                  resume=True, **kwargs) -> tuple[pd.DataFrame, pd.DataFrame]:
-    where = dict(folder=folder, progress=progress, tensorboard=tensorboard, resume=resume)
-    data, tidy = _barlow_runs(data, encoder, full, **kwargs, **where)
-    points = rank_points(tidy, backbone_ranks(data, light_encoders(encoder), **where), encoder.name)
-    return points, rank_correlation(points, [c for c in points if ' of ' in c])
-
 # %% ../nbs/04b_studies.ipynb #ef338b30
-_ANSWERS = {'barlow': _barlow_answer, 'ranks': _ranks_answer, 'low-rank': _low_rank_answer,
-            'staleness': _staleness_answer}
-
 def experiment(
     name: str,  # one of `EXPERIMENTS`
     full: bool = False,  # in its full size
@@ -1025,5 +891,32 @@ def experiment(
     "Run one of the experiments; runs that were kept before are not repeated."
     if name not in EXPERIMENTS:
         raise ValueError(f"unknown experiment {name!r}; the experiments are {', '.join(EXPERIMENTS)}")
-    size = _SIZES[full][name] | ({} if seeds is None else dict(seeds=seeds))
-    return _ANSWERS[name](data, get_encoder(backbone), full, **size, **kwargs)
+    encoder, real = get_encoder(backbone), full and 'RANK_BERT_DATA' in os.environ
+    chosen = kwargs if seeds is None else dict(seeds=seeds) | kwargs
+    if name == 'low-rank':
+        if data is not None: raise ValueError("low-rank is about labels of texts, and takes no data to rank")
+        size = dict(epochs=3, max_tokens=96, bs=32) if full else \
+            dict(fractions=(.75, .5), seeds=1, epochs=1, max_tokens=32)
+        if real:
+            sst2 = read_texts('sst2').sample(4000).sample(500, 'valid')
+            tasks = {'SST-2': sst2, 'MRPC': read_texts('mrpc'), 'RTE': read_texts('rte')}
+        else: tasks = {'built-in': builtin_texts(None if full else 300)}
+        tidy = low_rank_cost(tasks, {encoder.name: encoder}, **size | chosen)
+        return tidy, low_rank_table(tidy)
+
+    built_in = data is None and not real
+    if data is None:
+        data = read_ranking('doc2dial', group='dial_id') if real else builtin_corpus(None if full else 300)
+    if name == 'staleness':
+        size = {} if full else dict(shares=(1, .1, 0), seeds=2, steps=60)
+        tidy = index_staleness(data, encoder, **size | chosen)
+        return tidy, sweep_table(tidy, ['head', 'loss', 'share'], data, metric='nDCG@10')
+
+    size = {} if full else dict(poolings=('mean',), labelled=(0, 100), seeds=2, epochs=5, steps=60)
+    if built_in: size['batches'] = ('distinct',)  # each of its answers has one question and one conversation
+    tidy = barlow_ablation(data, encoder, **size | chosen)
+    if name == 'barlow':
+        return tidy, sweep_table(tidy, ['pooling', 'batches', 'side', 'pairs', 'way', 'labelled'], data)
+    keeping = {k: v for k, v in kwargs.items() if k in ('folder', 'progress', 'tensorboard', 'resume')}
+    points = rank_points(tidy, backbone_ranks(data, light_encoders(encoder), **keeping), encoder.name)
+    return points, rank_correlation(points, [c for c in points if ' of ' in c])
