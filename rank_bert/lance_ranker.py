@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from datetime import timedelta
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +23,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute
 import torch
-from fastcore.basics import patch
 from torch.nn import functional as F
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a00007
@@ -45,7 +43,7 @@ from .metrics import rank_documents
 from .ranking import Fusion
 from .scoring import Ranker, Searcher, alone, by_words, check_not_blank, cut_table, cutting, encoding
 from .scoring import finite
-from .lance_tables import BASE, TOTALS, PassageVectors, as_column, as_sql, build_indexes, check_cells
+from .lance_tables import BASE, COUNTS, TOTALS, PassageVectors, as_column, as_sql, build_indexes, check_cells
 from .lance_tables import check_names, condition, count_rows, count_words, database, document_columns
 from .lance_tables import index_vectors, is_local, lancedb, make_lock, mode_of, passage_rows, table_about, table_names
 from .lance_tables import table_schema, word_parts, write_counts, write_passages, writers_lock
@@ -60,26 +58,21 @@ class State(NamedTuple):
     numbers: int  # documents that there ever were
     lost: tuple[int, ...] = ()  # earlier versions from which this one was not made
 
-def _ancestors(base: pd.Series) -> list[int]:
-    "The last version and those that it was made from, in order; `base` has the one before each, NaN if not known."
-    versions, found = [*base.index], []
-    wanted = versions[-1]
-    for v, start in zip(versions[::-1], base[::-1]):
-        if v > wanted: continue
-        found.append(v)
-        wanted = v - 1 if np.isnan(start) else int(start)
-    return found[::-1]
-
 def read_states(counts) -> list[State]:
     "All complete versions, in order. A version that a later one undid is left out."
-    found = counts.search().where(f'key <= {BASE} AND key >= 0').limit(None).to_arrow().to_pandas()
-    table = found.pivot_table(index='version', columns='key', values='count', aggfunc='sum').sort_index()
-    kept = _ancestors(table[BASE] if BASE in table else pd.Series(np.nan, table.index))
+    rows = counts.search().where(f'key <= {BASE} AND key >= 0').limit(None).to_arrow().to_pandas()
+    table = rows.pivot_table(index='version', columns='key', values='count', aggfunc='sum').sort_index()
+    # from the last version back: each says from which it was made, or nothing, and then it is the one before
+    base = table[BASE] if BASE in table else pd.Series(np.nan, table.index)
+    kept, wanted = [], table.index[-1]
+    for version, start in zip(table.index[::-1], base[::-1]):
+        if version > wanted: continue
+        kept.append(version)
+        wanted = version - 1 if np.isnan(start) else int(start)
     lost = tuple(sorted({*table.index} - {*kept}))
-    table = table.loc[kept, [*range(BASE)]].cumsum()
+    table = table.loc[kept[::-1], [*range(BASE)]].cumsum()
     return [State(int(version), *map(int, row), lost) for version, row in zip(table.index, table.to_numpy())]
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0000c
 _REMEDY = "write it again with ranker.export(uri, to='lancedb')"
 
 def open_tables(uri, name: str) -> tuple:
@@ -95,12 +88,40 @@ def about_tables(passages, uri: str) -> dict:
     "What the rows were made with; raises `ValueError` for tables of another program, or of a newer version."
     try: about = json.loads((passages.schema.metadata or {})[b'rank_bert'])
     except (KeyError, ValueError) as e: raise ValueError(f"the tables of {uri} are not of a ranker; {_REMEDY}") from e
-    if about.get('format') == 1:
-        raise ValueError(f"the tables of {uri} are of an earlier version, which splits texts into words differently; "
-                         f"{_REMEDY}")
     if about.get('format') == 2: return about
     raise ValueError(f"the tables of {uri} have the format {about.get('format')!r:.20}, and this version reads 2: "
                      "pip install -U rank_bert")
+
+# %% ../nbs/03q_lance_ranker.ipynb #3313606b
+CANDIDATES = 256  # passages by cosine, and documents by BM25, that a search scores; more for a large `k`
+_MANY = 10_000  # ids in a condition
+_OTHER = word_key('')  # of words that the query does not have
+_BETWEEN = "another process has changed {} at the same time, so this change is not complete: do it again"
+
+class QueryWords(NamedTuple):
+    "The words of a query."
+    known: dict[str, int]  # key of each word
+    keys: np.ndarray  # uint64, ascending, of the words and n-grams that documents have
+    times: np.ndarray  # how often each occurs in the query
+    inverse: np.ndarray  # float32, inverse document frequency of each
+
+class Scored(NamedTuple):
+    "Candidates of a query."
+    ids: list[str]
+    scores: torch.Tensor
+    near: dict[str, np.ndarray]  # cosine of each passage of a document
+
+def _vectors(column: pa.FixedSizeListArray) -> torch.Tensor:
+    "Vectors of a column, in float32."
+    return torch.from_numpy(column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), -1).astype(np.float32))
+
+def given_ids(documents) -> list[str]:
+    "Ids of documents in any form that `as_documents` takes."
+    table = documents.documents if isinstance(documents, RankingData) else documents
+    if isinstance(table, pd.DataFrame): given = table.get('doc_id', [])
+    else: given = [row.get('doc_id') for row in checked_dicts(table, 'documents')]
+    known = [clean_id(v, 'documents', 'doc_id') for v in given if not is_missing(v)]
+    return known if len(known) else as_documents(documents).doc_id.tolist()
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0000e
 class LanceRanker(Searcher):
@@ -124,543 +145,445 @@ class LanceRanker(Searcher):
         self._pair_weight = pair_weight
         self._use()
 
-    @property
-    def written(self) -> str:  # as `documents_hash` gives it; empty where they are not those of a ranker
-        "Hash of the documents when they were written to the tables."
-        return self._made.get('documents', '')
-
     def __repr__(self) -> str:
         s = self.state
         held = f'{s.documents} documents, {s.passages} passages, version {s.version}'
         return f'LanceRanker({held}, {self.encoder.name!r})'
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0000f
-def _check_made(made: dict, encoder: Encoder, settings: dict, fusion: Fusion|None, uri: str) -> None:
-    "Raise `ValueError` where tables do not belong to this encoder and these settings."
-    if made['encoder'] != encoder_hash(encoder):
-        raise ValueError(f"the vectors of {uri} are those of another encoder than {encoder.name!r}; {_REMEDY}")
-    own = cutting(settings) | {k: settings[k] for k in ('pooling', 'max_tokens')}
-    other = [k for k in own if own[k] != made['settings'].get(k)]
-    if other: raise ValueError(f"{uri} was written with another value of {', '.join(other)}; {_REMEDY}")
-    if (made['bm25'] is None) != (fusion is None):
-        raise ValueError(f"BM25 and its weight go together, and {uri} or the ranker lacks it; {_REMEDY}")
+    @property
+    def written(self) -> str:  # as `documents_hash` gives it; empty where they are not those of a ranker
+        "Hash of the documents when they were written to the tables."
+        return self._made.get('documents', '')
 
-@patch
-def _use(self: LanceRanker, state: State|None = None) -> None:
-    "Read one version from now on, by default the latest complete one."
-    passages, counts = (self.database.open_table(name) for name in ('passages', self._name))
-    counts.checkout(counts.version)  # a connection may follow what others write
-    state = state or read_states(counts)[-1]
-    passages.checkout(state.version)
-    made = about_tables(passages, self.database.uri)  # the index may have been replaced by that of another ranker
-    if made != self._made: _check_made(made, self.encoder, self.settings, self.fusion, self.database.uri)
-    own = {} if self._pair_weight is None else dict(pair_weight=self._pair_weight)
-    bm25 = made['bm25'] and BM25(None, **made['bm25'] | own)
-    vars(self).update(passages=passages, counts=counts, state=state, bm25=bm25, _made=made)  # one call
+    @property
+    def documents(self) -> pd.DataFrame:  # doc_id, title, text and other columns
+        "All documents, read from the tables."
+        return self._first_rows(None, *document_columns(self.passages.schema)).drop(columns='document_number')
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a00011
-CANDIDATES = 256  # passages by cosine, and documents by BM25, that a search scores; more for a large `k`
+    def refresh(self) -> None:
+        "Read the latest complete version from now on, including changes of other processes."
+        if not self.read_only: self._use()
 
-@patch
-def _head_of(self: LanceRanker, mode: str) -> DualHead:
-    "The head of a mode."
-    return get_head('identity', self.encoder.dim) if mode == 'cosine' else self.head
+    def _use(self, state: State|None = None) -> None:
+        "Read one version from now on, by default the latest complete one; raises `ValueError` if it does not fit."
+        passages, counts = (self.database.open_table(name) for name in ('passages', self._name))
+        counts.checkout(counts.version)  # a connection may follow what others write
+        state = state or read_states(counts)[-1]
+        passages.checkout(state.version)
+        uri = self.database.uri
+        made = about_tables(passages, uri)
+        if made != self._made:  # at first, and where the index was replaced by that of another ranker
+            if made['encoder'] != encoder_hash(self.encoder):
+                raise ValueError(f"the vectors of {uri} are those of another encoder than {self.encoder.name!r}; "
+                                 f"{_REMEDY}")
+            settings = cutting(self.settings) | {k: self.settings[k] for k in ('pooling', 'max_tokens')}
+            other = [k for k, value in settings.items() if value != made['settings'].get(k)]
+            if other: raise ValueError(f"{uri} was written with another value of {', '.join(other)}; {_REMEDY}")
+            if (made['bm25'] is None) != (self.fusion is None):
+                raise ValueError(f"BM25 and its weight go together, and {uri} or the ranker lacks it; {_REMEDY}")
+        weight = {} if self._pair_weight is None else dict(pair_weight=self._pair_weight)
+        bm25 = made['bm25'] and BM25(None, **made['bm25'] | weight)
+        vars(self).update(passages=passages, counts=counts, state=state, bm25=bm25, _made=made)  # one call
 
-def _matrix_of(head: torch.nn.Module, some: torch.Tensor) -> torch.Tensor|None:
-    "The matrix of a linear head, also of one that subtracts a mean; `None` for others."
-    exact = deepcopy(head).double()  # in float32 a large mean would round small vectors away
-    start = exact(torch.zeros_like(some[:1]).double())
-    return as_matrix(lambda x: (exact(x.double()) - start).float(), some)
+    # Rows
 
-@patch
-@torch.inference_mode()
-def _folded(self: LanceRanker, mode: str, query: torch.Tensor) -> np.ndarray:  # `(dim,)`
-    "The query, multiplied with the matrix of a linear head; the query itself for another head."
-    head, kind = self._head_of(mode), 'cosine' if mode == 'cosine' else fingerprint(self.head)
-    if kind not in self._matrices:
-        some = torch.randn(256, self.encoder.dim, generator=torch.Generator().manual_seed(0))
-        kept = {k: v for k, v in self._matrices.items() if k == 'cosine'}  # those of earlier heads go
-        self._matrices = kept | {kind: _matrix_of(head.document, some)}
-    matrix = self._matrices[kind]
-    return (query if matrix is None else F.normalize(head.query(query), dim=1) @ matrix)[0].numpy()
+    def _rows_of(self, ids: list[str], *columns: str) -> dict:
+        "Columns of all passages of some documents, in the order of the ids; `owner` is the place of the document."
+        names, place = ['doc_id', 'passage_number', *columns], dict(zip(ids, range(len(ids))))
+        where = condition('doc_id', ids, pa.string())
+        found = self.passages.search().where(where).select(names).limit(None).to_arrow()
+        owner = np.array([place[d] for d in found['doc_id'].to_pylist()], dtype=np.int64)
+        order = np.lexsort((found['passage_number'].to_numpy(), owner))
+        found = found.take(pa.array(order))
+        return dict(owner=owner[order]) | {name: found[name].combine_chunks() for name in names}
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0f111
-@patch
-def _near(self: LanceRanker, mode: str, query: torch.Tensor, most: int, least: int, sql: str|None) -> list[str]:
-    "Ids of the documents of the `most` nearest passages; of more, if these are of fewer than `least` documents."
-    folded = self._folded(mode, query)
-    while True:
-        ask = self.passages.search(folded, vector_column_name='vector').distance_type('cosine').limit(most)
-        ask = ask.minimum_nprobes(self.nprobes).maximum_nprobes(0).select(['doc_id', '_distance'])
-        found = (ask if sql is None else ask.where(sql, prefilter=True)).to_arrow()['doc_id']
-        ids = found.unique().to_pylist()
-        if len(ids) >= least or len(found) < most or most >= self.state.passages: return ids
-        most *= 4
+    def _first_rows(self, ids: list[str]|None, *columns: str) -> pd.DataFrame:
+        "Columns of some documents, by default of all, in their order."
+        names, wheres = [*columns, 'document_number'], ['passage_number = 0']
+        if ids is not None:
+            parts = [ids[start:start + _MANY] for start in range(0, max(len(ids), 1), _MANY)]
+            wheres = [f"passage_number = 0 AND {condition('doc_id', part, pa.string())}" for part in parts]
+        found = [self.passages.search().where(where).select(names).limit(None).to_arrow() for where in wheres]
+        table = pa.concat_tables(found).sort_by('document_number')
+        return pd.DataFrame({n: pd.Series(table[n].to_pylist(), dtype=object) for n in names})
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a00012
-class QueryWords(NamedTuple):
-    "The words of a query."
-    known: dict[str, int]  # key of each word
-    keys: np.ndarray  # uint64, ascending, of the words and n-grams that documents have
-    times: np.ndarray  # how often each occurs in the query
-    inverse: np.ndarray  # float32, inverse document frequency of each
+    # Search
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0f121
-@patch
-def _query_words(self: LanceRanker, query: str) -> QueryWords:
-    "The words of a query, and in how many documents they are."
-    bm25, state = self.bm25, self.state
-    words = bm25.words_of([query])[0]
-    own = np.array([word_key(w) for w in words], dtype=np.uint64)
-    grams, _ = gram_keys(own, np.zeros(len(own), dtype=np.int64), bm25.ngrams)
-    keys, which = np.unique(grams, return_inverse=True)
-    times = np.bincount(which, gram_weights([words], bm25.ngrams, bm25.pair_weight), len(keys))
-    some = ', '.join(map(str, keys.view(np.int64).tolist()))
-    held = np.zeros(len(keys), dtype=np.int64)
-    lost = f" AND version NOT IN ({', '.join(map(str, state.lost))})" if state.lost else ''
-    if some:
-        these = f'key IN ({some}) AND version <= {state.version}{lost}'
-        found = self.counts.search().where(these).limit(None).to_arrow()
-        at = np.searchsorted(keys, found['key'].to_numpy().view(np.uint64))
-        np.add.at(held, at, found['count'].to_numpy())
-    kept = (held > 0) & (np.isin(keys, own) | (held >= bm25.min_df))
-    inverse = np.log(1 + (state.documents - held + .5)/(held + .5)).astype(np.float32)
-    return QueryWords(dict(zip(words, own.tolist())), keys[kept], times[kept], inverse[kept])
+    def search_many(self, queries: list[str], ks: list[int], mode: str, wheres: list[dict|None]) -> list[dict]:
+        "The columns of `search` for several queries, each with its `k` and its `where`; they are encoded together."
+        self, queries = self.at_once(), as_texts(queries)
+        check_not_blank(queries)
+        filters = [self._sql(where) for where in wheres]
+        vectors = None if mode == 'bm25' else self._encoded(queries).cpu().float()
+        found = []
+        for i, (query, k, sql) in enumerate(zip(queries, ks, filters)):
+            k = min(k, self.state.documents)
+            vector = None if vectors is None else vectors[i:i + 1]
+            found.append(self._best(query, mode, self._scored(query, mode, vector, k, sql), k))
+        return found
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0f122
-@patch
-def _by_text(self: LanceRanker, asked: QueryWords, most: int, sql: str|None) -> tuple[pa.Array, np.ndarray]:
-    "Ids and scores of LanceDB of the documents that share a word with the query, best first."
-    if not len(asked.keys): return pa.array([], pa.string()), np.zeros(0)
-    match = lancedb().query.MatchQuery(' '.join(asked.known), 'bm25_words')
-    ask = self.passages.search(match).limit(most).select(['doc_id', '_score'])
-    found = (ask if sql is None else ask.where(sql, prefilter=True)).to_arrow()
-    return found['doc_id'].combine_chunks(), found['_score'].to_numpy().astype(np.float64)
+    def _sql(self, where: dict|None) -> str|None:
+        "A filter in SQL. Only the first passage of a document has its text, so a filter by text becomes one by ids."
+        if where is None: return None
+        sql = as_sql(where, self.passages.schema)
+        if 'text' not in where: return sql
+        sql = f'passage_number = 0 AND {sql}'
+        ids = self.passages.search().where(sql).select(['doc_id']).limit(None).to_arrow()['doc_id'].to_pylist()
+        return condition('doc_id', ids, pa.string())
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a00014
-@patch
-def _rows_of(self: LanceRanker, ids: list[str], *columns: str) -> dict:
-    "Columns of all passages of some documents, in the order of the ids; `owner` is the place of the document."
-    names, place = ['doc_id', 'passage_number', *columns], dict(zip(ids, range(len(ids))))
-    where = condition('doc_id', ids, pa.string())
-    found = self.passages.search().where(where).select(names).limit(None).to_arrow()
-    owner = np.array([place[d] for d in found['doc_id'].to_pylist()], dtype=np.int64)
-    order = np.lexsort((found['passage_number'].to_numpy(), owner))
-    found = found.take(pa.array(order))
-    return dict(owner=owner[order]) | {name: found[name].combine_chunks() for name in names}
+    def _scored(self, query: str, mode: str, vector: torch.Tensor|None, k: int, sql: str|None) -> Scored:
+        "The candidates of a query, with their scores."
+        fusion = self._fusion_of(mode)
+        words = self._query_words(query) if mode == 'bm25' or fusion is not None else None
+        ids, every = self._candidates(words, mode, vector, k, sql)
+        if not ids: return Scored([], torch.zeros(0), {})
+        columns = ['vector']*(vector is not None) + ['bm25_words', 'bm25_length']*(words is not None)
+        rows, scores, near = self._rows_of(ids, *columns), torch.zeros(len(ids)), {}
+        if vector is not None:
+            head, owner = self._head_of(mode), rows['owner']
+            with torch.inference_mode():
+                passages = F.normalize(head.document(_vectors(rows['vector'])), dim=1)
+                cosines = passages @ F.normalize(head.query(vector), dim=1)[0]
+            near = dict(zip(ids, np.split(cosines.numpy(), np.flatnonzero(np.diff(owner)) + 1)))
+            scores = best_passage(cosines[None], torch.from_numpy(owner), len(ids))[0].clone()
+        if words is not None:
+            lexical = self._word_scores(words, rows)
+            over = None if every is None else self._moments(words, dict(zip(ids, lexical)), *every)
+            scores += torch.from_numpy(lexical if mode == 'bm25' else fusion.scaled(lexical[None], over)[0])
+        return Scored(ids, finite(scores, mode), near)
 
-def _vectors(column: pa.FixedSizeListArray) -> torch.Tensor:
-    "Vectors of a column, in float32."
-    return torch.from_numpy(column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), -1).astype(np.float32))
+    def _best(self, query: str, mode: str, scored: Scored, k: int) -> dict:
+        "The columns of a search: the best documents, each with its best passage."
+        keep = scored.scores > 0 if mode == 'bm25' else torch.ones(len(scored.ids), dtype=torch.bool)
+        ids, scores = np.array(scored.ids, dtype=object)[keep.numpy()], scored.scores[keep]
+        top = rank_documents(scores[None], ids.tolist(), k)[0] if len(ids) else np.zeros(0, dtype=np.int64)
+        ids, scores = ids[top].tolist(), scores[top].tolist()
+        found = dict(rank=range(1, len(ids) + 1), doc_id=ids)
+        if not ids: return found | dict(title=[], score=[], passage=[])
+        rows = self._rows_of(ids, 'title', 'passage')
+        first, passages = np.diff(rows['owner'], prepend=-1) > 0, rows['passage'].to_pylist()
+        near = by_words(query, passages) if mode == 'bm25' else np.concatenate([scored.near[d] for d in ids])
+        best = [int(at[near[at].argmax()]) for at in np.split(np.arange(len(near)), np.flatnonzero(first)[1:])]
+        titles = rows['title'].filter(pa.array(first)).to_pylist()
+        return found | dict(title=titles, score=scores, passage=[passages[i] for i in best])
 
-@patch
-@torch.inference_mode()
-def _cosines(self: LanceRanker, mode: str, query: torch.Tensor, held: torch.Tensor) -> torch.Tensor:  # `(passages,)`
-    "Cosine of a query with some passages."
-    head = self._head_of(mode)
-    return F.normalize(head.document(held), dim=1) @ F.normalize(head.query(query), dim=1)[0]
+    # Candidates
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a00015
-_OTHER = word_key('')  # of words that the query does not have
+    def _candidates(self, words: QueryWords|None, mode: str, vector, k: int, sql: str|None) -> tuple:
+        "Ids of the candidates, and what LanceDB scores by words over all documents, where BM25 is standardised."
+        most, fusion, ids = max(CANDIDATES, 4*k), self._fusion_of(mode), []
+        near = 4*most if words is None and mode != 'cosine' else most
+        if vector is not None: ids += self._near(mode, vector, near, max(2*k, 64), sql)
+        if words is None: return ids, None
+        every = self._by_text(words, self.state.documents, None) if fusion is not None and fusion.standard else None
+        lexical, _ = self._by_text(words, most, sql) if every is None or sql else every
+        ids += lexical[:most].to_pylist()
+        return [*dict.fromkeys(ids)], every
 
-@patch
-def _word_scores(self: LanceRanker, asked: QueryWords, rows: dict) -> np.ndarray:  # float32 `(documents,)`
-    "BM25 of a query with some documents, as `BM25.scores` gives it."
-    first = np.diff(rows['owner'], prepend=-1) > 0
-    words, lengths = rows['bm25_words'].filter(pa.array(first)).to_pylist(), rows['bm25_length'].to_numpy(False)[first]
-    if not len(asked.keys): return np.zeros(len(words), dtype=np.float32)
-    bm25, (parts, documents) = self.bm25, word_parts(words)
-    keys = np.array([asked.known.get(w, _OTHER) for part in parts for w in part], dtype=np.uint64)
-    owner = np.repeat(np.arange(len(parts)), np.array([*map(len, parts)], dtype=np.int64))
-    grams, owner = gram_keys(keys, owner, bm25.ngrams)
-    owner = documents[owner]
-    at = np.minimum(np.searchsorted(asked.keys, grams), len(asked.keys) - 1)
-    same = asked.keys[at] == grams
-    size = len(words), len(asked.keys)
-    counts = np.bincount(owner[same]*size[1] + at[same], minlength=size[0]*size[1]).reshape(size)
-    norms = bm25.k1*((1 - bm25.b) + bm25.b*lengths/(self.state.length/self.state.documents))
-    weights = (asked.inverse*(counts/(norms[:, None] + counts))).astype(np.float32)
-    return weights @ asked.times.astype(np.float32)
+    def _near(self, mode: str, query: torch.Tensor, most: int, least: int, sql: str|None) -> list[str]:
+        "Ids of the documents of the `most` nearest passages; of more, if these are of fewer than `least` documents."
+        folded = self._folded(mode, query)
+        while True:
+            ask = self.passages.search(folded, vector_column_name='vector').distance_type('cosine').limit(most)
+            ask = ask.minimum_nprobes(self.nprobes).maximum_nprobes(0).select(['doc_id', '_distance'])
+            found = (ask if sql is None else ask.where(sql, prefilter=True)).to_arrow()['doc_id']
+            ids = found.unique().to_pylist()
+            if len(ids) >= least or len(found) < most or most >= self.state.passages: return ids
+            most *= 4
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0f151
-@patch
-def _moments(self: LanceRanker, asked: QueryWords, own: dict[str, float], ids: pa.Array, theirs: np.ndarray) -> tuple:
-    "Mean and standard deviation of BM25 over all documents: exact scores of some, estimates for the others."
-    some = np.unique(np.linspace(CANDIDATES, len(ids) - 1, CANDIDATES).astype(int)) if len(ids) > CANDIDATES else []
-    wanted = pa.concat_arrays([ids[:CANDIDATES], ids.take(pa.array(some, pa.int64()))]).to_pylist()
-    more = [d for d in wanted if d not in own]
-    if more: own |= zip(more, self._word_scores(asked, self._rows_of(more, 'bm25_words', 'bm25_length')))
-    at = pa.compute.index_in(ids, value_set=pa.array([*own], pa.string())).fill_null(-1).to_numpy()
-    ours, known = np.array([*own.values(), 0.])[at], at >= 0
-    rate = ours[some].sum()/max(theirs[some].sum(), 1e-12) if len(some) else 1.  # theirs: rounded, no pairs
-    every, n = np.where(known, ours, rate*theirs), self.state.documents
-    mean = every.sum()/n
-    square = (np.square(every - mean).sum() + (n - len(every))*mean**2)/n
-    return np.full((1, 1), mean), np.full((1, 1), np.sqrt(square))
+    def _head_of(self, mode: str) -> DualHead:
+        "The head of a mode."
+        return get_head('identity', self.encoder.dim) if mode == 'cosine' else self.head
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a00017
-class Scored(NamedTuple):
-    "Candidates of a query."
-    ids: list[str]
-    scores: torch.Tensor
-    near: dict[str, np.ndarray]  # cosine of each passage of a document
+    @torch.inference_mode()
+    def _folded(self, mode: str, query: torch.Tensor) -> np.ndarray:  # `(dim,)`
+        "The query, multiplied with the matrix of a linear head; the query itself for another head."
+        head, kind = self._head_of(mode), 'cosine' if mode == 'cosine' else fingerprint(self.head)
+        if kind not in self._matrices:
+            some = torch.randn(256, self.encoder.dim, generator=torch.Generator().manual_seed(0))
+            exact = deepcopy(head.document).double()  # in float32 a large mean would round small vectors away
+            start = exact(torch.zeros_like(some[:1]).double())  # of a head that subtracts a mean
+            matrix = as_matrix(lambda x: (exact(x.double()) - start).float(), some)
+            kept = {k: v for k, v in self._matrices.items() if k == 'cosine'}  # those of earlier heads go
+            self._matrices = kept | {kind: matrix}
+        matrix = self._matrices[kind]
+        return (query if matrix is None else F.normalize(head.query(query), dim=1) @ matrix)[0].numpy()
 
-@patch
-def _candidates(self: LanceRanker, asked: QueryWords|None, mode: str, vector, k: int, sql: str|None) -> tuple:
-    "Ids of the candidates, and what LanceDB scores by words over all documents, where that is asked for."
-    most, fusion, ids = max(CANDIDATES, 4*k), self._fusion_of(mode), []
-    near = 4*most if asked is None and mode != 'cosine' else most
-    if vector is not None: ids += self._near(mode, vector, near, max(2*k, 64), sql)
-    if asked is None: return ids, None
-    every = self._by_text(asked, self.state.documents, None) if fusion is not None and fusion.standard else None
-    ids += (self._by_text(asked, most, sql) if every is None or sql else every)[0][:most].to_pylist()
-    return [*dict.fromkeys(ids)], every
+    def _by_text(self, words: QueryWords, most: int, sql: str|None) -> tuple[pa.Array, np.ndarray]:
+        "Ids and scores of LanceDB of the documents that share a word with the query, best first."
+        if not len(words.keys): return pa.array([], pa.string()), np.zeros(0)
+        match = lancedb().query.MatchQuery(' '.join(words.known), 'bm25_words')
+        ask = self.passages.search(match).limit(most).select(['doc_id', '_score'])
+        found = (ask if sql is None else ask.where(sql, prefilter=True)).to_arrow()
+        return found['doc_id'].combine_chunks(), found['_score'].to_numpy().astype(np.float64)
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0f171
-@patch
-def _scored(self: LanceRanker, query: str, mode: str, vector: torch.Tensor|None, k: int, sql: str|None) -> Scored:
-    "The candidates of a query, with their scores."
-    fusion = self._fusion_of(mode)
-    asked = self._query_words(query) if mode == 'bm25' or fusion is not None else None
-    ids, every = self._candidates(asked, mode, vector, k, sql)
-    if not ids: return Scored([], torch.zeros(0), {})
-    wanted = ['vector']*(vector is not None) + ['bm25_words', 'bm25_length']*(asked is not None)
-    rows, scores, near = self._rows_of(ids, *wanted), torch.zeros(len(ids)), {}
-    if vector is not None:
-        cosines, owner = self._cosines(mode, vector, _vectors(rows['vector'])), torch.from_numpy(rows['owner'])
-        near = dict(zip(ids, np.split(cosines.numpy(), np.flatnonzero(np.diff(rows['owner'])) + 1)))
-        scores = best_passage(cosines[None], owner, len(ids))[0].clone()
-    if asked is not None:
-        own = self._word_scores(asked, rows)
-        over = None if every is None else self._moments(asked, dict(zip(ids, own)), *every)
-        scores += torch.from_numpy(own if mode == 'bm25' else fusion.scaled(own[None], over)[0])
-    return Scored(ids, finite(scores, mode), near)
+    # BM25
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a00018
-@patch
-def _sql(self: LanceRanker, where: dict|None) -> str|None:
-    "A filter in SQL. Only the first passage of a document has its text, so a filter by text becomes one by ids."
-    if where is None: return None
-    sql = as_sql(where, self.passages.schema)
-    if 'text' not in where: return sql
-    sql = f'passage_number = 0 AND {sql}'
-    ids = self.passages.search().where(sql).select(['doc_id']).limit(None).to_arrow()['doc_id'].to_pylist()
-    return condition('doc_id', ids, pa.string())
+    def _query_words(self, query: str) -> QueryWords:
+        "The words of a query, and in how many documents they are."
+        bm25, state = self.bm25, self.state
+        words = bm25.words_of([query])[0]
+        single = np.array([word_key(w) for w in words], dtype=np.uint64)
+        grams, _ = gram_keys(single, np.zeros(len(single), dtype=np.int64), bm25.ngrams)
+        keys, which = np.unique(grams, return_inverse=True)
+        times = np.bincount(which, gram_weights([words], bm25.ngrams, bm25.pair_weight), len(keys))
+        held = np.zeros(len(keys), dtype=np.int64)  # documents with each
+        if len(keys):
+            sql = f"key IN ({', '.join(map(str, keys.view(np.int64).tolist()))}) AND version <= {state.version}"
+            if state.lost: sql += f" AND version NOT IN ({', '.join(map(str, state.lost))})"
+            found = self.counts.search().where(sql).limit(None).to_arrow()
+            at = np.searchsorted(keys, found['key'].to_numpy().view(np.uint64))
+            np.add.at(held, at, found['count'].to_numpy())
+        kept = (held > 0) & (np.isin(keys, single) | (held >= bm25.min_df))
+        inverse = np.log(1 + (state.documents - held + .5)/(held + .5)).astype(np.float32)
+        return QueryWords(dict(zip(words, single.tolist())), keys[kept], times[kept], inverse[kept])
 
-@patch
-def _found(self: LanceRanker, query: str, mode: str, scored: Scored, k: int) -> dict:
-    "The columns of a search."
-    keep = scored.scores > 0 if mode == 'bm25' else torch.ones(len(scored.ids), dtype=torch.bool)
-    ids, scores = np.array(scored.ids, dtype=object)[keep.numpy()], scored.scores[keep]
-    top = rank_documents(scores[None], ids.tolist(), k)[0] if len(ids) else np.zeros(0, dtype=np.int64)
-    ids, scores = ids[top].tolist(), scores[top].tolist()
-    found = dict(rank=range(1, len(ids) + 1), doc_id=ids)
-    if not ids: return found | dict(title=[], score=[], passage=[])
-    rows = self._rows_of(ids, 'title', 'passage')
-    first, passages = np.diff(rows['owner'], prepend=-1) > 0, rows['passage'].to_pylist()
-    near = by_words(query, passages) if mode == 'bm25' else np.concatenate([scored.near[d] for d in ids])
-    best = [int(at[near[at].argmax()]) for at in np.split(np.arange(len(near)), np.flatnonzero(first)[1:])]
-    titles = rows['title'].filter(pa.array(first)).to_pylist()
-    return found | dict(title=titles, score=scores, passage=[passages[i] for i in best])
+    def _word_scores(self, words: QueryWords, rows: dict) -> np.ndarray:  # float32 `(documents,)`
+        "BM25 of a query with some documents, as `BM25.scores` gives it."
+        first = np.diff(rows['owner'], prepend=-1) > 0
+        texts = rows['bm25_words'].filter(pa.array(first)).to_pylist()
+        lengths = rows['bm25_length'].to_numpy(False)[first]
+        if not len(words.keys): return np.zeros(len(texts), dtype=np.float32)
+        bm25, (parts, documents) = self.bm25, word_parts(texts)
+        keys = np.array([words.known.get(w, _OTHER) for part in parts for w in part], dtype=np.uint64)
+        owner = np.repeat(np.arange(len(parts)), np.array([*map(len, parts)], dtype=np.int64))
+        grams, owner = gram_keys(keys, owner, bm25.ngrams)
+        owner = documents[owner]
+        at = np.minimum(np.searchsorted(words.keys, grams), len(words.keys) - 1)
+        same = words.keys[at] == grams
+        size = len(texts), len(words.keys)
+        counts = np.bincount(owner[same]*size[1] + at[same], minlength=size[0]*size[1]).reshape(size)
+        norms = bm25.k1*((1 - bm25.b) + bm25.b*lengths/(self.state.length/self.state.documents))
+        weights = (words.inverse*(counts/(norms[:, None] + counts))).astype(np.float32)
+        return weights @ words.times.astype(np.float32)
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0f181
-@patch
-def search_many(self: LanceRanker, queries: list[str], ks: list[int], mode: str, wheres: list[dict|None]) -> list[dict]:
-    "The columns of `search` for several queries, each with its `k` and its `where`; they are encoded together."
-    self, queries = self.at_once(), as_texts(queries)
-    check_not_blank(queries)
-    chosen = [self._sql(where) for where in wheres]
-    vectors = None if mode == 'bm25' else self._encoded(queries).cpu().float()
-    found = []
-    for i, (query, k, sql) in enumerate(zip(queries, ks, chosen)):
-        k = min(k, self.state.documents)
-        vector = None if vectors is None else vectors[i:i + 1]
-        found.append(self._found(query, mode, self._scored(query, mode, vector, k, sql), k))
-    return found
+    def _moments(self, words: QueryWords, exact: dict[str, float], ids: pa.Array, scores: np.ndarray) -> tuple:
+        "Mean and standard deviation of BM25 over all documents: exact scores of some, LanceDB's, scaled, of others."
+        some = np.unique(np.linspace(CANDIDATES, len(ids) - 1, CANDIDATES).astype(int)) if len(ids) > CANDIDATES else []
+        wanted = pa.concat_arrays([ids[:CANDIDATES], ids.take(pa.array(some, pa.int64()))]).to_pylist()
+        more = [d for d in wanted if d not in exact]
+        if more: exact |= zip(more, self._word_scores(words, self._rows_of(more, 'bm25_words', 'bm25_length')))
+        at = pa.compute.index_in(ids, value_set=pa.array([*exact], pa.string())).fill_null(-1).to_numpy()
+        ours, known = np.array([*exact.values(), 0.])[at], at >= 0
+        rate = ours[some].sum()/max(scores[some].sum(), 1e-12) if len(some) else 1.  # LanceDB rounds, and has no pairs
+        every, n = np.where(known, ours, rate*scores), self.state.documents
+        mean = every.sum()/n
+        square = (np.square(every - mean).sum() + (n - len(every))*mean**2)/n
+        return np.full((1, 1), mean), np.full((1, 1), np.sqrt(square))
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a00026
-_MANY = 10_000  # ids in a condition
+    # Changes
 
-@patch
-def _first_rows(self: LanceRanker, ids: list[str]|None, *columns: str) -> pd.DataFrame:
-    "Columns of some documents, by default of all, in their order."
-    names, parts = [*columns, 'document_number'], [None] if ids is None else range(0, max(len(ids), 1), _MANY)
-    found = []
-    for start in parts:
-        sql = 'passage_number = 0'
-        if start is not None: sql += f" AND {condition('doc_id', ids[start:start + _MANY], pa.string())}"
-        found.append(self.passages.search().where(sql).select(names).limit(None).to_arrow())
-    table = pa.concat_tables(found).sort_by('document_number')
-    return pd.DataFrame({n: pd.Series(table[n].to_pylist(), dtype=object) for n in names})
+    @alone
+    def add(self,
+        documents,  # frame or list of dicts: doc_id, text, title if there is one, other columns; or `RankingData`
+        store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
+        progress: bool|None = None,  # show progress; by default everywhere except in tests
+    ) -> Changes:
+        "Append new documents; raises `DataError` for an id that exists already."
+        documents = as_documents(documents)
+        with self._writing() as passages:
+            held = self._existing(documents.doc_id.tolist())
+            plan = plan_add(held.drop(columns='document_number'), documents)
+            return self._change(passages, held, plan, store, progress)
 
-@patch(as_prop=True)
-def documents(self: LanceRanker) -> pd.DataFrame:  # doc_id, title, text and other columns
-    "All documents, read from the tables."
-    return self._first_rows(None, *document_columns(self.passages.schema)).drop(columns='document_number')
+    @alone
+    def remove(self,
+        ids: list[str],  # of documents
+    ) -> Changes:
+        "Remove documents; raises `DataError` for an unknown id, and if none would be left."
+        with self._writing() as passages:
+            ids = checked_ids(ids)
+            held = self._existing(ids)
+            seen = held
+            if len(held) < self.state.documents:  # `plan_remove` must see one document that stays
+                sql = f"passage_number = 0 AND NOT {condition('doc_id', held.doc_id.tolist(), pa.string())}"
+                one = self.passages.search().where(sql).select(['doc_id']).limit(1).to_arrow()['doc_id'].to_pylist()
+                seen = pd.concat([held, self._existing(one)], ignore_index=True)
+            plan = plan_remove(seen.drop(columns='document_number'), ids)
+            changes = plan.changes._replace(unchanged=[])
+            return self._change(passages, held, Plan(held[:0], plan.rows[:0], changes), None, None)
 
-def given_ids(documents) -> list[str]:
-    "Ids of documents in any form that `as_documents` takes."
-    table = documents.documents if isinstance(documents, RankingData) else documents
-    if isinstance(table, pd.DataFrame): given = table.get('doc_id', [])
-    else: given = [row.get('doc_id') for row in checked_dicts(table, 'documents')]
-    known = [clean_id(v, 'documents', 'doc_id') for v in given if not is_missing(v)]
-    return known if len(known) else as_documents(documents).doc_id.tolist()
+    @alone
+    def update(self,
+        documents,  # frame or list of dicts: doc_id, text, title if there is one, other columns; or `RankingData`
+        remove_missing: bool = False,  # remove documents that are not given
+        store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
+        progress: bool|None = None,  # show progress; by default everywhere except in tests
+    ) -> Changes:
+        "Replace changed documents in place, and append new ones; a column that is not given keeps its values."
+        if not isinstance(documents, (pd.DataFrame, RankingData, str, dict)): documents = list(documents)
+        with self._writing() as passages:
+            held = self._existing(given_ids(documents))
+            plan = plan_update(held.drop(columns='document_number'), documents, remove_missing)
+            if remove_missing:
+                every = self._first_rows(None, 'doc_id').doc_id
+                plan = plan._replace(changes=plan.changes._replace(removed=every[~every.isin(held.doc_id)].tolist()))
+            return self._change(passages, held, plan, store, progress)
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a00028
-@patch
-@contextmanager
-def _writing(self: LanceRanker) -> Iterator:
-    "The table `passages`, to change it; no other process changes it meanwhile."
-    if self.read_only:
-        raise ValueError(f"version {self.state.version} is read only: load_ranker with index=uri opens the latest one")
-    uri = self.database.uri
-    with writers_lock(self.database) as self._lock:
-        self.refresh()
-        passages = self.database.open_table('passages')
-        if passages.version != self.state.version:
-            text = 'is not complete, because a change was interrupted or made by another program'
-            warnings.warn(f"version {passages.version} of {uri} {text}; it continues from version "
-                          f"{self.state.version}", stacklevel=5)
-            passages.restore(self.state.version)
-        yield passages
-
-@patch
-def refresh(self: LanceRanker) -> None:
-    "Read the latest complete version from now on, including changes of other processes."
-    if not self.read_only: self._use()
-
-# %% ../nbs/03q_lance_ranker.ipynb #b2a00029
-@patch
-def _passages_of(self: LanceRanker, documents: pd.DataFrame, source: list[str|None], store, progress) -> PassageVectors:
-    "Passages and vectors of documents: those of the stored document `source`; cut and encoded where it is `None`."
-    new = np.flatnonzero([s is None for s in source])
-    table, passages, owner = documents.iloc[new].reset_index(drop=True), [], []
-    vectors = [torch.zeros(0, self.encoder.dim)]
-    if len(new):
-        self._watch.check(self.encoder)
-        parts, bare, own = cut_table(table, self.settings, self.encoder)
-        passages += [p or table.title[i] for p, i in zip(bare, own)]
-        come = (store or FeatureStore()).encode(parts, self.encoder, **encoding(self.settings), keep='start',
-                                                device=self.device, progress=progress, label='passages')
-        owner, vectors = [new[own]], [come[:].float()]
-    kept = {s: i for i, s in enumerate(source) if s is not None}
-    if kept:
-        rows = self._rows_of([*kept], 'passage', 'vector')
-        passages += rows['passage'].to_pylist()
-        owner, vectors = [*owner, np.array([*kept.values()])[rows['owner']]], [*vectors, _vectors(rows['vector'])]
-    owner = np.concatenate([np.zeros(0, dtype=np.int64), *owner])
-    order = owner.argsort(kind='stable')
-    vectors = torch.cat(vectors)[torch.from_numpy(order)].numpy()
-    return PassageVectors([passages[i] for i in order], owner[order], vectors)
-
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0002a
-class Step(NamedTuple):
-    "What a change writes."
-    gone: list[str]  # ids whose rows are deleted
-    rows: pa.Table|None  # to add
-    keys: np.ndarray  # of words whose count changes
-    counts: np.ndarray  # by how much
-    totals: dict  # by how much the totals change
-
-@patch
-def _step(self: LanceRanker, gone: list[str], rows: pa.Table|None, come: int) -> Step:
-    "What a change writes, from the ids of rows to delete and the rows to add."
-    before = self._first_rows(gone, 'bm25_words', 'bm25_length')
-    passages = sum(len(self._rows_of(gone[i:i + _MANY])['owner']) for i in range(0, len(gone), _MANY))
-    after = rows.filter(pa.compute.equal(rows['passage_number'], 0)) if rows is not None else None
-    words = [] if after is None else after['bm25_words'].to_pylist()
-    length = 0 if after is None else pa.compute.sum(after['bm25_length']).as_py() or 0
-    parts = [count_words(some, self.bm25.ngrams if self.bm25 else 1) for some in (words, before.bm25_words.tolist())]
-    keys, at = np.unique(np.concatenate([keys for keys, _ in parts]), return_inverse=True)
-    counts = np.zeros(len(keys), dtype=np.int64)
-    np.add.at(counts, at, np.concatenate([parts[0][1], -parts[1][1]]))
-    totals = dict(documents=len(words) - len(before), length=length - int(before.bm25_length.sum()),
-                  passages=(0 if rows is None else len(rows)) - passages, numbers=come)
-    return Step(gone, rows, keys[counts != 0], counts[counts != 0], totals)
-
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0002a1
-_BETWEEN = "another process has changed {} at the same time, so this change is not complete: do it again"
-
-@patch
-def _check_alone(self: LanceRanker, passages, version: int) -> None:
-    "Raise `ValueError` where another process has changed the table since a version, or may do so."
-    if passages.version == version and self._lock.hold(): return
-    raise ValueError(_BETWEEN.format(self.database.uri))
-
-@patch
-def _complete(self: LanceRanker, keys: np.ndarray, counts: np.ndarray, totals: dict, version: int) -> None:
-    "Write the rows that make a version complete, and read it; raises `ValueError` if another process came between."
-    table, base = self.database.open_table(self._name), self.state.version
-    if read_states(table)[-1].version == base: table.add(count_rows(keys, counts, totals, version, base))
-    self.refresh()
-    if self.state.version != version: raise ValueError(_BETWEEN.format(self.database.uri))
-
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0002b
-@patch
-def _write(self: LanceRanker, passages, step: Step, version: int) -> None:
-    "Write a change of the tables, which were at a version; the row of totals comes last and makes it complete."
-    totals = {name: getattr(self.state, name) + step.totals[name] for name in TOTALS}
-    if self.bm25 is not None and not totals['length']:
-        raise ValueError("the documents would hold no word that BM25 could index: a ranker needs one")
-    self._check_alone(passages, version)
-    for start in range(0, len(step.gone), _MANY):
-        passages.delete(condition('doc_id', step.gone[start:start + _MANY], pa.string()))
-        version += 1
-    if step.rows is not None:
-        passages.add(step.rows)
-        version += 1
-    self._check_alone(passages, version)
-    self._complete(step.keys, step.counts, step.totals, version)
-
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0f2b1
-@patch
-def _add_columns(self: LanceRanker, passages, documents: pd.DataFrame) -> None:
-    "Add columns of the documents that the table lacks; a column without values takes the type of its first values."
-    held, empty = document_columns(passages.schema), []
-    check_names([n for n in documents.columns if n not in held])
-    check_cells(documents)
-    for n in documents.columns:
-        try: as_column(documents[n], n, passages.schema.field(n).type if n in held else None)
-        except DataError:
-            if n not in held or passages.count_rows(f'`{n}` IS NOT NULL'): raise
-            empty.append(n)
-    names = [n for n in documents.columns if n not in held or n in empty]
-    added = pa.schema([(n, as_column(documents[n], n).type) for n in names])
-    if empty: passages.drop_columns(empty)
-    if names: passages.add_columns(added)
-
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0002c
-@patch
-def _warn_of_weight(self: LanceRanker) -> None:
-    "Warn where the weight of BM25 was chosen on documents alone, and their number has halved or doubled since."
-    if self.about.get('untrained') is None: return
-    now, then = self.state.documents, self.about['documents']
-    if not then <= 2*now <= 4*then:
-        warnings.warn(DataWarning(f"the weight of BM25 was chosen on {then:,} documents, and there are now {now:,}: it "
-                                  "stays until `untrained_ranker` (or rank_bert index) chooses it again"), stacklevel=4)
-
-@patch
-def _change(self: LanceRanker, passages, held: pd.DataFrame, plan: Plan, store, progress) -> Changes:
-    "Apply a plan. Everything is computed first; then the tables change."
-    changes = plan.changes
-    written = plan.documents.doc_id.isin([*changes.added, *changes.changed]).to_numpy()
-    documents, rows = plan.documents[written].reset_index(drop=True), None
-    gone = [*changes.changed, *changes.removed]
-    if not len(documents) + len(gone): return changes
-    if len(documents):
-        source = [None if r < 0 else held.doc_id.iloc[r] for r in plan.rows[written]]
-        pieces = self._passages_of(documents, source, store, progress)
-        self._add_columns(passages, documents)
-        known = dict(zip(held.doc_id, held.document_number))
-        come = iter(range(self.state.numbers, self.state.numbers + len(documents)))
-        numbers = np.array([known[d] if d in known else next(come) for d in documents.doc_id], dtype=np.int64)
-        rows = passage_rows(documents, numbers, pieces, self.bm25, passages.schema)
-    self._write(passages, self._step(gone, rows, len(changes.added)), passages.version)
-    self._warn_of_weight()
-    return changes
-
-@patch
-def _existing(self: LanceRanker, ids: list[str]) -> pd.DataFrame:
-    "The documents that are there, of some ids, with their number."
-    if self.settings['passages'] == 'select':
-        raise ValueError("all documents decide which sentences are selected, so these tables cannot be changed in "
-                         "place: change the ranker in memory and export it again")
-    return self._first_rows(ids, *document_columns(self.passages.schema))
-
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0002d
-@patch
-@alone
-def add(self: LanceRanker,
-    documents,  # frame or list of dicts: doc_id, text, title if there is one, other columns; or `RankingData`
-    store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
-    progress: bool|None = None,  # show progress; by default everywhere except in tests
-) -> Changes:
-    "Append new documents; raises `DataError` for an id that exists already."
-    documents = as_documents(documents)
-    with self._writing() as passages:
-        held = self._existing(documents.doc_id.tolist())
-        plan = plan_add(held.drop(columns='document_number'), documents)
-        return self._change(passages, held, plan, store, progress)
-
-@patch
-@alone
-def remove(self: LanceRanker,
-    ids: list[str],  # of documents
-) -> Changes:
-    "Remove documents; raises `DataError` for an unknown id, and if none would be left."
-    with self._writing() as passages:
-        ids = checked_ids(ids)
-        held = self._existing(ids)
-        other = self._any_other(held) if len(held) < self.state.documents else held[:0]
-        plan = plan_remove(pd.concat([held, other], ignore_index=True).drop(columns='document_number'), ids)
-        changes = plan.changes._replace(unchanged=[])
-        return self._change(passages, held, Plan(held[:0], plan.rows[:0], changes), None, None)
-
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0002e
-@patch
-def _any_other(self: LanceRanker, held: pd.DataFrame) -> pd.DataFrame:
-    "One document that is not among those that are held."
-    sql = f"passage_number = 0 AND NOT {condition('doc_id', held.doc_id.tolist(), pa.string())}"
-    found = self.passages.search().where(sql).select(['doc_id']).limit(1).to_arrow()['doc_id'].to_pylist()
-    return self._first_rows(found, *document_columns(self.passages.schema))
-
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0002f
-@patch
-@alone
-def update(self: LanceRanker,
-    documents,  # frame or list of dicts: doc_id, text, title if there is one, other columns; or `RankingData`
-    remove_missing: bool = False,  # remove documents that are not given
-    store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
-    progress: bool|None = None,  # show progress; by default everywhere except in tests
-) -> Changes:
-    "Replace changed documents in place, and append new ones; a column that is not given keeps its values."
-    if not isinstance(documents, (pd.DataFrame, RankingData, str, dict)): documents = list(documents)
-    with self._writing() as passages:
-        held = self._existing(given_ids(documents))
-        plan = plan_update(held.drop(columns='document_number'), documents, remove_missing)
-        if remove_missing:
-            every = self._first_rows(None, 'doc_id').doc_id
-            plan = plan._replace(changes=plan.changes._replace(removed=every[~every.isin(held.doc_id)].tolist()))
-        return self._change(passages, held, plan, store, progress)
-
-# %% ../nbs/03q_lance_ranker.ipynb #b2a00036
-@patch
-def versions(self: LanceRanker) -> pd.DataFrame:  # version, documents, passages, time
-    "The versions that can be searched, in order."
-    there = {v['version']: v['timestamp'] for v in self.database.open_table('passages').list_versions()}
-    states = [s for s in read_states(self.counts) if s.version in there]
-    return pd.DataFrame([dict(version=s.version, documents=s.documents, passages=s.passages, time=there[s.version])
-                         for s in states])
-
-@patch
-def at_version(self: LanceRanker,
-    version: int,  # one of `versions`
-) -> LanceRanker:  # a new, read-only one
-    "The ranker with the documents of an earlier version; raises `ValueError` for an unknown version."
-    known = self.versions().version.tolist()
-    if version not in known: raise ValueError(f"there is no version {version}; there are {', '.join(map(str, known))}")
-    found = self.at_once()
-    found._use(next(s for s in read_states(self.counts) if s.version == version))
-    found.read_only = True
-    return found
-
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0f361
-@patch
-@alone
-def optimize(self: LanceRanker,
-    days: float = 7,  # age of a version from which it is deleted
-) -> None:
-    "Add new rows to the indexes, merge small files, and delete old versions."
-    with self._writing() as passages:
-        counts, none = self.database.open_table(self._name), np.zeros(0, dtype=np.int64)
-        for age in (max(days, 36500), days):  # old versions go when the new one is complete
-            passages.optimize(cleanup_older_than=timedelta(days=age))
-            index_vectors(passages, self.state.passages)
-            self._check_alone(passages, passages.version)
+    @contextmanager
+    def _writing(self) -> Iterator:
+        "The table `passages`, to change it; no other process changes it meanwhile."
+        if self.read_only:
+            raise ValueError(f"version {self.state.version} is read only: load_ranker with index=uri opens the latest "
+                             "one")
+        uri = self.database.uri
+        with writers_lock(self.database) as self._lock:
+            self.refresh()
+            passages = self.database.open_table('passages')
             if passages.version != self.state.version:
-                self._complete(none.view(np.uint64), none, dict.fromkeys(TOTALS, 0), passages.version)
-        counts.optimize(cleanup_older_than=timedelta(days=days))
+                text = 'is not complete, because a change was interrupted or made by another program'
+                warnings.warn(f"version {passages.version} of {uri} {text}; it continues from version "
+                              f"{self.state.version}", stacklevel=5)
+                passages.restore(self.state.version)
+            yield passages
+
+    def _existing(self, ids: list[str]) -> pd.DataFrame:
+        "The documents that are there, of some ids, with their number."
+        if self.settings['passages'] == 'select':
+            raise ValueError("all documents decide which sentences are selected, so these tables cannot be changed in "
+                             "place: change the ranker in memory and export it again")
+        return self._first_rows(ids, *document_columns(self.passages.schema))
+
+    def _change(self, passages, held: pd.DataFrame, plan: Plan, store, progress) -> Changes:
+        "Apply a plan. Everything is computed first; then the tables change."
+        changes = plan.changes
+        new = plan.documents.doc_id.isin([*changes.added, *changes.changed]).to_numpy()
+        documents, rows = plan.documents[new].reset_index(drop=True), None
+        gone = [*changes.changed, *changes.removed]
+        if not len(documents) + len(gone): return changes
+        if len(documents):
+            source = [None if r < 0 else held.doc_id.iloc[r] for r in plan.rows[new]]
+            pieces = self._passages_of(documents, source, store, progress)
+            self._add_columns(passages, documents)
+            known = dict(zip(held.doc_id, held.document_number))
+            free = iter(range(self.state.numbers, self.state.numbers + len(documents)))
+            numbers = np.array([known[d] if d in known else next(free) for d in documents.doc_id], dtype=np.int64)
+            rows = passage_rows(documents, numbers, pieces, self.bm25, passages.schema)
+        self._write(passages, gone, rows, len(changes.added))
+        if self.about.get('untrained') is not None:
+            now, then = self.state.documents, self.about['documents']
+            if not then <= 2*now <= 4*then:
+                warnings.warn(DataWarning(f"the weight of BM25 was chosen on {then:,} documents, and there are now "
+                                          f"{now:,}: it stays until `untrained_ranker` (or rank_bert index) chooses it "
+                                          "again"), stacklevel=4)
+        return changes
+
+    def _passages_of(self, documents: pd.DataFrame, source: list[str|None], store, progress) -> PassageVectors:
+        "Passages and vectors of documents: those of the stored document `source`; cut and encoded where it is `None`."
+        passages, owners, vectors = [], [np.zeros(0, dtype=np.int64)], [torch.zeros(0, self.encoder.dim)]
+        new = np.flatnonzero([s is None for s in source])
+        if len(new):
+            self._watch.check(self.encoder)
+            table = documents.iloc[new].reset_index(drop=True)
+            parts, bare, owner = cut_table(table, self.settings, self.encoder)
+            passages += [p or table.title[i] for p, i in zip(bare, owner)]
+            encoded = (store or FeatureStore()).encode(parts, self.encoder, **encoding(self.settings), keep='start',
+                                                       device=self.device, progress=progress, label='passages')
+            owners.append(new[owner])
+            vectors.append(encoded[:].float())
+        kept = {s: i for i, s in enumerate(source) if s is not None}
+        if kept:
+            rows = self._rows_of([*kept], 'passage', 'vector')
+            passages += rows['passage'].to_pylist()
+            owners.append(np.array([*kept.values()])[rows['owner']])
+            vectors.append(_vectors(rows['vector']))
+        owner = np.concatenate(owners)
+        order = owner.argsort(kind='stable')
+        vectors = torch.cat(vectors)[torch.from_numpy(order)].numpy()
+        return PassageVectors([passages[i] for i in order], owner[order], vectors)
+
+    def _add_columns(self, passages, documents: pd.DataFrame) -> None:
+        "Add columns of the documents that the table lacks; a column without values takes the type of its first values."
+        held, empty = document_columns(passages.schema), []
+        check_names([n for n in documents.columns if n not in held])
+        check_cells(documents)
+        for n in documents.columns:
+            try: as_column(documents[n], n, passages.schema.field(n).type if n in held else None)
+            except DataError:
+                if n not in held or passages.count_rows(f'`{n}` IS NOT NULL'): raise
+                empty.append(n)
+        names = [n for n in documents.columns if n not in held or n in empty]
+        added = pa.schema([(n, as_column(documents[n], n).type) for n in names])
+        if empty: passages.drop_columns(empty)
+        if names: passages.add_columns(added)
+
+    def _write(self, passages, gone: list[str], rows: pa.Table|None, added: int) -> None:
+        "Delete the rows of some documents and add others; the counts come last, and make the version complete."
+        # by how much words and totals change
+        before = self._first_rows(gone, 'bm25_words', 'bm25_length')
+        fewer = sum(len(self._rows_of(gone[i:i + _MANY])['owner']) for i in range(0, len(gone), _MANY))
+        after = None if rows is None else rows.filter(pa.compute.equal(rows['passage_number'], 0))
+        words = [] if after is None else after['bm25_words'].to_pylist()
+        length = 0 if after is None else pa.compute.sum(after['bm25_length']).as_py() or 0
+        ngrams = self.bm25.ngrams if self.bm25 else 1
+        come, go = count_words(words, ngrams), count_words(before.bm25_words.tolist(), ngrams)
+        keys, at = np.unique(np.concatenate([come[0], go[0]]), return_inverse=True)
+        counts = np.zeros(len(keys), dtype=np.int64)
+        np.add.at(counts, at, np.concatenate([come[1], -go[1]]))
+        totals = dict(documents=len(words) - len(before), length=length - int(before.bm25_length.sum()),
+                      passages=(0 if rows is None else len(rows)) - fewer, numbers=added)
+        if self.bm25 is not None and not self.state.length + totals['length']:
+            raise ValueError("the documents would hold no word that BM25 could index: a ranker needs one")
+        # the tables
+        version = passages.version
+        self._check_alone(passages, version)
+        for start in range(0, len(gone), _MANY):
+            passages.delete(condition('doc_id', gone[start:start + _MANY], pa.string()))
+            version += 1
+        if rows is not None:
+            passages.add(rows)
+            version += 1
+        self._check_alone(passages, version)
+        self._complete(keys[counts != 0], counts[counts != 0], totals, version)
+
+    def _check_alone(self, passages, version: int) -> None:
+        "Raise `ValueError` where another process has changed the table since a version, or may do so."
+        if passages.version == version and self._lock.hold(): return
+        raise ValueError(_BETWEEN.format(self.database.uri))
+
+    def _complete(self, keys: np.ndarray, counts: np.ndarray, totals: dict, version: int) -> None:
+        "Write the rows that make a version complete, and read it; raises `ValueError` if another process came between."
+        table, base = self.database.open_table(self._name), self.state.version
+        if read_states(table)[-1].version == base: table.add(count_rows(keys, counts, totals, version, base))
         self.refresh()
+        if self.state.version != version: raise ValueError(_BETWEEN.format(self.database.uri))
+
+    # Versions
+
+    def versions(self) -> pd.DataFrame:  # version, documents, passages, time
+        "The versions that can be searched, in order."
+        there = {v['version']: v['timestamp'] for v in self.database.open_table('passages').list_versions()}
+        states = [s for s in read_states(self.counts) if s.version in there]
+        return pd.DataFrame([dict(version=s.version, documents=s.documents, passages=s.passages, time=there[s.version])
+                             for s in states])
+
+    def at_version(self,
+        version: int,  # one of `versions`
+    ) -> 'LanceRanker':  # a new, read-only one
+        "The ranker with the documents of an earlier version; raises `ValueError` for an unknown version."
+        known = self.versions().version.tolist()
+        if version not in known:
+            raise ValueError(f"there is no version {version}; there are {', '.join(map(str, known))}")
+        earlier = self.at_once()
+        earlier._use(next(s for s in read_states(self.counts) if s.version == version))
+        earlier.read_only = True
+        return earlier
+
+    @alone
+    def optimize(self,
+        days: float = 7,  # age of a version from which it is deleted
+    ) -> None:
+        "Add new rows to the indexes, merge small files, and delete old versions."
+        with self._writing() as passages:
+            counts, none = self.database.open_table(self._name), np.zeros(0, dtype=np.int64)
+            for age in (max(days, 36500), days):  # old versions go when the new one is complete
+                passages.optimize(cleanup_older_than=timedelta(days=age))
+                index_vectors(passages, self.state.passages)
+                self._check_alone(passages, passages.version)
+                if passages.version != self.state.version:
+                    self._complete(none.view(np.uint64), none, dict.fromkeys(TOTALS, 0), passages.version)
+            counts.optimize(cleanup_older_than=timedelta(days=days))
+            self.refresh()
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0003d
 _README = '''# Documents of a ranker, in LanceDB
@@ -691,21 +614,7 @@ print(near)
 the words that BM25 counts, in their order; after them, each after ` | `, its stop words.
 '''
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0f3d1
-def _write_readme(ranker: Ranker, uri: str) -> None:
-    "Write the README of a folder."
-    words = [] if ranker.bm25 is None else ranker.bm25.words_of([str(ranker.documents.text[0])])[0]
-    about = dict(encoder=Path(ranker.encoder.name).name, words=' '.join(words[:3]) or 'word')
-    text = _README.format(**about, **{k: ranker.settings[k] for k in ('pooling', 'max_tokens')})
-    with new_file(Path(uri)/'README.md') as path: path.write_text(text, encoding='utf-8')
-
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0003e
-def _probes(ranker: Ranker, n: int = 16) -> list[str]:
-    "Some words of some documents, as queries."
-    rows = np.unique(np.linspace(0, len(ranker.documents) - 1, n).astype(int)).tolist()
-    titles, texts = ranker._columns(rows, 'title', 'text')
-    return [' '.join((x or t).split()[:12]) for t, x in zip(titles, texts)]
-
 def compare_index(ranker: Ranker, other: LanceRanker, texts: list[str]) -> pd.DataFrame:
     "Compare searches: largest difference of a score, relative for scores above 1, and share of the first ten found."
     rows = []
@@ -720,63 +629,71 @@ def compare_index(ranker: Ranker, other: LanceRanker, texts: list[str]) -> pd.Da
                          found=float(np.mean(found))))
     return pd.DataFrame(rows)
 
-def _check_compared(table: pd.DataFrame, rough: bool) -> None:
-    "Raise `ValueError` for an index that does not give the scores of its ranker."
+def _export(ranker: Ranker, db, texts: list[str]|None) -> pd.DataFrame:
+    "Write all tables, the one that completes them last, and compare searches before it."
+    version = write_passages(ranker, db).version
+    write_counts(ranker, db, version, 'unchecked')
+    other = LanceRanker(ranker.encoder, ranker.model.head, ranker.fusion, ranker.settings, ranker.about, db,
+                        name='unchecked')
+    # the first words of 16 documents are queries too
+    some = np.unique(np.linspace(0, len(ranker.documents) - 1, 16).astype(int)).tolist()
+    queries = [' '.join((text or title).split()[:12]) for title, text in zip(*ranker._columns(some, 'title', 'text'))]
+    table = compare_index(ranker, other, queries + as_texts(texts or []))
+    rough = ranker.fusion is not None and ranker.fusion.standard and len(ranker.documents) > CANDIDATES
     for row in table.itertuples():
         limit = .02 if rough and row.output == 'hybrid' else 1e-4
         if row.difference > limit or row.found < .5:
             raise ValueError(f"the index does not find what the ranker finds in the mode {row.output!r} (scores differ "
                              f"by {row.difference:.1e}, {row.found:.0%} of the first ten are found): nothing is "
                              "complete. Please report it, with the encoder")
+    write_counts(ranker, db, version)
+    db.drop_table('unchecked')
+    return table
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a000b2
-def _check_encoded(ranker: Ranker, about: dict, folder: str) -> None:
-    "Raise `ValueError` where vectors are not those of a ranker."
-    s, remedy = ranker.settings, 'run encode_dataset with the arguments of the ranker'
-    if s['passages'] != 'truncate':
-        raise ValueError(f"the ranker cuts documents into passages ({s['passages']!r}), and each vector of {folder} is "
-                         "that of a whole text: train with passages='truncate', and pass passages as documents")
-    wanted = dict(encoder=encoder_hash(ranker.encoder), layer=None, keep='start', pooling=s['pooling'],
-                  max_tokens=s['max_tokens'])
-    other = [k for k, v in wanted.items() if about.get(k) != v]
-    if other: raise ValueError(f"the vectors of {folder} have another {', '.join(other)} than the ranker: {remedy}")
+ROWS = 20_000  # encoded rows that are written at a time
 
-def _check_vectors(ranker: Ranker, some: pa.Table) -> float:
-    "The lowest cosine of vectors with those of the ranker's encoder; raises `ValueError` for one below .999."
-    held = _vectors(some['vector'].combine_chunks().cast(pa.list_(pa.float32(), ranker.encoder.dim)))
-    own = encode(some['text'].to_pylist(), ranker.encoder, progress=False, **encoding(ranker.settings))
-    worst = float(F.cosine_similarity(held, own.float()).min())
-    if not worst >= .999: raise ValueError(f"a vector has the cosine {worst:.4f} with that of the ranker's encoder: "
-                                      "encode the rows again")
-    return worst
-
-def _checked_rows(folder) -> tuple[dict, pa.Table]:
-    "What encoded vectors are, and 16 rows at even distances; raises `DataError` for ids that are there twice."
+def _check_encoded(ranker: Ranker, folder) -> tuple[str, int, float]:  # stored type, texts compared, lowest cosine
+    "Raise `ValueError` where vectors are not those of a ranker, and `DataError` for ids that are there twice."
+    settings = ranker.settings
+    if settings['passages'] != 'truncate':
+        raise ValueError(f"the ranker cuts documents into passages ({settings['passages']!r}), and each vector of "
+                         f"{folder} is that of a whole text: train with passages='truncate', and pass passages as "
+                         "documents")
     about, rows = encoded_rows(folder, ['id'])
     ids = rows.to_table()['id']
     counts = pa.compute.value_counts(ids)
     twice = counts.field('values').filter(pa.compute.greater(counts.field('counts'), 1)).to_pylist()
     if twice:
         raise DataError(f"ids are more than once in {str(folder)!r}: {listed(twice)}. Encode into an empty folder")
-    return about, encoded_rows(folder)[1].take(np.unique(np.linspace(0, len(ids) - 1, 16).astype(int)))
+    wanted = dict(encoder=encoder_hash(ranker.encoder), layer=None, keep='start', pooling=settings['pooling'],
+                  max_tokens=settings['max_tokens'])
+    other = [k for k, v in wanted.items() if about.get(k) != v]
+    if other:
+        raise ValueError(f"the vectors of {folder} have another {', '.join(other)} than the ranker: run encode_dataset "
+                         "with the arguments of the ranker")
+    some = encoded_rows(folder)[1].take(np.unique(np.linspace(0, len(ids) - 1, 16).astype(int)))
+    held = _vectors(some['vector'].combine_chunks().cast(pa.list_(pa.float32(), ranker.encoder.dim)))
+    again = encode(some['text'].to_pylist(), ranker.encoder, progress=False, **encoding(settings))
+    worst = float(F.cosine_similarity(held, again.float()).min())
+    if not worst >= .999:
+        raise ValueError(f"a vector has the cosine {worst:.4f} with that of the ranker's encoder: "
+                         "encode the rows again")
+    return about['stored'], len(some), worst
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a000b3
-ROWS = 20_000  # encoded rows that are written at a time
-
-def _encoded_blocks(folder) -> Iterator[pa.Table]:
-    "Encoded rows, some at a time."
-    held, n = [], 0
-    for batch in encoded_rows(folder)[1].to_batches():
-        held, n = [*held, batch], n + len(batch)
-        if n < ROWS: continue
-        yield pa.Table.from_batches(held)
-        held, n = [], 0
-    if held: yield pa.Table.from_batches(held)
-
 def _encoded_documents(folder, ranker: Ranker, schema: pa.Schema) -> Iterator[pa.Table]:
-    "Rows of `passages`, one for each encoded row."
+    "Rows of `passages`, one for each encoded row, many at a time."
+    def blocks():
+        held, n = [], 0
+        for batch in encoded_rows(folder)[1].to_batches():
+            held, n = [*held, batch], n + len(batch)
+            if n < ROWS: continue
+            yield pa.Table.from_batches(held)
+            held, n = [], 0
+        if held: yield pa.Table.from_batches(held)
     start = 0
-    for block in _encoded_blocks(folder):
+    for block in blocks():
         n, texts = len(block), block['text'].to_pylist()
         documents = pd.DataFrame(dict(doc_id=block['id'].to_pylist(), title='', text=texts))
         vectors = np.stack(block['vector'].to_numpy(zero_copy_only=False))
@@ -786,7 +703,6 @@ def _encoded_documents(folder, ranker: Ranker, schema: pa.Schema) -> Iterator[pa
         yield passage_rows(documents, np.arange(start, start + n), pieces, ranker.bm25, schema)
         start += n
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a000b8
 def _counted_blocks(passages, ngrams: int, version: int) -> Iterator[pa.Table]:
     "Rows of `counts`, for some rows of `passages` at a time; each block has the totals of its own documents."
     for batch in passages.search().select(['bm25_words', 'bm25_length']).limit(None).to_batches(ROWS):
@@ -794,45 +710,22 @@ def _counted_blocks(passages, ngrams: int, version: int) -> Iterator[pa.Table]:
         totals = dict.fromkeys(('documents', 'passages', 'numbers'), len(batch))
         yield count_rows(keys, counts, totals | dict(length=pa.compute.sum(batch['bm25_length']).as_py()), version)
 
-# %% ../nbs/03q_lance_ranker.ipynb #b2a000b4
 def _export_encoded(ranker: Ranker, db, folder) -> pd.DataFrame:
     "Write the tables from the folder of `encode_dataset`; the one that completes them comes last."
-    about, some = _checked_rows(folder)
-    _check_encoded(ranker, about, str(folder))
-    worst = _check_vectors(ranker, some)
+    stored, texts, worst = _check_encoded(ranker, folder)
+    def reader(schema, tables):
+        return pa.RecordBatchReader.from_batches(schema, (batch for t in tables for batch in t.to_batches()))
     empty = pd.DataFrame(dict(doc_id=[], title=[], text=[]))
-    schema = table_schema(empty, ranker.encoder.dim, getattr(torch, about['stored']), table_about(ranker))
-    def reader(tables): return pa.RecordBatchReader.from_batches(
-        (first := next(tables)).schema, (b for t in chain([first], tables) for b in t.to_batches()))
-    mode = mode_of(db, 'passages')
-    passages = db.create_table('passages', reader(_encoded_documents(folder, ranker, schema)), mode=mode)
-    build_indexes(passages, n := passages.count_rows(), ranker.bm25 is not None)
-    ngrams = ranker.bm25.ngrams if ranker.bm25 else 1
-    blocks = _counted_blocks(passages, ngrams, passages.version)
-    counts = db.create_table('counts', reader(blocks), mode=mode_of(db, 'counts'))
+    schema = table_schema(empty, ranker.encoder.dim, getattr(torch, stored), table_about(ranker))
+    passages = db.create_table('passages', reader(schema, _encoded_documents(folder, ranker, schema)),
+                               mode=mode_of(db, 'passages'))
+    n = passages.count_rows()
+    build_indexes(passages, n, ranker.bm25 is not None)
+    blocks = _counted_blocks(passages, ranker.bm25.ngrams if ranker.bm25 else 1, passages.version)
+    counts = db.create_table('counts', reader(COUNTS, blocks), mode=mode_of(db, 'counts'))
     counts.create_index('key', config=lancedb().index.BTree())
-    row = dict(file='passages.lance', output='vectors', texts=len(some), difference=np.nan, cosine=worst)
-    table = pd.DataFrame([row])
+    table = pd.DataFrame([dict(file='passages.lance', output='vectors', texts=texts, difference=np.nan, cosine=worst)])
     table.attrs['rows'] = n
-    return table
-
-# %% ../nbs/03q_lance_ranker.ipynb #b2a0003e1
-def _check_free(db) -> None:
-    "Raise an error where a database or a folder holds something else."
-    if 'passages' in table_names(db): about_tables(db.open_table('passages'), db.uri)
-    elif is_local(db.uri) and any(Path(db.uri).iterdir()):
-        raise FileExistsError(f"{db.uri!r} exists and holds something else; name a new folder")
-
-def _export(ranker: Ranker, db, texts: list[str]|None) -> pd.DataFrame:
-    "Write all tables, the one that completes them last, and compare searches before it."
-    version = write_passages(ranker, db).version
-    write_counts(ranker, db, version, 'unchecked')
-    own = ranker.encoder, ranker.model.head, ranker.fusion, ranker.settings, ranker.about
-    table = compare_index(ranker, LanceRanker(*own, db, 'unchecked'), _probes(ranker) + as_texts(texts or []))
-    rough = ranker.fusion is not None and ranker.fusion.standard and len(ranker.documents) > CANDIDATES
-    _check_compared(table, rough)
-    write_counts(ranker, db, version)
-    db.drop_table('unchecked')
     return table
 
 # %% ../nbs/03q_lance_ranker.ipynb #b2a0003f
@@ -847,10 +740,17 @@ def export_lance(
         raise ValueError("texts are queries to compare searches by, and with encoded= vectors are compared: "
                          "leave one out")
     db = database(uri)
-    _check_free(db)
-    with writers_lock(db) if 'passages' in table_names(db) else nullcontext():
+    there = 'passages' in table_names(db)
+    if there: about_tables(db.open_table('passages'), db.uri)  # raises for tables of something else
+    elif is_local(db.uri) and any(Path(db.uri).iterdir()):
+        raise FileExistsError(f"{db.uri!r} exists and holds something else; name a new folder")
+    with writers_lock(db) if there else nullcontext():
         table = _export(ranker, db, texts) if encoded is None else _export_encoded(ranker, db, encoded)
-    if is_local(db.uri): _write_readme(ranker, db.uri)
+    if is_local(db.uri):
+        words = [] if ranker.bm25 is None else ranker.bm25.words_of([str(ranker.documents.text[0])])[0]
+        readme = _README.format(encoder=Path(ranker.encoder.name).name, words=' '.join(words[:3]) or 'word',
+                                pooling=ranker.settings['pooling'], max_tokens=ranker.settings['max_tokens'])
+        with new_file(Path(db.uri)/'README.md') as path: path.write_text(readme, encoding='utf-8')
     elif 'lock' not in table_names(db): make_lock(db)
     n = table.attrs.get('rows') or len(ranker.documents)
     k = table.attrs.get('rows') or len(ranker.model.passages)
