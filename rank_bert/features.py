@@ -143,6 +143,7 @@ class _Encoding:
             if self.pooling == 'pooler':  # it runs on the device of its weights
                 states, mask = states.to(self.encoder.device, torch.float32), mask.to(self.encoder.device)
             vectors = self.encoder.pool(states, mask, self.pooling).float().cpu()
+            del states  # the next batch needs the memory
             bad = (~vectors.isfinite().all(1)).nonzero().flatten()
             if len(bad):
                 raise ValueError(f"{self.encoder.name!r} gives a vector with NaN or infinity for "
@@ -153,6 +154,7 @@ class _Encoding:
         "Positions of texts and the states of each `(tokens, dim)`, batch by batch; `ValueError` as in `vectors`."
         for rows, states, mask in self.batches(ids, bar):
             real = states[mask.bool().to(self.device)].to('cpu', self.dtype)
+            del states
             if not real.isfinite().all():
                 raise ValueError(f"a state of {self.encoder.name!r} is NaN or infinite. "
                                  "Check the weights, or pass dtype=torch.float32")
@@ -653,6 +655,7 @@ class FeatureStore:
         run, ids = _Encoding(encoder, 'mean', layer, dtype, device, batch_tokens, engine=engine), list(ids)
         if any(isinstance(i, (str, int)) for i in ids):
             raise TypeError("ids are lists of token ids, one for each text: take them from Encoder.tokenize")
+        layer = run.layer
         about = dict(version=VERSION, prefix=_prefix_hash(encoder, layer), shape=check_settings_hash(encoder, layer),
                      layer=layer, dtype=str(run.dtype), dim=encoder.dim)
         about |= about_engine(run.engine)
