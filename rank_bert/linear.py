@@ -124,8 +124,8 @@ class LinearFit:
         return x @ self.weight.T + self.bias
 
 # %% ../nbs/01e_linear.ipynb #4624fd54
-def _held_out(y: np.ndarray, kind: str, groups, valid, seed: int) -> list[tuple]:
-    "Rows to fit to and rows to judge by, once or for each fold; raises `ValueError` for groups of other rows."
+def _splits(y: np.ndarray, kind: str, groups, valid, seed: int) -> list[tuple]:
+    "Rows to train on and rows to test on, once or for each fold; raises `ValueError` for groups of other rows."
     groups = np.arange(len(y)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
     valid = np.zeros(len(y), bool) if valid is None else np.asarray(valid, dtype=bool)
     if not len(groups) == len(valid) == len(y):
@@ -139,30 +139,30 @@ def _held_out(y: np.ndarray, kind: str, groups, valid, seed: int) -> list[tuple]
     if kind != 'class':
         order = np.random.default_rng(seed).permutation(len(np.unique(groups)))  # which groups come together
         return [*GroupKFold(folds).split(rows, groups=order[np.unique(groups, return_inverse=True)[1]])]
-    alone = len(np.unique(groups)) == len(groups)
-    make, counts = StratifiedKFold if alone else StratifiedGroupKFold, np.bincount(y)
+    single = len(np.unique(groups)) == len(groups)
+    make, counts = StratifiedKFold if single else StratifiedGroupKFold, np.bincount(y)
     spread = np.where(counts[y] < folds, counts.argmax(), y)  # rare labels cannot be in each fold
-    return [*make(folds, shuffle=True, random_state=seed).split(rows, spread, None if alone else groups)]
+    return [*make(folds, shuffle=True, random_state=seed).split(rows, spread, None if single else groups)]
 
 def _correlation(z: torch.Tensor, y: torch.Tensor) -> float:
     "Pearson's correlation; 0 where one of them does not vary."
     z, y = z - z.mean(), y - y.mean()
     return float((z @ y)/((z @ z)*(y @ y)).sqrt().clamp(min=1e-30))
 
-def _judge(z: torch.Tensor, y: torch.Tensor, kind: str) -> np.ndarray:  # `(2,)`
+def _loss_and_right(z: torch.Tensor, y: torch.Tensor, kind: str) -> np.ndarray:  # `(2,)`
     "Sum of the losses, and number of right answers; for scores their correlation, times the number of rows."
     if kind == 'class': return np.array([float(F.cross_entropy(z, y, reduction='sum')), int((z.argmax(1) == y).sum())])
     if kind == 'multilabel': return np.array([float(_multilabel_loss(z, y)[0].sum()), np.nan])
     return np.array([float((z[:, 0] - y).square().sum()), len(y)*_correlation(z[:, 0], y)])
 
-def _chosen(path: pd.DataFrame, kind: str) -> int:
+def _best_penalty(path: pd.DataFrame, kind: str) -> int:
     "Row of the penalty that is taken."
     if kind != 'class': return int(path.loss.argmin())
     best, n = path.right.max(), path.rows.iloc[0]
     near = path.right >= best - np.sqrt(best*(1 - best)/n)
     return int(path.loss.where(near, np.inf).argmin())
 
-def _without_gain(found: list[np.ndarray]) -> bool:
+def _no_more_gain(found: list[np.ndarray]) -> bool:
     "Whether the loss has risen three times in a row, and nothing else is better than before."
     if len(found) < 7: return False
     loss, right = np.array(found).T
@@ -215,22 +215,22 @@ def fit_linear(
     def optima(rows, decays, *precision):
         return _optima(scale, x[rows], y[rows], kind, outputs, means, decays, *precision)
     # held-out loss of each penalty, summed over folds that advance together
-    parts, runs, found = [], [], []
-    if len(decays) > 1: parts = _held_out(y.cpu().numpy(), kind, groups, valid, seed)  # there is a choice
-    for fitted, judged in parts:
-        runs.append((optima(fitted, decays, *_ROUGH), scale(x[judged]), y[judged]))
+    splits, runs, found = [], [], []
+    if len(decays) > 1: splits = _splits(y.cpu().numpy(), kind, groups, valid, seed)  # there is a choice
+    for train, test in splits:
+        runs.append((optima(train, decays, *_ROUGH), scale(x[test]), y[test]))
     for _ in decays if runs else ():
         sums = 0.
-        for run, z, own in runs:
+        for run, features, truth in runs:
             weight, bias = _parts(next(run), x)
-            sums = sums + _judge(z @ weight.T + bias, own, kind)
+            sums = sums + _loss_and_right(features @ weight.T + bias, truth, kind)
         found.append(sums)
-        if _without_gain(found): break
-    rows = sum(len(judged) for _, judged in parts)
+        if _no_more_gain(found): break
+    rows = sum(len(test) for _, test in splits)
     path = pd.DataFrame(np.array(found).reshape(-1, 2)/max(rows, 1), columns=['loss', 'right'])
     path.insert(0, 'decay', decays[:len(found)])
     path['rows'] = rows
-    decay = decays[_chosen(path, kind)] if found else USUAL_DECAY if len(decays) > 1 else decays[0]
+    decay = decays[_best_penalty(path, kind)] if found else USUAL_DECAY if len(decays) > 1 else decays[0]
     # once more to all rows
     weight, bias = _parts(next(optima(slice(None), [decay])), x)
     weight = weight/scale.scale
@@ -278,26 +278,27 @@ def fit_map(
     seed: int = 0,  # of the folds
 ) -> LinearFit:  # of the cosine after the change; its path is empty if there are no rows to hold out
     "A near-identity map of vectors after which their cosine fits scores, with a penalty chosen on held-out rows."
-    x, y = torch.cat([F.normalize(part.float(), dim=1) for part in x.chunk(2, dim=1)], 1), np.asarray(scores)
-    y, rng, held, right = torch.as_tensor(y).float().to(x.device), np.random.default_rng(seed), [], []
+    x = torch.cat([F.normalize(part.float(), dim=1) for part in x.chunk(2, dim=1)], 1)
+    y, rng = torch.as_tensor(np.asarray(scores)).float().to(x.device), np.random.default_rng(seed)
     def path(rows, decays):
         rows = np.sort(rng.permutation(rows)[:_MOST_PAIRS])
         return _map_path(x[rows], y[rows], decays)
-    parts = _held_out(y.cpu().numpy(), 'score', groups, valid, seed)
-    for fitted, judged in parts:
-        changes = [*path(fitted, decays)]
-        known, new = (torch.stack([_mapped_cosine(x[rows], change) for change in changes]) for rows in (fitted, judged))
-        sign = torch.stack([_line(cosine, y[fitted])[0].sign() for cosine in known])  # of distances it is -1
-        held.append(new)
-        right.append([len(judged)*float(s)*_correlation(cosine, y[judged]) for s, cosine in zip(sign, new)])
-    if not parts:
+
+    splits, held, right = _splits(y.cpu().numpy(), 'score', groups, valid, seed), [], []
+    if not splits:
         *_, change = path(np.arange(len(x)), decays[:1])
         line = _line(_mapped_cosine(x, change), y)
         return LinearFit(line[:1, None], line[1:], float(decays[0]), pd.DataFrame(), change)
-    cosines, wanted = torch.cat(held, 1), y[np.concatenate([judged for _, judged in parts])]
-    lines = [_line(cosine, wanted) for cosine in cosines]
-    loss = [float((line[0]*cosine + line[1] - wanted).square().mean()) for line, cosine in zip(lines, cosines)]
-    found = pd.DataFrame(dict(decay=decays, loss=loss, right=np.sum(right, 0)/len(wanted), rows=len(wanted)))
+    for train, test in splits:
+        changes = [*path(train, decays)]
+        signs = [_line(_mapped_cosine(x[train], change), y[train])[0].sign() for change in changes]  # of distances -1
+        cosines = [_mapped_cosine(x[test], change) for change in changes]
+        held.append(torch.stack(cosines))
+        right.append([len(test)*float(sign)*_correlation(c, y[test]) for sign, c in zip(signs, cosines)])
+    cosines, truth = torch.cat(held, 1), y[np.concatenate([test for _, test in splits])]
+    lines = [_line(cosine, truth) for cosine in cosines]
+    loss = [float((line[0]*cosine + line[1] - truth).square().mean()) for line, cosine in zip(lines, cosines)]
+    found = pd.DataFrame(dict(decay=decays, loss=loss, right=np.sum(right, 0)/len(truth), rows=len(truth)))
     last = int(found.right.argmax())
     *_, change = path(np.arange(len(x)), decays[:last + 1])
     return LinearFit(lines[last][:1, None], lines[last][1:], float(decays[last]), found, change)
@@ -400,16 +401,16 @@ def held_out_logits(
     groups=None,  # as in `fit_linear`
     valid=None,  # as in `fit_linear`
     seed: int = 0,  # of the folds
-) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:  # of each fold: rows fitted to, rows held out, their logits
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:  # of each fold: rows trained on, rows held out, their logits
     "Logits of rows by linear heads that were fitted to other rows."
     x, y, scale = x.float(), torch.as_tensor(np.asarray(targets)), Standardise([(x.shape[1], 1.)]).to(x.device)
-    parts, found = _held_out(y.numpy(), kind, groups, valid, seed), []
+    splits, found = _splits(y.numpy(), kind, groups, valid, seed), []
     y = (y.long() if kind == 'class' else y.float()).to(x.device)
     means = _has_means(y, kind)
-    for fitted, judged in parts:
-        p = next(_optima(scale, x[fitted], y[fitted], kind, labels, means, [decay], *_ROUGH))
+    for train, test in splits:
+        p = next(_optima(scale, x[train], y[train], kind, labels, means, [decay], *_ROUGH))
         weight, bias = _parts(p, x)
-        found.append((fitted, judged, (scale(x[judged]) @ weight.T + bias).cpu().numpy()))
+        found.append((train, test, (scale(x[test]) @ weight.T + bias).cpu().numpy()))
     return found
 
 # %% ../nbs/01e_linear.ipynb #74de8f33
@@ -451,30 +452,37 @@ def fit_bag(
     groups=None,  # of rows that are alike, as in `fit_linear`
 ) -> tuple[BagOfTokens|None, dict]:  # decay, shares; on held-out rows gain, error, loss, right
     "A bag of tokens beside a head times `head_share`; none if no setting lowers the held-out loss by two errors."
-    y, loss = torch.as_tensor(np.asarray(targets)), _class_loss if kind == 'class' else _multilabel_loss
-    y, times = y.long() if kind == 'class' else y.double(), Counter(t for row in ids for t in {*row} - {*special})
-    known = np.array([t for t, n in times.items() if n > 1], dtype=np.int64)
+    y = torch.as_tensor(np.asarray(targets))
+    y, loss = (y.long(), _class_loss) if kind == 'class' else (y.double(), _multilabel_loss)
+    counts = Counter(t for row in ids for t in {*row} - {*special})
+    known = np.array([t for t, n in counts.items() if n > 1], dtype=np.int64)
     if not held or not len(known): return None, {}
-    idf = np.log((1 + len(ids))/(1 + np.array([times[t] for t in known.tolist()]))) + 1
+    idf = np.log((1 + len(ids))/(1 + np.array([counts[t] for t in known.tolist()]))) + 1
     x, outputs = _bags(ids, known, idf), held[0][2].shape[1]
-    rows, logits = np.concatenate([judged for _, judged, _ in held]), np.concatenate([z for *_, z in held])
-    logits, truth, best = torch.from_numpy(logits).double(), y[rows], None
-    paths = [_bag_path(x[fitted], y[fitted], loss, outputs, _BAG_DECAYS) for fitted, *_ in held]
-    before = min((loss(head*logits, truth)[0] for head, _ in _SHARES), key=torch.mean)  # without a bag
+
+    # every penalty with every pair of shares, on held-out rows
+    rows = np.concatenate([test for _, test, _ in held])
+    of_head = torch.from_numpy(np.concatenate([logits for *_, logits in held])).double()
+    truth, best = y[rows], None
+    head_alone = min((loss(head*of_head, truth)[0] for head, _ in _SHARES), key=torch.mean)
+    paths = [_bag_path(x[train], y[train], loss, outputs, _BAG_DECAYS) for train, *_ in held]
     for decay in _BAG_DECAYS:
-        own = torch.from_numpy(np.concatenate([x[judged] @ p[:-1] + p[-1]
-                                               for (_, judged, _), p in zip(held, map(next, paths))]))
+        of_bag = [x[test] @ p[:-1] + p[-1] for (_, test, _), p in zip(held, map(next, paths))]
+        of_bag = torch.from_numpy(np.concatenate(of_bag))
         for head_share, share in _SHARES:
-            z = head_share*logits + share*own
-            gain = before - loss(z, truth)[0]
+            z = head_share*of_head + share*of_bag
+            gain = head_alone - loss(z, truth)[0]
             if best is None or gain.mean() > best[0].mean(): best = gain, decay, head_share, share, z
     gain, decay, head_share, share, z = best
-    of = np.arange(len(y)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
-    error = float(np.linalg.norm(np.bincount(of[rows], (gain - gain.mean()).numpy()))/len(rows))  # of a mean of groups
+    group = np.arange(len(y)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+    sums = np.bincount(group[rows], (gain - gain.mean()).numpy())
+    error = float(np.linalg.norm(sums)/len(rows))  # of a mean of groups
     right = float((z.argmax(1) == truth).double().mean()) if kind == 'class' else np.nan
     found = dict(decay=decay, head_share=head_share, share=share, gain=float(gain.mean()), error=error,
                  loss=float(loss(z, truth)[0].mean()), right=right)
     if not found['gain'] > 2*error: return None, found
+
+    # once more on all rows
     p = torch.from_numpy(share*next(_bag_path(x, y, loss, outputs, [decay]))).float()
     bag = BagOfTokens(vocabulary, known, outputs)
     bag.square.copy_(torch.from_numpy(idf**2))

@@ -10,14 +10,12 @@ __all__ = ['VECTOR_MEASURES', 'alpha_req', 'nesum', 'isoscore', 'anisotropy', 'u
 
 # %% ../nbs/01c_spectra.ipynb #5217136a
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 # %% ../nbs/01c_spectra.ipynb #74d51e57
 import numpy as np
 import pandas as pd
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 # %% ../nbs/01c_spectra.ipynb #93896e19
@@ -51,6 +49,11 @@ def alpha_req_of(s: torch.Tensor, first: int|None = None, noise: float = 0.) -> 
     x = x - (w*x).sum()/w.sum()
     return -(w*x*y).sum()/(w*x*x).sum()
 
+def nesum_of(s: torch.Tensor) -> torch.Tensor: return stable_rank_of(s, s.square().sum(-1))
+
+def isoscore_of(s: torch.Tensor, dim: int) -> torch.Tensor:
+    return ((participation_ratio_of(s) - 1)/(dim - 1)).clamp(min=0)
+
 # %% ../nbs/01c_spectra.ipynb #9cfb04ee
 def nesum(
     x: torch.Tensor,  # vectors `(texts, dim)`
@@ -58,19 +61,12 @@ def nesum(
     "NESum (He and Ozay 2022): sum of the eigenvalues of the covariance, divided by the largest."
     return nesum_of(spectrum(x, True, gram=True))
 
-# %% ../nbs/01c_spectra.ipynb #f5c8fb75
-def nesum_of(s: torch.Tensor) -> torch.Tensor: return stable_rank_of(s, s.square().sum(-1))
-
 # %% ../nbs/01c_spectra.ipynb #cf464b0d
 def isoscore(
     x: torch.Tensor,  # vectors `(texts, dim)`
 ) -> torch.Tensor:  # from 0 to 1
     "IsoScore (Rudman et al. 2022): the share of the features that the variance uses evenly."
     return isoscore_of(spectrum(x, True, gram=True), torch.as_tensor(x).shape[-1])
-
-# %% ../nbs/01c_spectra.ipynb #33b473f7
-def isoscore_of(s: torch.Tensor, dim: int) -> torch.Tensor:
-    return ((participation_ratio_of(s) - 1)/(dim - 1)).clamp(min=0)
 
 # %% ../nbs/01c_spectra.ipynb #ce2d6fef
 def anisotropy(
@@ -138,14 +134,10 @@ def residual(
     size = x.square().sum((-2, -1)).sqrt()
     return (x - x.mean(-2, keepdim=True)).square().sum((-2, -1)).sqrt()/size.clamp(min=1e-300)
 
-# %% ../nbs/01c_spectra.ipynb #98bced52
+# %% ../nbs/01c_spectra.ipynb #b2282ad8
 VECTOR_MEASURES = dict(alpha_req=alpha_req, nesum=nesum, isoscore=isoscore, anisotropy=anisotropy,
                        uniformity=uniformity, residual=residual)  # name -> function of vectors `(texts, dim)`
 
-# %% ../nbs/01c_spectra.ipynb #8a8448b6
-CENTRED = ('alpha_req', 'nesum', 'isoscore')  # measures of the covariance: the mean is subtracted
-
-# %% ../nbs/01c_spectra.ipynb #b2282ad8
 def vector_measures(
     x: torch.Tensor,  # vectors `(texts, dim)`
     measures: Sequence[str] = ('rankme', 'participation_ratio', *VECTOR_MEASURES),  # names, also of `MEASURES`
@@ -157,6 +149,8 @@ def vector_measures(
     return {m: ranks[m] if m in MEASURES else float(VECTOR_MEASURES[m](x)) for m in names}
 
 # %% ../nbs/01c_spectra.ipynb #4996ed29
+CENTRED = ('alpha_req', 'nesum', 'isoscore')  # measures of the covariance: the mean is subtracted
+
 def check_measures(measures: Sequence[str], more: Sequence[str] = ()) -> tuple[str, ...]:
     "The names as a tuple; raises `ValueError` for a name that is no measure."
     every = (*MEASURES, *VECTOR_MEASURES, *more)
@@ -172,26 +166,25 @@ def lidar(
     eps: float = 1e-7,  # added to each normalised eigenvalue before the entropy
 ) -> torch.Tensor:  # from 1 to the smaller of dim and groups - 1
     "LiDAR (Thilak et al. 2024): effective rank of the differences between groups, relative to those within."
-    between, within = _scatters(_numbers(x), groups)
-    l, v = torch.linalg.eigh(within + delta*torch.eye(len(within), dtype=within.dtype, device=within.device))
-    half = v*l.rsqrt()
-    return entropy_rank_of(torch.linalg.eigvalsh(half.mT @ between @ half).clamp(min=0), eps)
-
-# %% ../nbs/01c_spectra.ipynb #a62a8512
-def _scatters(x: torch.Tensor, groups: Sequence) -> tuple[torch.Tensor, torch.Tensor]:
-    "Covariance of the means of groups, and the mean covariance within one `(dim, dim)`; each group counts the same."
+    x = _numbers(x)
     groups = groups.tolist() if isinstance(groups, (torch.Tensor, np.ndarray)) else list(groups)
     codes, names = pd.factorize(pd.Series(groups, dtype=object))  # keeps 1 and '1' apart
     if (codes < 0).any():
         raise ValueError(f"the group of vector {int((codes < 0).argmax())} is missing: each vector needs one")
     if len(codes) != len(x): raise ValueError(f"{len(x)} vectors and {len(codes)} groups: each vector needs one")
-    codes = torch.as_tensor(codes, device=x.device)
-    size = torch.bincount(codes).to(x.dtype)
     if len(names) < 2 or len(names) == len(x):
         raise ValueError(f"{len(x)} vectors in {len(names)} groups: pass two groups or more, some with several vectors")
+
+    # covariance of the means of groups, and the mean covariance within one; each group counts the same
+    codes = torch.as_tensor(codes, device=x.device)
+    size = torch.bincount(codes).to(x.dtype)
     means = x.new_zeros(len(names), x.shape[1]).index_add(0, codes, x)/size[:, None]
-    apart, inside = means - means.mean(0), (x - means[codes])/(size*len(names)).sqrt()[codes][:, None]
-    return apart.mT @ apart/len(names), inside.mT @ inside
+    centred, inside = means - means.mean(0), (x - means[codes])/(size*len(names)).sqrt()[codes][:, None]
+    between, within = centred.mT @ centred/len(names), inside.mT @ inside
+
+    l, v = torch.linalg.eigh(within + delta*torch.eye(len(within), dtype=within.dtype, device=within.device))
+    half = v*l.rsqrt()
+    return entropy_rank_of(torch.linalg.eigvalsh(half.mT @ between @ half).clamp(min=0), eps)
 
 # %% ../nbs/01c_spectra.ipynb #ab16d1c9
 def rank_curve(
@@ -209,16 +202,20 @@ def rank_curve(
     if not 2 <= min(sizes) <= max(sizes) <= len(x):
         raise ValueError(f"sizes is {sizes}; samples of {len(x)} texts have 2 to {len(x)}")
     generator = torch.Generator().manual_seed(seed)
-    found = [_measured(x, _samples(len(x), m, draws if m < len(x) else 1, generator), measure, centre) for m in sizes]
-    return pd.DataFrame([dict(measure=measure, n=m, dim=x.shape[1], centred=centre, value=v.mean(), spread=v.std())
-                         for m, v in zip(sizes, found)])
+    rows = []
+    for m in sizes:
+        samples = _samples(len(x), m, draws if m < len(x) else 1, generator)
+        values = _sample_values(x, samples, measure, centre)
+        rows.append(dict(measure=measure, n=m, dim=x.shape[1], centred=centre,
+                         value=values.mean(), spread=values.std()))
+    return pd.DataFrame(rows)
 
 # %% ../nbs/01c_spectra.ipynb #766d30e5
 def _samples(n: int, m: int, draws: int, generator: torch.Generator) -> torch.Tensor:
     "Rows of several samples without replacement `(draws, m)`."
     return torch.stack([torch.randperm(n, generator=generator)[:m] for _ in range(draws)])
 
-def _measured(x: torch.Tensor, rows: torch.Tensor, measure: str, centre: bool) -> np.ndarray:
+def _sample_values(x: torch.Tensor, rows: torch.Tensor, measure: str, centre: bool) -> np.ndarray:
     "A measure of each sample of rows `(samples, m)`."
     if measure in VECTOR_MEASURES: return np.array([float(VECTOR_MEASURES[measure](x[r])) for r in rows])
     some = max(1, 2**22//(rows.shape[1]*x.shape[1]))  # samples at a time, for memory
@@ -256,9 +253,9 @@ def rank_interval(
     if not 0 < level < 1: raise ValueError(f"level is {level}; it is between 0 and 1, such as .95")
     if draws < 20: raise ValueError(f"draws is {draws}; an interval needs at least 20")
     if len(x) < 8: raise ValueError(f"an interval needs at least 8 texts, and there are {len(x)}")
-    value = _measured(x, torch.arange(len(x))[None], measure, centre)[0]
+    value = _sample_values(x, torch.arange(len(x))[None], measure, centre)[0]
     halves = _samples(len(x), len(x)//2, draws, torch.Generator().manual_seed(seed))
-    found = _measured(x, halves, measure, centre)
+    found = _sample_values(x, halves, measure, centre)
     low, high = value + np.quantile(found - found.mean(), [(1 - level)/2, (1 + level)/2])
     return dict(measure=measure, value=float(value), low=float(low), high=float(high), n=len(x), dim=x.shape[1])
 
@@ -272,35 +269,24 @@ def depth_ranks(
     "Effective rank and residual of attention matrices and token states at each depth: means over texts and heads."
     ids = [t for t in encoder.tokenize(as_texts(texts), tokens) if len(t) == tokens]
     if not ids: raise ValueError(f"no text has {tokens} tokens: pass longer texts, or lower tokens")
+    rows = []
+    def measure(what, depth, x):
+        "A row for each text, of matrices `(texts, ..., rows, columns)`: means over its heads."
+        def each(values): return values.reshape(len(x), -1).mean(1).cpu().numpy()
+        rows.append(pd.DataFrame(dict(what=what, depth=depth, rows=x.shape[-2], columns=x.shape[-1],
+                                      effective_rank=each(effective_rank(x, gram=True)), residual=each(residual(x)))))
     with evaluating(encoder), torch.no_grad():
-        parts = [ids[i:i + bs] for i in range(0, len(ids), bs)]
-        each = pd.concat([_depth_rows(*one) for part in parts for one in _by_depth(encoder, part)])
-    return each.groupby(['what', 'depth', 'rows', 'columns'], as_index=False).agg(
+        for i in range(0, len(ids), bs):
+            batch, mask = (t.to(encoder.device) for t in encoder.pad(ids[i:i + bs]))
+            usual = encoder.model.config._attn_implementation
+            encoder.model.set_attn_implementation('eager')  # which returns its matrices
+            try: out = encoder.model(input_ids=batch, attention_mask=mask, output_attentions=True)
+            finally: encoder.model.set_attn_implementation(usual)
+            for depth, x in enumerate(out.attentions, 1): measure('attention', depth, x)
+            states = encoder.embed(batch, mask)
+            measure('tokens', 0, states)
+            for depth in range(1, len(encoder.layers) + 1):
+                states = encoder.run(states, mask, batch, depth - 1, depth)
+                measure('tokens', depth, states)
+    return pd.concat(rows).groupby(['what', 'depth', 'rows', 'columns'], as_index=False).agg(
         n=('residual', 'size'), effective_rank=('effective_rank', 'mean'), residual=('residual', 'mean'))
-
-# %% ../nbs/01c_spectra.ipynb #377824ff
-@contextmanager
-def _with_attention(model: nn.Module) -> Iterator[None]:
-    "In this block attention is computed by the implementation that returns its matrices."
-    was = model.config._attn_implementation
-    model.set_attn_implementation('eager')
-    try: yield
-    finally: model.set_attn_implementation(was)
-
-def _by_depth(encoder: Encoder, ids: list[list[int]]) -> Iterator[tuple]:
-    "Kind, depth and matrices `(texts, ..., rows, columns)`: attention of each head, then token states."
-    ids, mask = (t.to(encoder.device) for t in encoder.pad(ids))
-    with _with_attention(encoder.model):
-        out = encoder.model(input_ids=ids, attention_mask=mask, output_attentions=True)
-    yield from (('attention', depth, x) for depth, x in enumerate(out.attentions, 1))
-    states = encoder.embed(ids, mask)
-    yield 'tokens', 0, states
-    for depth in range(1, len(encoder.layers) + 1):
-        states = encoder.run(states, mask, ids, depth - 1, depth)
-        yield 'tokens', depth, states
-
-def _depth_rows(what: str, depth: int, x: torch.Tensor) -> pd.DataFrame:
-    "A row for each text: means over its heads."
-    def each(values): return values.reshape(len(x), -1).mean(1).cpu().numpy()
-    return pd.DataFrame(dict(what=what, depth=depth, rows=x.shape[-2], columns=x.shape[-1],
-                             effective_rank=each(effective_rank(x, gram=True)), residual=each(residual(x))))
