@@ -9,6 +9,7 @@ __all__ = ['Classifier', 'classifier_learner', 'train_classifier', 'simple_basel
 
 # %% ../nbs/03c_classifiers.ipynb #a9cce98e
 import warnings
+from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 
@@ -18,7 +19,6 @@ import pandas as pd
 import torch
 from torch.nn import functional as F
 from fastai.learner import Learner
-from fastcore.basics import patch
 from scipy import stats
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -40,6 +40,10 @@ from .heads import folded, linear_parts
 from .linear import BagOfTokens, fit_bag, held_out_logits
 from .texts import TextData
 from .metrics import draw_means, group_sums, classification_metrics, spearman
+from .graphs import Output, TextModel
+from .export import export_model
+from .web import PageIndex  # the target 'web'
+from .space import GRADIO  # the target 'space'
 from .search import check_settings, read_backbone, read_head, write_backbone
 from .learners import KINDS, begin_run, fit_task, freezing_kept, frozen_groups, solve_task, task_learner
 
@@ -64,117 +68,230 @@ class Classifier(WithHead):
         beside = '' if self.bag is None else f'; weights of {len(self.bag.known):,} tokens'
         return f"Classifier({self.encoder.name!r}: {', '.join(self.labels) or 'a score'}{beside})"
 
-# %% ../nbs/03c_classifiers.ipynb #12cce831
-def _refused(texts) -> str|None:
-    "Why an argument is not a sequence of texts; `None` if it is one."
-    if isinstance(texts, (str, bytes)): return "pass a list of texts"
-    if isinstance(texts, (pd.DataFrame, dict)): return "pass the texts in it, such as df['text']"
-    if isinstance(texts, (set, frozenset)): return "it has no order; pass a list"
+    def outputs(self,
+        texts: list,  # texts, or tuples of two for a classifier of pairs
+        store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
+        progress: bool|None = None,  # show progress; by default everywhere except in tests
+    ) -> torch.Tensor:  # probabilities `(texts, labels)`, or scores `(texts,)`
+        "Probability of each label for each text, or the score; raises `ValueError` for an empty text, NaN or a tagger."
+        texts, pairs = _columns(texts, self._paired())
+        vectors = self._vectors(texts, pairs, store, progress)
+        with torch.inference_mode(), evaluation_mode(self.head):
+            out = self.head(vectors.to(self.encoder.device)).float().cpu()
+        if self.bag is not None:
+            out = out + self.bag.of(self.encoder.tokenize(texts, self.settings['max_tokens'], self.settings['keep']))
+        bad = (~out.isfinite()).nonzero()[:1, 0].tolist()
+        if bad:
+            raise ValueError(f"the head gives NaN or infinity for text {bad[0]}: {texts[bad[0]][:60]!r}. "
+                             "The training has diverged; train again with a smaller learning rate")
+        if self.kind == 'score': return out
+        return out.softmax(1) if self.kind == 'class' else out.sigmoid()
 
-def _listed(texts, pairs: bool) -> list:
-    "Texts, or tuples of two of them, as a list; raises `TypeError` or `ValueError` for anything else."
-    if why := _refused(texts):
+    def predict(self,
+        texts: str|tuple[str, str]|list,  # texts, or tuples of two for pairs; or a single one
+        all_labels: bool = False,  # a column for each label with its probability (named `x_` if there is a column `x`)
+        store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
+        threshold: float|None = None,  # for multilabel: labels above it are predicted; that of `settings`, or .5
+    ) -> pd.DataFrame:  # a row for each text: text, pair; label and probability, or labels and probabilities, or score
+        "The label of each text."
+        threshold, index = self._threshold(threshold), texts.index if isinstance(texts, pd.Series) else None
+        first, second = _columns([texts] if isinstance(texts, (str, tuple)) else texts, self._paired())
+        out = self.outputs(first if second is None else list(zip(first, second)), store)
+        frame = pd.DataFrame(dict(text=first) | (dict(pair=second) if second is not None else {}), index)
+        if self.kind == 'score': return frame.assign(score=out.tolist())
+        if self.kind == 'class':
+            p, best = out.max(1)
+            frame = frame.assign(label=[self.labels[i] for i in best], probability=p.tolist())
+        else:
+            orders = [row.argsort(descending=True, stable=True).tolist() for row in out]
+            above = [[i for i in order if row[i] > threshold] for row, order in zip(out, orders)]
+            frame = frame.assign(labels=[[self.labels[i] for i in some] for some in above],
+                                 probabilities=[row[some].tolist() for row, some in zip(out, above)])
+        if not all_labels: return frame
+        return pd.concat([frame, pd.DataFrame(out.numpy(), index, _column_names(self.labels, list(frame)))], axis=1)
+
+    def _paired(self) -> bool:
+        "Whether texts come in pairs; raises `ValueError` for a tagger."
+        if self.kind != 'tags': return self.settings['pairs']
+        raise ValueError("this folder holds a tagger of words: open it with load_tagger of rank_bert.tagging")
+
+    def _threshold(self, threshold: float|None) -> float:
+        "The threshold given, or that of the settings; raises `ValueError` outside 0 to 1."
+        if threshold is None: threshold = self.settings.get('threshold', .5)
+        if not 0 <= threshold <= 1: raise ValueError(f"threshold is {threshold!r}; it is a probability, from 0 to 1")
+        return float(threshold)
+
+    def _vectors(self, texts, pairs, store: FeatureStore|None, progress: bool|None) -> torch.Tensor:
+        "Vectors of texts or pairs, encoded as in training `(texts, dim)`; of separate texts side by side."
+        self._check_encoder(whole=len(texts) > 1)
+        device = self.encoder.device
+        how = {k: self.settings[k] for k in ('pooling', 'max_tokens', 'keep')} | dict(device=device, progress=progress)
+        how['dtype'] = best_dtype(device) if self.settings.get('mixed') else torch.float32
+        def vectors(texts, pairs=None):
+            if store is None: return encode(texts, self.encoder, pairs=pairs, **how)
+            return store.encode(texts, self.encoder, pairs=pairs, **how).tensor()
+        if pairs is None or self.settings.get('reading', 'joint') == 'joint': return vectors(texts, pairs)
+        return torch.cat(vectors(texts + pairs).chunk(2), 1)
+
+    def evaluate(self,
+        data: TextData,  # with the labels of the classifier, in any order
+        split: str = 'test',  # split to evaluate
+        store: FeatureStore|None = None,  # where vectors are kept; by default those of the baselines only
+        n: int = 1000,  # bootstrap samples for the intervals
+        seed: int = 0,  # of the bootstrap samples
+        threshold: float|None = None,  # for multilabel, as in `Classifier.predict`
+        baselines: bool = True,  # add what simple methods give, if `data` have training rows; see `simple_baselines`
+    ) -> pd.DataFrame:  # part ('all'), metric, value, low and high of its 95 % interval, n (rows)
+        """Accuracy, macro F1 and Matthews' correlation, with intervals, beside what simple methods give.
+
+        For multilabel: micro F1, macro F1 and exact match. For scores: Spearman's correlation, NaN where all are equal.
+        Where the first metric is not above the best simple method, a warning says so, and `attrs['said']`."""
+        part, targets, out = self._on_split(data, split, store, threshold)
+        groups, name = part.rows.group.to_numpy(), data.name or 'data'
+        for doubt in self._doubts(split, targets, out): warnings.warn(f"{name}: {doubt}", DataWarning, stacklevel=2)
+        if self.kind == 'score' and not (np.ptp(targets) and np.ptp(out)):
+            value, draws = pd.Series({'Spearman': np.nan}), np.full((n, 1), np.nan)
+        else: value, draws = _resampled(self.kind, out, targets, groups, n, seed)
+        has_ends = len(set(groups)) > 1 and not np.isnan(draws).all()
+        def ends(draws):
+            return np.nanquantile(draws, [.025, .975], axis=0) if has_ends else np.full((2, *draws.shape[1:]), np.nan)
+        rows, metric, hint = [*zip(value.index, value, *ends(draws))], value.index[0], ''
+        others = {}
+        comparable = split not in ('train', 'valid') and (self.kind != 'score' or np.ptp(targets))
+        if baselines and comparable and len(data.part('train')):
+            for line, answers in simple_baselines(self, data, split, store).items():
+                if self.kind == 'multilabel':  # the commonest label where none is above the threshold
+                    least = np.minimum(self._threshold(threshold), answers.max(1, keepdims=True))
+                    answers = (answers >= least).astype(float)
+                if self.kind == 'score' and not np.ptp(answers): continue
+                theirs, their_draws = _resampled(self.kind, answers, targets, groups, n, seed)
+                others[line] = theirs.iloc[0], their_draws[:, 0]
+                rows.append((f'{metric}, {line}', theirs.iloc[0], *ends(their_draws[:, 0])))
+        if others:
+            line = max(others, key=lambda k: others[k][0])
+            base, base_draws = others[line]
+            gap, low, high = value.iloc[0] - base, *ends(draws[:, 0] - base_draws)
+            rows.append((f'{metric} - {line}', gap, low, high))
+            if not gap > 0:
+                interval = '' if np.isnan(low) else f', {low:+.3f} to {high:+.3f}'
+                better = 'that regression, ' if line.startswith('logistic') else ''
+                hint = (f"{name}: {metric} {value.iloc[0]:.3f} is not above {base:.3f} by {line} "
+                        f"(difference {gap:+.3f}{interval}). Try {better}another encoder, more rows, or freeze=-2")
+        columns = ['part', 'metric', 'value', 'low', 'high', 'n']
+        table = pd.DataFrame([('all', *row, len(part)) for row in rows], columns=columns)
+        if hint:
+            warnings.warn(hint, DataWarning, stacklevel=2)
+            table.attrs['said'] = hint
+        return table
+
+    def by_label(self,
+        data: TextData,  # with the labels of the classifier, in any order
+        split: str = 'test',  # split to evaluate
+        store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
+        threshold: float|None = None,  # for multilabel, as in `Classifier.predict`
+    ) -> pd.DataFrame:  # by label: precision, recall, F1, support (rows that have it)
+        "Precision, recall and F1 of each label, NaN where there is nothing to divide by; `ValueError` for scores."
+        if self.kind == 'score': raise ValueError("scores have no labels: evaluate measures their rank correlation")
+        _, targets, out = self._on_split(data, split, store, threshold)
+        answers = out.astype(int) if self.kind == 'multilabel' else out.argmax(1)
+        columns = precision_recall_fscore_support(targets.astype(int), answers, labels=np.arange(len(self.labels)),
+                                                  zero_division=np.nan)
+        names = 'precision', 'recall', 'F1', 'support'
+        return pd.DataFrame(dict(zip(names, columns)), index=pd.Index(self.labels, name='label'))
+
+    def confusion_matrix(self,
+        data: TextData,  # with one label for each text, in any order
+        split: str = 'test',  # split to evaluate
+        store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
+    ) -> pd.DataFrame:  # number of texts by true label (rows) and predicted label (columns)
+        "Which labels are taken for which; raises `ValueError` where a text has no single label."
+        if self.kind != 'class':
+            raise ValueError(f"a confusion matrix is for one label a text, and this is {self.kind!r}")
+        _, targets, out = self._on_split(data, split, store)
+        counts = confusion_matrix(targets, out.argmax(1), labels=np.arange(len(self.labels)))
+        return pd.DataFrame(counts, pd.Index(self.labels, name='true'), pd.Index(self.labels, name='predicted'))
+
+    def _on_split(
+        self, data: TextData, split: str, store: FeatureStore|None, threshold: float|None = None,
+    ) -> tuple[TextData, np.ndarray, np.ndarray]:
+        "The rows of a split, their targets, and probabilities or scores; for multilabel 0 or 1."
+        _check_data(data)
+        self._paired()  # raises for a tagger
+        part, targets = _rows_and_targets(self, data, split)
+        out = self.outputs(part.texts if part.pairs is None else list(zip(part.texts, part.pairs)), store).numpy()
+        return part, targets, (out > self._threshold(threshold)).astype(float) if self.kind == 'multilabel' else out
+
+    def _doubts(self, split: str, targets: np.ndarray, out: np.ndarray) -> Iterator[str]:
+        "What makes the figures of a split doubtful."
+        rows_of = targets.sum(0) if targets.ndim > 1 else (targets[:, None] == np.arange(len(self.labels))).sum(0)
+        missing = [label for label, rows in zip(self.labels, rows_of) if not rows]  # scores have no labels
+        if missing:
+            more = ' and others'*(len(missing) > 5)
+            yield (f"{split} has no row of {', '.join(missing[:5])}{more}: in macro F1 such a label is 0 if it is "
+                   "predicted, and left out if not")
+        if self.kind == 'score':
+            equal = [name for name, of in (('given', targets), ('predicted', out)) if not np.ptp(of)]
+            if equal: yield f"all {equal[0]} scores of {split} are equal, so they have no order to compare"
+        if split == 'train' or split == 'valid' and 'solver' in self.about:
+            yield f"the head was fitted to the rows of {split}, so these figures are too high: measure on test"
+
+    def save(self,
+        folder: str|Path,  # created, or replaced if it contains only a classifier
+        backbone: bool|None = None,  # write the encoder as well; by default when its name does not identify it
+    ) -> None:
+        "Save the classifier to a folder, atomically."
+        if self.head_kwargs is None:
+            raise ValueError("a head of one's own cannot be saved: only the arguments of a built-in head are written. "
+                             "Leave out `head`, or keep it with torch.save")
+        self._check_encoder()
+        about = dict(kind=self.kind, labels=self.labels, head=self.head_kwargs, settings=self.settings,
+                     about=self.about)
+        if self.bag is not None: about['bag'] = len(self.bag.known)
+        about = jsonable(about)
+        check_fields(about, _FIELDS, 'the classifier', 'train it again')
+        with new_folder(folder, 'classifier.json') as new:
+            write_tensors(new/'head.safetensors', self.head.state_dict())
+            if self.bag is not None: write_tensors(new/'bag.safetensors', self.bag.state_dict())
+            seal_folder(new, 'classifier.json', dict(backbone=write_backbone(self.encoder, new, backbone)) | about)
+
+    def export(self,
+        folder: str|Path,  # made, or replaced when an export is in it
+        to: str = 'onnx',  # 'onnx', 'openvino', 'web', 'space', or another key of `TARGETS`
+        **kwargs,  # arguments of `export_model`: `texts`, `int8`
+    ) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
+        "Write encoder and head for another library, checked; its output is `probabilities`, or `score`."
+        paired = self._paired()  # raises for a tagger
+        self._check_encoder()
+        s = self.settings
+        name, last = {'class': ('probabilities', 'softmax'), 'multilabel': ('probabilities', 'sigmoid'),
+                      'score': ('score', '')}[self.kind]
+        out = Output(self.head, s['pooling'], last, bag=self.bag, keep=s['keep'], labels=self.labels, pairs=paired,
+                     reading=s.get('reading', 'joint'))
+        model = TextModel(self.encoder, {name: out}, s['max_tokens'], 'classifier')
+        return export_model(model, folder, to, **kwargs)
+
+# %% ../nbs/03c_classifiers.ipynb #12cce831
+def _columns(texts, pairs: bool) -> tuple[list[str], list[str]|None]:
+    "First and second texts, checked; raises `TypeError` or `ValueError` for anything else."
+    why = None
+    if isinstance(texts, (str, bytes)): why = "pass a list of texts"
+    if isinstance(texts, (pd.DataFrame, dict)): why = "pass the texts in it, such as df['text']"
+    if isinstance(texts, (set, frozenset)): why = "it has no order; pass a list"
+    if why:
         raise TypeError(f"texts is {'one' if isinstance(texts, (str, bytes)) else 'a'} {type(texts).__name__}: {why}")
-    what = 'pairs of texts: pass tuples of two' if pairs else 'single texts: pass str'
+    kind = 'pairs of texts: pass tuples of two' if pairs else 'single texts: pass str'
     rows = [(t,) if isinstance(t, str) else t for t in texts]
     for i, row in enumerate(rows):
         if not isinstance(row, (tuple, list)): raise TypeError(f"text {i} is {type(row).__name__}, not str")
         if len(row) != 1 + pairs:
-            found = 'no pair' if pairs else f'a {type(row).__name__} of {len(row)}'
-            raise ValueError(f"text {i} is {found}, and this classifier was trained on {what}")
-    return rows
-
-# %% ../nbs/03c_classifiers.ipynb #d0c1762e
-def _columns(texts, pairs: bool) -> tuple[list[str], list[str]|None]:
-    "First and second texts, checked."
-    rows = _listed(texts, pairs)
+            given = 'no pair' if pairs else f'a {type(row).__name__} of {len(row)}'
+            raise ValueError(f"text {i} is {given}, and this classifier was trained on {kind}")
     columns = [as_texts([r[c] for r in rows], name) for c, name in enumerate(('texts', 'second texts')[:1 + pairs])]
     for i, row in enumerate(zip(*columns)):
         if not all(map(is_visible, row)): raise ValueError(f"text {i} is empty: write at least one word")
     return columns[0], columns[1] if pairs else None
 
-# %% ../nbs/03c_classifiers.ipynb #837065a6
-@patch
-def outputs(self: Classifier,
-    texts: list,  # texts, or tuples of two for a classifier of pairs
-    store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
-    progress: bool|None = None,  # show progress; by default everywhere except in tests
-) -> torch.Tensor:  # probabilities `(texts, labels)`, or scores `(texts,)`
-    "Probability of each label for each text, or the score; raises `ValueError` for an empty text, NaN or a tagger."
-    texts, pairs = _columns(texts, self._paired())
-    vectors = self._vectors(texts, pairs, store, progress)
-    with torch.inference_mode(), evaluation_mode(self.head):
-        out = self.head(vectors.to(self.encoder.device)).float().cpu()
-    if self.bag is not None:
-        out = out + self.bag.of(self.encoder.tokenize(texts, self.settings['max_tokens'], self.settings['keep']))
-    _check_finite(out, texts)
-    if self.kind == 'score': return out
-    return out.softmax(1) if self.kind == 'class' else out.sigmoid()
-
-# %% ../nbs/03c_classifiers.ipynb #ffd1c5ac
-@patch
-def _paired(self: Classifier) -> bool:
-    "Whether texts come in pairs; raises `ValueError` for a tagger."
-    if self.kind != 'tags': return self.settings['pairs']
-    raise ValueError("this folder holds a tagger of words: open it with load_tagger of rank_bert.tagging")
-
-@patch
-def _vectors(self: Classifier, texts, pairs, store: FeatureStore|None, progress: bool|None) -> torch.Tensor:
-    "Vectors of texts or pairs, encoded as in training `(texts, dim)`; of separate texts side by side."
-    self._check_encoder(whole=len(texts) > 1)
-    device = self.encoder.device
-    how = {k: self.settings[k] for k in ('pooling', 'max_tokens', 'keep')} | dict(device=device, progress=progress)
-    how['dtype'] = best_dtype(device) if self.settings.get('mixed') else torch.float32
-    def vectors(texts, pairs=None):
-        if store is None: return encode(texts, self.encoder, pairs=pairs, **how)
-        return store.encode(texts, self.encoder, pairs=pairs, **how).tensor()
-    if pairs is None or self.settings.get('reading', 'joint') == 'joint': return vectors(texts, pairs)
-    return torch.cat(vectors(texts + pairs).chunk(2), 1)
-
-def _check_finite(out: torch.Tensor, texts: list[str]) -> None:
-    bad = (~out.isfinite()).nonzero()[:1, 0].tolist()
-    if bad:
-        raise ValueError(f"the head gives NaN or infinity for text {bad[0]}: {texts[bad[0]][:60]!r}. "
-                         "The training has diverged; train again with a smaller learning rate")
-
-# %% ../nbs/03c_classifiers.ipynb #11874747
-@patch
-def predict(self: Classifier,
-    texts: str|tuple[str, str]|list,  # texts, or tuples of two for pairs; or a single one
-    all_labels: bool = False,  # add a column for each label with its probability (named `x_` if there is a column `x`)
-    store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
-    threshold: float|None = None,  # for multilabel: labels above it are predicted; by default that of `settings`, or .5
-) -> pd.DataFrame:  # a row for each text: text, pair; label and probability, or labels and probabilities, or score
-    "The label of each text."
-    threshold, index = self._threshold(threshold), texts.index if isinstance(texts, pd.Series) else None
-    texts = _listed([texts] if isinstance(texts, (str, tuple)) else texts, self._paired())
-    out, (first, second) = self.outputs(texts, store), _columns(texts, self.settings['pairs'])
-    frame = pd.DataFrame(dict(text=first) | (dict(pair=second) if second is not None else {}), index)
-    frame = self._answers(frame, out, threshold)
-    if not all_labels or self.kind == 'score': return frame
-    return pd.concat([frame, pd.DataFrame(out.numpy(), index, _apart(self.labels, list(frame)))], axis=1)
-
-# %% ../nbs/03c_classifiers.ipynb #2690dc0f
-@patch
-def _threshold(self: Classifier, threshold: float|None) -> float:
-    "The threshold given, or that of the settings; raises `ValueError` outside 0 to 1."
-    if threshold is None: threshold = self.settings.get('threshold', .5)
-    if not 0 <= threshold <= 1: raise ValueError(f"threshold is {threshold!r}; it is a probability, from 0 to 1")
-    return float(threshold)
-
-@patch
-def _answers(self: Classifier, frame: pd.DataFrame, out: torch.Tensor, threshold: float) -> pd.DataFrame:
-    "The texts with the label of each, its labels above the threshold, or its score."
-    if self.kind == 'score': return frame.assign(score=out.tolist())
-    if self.kind == 'class':
-        p, best = out.max(1)
-        return frame.assign(label=[self.labels[i] for i in best], probability=p.tolist())
-    on = [[i for i in row.argsort(descending=True, stable=True).tolist() if row[i] > threshold] for row in out]
-    return frame.assign(labels=[[self.labels[i] for i in o] for o in on],
-                        probabilities=[row[o].tolist() for row, o in zip(out, on)])
-
-# %% ../nbs/03c_classifiers.ipynb #a3a5f055
-def _apart(labels: list[str], columns: list[str]) -> list[str]:
+def _column_names(labels: list[str], columns: list[str]) -> list[str]:
     "Column names for labels; an underscore is added to names that are columns already."
     names = {n: n for n in labels}
     for n in labels:
@@ -184,6 +301,8 @@ def _apart(labels: list[str], columns: list[str]) -> list[str]:
 # %% ../nbs/03c_classifiers.ipynb #944ee43e
 class ClassifierLearner(Learner):
     "A fastai `Learner` whose `predict` takes texts; made by `classifier_learner`."
+    solved = None, None  # the bag of tokens, and the hash of the head beside which it was fitted
+
     def classifier(self) -> Classifier:
         "The classifier as it is now; it shares the weights of the Learner."
         self.frozen_prefix.check_unchanged()
@@ -191,11 +310,26 @@ class ClassifierLearner(Learner):
         settings = self.settings | dict(mixed=m.dtype != torch.float32, pairs=train.pairs is not None)
         frozen = self.frozen_prefix.groups > len(m.encoder.layers)
         about, fitted = dict(data=self.data.name, train_rows=len(train), frozen=frozen), getattr(self, 'fitted', {})
-        bag, solved = getattr(self, 'solved', (None, None))
-        as_solved = weights_hash(head) == solved  # else the head has been trained, or loaded, since
+        bag, digest = self.solved
+        as_solved = weights_hash(head) == digest  # else the head has been trained, or loaded, since
         if as_solved or 'solver' not in fitted: about |= fitted
         bag = bag if as_solved else None
         return Classifier(m.encoder, head, self.data.labels, self.data.kind, settings, self.head_kwargs, about, bag)
+
+    def predict(self,
+        texts: str|tuple[str, str]|list,  # texts, or tuples of two for pairs; or a single one
+        all_labels: bool = False,  # a column for each label with its probability
+        store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
+    ) -> pd.DataFrame:  # as `Classifier.predict`
+        "The label of each text."
+        return self.classifier().predict(texts, all_labels, store)
+
+    def evaluate(self,
+        split: str = 'test',  # split of its own data; for other data use `classifier().evaluate(data)`
+        store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
+    ) -> pd.DataFrame:  # as `Classifier.evaluate`
+        "Metrics of a split, with intervals."
+        return self.classifier().evaluate(self.data, split, store)
 
     def solve(self,
         alone: bool = True,  # for a frozen encoder; without it nothing is solved beside layers that were trained
@@ -203,21 +337,22 @@ class ClassifierLearner(Learner):
         """Solve for the head, and for a bag of tokens if it lowers the cross-entropy of held-out texts.
 
         `classifier` adds it as long as the head has these weights; metrics of the Learner are those of the head."""
-        found = alone and solve_task(self) or {}
-        self.solved = None, weights_hash(folded(self.model.heads['task']))
-        if not found or self.data.kind == 'score' or self.data.pairs is not None: return found
-        parts, encoder, s = [dl.dataset for dl in self.dls], self.model.encoder, self.settings
-        features, _, last = linear_parts(self.model.heads['task'])
-        x, rows = features(torch.cat([p.stored for p in parts])), pd.concat([p.data.rows for p in parts])
-        y, valid = np.concatenate([p.data.targets for p in parts]), (rows.split == 'valid').to_numpy()
-        held = held_out_logits(x, y, self.data.kind, len(self.data.labels), found['decay'], rows.group, valid)
-        ids, own = encoder.tokenize(rows.text, s['max_tokens'], s['keep']), encoder.tokenizer
-        bag, more = fit_bag(ids, y, held, len(own), self.data.kind, own.all_special_ids, rows.group)
-        if bag is not None:
-            for p in (last.weight, last.bias): p.data.mul_(more['head_share'])
-            found |= dict(bag=more | dict(tokens=len(bag.known)))
-            found['best'] = more['right' if self.data.kind == 'class' else 'loss']
-        self.solved = bag, weights_hash(folded(self.model.heads['task']))
+        found = (solve_task(self) if alone else None) or {}
+        bag, head = None, self.model.heads['task']
+        if found and self.data.kind != 'score' and self.data.pairs is None:
+            parts, encoder, s = [dl.dataset for dl in self.dls], self.model.encoder, self.settings
+            features, _, last = linear_parts(head)
+            x, rows = features(torch.cat([p.stored for p in parts])), pd.concat([p.data.rows for p in parts])
+            y, valid = np.concatenate([p.data.targets for p in parts]), (rows.split == 'valid').to_numpy()
+            held = held_out_logits(x, y, self.data.kind, len(self.data.labels), found['decay'], rows.group, valid)
+            ids, tokenizer = encoder.tokenize(rows.text, s['max_tokens'], s['keep']), encoder.tokenizer
+            special = tokenizer.all_special_ids
+            bag, figures = fit_bag(ids, y, held, len(tokenizer), self.data.kind, special, rows.group)
+            if bag is not None:
+                for p in (last.weight, last.bias): p.data.mul_(figures['head_share'])
+                found |= dict(bag=figures | dict(tokens=len(bag.known)))
+                found['best'] = figures['right' if self.data.kind == 'class' else 'loss']
+        self.solved = bag, weights_hash(folded(head))
         return found
 
     def export(self,
@@ -228,25 +363,12 @@ class ClassifierLearner(Learner):
         raise NotImplementedError("export would pickle the data as well: save the classifier with "
                                   "learn.classifier().save(folder), and open it with load_classifier")
 
-# %% ../nbs/03c_classifiers.ipynb #8658ae91
-@patch
-def predict(self: ClassifierLearner,
-    texts: str|tuple[str, str]|list,  # texts, or tuples of two for pairs; or a single one
-    all_labels: bool = False,  # a column for each label with its probability
-    store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
-) -> pd.DataFrame:  # as `Classifier.predict`
-    "The label of each text."
-    return self.classifier().predict(texts, all_labels, store)
-
-@patch
-def evaluate(self: ClassifierLearner,
-    split: str = 'test',  # split of its own data; for other data use `classifier().evaluate(data)`
-    store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
-) -> pd.DataFrame:  # as `Classifier.evaluate`
-    "Metrics of a split, with intervals."
-    return self.classifier().evaluate(self.data, split, store)
-
 # %% ../nbs/03c_classifiers.ipynb #d66530e5
+def _check_data(data) -> None:
+    "Raise `TypeError` if `data` is not a `TextData`."
+    if not isinstance(data, TextData):
+        raise TypeError(f"data is a {type(data).__name__}: read it first, with read_texts(...) of rank_bert.texts")
+
 def classifier_learner(
     data: TextData,  # with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name
@@ -255,17 +377,6 @@ def classifier_learner(
 ) -> ClassifierLearner:
     "A Learner for labels or scores of texts or pairs; raises `ValueError` for tags of words, and for a single label."
     _check_data(data)
-    _check_labels(data)
-    return task_learner(data, backbone, freeze, cls=ClassifierLearner, **kwargs)
-
-# %% ../nbs/03c_classifiers.ipynb #3ebe0e98
-def _check_data(data) -> None:
-    "Raise `TypeError` if `data` is not a `TextData`."
-    if not isinstance(data, TextData):
-        raise TypeError(f"data is a {type(data).__name__}: read it first, with read_texts(...) of rank_bert.texts")
-
-def _check_labels(data: TextData) -> None:
-    "Raise `ValueError` for tags of words, for fewer than two labels, and for scores that are all equal."
     name = data.name or 'data'
     if data.kind == 'tags':
         raise ValueError(f"{name} has a tag for each word, and a classifier gives labels to whole "
@@ -273,8 +384,9 @@ def _check_labels(data: TextData) -> None:
     if data.kind != 'score' and len(data.labels) < 2:
         raise ValueError(f"{name} has {data.labels} for labels, and at least two are needed: "
                          "add rows with another label, such as yes and no")
-    if data.kind == 'score' and len(known := data.part('train').targets) and np.ptp(known) == 0:
-        raise ValueError(f"{name}: all scores of train are {known[0]:g}, so there is nothing to learn: add others")
+    if data.kind == 'score' and len(scores := data.part('train').targets) and np.ptp(scores) == 0:
+        raise ValueError(f"{name}: all scores of train are {scores[0]:g}, so there is nothing to learn: add others")
+    return task_learner(data, backbone, freeze, cls=ClassifierLearner, **kwargs)
 
 # %% ../nbs/03c_classifiers.ipynb #c2d1b924
 def train_classifier(
@@ -288,34 +400,40 @@ def train_classifier(
     **kwargs,  # arguments of `classifier_learner`, e.g. `pooling`, `max_tokens`, `bs`, `seed`, `store`
 ) -> Classifier:  # for trained layers the best epoch, or the solved head
     "A classifier of texts or pairs, trained with defaults for small and large data."
-    backbone, rest = get_encoder(backbone), dict(epochs=epochs, lr=lr, patience=patience, progress=progress)
+    backbone = get_encoder(backbone)
     _check_data(data)
     layers = frozen_groups(backbone, freeze) <= len(backbone.layers)
-    if data.pairs is None or not layers or kwargs.get('reading') is not None:
-        return _trained(data, backbone, freeze, rest, kwargs)
+    def train(**kwargs):
+        encoder = deepcopy(backbone) if layers else backbone
+        ended = begin_run(encoder, freeze)
+        with freezing_kept(encoder):
+            learn = classifier_learner(data, encoder, freeze, **kwargs)
+            learn.fitted = fit_task(learn, epochs, lr, patience=patience, progress=progress)
+        if freeze == 'lora': fold_adapters(learn.model.encoder)
+        return ended(learn.classifier(), data)
+    if data.pairs is None or not layers or kwargs.get('reading') is not None: return train(**kwargs)
     # layers can learn to read both texts in one input, or to compare two vectors: validation decides
-    readings = ('separate',) if kwargs.get('symmetric') else ('joint', 'separate')  # one input has an order
-    def own(one): return {k: v for k, v in kwargs.items() if k != 'symmetric' or one == 'separate'} | dict(reading=one)
-    found = [_trained(data, backbone, freeze, rest, own(one)) for one in readings]
+    found = []
+    if not kwargs.get('symmetric'):  # one input has an order
+        found.append(train(**({k: v for k, v in kwargs.items() if k != 'symmetric'} | dict(reading='joint'))))
+    found.append(train(**(kwargs | dict(reading='separate'))))
     by_score = found[0].about['monitor'] != 'valid_loss'
     best = (max if by_score else min)(found, key=lambda c: c.about['best'])
     best.about['readings'] = {c.settings['reading']: c.about['best'] for c in found}
     return best
 
-def _trained(data: TextData, backbone: Encoder, freeze: str|int, fit: dict, kwargs: dict) -> Classifier:
-    "A classifier from one training, of a copy of the encoder if layers are trained."
-    if frozen_groups(backbone, freeze) <= len(backbone.layers): backbone = deepcopy(backbone)
-    ended = begin_run(backbone, freeze)
-    with freezing_kept(backbone):
-        learn = classifier_learner(data, backbone, freeze, **kwargs)
-        learn.fitted = fit_task(learn, **fit)
-    if freeze == 'lora': fold_adapters(learn.model.encoder)
-    return ended(learn.classifier(), data)
-
 # %% ../nbs/03c_classifiers.ipynb #7ceaf481
-def _matched(model: Classifier, data: TextData, split: str) -> tuple[TextData, np.ndarray]:
-    "The rows of a split and their targets in the order of the classifier's labels."
-    part = _checked_part(model, data, split)
+def _rows_and_targets(model: Classifier, data: TextData, split: str) -> tuple[TextData, np.ndarray]:
+    "The rows of a split and their targets in the order of the classifier's labels; raises `DataError` if they differ."
+    part, name = data.part(split), data.name or 'data'
+    if not len(part):
+        raise DataError(f"{name}: no rows in {split}; the splits are {data.rows.split.value_counts().to_dict()}")
+    if data.kind != model.kind:
+        raise DataError(f"{name} is of kind {data.kind!r}, and the classifier was trained on {model.kind!r}")
+    unknown = [n for n in data.labels if n not in model.labels]
+    if unknown:
+        raise DataError(f"{name} has labels that the classifier does not know: {', '.join(unknown[:5])}. "
+                        f"It knows {', '.join(model.labels[:9])}")
     if data.kind == 'score': return part, part.targets
     place = np.array([model.labels.index(n) for n in data.labels])
     if data.kind == 'class': return part, place[part.targets]
@@ -323,68 +441,40 @@ def _matched(model: Classifier, data: TextData, split: str) -> tuple[TextData, n
     targets[:, place] = part.targets
     return part, targets
 
-def _checked_part(model: Classifier, data: TextData, split: str) -> TextData:
-    "The rows of a split; raises `DataError` when there are none, or when their labels are not the classifier's."
-    part, name = data.part(split), data.name or 'data'
-    if not len(part):
-        raise DataError(f"{name}: no rows in {split}; the splits are {data.rows.split.value_counts().to_dict()}")
-    if data.kind != model.kind:
-        raise DataError(f"{name} is of kind {data.kind!r}, and the classifier was trained on {model.kind!r}")
-    unknown = [n for n in data.labels if n not in model.labels]
-    if not unknown: return part
-    raise DataError(f"{name} has labels that the classifier does not know: {', '.join(unknown[:5])}. "
-                    f"It knows {', '.join(model.labels[:9])}")
-
 # %% ../nbs/03c_classifiers.ipynb #d482d2f7
 def _shares(out: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """For each row and label: true positive, predicted, actual, as 0 or 1 `(rows, 3*labels + 1)`.
 
     The last column is 1 if all labels of the row are correct."""
-    if targets.ndim > 1: said, true = out > .5, targets > .5
-    else: said, true = (np.arange(out.shape[1]) == np.asarray(answers)[:, None] for answers in (out.argmax(1), targets))
-    return np.concatenate([said*true, said, true, (said == true).all(1, keepdims=True)], axis=1).astype(float)
-
-# %% ../nbs/03c_classifiers.ipynb #72b83539
-def _ratio(a: np.ndarray, b: np.ndarray) -> np.ndarray: return np.where(b > 0, a/np.where(b > 0, b, 1), np.nan)
+    if targets.ndim > 1: answers, true = out > .5, targets > .5
+    else: answers, true = (np.arange(out.shape[1]) == np.asarray(a)[:, None] for a in (out.argmax(1), targets))
+    right = (answers == true).all(1, keepdims=True)
+    return np.concatenate([answers*true, answers, true, right], axis=1).astype(float)
 
 def _measures(shares: np.ndarray, several: bool) -> np.ndarray:
     "The metrics of `classification_metrics` from the means of `_shares` `(..., 3)`."
-    both, said, true = np.split(shares[..., :-1], 3, axis=-1)
-    occurs, right = said + true > 0, shares[..., -1]
-    macro = _ratio(np.where(occurs, 2*both/np.where(occurs, said + true, 1), 0).sum(-1), occurs.sum(-1))
-    if several: return np.stack([_ratio(2*both.sum(-1), (said + true).sum(-1)), macro, right], axis=-1)
-    spread = (1 - (said**2).sum(-1))*(1 - (true**2).sum(-1))
-    matthews = np.where(spread > 0, right - (said*true).sum(-1), 0)/np.sqrt(np.where(spread > 0, spread, 1))
+    def ratio(a, b): return np.where(b > 0, a/np.where(b > 0, b, 1), np.nan)
+    both, answers, true = np.split(shares[..., :-1], 3, axis=-1)
+    occurs, right = answers + true > 0, shares[..., -1]
+    macro = ratio(np.where(occurs, 2*both/np.where(occurs, answers + true, 1), 0).sum(-1), occurs.sum(-1))
+    if several: return np.stack([ratio(2*both.sum(-1), (answers + true).sum(-1)), macro, right], axis=-1)
+    spread = (1 - (answers**2).sum(-1))*(1 - (true**2).sum(-1))
+    matthews = np.where(spread > 0, right - (answers*true).sum(-1), 0)/np.sqrt(np.where(spread > 0, spread, 1))
     return np.stack([right, macro, matthews], axis=-1)
 
-# %% ../nbs/03c_classifiers.ipynb #6928f9b8
-def _correlations(out: np.ndarray, targets: np.ndarray, groups: np.ndarray, n: int, seed: int) -> np.ndarray:
-    "Spearman's correlation in `n` bootstrap samples of whole groups."
-    rng, codes = np.random.default_rng(seed), pd.factorize(groups)[0]
-    rows = np.split(np.argsort(codes, kind='stable'), np.cumsum(np.bincount(codes))[:-1])
-    draws = (np.concatenate([rows[i] for i in rng.integers(0, len(rows), len(rows))]) for _ in range(n))
-    return np.array([[stats.spearmanr(out[d], targets[d]).statistic
-                      if np.ptp(out[d]) and np.ptp(targets[d]) else np.nan] for d in draws])
-
-# %% ../nbs/03c_classifiers.ipynb #6583fc8a
-def _drawn(kind, out: np.ndarray, targets: np.ndarray, groups, n: int, seed: int) -> tuple[pd.Series, np.ndarray]:
+def _resampled(kind, out: np.ndarray, targets: np.ndarray, groups, n: int, seed: int) -> tuple[pd.Series, np.ndarray]:
     "The metrics of a kind of labels, and their values in `n` bootstrap samples of groups `(n, metrics)`."
-    if kind == 'score':
-        return pd.Series({'Spearman': spearman(out, targets)}), _correlations(out, targets, groups, n, seed)
-    draws = _measures(draw_means(*group_sums(_shares(out, targets), groups), n, seed), kind == 'multilabel')
-    return classification_metrics(out, targets.astype(int)), draws
-
-# %% ../nbs/03c_classifiers.ipynb #6583fc8b
-@patch
-def _judged(
-    self: Classifier, data: TextData, split: str, store: FeatureStore|None, threshold: float|None = None,
-) -> tuple[TextData, np.ndarray, np.ndarray]:
-    "The rows of a split, their targets, and probabilities or scores; for multilabel 0 or 1."
-    _check_data(data)
-    self._paired()  # raises for a tagger
-    part, targets = _matched(self, data, split)
-    out = self.outputs(part.texts if part.pairs is None else list(zip(part.texts, part.pairs)), store).numpy()
-    return part, targets, (out > self._threshold(threshold)).astype(float) if self.kind == 'multilabel' else out
+    if kind != 'score':
+        draws = _measures(draw_means(*group_sums(_shares(out, targets), groups), n, seed), kind == 'multilabel')
+        return classification_metrics(out, targets.astype(int)), draws
+    # ranks have no sums: the rows themselves are drawn
+    rng, codes = np.random.default_rng(seed), pd.factorize(groups)[0]
+    rows, draws = np.split(np.argsort(codes, kind='stable'), np.cumsum(np.bincount(codes))[:-1]), []
+    for _ in range(n):
+        d = np.concatenate([rows[i] for i in rng.integers(0, len(rows), len(rows))])
+        some = np.ptp(out[d]) and np.ptp(targets[d])
+        draws.append([stats.spearmanr(out[d], targets[d]).statistic if some else np.nan])
+    return pd.Series({'Spearman': spearman(out, targets)}), np.array(draws)
 
 # %% ../nbs/03c_classifiers.ipynb #c050a80d
 _MOST_ROWS = 5000  # training rows that the simple methods of `simple_baselines` are fitted to, at most
@@ -401,24 +491,28 @@ def simple_baselines(
     both on the cosine, and on `|u - v|` and `u*v`. They see at most 5,000 rows. For labels of single texts also
     logistic regression on tf-idf of the words: it sees at most 20,000 rows, and whole texts, beyond `max_tokens`."""
     splits = [s for s in ('train', 'valid')[:1 + ('solver' in model.about)] if len(data.part(s))]
-    known, part, n = [data.part(s) for s in splits], data.part(split), len(model.labels)
-    y = np.concatenate([_matched(model, data, s)[1] for s in splits])
-    if model.kind == 'class': found = {'commonest label': np.tile(np.bincount(y, minlength=n)/len(y), (len(part), 1))}
-    elif model.kind == 'multilabel': found = {'commonest labels': np.tile(y.mean(0), (len(part), 1))}
-    else: found = {}
+    known, part, n, found = [data.part(s) for s in splits], data.part(split), len(model.labels), {}
+    y = np.concatenate([_rows_and_targets(model, data, s)[1] for s in splits])
     texts, pairs = ([t for p in known for t in getattr(p, side) or ()] for side in ('texts', 'pairs'))
     order = np.random.default_rng(0).permutation(len(y))
-    keep, more = (np.sort(order[:most]) for most in (_MOST_ROWS, 4*_MOST_ROWS))
+    some, more = (np.sort(order[:most]) for most in (_MOST_ROWS, 4*_MOST_ROWS))
+    def fitted(line, x, y, new):
+        out = np.zeros((len(part), n))
+        line.fit(x, y)
+        out[:, line.classes_] = line.predict_proba(new)
+        return out
+    if model.kind == 'class': found['commonest label'] = np.tile(np.bincount(y, minlength=n)/len(y), (len(part), 1))
+    if model.kind == 'multilabel': found['commonest labels'] = np.tile(y.mean(0), (len(part), 1))
     if model.kind != 'score' and not pairs and (y.ndim > 1 or len(np.unique(y[more])) > 1):
         line = LogisticRegression(C=10, max_iter=200)
         if y.ndim > 1: line = OneVsRestClassifier(line)
         line = make_pipeline(TfidfVectorizer(token_pattern=r'\w+|[^\w\s]'), line)
         with warnings.catch_warnings():
             warnings.simplefilter('ignore', UserWarning)  # of a label that no row has, or every row
-            line.fit([texts[i] for i in more], y[more].astype(int))
-        found['logistic regression on words'] = out = np.zeros((len(part), n))
-        out[:, line.classes_] = line.predict_proba(part.texts)
+            out = fitted(line, [texts[i] for i in more], y[more].astype(int), part.texts)
+        found['logistic regression on words'] = out
     if not model.about.get('frozen') or model.kind == 'multilabel': return found
+    # on the vectors of the frozen encoder
     separate = bool(pairs) and model.settings.get('reading', 'joint') == 'separate'
     def features(texts, pairs):  # name -> features
         x = model._vectors(texts, pairs, store or FeatureStore(), False)
@@ -426,115 +520,16 @@ def simple_baselines(
         u, v = (F.normalize(part, dim=1) for part in x.chunk(2, 1))
         both = torch.cat([(u - v).abs(), u*v], 1)
         return {' on the cosine': (u*v).sum(1, keepdim=True).cpu().numpy(), ' on |u - v|, u*v': both.cpu().numpy()}
-    seen = features([texts[i] for i in keep], [pairs[i] for i in keep] if pairs else None)
-    new = features(part.texts, part.pairs)
-    for name, x in seen.items():
+    old = features([texts[i] for i in some], [pairs[i] for i in some] if pairs else None)
+    new, y = features(part.texts, part.pairs), y[some]
+    for name, x in old.items():
         if model.kind == 'score' and x.shape[1] == 1:  # of distances the cosine has the other sign
-            sign = 1 if np.ptp(y) == 0 or np.corrcoef(x[:, 0], y[keep])[0, 1] >= 0 else -1
+            sign = 1 if np.ptp(y) == 0 or np.corrcoef(x[:, 0], y)[0, 1] >= 0 else -1
             found['cosine'] = sign*new[name][:, 0]
-        elif model.kind == 'score': found[f'ridge regression{name}'] = Ridge().fit(x, y[keep]).predict(new[name])
-        elif len(np.unique(y[keep])) > 1:
-            line = LogisticRegression(C=10, max_iter=200).fit(x, y[keep])
-            found[f'logistic regression{name}'] = out = np.zeros((len(part), n))
-            out[:, line.classes_] = line.predict_proba(new[name])
+        elif model.kind == 'score': found[f'ridge regression{name}'] = Ridge().fit(x, y).predict(new[name])
+        elif len(np.unique(y)) > 1:
+            found[f'logistic regression{name}'] = fitted(LogisticRegression(C=10, max_iter=200), x, y, new[name])
     return found
-
-def _not_above(name: str, metric: str, value: float, line: str, row: tuple) -> str:
-    "What is said of a classifier that is not above a line."
-    base, gap, low, high = row
-    ends = '' if np.isnan(low) else f', {low:+.3f} to {high:+.3f}'
-    better = 'that regression, ' if line.startswith('logistic') else ''
-    return (f"{name}: {metric} {value:.3f} is not above {base:.3f} by {line} (difference {gap:+.3f}{ends}). Try "
-            f"{better}another encoder, more rows, or freeze=-2")
-
-# %% ../nbs/03c_classifiers.ipynb #6583fc89
-@patch
-def evaluate(self: Classifier,
-    data: TextData,  # with the labels of the classifier, in any order
-    split: str = 'test',  # split to evaluate
-    store: FeatureStore|None = None,  # where vectors are kept; by default those of the baselines only
-    n: int = 1000,  # bootstrap samples for the intervals
-    seed: int = 0,  # of the bootstrap samples
-    threshold: float|None = None,  # for multilabel, as in `Classifier.predict`
-    baselines: bool = True,  # add what simple methods give, if `data` have training rows; see `simple_baselines`
-) -> pd.DataFrame:  # part ('all'), metric, value, low and high of its 95 % interval, n (rows)
-    """Accuracy, macro F1 and Matthews' correlation, with intervals, beside what simple methods give.
-
-    For multilabel: micro F1, macro F1 and exact match. For scores: Spearman's correlation, NaN where all are equal.
-    Where the first metric is not above the best simple method, a warning says so, and `attrs['said']`."""
-    part, targets, out = self._judged(data, split, store, threshold)
-    groups, name = part.rows.group.to_numpy(), data.name or 'data'
-    rows_of = targets.sum(0) if targets.ndim > 1 else (targets[:, None] == np.arange(len(self.labels))).sum(0)
-    lost = [label for label, count in zip(self.labels, rows_of) if not count]  # scores have no labels
-    more = ' and others'*(len(lost) > 5)
-    if lost:
-        warnings.warn(f"{name}: {split} has no row of {', '.join(lost[:5])}{more}: in macro F1 such a label is 0 if it "
-                      "is predicted, and left out if not", DataWarning, stacklevel=2)
-    value, draws = pd.Series({'Spearman': np.nan}), np.full((n, 1), np.nan)
-    equal = self.kind == 'score' and [what for what, of in (('given', targets), ('predicted', out)) if not np.ptp(of)]
-    if equal:
-        warnings.warn(f"{name}: all {equal[0]} scores of {split} are equal, so they have no order to compare",
-                      DataWarning, stacklevel=2)
-        baselines = baselines and 'given' not in equal
-    else: value, draws = _drawn(self.kind, out, targets, groups, n, seed)
-    some = len(set(groups)) > 1 and not np.isnan(draws).all()
-    def ends(draws):
-        return np.nanquantile(draws, [.025, .975], axis=0) if some else np.full((2, *draws.shape[1:]), np.nan)
-    rows, metric = [*zip(value.index, value, *ends(draws))], value.index[0]
-    if split == 'train' or split == 'valid' and 'solver' in self.about:
-        warnings.warn(f"{name}: the head was fitted to the rows of {split}, so these figures are too high: measure "
-                      "on test", DataWarning, stacklevel=2)
-    others, told = {}, ''
-    if baselines and split not in ('train', 'valid') and len(data.part('train')):
-        for line, said in simple_baselines(self, data, split, store).items():
-            if self.kind == 'multilabel':  # the commonest label where none is above the threshold
-                least = np.minimum(self._threshold(threshold), said.max(1, keepdims=True))
-                said = (said >= least).astype(float)
-            if self.kind == 'score' and not np.ptp(said): continue
-            own, theirs = _drawn(self.kind, said, targets, groups, n, seed)
-            others[line] = own.iloc[0], theirs[:, 0]
-            rows.append((f'{metric}, {line}', own.iloc[0], *ends(theirs[:, 0])))
-        if others:
-            line = max(others, key=lambda k: others[k][0])
-            gap = value.iloc[0] - others[line][0], *ends(draws[:, 0] - others[line][1])
-            rows.append((f'{metric} - {line}', *gap))
-            if not gap[0] > 0: told = _not_above(name, metric, value.iloc[0], line, (others[line][0], *gap))
-    columns = ['part', 'metric', 'value', 'low', 'high', 'n']
-    table = pd.DataFrame([('all', *row, len(part)) for row in rows], columns=columns)
-    if told:
-        warnings.warn(told, DataWarning, stacklevel=2)
-        table.attrs['said'] = told
-    return table
-
-# %% ../nbs/03c_classifiers.ipynb #6583fc91
-@patch
-def by_label(self: Classifier,
-    data: TextData,  # with the labels of the classifier, in any order
-    split: str = 'test',  # split to evaluate
-    store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
-    threshold: float|None = None,  # for multilabel, as in `Classifier.predict`
-) -> pd.DataFrame:  # by label: precision, recall, F1, support (rows that have it)
-    "Precision, recall and F1 of each label, NaN where there is nothing to divide by; `ValueError` for scores."
-    if self.kind == 'score': raise ValueError("scores have no labels: evaluate measures their rank correlation")
-    _, targets, out = self._judged(data, split, store, threshold)
-    answers = out.astype(int) if self.kind == 'multilabel' else out.argmax(1)
-    how = dict(labels=np.arange(len(self.labels)), zero_division=np.nan)
-    found = precision_recall_fscore_support(targets.astype(int), answers, **how)
-    names = 'precision', 'recall', 'F1', 'support'
-    return pd.DataFrame(dict(zip(names, found)), index=pd.Index(self.labels, name='label'))
-
-# %% ../nbs/03c_classifiers.ipynb #6583fc92
-@patch
-def confusion_matrix(self: Classifier,
-    data: TextData,  # with one label for each text, in any order
-    split: str = 'test',  # split to evaluate
-    store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
-) -> pd.DataFrame:  # number of texts by true label (rows) and predicted label (columns)
-    "Which labels are taken for which; raises `ValueError` where a text has no single label."
-    if self.kind != 'class': raise ValueError(f"a confusion matrix is for one label a text, and this is {self.kind!r}")
-    _, targets, out = self._judged(data, split, store)
-    counts = confusion_matrix(targets, out.argmax(1), labels=np.arange(len(self.labels)))
-    return pd.DataFrame(counts, pd.Index(self.labels, name='true'), pd.Index(self.labels, name='predicted'))
 
 # %% ../nbs/03c_classifiers.ipynb #b2d7c37d
 _FIELDS = dict(kind=tuple(KINDS), labels='texts', head='object', about='object', settings=dict(
@@ -543,53 +538,29 @@ _FIELDS = dict(kind=tuple(KINDS), labels='texts', head='object', about='object',
 # required settings, if labels are for whole texts
 _WANTED = dict(pooling='text', keep=('start', 'end'), mixed='flag', pairs='flag')
 
-# %% ../nbs/03c_classifiers.ipynb #ad783041
-@patch
-def save(self: Classifier,
-    folder: str|Path,  # created, or replaced if it contains only a classifier
-    backbone: bool|None = None,  # write the encoder as well; by default when its name does not identify it
-) -> None:
-    "Save the classifier to a folder, atomically."
-    if self.head_kwargs is None:
-        raise ValueError("a head of one's own cannot be saved: only the arguments of a built-in head are written. "
-                         "Leave out `head`, or keep it with torch.save")
-    self._check_encoder()
-    about = jsonable(dict(kind=self.kind, labels=self.labels, head=self.head_kwargs, settings=self.settings,
-                          about=self.about) | ({} if self.bag is None else dict(bag=len(self.bag.known))))
-    check_fields(about, _FIELDS, 'the classifier', 'train it again')
-    with new_folder(folder, 'classifier.json') as new:
-        write_tensors(new/'head.safetensors', self.head.state_dict())
-        if self.bag is not None: write_tensors(new/'bag.safetensors', self.bag.state_dict())
-        seal_folder(new, 'classifier.json', dict(backbone=write_backbone(self.encoder, new, backbone)) | about)
-
-# %% ../nbs/03c_classifiers.ipynb #bce7f485
-def _about(folder: Path) -> dict:
-    "The content of classifier.json, after a check that all files it names exist and are undamaged."
+def _read_classifier(folder: Path, encoder: Encoder|None) -> Classifier:
+    "The classifier of a folder, after a check that all files it names exist and are undamaged."
+    path, remedy = folder/'classifier.json', 'save the classifier again'
     if not folder.is_dir():
         text = f"there is no folder {str(folder)!r}; save a classifier there first"
         raise FileNotFoundError(f'{text}: learn.classifier().save({str(folder)!r})')
-    if (folder/'ranker.json').exists() and not (folder/'classifier.json').exists():
+    if (folder/'ranker.json').exists() and not path.exists():
         raise FileNotFoundError(f"{str(folder)!r} holds a ranker, not a classifier: "
                                 "search with it, by load_ranker or `rank_bert search`")
     files = {'head.safetensors': True, 'bag.safetensors': False}
-    return read_folder(folder, 'classifier.json', 'classifier', 'save', _FIELDS, files)
-
-# %% ../nbs/03c_classifiers.ipynb #949d58a4
-def _load_classifier(folder: Path, encoder: Encoder|None) -> Classifier:
-    about, path, remedy = _about(folder), folder/'classifier.json', 'save the classifier again'
-    if len(set(about['labels'])) != len(about['labels']):
-        raise ValueError(f"{path} is damaged: two labels are the same; {remedy}")
+    about = read_folder(folder, 'classifier.json', 'classifier', 'save', _FIELDS, files)
+    kind, labels, settings = about['kind'], about['labels'], about['settings']
+    if len(set(labels)) != len(labels): raise ValueError(f"{path} is damaged: two labels are the same; {remedy}")
     encoder = read_backbone(folder, about['backbone'], encoder, remedy)
-    check_settings(encoder, about['settings'], path, remedy)
-    def make(): return KINDS[about['kind']].head(encoder.dim, len(about['labels']), **about['head'])
+    check_settings(encoder, settings, path, remedy)
+    def make(): return KINDS[kind].head(encoder.dim, len(labels), **about['head'])
     head = read_head(make, folder/'head.safetensors', remedy).to(encoder.device)
     if ('bag' in about) != ('bag.safetensors' in about['files']):
         raise ValueError(f"{path} is damaged: it has to name both or none of bag and bag.safetensors; {remedy}")
-    def make_bag(): return BagOfTokens(len(encoder.tokenizer), [0]*about['bag'], len(about['labels']))
+    def make_bag(): return BagOfTokens(len(encoder.tokenizer), [0]*about['bag'], len(labels))
     bag = read_head(make_bag, folder/'bag.safetensors', remedy) if 'bag' in about else None
-    if about['kind'] != 'tags': check_fields(about['settings'], _WANTED, f'{path}, settings,', remedy)
-    return Classifier(encoder, head.eval(), about['labels'], about['kind'], about['settings'],
-                      about['head'], about['about'], bag)
+    if kind != 'tags': check_fields(settings, _WANTED, f'{path}, settings,', remedy)
+    return Classifier(encoder, head.eval(), labels, kind, settings, about['head'], about['about'], bag)
 
 # %% ../nbs/03c_classifiers.ipynb #51dd1658
 def load_classifier(
@@ -600,27 +571,4 @@ def load_classifier(
 
     The error names a file that is missing, damaged or of a newer version."""
     folder = recover_folder(folder, 'classifier.json')
-    return read_steadily(folder, 'classifier.json', lambda: _load_classifier(folder, encoder))
-
-# %% ../nbs/03c_classifiers.ipynb #e16b0002
-from .graphs import Output, TextModel
-from .export import export_model
-from .web import PageIndex  # the target 'web'
-from .space import GRADIO  # the target 'space'
-
-# %% ../nbs/03c_classifiers.ipynb #e16b0003
-@patch
-def export(self: Classifier,
-    folder: str|Path,  # made, or replaced when an export is in it
-    to: str = 'onnx',  # 'onnx', 'openvino', 'web', 'space', or another key of `TARGETS`
-    **kwargs,  # arguments of `export_model`: `texts`, `int8`
-) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
-    "Write encoder and head for another library, checked; its output is `probabilities`, or `score`."
-    paired = self._paired()  # raises for a tagger
-    self._check_encoder()
-    last, s = dict(multilabel='sigmoid').get(self.kind, 'softmax'*(self.kind == 'class')), self.settings
-    how = dict(keep=s['keep'], labels=self.labels, pairs=paired, reading=s.get('reading', 'joint'))
-    out = Output(self.head, s['pooling'], last, bag=self.bag, **how)
-    name = 'score' if self.kind == 'score' else 'probabilities'
-    model = TextModel(self.encoder, {name: out}, s['max_tokens'], 'classifier')
-    return export_model(model, folder, to, **kwargs)
+    return read_steadily(folder, 'classifier.json', lambda: _read_classifier(folder, encoder))
