@@ -73,11 +73,6 @@ def ranking_table(
     rows = {names[mode]: found[mode] for mode in there}
     return compare(rows, queries.type.tolist(), groups, baseline=names[baseline])
 
-# %% ../nbs/04_experiments.ipynb #d0211305
-def _texts_by_id(ranker: Ranker) -> dict[str, tuple[str, str]]:
-    d = ranker.documents
-    return dict(zip(d.doc_id, zip(d.title, d.text)))
-
 # %% ../nbs/04_experiments.ipynb #d0211302
 def compare_rankers(
     before: Ranker,  # the one to compare with
@@ -88,7 +83,8 @@ def compare_rankers(
     store: FeatureStore|None = None,  # store for the query vectors; they are not stored by default
 ) -> pd.DataFrame:  # mode, metric, before, after, difference, low, high, p, n (queries)
     "Two rankers of the same documents: metrics of each mode, differences with 95% intervals, and paired tests."
-    if _texts_by_id(before) != _texts_by_id(after):
+    def texts(documents): return dict(zip(documents.doc_id, zip(documents.title, documents.text)))
+    if texts(before.documents) != texts(after.documents):
         raise ValueError("the two rankers have other documents, so their figures cannot be compared: give both the "
                          "same, with update")
     modes = tuple(mode for mode in ROWS if mode in before.modes and mode in after.modes)
@@ -96,21 +92,6 @@ def compare_rankers(
     groups = data.part(split).queries.group.tolist()
     return pd.concat([change_table(one[mode], other[mode], groups).assign(mode=mode) for mode in modes],
                      ignore_index=True)[['mode', 'metric', 'before', 'after', 'difference', 'low', 'high', 'p', 'n']]
-
-# %% ../nbs/04_experiments.ipynb #28b9a332
-def _ranking_panel(ax, rows: pd.DataFrame, rankers: list[str], baseline: str|None) -> None:
-    "Values and intervals of one kind of query, one line for each ranker."
-    rows, y = rows.set_index('ranker').loc[rankers], range(len(rankers))
-    colors = [f'C{i}' for i in y]
-    ax.hlines(y, rows.low, rows.high, colors)
-    ax.scatter(rows.value, y, c=colors)
-    for i, value in enumerate(rows.value):
-        ax.annotate(f'{value:.2f}', (value, i), (0, 5), textcoords='offset points', ha='center', fontsize='small')
-    if baseline in rows.index: ax.axvline(rows.value[baseline], color='gray', linestyle=':', zorder=0)
-    ax.set(title=f'{rows.queries.iloc[0]}\n{rows.n.iloc[0]:,} queries', xlabel=rows.metric.iloc[0],
-           yticks=y, yticklabels=rankers, ylim=(len(rankers) - .5, -.7))
-    ax.tick_params(left=False)
-    ax.spines[['top', 'right', 'left']].set_visible(False)
 
 # %% ../nbs/04_experiments.ipynb #fd18cf01
 def ranking_plot(
@@ -124,17 +105,20 @@ def ranking_plot(
     kinds, rankers = rows.queries.unique(), list(rows.ranker.unique())
     fig, axes = plt.subplots(1, len(kinds), figsize=(max(6, 2*len(kinds)), 1.2 + .4*len(rankers)),
                              sharex=True, sharey=True, squeeze=False, layout='constrained')
+    y, colors, baseline = range(len(rankers)), [f'C{i}' for i in range(len(rankers))], table.attrs.get('baseline')
     for ax, kind in zip(axes[0], kinds):
-        _ranking_panel(ax, rows[rows.queries == kind], rankers, table.attrs.get('baseline'))
+        part = rows[rows.queries == kind].set_index('ranker').loc[rankers]
+        ax.hlines(y, part.low, part.high, colors)
+        ax.scatter(part.value, y, c=colors)
+        for i, value in enumerate(part.value):
+            ax.annotate(f'{value:.2f}', (value, i), (0, 5), textcoords='offset points', ha='center', fontsize='small')
+        if baseline in part.index: ax.axvline(part.value[baseline], color='gray', linestyle=':', zorder=0)
+        ax.set(title=f'{kind}\n{part.n.iloc[0]:,} queries', xlabel=metric,
+               yticks=y, yticklabels=rankers, ylim=(len(rankers) - .5, -.7))
+        ax.tick_params(left=False)
+        ax.spines[['top', 'right', 'left']].set_visible(False)
     plt.close(fig)  # so that a notebook shows it once
     return fig
-
-# %% ../nbs/04_experiments.ipynb #442cd36b
-def _means_by_type(frame: pd.DataFrame, types: pd.Series) -> dict[str, pd.Series]:
-    "Means of the columns over all queries, and by type where there are several."
-    of = types.iloc[frame.index].to_numpy()
-    kinds = sorted(set(of))
-    return {'all': frame.mean()} | ({t: frame[of == t].mean() for t in kinds} if len(kinds) > 1 else {})
 
 # %% ../nbs/04_experiments.ipynb #a1508280
 def compare_settings(
@@ -153,8 +137,11 @@ def compare_settings(
     for (name, kwargs), seed in product(settings.items(), range(seeds)):
         ranker = train_ranker(data, **dict(backbone=backbone) | kwargs, seed=seed, store=store)
         for mode, frame in ranker.per_query(data, split, modes, metrics, store).items():
+            of = types.iloc[frame.index].to_numpy()
+            kinds = sorted(set(of))
+            means = {'all': frame.mean()} | ({t: frame[of == t].mean() for t in kinds} if len(kinds) > 1 else {})
             rows += [dict(setting=name, mode=mode, seed=seed, queries=queries, metric=metric, value=value)
-                     for queries, means in _means_by_type(frame, types).items() for metric, value in means.items()]
+                     for queries, found in means.items() for metric, value in found.items()]
     return pd.DataFrame(rows)
 
 # %% ../nbs/04_experiments.ipynb #a785f268
@@ -187,33 +174,9 @@ FREEZING = {
     'LoRA': dict(freeze='none', epochs=2, lr=1e-3, lora=dict(r=8, alpha=16)),
 }  # setting -> arguments of `task_learner`, epochs, learning rate, and those of `add_lora` where it is used
 
-# %% ../nbs/04_experiments.ipynb #38916112
-def _named_settings(settings) -> dict[str, dict]:
-    "Settings by their names; raises `ValueError` for an unknown one that does not say what is frozen."
-    names = [settings] if isinstance(settings, str) else settings or FREEZING
-    given = settings if isinstance(settings, dict) else dict.fromkeys(names, {})
-    unknown = [name for name, how in given.items() if name not in FREEZING and 'freeze' not in how]
-    if unknown:
-        raise ValueError(f"unknown setting {unknown[0]!r}; the settings are {', '.join(FREEZING)}. "
-                         "One of your own is a dict with at least 'freeze'")
-    return given
-
-# %% ../nbs/04_experiments.ipynb #3492db42
+# %% ../nbs/04_experiments.ipynb #73e50514
 LEAST_STEPS = 50  # optimizer steps; on few texts the epochs of `FREEZING` become more, unless they are given
 
-def _freezing_recipes(settings, epochs: int|None) -> dict[str, dict]:
-    "All arguments of each setting, checked."
-    fixed = {} if epochs is None else dict(epochs=epochs)
-    recipes = {name: dict(epochs=2, lr=1e-4) | FREEZING.get(name, {}) | how | fixed
-               | dict(least=0 if 'epochs' in how | fixed else LEAST_STEPS)
-               for name, how in _named_settings(settings).items()}
-    for name, how in recipes.items():
-        if how['epochs'] < 1 or not how['lr'] > 0:
-            raise ValueError(f"{name!r} has epochs={how['epochs']} and lr={how['lr']}; "
-                             "pass at least one epoch, and a rate above 0")
-    return recipes
-
-# %% ../nbs/04_experiments.ipynb #73e50514
 def _freezing_learner(data: TextData, encoder: Encoder, seed: int, store: FeatureStore,
                       lora: dict|None = None, **kwargs) -> Learner:
     "A Learner of one setting; `lora` changes the encoder."
@@ -221,35 +184,34 @@ def _freezing_learner(data: TextData, encoder: Encoder, seed: int, store: Featur
     if lora is not None: add_lora(encoder, **lora)
     return task_learner(data, encoder, seed=seed, store=store, **kwargs)
 
-# %% ../nbs/04_experiments.ipynb #57d91456
 def _checked_recipes(data: TextData, encoder: Encoder, settings, seeds: int, store: FeatureStore,
                      epochs: int|None = None, split: str = 'test', **kwargs) -> dict[str, dict]:
-    """The recipes of `compare_freezing`, each prepared up to the first batch.
+    """All arguments of each setting of `compare_freezing`, each prepared up to the first batch.
 
     So a setting that cannot work fails before the others are trained."""
-    recipes, of = _freezing_recipes(settings, epochs), data.name or 'data'
+    names = [settings] if isinstance(settings, str) else settings or FREEZING
+    given = settings if isinstance(settings, dict) else dict.fromkeys(names, {})
+    unknown = [name for name, how in given.items() if name not in FREEZING and 'freeze' not in how]
+    if unknown:
+        raise ValueError(f"unknown setting {unknown[0]!r}; the settings are {', '.join(FREEZING)}. "
+                         "One of your own is a dict with at least 'freeze'")
+    recipes = {}
+    for name, how in given.items():
+        if epochs is not None: how = how | dict(epochs=epochs)
+        recipe = dict(epochs=2, lr=1e-4) | FREEZING.get(name, {}) | how
+        if recipe['epochs'] < 1 or not recipe['lr'] > 0:
+            raise ValueError(f"{name!r} has epochs={recipe['epochs']} and lr={recipe['lr']}; "
+                             "pass at least one epoch, and a rate above 0")
+        recipes[name] = recipe | dict(least=0 if 'epochs' in how else LEAST_STEPS)
+    of = data.name or 'data'
     if seeds < 1: raise ValueError(f"seeds is {seeds}; at least one is needed")
     if data.kind not in ('class', 'multilabel'):
         raise ValueError(f"{of} is of kind {data.kind!r}; accuracy needs labels of whole texts")
     if not len(data.part(split)): raise DataError(f"{of}: no rows in {split!r} to measure on")
-    for how in recipes.values():
-        arguments = {k: v for k, v in (kwargs | how).items() if k not in ('epochs', 'lr', 'least')}
+    for recipe in recipes.values():
+        arguments = {k: v for k, v in (kwargs | recipe).items() if k not in ('epochs', 'lr', 'least')}
         _freezing_learner(data, deepcopy(encoder), 0, store, **arguments)
     return recipes
-
-# %% ../nbs/04_experiments.ipynb #a3c92e38
-def _encode_frozen(learn: Learner, store: FeatureStore) -> dict:
-    "Pass train and validation texts through the frozen layers; how many were encoded, and the seconds."
-    before, start = store.computed, time.perf_counter()
-    for learn.dl in learn.dls.loaders: learn.frozen_prefix.before_validate()
-    return dict(encoded=store.computed - before, encode_seconds=time.perf_counter() - start)
-
-# %% ../nbs/04_experiments.ipynb #e5aa4a95
-def _answers(learn: Learner, data: TextData, split: str, store: FeatureStore) -> tuple[torch.Tensor, torch.Tensor]:
-    "Scores and targets of a split."
-    test = TaskBatches(data.part(split), learn.model.encoder, dtype=learn.model.dtype, store=store,
-                       label=f'{split} texts', **learn.settings)
-    return learn.get_preds(dl=task_dl(test, 64, device=learn.dls.device))
 
 # %% ../nbs/04_experiments.ipynb #13de1aa0
 def _freezing_run(data: TextData, encoder: Encoder, seed: int, split: str, store: FeatureStore,
@@ -257,12 +219,20 @@ def _freezing_run(data: TextData, encoder: Encoder, seed: int, split: str, store
     "One training: its row, which texts were classified correctly, and the metric after each epoch."
     learn, best, clock = _freezing_learner(data, encoder, seed, store, **kwargs), KeepBest(), EpochClock()
     epochs = max(epochs, -(-least//len(learn.dls.train)))
-    row = dict(trained=count_parameters(learn.model), epochs=epochs) | _encode_frozen(learn, store)
+    row = dict(trained=count_parameters(learn.model), epochs=epochs)
+
+    # train and validation texts pass through the frozen layers, which is timed apart from the training
+    before, start = store.computed, time.perf_counter()
+    for learn.dl in learn.dls.loaders: learn.frozen_prefix.before_validate()
+    row |= dict(encoded=store.computed - before, encode_seconds=time.perf_counter() - start)
+
     start = time.perf_counter()
     with learn.no_bar(), learn.no_logging():
         learn.fit_one_cycle(epochs, lr, cbs=[best, clock])
         row |= dict(train_seconds=time.perf_counter() - start, best_epoch=best.best_epoch + 1)
-        scores, targets = _answers(learn, data, split, store)
+        test = TaskBatches(data.part(split), learn.model.encoder, dtype=learn.model.dtype, store=store,
+                           label=f'{split} texts', **learn.settings)
+        scores, targets = learn.get_preds(dl=task_dl(test, 64, device=learn.dls.device))
     right, f1 = correctness(scores, targets), classification_metrics(scores, targets)['macro F1']
     return {'accuracy': right.mean(), 'macro F1': f1} | row, right, clock
 
@@ -320,40 +290,32 @@ def freezing_table(
     rows = [row(name, part) for name, part in tidy.groupby('setting', sort=False)]
     return pd.DataFrame.from_records(rows, index='setting')
 
-# %% ../nbs/04_experiments.ipynb #42ecc5f9
-def _time_axis(ax) -> None:
-    "Seconds on a log scale with plain numbers."
-    from matplotlib.ticker import LogLocator, ScalarFormatter
-    ax.xaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter=ScalarFormatter())
-    ax.minorticks_off()
-    ax.locator_params(axis='y', nbins=4)
-    ax.spines[['top', 'right']].set_visible(False)
-
-# %% ../nbs/04_experiments.ipynb #806476a9
-def _time_panels(left, right, name: str, part: pd.DataFrame, curves: list[dict], look: dict) -> None:
-    "One setting: its runs and their mean on the left, accuracy after each epoch on the right."
-    encoding = part.encode_seconds.sum()
-    seconds = encoding + part.train_seconds
-    left.scatter(seconds, part.accuracy, s=16, alpha=.6, **look)
-    left.scatter(seconds.mean(), part.accuracy.mean(), s=90, label=name, **look)
-    if not curves: return
-    x, y = (np.mean([c[k] for c in curves], 0) for k in ('seconds', 'accuracy'))
-    right.plot(encoding + x, y, ms=4, lw=1, markevery=max(1, len(x)//5), **look)
-
 # %% ../nbs/04_experiments.ipynb #66f07a28
 def freezing_plot(
     tidy: pd.DataFrame,  # from `compare_freezing`
 ) -> 'Figure':  # of matplotlib, with two panels
     "Accuracy against seconds on a log scale: runs and means at the end, and the validation split after each epoch."
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, ScalarFormatter
     fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.4), sharex=True, layout='constrained')
     for i, (name, part) in enumerate(tidy.groupby('setting', sort=False)):
         curves = [c for c in tidy.attrs.get('curves', []) if c['setting'] == name]
-        _time_panels(left, right, name, part, curves, dict(color=f'C{i}', marker='osD^vPX*'[i % 8]))
+        look = dict(color=f'C{i}', marker='osD^vPX*'[i % 8])
+        encoding = part.encode_seconds.sum()
+        seconds = encoding + part.train_seconds
+        left.scatter(seconds, part.accuracy, s=16, alpha=.6, **look)
+        left.scatter(seconds.mean(), part.accuracy.mean(), s=90, label=name, **look)
+        if curves:
+            x, y = (np.mean([c[k] for c in curves], 0) for k in ('seconds', 'accuracy'))
+            right.plot(encoding + x, y, ms=4, lw=1, markevery=max(1, len(x)//5), **look)
     left.set(xscale='log', xlabel='seconds, encoding and training', ylabel='accuracy',
              title=f"{tidy.attrs.get('split', 'test')}, best epoch")
     right.set(xlabel='seconds until the end of the epoch', title='validation, after each epoch')
-    for ax in (left, right): _time_axis(ax)
+    for ax in (left, right):
+        ax.xaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter=ScalarFormatter())
+        ax.minorticks_off()
+        ax.locator_params(axis='y', nbins=4)
+        ax.spines[['top', 'right']].set_visible(False)
     fig.legend(loc='outside lower center', ncols=4, frameon=False)
     plt.close(fig)  # so that a notebook shows it once
     return fig
@@ -380,7 +342,6 @@ def _weights_mb(backbone: Encoder|str) -> float:
     files = find_weights(backbone)
     return sum(p.stat().st_size for p in list(files.glob('*.safetensors')) or [files/'pytorch_model.bin'])/1e6
 
-# %% ../nbs/04_experiments.ipynb #5cf6ca2d
 def _filled(texts: list[str], tokens: int, n: int) -> list[str]:
     "`n` texts made of the words of `texts`, each of `tokens` words."
     if not any(t.split() for t in texts):
@@ -388,7 +349,6 @@ def _filled(texts: list[str], tokens: int, n: int) -> list[str]:
     words = cycle(' '.join(texts).split())
     return [' '.join(islice(words, tokens)) for _ in range(n)]
 
-# %% ../nbs/04_experiments.ipynb #7fe2e769
 def ms_in_turns(encoders: dict[str, Encoder], texts: list[str], tokens: int, repeats: int, **how) -> dict[str, float]:
     "Median milliseconds of `encode` per text, with all `texts` in one batch; one encoder after the other in each turn."
     seconds = {name: [] for name in encoders}
@@ -398,8 +358,7 @@ def ms_in_turns(encoders: dict[str, Encoder], texts: list[str], tokens: int, rep
         seconds[name].append(time.perf_counter() - start)
     return {name: float(np.median(s[1:]))/len(texts)*1000 for name, s in seconds.items()}
 
-# %% ../nbs/04_experiments.ipynb #33d9936a
-def _named(backbones) -> dict[str, Encoder|str]:
+def _by_name(backbones) -> dict[str, Encoder|str]:
     "The backbones by their names; raises `ValueError` when there are none, or two of one name."
     if isinstance(backbones, (str, Path, Encoder)): backbones = [backbones]
     if not isinstance(backbones, dict): backbones = list(backbones)
@@ -410,15 +369,6 @@ def _named(backbones) -> dict[str, Encoder|str]:
         raise ValueError("two of the backbones have the same name: pass a dict with names of your own, "
                          f"not {[getattr(b, 'name', b) for b in backbones]}")
     return named
-
-# %% ../nbs/04_experiments.ipynb #78e2e705
-def _sizes_and_speeds(named: dict[str, Encoder|str], encoders: dict[str, Encoder], texts: list[str],
-                      *how, **precision) -> dict[str, dict]:
-    "What each encoder needs and how fast it is."
-    one, many = (ms_in_turns(encoders, some, *how, **precision) for some in (texts[:1], texts))
-    return {name: dict(MB=_weights_mb(named[name]), parameters=count_parameters(encoder, trainable=False),
-                       layers=len(encoder.layers), dim=encoder.dim, ms_1=one[name], ms_32=many[name])
-            for name, encoder in encoders.items()}
 
 # %% ../nbs/04_experiments.ipynb #11e7ed73
 def compare_backbones(
@@ -435,43 +385,23 @@ def compare_backbones(
     """Size, speed and accuracy of encoders, one row each.
 
     ms_1 and ms_32 are milliseconds a text, timed in turns; `attrs` has tokens and threads."""
-    named, how = _named(backbones), dict(store=store, dtype=dtype, **kwargs)
+    named, how = _by_name(backbones), dict(store=store, dtype=dtype, **kwargs)
     encoders = {name: get_encoder(b) for name, b in named.items()}
     texts = _filled((data or builtin_texts(300)).texts if texts is None else as_texts(texts), tokens, 32)
     if repeats < 1: raise ValueError(f"repeats is {repeats}; the median is of at least one timed call")
     if data is not None:
         for encoder in encoders.values(): _checked_recipes(data, encoder, ['frozen head'], seeds, **how)
-    rows = _sizes_and_speeds(named, encoders, texts, tokens, repeats, dtype=dtype)
+    one, many = (ms_in_turns(encoders, some, tokens, repeats, dtype=dtype) for some in (texts[:1], texts))
+    rows = {}
     for name, encoder in encoders.items():
-        if data is None: break
-        found = freezing_table(compare_freezing(data, encoder, ['frozen head'], seeds, **how))
-        rows[name] |= found.iloc[0][['accuracy', 'low', 'high', 'spread']]
+        rows[name] = dict(MB=_weights_mb(named[name]), parameters=count_parameters(encoder, trainable=False),
+                          layers=len(encoder.layers), dim=encoder.dim, ms_1=one[name], ms_32=many[name])
+        if data is not None:
+            found = freezing_table(compare_freezing(data, encoder, ['frozen head'], seeds, **how))
+            rows[name] |= found.iloc[0][['accuracy', 'low', 'high', 'spread']]
     table = pd.DataFrame.from_records(list(rows.values()), index=pd.Index(rows, name='backbone'))
     table.attrs |= dict(tokens=tokens, threads=torch.get_num_threads())
     return table
-
-# %% ../nbs/04_experiments.ipynb #0e56481a
-def _intervals(ax, table: pd.DataFrame, cost: str) -> None:
-    "Accuracies with their intervals; caps of several widths, since some lie on one line."
-    for i, (x, y, low, high) in enumerate(zip(table[cost], table.accuracy, table.low, table.high)):
-        ax.errorbar(x, y, [[max(0, y - low)], [max(0, high - y)]], color=f'C{i}', lw=1, capsize=3 + 2*i, zorder=1)
-
-# %% ../nbs/04_experiments.ipynb #69fc9ff2
-def _discs(ax, table: pd.DataFrame, cost: str, front: np.ndarray) -> None:
-    "Discs of the size on disk with their names; the front is filled and joined."
-    best, colors = table[front].sort_values(cost), [f'C{i}' for i in range(len(table))]
-    ax.step(best[cost], best.accuracy, where='post', color='gray', linestyle='--', zorder=0)
-    ax.scatter(table[cost], table.accuracy, 400*table.MB/table.MB.max(),
-               c=[color if f else 'none' for color, f in zip(colors, front)], edgecolors=colors, zorder=2)
-    for name, row in table.iterrows():
-        ax.annotate(name, (row[cost], row.accuracy), (8, 6), textcoords='offset points', fontsize='small')
-
-# %% ../nbs/04_experiments.ipynb #240f2d38
-def _cost_name(cost: str, about: dict) -> str:
-    "The label of an axis of costs."
-    if cost not in ('ms_1', 'ms_32'): return cost
-    return (f"ms a text of {about.get('tokens', '?')} tokens, {cost.removeprefix('ms_')} at a time, "
-            f"threads: {about.get('threads', '?')}")
 
 # %% ../nbs/04_experiments.ipynb #6cdb26aa
 def backbones_plot(
@@ -483,9 +413,24 @@ def backbones_plot(
     from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
     if 'accuracy' not in table: raise ValueError("the table has no accuracy: pass data to compare_backbones")
     fig, ax = plt.subplots(figsize=(6, 3.4), layout='constrained')
-    _intervals(ax, table, cost)
-    _discs(ax, table, cost, pareto(table, cost, 'accuracy'))
-    ax.set(xscale='log', xlabel=_cost_name(cost, table.attrs), ylabel='accuracy of a frozen head')
+    colors = [f'C{i}' for i in range(len(table))]
+    for i, (x, y, low, high) in enumerate(zip(table[cost], table.accuracy, table.low, table.high)):
+        errors = [[max(0, y - low)], [max(0, high - y)]]
+        ax.errorbar(x, y, errors, color=colors[i], lw=1, capsize=3 + 2*i, zorder=1)  # some lie on one line
+
+    front = pareto(table, cost, 'accuracy')
+    best = table[front].sort_values(cost)
+    ax.step(best[cost], best.accuracy, where='post', color='gray', linestyle='--', zorder=0)
+    ax.scatter(table[cost], table.accuracy, 400*table.MB/table.MB.max(),
+               c=[color if f else 'none' for color, f in zip(colors, front)], edgecolors=colors, zorder=2)
+    for name, row in table.iterrows():
+        ax.annotate(name, (row[cost], row.accuracy), (8, 6), textcoords='offset points', fontsize='small')
+
+    label = cost
+    if cost in ('ms_1', 'ms_32'):
+        tokens, threads = (table.attrs.get(k, '?') for k in ('tokens', 'threads'))
+        label = f"ms a text of {tokens} tokens, {cost.removeprefix('ms_')} at a time, threads: {threads}"
+    ax.set(xscale='log', xlabel=label, ylabel='accuracy of a frozen head')
     ax.set_title('area: size on disk; filled and joined: Pareto front', fontsize='small', loc='left')
     ax.xaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter=ScalarFormatter(),
                  minor_locator=NullLocator())
@@ -495,18 +440,6 @@ def backbones_plot(
     return fig
 
 # %% ../nbs/04_experiments.ipynb #e0410002
-def _unit_vectors(texts: list[str], encoder: Encoder, store: FeatureStore|None, **how) -> torch.Tensor:
-    "Vectors of length 1 `(texts, dim)`."
-    found = encode(texts, encoder, **how) if store is None else store.encode(texts, encoder, **how).tensor()
-    return F.normalize(found, dim=1)
-
-def _two_engines(data: RankingData, part: RankingData, encoder: Encoder, engine, store, how: dict) -> dict:
-    "Query and document vectors by torch and by another engine."
-    def vectors(texts, engine, keep): return _unit_vectors(texts, encoder, store, engine=engine, keep=keep, **how)
-    queries = list(part.queries.text)
-    return {name: (vectors(queries, one, 'end'), vectors(data.texts, one, 'start'))
-            for name, one in (('torch', 'torch'), ('int8', engine))}
-
 def _own_int8(data: RankingData):
     "An engine that is calibrated on the documents and the queries for training."
     return int8_engine(data.texts + list(data.part('train').queries.text))
@@ -523,10 +456,15 @@ def compare_int8(
 ) -> pd.DataFrame:  # by metric: torch, int8, difference, low, high, p
     "Rankings in eight bits and by torch. `attrs` has the number of queries, and mean and lowest cosine of the vectors."
     encoder, part = get_encoder(backbone), data.part(split)
-    both = _two_engines(data, part, encoder, engine or _own_int8(data), store, kwargs)
+    def vectors(texts, engine, keep):  # of length 1
+        if store is None: found = encode(texts, encoder, engine=engine, keep=keep, **kwargs)
+        else: found = store.encode(texts, encoder, engine=engine, keep=keep, **kwargs).tensor()
+        return F.normalize(found, dim=1)
+    both = [(vectors(list(part.queries.text), one, 'end'), vectors(data.texts, one, 'start'))
+            for one in ('torch', engine or _own_int8(data))]
     a, b = (evaluate(queries @ documents.T, part.qrels(), data.documents.doc_id.tolist(), metrics)
-            for queries, documents in both.values())
-    groups, cosine = part.queries.group.to_numpy()[a.index], torch.cat([(x*y).sum(1) for x, y in zip(*both.values())])
+            for queries, documents in both)
+    groups, cosine = part.queries.group.to_numpy()[a.index], torch.cat([(x*y).sum(1) for x, y in zip(*both)])
     low, high = bootstrap_interval((b - a).to_numpy(), groups)
     table = pd.DataFrame(dict(torch=a.mean(), int8=b.mean(), difference=(b - a).mean(), low=low, high=high,
                               p=paired_test(b.to_numpy(), a.to_numpy(), groups)))
@@ -551,25 +489,16 @@ def checked_int8(
                          f"{max_drop}: stay with torch, or allow more")
     return engine
 
-# %% ../nbs/04_experiments.ipynb #b0d04588
-def _processor() -> str:
-    "The name of the processor."
-    lines = open('/proc/cpuinfo').read().splitlines() if os.path.exists('/proc/cpuinfo') else []
-    named = (line.split(':')[1].strip() for line in lines if line.startswith('model name'))
-    return next(named, platform.processor() or platform.machine())
-
-# %% ../nbs/04_experiments.ipynb #8e4a34b3
-def _bf16() -> str:
-    "The CPU instructions for matrix products in bfloat16."
-    found = dict(AMX=torch.cpu._is_amx_tile_supported()) | {'AVX512-BF16': torch.cpu._is_avx512_bf16_supported()}
-    return ', '.join(name for name, has in found.items() if has) or 'emulated'
-
 # %% ../nbs/04_experiments.ipynb #feeafb10
 def machine_card(
     **more,  # anything else to report, e.g. `run='full'`
 ) -> pd.DataFrame:  # one column
     "Date, processor, threads, precision and versions of this run."
-    found = dict(date=time.strftime('%Y-%m-%d'), cpu=_processor(), threads=torch.get_num_threads(), bf16=_bf16(),
+    lines = open('/proc/cpuinfo').read().splitlines() if os.path.exists('/proc/cpuinfo') else []
+    cpus = (line.split(':')[1].strip() for line in lines if line.startswith('model name'))
+    bf16 = {'AMX': torch.cpu._is_amx_tile_supported(), 'AVX512-BF16': torch.cpu._is_avx512_bf16_supported()}
+    found = dict(date=time.strftime('%Y-%m-%d'), cpu=next(cpus, platform.processor() or platform.machine()),
+                 threads=torch.get_num_threads(), bf16=', '.join(k for k, has in bf16.items() if has) or 'emulated',
                  gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else 'none',
                  precision=str(best_dtype(best_device()))[6:], python=platform.python_version(),
                  torch=torch.__version__, transformers=version('transformers'), rank_bert=__version__)
