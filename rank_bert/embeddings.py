@@ -42,7 +42,7 @@ from .losses import barlow_twins_loss, in_batch_loss
 from .metrics import spearman
 from .graphs import Output, TextModel
 from .export import export_model
-from .search import check_settings, head_arguments, read_backbone, read_head, write_backbone
+from .search import check_settings, read_backbone, read_head, write_backbone
 from .learners import TaskBatches, TaskModel, task_dl, task_learner
 
 # %% ../nbs/03f_embeddings.ipynb #998ca196
@@ -523,7 +523,7 @@ def _load_sentence_encoder(folder: Path, encoder: Encoder|None) -> SentenceEncod
     encoder, head = read_backbone(folder, about['backbone'], encoder, remedy), None
     check_settings(encoder, settings, path, remedy)
     def make_head():
-        arguments = head_arguments(config)
+        arguments = dict(config)
         return HEADS[arguments.pop('name')](encoder.dim, **arguments)
     if config is not None:
         head = read_head(make_head, folder/'head.safetensors', remedy).to(encoder.device)

@@ -66,7 +66,6 @@ from .scoring import without_queries
 from .explain import cut_again  # adds `Ranker.explain`
 from .fitting import fit_one_head, fitted_fusion, fitted_words, head_epochs, reference_of, row_batches
 from .fitting import check_document_pairs, train_head, train_layers
-from .fitting import STEPS, fit_ranking  # found here too, as in the first release
 from .maps import Map  # adds `Ranker.map`
 from .measuring import own_qrels, same_documents, still_there
 
@@ -195,8 +194,7 @@ def documents_hash(
         found.update(json.dumps(row).encode())
     return found.hexdigest()
 
-_PASSAGES = 'windows', 'truncate', 'select', None
-_SETTINGS = dict(passages=_PASSAGES, documents=_PASSAGES, size='count?', stride='count?', pooling='text',
+_SETTINGS = dict(passages=('windows', 'truncate', 'select', None), size='count?', stride='count?', pooling='text',
                  max_tokens='count', engine='text?')
 _FIELDS = dict(head='object', temperature='positive', fusion='object?', settings=_SETTINGS,
                about=dict(notes='object?', columns='object?'), table='object?')  # of ranker.json
@@ -299,10 +297,6 @@ def check_settings(encoder: Encoder, settings: dict, where: Path, remedy: str) -
 _KINDS = {torch.float32: 'F32', torch.float64: 'F64', torch.float16: 'F16', torch.bfloat16: 'BF16', torch.int64: 'I64',
           torch.int32: 'I32', torch.uint8: 'U8', torch.bool: 'BOOL'}
 
-def head_arguments(saved: dict) -> dict:
-    "What a saved head was made with; `how` was the name of `join` in the first release."
-    return {'join' if name == 'how' else name: value for name, value in saved.items()}
-
 def read_head(make: Callable[[], torch.nn.Module], path: Path, remedy: str) -> torch.nn.Module:
     "The module that `make` gives, with the weights of a file; raises `ValueError` when one does not fit the other."
     try:
@@ -382,7 +376,6 @@ def _read_lexical(folder: Path, about: dict, documents: pd.DataFrame) -> tuple[B
 def _read_settings(path: Path, settings: dict, encoder: Encoder) -> dict:
     "How texts became vectors; raises `ValueError` for what this encoder cannot do."
     check_settings(encoder, settings, path, _REMEDY)
-    if 'documents' in settings: settings['passages'] = settings.pop('documents')  # its name in the first release
     try: cut_documents(['a text'], **cutting(settings))
     except ValueError as e: raise ValueError(f"{path} is damaged: {e}; {_REMEDY}") from e
     if settings.get('engine') not in (None, 'torch', 'openvino'):
@@ -397,7 +390,7 @@ def _read_model(folder: Path, about: dict, dim: int, documents: int) -> RankingM
     "The head and the vectors of the passages."
     index = _read_index(folder/'index.safetensors', dim, documents)
     def make():
-        config = head_arguments(about['head'])
+        config = dict(about['head'])
         head = get_head(config.pop('name'), dim, **config)
         return RankingModel(head, index['passages'], index['owner'], about['temperature'])
     return read_head(make, folder/'head.safetensors', _REMEDY)
@@ -478,7 +471,7 @@ def _read_head(folder: Path, encoder: Encoder|None) -> tuple:
     settings, fusion = _read_settings(path, about['settings'], encoder), about.get('fusion')
     nothing = torch.zeros(1, encoder.dim), torch.zeros(1, dtype=torch.long)  # in the place of passages
     def make():
-        config = head_arguments(about['head'])
+        config = dict(about['head'])
         return RankingModel(get_head(config.pop('name'), encoder.dim, **config), *nothing, about['temperature'])
     head = read_head(make, folder/'head.safetensors', _REMEDY).head
     words = read_json(folder/'bm25.json', _REMEDY) if fusion else {}
