@@ -11,6 +11,7 @@ __all__ = ['TARGETS', 'Target', 'export_model']
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -56,27 +57,19 @@ PROBES = [
 EXACT, ROUGH = 2e-5, .8  # limits: largest difference in float32; lowest cosine in 8 bits
 
 # %% ../nbs/02j_export.ipynb #dd7d5e49
-def _cosine(a: np.ndarray, b: np.ndarray) -> float:
-    "Cosine of all numbers of two arrays; 1 where both hold only zeros, NaN for single numbers."
-    a, b = a.ravel(), b.ravel()
-    if a.size > 1 and not a.any() and not b.any(): return 1.
-    return float(a @ b/max(np.linalg.norm(a)*np.linalg.norm(b), 1e-12)) if a.size > 1 else float('nan')
-
 def _comparison(ours: list[np.ndarray], theirs: list[np.ndarray]) -> dict:
     "Largest difference (divided by a text's largest output if that is above 1), and lowest cosine."
     if [o.shape for o in ours] != [np.shape(t) for t in theirs]:
         raise ValueError(f"its outputs have the shape {np.shape(theirs[0])}, and ours {ours[0].shape}")
     if not all(np.isfinite(o).all() for o in ours):
         raise ValueError("this model gives NaN or infinite numbers for a text of the check: train it again")
-    apart = [float(np.abs(o - t).max()/max(1, np.abs(o).max())) for o, t in zip(ours, theirs)]
-    cosines = [c for c in map(_cosine, ours, theirs) if not np.isnan(c)]
-    return dict(texts=len(ours), difference=float(np.max(apart)), cosine=min(cosines, default=None))
-
-# %% ../nbs/02j_export.ipynb #7393108f
-def _fits(model: TextModel, name: str, texts: list[str]) -> list[str]:
-    "The texts that are not cut."
-    ids = model.encoder.tokenize(texts, model.encoder.max_tokens)
-    return [t for t, i in zip(texts, ids) if len(i) <= model.max_tokens]
+    def cosine(a, b):  # of all numbers; 1 where both hold only zeros
+        a, b = a.ravel(), b.ravel()
+        return float(a @ b/max(np.linalg.norm(a)*np.linalg.norm(b), 1e-12)) if a.any() or b.any() else 1.
+    differences = [float(np.abs(o - t).max()/max(1, np.abs(o).max())) for o, t in zip(ours, theirs)]
+    cosines = [cosine(o, t) for o, t in zip(ours, theirs) if o.size > 1]  # a single number has none
+    cosines = [c for c in cosines if not np.isnan(c)]
+    return dict(texts=len(ours), difference=float(np.max(differences)), cosine=min(cosines, default=None))
 
 def compared(
     model: TextModel,  # what was exported
@@ -87,26 +80,26 @@ def compared(
     "Compare the outputs of exported files with ours."
     rows = []
     for name, out in model.outputs.items():
-        some = _fits(model, name, texts) if name in uncut else texts
+        some = texts
+        if name in uncut:
+            ids = model.encoder.tokenize(texts, model.encoder.max_tokens)
+            some = [t for t, i in zip(texts, ids) if len(i) <= model.max_tokens]
         pairs = some[::-1] if out.pairs else None
         ours = model.compute(name, some, pairs)
         rows += [dict(file=file, output=name, **_comparison(ours, read(name, some, pairs)))
                  for file, read in readers.items()]
     return pd.DataFrame(rows)
 
-# %% ../nbs/02j_export.ipynb #ea5fee3a
-def _is_close(difference: float, cosine: float|None, rough: bool) -> bool:
-    "Whether outputs of a file are near enough to ours; NaN is not. A single number has no cosine."
-    if rough and not pd.isna(cosine): return cosine >= ROUGH and bool(np.isfinite(difference))
-    return difference <= (1 - ROUGH if rough else EXACT)
-
 def _check(table: pd.DataFrame, what: str, to: str) -> None:
-    "Raise `ValueError` if the outputs of a file differ from ours."
+    "Raise `ValueError` if the outputs of a file differ from ours, or are NaN."
     for row in table.itertuples():
         rough = 'int8' in row.file
-        if _is_close(row.difference, row.cosine, rough): continue
+        by_cosine = rough and not pd.isna(row.cosine)
+        if by_cosine: close = row.cosine >= ROUGH and np.isfinite(row.difference)
+        else: close = row.difference <= (1 - ROUGH if rough else EXACT)
+        if close: continue
         found = f'the largest difference is {row.difference:.1e}'
-        if rough and not pd.isna(row.cosine): found += f', the lowest cosine {row.cosine:.3f}'
+        if by_cosine: found += f', the lowest cosine {row.cosine:.3f}'
         remedy = 'leave it out with int8=False' if rough else 'nothing is written. Please report it, with the encoder'
         raise ValueError(f"{row.file} for {to} does not give the outputs {row.output!r} of this {what} ({found}): "
                          f"{remedy}")
@@ -123,13 +116,6 @@ def origin(
     key = ALIASES.get(name, ids.get(name, name))
     if key not in VARIANTS: return {}
     return dict(base_model=VARIANTS[key].hub_id) | (dict(license=LICENCES[key]) if key in LICENCES else {})
-
-def _markdown(table: pd.DataFrame) -> str:
-    "A table of the comparison in Markdown."
-    def cosine(c): return '' if c is None or pd.isna(c) else f'{c:.4f}'
-    rows = [(r.file, r.output, r.texts, f'{r.difference:.1e}', cosine(r.cosine)) for r in table.itertuples()]
-    head = ['file', 'output', 'texts', 'largest difference', 'lowest cosine']
-    return '\n'.join('| ' + ' | '.join(map(str, row)) + ' |' for row in [head, ['---']*len(head), *rows])
 
 # %% ../nbs/02j_export.ipynb #7f81152f
 _README = """# {title}
@@ -157,61 +143,44 @@ The files were loaded and run on {n} texts before this folder was written. Diffe
 {table}
 """
 
-# %% ../nbs/02j_export.ipynb #ef70ebec
+# %% ../nbs/02j_export.ipynb #5cb143fc
 _LAST = {'unit': ', a vector of length 1', 'softmax': ', probabilities', 'sigmoid': ', independent probabilities'}
-
 _PAIRS = {(False, 'joint'): '', (True, 'joint'): '; takes pairs of texts, both in one input',
           (True, 'separate'): '; takes pairs of texts, each in inputs of its own'}
 
-def _described(model: TextModel) -> str:
-    "A line for each output."
-    lines = []
-    for name, o in model.outputs.items():
-        what = 'a row for each token' if o.pooling is None else 'one for each text'
-        what += _LAST.get(o.activation, '')
-        named = f": {', '.join(map(str, o.labels))}" if o.labels else ''
-        part = f"texts of more than {model.max_tokens} tokens lose their {'end' if o.keep == 'start' else 'beginning'}"
-        lines.append(f"- `{name}`, {what}{named}; {part}" + _PAIRS[o.pairs, o.reading])
-    return '\n'.join(lines)
-
-# %% ../nbs/02j_export.ipynb #5cb143fc
 def _readme(model: TextModel, to: str, table: pd.DataFrame, notes: list[str]) -> str:
     "The README of a folder, with the fields that the Hub reads."
-    target, about = TARGETS[to], origin(model.encoder.name)
-    kind = dict(library_name=to) if to in ('sentence-transformers', 'openvino') else {}
-    vectors, app = {*model.outputs} <= {'vector', 'query', 'document'}, bool(target.readme)
-    if vectors and not app: kind['pipeline_tag'] = 'sentence-similarity'
-    licence = about.pop('license', None)  # of the weights, not of all that is in the folder
-    fields = about | kind | dict(tags=['rank_bert']) | target.head
-    lines = [f"{k}: {json.dumps(v) if isinstance(v, (list, bool)) else v}" for k, v in fields.items()]
+    # the header
+    target, fields = TARGETS[to], origin(model.encoder.name)
+    licence = fields.pop('license', None)  # of the weights, not of all that is in the folder
+    if to in ('sentence-transformers', 'openvino'): fields['library_name'] = to
+    if {*model.outputs} <= {'vector', 'query', 'document'} and not target.readme:
+        fields['pipeline_tag'] = 'sentence-similarity'
+    fields |= dict(tags=['rank_bert']) | target.head
+    header = [f"{k}: {json.dumps(v) if isinstance(v, (list, bool)) else v}" for k, v in fields.items()]
+
+    # a line for each output
+    outputs = []
+    for name, o in model.outputs.items():
+        what = ('a row for each token' if o.pooling is None else 'one for each text') + _LAST.get(o.activation, '')
+        labels = f": {', '.join(map(str, o.labels))}" if o.labels else ''
+        cut = f"texts of more than {model.max_tokens} tokens lose their {'end' if o.keep == 'start' else 'beginning'}"
+        outputs.append(f"- `{name}`, {what}{labels}; {cut}" + _PAIRS[o.pairs, o.reading])
+
+    # the table of the comparison
+    def cosine(c): return '' if c is None or pd.isna(c) else f'{c:.4f}'
+    names = ['file', 'output', 'texts', 'largest difference', 'lowest cosine']
+    rows = [(r.file, r.output, r.texts, f'{r.difference:.1e}', cosine(r.cosine)) for r in table.itertuples()]
+    rows = ['| ' + ' | '.join(map(str, row)) + ' |' for row in [names, ['---']*len(names), *rows]]
+
     encoder = Path(model.encoder.name).name if Path(model.encoder.name).is_dir() else model.encoder.name
     if licence: encoder += f' (licence of its pretrained weights: {licence})'
-    title = f"{model.what[:1].upper()}{model.what[1:]} for {to}"
     body = (target.readme or _README).format(
-        title=title, what=model.what, article='an' if model.what[0] in 'aeiou' else 'a', encoder=encoder,
-        libraries=' '.join(target.libraries), usage=target.usage(model).strip(),
-        notes=''.join(f'{n}\n\n' for n in notes), outputs=_described(model), n=table.texts.max(),
-        table=_markdown(table))
-    return '---\n' + '\n'.join(lines) + '\n---\n' + body
-
-# %% ../nbs/02j_export.ipynb #05afa529
-def _target(to: str) -> Target:
-    if to in TARGETS: return TARGETS[to]
-    raise ValueError(f"unknown target {to!r}; the targets are {', '.join(TARGETS)}")
-
-def _libraries(target: Target) -> dict[str, str]:
-    "Versions of the libraries with which a folder was checked."
-    found = {}
-    for name in target.libraries:
-        try: found[name] = version(name)
-        except PackageNotFoundError: continue
-    return found
-
-def _facts(model: TextModel) -> dict:
-    "What a program needs to know of the outputs."
-    return {name: dict(activation=o.activation, keep=o.keep, labels=list(o.labels), pairs=o.pairs,
-                       per_token=o.pooling is None) | (dict(reading=o.reading) if o.pairs else {})
-            for name, o in model.outputs.items()}
+        title=f"{model.what[:1].upper()}{model.what[1:]} for {to}", what=model.what,
+        article='an' if model.what[0] in 'aeiou' else 'a', encoder=encoder, libraries=' '.join(target.libraries),
+        usage=target.usage(model).strip(), notes=''.join(f'{n}\n\n' for n in notes), outputs='\n'.join(outputs),
+        n=table.texts.max(), table='\n'.join(rows))
+    return '\n'.join(['---', *header, '---', body])
 
 # %% ../nbs/02j_export.ipynb #4a0c5fbc
 def export_model(
@@ -222,7 +191,8 @@ def export_model(
     **options,  # of the target, such as `int8` or `exact_queries`
 ) -> pd.DataFrame:  # file, output, texts, difference, cosine; `attrs['notes']` for users
     "Write a checked folder for another library, or nothing; raises `ValueError` if the outputs differ."
-    target, texts, model = _target(to), PROBES + as_texts(texts or []), model.on('cpu')
+    if to not in TARGETS: raise ValueError(f"unknown target {to!r}; the targets are {', '.join(TARGETS)}")
+    target, texts, model = TARGETS[to], PROBES + as_texts(texts or []), model.on('cpu')
     check_folder(folder, 'export.json')
     with new_folder(folder, 'export.json') as new:
         notes = [*model.notes, *target.write(new, model, **options)]
@@ -232,8 +202,14 @@ def export_model(
         _check(table, model.what, to)
         (new/'README.md').write_text(_readme(model, to, table, notes), encoding='utf-8')
         encoder = dict(name=Path(model.encoder.name).name) | origin(model.encoder.name)
-        about = dict(to=to, what=model.what, encoder=encoder, max_tokens=model.max_tokens, outputs=_facts(model),
-                     libraries=_libraries(target), check=table.to_dict('records'), notes=notes, about=model.about)
+        outputs = {name: dict(activation=o.activation, keep=o.keep, labels=list(o.labels), pairs=o.pairs,
+                              per_token=o.pooling is None) | (dict(reading=o.reading) if o.pairs else {})
+                   for name, o in model.outputs.items()}
+        libraries = {}
+        for name in target.libraries:
+            with suppress(PackageNotFoundError): libraries[name] = version(name)
+        about = dict(to=to, what=model.what, encoder=encoder, max_tokens=model.max_tokens, outputs=outputs,
+                     libraries=libraries, check=table.to_dict('records'), notes=notes, about=model.about)
         seal_folder(new, 'export.json', about)
     table.attrs.update(notes=notes)
     return table
@@ -263,17 +239,15 @@ TARGETS['sentence-transformers'] = Target(
     ('sentence-transformers',), uncut=('query',))
 
 # %% ../nbs/02j_export.ipynb #0efb30c4
-def _write_beside(folder: Path, model: TextModel) -> None:
-    "The tokenizer, and the configuration with the names of labels, as other tools expect it."
+def _complete_graph(folder: Path, model: TextModel) -> list[str]:
+    "Write the tokenizer, and the configuration with names of labels, as other tools expect it; notes for users."
     file_tokenizer(model.encoder, model.max_tokens).save(str(folder/'tokenizer.json'))
-    about = model.encoder.model.config.to_dict()
-    about = {k: v for k, v in about.items() if k not in ('_name_or_path', 'rank_bert_changes', 'transformers_version')}
+    ours = '_name_or_path', 'rank_bert_changes', 'transformers_version'
+    config = {k: v for k, v in model.encoder.model.config.to_dict().items() if k not in ours}
     labels = next((o.labels for o in model.outputs.values() if o.labels), [])
-    if labels: about |= dict(id2label=dict(enumerate(labels)), label2id={n: i for i, n in enumerate(labels)})
-    (folder/'config.json').write_text(json.dumps(about, indent=1, default=str) + '\n', encoding='utf-8')
+    if labels: config |= dict(id2label=dict(enumerate(labels)), label2id={n: i for i, n in enumerate(labels)})
+    (folder/'config.json').write_text(json.dumps(config, indent=1, default=str) + '\n', encoding='utf-8')
 
-def _graph_notes(model: TextModel) -> list[str]:
-    "What the user of a graph should know."
     notes = [n for n in [model.about.get('passages')] if n]
     if any(o.pooling is None for o in model.outputs.values()):
         first = '' if 'tags.py' in model.files else 'The tag of a word is that of its first token. '
@@ -284,7 +258,6 @@ def _graph_notes(model: TextModel) -> list[str]:
                      'second texts as first ones, also for an output of single texts, which ignores the second ones.')
     return notes
 
-# %% ../nbs/02j_export.ipynb #e9e26156
 def _write_onnx(folder: Path, model: TextModel, int8: bool|str = True) -> list[str]:
     "model.onnx, model_int8.onnx, and what belongs to them."
     if int8 not in (True, False, 'only'): raise ValueError(f"int8 is {int8!r}; it is True, False or 'only'")
@@ -292,17 +265,12 @@ def _write_onnx(folder: Path, model: TextModel, int8: bool|str = True) -> list[s
     write_onnx(model, folder/'model.onnx')
     if int8: quantise_onnx(folder/'model.onnx', folder/'model_int8.onnx')
     if int8 == 'only': (folder/'model.onnx').unlink()
-    _write_beside(folder, model)
-    return _graph_notes(model)
-
-def _onnx_readers(folder: Path, model: TextModel) -> dict[str, Reader]:
-    return {file.name: onnx_reader(file, model) for file in sorted(folder.glob('*.onnx'))}
+    return _complete_graph(folder, model)
 
 def _write_openvino(folder: Path, model: TextModel) -> list[str]:
     "model.xml and model.bin, and what belongs to them."
     write_openvino(model, folder/'model.xml')
-    _write_beside(folder, model)
-    return _graph_notes(model)
+    return _complete_graph(folder, model)
 
 # %% ../nbs/02j_export.ipynb #1d8ed5d5
 _CODE = """
@@ -338,30 +306,30 @@ def run(texts, output, keep='start', pairs=None):
 """
 
 # %% ../nbs/02j_export.ipynb #98e6476b
-def _use(model: TextModel) -> str:
-    "Lines that show one use of the outputs."
+def _graph_usage(model: TextModel, library: str) -> str:
+    "Code for the README: how texts are read and computed, and one use of the outputs."
+    call = _CALL[library].format(inputs=model.inputs)
+    run = (_RUN_PAIRS if len(model.inputs) > 2 else _RUN).format(call=call).strip()
     name, out = next(iter(model.outputs.items()))
     if 'query' in model.outputs and 'document' in model.outputs:
         keep = model.outputs['query'].keep
-        return (f"queries = run(['how do I wait for a thread'], 'query', keep={keep!r})\n"
-                "documents = run(['Wait until the thread terminates.', 'Return the square root.'], 'document')\n"
-                "print(queries @ documents.T)")
-    texts, more = "['a text', 'one more']", ''
-    if out.reading == 'separate': texts, more = "['a text', 'one']", ", pairs=['its pair', 'more']"
-    elif out.pairs: texts = "[('a text', 'its pair'), ('one', 'more')]"
-    lines = [f'found = run({texts}, {name!r}, keep={out.keep!r}{more})']
-    names = 'print([labels[i] for i in found[0].argmax(-1).ravel()])'
-    if out.labels: lines += [f'labels = {list(out.labels)!r}', names]
-    return '\n'.join([*lines, 'print(found)'])
+        lines = [f"queries = run(['how do I wait for a thread'], 'query', keep={keep!r})",
+                 "documents = run(['Wait until the thread terminates.', 'Return the square root.'], 'document')",
+                 'print(queries @ documents.T)']
+    else:
+        texts, more = "['a text', 'one more']", ''
+        if out.reading == 'separate': texts, more = "['a text', 'one']", ", pairs=['its pair', 'more']"
+        elif out.pairs: texts = "[('a text', 'its pair'), ('one', 'more')]"
+        lines = [f'found = run({texts}, {name!r}, keep={out.keep!r}{more})']
+        names = 'print([labels[i] for i in found[0].argmax(-1).ravel()])'
+        if out.labels: lines += [f'labels = {list(out.labels)!r}', names]
+        lines.append('print(found)')
+    return _CODE.format(library=library, load=_LOAD[library], run=run, max_tokens=model.max_tokens,
+                        use='\n'.join(lines))
 
-def _graph_usage(model: TextModel, library: str) -> str:
-    "Code for the README."
-    call = _CALL[library].format(inputs=model.inputs)
-    run = (_RUN_PAIRS if len(model.inputs) > 2 else _RUN).format(call=call).strip()
-    return _CODE.format(library=library, load=_LOAD[library], run=run, max_tokens=model.max_tokens, use=_use(model))
-
-TARGETS['onnx'] = Target(_write_onnx, _onnx_readers, partial(_graph_usage, library='onnxruntime'),
-                         ('numpy', 'tokenizers', 'onnxruntime'))
+TARGETS['onnx'] = Target(
+    _write_onnx, lambda folder, model: {f.name: onnx_reader(f, model) for f in sorted(folder.glob('*.onnx'))},
+    partial(_graph_usage, library='onnxruntime'), ('numpy', 'tokenizers', 'onnxruntime'))
 TARGETS['openvino'] = Target(
     _write_openvino, lambda folder, model: {'model.xml': openvino_reader(folder/'model.xml', model)},
     partial(_graph_usage, library='openvino'), ('numpy', 'tokenizers', 'openvino'))

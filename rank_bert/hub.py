@@ -64,17 +64,6 @@ def _measured(model, data: RankingData|TextData|None, split: str, store: Feature
     if not hasattr(model, 'evaluate'): raise ValueError("a sentence encoder has no metrics for a card: leave out data")
     return model.evaluate(data, split)
 
-def _wide(figures: pd.DataFrame, names: dict[str, str]) -> pd.DataFrame:
-    "A row for each mode and part, a column for each metric with its interval."
-    keys = [c for c in ('mode', 'part') if c in figures]
-    spans = [f'{v:.3f}' + ('' if low != low else f' ({low:.3f} to {high:.3f})')
-             for v, low, high in zip(figures.value, figures.low, figures.high)]
-    table = figures.assign(value=spans, part=[_line(p) for p in figures.part])
-    table = table.pivot_table('value', [*keys, 'n'], 'metric', 'first', sort=False).reset_index()
-    if 'mode' in table: table['mode'] = table['mode'].map(names)
-    table = table[[*keys, 'n', *dict.fromkeys(figures.metric)]]
-    return table.rename(columns=dict(n='queries' if 'mode' in keys else 'rows'))
-
 # %% ../nbs/03m_hub.ipynb #6b0c000e
 def _whose(about: dict, data) -> str:
     "Whether the model has learnt from some data, as far as that is recorded."
@@ -86,15 +75,23 @@ def _whose(about: dict, data) -> str:
     return whose + ('; it has also learnt from feedback, which may hold these queries' if None in later else '')
 
 def _figures(model, figures: pd.DataFrame|None, data, split: str) -> str:
-    "The section of metrics."
+    "The section of metrics: a row for each mode and part, a column for each metric with its interval."
     if figures is None: return 'Unknown: nobody has measured it for this card.'
-    about = model.about
-    what = f'{split} queries' if isinstance(model, Ranker) else f'{split} rows'
-    among = f', among {len(model.documents):,} documents' if isinstance(model, Ranker) else ''
-    name = _line(data.name) or 'data without a name'
+    about, ranker = model.about, isinstance(model, Ranker)
     said = figures.attrs.pop('said', None)  # attributes of a table would be compared in each step below
+    keys = [c for c in ('mode', 'part') if c in figures]
+    spans = [f'{v:.3f}' + ('' if low != low else f' ({low:.3f} to {high:.3f})')
+             for v, low, high in zip(figures.value, figures.low, figures.high)]
+    table = figures.assign(value=spans, part=[_line(p) for p in figures.part])
+    table = table.pivot_table('value', [*keys, 'n'], 'metric', 'first', sort=False).reset_index()
+    if 'mode' in table: table['mode'] = table['mode'].map(mode_names(about))
+    table = table[[*keys, 'n', *dict.fromkeys(figures.metric)]]
+    table = table.rename(columns=dict(n='queries' if 'mode' in keys else 'rows'))
+    what = f'{split} queries' if ranker else f'{split} rows'
+    among = f', among {len(model.documents):,} documents' if ranker else ''
+    name = _line(data.name) or 'data without a name'
     return (f"On the {what} of {name} ({_whose(about, data)}){among}, with 95% intervals.\n\n"
-            + _frame(_wide(figures, mode_names(about))) + (f'\n\n{said}.' if said else ''))
+            + _frame(table) + (f'\n\n{said}.' if said else ''))
 
 # %% ../nbs/03m_hub.ipynb #6b0c0010
 def _training(model) -> str:
@@ -190,22 +187,18 @@ def _limits(model) -> str:
                  'predictions can repeat what is wrong or unfair in them.')
     return '\n'.join(parts)
 
-def _results(model, figures: pd.DataFrame|None, data, split: str, datasets: list[str]|None) -> list:
-    "Metrics of the default mode over all rows, for the YAML header of the card."
-    from huggingface_hub import EvalResult
-    if figures is None: return []
-    rows = figures[figures.part == 'all']
-    if 'mode' in rows: rows = rows[rows['mode'] == model.modes[0]]
-    task, kind = _TASKS[kind_of(model)], datasets[0] if datasets and len(datasets) == 1 else UNKNOWN
-    return [EvalResult(task, kind, printable(data.name or UNKNOWN), row.metric.lower().replace(' ', '_'),
-                       round(float(row.value), 6), metric_name=row.metric, dataset_split=split)
-            for row in rows.itertuples()]
-
 # %% ../nbs/03m_hub.ipynb #6b0c0015
-def _head(model, name: str, results: list, license, language, datasets) -> str:
-    "The YAML of the card."
-    from huggingface_hub import ModelCardData
-    what = kind_of(model)
+def _header(model, name: str, figures: pd.DataFrame|None, data, split: str, license, language, datasets) -> str:
+    "The YAML of the card, with metrics of the default mode over all rows."
+    from huggingface_hub import EvalResult, ModelCardData
+    what, results = kind_of(model), []
+    if figures is not None:
+        rows = figures[figures.part == 'all']
+        if 'mode' in rows: rows = rows[rows['mode'] == model.modes[0]]
+        kind = datasets[0] if datasets and len(datasets) == 1 else UNKNOWN
+        results = [EvalResult(_TASKS[what], kind, printable(data.name or UNKNOWN), row.metric.lower().replace(' ', '_'),
+                              round(float(row.value), 6), metric_name=row.metric, dataset_split=split)
+                   for row in rows.itertuples()]
     return ModelCardData(
         library_name='rank_bert', tags=['rank_bert', what.replace(' ', '-')], pipeline_tag=_TASKS[what],
         license=license, language=language, datasets=datasets, base_model=_backbone(model).get('base_model'),
@@ -244,7 +237,7 @@ def model_card(
     "A model card from what is known of a model; the rest is marked as unknown."
     what, known, name = kind_of(model), _backbone(model), repo.split('/')[-1]
     figures = _measured(model, data, split, store)
-    head = _head(model, name, _results(model, figures, data, split, datasets), license, language, datasets)
+    head = _header(model, name, figures, data, split, license, language, datasets)
     top = _CARD.format(head=head, title=name, version=__version__, what=what, does=_DOES[what], repo=repo,
                        use=_PAIRS if getattr(model, 'settings', {}).get('pairs') else _USES[what])
     encoder = {'encoder': _line(known['name']), 'pretrained weights': known.get('base_model'),
@@ -255,41 +248,28 @@ def model_card(
     return top + ''.join(f'\n## {title}\n\n{body}\n' for title, body in sections.items())
 
 # %% ../nbs/03m_hub.ipynb #6b0c001d
-def _written(model, folder: Path, repo: str, card: dict) -> None:
-    "Write a folder with all files of the upload."
-    if isinstance(model, MultitaskLearner): model.export(folder, 'onnx')
-    else:
-        text = model_card(model, repo=repo, **card)
-        model.save(folder)
-        (folder/'README.md').write_text(text, encoding='utf-8')
-
-def _copied(source: Path, folder: Path) -> None:
-    "A copy of an exported folder, without files that are not part of it."
-    about = read_json(source/'export.json', 'export it again')
-    for name, digest in about['files'].items():
-        (folder/name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source/name, folder/name)
-        if file_hash(folder/name) != digest:
-            raise ValueError(f"{source/name} is damaged: its SHA-256 is not the one it was written with; export again")
-    shutil.copyfile(source/'export.json', folder/'export.json')
-
-def _collected(model, folder: Path, repo: str, card: dict) -> dict:
-    "Write the upload to a new folder; gives the content of its JSON file."
-    if not isinstance(model, (str, Path)): _written(model, folder, repo, card)
-    elif not (Path(model)/'export.json').is_file(): _written(load(model), folder, repo, card)
-    elif card: raise ValueError(f"{str(model)!r} has a README of its own: leave out {', '.join(card)}")
-    else: _copied(Path(model), folder)
-    return read_json(next(folder/name for name in MARKS if (folder/name).is_file()))
-
-# %% ../nbs/03m_hub.ipynb #6b0c001e
 MARKS = *SAVED, 'export.json'  # JSON files that name the kind of a folder
 
-def _check_public(about: dict, folder: Path, publish_texts: bool) -> None:
-    "Raise `ValueError` if texts would become public without `publish_texts`."
-    holds = (folder/'documents.jsonl').exists() or about.get('what') == 'ranker' and about['to'] in ('web', 'space')
-    if holds and not publish_texts:
-        raise ValueError("the folder holds the texts of the documents, and everybody could read them: pass "
-                         "publish_texts=True if they may be public, or leave out private=False")
+def _collected(model, folder: Path, repo: str, card: dict) -> dict:
+    "Write all files of the upload to a new folder; gives the content of its JSON file."
+    source = Path(model) if isinstance(model, (str, Path)) else None
+    if source is not None and (source/'export.json').is_file():  # only what was exported, without other files
+        if card: raise ValueError(f"{str(model)!r} has a README of its own: leave out {', '.join(card)}")
+        for name, digest in read_json(source/'export.json', 'export it again')['files'].items():
+            (folder/name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source/name, folder/name)
+            if file_hash(folder/name) != digest:
+                raise ValueError(f"{source/name} is damaged: its SHA-256 is not the one it was written with; "
+                                 "export again")
+        shutil.copyfile(source/'export.json', folder/'export.json')
+    else:
+        if source is not None: model = load(model)
+        if isinstance(model, MultitaskLearner): model.export(folder, 'onnx')
+        else:
+            text = model_card(model, repo=repo, **card)
+            model.save(folder)
+            (folder/'README.md').write_text(text, encoding='utf-8')
+    return read_json(next(folder/name for name in MARKS if (folder/name).is_file()))
 
 def _former(api, repo: str, kind: str, info) -> set[str]:
     "The files of the previous push, as its JSON file lists them."
@@ -339,7 +319,11 @@ def push_to_hub(
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)/'folder'
         about = _collected(model, folder, name, card)
-        if not private: _check_public(about, folder, publish_texts)
+        has_texts = (folder/'documents.jsonl').exists() or \
+            about.get('what') == 'ranker' and about.get('to') in ('web', 'space')
+        if has_texts and not private and not publish_texts:
+            raise ValueError("the folder holds the texts of the documents, and everybody could read them: pass "
+                             "publish_texts=True if they may be public, or leave out private=False")
         kind = 'space' if about.get('to') == 'space' else 'model'
         with hub_errors(name, revision or named):
             return _uploaded(folder, name, kind, private, revision or named, token)

@@ -59,25 +59,20 @@ LIBRARIES = [
              'LICENSE': 'c71d239df91726fc519c6eb72d318ec65820627232b2f796219e87dcf35d0ab4'}, 'Apache-2.0')]
 
 # %% ../nbs/02l_web.ipynb #f05bef3d
-def _archive(library: Library) -> tarfile.TarFile:
-    "The archive of a package from the registry of npm; raises `ValueError` when it is not the one that is expected."
+def _fetch(library: Library, folder: Path) -> None:
+    "Download the files of a package from the registry of npm; `ValueError` when it is not the one that is expected."
     file = f"{library.name.split('/')[-1]}-{library.version}.tgz"
     with urllib.request.urlopen(f'https://registry.npmjs.org/{library.name}/-/{file}', timeout=60) as answer:
         content = answer.read()
     if base64.b64encode(hashlib.sha512(content).digest()).decode() != library.integrity:
         raise ValueError(f"{file} from the registry of npm is not the file that was published: nothing is written")
-    return tarfile.open(fileobj=io.BytesIO(content))
-
-def _cached(library: Library, folder: Path, download: bool) -> None:
-    "Download the files of a package into the cache, if `download` is set and one is missing."
-    place = folder/library.name
-    if not download or all((place/path).exists() for path in library.files): return
-    with _archive(library) as archive:
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         for path in library.files:
-            (place/path).parent.mkdir(parents=True, exist_ok=True)
-            temporary = (place/path).with_suffix('.part')
+            target = folder/library.name/path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary = target.with_suffix('.part')
             temporary.write_bytes(archive.extractfile(f'package/{path}').read())
-            temporary.replace(place/path)
+            temporary.replace(target)
 
 # %% ../nbs/02l_web.ipynb #b4a40506
 def page_libraries(
@@ -91,7 +86,8 @@ def page_libraries(
               f"{wanted}` and pass the folder node_modules as `libraries`")
     found = {}
     for library in LIBRARIES:
-        if libraries is None: _cached(library, folder, download)
+        missing = not all((folder/library.name/path).exists() for path in library.files)
+        if libraries is None and download and missing: _fetch(library, folder)
         for path, digest in library.files.items():
             file, name = folder/library.name/path, f'{library.name}/{path}'
             if not file.is_file(): raise FileNotFoundError(f"a page needs {name}, which is not there: {remedy}")
@@ -112,18 +108,6 @@ def blocks(
     scales[scales == 0] = 1
     return np.clip(np.rint(rows/scales.astype(np.float32)), -127, 127).astype(np.int8), scales
 
-# %% ../nbs/02l_web.ipynb #144ac46d
-def _multiplied(name: str, weights: np.ndarray, helper, numpy_helper) -> tuple[list, list]:
-    "Initializers and nodes of ONNX that give a weight matrix from its blocks."
-    whole, scales = blocks(weights)
-    parts = {'int8': whole, 'scale': scales, 'shape': np.array(weights.shape, dtype=np.int64)}
-    held = [numpy_helper.from_array(value, f'{name}_{part}') for part, value in parts.items()]
-    nodes = [helper.make_node('Cast', [f'{name}_int8'], [f'{name}_whole'], to=1),  # 1 is float32
-             helper.make_node('Cast', [f'{name}_scale'], [f'{name}_wide'], to=1),
-             helper.make_node('Mul', [f'{name}_whole', f'{name}_wide'], [f'{name}_rows']),
-             helper.make_node('Reshape', [f'{name}_rows', f'{name}_shape'], [name])]
-    return held, nodes
-
 # %% ../nbs/02l_web.ipynb #6fb90f91
 def store_in_blocks(
     file: Path,  # an ONNX file in float32
@@ -131,18 +115,25 @@ def store_in_blocks(
 ) -> None:
     "Write an ONNX file whose large weights are stored in 8 bits and computed in float32."
     onnx, = needed('onnx')
-    model = onnx.load(file)
-    held, nodes = [], []
+    model, make, FLOAT = onnx.load(file), onnx.helper.make_node, onnx.TensorProto.FLOAT
+    initializers, nodes = [], []
     for one in model.graph.initializer:
-        size = int(np.prod(one.dims))
-        if one.data_type != 1 or size < 4096 or size % BLOCK: held.append(one)
-        else:
-            some, more = _multiplied(one.name, onnx.numpy_helper.to_array(one), onnx.helper, onnx.numpy_helper)
-            held, nodes = held + some, nodes + more
-    for field, new in (('initializer', held), ('node', [*nodes, *model.graph.node])):
-        kept = [type(o).FromString(o.SerializeToString()) for o in new]
+        size, name = int(np.prod(one.dims)), one.name
+        if one.data_type != FLOAT or size < 4096 or size % BLOCK:
+            initializers.append(one)
+            continue
+        weights = onnx.numpy_helper.to_array(one)
+        whole, scales = blocks(weights)
+        parts = {'int8': whole, 'scale': scales, 'shape': np.array(weights.shape, dtype=np.int64)}
+        initializers += [onnx.numpy_helper.from_array(value, f'{name}_{part}') for part, value in parts.items()]
+        nodes += [make('Cast', [f'{name}_int8'], [f'{name}_whole'], to=FLOAT),
+                  make('Cast', [f'{name}_scale'], [f'{name}_wide'], to=FLOAT),
+                  make('Mul', [f'{name}_whole', f'{name}_wide'], [f'{name}_rows']),
+                  make('Reshape', [f'{name}_rows', f'{name}_shape'], [name])]
+    for field, new in (('initializer', initializers), ('node', [*nodes, *model.graph.node])):
+        copies = [type(o).FromString(o.SerializeToString()) for o in new]
         model.graph.ClearField(field)
-        getattr(model.graph, field).extend(kept)
+        getattr(model.graph, field).extend(copies)
     Path(out).write_bytes(model.SerializeToString())
 
 # %% ../nbs/02l_web.ipynb #a86de6cb
@@ -175,28 +166,21 @@ def index_tensors(
     return found | (dict(zip(('vectors', 'scales'), pack_rows(vectors))) if int8 else dict(vectors=vectors))
 
 # %% ../nbs/02l_web.ipynb #99be34f9
-def _span(text: str, passage: str, start: int) -> list[int]|str:
+def _span(text: str, passage: str) -> list[int]|str:
     "Start and end of a passage in a text, in UTF-16 units; the passage itself if it is not found."
-    at = text.find(passage, start)
-    if at < 0: at = text.find(passage)
+    at = text.find(passage)
     if at < 0: return passage
     return [len(text[:end].encode('utf-16-le', 'surrogatepass'))//2 for end in (at, at + len(passage))]
-
-def _spans(index: PageIndex) -> list:
-    "The place of each passage in the text of its document."
-    found = []
-    for text, passages in zip(index.documents.text, index.passages):
-        found += [_span(text, passage, 0) for passage in passages]
-    return found
 
 def index_settings(
     index: PageIndex,
 ) -> dict:  # for JSON
     "Texts and settings of an index, as a page reads them."
     rows = [dict(id=str(o.doc_id), title=o.title, text=o.text) for o in index.documents.itertuples()]
+    spans = [_span(text, passage) for text, some in zip(index.documents.text, index.passages) for passage in some]
     bm25 = index.bm25
     stopwords, ngrams, pair_weight = (None, 1, 1) if bm25 is None else (bm25.stopwords, bm25.ngrams, bm25.pair_weight)
-    return dict(documents=len(rows), rows=rows, spans=_spans(index), unspaced=UNSPACED, hidden=HIDDEN,
+    return dict(documents=len(rows), rows=rows, spans=spans, unspaced=UNSPACED, hidden=HIDDEN,
                 left_out=sorted(left_out(stopwords)), english=stopwords == 'english', ngrams=ngrams,
                 pair_weight=pair_weight, modes=[m for m in index.modes if bm25 is not None or m in ('dense', 'table')],
                 fusion=dict(weight=float(np.float32(index.weight)), standard=index.standard))
@@ -238,16 +222,6 @@ WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEM
 COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR
 OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE."""
 
-# %% ../nbs/02l_web.ipynb #68e156e1
-def _licences(libraries: dict[str, bytes]) -> str:
-    "What the licences of the libraries ask to be shown."
-    if not libraries: return 'This page: made by rank_bert, Apache-2.0'
-    ort, tok = LIBRARIES
-    parts = ['This page: made by rank_bert, Apache-2.0',
-             f'{ort.name} {ort.version}: Copyright (c) Microsoft Corporation. MIT License', _MIT,
-             f'{tok.name} {tok.version}: Apache-2.0', libraries[f'{tok.name}/LICENSE'].decode()]
-    return '\n\n'.join(parts)
-
 # %% ../nbs/02l_web.ipynb #7564885a
 _POLICY = ("default-src 'none'; script-src 'self' 'unsafe-inline'{libraries}; style-src 'unsafe-inline'; "
            "img-src data:; base-uri 'none'; form-action 'none'")  # a request to elsewhere is refused by the browser
@@ -265,9 +239,14 @@ _LABEL_PAIR = _LABEL | dict(
 def _page(title: str, parts: str, shown: dict[str, str], libraries: dict[str, bytes]) -> str:
     "The HTML of a page."
     policy = _POLICY.format(libraries=_LIBRARIES_POLICY if libraries else '')
+    licences = ['This page: made by rank_bert, Apache-2.0']
+    if libraries:
+        ort, tok = LIBRARIES
+        licences += [f'{ort.name} {ort.version}: Copyright (c) Microsoft Corporation. MIT License', _MIT,
+                     f'{tok.name} {tok.version}: Apache-2.0', libraries[f'{tok.name}/LICENSE'].decode()]
     read = {name: (files('rank_bert')/'pages'/f'page.{name}').read_text(encoding='utf-8') for name in ('html', 'css')}
     fields = dict(title=html.escape(title), policy=policy, css=read['css'], parts=parts,
-                  code=_script('model' if libraries else 'table'), licences=html.escape(_licences(libraries)))
+                  code=_script('model' if libraries else 'table'), licences=html.escape('\n\n'.join(licences)))
     return read['html'].format(**fields | shown)
 
 # %% ../nbs/02l_web.ipynb #5a0df724
@@ -287,12 +266,6 @@ def _model_parts(folder: Path, model: TextModel, int8: bool) -> dict[str, bytes]
                  keep=out.keep, max_tokens=model.max_tokens, lower=lower, int8=int8, pairs=out.pairs)
     return {'settings.json': json.dumps(about).encode(), 'tokenizer.json': json.dumps(tokenizer).encode(),
             'model.onnx': (folder/('int8.onnx' if int8 else 'float.onnx')).read_bytes()}
-
-def _index_parts(folder: Path, index: PageIndex, int8: bool) -> dict[str, bytes]:
-    "The index."
-    write_tensors(folder/'index.safetensors', index_tensors(index, int8))
-    return {'documents.json': json.dumps(index_settings(index)).encode(),
-            'index.safetensors': (folder/'index.safetensors').read_bytes()}
 
 # %% ../nbs/02l_web.ipynb #1b9c0002
 @dataclass(repr=False)
@@ -370,35 +343,35 @@ def _write_web(
 ) -> list[str]:
     "Write index.html and its parts; gives notes for the owner."
     _check_kind(model, index, light)
-    held = {} if light else page_libraries(libraries, download)
+    needed_files = {} if light else page_libraries(libraries, download)
     with tempfile.TemporaryDirectory() as place:
         parts = _table_parts(Path(place), model) if light else _model_parts(Path(place), model, int8)
-        if index is not None: parts |= _index_parts(Path(place), index, int8)
-    parts |= {name.split('/')[-1]: content for name, content in held.items() if not name.endswith('LICENSE')}
+        if index is not None:
+            write_tensors(Path(place)/'index.safetensors', index_tensors(index, int8))
+            parts |= {'documents.json': json.dumps(index_settings(index)).encode(),
+                      'index.safetensors': (Path(place)/'index.safetensors').read_bytes()}
+    parts |= {name.split('/')[-1]: content for name, content in needed_files.items() if not name.endswith('LICENSE')}
     scripts = {name: _part(name, content) for name, content in parts.items()}
-    if not one_file:
+    if one_file: tags = [f'<script>{text}</script>' for text in scripts.values()]
+    else:
+        tags = [f'<script src="parts/{name}.js"></script>' for name in scripts]
         (folder/'parts').mkdir()
         for name, text in scripts.items(): (folder/'parts'/f'{name}.js').write_text(text, encoding='utf-8')
-    given = '\n'.join(f'<script>{text}</script>' if one_file else f'<script src="parts/{name}.js"></script>'
-                      for name, text in scripts.items())
     shown = _SEARCH if index is not None else _LABEL_PAIR if len(model.inputs) > 2 else _LABEL
-    page = _page(title or shown['verb'], given, shown, held)
+    page = _page(title or shown['verb'], '\n'.join(tags), shown, needed_files)
     (folder/'index.html').write_text(page, encoding='utf-8')
-    return _notes(folder, model, light)
 
-# %% ../nbs/02l_web.ipynb #9ca796db
-def _notes(folder: Path, model: TextModel, light: bool) -> list[str]:
-    "What the owner of a page should know."
     size = sum(f.stat().st_size for f in folder.rglob('*') if f.is_file())/1e6
     if light:
-        told = model.about.get('table', '')
-        told = f' {told[:1].upper()}{told[1:]}.' if told else ''
+        fitted = model.about.get('table', '')
+        fitted = f' {fitted[:1].upper()}{fitted[1:]}.' if fitted else ''
         return [f'The page has {size:.1f} MB. Whoever has it has the texts of the documents.',
-                f'A table of token vectors stands in for the encoder.{told}']
+                f'A table of token vectors stands in for the encoder.{fitted}']
     used = ' and '.join(f'{o.name} {o.version} ({o.licence})' for o in LIBRARIES)
     return [f'The page has {size:.1f} MB. Whoever has it has the texts of the documents and the encoder.',
             f'It holds {used}.']
 
+# %% ../nbs/02l_web.ipynb #9ca796db
 def _web_readers(folder: Path, model: TextModel) -> dict[str, Reader]:
     "The model of a page, run by onnxruntime; of a light page its table."
     parts = read_parts(folder)
