@@ -19,6 +19,8 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated
 
@@ -43,53 +45,69 @@ def _finite(value: float|None) -> float|None:
     if value is not None and not math.isfinite(value): raise typer.BadParameter(f'{value} is not a finite number')
     return value
 
-def _option(help: str, panel: str|None = None, default: bool = False, **kwargs):
-    "An option; its default is shown in the help when `default` is set."
-    return typer.Option(help=help, rich_help_panel=panel, show_default=default, **kwargs)
-
-# %% ../nbs/04c_cli.ipynb #6b0cc001
 def _local(value: Path|None):
     "As `_home`; hf://user/repo is downloaded to the cache."
     if not str(value).startswith('hf:/'): return _home(value)
     from rank_bert.saved import local_folder
     return local_folder(value)
 
-def _own(value: Path|None):
+def _own_folder(value: Path|None):
     "As `_home`; refuses a repository, because the command writes to its folder."
     if not str(value).startswith('hf:/'): return _home(value)
     raise typer.BadParameter('it changes its folder, and a repository is only read: save it to a folder first')
 
-def _served(value: str) -> str:
+def _name_and_folder(value: str) -> str:
     "NAME=FOLDER as `serve` takes it, where the folder may be hf://user/repo."
     name, _, folder = value.rpartition('=')
     if not folder.startswith('hf:/'): return _home(value)
     return f"{name or folder.split('@')[0].split('/')[-1]}={_local(Path(folder))}"
 
+def _option(help: str, panel: str|None = None, default: bool = False, **kwargs):
+    "An option; its default is shown in the help when `default` is set."
+    return typer.Option(help=help, rich_help_panel=panel, show_default=default, **kwargs)
+
 # %% ../nbs/04c_cli.ipynb #5d0c41e7
-Data = Annotated[str, typer.Argument(callback=_home, help='Folder (documents and queries as .jsonl or .csv, or BEIR), '
-    '.csv, .tsv, .parquet, .jsonl, .json, a name under $RANK_BERT_DATA, or a data set of the Hub.')]
-DocId = Annotated[str|None, _option('Column that holds the id of a document.', 'Columns')]
-DocText = Annotated[str|None, _option('Column that holds the text of a document.', 'Columns')]
-Title = Annotated[str|None, _option('Column that holds the title of a document.', 'Columns')]
-QueryId = Annotated[str|None, _option('Column that holds the id of a query.', 'Columns')]
-QueryText = Annotated[str|None, _option('Column that holds the text of a query.', 'Columns')]
-QueryType = Annotated[str|None, _option('Column with the query type, such as question or conversation.', 'Columns')]
-Relevant = Annotated[str|None, _option(
-    'In a folder: column of the queries with the ids of relevant documents; by default --doc-id, doc_id or doc_ids.',
-    'Columns')]
-Answer = Annotated[str|None, typer.Option(
-    '--doc-id', '--relevant', help='Column with the id of the document that a row judges.', rich_help_panel='Columns',
-    show_default=False)]
-Grade = Annotated[str|None, _option(
-    'Column with the relevance grade, 0 for irrelevant; an empty name makes each row relevant.', 'Columns')]
-Group = Annotated[str|None, _option(
-    'Column by which to split: queries of one dialogue, document or user stay together.', 'Columns')]
-SplitColumn = Annotated[str|None, _option(
-    'Column with train, valid or test; by default a fifth of the groups is held out.', 'Columns')]
+def _column(help: str): return Annotated[str|None, _option(help, 'Columns')]
+
+COLUMNS = dict(  # what readers call a column -> the option that names it
+    doc_id=_column('Column that holds the id of a document.'),
+    doc_text=_column('Column that holds the text of a document.'),
+    title=_column('Column that holds the title of a document.'),
+    query_id=_column('Column that holds the id of a query.'),
+    query_text=_column('Column that holds the text of a query.'),
+    query_type=_column('Column with the query type, such as question or conversation.'),
+    relevant=_column('In a folder: column of the queries with the ids of relevant documents; by default --doc-id, '
+                     'doc_id or doc_ids.'),
+    grade=_column('Column with the relevance grade, 0 for irrelevant; an empty name makes each row relevant.'),
+    group=_column('Column by which to split: queries of one dialogue, document or user stay together.'),
+    split=_column('Column with train, valid or test; by default a fifth of the groups is held out.'))
+QueryText, Grade, Group, SplitColumn = (COLUMNS[name] for name in ('query_text', 'grade', 'group', 'split'))
+
+def _parameter(column: str) -> str: return column + '_column'*(column == 'split')
+
+def _flag(column: str) -> str:
+    "The option of the command for an argument of the readers."
+    return '--' + _parameter(column).replace('_', '-')
+
+def _with_columns(*names: str) -> Callable:
+    "Give a command the options of some columns; it gets them as the dict `columns`."
+    def decorate(command: Callable) -> Callable:
+        @wraps(command)
+        def run(**given):
+            columns = {name: given.pop(_parameter(name)) for name in names}
+            return command(**given, columns=columns)
+        options = [Parameter(_parameter(name), Parameter.KEYWORD_ONLY, default=None, annotation=COLUMNS[name])
+                   for name in names]
+        others = [p for p in signature(command).parameters.values() if p.name != 'columns']
+        run.__signature__ = Signature(others + options)
+        return run
+    return decorate
 
 # %% ../nbs/04c_cli.ipynb #f030a073
+Data = Annotated[str, typer.Argument(callback=_home, help='Folder (documents and queries as .jsonl or .csv, or BEIR), '
+    '.csv, .tsv, .parquet, .jsonl, .json, a name under $RANK_BERT_DATA, or a data set of the Hub.')]
 Folder = Annotated[Path, typer.Argument(callback=_local, help='Folder of a saved ranker, or hf://user/repo.')]
-OwnFolder = Annotated[Path, typer.Argument(callback=_own, help='Folder of a saved ranker.')]
+OwnFolder = Annotated[Path, typer.Argument(callback=_own_folder, help='Folder of a saved ranker.')]
 Out = Annotated[Path, typer.Option(callback=_home, help='Folder to save the ranker to.')]
 Json = Annotated[bool, typer.Option('--json', help='Print JSON instead of text.')]
 Mode = Annotated[str|None, _option('hybrid, dense, cosine, bm25, or with a table (see distil) table_hybrid or table; '
@@ -108,24 +126,9 @@ Engine = Annotated[str, typer.Option(help='Library that runs the frozen encoder:
 Pooling = Annotated[str, typer.Option(help='cls, mean, max or pooler.')]
 Keep = Annotated[str, typer.Option(help='Part of a longer text that stays: start or end.')]
 Epochs = Annotated[int|None, _option('Epochs of training; by default enough for a minimum number of steps.', min=1)]
-Shared = Annotated[bool|None, typer.Option(
-    '--shared/--separate', show_default=False,
-    help='One head for queries and documents, or one each; validation decides by default.')]
 
-# %% ../nbs/04c_cli.ipynb #b61d9f07
-Text = Annotated[str|None, _option('Column that holds the text.', 'Columns')]
-Pair = Annotated[str|None, _option('Column that holds a second text.', 'Columns')]
-Label = Annotated[str|None, _option('Column that holds the label, the labels or the score.', 'Columns')]
-RowGroup = Annotated[str|None, _option(
-    'Column by which to split: rows of one user, document or dialogue stay together.', 'Columns')]
-Labels = Annotated[list[str]|None, _option(
-    'Name of a label; repeat it for each label, in the order of the numbers in the file.')]
-LabelSep = Annotated[str|None, _option('Separator between several labels of a row, such as ; or ,.')]
-Kind = Annotated[str|None, _option('class, multilabel or score; told from the first label by default.')]
-
-# %% ../nbs/04c_cli.ipynb #8357f8ec
-def _version(asked: bool) -> None:
-    if not asked: return
+def _version(show: bool) -> None:
+    if not show: return
     typer.echo(f'rank_bert {__version__}')
     raise typer.Exit()
 
@@ -145,7 +148,6 @@ def _say(text: str = '') -> None:
     "Progress goes to stderr, so that stdout is only results."
     typer.echo(_plain(text), err=True)
 
-# %% ../nbs/04c_cli.ipynb #ad83eb89
 def _print(text: str) -> None:
     "Write a result to stdout; raises `ValueError` when nobody reads it or there is no room."
     try: typer.echo(text)
@@ -157,7 +159,6 @@ def _show(text: str = '') -> None:
     "Print a result for people."
     _print(_plain(text))
 
-# %% ../nbs/04c_cli.ipynb #4ac8322f
 _UNSEEN = re.compile('[\x7f-\x9f\u2028-\u202e\u2066-\u2069]')  # control characters that JSON does not escape by itself
 
 def _print_json(table) -> None:
@@ -166,11 +167,12 @@ def _print_json(table) -> None:
     text = table.to_json(orient='records', force_ascii=ascii_only)
     _print(_UNSEEN.sub(lambda m: f'\\u{ord(m[0]):04x}', text))
 
-# %% ../nbs/04c_cli.ipynb #7be0f3a0
-def _flag(argument: str) -> str:
-    "The option of the command for an argument of the readers."
-    return '--' + (argument + '_column'*(argument == 'split')).replace('_', '-')
+def _show_table(table, as_json: bool = False) -> None:
+    "Print a table, or its rows as JSON."
+    if as_json: _print_json(table)
+    else: _show(table.to_string(index=False, float_format='{:.3f}'.format))
 
+# %% ../nbs/04c_cli.ipynb #7be0f3a0
 def _as_options(text: str) -> str:
     "A message of the library with the options of the command in the place of arguments in Python."
     text = re.sub(r'\b(the option|it with the option) (\w+)', lambda m: f'{m[1]} {_flag(m[2])}', text)
@@ -186,8 +188,7 @@ def _depth(freeze: str) -> str|int:
     "'backbone' and 'none' as they are, a number as a number."
     return int(freeze) if freeze.removeprefix('-').isdigit() else freeze
 
-# %% ../nbs/04c_cli.ipynb #f806f63c
-def _found(read: Callable, data: str, **columns):
+def _quietly(read: Callable, data: str, **columns):
     "Read data without warnings; `_hints` prints what a user should know."
     from rank_bert.tables import DataWarning
     with warnings.catch_warnings():
@@ -198,7 +199,6 @@ def _hints(data) -> None:
     "Print the hints of the readers."
     for hint in data.notes.get('hints', ()): _say(f'  hint: {_as_options(hint)}')
 
-# %% ../nbs/04c_cli.ipynb #4cc65ec3
 def _hint_empty(documents) -> None:
     "A hint at documents of which there is only a title."
     from rank_bert.tables import listed
@@ -206,7 +206,6 @@ def _hint_empty(documents) -> None:
     if not len(empty): return
     _say(f'  hint: {len(empty):,} documents without a text, so only their titles are used: {listed(empty)}')
 
-# %% ../nbs/04c_cli.ipynb #4cc65ec4
 def _describe(data) -> None:
     "Print how many documents and queries there are, and which are not used."
     kinds, splits = data.queries.type.value_counts(), data.queries.split.value_counts()
@@ -218,12 +217,11 @@ def _describe(data) -> None:
         if data.notes.get(note): _say(f'  {data.notes[note]:,} {words}')
     _hint_empty(data.documents)
 
-# %% ../nbs/04c_cli.ipynb #1089f815
 def _read(data: str, columns: dict):
     "Read data and print what was found, hints and leaks between its splits included."
     from rank_bert.data import read_ranking
     from rank_bert.leaks import audit_splits
-    found = _found(read_ranking, data, **columns)
+    found = _quietly(read_ranking, data, **columns)
     _describe(found)
     _hints(found)
     audit = audit_splits(found)
@@ -237,12 +235,6 @@ def _check_out(out: Path, file: str) -> Path:
     path = check_folder(out, file)
     if path.exists() and any(path.iterdir()): _say(f'  {out} is replaced at the end')
     return path
-
-def _check_place(folder: Path) -> None:
-    "Raise `OSError` before the work where nothing can be written to a folder."
-    from rank_bert.core import check_file
-    folder.mkdir(parents=True, exist_ok=True)
-    check_file(folder/'x')
 
 def _write(path: Path, write: Callable, kept: str) -> None:
     "Write a file, whole or not at all; the error says what is kept of the work."
@@ -288,14 +280,6 @@ def _train(data, out: Path, backbone: str, columns: dict|None = None, **kwargs):
                     '`evaluate --against`')
     return ranker
 
-# %% ../nbs/04c_cli.ipynb #b864b230
-def _changes(before, after, data, split: str, as_json: bool) -> None:
-    "Print what differs between two rankers on a split."
-    from rank_bert.experiments import compare_rankers
-    table = compare_rankers(before, after, data, split, store=_store())
-    if as_json: return _print_json(table)
-    _show(table.to_string(index=False, float_format='{:.3f}'.format))
-
 def _table(ranker, data, split: str = 'test', as_json: bool = False, baseline: str|None = None) -> None:
     "Print the table of a ranker on a split."
     from rank_bert.experiments import ranking_table
@@ -330,7 +314,6 @@ def _sentence(e: Exception) -> str:
     else: text = f'{type(e).__name__}: {e}. This should not happen; RANK_BERT_DEBUG=1 shows where'
     return text if len(text) <= 1000 else text[:999] + '…'
 
-# %% ../nbs/04c_cli.ipynb #5ba9188f
 @contextmanager
 def _signals() -> Iterator[None]:
     "In this block SIGTERM, and a terminal that closes, end the command as Ctrl-C does: nothing is left half-written."
@@ -344,19 +327,6 @@ def _signals() -> Iterator[None]:
     finally:
         for n, handler in before.items(): signal.signal(n, handler)
 
-# %% ../nbs/04c_cli.ipynb #037f8c7d
-def _code() -> int:
-    "Run the command; its exit code."
-    try: return app(standalone_mode=False) or 0
-    except (KeyboardInterrupt, typer.Abort): return 130
-    except SystemExit as e: return e.code
-    except Exception as e:
-        if hasattr(e, 'show'): e.show()
-        if hasattr(e, 'exit_code'): return e.exit_code
-        if os.environ.get('RANK_BERT_DEBUG'): raise
-        _say(f'error: {_sentence(e)}')
-        return 1
-
 # %% ../nbs/04c_cli.ipynb #31653f8b
 def main() -> None:
     "The entry point of the `rank_bert` command."
@@ -365,7 +335,16 @@ def main() -> None:
     with warnings.catch_warnings(), _signals():
         warnings.simplefilter('ignore', FutureWarning)  # meant for developers of libraries
         warnings.showwarning = lambda message, *rest, **more: _say(f'warning: {_as_options(str(message))}')
-        code = _code()
+        try: code = app(standalone_mode=False) or 0
+        except (KeyboardInterrupt, typer.Abort): code = 130
+        except SystemExit as e: code = e.code
+        except Exception as e:
+            if hasattr(e, 'show'): e.show()
+            if hasattr(e, 'exit_code'): code = e.exit_code
+            elif os.environ.get('RANK_BERT_DEBUG'): raise
+            else:
+                _say(f'error: {_sentence(e)}')
+                code = 1
     if code in _ENDED: _say(f'\n{_ENDED[code]}. What was encoded is kept: the same command continues from there.')
     gc.freeze()  # the last collection of the interpreter would take seconds, with a library and a model in memory
     sys.exit(code)
@@ -373,8 +352,6 @@ def main() -> None:
 # %% ../nbs/04c_cli.ipynb #65f727ca
 SAMPLES = ('How can I split a path into a folder and a file name?', 'wait until a thread has finished its work',
            'I open the archive and loop over its members, then I want to extract only one of them to another folder')
-
-# %% ../nbs/04c_cli.ipynb #d0fc02c9
 _MADE_UP = re.compile('d[0-9a-f]{16}')  # an id that is computed from the text
 
 def _command() -> str:
@@ -426,6 +403,7 @@ def demo(
 
 # %% ../nbs/04c_cli.ipynb #399d34af
 @app.command()
+@_with_columns(*COLUMNS)
 def train(
     data: Data,
     out: Out,
@@ -433,20 +411,17 @@ def train(
     freeze: Freeze = 'backbone',
     passages: Passages = 'windows', size: Size = None, pooling: Pooling = 'mean', max_tokens: Tokens = 256,
     head: Annotated[str, typer.Option(help='residual, plain, barlow, identity, whitening or pca.')] = 'residual',
-    shared: Shared = None,
+    shared: Annotated[bool|None, typer.Option('--shared/--separate', show_default=False, help=
+        'One head for queries and documents, or one each; validation decides by default.')] = None,
     lexical: Lexical = True,
     epochs: Epochs = None, lr: Rate = None,
     bs: Annotated[int|None, _option('Queries in a batch; default 128, or 32 if layers are trained.', min=1)] = None,
     seed: Seed = 0,
     engine: Engine = 'torch',
-    doc_id: DocId = None, doc_text: DocText = None, title: Title = None, query_id: QueryId = None,
-    query_text: QueryText = None, query_type: QueryType = None, relevant: Relevant = None, grade: Grade = None,
-    group: Group = None, split_column: SplitColumn = None,
+    *, columns: dict,
 ):
     "Train a ranker on your documents and queries, and measure it on held-out ones."
     out = _check_out(out, 'ranker.json')
-    columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
-                   query_type=query_type, relevant=relevant, grade=grade, group=group, split=split_column)
     found = _read(data, columns)
     ranker = _train(found, out, backbone, columns, freeze=_depth(freeze), passages=passages, size=size,
                     pooling=pooling, max_tokens=max_tokens, head=head, shared=shared, lexical=lexical,
@@ -454,14 +429,11 @@ def train(
     if (found.queries.split == 'test').any(): _table(ranker, found)
 
 # %% ../nbs/04c_cli.ipynb #f28b2f0e
-COLUMNS = ('doc_id', 'doc_text', 'title', 'query_id', 'query_text', 'query_type', 'relevant', 'grade', 'group',
-           'split')
-
 def _kept_columns(ranker, data: str) -> dict:
-    "The column options with which the training data was read; `relevant` only for a folder with documents apart."
+    "The column options with which the training data was read; `relevant` only for a folder with its own documents."
     from rank_bert.tables import local_path
-    kept, found = _named_columns(ranker.about.get('columns'), dict.fromkeys(COLUMNS)), local_path(data)
-    if found is None or not any(found.glob('documents.*')): kept.pop('relevant', None)
+    kept, place = _named_columns(ranker.about.get('columns'), COLUMNS), local_path(data)
+    if place is None or not any(place.glob('documents.*')): kept.pop('relevant', None)
     return kept
 
 def _with_kept(kept: dict, columns: dict) -> dict:
@@ -476,16 +448,8 @@ def _document_columns(ranker, columns: dict) -> dict:
     return _named_columns(found | {k: v for k, v in named.items() if v is not None}, columns)
 
 def _named_columns(known: dict|None, columns: dict) -> dict:
+    "Those of some columns that have a name."
     return {k: known[k] for k in columns if isinstance((known or {}).get(k), str)}
-
-# %% ../nbs/04c_cli.ipynb #f28b2f0f
-def _read_labelled(data: str, columns: dict):
-    "Read data with documents; the error for a table without them names --judged."
-    from rank_bert.tables import DataError
-    try: return _read(data, columns)
-    except DataError as e:
-        if not _is_table(Path(data)): raise
-        raise DataError(f'{e}. If each row judges a query and a document of the ranker, pass --judged') from None
 
 def _hint_other_split(ranker, kept: dict, columns: dict, split: str) -> None:
     "A hint where data are split in another way than in training."
@@ -496,8 +460,7 @@ def _hint_other_split(ranker, kept: dict, columns: dict, split: str) -> None:
         _say(f'  hint: the ranker was trained with {used}: with {now}, '
              f'queries of {split} may have been used for training')
 
-# %% ../nbs/04c_cli.ipynb #f28b2f10
-def _still_asked(ranker, data):
+def _left_queries(ranker, data):
     "Data with the documents that the ranker has now; print how many documents and queries are left out."
     from rank_bert.measuring import same_documents, still_there
     if data is None: return None
@@ -510,13 +473,9 @@ def _still_asked(ranker, data):
         _say(f'  {gone.sum():,} documents are not in the ranker: {n:,} queries that only they answer are not used')
     return left
 
-# %% ../nbs/04c_cli.ipynb #5a64a039
-Baseline = Annotated[str|None, _option('cosine, bm25, dense or hybrid, for the p-values; by default cosine.')]
-Against = Annotated[Path|None, _option(
-    'Folder of another ranker, such as one trained without --freeze: test the difference to it.', callback=_local)]
-
 # %% ../nbs/04c_cli.ipynb #5a64a038
 @app.command()
+@_with_columns(*COLUMNS)
 def evaluate(
     folder: Folder,
     data: Data,
@@ -524,36 +483,37 @@ def evaluate(
     judged: Annotated[bool, typer.Option('--judged', help=
         'DATA is a table of judged queries, as `feedback` takes it; the documents are those of the ranker.')
         ] = False,
-    baseline: Baseline = None, against: Against = None,
+    baseline: Annotated[str|None, _option('cosine, bm25, dense or hybrid, for the p-values; by default cosine.')
+                        ] = None,
+    against: Annotated[Path|None, _option('Folder of another ranker, such as one trained without --freeze: test the '
+                                          'difference to it.', callback=_local)] = None,
     as_json: Json = False,
-    doc_id: DocId = None, doc_text: DocText = None, title: Title = None, query_id: QueryId = None,
-    query_text: QueryText = None, query_type: QueryType = None, relevant: Relevant = None, grade: Grade = None,
-    group: Group = None, split_column: SplitColumn = None,
+    *, columns: dict,
 ):
     """Measure a saved ranker on the held-out queries of a data set, beside BM25 and plain cosine.
 
     Columns that were named in `train` need not be named again."""
+    from rank_bert.experiments import compare_rankers
     from rank_bert.search import load_ranker
+    from rank_bert.tables import DataError
     if baseline and against: raise ValueError('--against compares each mode with its own: leave out --baseline')
     ranker = load_ranker(folder)
-    columns = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
-                   query_type=query_type, relevant=relevant, grade=grade, group=group, split=split_column)
-    if judged: found, split = _judged(ranker, Path(data), split, columns), 'test'
+    if judged: found, split = _judged_queries(ranker, Path(data), split, columns), 'test'
     else:
         kept = _kept_columns(ranker, data)
-        found = _read_labelled(data, _with_kept(kept, columns))
+        try: found = _read(data, _with_kept(kept, columns))
+        except DataError as e:
+            if not _is_table(Path(data)): raise
+            raise DataError(f'{e}. If each row judges a query and a document of the ranker, pass --judged') from None
         _hint_other_split(ranker, kept, columns, split)
-        found = _still_asked(ranker, found)
+        found = _left_queries(ranker, found)
     if against is None: return _table(ranker, found, split, as_json, baseline)
-    _changes(load_ranker(against), ranker, found, split, as_json)
+    _show_table(compare_rankers(load_ranker(against), ranker, found, split, store=_store()), as_json)
 
 # %% ../nbs/04c_cli.ipynb #5e0a0001
-Where = Annotated[list[str]|None, _option(
-    'COLUMN=VALUE: only documents that hold it. Repeat it for other columns, or for several values of one.')]
-
-def _fits(given: list[str]|None) -> dict|None:
+def _parse_where(given: list[str]|None) -> dict|None:
     "Columns and their values; a value that is a number is looked for as text and as a number."
-    import json, math
+    import json
     where = {}
     for text in given or ():
         name, sign, value = text.partition('=')
@@ -567,14 +527,15 @@ def _fits(given: list[str]|None) -> dict|None:
         if isinstance(number, (int, float)) and abs(number) < math.inf: where[name].append(number)
     return where or None
 
-# %% ../nbs/04c_cli.ipynb #db88c80e
 @app.command()
 def search(
     folder: Folder,
     query: Annotated[str, typer.Argument(help='A question, or a whole conversation.')],
     k: Annotated[int, typer.Option('-k', min=1, help='How many documents.')] = 5,
     mode: Mode = None,
-    where: Where = None,
+    where: Annotated[list[str]|None, _option(
+        'COLUMN=VALUE: only documents that hold it. Repeat it for other columns, or for several values of one.')
+                     ] = None,
     index: Annotated[str|None, _option(
         'Folder or URI of tables in LanceDB that export wrote, such as s3://bucket/name.', callback=_home)] = None,
     as_json: Json = False,
@@ -582,7 +543,7 @@ def search(
     "Find the documents that answer a query."
     from rank_bert.core import as_texts
     from rank_bert.search import load_ranker
-    where = _fits(where)
+    where = _parse_where(where)
     ranker, query = load_ranker(folder, index=index), as_texts([query])[0]
     if as_json: _print_json(ranker.search(query, k, mode, where))
     else: _answers(ranker, query, k, mode, where)
@@ -590,24 +551,17 @@ def search(
 # %% ../nbs/04c_cli.ipynb #5e0a0003
 def _is_table(file: Path) -> bool: return bool(re.search(r'\.(csv|tsv|jsonl?|parquet)(\.gz)?$', file.name.lower()))
 
+def _check_is_file(file: Path) -> None:
+    "Raise `ValueError` for a folder, and where nothing is."
+    if file.is_dir(): raise ValueError(f'{str(file)!r} is a folder: pass one of its files')
+    if not file.is_file(): raise ValueError(f'there is no file {str(file)!r}')
+
 def _rows_of(file: Path):
     "The rows of a table file; its index has the line of each."
     from rank_bert.tables import read_table
     _check_is_file(file)
     return read_table(file)
 
-def _report(steps: list[tuple[str, object]], as_json: bool) -> None:
-    "Print what has changed, one row for each kind of change that occurred; ids of unchanged documents are left out."
-    import pandas as pd
-    table = pd.concat([changes.table().assign(option=option) for option, changes in steps], ignore_index=True)
-    table['doc_ids'] = [[] if kind == 'unchanged' else ids for kind, ids in zip(table.change, table.doc_ids)]
-    table = table[['option', 'change', 'documents', 'doc_ids']]
-    if as_json: return _print_json(table)
-    table = table[table.documents > 0]
-    table = table.assign(doc_ids=[_excerpt(', '.join(ids[:9]) + ', …'*(len(ids) > 9), 60) for ids in table.doc_ids])
-    _show(table.to_string(index=False))
-
-# %% ../nbs/04c_cli.ipynb #5e0a0013
 def _ids(ranker, path: Path, column: str|None) -> list[str]:
     "The ids of a file: one a line, or a column of a table; by default that of the training, or doc_id."
     from rank_bert.tables import listed, read_lines
@@ -624,40 +578,30 @@ def _ids(ranker, path: Path, column: str|None) -> list[str]:
     raise ValueError(f"{str(path)!r} has no column {found!r}, but {listed(table.columns)}; pass a file with one id a "
                      "line, or name the column with --doc-id")
 
-# %% ../nbs/04c_cli.ipynb #5e0a00a3
-def _check_is_file(file: Path) -> None:
-    "Raise `ValueError` for a folder, and where nothing is."
-    if file.is_dir(): raise ValueError(f'{str(file)!r} is a folder: pass one of its files')
-    if not file.is_file(): raise ValueError(f'there is no file {str(file)!r}')
-
-# %% ../nbs/04c_cli.ipynb #5e0a00a4
-def _check_zeros(ranker, path: Path, documents) -> None:
-    "Raise `ValueError` where a new id is that of a document without its leading zeros, and the file lacks this one."
-    from rank_bert.tables import lost_zeros
-    ids, given = ranker.documents.doc_id, documents.doc_id
-    if hint := lost_zeros(given[~given.isin(ids)], ids[~ids.isin(given)]):
-        raise ValueError(f'{str(path)!r} has ids that the ranker does not have, and {hint}')
-
 # %% ../nbs/04c_cli.ipynb #5e0a0014
 def _documents_of(ranker, path: Path, columns: dict):
     "Documents of a file, by default with the columns of the training; raises `ValueError` if ids would be invented."
     from rank_bert.data import FILE_KEYS, read_corpus
+    from rank_bert.tables import lost_zeros
     kept, ids = _document_columns(ranker, columns), ranker.documents.doc_id
     found = read_corpus(path, **columns, known=kept)
+    there, made_ids = found.attrs['columns'], found.attrs['made_ids']
     known = None if columns['doc_id'] else kept.get('doc_id')
-    if known and found.attrs['columns'] and known not in found.attrs['columns']:  # not a folder of text files
+    if known and there and known not in there:  # not a folder of text files
         raise ValueError(f"{str(path)!r} has no column {known!r}, which held the ids in training: "
                          "name one with --doc-id")
-    several = [c for c in FILE_KEYS['doc_text'] if c in found.attrs['columns']]
-    if found.attrs['made_ids'] and len(several) > 1 and not (columns['doc_text'] or 'doc_text' in kept):
+    several = [c for c in FILE_KEYS['doc_text'] if c in there]
+    if made_ids and len(several) > 1 and not (columns['doc_text'] or 'doc_text' in kept):
         raise ValueError(f"{str(path)!r} has the columns {several[0]!r} and {several[1]!r}: name that of the documents "
                          "with --doc-text")
-    if not found.attrs['made_ids'] or ids.str.fullmatch(_MADE_UP).all(): return found
-    raise ValueError(f"{str(path)!r} has no column of ids, and the documents of the ranker have ids such as "
-                     f"{ids.iloc[0]!r}: name the column with --doc-id")
+    if made_ids and not ids.str.fullmatch(_MADE_UP).all():
+        raise ValueError(f"{str(path)!r} has no column of ids, and the documents of the ranker have ids such as "
+                         f"{ids.iloc[0]!r}: name the column with --doc-id")
+    given = found.doc_id
+    if hint := lost_zeros(given[~given.isin(ids)], ids[~ids.isin(given)]):
+        raise ValueError(f'{str(path)!r} has ids that the ranker does not have, and {hint}')
+    return found
 
-
-# %% ../nbs/04c_cli.ipynb #5e0a0004
 def _check_sync(ranker, path: Path, documents, force: bool) -> None:
     "Raise `ValueError` where few documents would stay: then ids are of another kind, or the file was cut off."
     ids = ranker.documents.doc_id
@@ -670,23 +614,20 @@ def _check_sync(ranker, path: Path, documents, force: bool) -> None:
         raise ValueError(f"{str(path)!r} lacks {gone:,} of the {len(ids):,} documents of the ranker, which would be "
                          "removed: check that the file is whole, or pass --force")
 
-def _apply(ranker, given: dict, columns: dict, force: bool) -> list[tuple[str, object]]:
-    "Change the documents of a ranker in memory; the options and what each has changed."
-    store, steps = _store(), []
-    for option, path in given.items():
-        if option == '--remove': found = ranker.remove(_ids(ranker, path, columns['doc_id']), store)
-        else:
-            documents = _documents_of(ranker, path, columns)
-            _check_zeros(ranker, path, documents)
-            _hint_empty(documents)
-            if option == '--sync': _check_sync(ranker, path, documents, force)
-            if option == '--add': found = ranker.add(documents, store)
-            else: found = ranker.update(documents, option == '--sync', store)
-        steps.append((option, found))
-    return steps
+def _show_changes(steps: list[tuple[str, object]], as_json: bool) -> None:
+    "Print what has changed, one row for each kind of change that occurred; ids of unchanged documents are left out."
+    import pandas as pd
+    table = pd.concat([changes.table().assign(option=option) for option, changes in steps], ignore_index=True)
+    table['doc_ids'] = [[] if kind == 'unchanged' else ids for kind, ids in zip(table.change, table.doc_ids)]
+    table = table[['option', 'change', 'documents', 'doc_ids']]
+    if as_json: return _print_json(table)
+    table = table[table.documents > 0]
+    table = table.assign(doc_ids=[_excerpt(', '.join(ids[:9]) + ', …'*(len(ids) > 9), 60) for ids in table.doc_ids])
+    _show(table.to_string(index=False))
 
 # %% ../nbs/04c_cli.ipynb #5e0a0005
 @app.command()
+@_with_columns('doc_id', 'doc_text', 'title')
 def documents(
     folder: OwnFolder,
     remove: Annotated[Path|None, _option('File of ids, one a line or a column doc_id.', callback=_home)] = None,
@@ -695,7 +636,7 @@ def documents(
     sync: Annotated[Path|None, _option('File or folder of all documents; others are removed.', callback=_home)] = None,
     force: Annotated[bool, typer.Option('--force', help='Let --sync remove more than half of the documents.')] = False,
     as_json: Json = False,
-    doc_id: DocId = None, doc_text: DocText = None, title: Title = None,
+    *, columns: dict,
 ):
     """Add, remove and replace documents of a saved ranker; what it has learnt stays.
 
@@ -706,36 +647,28 @@ def documents(
     given = {option: path for option, path in given.items() if path is not None}
     if not given: raise typer.BadParameter('give --add, --remove, --update or --sync')
     if sync and len(given) > 1: raise typer.BadParameter('it takes no other change beside it', param_hint='--sync')
-    ranker = load_ranker(folder)
+    ranker, store, steps = load_ranker(folder), _store(), []
     check_folder(folder, 'ranker.json')
-    columns = dict(doc_id=doc_id, doc_text=doc_text, title=title)
-    steps = _apply(ranker, given, columns, force)
-    if any(ids for _, found in steps for ids in found[:3]):
+    for option, path in given.items():
+        if option == '--remove': changes = ranker.remove(_ids(ranker, path, columns['doc_id']), store)
+        else:
+            rows = _documents_of(ranker, path, columns)
+            _hint_empty(rows)
+            if option == '--sync': _check_sync(ranker, path, rows, force)
+            if option == '--add': changes = ranker.add(rows, store)
+            else: changes = ranker.update(rows, option == '--sync', store)
+        steps.append((option, changes))
+    if any(ids for _, changes in steps for ids in changes[:3]):
         ranker.save(folder)
         _say(f'{len(ranker.documents):,} documents in {folder}')
     else: _say('nothing has changed')
-    _report(steps, as_json)
-
-# %% ../nbs/04c_cli.ipynb #b15c0002
-def _show_gains(table) -> None:
-    "Print what has changed on held-out queries."
-    columns = ['queries', 'n', 'mode', 'metric', 'before', 'after', 'difference', 'low', 'high', 'p']
-    _show(table[columns].to_string(index=False, float_format='{:.3f}'.format))
+    _show_changes(steps, as_json)
 
 # %% ../nbs/04c_cli.ipynb #b15c0003
-def _original(ranker, data: str|None):
-    "The data of the training, read as then."
-    from rank_bert.data import read_ranking
-    if data is None: return None
-    found = _found(read_ranking, data, **_kept_columns(ranker, data))
-    _describe(found)
-    return found
-
-# %% ../nbs/04c_cli.ipynb #b15c0014
 _LEARNT = dict(query='the queries', doc_id='the ids of documents', grade='the grades')
 
-def _named(ranker, file: Path, **columns: tuple[str|None, ...]):  # expected name -> column, options of `train` for it
-    "The rows of a file, where columns that are named by an option or known from training get the expected names."
+def _rename_columns(ranker, file: Path, **columns: tuple[str|None, ...]):
+    "Rows of a file, with columns renamed; `columns`: expected name -> name from an option, options of `train` for it."
     from rank_bert.data import grade_columns
     from rank_bert.tables import listed
     rows, names = _rows_of(file), {}
@@ -759,41 +692,33 @@ def _named(ranker, file: Path, **columns: tuple[str|None, ...]):  # expected nam
         if found: names[found[0]] = name
     return rows.drop(columns=[n for c, n in names.items() if n in rows and n not in names]).rename(columns=names)
 
-# %% ../nbs/04c_cli.ipynb #b15c0026
-def _is_number(column) -> bool:
-    "Whether a column holds numbers, or yes and no, as a column of grades would."
-    import pandas as pd
-    texts = column.astype(str).str.lower()
-    return bool(texts.isin(['true', 'false']).all() or pd.to_numeric(texts, errors='coerce').notna().all())
-
-# %% ../nbs/04c_cli.ipynb #b15c0015
 def _judgements(ranker, file: Path, query: str|None, doc_id: str|None, grade: str|None):
     "Rows of a table with the columns query, doc_id, and grade if graded."
     from rank_bert.tables import listed
     names = dict(query=(query, 'query_text'), doc_id=(doc_id, 'relevant', 'doc_id'), grade=(grade, 'grade'))
-    rows = _named(ranker, file, **names)
+    rows = _rename_columns(ranker, file, **names)
     for name in ('query', 'doc_id'):
         if name in rows: continue
         raise ValueError(f'{str(file)!r} has no column {name!r}; it has {listed(rows.columns)}: name the one that '
                          f'holds {_LEARNT[name]} with {_flag(names[name][-1])}')
     return rows
 
-def _hint_feedback(rows, unmeasured: bool) -> None:
-    "Hints at original data that are not named, and at a column that may hold grades."
-    if unmeasured: _say('  hint: the queries of the training were not measured: name their file with --data')
-    unused = [c for c in rows if c not in ('query', 'doc_id') and _is_number(rows[c])]
-    if unused and 'grade' not in rows:
-        _say(f'  hint: column {unused[0]!r} was not used, and each row counts as right: name a column of grades with '
-             '--grade')
+def _hint_grades(rows) -> None:
+    "A hint at a column that may hold grades: numbers, or yes and no."
+    import pandas as pd
+    if 'grade' in rows: return
+    for name in rows:
+        if name in ('query', 'doc_id'): continue
+        texts = rows[name].astype(str).str.lower()
+        if texts.isin(['true', 'false']).all() or pd.to_numeric(texts, errors='coerce').notna().all():
+            return _say(f'  hint: column {name!r} was not used, and each row counts as right: name a column of grades '
+                        'with --grade')
 
-# %% ../nbs/04c_cli.ipynb #b15c0016
-_JUDGED = 'query_text', 'doc_id', 'relevant', 'grade'
-
-def _judged(ranker, file: Path, split: str, columns: dict):
+def _judged_queries(ranker, file: Path, split: str, columns: dict):
     "Judged queries of a table, over the documents of the ranker; raises `ValueError` for options without use."
     from rank_bert.feedback import judged_data
-    given = [k for k, v in columns.items() if v is not None and k not in _JUDGED]
-    unused = ['--split']*(split != 'test') + [*map(_flag, given)]
+    odd = [k for k, v in columns.items() if v is not None and k not in ('query_text', 'doc_id', 'relevant', 'grade')]
+    unused = ['--split']*(split != 'test') + [*map(_flag, odd)]
     if unused: raise ValueError(f'--judged measures all queries of a table of judgements: leave out {unused[0]}')
     if columns['doc_id'] and columns['relevant']:
         raise ValueError('--doc-id and --relevant both name the column of document ids: leave out one')
@@ -801,7 +726,15 @@ def _judged(ranker, file: Path, split: str, columns: dict):
     found = judged_data(rows, ranker.documents)
     _say(f'{len(found.queries):,} judged queries; {(found.qrels().getnnz(1) == 0).sum():,} without a relevant document '
          'are not measured')
-    _hint_feedback(rows, False)
+    _hint_grades(rows)
+    return found
+
+def _original(ranker, data: str|None):
+    "The data of the training, read as then."
+    from rank_bert.data import read_ranking
+    if data is None: return None
+    found = _quietly(read_ranking, data, **_kept_columns(ranker, data))
+    _describe(found)
     return found
 
 # %% ../nbs/04c_cli.ipynb #b15c0004
@@ -817,7 +750,11 @@ def feedback(
     lr: Annotated[float, _option('Highest learning rate.', default=True, min=1e-9, callback=_finite)] = 3e-4,
     seed: Seed = 0,
     as_json: Json = False,
-    query_text: QueryText = None, doc_id: Answer = None, grade: Grade = None,
+    query_text: QueryText = None,
+    doc_id: Annotated[str|None, typer.Option(
+        '--doc-id', '--relevant', rich_help_panel='Columns', show_default=False,
+        help='Column with the id of the document that a row judges.')] = None,
+    grade: Grade = None,
 ):
     "Learn from clicks and corrections; the ranker changes only if held-out queries are not ranked worse."
     from rank_bert.core import check_folder
@@ -831,10 +768,11 @@ def feedback(
     _say('{rows:,} rows for {queries:,} queries; {without_relevant:,} queries without a relevant document are not used'
          .format(**table.attrs['notes']))
     _say(table.attrs['told'])
-    _hint_feedback(rows, unmeasured)
-    if as_json: _print_json(table)
-    else: _show_gains(table)
-
+    if unmeasured: _say('  hint: the queries of the training were not measured: name their file with --data')
+    _hint_grades(rows)
+    if as_json: return _print_json(table)
+    columns = ['queries', 'n', 'mode', 'metric', 'before', 'after', 'difference', 'low', 'high', 'p']
+    _show_table(table[columns])
 
 # %% ../nbs/04c_cli.ipynb #b15c0008
 def _query_texts(ranker, file: Path, column: str|None = None) -> list[str]:
@@ -842,13 +780,14 @@ def _query_texts(ranker, file: Path, column: str|None = None) -> list[str]:
     from rank_bert.tables import is_missing, listed, read_lines
     _check_is_file(file)
     if not _is_table(file): return read_lines(file)
-    table = _named(ranker, file, query=(column, 'query_text'))
+    table = _rename_columns(ranker, file, query=(column, 'query_text'))
     found = [c for c in ('query', 'question', 'text') if c in table]
     if found: return [str(t) for t in table[found[0]] if not is_missing(t) and str(t).strip()]
     raise ValueError(f"{str(file)!r} has no column query, question or text; it has {listed(table.columns)}: name one "
                      "with --query-text")
 
 @app.command()
+@_with_columns('query_text', 'doc_text', 'title')
 def drift(
     folder: Folder,
     queries: Annotated[Path, typer.Argument(callback=_home, help=
@@ -857,29 +796,21 @@ def drift(
     documents: Annotated[Path|None, _option(
         'Table of documents of today, with a column text, and title if there is one.', callback=_home)] = None,
     as_json: Json = False,
-    query_text: QueryText = None, doc_text: DocText = None, title: Title = None,
+    *, columns: dict,
 ):
     "Say whether queries and documents of today are unlike those of the training, so that training again may help."
     from rank_bert.search import load_ranker
-    ranker, names = load_ranker(folder), dict(text=(doc_text, 'doc_text'), title=(title, 'title'))
-    today = None if documents is None else _named(ranker, documents, **names)
-    found = ranker.drift(_query_texts(ranker, queries, query_text), today)
+    ranker = load_ranker(folder)
+    names = dict(text=(columns['doc_text'], 'doc_text'), title=(columns['title'], 'title'))
+    today = None if documents is None else _rename_columns(ranker, documents, **names)
+    found = ranker.drift(_query_texts(ranker, queries, columns['query_text']), today)
     if as_json: return _print_json(found.table.assign(alarm=found.table.holm < found.level))
     _show(found.verdict)
-    _show(found.table.to_string(index=False, float_format='{:.3f}'.format))
-
-
-# %% ../nbs/04c_cli.ipynb #15f0a0f5
-def _made_ids(documents) -> str:
-    "What is said of a table without a column of ids."
-    there = [c for c in documents.attrs['columns'] if c not in ('doc_id', 'text')]
-    if not documents.attrs['made_ids'] or not there: return ''
-    return ('. No column is named as ids, so ids are made of the texts; --doc-id, --doc-text and --title name '
-            f"columns, of {', '.join(there)}")
-
+    _show_table(found.table)
 
 # %% ../nbs/04c_cli.ipynb #aca7be7b
 @app.command()
+@_with_columns('doc_id', 'doc_text', 'title')
 def index(
     documents: Annotated[Path, typer.Argument(callback=_home, help=
         'Folder of .txt and .md files (their paths are the ids), or with documents.csv or corpus.jsonl, of which '
@@ -889,21 +820,22 @@ def index(
     passages: Passages = 'windows', size: Size = None, pooling: Pooling = 'mean', max_tokens: Tokens = 256,
     lexical: Lexical = True,
     engine: Engine = 'torch',
-    doc_id: DocId = None, doc_text: DocText = None, title: Title = None,
+    *, columns: dict,
 ):
     "Make a ranker from documents alone, before there are labelled queries; nothing is trained."
     from rank_bert.data import read_corpus
     from rank_bert.untrained import untrained_ranker
     out, name = _check_out(out, 'ranker.json'), documents.resolve().name
-    columns = dict(doc_id=doc_id, doc_text=doc_text, title=title)
     found = read_corpus(documents, **columns)
-    _say(f'{name}: {len(found):,} documents{_made_ids(found)}')
+    others = [c for c in found.attrs['columns'] if c not in ('doc_id', 'text')]
+    _say(f'{name}: {len(found):,} documents' + (
+        '. No column is named as ids, so ids are made of the texts; --doc-id, --doc-text and --title name columns, of '
+        f"{', '.join(others)}" if found.attrs['made_ids'] and others else ''))
     ranker = untrained_ranker(found, backbone, passages, size, pooling=pooling, max_tokens=max_tokens, lexical=lexical,
                               store=_store(), engine=engine)
     ranker.about |= dict(data=name, document_columns=columns)
     ranker.save(out)
     _say(f'saved to {out}\nask: {_command()} search {out} "your question"')
-
 
 # %% ../nbs/04c_cli.ipynb #7ab1e202
 @app.command()
@@ -919,11 +851,11 @@ def distil(
     from rank_bert.search import load_ranker
     ranker = load_ranker(folder)
     check_folder(folder, 'ranker.json')
-    table = ranker.distil_table(_still_asked(ranker, _original(ranker, data)), seed=seed, store=_store())
+    table = ranker.distil_table(_left_queries(ranker, _original(ranker, data)), seed=seed, store=_store())
     ranker.save(folder)
     _say(table.attrs['told'])
     if as_json: _print_json(table)
-    elif len(table): _show(table.drop(columns='p').to_string(index=False, float_format='{:.3f}'.format))
+    elif len(table): _show_table(table.drop(columns='p'))
 
 # %% ../nbs/04c_cli.ipynb #5e160102
 def _data_of(ranker, data: str|None, columns: dict, split: str):
@@ -932,9 +864,10 @@ def _data_of(ranker, data: str|None, columns: dict, split: str):
     kept = _kept_columns(ranker, data)
     found = _read(data, _with_kept(kept, columns))
     _hint_other_split(ranker, kept, columns, split)
-    return _still_asked(ranker, found)
+    return _left_queries(ranker, found)
 
 @app.command()
+@_with_columns('group', 'split')
 def report(
     folder: Folder,
     out: Annotated[Path, typer.Option(callback=_home, help='HTML file to write.')],
@@ -942,14 +875,14 @@ def report(
     split: Annotated[str, typer.Option(help='Queries to measure on: train, valid or test.')] = 'test',
     queries: Annotated[Path|None, _option('New queries, as the command drift reads them.', callback=_home)] = None,
     mode: Mode = None,
-    group: Group = None, split_column: SplitColumn = None,
+    *, columns: dict,
 ):
     "Write one HTML page on a ranker: metrics, training, failures, worst queries, drift, matrix ranks, a map."
     from rank_bert.core import check_file
     from rank_bert.report import report_page
     from rank_bert.search import load_ranker
     path, ranker = check_file(out, [] if data is None else [data]), load_ranker(folder)
-    found = _data_of(ranker, data, dict.fromkeys(COLUMNS) | dict(group=group, split=split_column), split)
+    found = _data_of(ranker, data, dict.fromkeys(COLUMNS) | columns, split)
     today = None if queries is None else _query_texts(ranker, queries)
     page = report_page(ranker, found, split, today, mode, _store())
     _write(path, lambda new: new.write_text(page, encoding='utf-8'), 'The ranker is as it was')
@@ -986,12 +919,6 @@ def _train_classifier(data, out: Path, backbone: str, freeze: str, epochs: int|N
     _say(f'saved to {out}')
     return model
 
-# %% ../nbs/04c_cli.ipynb #f06ac6a2
-def _hint_numbers(data) -> None:
-    "A hint at labels that may be scores."
-    if data.kind == 'class' and len(data.labels) > 4 and all(n.isdecimal() for n in data.labels):
-        _say('  hint: labels are whole numbers, and are read as names of classes: --kind score reads them as scores')
-
 def _show_quality(model, found) -> None:
     "Metrics of the test texts beside what simple methods give, and of each label where they are few."
     from rank_bert.tables import DataWarning
@@ -1001,7 +928,7 @@ def _show_quality(model, found) -> None:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter('always', DataWarning)
         table = model.evaluate(found, store=_store()).drop(columns='part')
-    _show(table.to_string(index=False, float_format='{:.3f}'.format))
+    _show_table(table)
     for one in said:
         if issubclass(one.category, DataWarning): _say(f'  hint: {_as_options(str(one.message))}')
     if found.kind != 'score' and len(found.labels) <= 20:
@@ -1023,8 +950,15 @@ def classify(
     lr: Rate = None,
     bs: Annotated[int, typer.Option(min=1, help='Texts a batch.')] = 32,
     seed: Seed = 0,
-    text: Text = None, pair: Pair = None, label: Label = None, group: RowGroup = None, split_column: SplitColumn = None,
-    labels: Labels = None, label_sep: LabelSep = None, kind: Kind = None,
+    text: _column('Column that holds the text.') = None,
+    pair: _column('Column that holds a second text.') = None,
+    label: _column('Column that holds the label, the labels or the score.') = None,
+    group: _column('Column by which to split: rows of one user, document or dialogue stay together.') = None,
+    split_column: SplitColumn = None,
+    labels: Annotated[list[str]|None, _option(
+        'Name of a label; repeat it for each label, in the order of the numbers in the file.')] = None,
+    label_sep: Annotated[str|None, _option('Separator between several labels of a row, such as ; or ,.')] = None,
+    kind: Annotated[str|None, _option('class, multilabel or score; told from the first label by default.')] = None,
     reading: Annotated[str|None, typer.Option(help='How pairs are read: separate, each text alone, or joint, in one '
         'input. By default separate if the encoder is frozen; else validation decides.', show_default=False)] = None,
     symmetric: Annotated[bool|None, typer.Option(help='Whether a pair means the same in the other order; by default '
@@ -1033,11 +967,12 @@ def classify(
     "Train a classifier on your texts and labels, and measure it on held-out ones."
     from rank_bert.texts import read_texts
     out = _check_out(out, 'classifier.json')
-    found = _found(read_texts, data, text=text, pair=pair, label=label, group=group, split=split_column,
-                   labels=labels or None, label_sep=label_sep, kind=kind)
+    found = _quietly(read_texts, data, text=text, pair=pair, label=label, group=group, split=split_column,
+                     labels=labels or None, label_sep=label_sep, kind=kind)
     _say(repr(found))
     _hints(found)
-    if kind is None: _hint_numbers(found)
+    if kind is None and found.kind == 'class' and len(found.labels) > 4 and all(n.isdecimal() for n in found.labels):
+        _say('  hint: labels are whole numbers, and are read as names of classes: --kind score reads them as scores')
     model = _train_classifier(found, out, backbone, freeze, epochs, lr, pooling=pooling, max_tokens=max_tokens,
                               keep=keep, bs=bs, seed=seed, reading=reading, symmetric=symmetric)
     _show_quality(model, found)
@@ -1053,24 +988,20 @@ def _lines(path: Path, tabs: bool = False) -> list[str]:
     raise ValueError(f'{str(path)!r} is a table ({ending}): pass a text file with one text a line, '
                      'such as its column of texts alone')
 
-# %% ../nbs/04c_cli.ipynb #e1f36822
-def _read_pairs(file: Path) -> list[tuple[str, str]]:
-    "Pairs of texts, one a line with a tab between them."
-    rows = [tuple(line.split('\t')) for line in _lines(file, tabs=True)]
-    for n, row in enumerate(rows, 1):
-        if len(row) != 2:
-            raise ValueError(f'{file} line {n} holds {len(row)} texts: this classifier was trained on pairs, '
-                             'two texts a line with a tab between them')
-    return rows
-
-def _asked(texts: list[str]|None, pairs: list[str]|None, file: Path|None, paired: bool) -> list:
+def _predicted_texts(texts: list[str]|None, pairs: list[str]|None, file: Path|None, paired: bool) -> list:
     "What `predict` was given, as a classifier of pairs or of single texts takes it."
     from rank_bert.core import as_texts
     if pairs and file and paired:
         raise ValueError('leave out --pair: a file of pairs has both texts on a line, with a tab between them')
     if pairs and not paired: raise ValueError('leave out --pair: this classifier was trained on single texts')
     if not paired: return _lines(file) if file else as_texts(texts)
-    if file: return _read_pairs(file)
+    if file:
+        rows = [tuple(line.split('\t')) for line in _lines(file, tabs=True)]
+        for n, row in enumerate(rows, 1):
+            if len(row) != 2:
+                raise ValueError(f'{file} line {n} holds {len(row)} texts: this classifier was trained on pairs, '
+                                 'two texts a line with a tab between them')
+        return rows
     if len(pairs or ()) == len(texts): return list(zip(as_texts(texts), as_texts(pairs)))
     raise ValueError(f'this classifier was trained on pairs: pass --pair once for each of the {len(texts)} texts, '
                      f'not {len(pairs or ())} times')
@@ -1091,29 +1022,16 @@ def predict(
     from rank_bert.core import printable
     if bool(texts) == (file is not None): raise ValueError('give texts, or a file with --file')
     model = load_classifier(folder)
-    found = model.predict(_asked(texts, pairs, file, model.settings.get('pairs', False)))
+    found = model.predict(_predicted_texts(texts, pairs, file, model.settings.get('pairs', False)))
     if as_json: return _print_json(found)
     for name in found.columns.intersection(['text', 'pair', 'label']): found[name] = found[name].map(printable)
     columns = [c for c in found if c != 'text'] + ['text']
     _show(found[columns].to_string(index=False, max_colwidth=80, float_format='{:.3f}'.format))
 
-# %% ../nbs/04c_cli.ipynb #e16f0002
-_WEB = 'one_file', 'light', 'libraries', 'download', 'title'
-
-def _export_options(to: str, **given) -> dict:
-    "The options that are set; raises an error if the target does not have one of them."
-    from rank_bert.export import TARGETS
-    import rank_bert.space
-    targets = [*TARGETS, 'lancedb']  # the last is a ranker's own
-    if to not in targets: raise ValueError(f"unknown target {to!r}; the targets are {', '.join(targets)}")
-    of = dict(int8='onnx web space', exact_queries='sentence-transformers') | dict.fromkeys(_WEB, 'web')
-    of |= dict(title='web space', encoded='lancedb')
-    given = {k: v for k, v in given.items() if v is not None}
-    odd = [k for k in given if to not in of[k].split()]
-    if odd: raise ValueError(f"{_flag(odd[0])} is for --to {of[odd[0]].replace(' ', ' or ')}: leave it out")
-    return given
-
 # %% ../nbs/04c_cli.ipynb #e16f0005
+_TARGETS_OF = dict(int8='onnx web space', exact_queries='sentence-transformers', encoded='lancedb', one_file='web',
+                   light='web', libraries='web', download='web', title='web space')
+
 @app.command()
 def export(
     folder: Annotated[Path, typer.Argument(callback=_local, help=
@@ -1135,8 +1053,16 @@ def export(
 ):
     "Write a saved model for another library, checked against the original."
     from rank_bert.core import check_folder
-    web = dict(one_file=one_file, light=light, libraries=libraries, download=download, title=title)
-    options = _export_options(to, int8=int8, exact_queries=exact_queries, encoded=encoded, **web)
+    from rank_bert.export import TARGETS
+    import rank_bert.space
+    targets = [*TARGETS, 'lancedb']  # the last is a ranker's own
+    if to not in targets: raise ValueError(f"unknown target {to!r}; the targets are {', '.join(targets)}")
+    options = dict(int8=int8, exact_queries=exact_queries, encoded=encoded, one_file=one_file, light=light,
+                   libraries=libraries, download=download, title=title)
+    options = {name: value for name, value in options.items() if value is not None}
+    for name in options:
+        if to not in _TARGETS_OF[name].split():
+            raise ValueError(f"{_flag(name)} is for --to {_TARGETS_OF[name].replace(' ', ' or ')}: leave it out")
     if to != 'lancedb': check_folder(out, 'export.json')
     from rank_bert.saved import load
     table = load(folder).export(out, to, **options)
@@ -1144,16 +1070,6 @@ def export(
     _say(f'checked, and saved to {out}')
     if as_json: return _print_json(table)
     _show(table.to_string(index=False, formatters=dict(difference='{:.1e}'.format, cosine='{:.4f}'.format)))
-
-# %% ../nbs/04c_cli.ipynb #6b0cc012
-def _card_data(model, data: str|None, split: str, group: str|None):
-    "Data for the metrics of the card, read as this kind of model needs it."
-    if data is None: return {}
-    if hasattr(model, 'documents'):
-        found = _data_of(model, data, dict.fromkeys(COLUMNS) | dict(group=group), split)
-        return dict(data=found, split=split, store=_store())
-    from rank_bert.texts import read_texts
-    return dict(data=_found(read_texts, data, group=group), split=split)
 
 # %% ../nbs/04c_cli.ipynb #6b0cc013
 @app.command()
@@ -1173,11 +1089,15 @@ def push(
     "Upload a saved or exported model with a card to the Hub, in one commit; private by default."
     from rank_bert.hub import push_to_hub
     from rank_bert.saved import load
+    from rank_bert.texts import read_texts
     card = dict(license=license, language=language)
     exported = (folder/'export.json').is_file()
+    if exported and data: raise ValueError('leave out --data: an exported folder has a README of its own')
     model = folder if exported else load(folder)
-    if not exported: card |= _card_data(model, data, split, group)
-    elif data: raise ValueError('leave out --data: an exported folder has a README of its own')
+    if data is not None and hasattr(model, 'documents'):
+        columns = dict.fromkeys(COLUMNS) | dict(group=group)
+        card |= dict(data=_data_of(model, data, columns, split), split=split, store=_store())
+    elif data is not None: card |= dict(data=_quietly(read_texts, data, group=group), split=split)
     if hasattr(model, 'documents'):
         _say(f'  the folder holds the texts of {len(model.documents):,} documents')
         if public and not publish_texts: raise ValueError('pass --publish-texts if these texts may be public')
@@ -1196,7 +1116,6 @@ def _write_vectors(vectors, path: Path) -> None:
     with open(path, 'wb') as f:
         for part in (len(header).to_bytes(8, 'little'), header, content): f.write(part)
 
-# %% ../nbs/04c_cli.ipynb #257f9f76
 def _encode_on_ray(data: str, out: str, lance: str|None, address: str|None, backbone: str, **options) -> None:
     "Encode files on Ray and say what was done; then write the table of Lance."
     from rank_bert.cluster import encode_dataset, start_ray, write_lance
@@ -1277,28 +1196,8 @@ def serve(
     limits = Limits(batch=batch, queue=queue, seconds=seconds, texts=texts, reload=reload, read_only=read_only)
     if light: from rank_bert.light_serving import serve_light as run
     else: from rank_bert.serving import serve as run
-    folders = [_served(folder) for folder in folders]
+    folders = [_name_and_folder(folder) for folder in folders]
     run(folders, host=host, port=port, limits=limits, open_to_all=open_to_all, ready=_say)
-
-# %% ../nbs/04c_cli.ipynb #5a1c0b7f
-def _summary(store, held):
-    "One row with what a store holds."
-    import pandas as pd
-    used = held.used.astype(str).tolist() or ['']
-    return pd.DataFrame([dict(
-        folder=str(store.folder), limit_gb=store.limit_gb, spaces=len(held), files=held.files.sum(), mb=held.mb.sum(),
-        oldest_use=used[0], latest_use=used[-1])])
-
-def _show_store(store, info: bool, as_json: bool) -> None:
-    "Print the spaces of a store, or a summary."
-    from rank_bert.core import printable
-    held = store.spaces()
-    about = _summary(store, held)
-    if as_json: return _print_json(about if info else held.assign(used=held.used.astype(str)))
-    if info: return _show(about.T.to_string(header=False, float_format='{:,.1f}'.format))
-    _say(f'{len(held)} spaces of {held.mb.sum():,.1f} MB in {store.folder}')
-    held['encoder'] = held.encoder.map(printable)
-    if len(held): _show(held.to_string(index=False, float_format='{:,.1f}'.format))
 
 # %% ../nbs/04c_cli.ipynb #8c2c505d
 @app.command()
@@ -1310,36 +1209,28 @@ def store(
     max_gb: Annotated[float|None, _option(
         'With --prune: the GB (10^9 bytes) that may be left, 0 for none; by default $RANK_BERT_STORE_GB, or 20.',
         min=0, callback=_finite)] = None,
-    clean: Annotated[float|None, _option(
-        'The short form of --prune --max-gb.', hidden=True, min=0, callback=_finite)] = None,
     as_json: Json = False,
 ):
     "Show what the feature store holds, or make it smaller."
+    import pandas as pd
+    from rank_bert.core import printable
     if max_gb is not None and not prune: raise typer.BadParameter('it goes with --prune', param_hint='--max-gb')
     kept = _store()
-    if prune or clean is not None:
-        gone = kept.clean(max_gb if clean is None else clean)
+    if prune:
+        gone = kept.clean(max_gb)
         _say(f'removed {len(gone)} spaces of {gone.mb.sum():,.1f} MB from {kept.folder}')
-    _show_store(kept, info, as_json)
-
-# %% ../nbs/04c_cli.ipynb #738f2adb
-def _sources(sweep: dict) -> str:
-    "Where the numbers of a sweep come from, in a line."
-    about = dict(seeds=sweep['seeds'], data=sweep['data'], version=[str(sweep['version'])], commit=sweep['commits'],
-                 date=sweep['dates'], processor=sweep['processors'])
-    told = '; '.join(f"{name} {', '.join(values)}" for name, values in about.items() if values)
-    return f"{sweep['sweep']}: {sweep['cells']} runs ({sweep['fresh']} now) of {sweep['seconds']:,.0f} s; {told}"
-
-# %% ../nbs/04c_cli.ipynb #738f2ada
-def _write_runs(path: Path, runs) -> None:
-    "Write a table of runs as CSV."
-    table = runs.drop(columns='per_query', errors='ignore')
-    _write(path, lambda new: table.to_csv(new, index=False), 'The runs are kept')
-    _say(f'{len(runs)} rows in {path}')
-
-def _check_experiment(name: str, known: dict, data: str|None, group: str|None) -> None:
-    if name not in known: raise ValueError(f"unknown experiment {name!r}; the experiments are {', '.join(known)}")
-    if group and data is None: raise ValueError('--group is a column of --data, and there is no --data')
+    spaces = kept.spaces()
+    if info:
+        used = spaces.used.astype(str).tolist() or ['']
+        summary = pd.DataFrame([dict(
+            folder=str(kept.folder), limit_gb=kept.limit_gb, spaces=len(spaces), files=spaces.files.sum(),
+            mb=spaces.mb.sum(), oldest_use=used[0], latest_use=used[-1])])
+        if as_json: return _print_json(summary)
+        return _show(summary.T.to_string(header=False, float_format='{:,.1f}'.format))
+    if as_json: return _print_json(spaces.assign(used=spaces.used.astype(str)))
+    _say(f'{len(spaces)} spaces of {spaces.mb.sum():,.1f} MB in {kept.folder}')
+    spaces['encoder'] = spaces.encoder.map(printable)
+    if len(spaces): _show(spaces.to_string(index=False, float_format='{:,.1f}'.format))
 
 # %% ../nbs/04c_cli.ipynb #738f2adc
 @app.command()
@@ -1362,16 +1253,27 @@ def experiment(
     from rank_bert.core import check_file
     from rank_bert.studies import EXPERIMENTS, experiment as run
     from rank_bert.sweeps import sweeps_used
-    _check_experiment(name, EXPERIMENTS, data, group)
+    if name not in EXPERIMENTS:
+        raise ValueError(f"unknown experiment {name!r}; the experiments are {', '.join(EXPERIMENTS)}")
+    if group and data is None: raise ValueError('--group is a column of --data, and there is no --data')
     path = out and check_file(out, [] if data is None else [data])
-    for place in filter(None, (folder, tensorboard)): _check_place(place)
+    for place in filter(None, (folder, tensorboard)):
+        place.mkdir(parents=True, exist_ok=True)
+        check_file(place/'x')
     _say(EXPERIMENTS[name])
     ranked = None if data is None else _read(data, dict(group=group))
     if not resume: _say('All runs are done anew; after an interruption, the command without --anew continues.')
     runs, table = run(name, full, ranked, backbone, seeds, folder=folder, tensorboard=tensorboard, resume=resume)
-    if path: _write_runs(path, runs)
-    _show(table.to_string(index=False, float_format='{:.3f}'.format))
-    for one in sweeps_used(): _say(_sources(one))
+    if path:
+        rows = runs.drop(columns='per_query', errors='ignore')
+        _write(path, lambda new: rows.to_csv(new, index=False), 'The runs are kept')
+        _say(f'{len(runs)} rows in {path}')
+    _show_table(table)
+    for sweep in sweeps_used():
+        sources = dict(seeds=sweep['seeds'], data=sweep['data'], version=[str(sweep['version'])], commit=sweep['commits'],
+                       date=sweep['dates'], processor=sweep['processors'])
+        sources = '; '.join(f"{key} {', '.join(values)}" for key, values in sources.items() if values)
+        _say(f"{sweep['sweep']}: {sweep['cells']} runs ({sweep['fresh']} now) of {sweep['seconds']:,.0f} s; {sources}")
 
 # %% ../nbs/04c_cli.ipynb #ca904eee
 if __name__ == '__main__' and globals().get('__spec__'): main()  # not in a notebook

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,7 +44,7 @@ from .metrics import rank_documents
 from .ranking import Fusion
 from .scoring import Ranker, Searcher, alone, by_words, check_not_blank, cut_table, cutting, encoding
 from .scoring import finite
-from .lance_tables import BASE, COUNTS, TOTALS, PassageVectors, as_column, as_sql, build_indexes, check_cells
+from .lance_tables import BASE, TOTALS, PassageVectors, as_column, as_sql, build_indexes, check_cells
 from .lance_tables import check_names, condition, count_rows, count_words, database, document_columns
 from .lance_tables import index_vectors, is_local, lancedb, make_lock, mode_of, passage_rows, table_about, table_names
 from .lance_tables import table_schema, word_parts, write_counts, write_passages, writers_lock
@@ -655,17 +656,17 @@ ROWS = 20_000  # encoded rows that are written at a time
 
 def _check_encoded(ranker: Ranker, folder) -> tuple[str, int, float]:  # stored type, texts compared, lowest cosine
     "Raise `ValueError` where vectors are not those of a ranker, and `DataError` for ids that are there twice."
-    settings = ranker.settings
-    if settings['passages'] != 'truncate':
-        raise ValueError(f"the ranker cuts documents into passages ({settings['passages']!r}), and each vector of "
-                         f"{folder} is that of a whole text: train with passages='truncate', and pass passages as "
-                         "documents")
     about, rows = encoded_rows(folder, ['id'])
     ids = rows.to_table()['id']
     counts = pa.compute.value_counts(ids)
     twice = counts.field('values').filter(pa.compute.greater(counts.field('counts'), 1)).to_pylist()
     if twice:
         raise DataError(f"ids are more than once in {str(folder)!r}: {listed(twice)}. Encode into an empty folder")
+    settings = ranker.settings
+    if settings['passages'] != 'truncate':
+        raise ValueError(f"the ranker cuts documents into passages ({settings['passages']!r}), and each vector of "
+                         f"{folder} is that of a whole text: train with passages='truncate', and pass passages as "
+                         "documents")
     wanted = dict(encoder=encoder_hash(ranker.encoder), layer=None, keep='start', pooling=settings['pooling'],
                   max_tokens=settings['max_tokens'])
     other = [k for k, v in wanted.items() if about.get(k) != v]
@@ -713,16 +714,18 @@ def _counted_blocks(passages, ngrams: int, version: int) -> Iterator[pa.Table]:
 def _export_encoded(ranker: Ranker, db, folder) -> pd.DataFrame:
     "Write the tables from the folder of `encode_dataset`; the one that completes them comes last."
     stored, texts, worst = _check_encoded(ranker, folder)
-    def reader(schema, tables):
-        return pa.RecordBatchReader.from_batches(schema, (batch for t in tables for batch in t.to_batches()))
+    def reader(blocks: Iterator[pa.Table]) -> pa.RecordBatchReader:
+        first = next(blocks)  # an error in it comes as it is, and not as one of LanceDB
+        batches = (batch for block in chain([first], blocks) for batch in block.to_batches())
+        return pa.RecordBatchReader.from_batches(first.schema, batches)
     empty = pd.DataFrame(dict(doc_id=[], title=[], text=[]))
     schema = table_schema(empty, ranker.encoder.dim, getattr(torch, stored), table_about(ranker))
-    passages = db.create_table('passages', reader(schema, _encoded_documents(folder, ranker, schema)),
+    passages = db.create_table('passages', reader(_encoded_documents(folder, ranker, schema)),
                                mode=mode_of(db, 'passages'))
     n = passages.count_rows()
     build_indexes(passages, n, ranker.bm25 is not None)
     blocks = _counted_blocks(passages, ranker.bm25.ngrams if ranker.bm25 else 1, passages.version)
-    counts = db.create_table('counts', reader(COUNTS, blocks), mode=mode_of(db, 'counts'))
+    counts = db.create_table('counts', reader(blocks), mode=mode_of(db, 'counts'))
     counts.create_index('key', config=lancedb().index.BTree())
     table = pd.DataFrame([dict(file='passages.lance', output='vectors', texts=texts, difference=np.nan, cosine=worst)])
     table.attrs['rows'] = n

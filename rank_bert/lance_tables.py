@@ -160,7 +160,6 @@ def as_sql(
 # %% ../nbs/03p_lance_tables.ipynb #b1a00017
 TOTALS = 'documents', 'length', 'passages', 'numbers'  # keys 0 to 3 of `counts`; numbers: documents ever added
 BASE = len(TOTALS)  # key of the version of `passages` that a change began from
-COUNTS = pa.schema([(name, pa.int64()) for name in ('key', 'count', 'version')])
 APART = ' | '  # between the words of a document that count, and each of its stop words
 
 def word_parts(
@@ -198,7 +197,7 @@ def count_rows(
     first = [totals[name] for name in TOTALS] + ([] if base is None else [base])
     keys = np.concatenate([np.arange(len(first), dtype=np.uint64), keys]).view(np.int64)
     counts = np.concatenate([np.array(first, dtype=np.int64), counts])
-    return pa.table(dict(key=keys, count=counts, version=np.full(len(keys), version)), schema=COUNTS)
+    return pa.table(dict(key=keys, count=counts, version=np.full(len(keys), version, dtype=np.int64)))
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a0001c
 class PassageVectors(NamedTuple):
