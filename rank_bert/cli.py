@@ -80,7 +80,8 @@ COLUMNS = dict(  # what readers call a column -> the option that names it
                      'doc_id or doc_ids.'),
     grade=_column('Column with the relevance grade, 0 for irrelevant; an empty name makes each row relevant.'),
     group=_column('Column by which to split: queries of one dialogue, document or user stay together.'),
-    split=_column('Column with train, valid or test; by default a fifth of the groups is held out.'))
+    split=_column('Column with train, valid or test; by default a fifth of the groups is held out.'),
+    judges=_column('Which of several grades of a document for one query counts: max (the default), mean or first.'))
 QueryText, Grade, Group, SplitColumn = (COLUMNS[name] for name in ('query_text', 'grade', 'group', 'split'))
 
 def _parameter(column: str) -> str: return column + '_column'*(column == 'split')
@@ -221,7 +222,7 @@ def _read(data: str, columns: dict):
     "Read data and print what was found, hints and leaks between its splits included."
     from rank_bert.data import read_ranking
     from rank_bert.leaks import audit_splits
-    found = _quietly(read_ranking, data, **columns)
+    found = _quietly(read_ranking, data, **columns | dict(judges=columns.get('judges') or 'max'))
     _describe(found)
     _hints(found)
     audit = audit_splits(found)
@@ -959,6 +960,7 @@ def classify(
         'Name of a label; repeat it for each label, in the order of the numbers in the file.')] = None,
     label_sep: Annotated[str|None, _option('Separator between several labels of a row, such as ; or ,.')] = None,
     kind: Annotated[str|None, _option('class, multilabel or score; told from the first label by default.')] = None,
+    judges: _column('One label for the rows of a text: first or most; for scores first, mean or max.') = None,
     reading: Annotated[str|None, typer.Option(help='How pairs are read: separate, each text alone, or joint, in one '
         'input. By default separate if the encoder is frozen; else validation decides.', show_default=False)] = None,
     symmetric: Annotated[bool|None, typer.Option(help='Whether a pair means the same in the other order; by default '
@@ -968,7 +970,7 @@ def classify(
     from rank_bert.texts import read_texts
     out = _check_out(out, 'classifier.json')
     found = _quietly(read_texts, data, text=text, pair=pair, label=label, group=group, split=split_column,
-                     labels=labels or None, label_sep=label_sep, kind=kind)
+                     labels=labels or None, label_sep=label_sep, kind=kind, judges=judges)
     _say(repr(found))
     _hints(found)
     if kind is None and found.kind == 'class' and len(found.labels) > 4 and all(n.isdecimal() for n in found.labels):
@@ -1270,7 +1272,8 @@ def experiment(
         _say(f'{len(runs)} rows in {path}')
     _show_table(table)
     for sweep in sweeps_used():
-        sources = dict(seeds=sweep['seeds'], data=sweep['data'], version=[str(sweep['version'])], commit=sweep['commits'],
+        sources = dict(seeds=sweep['seeds'], data=sweep['data'], version=[str(sweep['version'])],
+                       commit=sweep['commits'],
                        date=sweep['dates'], processor=sweep['processors'])
         sources = '; '.join(f"{key} {', '.join(values)}" for key, values in sources.items() if values)
         _say(f"{sweep['sweep']}: {sweep['cells']} runs ({sweep['fresh']} now) of {sweep['seconds']:,.0f} s; {sources}")
