@@ -715,6 +715,7 @@ def _hint_grades(rows) -> None:
             return _say(f'  hint: column {name!r} was not used, and each row counts as right: name a column of grades '
                         'with --grade')
 
+# %% ../nbs/04c_cli.ipynb #14515b01
 def _judged_queries(ranker, file: Path, split: str, columns: dict):
     "Judged queries of a table, over the documents of the ranker; raises `ValueError` for options without use."
     from rank_bert.feedback import judged_data

@@ -210,7 +210,12 @@ class LanceRanker(Searcher):
 
     # Search
 
-    def search_many(self, queries: list[str], ks: list[int], mode: str, wheres: list[dict|None]) -> list[dict]:
+    def search_many(self,
+        queries: list[str],  # texts
+        ks: list[int],  # documents to find, for each query
+        mode: str,  # one of `modes`
+        wheres: list[dict|None],  # filter of each query, as in `search`
+    ) -> list[dict]:  # columns of a result
         "The columns of `search` for several queries, each with its `k` and its `where`; they are encoded together."
         self, queries = self.at_once(), as_texts(queries)
         check_not_blank(queries)

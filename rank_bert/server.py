@@ -212,9 +212,10 @@ class Metrics:
         if _resident(): Gauge('resident_bytes', 'Memory of the process.', **place).set_function(_resident)
 
     def text(self) -> str:
-        "All values in the text format of Prometheus, without the times at which counting began."
+        "All values in the text format of Prometheus."
         text = generate_latest(self.registry).decode()
-        return re.sub(r'^(# \w+ )?rank_bert_\w+_created\b.*\n', '', text, flags=re.M)
+        text = re.sub(r'^(# \w+ )?rank_bert_\w+_created\b.*\n', '', text, flags=re.M)  # when counting began
+        return re.sub(r'(\ble="\d+)\.0"', r'\1"', text)  # edges as they are given
 
 # %% ../nbs/03j_server.ipynb #65a71a50
 class Extent(NamedTuple):
