@@ -20,7 +20,6 @@ from pathlib import Path
 # %% ../nbs/02h_graphs.ipynb #3a569086
 import numpy as np
 import torch
-from fastcore.basics import patch
 from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 from torch import nn
@@ -52,16 +51,14 @@ class Output:
     reading: str = 'joint'  # of pairs: 'joint', both texts in one input, or 'separate', each text alone
     bag: BagOfTokens|None = None  # its logits are added to those of the head
 
-# %% ../nbs/02h_graphs.ipynb #ec4ead4c
-@patch
-def finish(self: Output,
-    x: torch.Tensor,  # vectors `(batch, dim)`, of separate texts `(batch, 2*dim)`; or states `(batch, tokens, dim)`
-    beside: torch.Tensor|None = None,  # logits of the bag `(batch, labels)`
-) -> torch.Tensor:
-    "Head, selection of features and last step."
-    x = self.head(x)
-    if beside is not None: x = x + beside
-    return ACTIVATIONS[self.activation](x if self.dim is None else x[..., :self.dim])
+    def finish(self,
+        x: torch.Tensor,  # vectors `(batch, dim)`, of separate texts `(batch, 2*dim)`; or states `(batch, tokens, dim)`
+        beside: torch.Tensor|None = None,  # logits of the bag `(batch, labels)`
+    ) -> torch.Tensor:
+        "Head, selection of features and last step."
+        x = self.head(x)
+        if beside is not None: x = x + beside
+        return ACTIVATIONS[self.activation](x if self.dim is None else x[..., :self.dim])
 
 # %% ../nbs/02h_graphs.ipynb #4484d8bc
 INPUTS = 'input_ids', 'attention_mask', 'input_ids_2', 'attention_mask_2'
@@ -84,43 +81,41 @@ class TextModel:
 
     def __repr__(self) -> str: return f"TextModel({self.what} on {self.encoder.name!r}: {', '.join(self.outputs)})"
 
-# %% ../nbs/02h_graphs.ipynb #6c915247
-@patch
-def compute(self: TextModel,
-    name: str,  # of an output
-    texts: Iterable[str],  # any number of texts
-    pairs: Iterable[str]|None = None,  # a second text for each
-) -> list[np.ndarray]:  # for each text `(features,)`, or `(tokens, features)` for an output of every token
-    "One output for each text, from torch in float32."
-    (texts, pairs), out, encoder = as_pairs(texts, pairs), self.outputs[name], self.encoder
-    how, separate = dict(max_tokens=self.max_tokens, keep=out.keep), out.reading == 'separate'
-    with torch.inference_mode(), evaluation_mode(encoder), evaluation_mode(out.head), warnings.catch_warnings():
-        warnings.simplefilter('ignore', DataWarning)  # texts are truncated on purpose
-        if out.pooling is None:
-            rows = [torch.tensor([ids], device=encoder.device) for ids in encoder.tokenize(texts, pairs=pairs, **how)]
-            return [out.finish(encoder(ids, torch.ones_like(ids))[0].float())[0].cpu().numpy() for ids in rows]
-        how |= dict(dtype=torch.float32, device=encoder.device, progress=False)
-        if separate: vectors = torch.cat(encode(texts + pairs, encoder, out.pooling, **how).chunk(2), 1)
-        else: vectors = encode(texts, encoder, out.pooling, pairs=pairs, **how)
-        beside = None if out.bag is None else out.bag.of(encoder.tokenize(texts, self.max_tokens, out.keep))
-        return [*out.finish(vectors.to(device_of(out.head)), beside).cpu().numpy()]
+    def compute(self,
+        name: str,  # of an output
+        texts: Iterable[str],  # any number of texts
+        pairs: Iterable[str]|None = None,  # a second text for each
+    ) -> list[np.ndarray]:  # for each text `(features,)`, or `(tokens, features)` for an output of every token
+        "One output for each text, from torch in float32."
+        (texts, pairs), out, encoder = as_pairs(texts, pairs), self.outputs[name], self.encoder
+        cut = dict(max_tokens=self.max_tokens, keep=out.keep)
+        with torch.inference_mode(), evaluation_mode(encoder), evaluation_mode(out.head), warnings.catch_warnings():
+            warnings.simplefilter('ignore', DataWarning)  # texts are truncated on purpose
+            if out.pooling is None:
+                rows = encoder.tokenize(texts, pairs=pairs, **cut)
+                rows = [torch.tensor([ids], device=encoder.device) for ids in rows]
+                return [out.finish(encoder(ids, torch.ones_like(ids))[0].float())[0].cpu().numpy() for ids in rows]
+            how = cut | dict(dtype=torch.float32, device=encoder.device, progress=False)
+            if out.reading == 'separate':
+                vectors = torch.cat(encode(texts + pairs, encoder, out.pooling, **how).chunk(2), 1)
+            else: vectors = encode(texts, encoder, out.pooling, pairs=pairs, **how)
+            beside = None if out.bag is None else out.bag.of(encoder.tokenize(texts, **cut))
+            return [*out.finish(vectors.to(device_of(out.head)), beside).cpu().numpy()]
 
-# %% ../nbs/02h_graphs.ipynb #6c915251
-@patch
-def on(self: TextModel,
-    device: torch.device|str,  # such as 'cpu'
-) -> TextModel:  # itself, if all of it is there; else a copy
-    "The same model on a device."
-    place, own = torch.empty(0, device=device).device, [(o.head, o.bag) for o in self.outputs.values()]
-    parts = [m for m in (self.encoder, *sum(own, ())) if m is not None]
-    if all(t.device == place for m in parts for t in (*m.parameters(), *m.buffers())): return self
-    encoder, own = deepcopy((self.encoder, own))  # together: what outputs share stays shared
-    for m in (encoder, *sum(own, ())):
-        if m is not None: m.to(place)
-    outputs = [replace(o, head=head, bag=bag) for o, (head, bag) in zip(self.outputs.values(), own)]
-    return replace(self, encoder=encoder, outputs=dict(zip(self.outputs, outputs)))
+    def on(self,
+        device: torch.device|str,  # such as 'cpu'
+    ) -> 'TextModel':  # itself, if all of it is there; else a copy
+        "The same model on a device."
+        place, added = torch.empty(0, device=device).device, [(o.head, o.bag) for o in self.outputs.values()]
+        parts = [m for m in (self.encoder, *sum(added, ())) if m is not None]
+        if all(t.device == place for m in parts for t in (*m.parameters(), *m.buffers())): return self
+        encoder, added = deepcopy((self.encoder, added))  # together: what outputs share stays shared
+        for m in (encoder, *sum(added, ())):
+            if m is not None: m.to(place)
+        outputs = {name: replace(o, head=head, bag=bag) for (name, o), (head, bag) in zip(self.outputs.items(), added)}
+        return replace(self, encoder=encoder, outputs=outputs)
 
-# %% ../nbs/02h_graphs.ipynb #28179bc2
+# %% ../nbs/02h_graphs.ipynb #b367b9eb
 def _template(encoder: Encoder, paired: bool) -> list[str]:
     "Special tokens and texts in the order of the family, each with its token type."
     tokenizer, family, found, ends = encoder.tokenizer, encoder.family, [], 0
@@ -132,7 +127,6 @@ def _template(encoder: Encoder, paired: bool) -> list[str]:
         ends += part == 'sep'
     return found
 
-# %% ../nbs/02h_graphs.ipynb #b367b9eb
 def file_tokenizer(
     encoder: Encoder,  # any encoder
     max_tokens: int = 256,  # longest text in tokens, special tokens counted
@@ -175,21 +169,19 @@ class Graph(nn.Module):
         read = [(self._states(*one), one[1]) for one in ((ids, mask), (ids_2, mask_2)) if one[0] is not None]
         pooled = {pooling: [self.encoder[0].pool(states, m, pooling) for states, m in read]
                   for pooling in dict.fromkeys(o.pooling for o in self.outputs if o.pooling)}
-        def given(o):
+        def input_of(o):
             if o.pooling is None: return read[0][0]
             return torch.cat(pooled[o.pooling], 1) if o.reading == 'separate' else pooled[o.pooling][0]
-        return tuple(o.finish(given(o), o.bag and o.bag(ids, mask)) for o in self.outputs)
+        return tuple(o.finish(input_of(o), o.bag and o.bag(ids, mask)) for o in self.outputs)
 
-# %% ../nbs/02h_graphs.ipynb #d365b55d
-@patch
-def _states(self: Graph, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    "The states of the last layer `(batch, tokens, dim)`."
-    encoder, = self.encoder
-    x = encoder.embed(ids, mask)
-    if getattr(encoder.model.config, 'local_attention', None) is None: return encoder.run(x, mask, ids)
-    for i in range(len(encoder.layers)):  # padding that attends only to padding becomes NaN, which must not spread
-        x = encoder.run(x, mask, ids, i, i + 1).masked_fill(mask.unsqueeze(-1) == 0, 0)
-    return x
+    def _states(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        "The states of the last layer `(batch, tokens, dim)`."
+        encoder, = self.encoder
+        x = encoder.embed(ids, mask)
+        if getattr(encoder.model.config, 'local_attention', None) is None: return encoder.run(x, mask, ids)
+        for i in range(len(encoder.layers)):  # padding that attends only to padding becomes NaN, which must not spread
+            x = encoder.run(x, mask, ids, i, i + 1).masked_fill(mask.unsqueeze(-1) == 0, 0)
+        return x
 
 def example_batch(
     graph: Graph,  # of a text model
@@ -220,14 +212,6 @@ def _silent():
         finally: logging.disable(before)
 
 # %% ../nbs/02h_graphs.ipynb #211437c9
-def _recorded(graph: Graph):
-    "The graph in ONNX, traced by torch."
-    needed('onnx', 'onnxscript')
-    shapes = tuple({0: 'batch', 1: tokens} for tokens in ('tokens', 'tokens', 'tokens_2', 'tokens_2'))
-    with _silent(), torch.inference_mode(False), torch.no_grad(), evaluation_mode(graph):
-        return torch.onnx.export(graph, example_batch(graph), dynamo=True, verbose=False, input_names=graph.inputs,
-                                 dynamic_shapes=shapes[:len(graph.inputs)], output_names=graph.names).model_proto
-
 def _turn_weights(graph) -> None:
     "Transpose weights in the file and not in the graph, where quantisation would leave them in float32."
     onnx, = needed('onnx')
@@ -250,7 +234,12 @@ def write_onnx(
     file: Path,  # a new file
 ) -> None:
     "Write encoder, pooling and heads as one ONNX file in float32."
-    made = _recorded(Graph(model))
+    needed('onnx', 'onnxscript')
+    graph = Graph(model)
+    shapes = tuple({0: 'batch', 1: tokens} for tokens in ('tokens', 'tokens', 'tokens_2', 'tokens_2'))
+    with _silent(), torch.inference_mode(False), torch.no_grad(), evaluation_mode(graph):
+        made = torch.onnx.export(graph, example_batch(graph), dynamo=True, verbose=False, input_names=graph.inputs,
+                                 dynamic_shapes=shapes[:len(graph.inputs)], output_names=graph.names).model_proto
     for part in (made, made.graph, *made.graph.node, *made.graph.input, *made.graph.output, *made.graph.initializer):
         part.ClearField('metadata_props')  # places in the code
         part.ClearField('doc_string')
@@ -265,13 +254,13 @@ def _batched(tokenizer: Tokenizer, run: Callable, texts: Sequence[str], pairs: S
     def arrays(rows):
         batch = tokenizer.encode_batch(rows)
         return [np.array([getattr(e, name) for e in batch], np.int64) for name in ('ids', 'attention_mask')]
-    alone, found = output.reading == 'separate', []
-    first = list(texts) if pairs is None or alone else list(zip(texts, pairs))
-    both = first, list(pairs) if alone else ['']*len(first)  # an output of single texts ignores the second ones
+    separate, found = output.reading == 'separate', []
+    first = list(texts) if pairs is None or separate else list(zip(texts, pairs))
+    both = first, list(pairs) if separate else ['']*len(first)  # an output of single texts ignores the second ones
     for start in range(0, len(first), bs):
-        given = [a for rows in both[:len(inputs)//2] for a in arrays(rows[start:start + bs])]
-        out = run(given)
-        found += [*out] if output.pooling else [o[m.astype(bool)] for o, m in zip(out, given[1])]
+        batch = [a for rows in both[:len(inputs)//2] for a in arrays(rows[start:start + bs])]
+        out = run(batch)
+        found += [*out] if output.pooling else [o[m.astype(bool)] for o, m in zip(out, batch[1])]
     return found
 
 def read_tokenizer(

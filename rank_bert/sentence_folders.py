@@ -42,14 +42,6 @@ def _refused(module: nn.Module) -> ValueError:
                       "export to 'onnx' or 'openvino', or train with head='residual' or head='plain'")
 
 # %% ../nbs/02i_sentence_folders.ipynb #9518f6ef
-def _scaled(before: Dense, norm: nn.BatchNorm1d) -> Dense:
-    "A layer with the batch norm that follows it."
-    scale = (norm.running_var.double() + norm.eps)**-.5
-    shift = -norm.running_mean.double()*scale
-    if norm.affine: scale, shift = scale*norm.weight.double(), shift*norm.weight.double() + norm.bias.double()
-    bias = shift if before.bias is None else before.bias*scale + shift
-    return Dense(before.weight*scale[:, None], bias)
-
 def _appended(layers: list[Dense], module: nn.Module, width: int) -> list[Dense]:
     "Append a module to layers, or fold it into the last one."
     if isinstance(module, (nn.Dropout, nn.Identity)): return layers
@@ -58,12 +50,18 @@ def _appended(layers: list[Dense], module: nn.Module, width: int) -> list[Dense]
         return [*layers, Dense(module.weight.double(), None if module.bias is None else module.bias.double())]
     if not layers or layers[-1].activation != _PLAIN: layers = [*layers, Dense(torch.eye(width, dtype=torch.float64))]
     *rest, last = layers
-    if type(module) is nn.BatchNorm1d and module.track_running_stats: return [*rest, _scaled(last, module)]
+    if type(module) is nn.BatchNorm1d and module.track_running_stats:
+        scale = (module.running_var.double() + module.eps)**-.5
+        shift = -module.running_mean.double()*scale
+        if module.affine:
+            weight = module.weight.double()
+            scale, shift = scale*weight, shift*weight + module.bias.double()
+        bias = shift if last.bias is None else last.bias*scale + shift
+        return [*rest, Dense(last.weight*scale[:, None], bias)]
     if getattr(module, 'approximate', 'none') == 'none' and type(module) in _ACTIVATIONS:
         return [*rest, last._replace(activation=_ACTIVATIONS[type(module)])]
     raise _refused(module)
 
-# %% ../nbs/02i_sentence_folders.ipynb #da6cb151
 def _chain(modules: Iterable[nn.Module], width: int) -> list[Dense]:
     "The dense layers of a sequence of modules."
     layers = []
@@ -80,12 +78,6 @@ def _with_residual(layers: list[Dense], width: int, head: nn.Module) -> list[Den
     return [Dense(torch.cat([first.weight, one, -one]), bias, first.activation),
             second._replace(weight=torch.cat([second.weight, one, -one], 1))]
 
-def _fitted(head: WhiteningHead) -> Dense:
-    "Mean and matrix as one layer; raises `ValueError` for a head that is not fitted."
-    if not head.fitted: raise ValueError("the head is not fitted: call its fit(vectors) before the export")
-    matrix = head.matrix.double()
-    return Dense(matrix.T, -head.mean.double() @ matrix)
-
 # %% ../nbs/02i_sentence_folders.ipynb #e1f3aca2
 def dense_layers(
     head: nn.Module,  # `(batch, width)` to `(batch, features)`
@@ -94,7 +86,10 @@ def dense_layers(
     "A head as dense layers; raises `ValueError` if no dense layers are equal to it."
     with torch.no_grad():
         if isinstance(head, RankingHead): return _chain(head.layers, width)
-        if isinstance(head, WhiteningHead): return [_fitted(head)]
+        if isinstance(head, WhiteningHead):  # mean and matrix as one layer
+            if not head.fitted: raise ValueError("the head is not fitted: call its fit(vectors) before the export")
+            matrix = head.matrix.double()
+            return [Dense(matrix.T, -head.mean.double() @ matrix)]
         if type(head) is ResidualHead: return _with_residual(_chain(head.correction, width), width, head)
         if type(head) is StackedHead:
             below = dense_layers(head.side, width)
@@ -102,26 +97,21 @@ def dense_layers(
         return _chain(head if type(head) is nn.Sequential else [head], width)
 
 # %% ../nbs/02i_sentence_folders.ipynb #18db23d5
-def _put(model: nn.Module, path: str, module: nn.Module) -> None:
-    parent, _, name = path.rpartition('.')
-    setattr(model.get_submodule(parent), name, module)
-
-def _full(embedding: FactorisedEmbedding) -> nn.Embedding:
-    "The full embedding matrix, the product of its factors."
-    return nn.Embedding.from_pretrained(embedding.weight.detach(), padding_idx=embedding.tokens.padding_idx)
-
 def plain_encoder(
     encoder: Encoder,  # stays as it is
 ) -> Encoder:  # a copy on the CPU that `transformers` can read, with the same outputs
     "An encoder without low-rank layers, adapters and shared weights; `ValueError` for any other change."
     made = deepcopy(encoder).cpu().eval()
     merge(made.model)
-    swap_modules(made.model, {m: _full(m) for m in made.model.modules() if isinstance(m, FactorisedEmbedding)})
+    factorised = [m for m in made.model.modules() if isinstance(m, FactorisedEmbedding)]
+    swap_modules(made.model, {m: nn.Embedding.from_pretrained(m.weight.detach(), padding_idx=m.tokens.padding_idx)
+                              for m in factorised})  # the product of the factors
     with torch.device('meta'): usual = AutoModel.from_config(made.model.config)
     if getattr(made.model, 'pooler', None) is None: usual.pooler = None
     changes = changes_of(made.model, usual)
     for path, home in changes.pop('shared', {}).items():
-        _put(made.model, path, deepcopy(made.model.get_submodule(home)))
+        parent, _, name = path.rpartition('.')
+        setattr(made.model.get_submodule(parent), name, deepcopy(made.model.get_submodule(home)))
     if not changes: return made
     where = next(iter(next(iter(changes.values()))))
     raise ValueError(f"{encoder.name!r} has layers of other sizes than its configuration says ({where}), such as "
@@ -129,63 +119,58 @@ def plain_encoder(
 
 # %% ../nbs/02i_sentence_folders.ipynb #95cda75d
 _TYPE = 'sentence_transformers.models.'
+_MODES = {'cls': 'pooling_mode_cls_token', 'mean': 'pooling_mode_mean_tokens', 'max': 'pooling_mode_max_tokens',
+          'mean_sqrt': 'pooling_mode_mean_sqrt_len_tokens', 'weighted': 'pooling_mode_weightedmean_tokens',
+          'last': 'pooling_mode_lasttoken'}
 
 def _json(path: Path, content) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=2) + '\n', encoding='utf-8')
 
-def _write_dense(folder: Path, layer: Dense) -> None:
-    "A module Dense."
-    n_out, n_in = layer.weight.shape
-    _json(folder/'config.json', dict(in_features=n_in, out_features=n_out, bias=layer.bias is not None,
-                                     activation_function=f'torch.nn.modules.{layer.activation}'))
-    tensors = {'linear.weight': layer.weight.float()}
-    if layer.bias is not None: tensors['linear.bias'] = layer.bias.float()
-    write_tensors(folder/'model.safetensors', tensors)
-
-_MODES = {'cls': 'pooling_mode_cls_token', 'mean': 'pooling_mode_mean_tokens', 'max': 'pooling_mode_max_tokens',
-          'mean_sqrt': 'pooling_mode_mean_sqrt_len_tokens', 'weighted': 'pooling_mode_weightedmean_tokens',
-          'last': 'pooling_mode_lasttoken'}
+def _write_layers(folder: Path, layers: list[Dense], first: int, prefix: str = '') -> list[tuple[str, str]]:
+    "Dense modules in folders of their own; name and type of each."
+    names = [f'{prefix}{i}_Dense' for i, _ in enumerate(layers, first)]
+    for name, layer in zip(names, layers):
+        n_out, n_in = layer.weight.shape
+        _json(folder/name/'config.json', dict(in_features=n_in, out_features=n_out, bias=layer.bias is not None,
+                                              activation_function=f'torch.nn.modules.{layer.activation}'))
+        tensors = {'linear.weight': layer.weight.float()}
+        if layer.bias is not None: tensors['linear.bias'] = layer.bias.float()
+        write_tensors(folder/name/'model.safetensors', tensors)
+    return [(name, 'Dense') for name in names]
 
 def _write_pooling(folder: Path, dim: int, mode: str) -> None:
     "A module Pooling, with the keys of all versions."
     about = dict(word_embedding_dimension=dim) | {key: name == mode for name, key in _MODES.items()}
     _json(folder/'config.json', about | dict(include_prompt=True))
 
-# %% ../nbs/02i_sentence_folders.ipynb #9158932d
-def _file_tokenizer(encoder: Encoder, max_tokens: int, keep: str) -> PreTrainedTokenizerFast:
-    "The tokenizer of a Transformer module; '[SEP]' in a text is plain text."
-    own = encoder.tokenizer
+def _write_transformer(folder: Path, encoder: Encoder, max_tokens: int, keep: str) -> None:
+    "A module Transformer, from an encoder that `plain_encoder` has made; '[SEP]' in a text is plain text."
+    tokenizer = encoder.tokenizer
     names = ['input_ids', 'attention_mask'] + ['token_type_ids']*(encoder.family.types > 1)
-    special = {f'{n}_token': getattr(own, f'{n}_token') for n in ('cls', 'sep', 'pad', 'mask', 'unk', 'bos', 'eos')}
-    return PreTrainedTokenizerFast(
+    tokens = ((f'{n}_token', getattr(tokenizer, f'{n}_token'))
+              for n in ('cls', 'sep', 'pad', 'mask', 'unk', 'bos', 'eos'))
+    encoder.tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=file_tokenizer(encoder, max_tokens, keep), model_max_length=max_tokens,
         model_input_names=names, truncation_side='right' if keep == 'start' else 'left', split_special_tokens=True,
         padding_side='left' if encoder.family.summary_last else 'right',
-        **{k: v for k, v in special.items() if v is not None})
-
-def _write_transformer(folder: Path, encoder: Encoder, max_tokens: int, keep: str) -> None:
-    "A module Transformer, from an encoder that `plain_encoder` has made."
-    own, encoder.tokenizer = encoder.tokenizer, _file_tokenizer(encoder, max_tokens, keep)
+        **{name: token for name, token in tokens if token is not None})
     try: save_encoder(encoder, folder)
-    finally: encoder.tokenizer = own
+    finally: encoder.tokenizer = tokenizer
     path = folder/'tokenizer_config.json'
     about = json.loads(path.read_text(encoding='utf-8'))
     _json(path, about | dict(tokenizer_class='PreTrainedTokenizerFast', split_special_tokens=True))
     _json(folder/'sentence_bert_config.json', dict(max_seq_length=max_tokens, do_lower_case=False))
 
 # %% ../nbs/02i_sentence_folders.ipynb #2a9bdfd6
-def _pooled(encoder: Encoder, pooling: str) -> tuple[str, list[Dense]]:
-    "The mode of Pooling and the dense layers that are equal to one of our poolings."
-    if pooling == 'cls': return ('last' if encoder.family.summary_last else 'cls'), []
-    if pooling != 'pooler': return pooling, []
-    layer = encoder.model.pooler
-    layer = getattr(layer, 'dense', layer)
-    return 'cls', [Dense(layer.weight.detach().double(), layer.bias.detach().double(), 'activation.Tanh')]
-
 def _layers(encoder: Encoder, out: Output) -> tuple[str, list[Dense]]:
     "Mode of Pooling, and all dense layers of an output."
-    mode, layers = _pooled(encoder, out.pooling)
+    mode, layers = out.pooling, []
+    if out.pooling == 'cls' and encoder.family.summary_last: mode = 'last'
+    if out.pooling == 'pooler':
+        layer = encoder.model.pooler
+        layer = getattr(layer, 'dense', layer)
+        mode, layers = 'cls', [Dense(layer.weight.detach().double(), layer.bias.detach().double(), 'activation.Tanh')]
     layers = layers + dense_layers(out.head, encoder.dim)
     if out.dim is None: return mode, layers
     width = layers[-1].weight.shape[0] if layers else encoder.dim
@@ -195,7 +180,6 @@ def _layers(encoder: Encoder, out: Output) -> tuple[str, list[Dense]]:
         return mode, [*layers[:-1], Dense(last.weight[:out.dim], bias)]
     return mode, [*layers, Dense(torch.eye(width, dtype=torch.float64)[:out.dim])]
 
-# %% ../nbs/02i_sentence_folders.ipynb #714b109f
 def _check_vectors(model: TextModel) -> None:
     "Raise `ValueError` for outputs that a SentenceTransformer cannot have."
     outs = model.outputs.values()
@@ -224,22 +208,6 @@ def _write_router(folder: Path, routes: dict[str, list[tuple[str, str]]]) -> Non
         types=types, structure={route: [name for name, _ in parts] for route, parts in routes.items()},
         parameters=dict(default_route='document', allow_empty_key=True)))
 
-# %% ../nbs/02i_sentence_folders.ipynb #00a40d75
-def _write_layers(folder: Path, layers: list[Dense], first: int, prefix: str = '') -> list[tuple[str, str]]:
-    "Dense modules in folders of their own; name and type of each."
-    names = [f'{prefix}{i}_Dense' for i, _ in enumerate(layers, first)]
-    for name, layer in zip(names, layers): _write_dense(folder/name, layer)
-    return [(name, 'Dense') for name in names]
-
-def _write_route(folder: Path, encoder: Encoder, model: TextModel, name: str) -> list[tuple[str, str]]:
-    "A whole route with a Transformer of its own."
-    out = model.outputs[name]
-    mode, layers = _layers(encoder, out)
-    _write_transformer(folder/f'{name}_0_Transformer', encoder, model.max_tokens, out.keep)
-    _write_pooling(folder/f'{name}_1_Pooling', encoder.dim, mode)
-    return [(f'{name}_0_Transformer', 'Transformer'), (f'{name}_1_Pooling', 'Pooling'),
-            *_write_layers(folder, layers, 2, f'{name}_')]
-
 # %% ../nbs/02i_sentence_folders.ipynb #4dc1cc2f
 def write_sentence_folder(
     folder: Path,  # empty
@@ -251,8 +219,16 @@ def write_sentence_folder(
     encoder, outs = plain_encoder(model.encoder), model.outputs
     tail = [('Normalize', 'Normalize')] if next(iter(outs.values())).activation == 'unit' else []
     if exact_queries and len(outs) > 1:
-        _write_router(folder, {name: _write_route(folder, encoder, model, name) for name in outs})
+        routes = {}  # each with a Transformer of its own
+        for name, out in outs.items():
+            mode, layers = _layers(encoder, out)
+            _write_transformer(folder/f'{name}_0_Transformer', encoder, model.max_tokens, out.keep)
+            _write_pooling(folder/f'{name}_1_Pooling', encoder.dim, mode)
+            routes[name] = [(f'{name}_0_Transformer', 'Transformer'), (f'{name}_1_Pooling', 'Pooling'),
+                            *_write_layers(folder, layers, 2, f'{name}_')]
+        _write_router(folder, routes)
         return _write_modules(folder, [('', 'Router'), *tail])
+
     found = {name: _layers(encoder, o) for name, o in outs.items()}
     keep = outs['document'].keep if 'document' in outs else next(iter(outs.values())).keep
     _write_transformer(folder, encoder, model.max_tokens, keep)
