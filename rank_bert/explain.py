@@ -185,7 +185,7 @@ def _to_explain(ranker: Ranker, query: str, k: int, mode: str, doc_ids: list[str
     rows = ids.get_indexer(wanted)
     if (rows < 0).any(): raise ValueError(f"no document has the id {wanted[int((rows < 0).argmax())]!r}")
     scores = ranker.scores([query], mode)[0]
-    order = ranker._first(scores, len(scores), None)[0]
+    order = ranker._top(len(scores), 'dense', scores, None)[0]  # all documents, also without a shared word
     ranks = pd.Series(range(1, len(order) + 1), order)[rows].to_numpy()
     found = pd.DataFrame(dict(rank=ranks, row=rows, score=scores[rows].numpy().astype(float)))
     return found.sort_values('rank', ignore_index=True)
