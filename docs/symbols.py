@@ -48,8 +48,11 @@ def assigned(node: ast.AST) -> list[str]:
 
 
 def aliases(source: str) -> Known:
-    "Names that a cell gives to annotated types."
-    return {name: n.value for n in ast.parse(source).body for name in assigned(n) if annotated(n.value)[1]}
+    "Names that a cell gives to annotated types; `columns.NAME` is the option of a command for a column."
+    body = ast.parse(source).body
+    options = [n.value for n in body if assigned(n) == ["COLUMNS"] and isinstance(n.value, ast.Call)]
+    columns = {f"columns.{k.arg}": k.value for call in options for k in call.keywords}
+    return {name: n.value for n in body for name in assigned(n) if annotated(n.value)[1]} | columns
 
 
 def flags(name: str, node: ast.AST | None, known: Known) -> str:
@@ -64,9 +67,12 @@ def annotated(node: ast.AST | None, known: Known = {}) -> tuple[str, str]:
     "Type, without quotes, and help text of an annotation; only `Annotated`, or a known name for one, has the latter."
     node = known.get(text(node), node)
     if isinstance(node, ast.Constant) and isinstance(node.value, str): return node.value, ""
+    if isinstance(node, ast.Call) and text(node.func) == "_column": return "str | None", node.args[0].value
     if not (isinstance(node, ast.Subscript) and text(node.value) == "Annotated"): return text(node), ""
     kind, *more = node.slice.elts
-    helps = [k.value for o in more if isinstance(o, ast.Call) for k in o.keywords if k.arg == "help"]
+    calls = [o for o in more if isinstance(o, ast.Call)]
+    helps = [k.value for o in calls for k in o.keywords if k.arg == "help"]
+    helps += [a for o in calls if text(o.func) == "_option" for a in o.args[:1]]
     return text(kind), " ".join(o.value for o in helps if isinstance(o, ast.Constant))
 
 
@@ -86,6 +92,20 @@ def parameters(node: Def, cell: Cell) -> list[Parameter]:
         comment = cell.said.get(end, "") if ends.count(end) == 1 else ""
         rows.append(Parameter(star + arg.arg, kind, text(default), comment or help))
     return rows
+
+
+def with_columns(node: Def, known: Known) -> Def:
+    "A command with the options that the decorator `_with_columns` gives it in the place of `columns`."
+    given = [d for d in node.decorator_list if isinstance(d, ast.Call) and text(d.func) == "_with_columns"]
+    if not given: return node
+    every = [name.removeprefix("columns.") for name in known if name.startswith("columns.")]
+    names = [a.value for a in given[0].args if isinstance(a, ast.Constant)] or every
+    a = node.args
+    kept = [(arg, default) for arg, default in zip(a.kwonlyargs, a.kw_defaults) if arg.arg != "columns"]
+    kept += [(ast.arg(name + "_column"*(name == "split"), known[f"columns.{name}"], lineno=0, end_lineno=-i),
+              ast.Constant(None, lineno=0, end_lineno=-i)) for i, name in enumerate(names, 1)]
+    a.kwonlyargs, a.kw_defaults = map(list, zip(*kept))
+    return node
 
 
 def fields(node: ast.ClassDef, cell: Cell) -> list[Parameter]:
@@ -178,13 +198,14 @@ def directive(kind: str, signature: str, cell: Cell, body: list[str], options: t
 
 def function(node: Def, cell: Cell, of: str) -> str:
     "Directive for a function, method or property."
+    node = with_columns(node, cell.known)
     name, rows, marks = f"{of}.{node.name}".lstrip("."), parameters(node, cell), decorators(node)
     doc, back, kind = ast.get_docstring(node) or "", returns(node, cell.said), annotated(node.returns)[0]
     if of and is_property(node): return directive("property", name, cell, [doc, back], kind and (f":type: {kind}",))
     signature = f"{name}({arguments(node, cell.known)})" + (f" -> {kind}" if kind else "")
     command = any(d.startswith("app.") for d in marks)
     if command:
-        types = {a.arg: a.annotation for a in node.args.args}
+        types = {a.arg: a.annotation for a in node.args.args + node.args.kwonlyargs}
         for row in rows: row.name = flags(row.name, types[row.name], cell.known)
     told = any(r.meaning or r.type for r in rows) and table(rows, "In a terminal" if command else "Parameter")
     options = tuple(f":{m}:" for m in ("classmethod", "staticmethod") if m in marks)
