@@ -75,8 +75,8 @@ def searches(ranker, texts: list[str]) -> list:
     vectors, found = torch.from_numpy(np.stack(model.compute("raw", texts))), []
     for mode in ("hybrid", "dense", "bm25"):
         for text, row in zip(texts, ranker.scores(texts, mode, vectors if mode != "bm25" else None)):
-            top, values = ranker._first(row, 5, None)
-            kept = [(ranker.documents.doc_id[r], float(v)) for r, v in zip(top, values) if mode != "bm25" or v > 0]
+            top, values = ranker._top(5, mode, row, None)
+            kept = [(ranker.documents.doc_id[r], float(v)) for r, v in zip(top, values)]
             found.append((text, mode, [i for i, _ in kept], [v for _, v in kept]))
     return found
 

@@ -30,10 +30,10 @@ def expected(ranker, texts: list[str]) -> list[dict]:
     for i, text in enumerate(texts):
         order = []
         for mode in MODES:
-            top, values = ranker._first(scores[mode][i], 10, None)
-            order.append([ranker.documents.doc_id[r] for r, v in zip(top, values) if mode != "bm25" or v > 0])
-        rows, _ = ranker._first(scores["hybrid"][i], 3, None)
-        passages = ranker._nearest(text, rows, ranker._index("hybrid"), vectors[i:i + 1])
+            top, _ = ranker._top(10, mode, scores[mode][i], None)
+            order.append([ranker.documents.doc_id[r] for r in top])
+        rows, _ = ranker._top(3, "hybrid", scores["hybrid"][i], None)
+        passages = ranker._nearest(text, rows, ranker._index("hybrid"), vectors[i:i + 1], ranker._parts(rows))
         found.append({"ids": tokenizer.encode(text).ids, "order": order, "passages": passages,
                       "scores": [scores[mode][i].tolist() for mode in MODES]})
     return found
