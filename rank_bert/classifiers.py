@@ -28,8 +28,7 @@ from sklearn.pipeline import make_pipeline
 from torch import nn
 
 # %% ../nbs/03c_classifiers.ipynb #805834ea
-from .core import as_texts, check_fields, jsonable, new_folder, read_folder, read_steadily, recover_folder
-from .core import seal_folder, write_tensors
+from .core import as_texts, check_fields, recover_folder
 from .words import is_visible
 from .layers import fold_adapters
 from .models import Encoder, evaluation_mode, get_encoder, weights_hash
@@ -44,12 +43,14 @@ from .graphs import Output, TextModel
 from .export import export_model
 from .web import PageIndex  # the target 'web'
 from .space import GRADIO  # the target 'space'
-from .search import check_settings, read_backbone, read_head, write_backbone
+from .saved import read_head, read_model, write_model
 from .learners import KINDS, begin_run, fit_task, freezing_kept, frozen_groups, solve_task, task_learner
 
 # %% ../nbs/03c_classifiers.ipynb #60f5a912
 class Classifier(WithHead):
     "Predicts the labels of texts; made by `train_classifier`, `ClassifierLearner.classifier` or `load_classifier`."
+    saved_kind = 'classifier'  # in `SAVED`
+
     def __init__(self,
         encoder: Encoder,  # frozen, or as it was trained
         head: nn.Module,  # `(batch, dim)` to `(batch, labels)`
@@ -244,15 +245,11 @@ class Classifier(WithHead):
             raise ValueError("a head of one's own cannot be saved: only the arguments of a built-in head are written. "
                              "Leave out `head`, or keep it with torch.save")
         self._check_encoder()
-        about = dict(kind=self.kind, labels=self.labels, head=self.head_kwargs, settings=self.settings,
-                     about=self.about)
-        if self.bag is not None: about['bag'] = len(self.bag.known)
-        about = jsonable(about)
-        check_fields(about, _FIELDS, 'the classifier', 'train it again')
-        with new_folder(folder, 'classifier.json') as new:
-            write_tensors(new/'head.safetensors', self.head.state_dict())
-            if self.bag is not None: write_tensors(new/'bag.safetensors', self.bag.state_dict())
-            seal_folder(new, 'classifier.json', dict(backbone=write_backbone(self.encoder, new, backbone)) | about)
+        mark = dict(kind=self.kind, labels=self.labels, head=self.head_kwargs, settings=self.settings, about=self.about)
+        tensors = {'head.safetensors': self.head.state_dict()}
+        if self.bag is not None:
+            mark['bag'], tensors['bag.safetensors'] = len(self.bag.known), self.bag.state_dict()
+        write_model(folder, 'classifier', self.encoder, mark, _FIELDS, tensors, inside=backbone)
 
     def export(self,
         folder: str|Path,  # made, or replaced when an export is in it
@@ -538,30 +535,6 @@ _FIELDS = dict(kind=tuple(KINDS), labels='texts', head='object', about='object',
 # required settings, if labels are for whole texts
 _WANTED = dict(pooling='text', keep=('start', 'end'), mixed='flag', pairs='flag')
 
-def _read_classifier(folder: Path, encoder: Encoder|None) -> Classifier:
-    "The classifier of a folder, after a check that all files it names exist and are undamaged."
-    path, remedy = folder/'classifier.json', 'save the classifier again'
-    if not folder.is_dir():
-        text = f"there is no folder {str(folder)!r}; save a classifier there first"
-        raise FileNotFoundError(f'{text}: learn.classifier().save({str(folder)!r})')
-    if (folder/'ranker.json').exists() and not path.exists():
-        raise FileNotFoundError(f"{str(folder)!r} holds a ranker, not a classifier: "
-                                "search with it, by load_ranker or `rank_bert search`")
-    files = {'head.safetensors': True, 'bag.safetensors': False}
-    about = read_folder(folder, 'classifier.json', 'classifier', 'save', _FIELDS, files)
-    kind, labels, settings = about['kind'], about['labels'], about['settings']
-    if len(set(labels)) != len(labels): raise ValueError(f"{path} is damaged: two labels are the same; {remedy}")
-    encoder = read_backbone(folder, about['backbone'], encoder, remedy)
-    check_settings(encoder, settings, path, remedy)
-    def make(): return KINDS[kind].head(encoder.dim, len(labels), **about['head'])
-    head = read_head(make, folder/'head.safetensors', remedy).to(encoder.device)
-    if ('bag' in about) != ('bag.safetensors' in about['files']):
-        raise ValueError(f"{path} is damaged: it has to name both or none of bag and bag.safetensors; {remedy}")
-    def make_bag(): return BagOfTokens(len(encoder.tokenizer), [0]*about['bag'], len(labels))
-    bag = read_head(make_bag, folder/'bag.safetensors', remedy) if 'bag' in about else None
-    if kind != 'tags': check_fields(settings, _WANTED, f'{path}, settings,', remedy)
-    return Classifier(encoder, head.eval(), labels, kind, settings, about['head'], about['about'], bag)
-
 # %% ../nbs/03c_classifiers.ipynb #51dd1658
 def load_classifier(
     folder: str|Path,  # where `Classifier.save` wrote it
@@ -571,4 +544,25 @@ def load_classifier(
 
     The error names a file that is missing, damaged or of a newer version."""
     folder = recover_folder(folder, 'classifier.json')
-    return read_steadily(folder, 'classifier.json', lambda: _read_classifier(folder, encoder))
+    if not folder.is_dir():
+        text = f"there is no folder {str(folder)!r}; save a classifier there first"
+        raise FileNotFoundError(f'{text}: learn.classifier().save({str(folder)!r})')
+    if (folder/'ranker.json').exists() and not (folder/'classifier.json').exists():
+        raise FileNotFoundError(f"{str(folder)!r} holds a ranker, not a classifier: "
+                                "search with it, by load_ranker or `rank_bert search`")
+
+    def made(folder: Path, mark: dict, encoder: Encoder) -> Classifier:
+        kind, labels, remedy = mark['kind'], mark['labels'], 'save the classifier again'
+        path = folder/'classifier.json'
+        if len(set(labels)) != len(labels): raise ValueError(f"{path} is damaged: two labels are the same; {remedy}")
+        def make(): return KINDS[kind].head(encoder.dim, len(labels), **mark['head'])
+        head = read_head(make, folder/'head.safetensors', remedy).to(encoder.device)
+        if ('bag' in mark) != ('bag.safetensors' in mark['files']):
+            raise ValueError(f"{path} is damaged: it has to name both or none of bag and bag.safetensors; {remedy}")
+        def make_bag(): return BagOfTokens(len(encoder.tokenizer), [0]*mark['bag'], len(labels))
+        bag = read_head(make_bag, folder/'bag.safetensors', remedy) if 'bag' in mark else None
+        if kind != 'tags': check_fields(mark['settings'], _WANTED, f'{path}, settings,', remedy)
+        return Classifier(encoder, head.eval(), labels, kind, mark['settings'], mark['head'], mark['about'], bag)
+
+    files = {'head.safetensors': True, 'bag.safetensors': False}
+    return read_model(folder, 'classifier', made, encoder, _FIELDS, files)

@@ -506,7 +506,9 @@ def _check_files(folder: Path, mark: str, files: dict, names: dict[str, bool], w
             raise ValueError(f"{folder/f} is not listed in {mark}; remove it, or {remedy}")
 
 # %% ../nbs/00_core.ipynb #c5dcb66b
-_SAVED = {'ranker.json': 'ranker', 'classifier.json': 'classifier or tagger', 'sentence.json': 'sentence encoder'}
+# JSON file that marks a saved folder -> its kind; `add_kind` of `rank_bert.saved` adds others
+FOLDER_MARKS = {
+    'ranker.json': 'ranker', 'classifier.json': 'classifier or tagger', 'sentence.json': 'sentence encoder'}
 _BACKBONE = dict(name='text', inside='flag?', sha256='digest')  # fields of a mark that identify its encoder
 _INSIDE = {'encoder/config.json': True, 'encoder/model.safetensors': True}  # files of a saved encoder
 
@@ -536,7 +538,7 @@ def read_folder(
         raise _error(errno.ENOENT, f"there is no folder {str(folder)!r}: {verb} a {what} there first")
     path, remedy = folder/mark, f'{verb} the {what} again'
     if not os.path.lexists(path):
-        other = next((f'; it holds a {kind}' for name, kind in _SAVED.items() if (folder/name).is_file()), '')
+        other = next((f'; it holds a {kind}' for name, kind in FOLDER_MARKS.items() if (folder/name).is_file()), '')
         raise _error(errno.ENOENT, f"{str(folder)!r} has no {mark}: it is not a saved {what}{other}")
     about = read_json(_listed_file(folder, mark, what, verb), remedy)
     check_seal(about, path, remedy)

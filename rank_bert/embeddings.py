@@ -30,8 +30,7 @@ from torch import nn
 from torch.nn import functional as F
 
 # %% ../nbs/03f_embeddings.ipynb #c5a9c2a5
-from .core import as_texts, check_fields, jsonable, new_folder, read_folder, read_steadily, recover_folder
-from .core import seal_folder, write_tensors
+from .core import as_texts
 from .models import Encoder, device_of, get_encoder
 from .tables import DataError, is_missing
 from .data import RankingData
@@ -42,7 +41,7 @@ from .losses import barlow_twins_loss, in_batch_loss
 from .metrics import spearman
 from .graphs import Output, TextModel
 from .export import export_model
-from .search import check_settings, read_backbone, read_head, write_backbone
+from .saved import read_head, read_model, write_model
 from .learners import TaskBatches, TaskModel, task_dl, task_learner
 
 # %% ../nbs/03f_embeddings.ipynb #998ca196
@@ -50,6 +49,8 @@ class SentenceEncoder(WithHead):
     """Texts to vectors: an encoder, a pooling and a head.
 
     Made directly, by `EmbeddingLearner.sentence_encoder` or by `load_sentence_encoder`."""
+    saved_kind = 'sentence encoder'  # in `SAVED`
+
     def __init__(self,
         backbone: Encoder|str = 'minilm',  # from `get_encoder`, or its name
         pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
@@ -137,11 +138,9 @@ class SentenceEncoder(WithHead):
             raise ValueError("only a head made by embedding_learner can be saved: the file stores its name. "
                              "Choose one with the argument head, or save your own with torch.save")
         self._check_encoder()
-        about = jsonable(dict(head=head, settings=self.settings))
-        check_fields(about, _FIELDS, 'the sentence encoder', 'make it again')
-        with new_folder(folder, 'sentence.json') as new:
-            if head is not None: write_tensors(new/'head.safetensors', self.head.state_dict())
-            seal_folder(new, 'sentence.json', dict(backbone=write_backbone(self.encoder, new)) | about)
+        mark = dict(head=head, settings=self.settings)
+        tensors = {} if head is None else {'head.safetensors': self.head.state_dict()}
+        write_model(folder, 'sentence encoder', self.encoder, mark, _FIELDS, tensors, remedy='make it again')
 
     def export(self,
         folder: str|Path,  # made, or replaced when an export is in it
@@ -510,23 +509,18 @@ def load_sentence_encoder(
     """The sentence encoder saved in a folder, on the CPU or where `encoder` is; `to('cuda')` moves it.
 
     Raises an error that names what is missing, damaged, newer or different."""
-    folder = recover_folder(folder, 'sentence.json')
-    return read_steadily(folder, 'sentence.json', lambda: _load_sentence_encoder(folder, encoder))
+    def made(folder: Path, mark: dict, encoder: Encoder) -> SentenceEncoder:
+        config, head = mark['head'], None
+        path, remedy = folder/'sentence.json', 'save the sentence encoder again'
+        if (config is None) == ('head.safetensors' in mark['files']):
+            raise ValueError(f"{path} is damaged: a head and its file go together, and one is missing; {remedy}")
+        def make_head():
+            arguments = dict(config)
+            return HEADS[arguments.pop('name')](encoder.dim, **arguments)
+        if config is not None:
+            head = read_head(make_head, folder/'head.safetensors', remedy).to(encoder.device)
+            head.config = config
+        try: return SentenceEncoder(encoder, head=head, **mark['settings'])
+        except (TypeError, ValueError) as e: raise ValueError(f"{path} is damaged: {e!s:.200}; {remedy}") from e
 
-# %% ../nbs/03f_embeddings.ipynb #7cf6aaf3
-def _load_sentence_encoder(folder: Path, encoder: Encoder|None) -> SentenceEncoder:
-    path, remedy = folder/'sentence.json', 'save the sentence encoder again'
-    about = read_folder(folder, 'sentence.json', 'sentence encoder', 'save', _FIELDS, {'head.safetensors': False})
-    config, settings = about['head'], about['settings']
-    if (config is None) == ('head.safetensors' in about['files']):
-        raise ValueError(f"{path} is damaged: a head and its file go together, and one is missing; {remedy}")
-    encoder, head = read_backbone(folder, about['backbone'], encoder, remedy), None
-    check_settings(encoder, settings, path, remedy)
-    def make_head():
-        arguments = dict(config)
-        return HEADS[arguments.pop('name')](encoder.dim, **arguments)
-    if config is not None:
-        head = read_head(make_head, folder/'head.safetensors', remedy).to(encoder.device)
-        head.config = config
-    try: return SentenceEncoder(encoder, head=head, **settings)
-    except (TypeError, ValueError) as e: raise ValueError(f"{path} is damaged: {e!s:.200}; {remedy}") from e
+    return read_model(folder, 'sentence encoder', made, encoder, _FIELDS, {'head.safetensors': False})

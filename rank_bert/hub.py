@@ -27,11 +27,9 @@ from .learners import rows_hash
 from .export import origin
 from .scoring import Ranker
 from .measuring import mode_names, not_above
-from .classifiers import Classifier
-from .tagging import Tagger
 from .multitask import MultitaskLearner
 from .texts import TextData
-from .saved import SAVED, hub_errors, load, repo_name
+from .saved import hub_errors, kind_of_model, load, repo_name, saved_files
 from .report import kept_state, SHOWN, ranks_table
 
 # %% ../nbs/03m_hub.ipynb #6b0c000a
@@ -140,23 +138,7 @@ def _backbone(model) -> dict[str, str|None]:
     return dict(name=name) | hub | origin(name)
 
 # %% ../nbs/03m_hub.ipynb #6b0c0013
-_TASKS = {'ranker': 'text-ranking', 'classifier': 'text-classification', 'tagger': 'token-classification',
-          'sentence encoder': 'sentence-similarity'}
-_USES = {'ranker': "model.search('a question')", 'classifier': "model.predict(['a text'])",
-         'tagger': "model.predict(['a text'])", 'sentence encoder': "model.encode(['a text'])"}
 _PAIRS = "model.predict([('a text', 'its second text')])"  # of a classifier of pairs
-_DOES = {'ranker': 'finds documents for a query, by words (BM25) and by vectors under a small head',
-         'classifier': 'gives each text a label, labels or a score', 'tagger': 'gives each word a tag',
-         'sentence encoder': 'turns texts into vectors'}
-
-def kind_of(model) -> str:
-    "'ranker', 'classifier', 'tagger' or 'sentence encoder'; raises `TypeError` for what `load` cannot open."
-    if isinstance(model, Ranker): return 'ranker'
-    for kind, cls in dict(tagger=Tagger, classifier=Classifier).items():
-        if isinstance(model, cls): return kind
-    if isinstance(model, WithHead): return 'sentence encoder'
-    raise TypeError(f"{type(model).__name__} has no folder that `load` opens: take what it has trained, such as "
-                    "learn.classifier() or learn.ranker()")
 
 def _holds(model) -> str:
     "Which part of the data is in the folder."
@@ -191,16 +173,16 @@ def _limits(model) -> str:
 def _header(model, name: str, figures: pd.DataFrame|None, data, split: str, license, language, datasets) -> str:
     "The YAML of the card, with metrics of the default mode over all rows."
     from huggingface_hub import EvalResult, ModelCardData
-    what, results = kind_of(model), []
+    kind, results = kind_of_model(model), []
     if figures is not None:
         rows = figures[figures.part == 'all']
         if 'mode' in rows: rows = rows[rows['mode'] == model.modes[0]]
-        kind = datasets[0] if datasets and len(datasets) == 1 else UNKNOWN
-        results = [EvalResult(_TASKS[what], kind, printable(data.name or UNKNOWN), row.metric.lower().replace(' ', '_'),
+        whose = datasets[0] if datasets and len(datasets) == 1 else UNKNOWN
+        results = [EvalResult(kind.task, whose, printable(data.name or UNKNOWN), row.metric.lower().replace(' ', '_'),
                               round(float(row.value), 6), metric_name=row.metric, dataset_split=split)
                    for row in rows.itertuples()]
     return ModelCardData(
-        library_name='rank_bert', tags=['rank_bert', what.replace(' ', '-')], pipeline_tag=_TASKS[what],
+        library_name='rank_bert', tags=['rank_bert', kind.name.replace(' ', '-')], pipeline_tag=kind.task or None,
         license=license, language=language, datasets=datasets, base_model=_backbone(model).get('base_model'),
         model_name=name, eval_results=results or None).to_yaml()
 
@@ -235,11 +217,11 @@ def model_card(
     datasets: list[str]|None = None,  # ids of data sets of the Hub
 ) -> str:  # Markdown with a head in YAML
     "A model card from what is known of a model; the rest is marked as unknown."
-    what, known, name = kind_of(model), _backbone(model), repo.split('/')[-1]
+    kind, known, name = kind_of_model(model), _backbone(model), repo.split('/')[-1]
     figures = _measured(model, data, split, store)
     head = _header(model, name, figures, data, split, license, language, datasets)
-    top = _CARD.format(head=head, title=name, version=__version__, what=what, does=_DOES[what], repo=repo,
-                       use=_PAIRS if getattr(model, 'settings', {}).get('pairs') else _USES[what])
+    top = _CARD.format(head=head, title=name, version=__version__, what=kind.name, does=kind.does, repo=repo,
+                       use=_PAIRS if getattr(model, 'settings', {}).get('pairs') else kind.use)
     encoder = {'encoder': _line(known['name']), 'pretrained weights': known.get('base_model'),
                'licence of the pretrained weights': known.get('license'), 'licence of this repository': license}
     sections = {'Contents': _holds(model), 'Backbone and licence': _table(encoder), 'Training': _training(model),
@@ -248,7 +230,7 @@ def model_card(
     return top + ''.join(f'\n## {title}\n\n{body}\n' for title, body in sections.items())
 
 # %% ../nbs/03m_hub.ipynb #6b0c001d
-MARKS = *SAVED, 'export.json'  # JSON files that name the kind of a folder
+def _marks() -> list[str]: return [*saved_files(), 'export.json']  # JSON files that name the kind of a folder
 
 def _collected(model, folder: Path, repo: str, card: dict) -> dict:
     "Write all files of the upload to a new folder; gives the content of its JSON file."
@@ -269,12 +251,12 @@ def _collected(model, folder: Path, repo: str, card: dict) -> dict:
             text = model_card(model, repo=repo, **card)
             model.save(folder)
             (folder/'README.md').write_text(text, encoding='utf-8')
-    return read_json(next(folder/name for name in MARKS if (folder/name).is_file()))
+    return read_json(next(folder/name for name in _marks() if (folder/name).is_file()))
 
 def _former(api, repo: str, kind: str, info) -> set[str]:
     "The files of the previous push, as its JSON file lists them."
     found = set()
-    for mark in {s.rfilename for s in info.siblings} & {*MARKS}:
+    for mark in {s.rfilename for s in info.siblings} & {*_marks()}:
         path = api.hf_hub_download(repo, mark, revision=info.sha, repo_type=kind)
         try: files = read_json(path)['files']
         except (ValueError, KeyError, TypeError): continue  # not ours: left alone

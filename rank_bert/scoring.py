@@ -175,6 +175,8 @@ class Searcher:
 # %% ../nbs/03a_scoring.ipynb #a87daff3
 class Ranker(Searcher):
     "Ranks documents for texts; made by `train_ranker`, `RankingLearner.ranker` or `load_ranker`."
+    saved_kind = 'ranker'  # in `SAVED`
+
     def __init__(self,
         encoder: Encoder,  # the frozen encoder
         model: RankingModel,  # trained head and vectors of the passages

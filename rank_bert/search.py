@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import copy as shallow_copy
 from copy import deepcopy
 from dataclasses import asdict, replace
@@ -35,14 +35,11 @@ from fastcore.basics import patch
 from scipy import sparse
 
 # %% ../nbs/03b_search.ipynb #8a383e5b
-from .core import as_texts, check_fields, new_folder, jsonable, read_folder, read_json, read_steadily
-from .core import read_tensors, recover_folder, seal_folder, to_json, write_tensors
-from .models import ALIASES, VARIANTS, Encoder, ModelNotFoundError, fingerprint, get_encoder
-from .models import save_encoder
+from .core import as_texts, check_fields, jsonable, read_json, read_tensors, recover_folder, to_json
+from .models import Encoder, fingerprint, get_encoder
 from .tables import DataError, DataWarning, typed_frame
 from .data import RankingData
 from .passages import cut_documents
-from .engines import check_settings_hash, encoder_hash
 from .features import FeatureStore, encode, progress_bar
 
 # %% ../nbs/03b_search.ipynb #a16ea105
@@ -61,6 +58,7 @@ from .ranking import Fusion, RankingFeatures, RankingModel, check_trainable, ran
 from .table import PackedPassages, TokenTable, load_passages, load_table, make_table, pack_passages
 from .table import plain_tokenizer, save_passages, save_table
 from .distil import cut_pieces, fit_table
+from .saved import read_head, read_model, write_model
 from .scoring import TABLE_MODES, Ranker, alone, check_not_blank, cut_table, cutting, encoding, starting_fusion
 from .scoring import without_queries
 from .explain import cut_again  # adds `Ranker.explain`
@@ -140,40 +138,6 @@ def to(self: Ranker,
     self.model.to(self.device)
     return self
 
-# %% ../nbs/03b_search.ipynb #03531b30
-def _is_named(encoder: Encoder) -> bool:
-    "Whether the name leads to these weights, settings and tokenizer on every machine; a path does not."
-    if Path(encoder.name).is_dir(): return False
-    try:
-        there = get_encoder(encoder.name)
-        return all(hashed(there) == hashed(encoder) for hashed in (encoder_hash, check_settings_hash))
-    except (ModelNotFoundError, ValueError): return False
-
-def write_backbone(encoder: Encoder, folder: Path, inside: bool|None = None) -> dict:
-    "Where the encoder of a saved folder is found: by its name, or `inside` the folder if the name does not lead to it."
-    if inside is None: inside = not _is_named(encoder)
-    if not inside: return dict(name=encoder.name, inside=False, sha256=encoder_hash(encoder))
-    save_encoder(encoder, folder/'encoder')
-    saved = get_encoder(folder/'encoder')
-    _check_saved(encoder, saved)
-    name = encoder.name
-    if Path(name).is_dir() and name not in VARIANTS: name = Path(name).name  # no path of this machine
-    if name != encoder.name and (name in VARIANTS or name in ALIASES): name = f'{name} of a folder'  # not that variant
-    return dict(name=name, inside=True, sha256=encoder_hash(saved))  # as it will be read
-
-_PROBES = [  # all letters, and more
-    'The quick brown fox jumps over a lazy dog, 27 times (at least).', 'Naïve cafés: C++ and 5G; don\'t']
-
-def _check_saved(encoder: Encoder, saved: Encoder) -> None:
-    "Refuse an encoder that loads differently: files do not store settings of single modules, or every tokenizer."
-    if encoder.tokenize(_PROBES, 32) != saved.tokenize(_PROBES, 32):
-        raise ValueError(f"the tokenizer of {encoder.name!r} is not the same when loaded again: its rules were changed "
-                         "by hand. Build a tokenizer with these rules, save it with the encoder, and load that folder")
-    now, then = (encode(_PROBES, e, dtype=torch.float32, progress=False) for e in (encoder, saved))
-    if not torch.allclose(now, then.to(now), atol=1e-3, rtol=1e-2):
-        raise ValueError(f"{encoder.name!r} gives other vectors when loaded again: something was set on single "
-                         "modules, such as eps or scaling. Set it in the configuration, because only that is saved")
-
 # %% ../nbs/03b_search.ipynb #ec68b2f0
 def _cell(value):
     "A value of a table as JSON: missing ones as `None`."
@@ -204,12 +168,12 @@ def _about(self: Ranker) -> dict:
     "What ranker.json holds; raises `ValueError` for numbers that no ranker can have."
     config = getattr(self.model.head, 'config', None)
     if config is None: raise ValueError("only a head made by get_head can be saved: the file stores its name")
-    about = jsonable(dict(head=config, temperature=self.model.temperature, fusion=self.fusion and asdict(self.fusion),
-                          settings=self.settings, about=self.about, documents=documents_hash(self.documents)))
-    if self.table is not None: about['table'] = dict(fusion=self.table_fusion and asdict(self.table_fusion))
-    check_fields(about, _FIELDS, 'the ranker', 'train it again')
-    if about['fusion']: check_fields(about['fusion'], dict(weight='number'), 'the fusion', 'train the ranker again')
-    return about
+    mark = dict(head=config, temperature=self.model.temperature, fusion=self.fusion and asdict(self.fusion),
+                settings=self.settings, about=self.about, documents=documents_hash(self.documents))
+    if self.table is not None: mark['table'] = dict(fusion=self.table_fusion and asdict(self.table_fusion))
+    if mark['fusion']:
+        check_fields(jsonable(mark['fusion']), dict(weight='number'), 'the fusion', 'train the ranker again')
+    return mark
 
 # %% ../nbs/03b_search.ipynb #7ab1e010
 def _spans(documents: pd.DataFrame, settings: dict, encoder: Encoder) -> np.ndarray:  # int32 `(passages, 2)`
@@ -248,68 +212,18 @@ def save(self: Ranker,
     "Write the ranker as safetensors and JSON, whole or not at all; never over a change of another process."
     self = self.at_once()
     self._watch.check(self.encoder)
-    about, place = self._about(), _place(folder)
-    with new_folder(folder, 'ranker.json', self._seals.get(place)) as new:
-        write_tensors(new/'head.safetensors', self.model.state_dict())
-        index = dict(passages=self.model.passages.cpu(), owner=self.model.owner.cpu())
-        write_tensors(new/'index.safetensors', index)
+    index, place = dict(passages=self.model.passages.cpu(), owner=self.model.owner.cpu()), _place(folder)
+    tensors = {'head.safetensors': self.model.state_dict(), 'index.safetensors': index}
+    def write(new: Path) -> None:
         with open(new/'documents.jsonl', 'wb') as out: out.writelines(_document_lines(self.documents))
         if self.bm25 is not None: self.bm25.save(new)
         if self._near is not None: self._near.save(new/'near.safetensors')
         if self.reference is not None: self.reference.save(new/'drift.safetensors')
         if self.table is not None: self._save_table(new)
-        seal_folder(new, 'ranker.json', dict(backbone=write_backbone(self.encoder, new)) | about)
-        seal = json.loads((new/'ranker.json').read_text(encoding='utf-8'))['sha256']
-    self._seals[place] = seal
+    self._seals[place] = write_model(folder, 'ranker', self.encoder, self._about(), _FIELDS, tensors, write,
+                                     seal=self._seals.get(place))
 
 # %% ../nbs/03b_search.ipynb #184ce300
-def _read_inside(folder: Path, name: str, remedy: str) -> Encoder:
-    "The encoder that was written into a saved folder."
-    try: encoder = get_encoder(folder/'encoder')
-    except MemoryError: raise
-    except Exception as e:
-        raise ValueError(f"{folder/'encoder'} cannot be read ({e!s:.300}): correct that, or {remedy}") from e
-    encoder.name = name
-    return encoder
-
-def _read_named(folder: Path, name: str, remedy: str) -> Encoder:
-    "The encoder that a saved folder names."
-    if name[:1] in '/.~' or '\\' in name or name.count('/') > 1:  # an absolute path, or one of this folder
-        raise ValueError(f"{folder} names its encoder by a path, {name!r:.80}: {remedy}")
-    return get_encoder(name)
-
-def read_backbone(folder: Path, backbone: dict, encoder: Encoder|None, remedy: str = 'save it again') -> Encoder:
-    "The encoder of a saved folder, from the folder or by its name; raises `ValueError` if it is a different encoder."
-    if encoder is None:
-        read = _read_inside if backbone.get('inside') else _read_named
-        encoder = read(folder, backbone['name'], remedy)
-    if encoder_hash(encoder) == backbone['sha256']: return encoder
-    raise ValueError(f"the backbone {encoder.name!r} is not the one that {str(folder)!r} was saved with: "
-                     "its weights or its tokenizer have another hash")
-
-def check_settings(encoder: Encoder, settings: dict, where: Path, remedy: str) -> None:
-    "Raise `ValueError` for a pooling or a length that the encoder does not have."
-    try: encoder.tokenize([], settings['max_tokens'], settings.get('keep') or 'end')
-    except ValueError as e: raise ValueError(f"{where} is damaged: {e}; {remedy}") from e
-    if settings.get('pooling') in (None, *encoder.poolings): return
-    raise ValueError(f"{where} is damaged: {encoder.name!r} has no pooling {settings['pooling']!r:.40}; {remedy}")
-
-_KINDS = {torch.float32: 'F32', torch.float64: 'F64', torch.float16: 'F16', torch.bfloat16: 'BF16', torch.int64: 'I64',
-          torch.int32: 'I32', torch.uint8: 'U8', torch.bool: 'BOOL'}
-
-def read_head(make: Callable[[], torch.nn.Module], path: Path, remedy: str) -> torch.nn.Module:
-    "The module that `make` gives, with the weights of a file; raises `ValueError` when one does not fit the other."
-    try:
-        with torch.random.fork_rng(devices=[]), torch.device('meta'):  # sizes that a file declares take no memory yet
-            expected = {k: (_KINDS[v.dtype], *v.shape) for k, v in make().state_dict().items()}
-    except (TypeError, ValueError, KeyError, RuntimeError, AttributeError, OverflowError) as e:
-        raise ValueError(f"{path.parent} describes a head that cannot be made ({e!s:.300}): "
-                         f"correct that, or {remedy}") from e
-    tensors = read_tensors(path, expected, remedy=remedy)
-    with torch.random.fork_rng(devices=[]): head = make()
-    head.load_state_dict(tensors)
-    return head
-
 _REMEDY = 'train the ranker again'
 _FILES = {'head.safetensors': True, 'index.safetensors': True, 'documents.jsonl': True, 'bm25.safetensors': False,
           'bm25.json': False, 'near.safetensors': False, 'drift.safetensors': False, 'table.safetensors': False,
@@ -373,9 +287,8 @@ def _read_lexical(folder: Path, about: dict, documents: pd.DataFrame) -> tuple[B
     def texts(): return without_queries(documents).texts
     return load_bm25(folder, len(documents), _REMEDY, texts), _read_fusion(path, fusion)
 
-def _read_settings(path: Path, settings: dict, encoder: Encoder) -> dict:
-    "How texts became vectors; raises `ValueError` for what this encoder cannot do."
-    check_settings(encoder, settings, path, _REMEDY)
+def _read_settings(path: Path, settings: dict) -> dict:
+    "How texts became vectors; raises `ValueError` for what cannot be."
     try: cut_documents(['a text'], **cutting(settings))
     except ValueError as e: raise ValueError(f"{path} is damaged: {e}; {_REMEDY}") from e
     if settings.get('engine') not in (None, 'torch', 'openvino'):
@@ -448,13 +361,11 @@ def _check_index(ranker: Ranker, folder: Path) -> Ranker:
     raise ValueError(f"the encoder {ranker.encoder.name!r} does not give the vectors that are in {str(folder)!r}: "
                      "its settings, or the library that runs it, have changed. Train the ranker again")
 
-def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
+def _whole_ranker(folder: Path, about: dict, encoder: Encoder) -> Ranker:
     "The ranker of a folder, once all of its files are known to fit together."
-    about, path = read_folder(folder, 'ranker.json', 'ranker', 'train', _FIELDS, _FILES), folder/'ranker.json'
     documents = _read_documents(folder/'documents.jsonl')
     bm25, fusion = _read_lexical(folder, about, documents)
-    encoder = read_backbone(folder, about['backbone'], encoder, _REMEDY)
-    settings = _read_settings(path, about['settings'], encoder)
+    settings = _read_settings(folder/'ranker.json', about['settings'])
     model = _read_model(folder, about, encoder.dim, len(documents))
     ranker = Ranker(encoder, model, documents, bm25, fusion, settings, about['about'])
     ranker._near = _read_near(folder, about, model.passages)
@@ -464,11 +375,10 @@ def _load_ranker(folder: Path, encoder: Encoder|None) -> Ranker:
     return _check_index(ranker, folder)
 
 # %% ../nbs/03b_search.ipynb #fe9359ed
-def _read_head(folder: Path, encoder: Encoder|None) -> tuple:
+def _head_alone(folder: Path, about: dict, encoder: Encoder) -> tuple:
     "Encoder, head, weight of BM25, settings, history, weight of word pairs, and hash of the documents, of a folder."
-    about, path = read_folder(folder, 'ranker.json', 'ranker', 'train', _FIELDS, _FILES), folder/'ranker.json'
-    encoder = read_backbone(folder, about['backbone'], encoder, _REMEDY)
-    settings, fusion = _read_settings(path, about['settings'], encoder), about.get('fusion')
+    path = folder/'ranker.json'
+    settings, fusion = _read_settings(path, about['settings']), about.get('fusion')
     nothing = torch.zeros(1, encoder.dim), torch.zeros(1, dtype=torch.long)  # in the place of passages
     def make():
         config = dict(about['head'])
@@ -489,8 +399,8 @@ def load_ranker(
     if not folder.exists():
         text = f"there is no folder {str(folder)!r}"
         raise FileNotFoundError(f'{text}; train a ranker first: rank_bert train DATA --out {folder}')
-    if index is None: return read_steadily(folder, 'ranker.json', lambda: _load_ranker(folder, encoder))
-    *parts, pair_weight, documents = read_steadily(folder, 'ranker.json', lambda: _read_head(folder, encoder))
+    if index is None: return read_model(folder, 'ranker', _whole_ranker, encoder, _FIELDS, _FILES)
+    *parts, pair_weight, documents = read_model(folder, 'ranker', _head_alone, encoder, _FIELDS, _FILES)
     found = import_module('rank_bert.lance_ranker').LanceRanker(*parts, index, pair_weight=pair_weight)
     if '' not in (found.written, documents) and found.written != documents:
         text = f"the documents of {str(folder)!r} are not those that were written to {found.database.uri}"

@@ -44,7 +44,7 @@ except ImportError as e:
 
 # %% ../nbs/03j_server.ipynb #5c000007
 from . import __version__
-from .core import jsonable, read_json, recover_folder, to_json
+from .core import FOLDER_MARKS, jsonable, read_json, recover_folder, to_json
 from .words import is_visible
 from .batches import Batcher, Busy
 from .trial_page import docs_page, trial_page
@@ -127,15 +127,14 @@ class Backend:
         return found
 
 # %% ../nbs/03j_server.ipynb #5100001a
-_MARKS = 'ranker.json', 'classifier.json', 'sentence.json'
 RETRY = 10.  # seconds until a folder that could not be read is tried again, if its hash is the same
 
 def _mark(folder: Path) -> dict:
     "What the JSON file of a saved folder holds."
-    for name in _MARKS:
+    for name in FOLDER_MARKS:
         path = recover_folder(folder, name)/name
         if path.is_file(): return read_json(path)
-    raise FileNotFoundError(f"{str(folder)!r} holds none of {', '.join(_MARKS)}: pass a folder that `save` wrote")
+    raise FileNotFoundError(f"{str(folder)!r} holds none of {', '.join(FOLDER_MARKS)}: pass a folder that `save` wrote")
 
 class ServedModel:
     "A saved model with a name, which follows its folder."

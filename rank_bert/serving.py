@@ -32,7 +32,7 @@ from .scoring import Ranker, encoding
 from .classifiers import Classifier
 from .tagging import Tagger
 from .embeddings import SentenceEncoder
-from .saved import load
+from .saved import kind_of_model, load
 from .server import Backend, Limits, SearchRequest, make_app, run_server
 
 # %% ../nbs/03k_serving.ipynb #51000023
@@ -75,25 +75,7 @@ def _tag(model: Tagger, texts: list[str]) -> list[list[dict]]:
     return [frame[frame.row == i].drop(columns='row').to_dict('records') for i in range(len(texts))]
 
 # %% ../nbs/03k_serving.ipynb #5100001a
-_KINDS = {Ranker: 'ranker', Classifier: 'classifier', Tagger: 'tagger', SentenceEncoder: 'encoder'}
-
 def _cores() -> int: return len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
-
-def _try(model) -> None:
-    "Run a model on two texts, so that indexes are built, and a head with NaN is found, before a request."
-    texts = ['one two', 'two']  # several, as these are worth a look at all weights
-    if isinstance(model, Ranker): model.search_many(texts, [1, 1], model.modes[0], [None, None])
-    elif isinstance(model, Tagger): model.predict(texts)
-    elif isinstance(model, Classifier): model.outputs([(t, t) if model.settings['pairs'] else t for t in texts])
-    else: model.encode(texts)
-
-def _describe(model) -> dict:
-    "What a server says of a model."
-    found = dict(backbone=model.encoder.name)
-    if isinstance(model, Ranker): found |= dict(documents=len(model.documents), modes=[*model.modes])
-    if isinstance(model, (Classifier, Tagger)): found['labels'] = model.labels
-    if isinstance(model, Classifier): found['pairs'] = model.settings['pairs']
-    return found
 
 def _sides(model) -> tuple[str, ...]:
     "What a model gives vectors of."
@@ -111,7 +93,7 @@ def _change(ranker: Ranker, folder: Path, do: Callable[[Ranker], Any]) -> tuple[
     changes = do(after)
     if not any(changes[:3]): return ranker, changes  # the same documents once more
     after.save(folder)
-    _try(after)
+    kind_of_model(after).trial(after)
     return after, changes
 
 # %% ../nbs/03k_serving.ipynb #51000029
@@ -121,6 +103,8 @@ def torch_backend() -> Backend:
     def read(folder: Path, mark: dict):
         known = mark.get('backbone', {}).get('sha256')
         model = load(folder, encoders.get(known))
+        kind = kind_of_model(model)
+        if not kind.served: raise ValueError(f"no request is for a {kind.name}, which {str(folder)!r} holds")
         look(model)
         if known: encoders[known] = model.encoder
         return model
@@ -130,10 +114,11 @@ def torch_backend() -> Backend:
         if time.monotonic() - at > LOOK: plans[model.encoder] = _, plan = time.monotonic(), {}
         with seldom_checked(), same_plan(plan): yield
     def look(model) -> None:
-        with same_plan() as plan: _try(model)
+        with same_plan() as plan: kind_of_model(model).trial(model)
         plans[model.encoder] = time.monotonic(), plan
+    def about(model) -> dict: return dict(backbone=model.encoder.name) | kind_of_model(model).facts(model)
     runs = dict(search=_search, rank=_rank, embed=_embed, classify=_classify, tag=_tag)
-    return Backend(read=read, kind=lambda model: _KINDS[type(model)], about=_describe, sides=_sides, rows=_rows,
+    return Backend(read=read, kind=lambda model: kind_of_model(model).served, about=about, sides=_sides, rows=_rows,
                    runs=runs, change=_change, around=around, look=look, threads=min(2, _cores()))
 
 # %% ../nbs/03k_serving.ipynb #51000048

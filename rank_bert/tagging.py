@@ -142,6 +142,8 @@ def _owners(sizes: list[int], windows: list[tuple[int, int]]) -> list[int]:
 # %% ../nbs/03d_tagging.ipynb #f1bbf950
 class Tagger(WithHead):
     "Finds names in texts; made by `TaggerLearner.tagger` or `load_tagger`."
+    saved_kind = 'tagger'  # in `SAVED`
+
     def __init__(self,
         encoder: Encoder,  # as it was trained, or frozen
         head: torch.nn.Module,  # `(batch, tokens, dim)` to `(batch, tokens, tags)`
