@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .experiments import compare_freezing, ranking_plot, ranking_table
     from .features import FeatureStore, encode
     from .hub import model_card, push_to_hub
+    from .lance_ranker import LanceRanker
     from .lowrank import add_lora, factorise, rank_table
     from .metrics import format_table
     from .models import Encoder, get_encoder
@@ -36,6 +37,7 @@ _HOMES = {
     "experiments": ("compare_freezing", "ranking_plot", "ranking_table"),
     "features": ("FeatureStore", "encode"),
     "hub": ("model_card", "push_to_hub"),
+    "lance_ranker": ("LanceRanker",),
     "lowrank": ("add_lora", "factorise", "rank_table"),
     "metrics": ("format_table",),
     "models": ("Encoder", "get_encoder"),
@@ -49,7 +51,7 @@ _HOMES = {
     "tags": ("read_tags",),
     "texts": ("TextData", "builtin_texts", "read_texts", "text_data"),
     "untrained": ("untrained_ranker",),
-}  # module -> names that are loaded from it when they are first used
+}  # module -> names that are loaded from it when they are first used, also by verbs of models below it
 _home = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = sorted(_home)
 

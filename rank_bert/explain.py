@@ -28,7 +28,8 @@ from .engines import best_device
 from .features import encode
 from .heads import DualHead, PCAHead, RankingHead, ResidualHead, StackedHead, WhiteningHead, get_head
 from .lexical import moments
-from .scoring import TABLE_MODES, Ranker, check_not_blank, cut_table, encoding
+from .saved_rankers import cut_table, encoding
+from .scoring import TABLE_MODES, Ranker, check_not_blank
 
 # %% ../nbs/03b_explain.ipynb #e8a1000a
 _PATH = (nn.Identity, nn.Linear, LowRankLinear, nn.BatchNorm1d, nn.ReLU, nn.GELU, nn.Dropout, nn.Sequential,
@@ -127,7 +128,7 @@ def _decreases(
     def unit(one, x):
         with torch.no_grad(): return nn.functional.normalize(one(x.float().cpu()), dim=1)
     q, p = unit(head.query, vector)[0], unit(head.document, ranker.model.passages[[row]])[0]
-    def of_queries(texts): return unit(head.query, ranker._asked(texts, mode)) @ p
+    def of_queries(texts): return unit(head.query, ranker._vectors_of(texts, mode)) @ p
     def of_passages(texts): return unit(head.document, encode(texts, ranker.encoder, keep='start', **how)) @ q
     pairs = pd.DataFrame(columns=['query', 'passage', 'share'])
     return _left_out(query, 64, of_queries), _left_out(passage, 32, of_passages), pairs
@@ -216,7 +217,7 @@ def explain(self: Ranker,
     method: str|None = None,  # for tokens: 'shares' or 'leave-out'; by default 'shares' if the head allows it
 ) -> Explanation:
     "Which words and tokens made the scores of documents."
-    self = self.at_once()
+    self = self.snapshot()
     mode, (query,) = self._mode(mode), as_texts([query])
     check_not_blank([query])
     chosen = _to_explain(self, query, k, mode, doc_ids)
@@ -229,7 +230,7 @@ def explain(self: Ranker,
         if method not in METHODS: raise ValueError(f"method is {method!r}; it is 'shares' or 'leave-out'")
         if method == 'shares' and not has_shares(head, pooling):
             raise ValueError(f"with pooling {pooling!r} and this head a cosine is no sum over tokens: use 'leave-out'")
-        vector, index = self._asked([query], mode), self._index(mode)
+        vector, index = self._vectors_of([query], mode), self._index(mode)
         device, head = index.vectors.device, deepcopy(head).cpu().eval()
         for rank, row, parts in zip(chosen['rank'], rows, cut):
             # the passage that is nearest to the query

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -27,7 +26,6 @@ from fastcore.basics import patch
 from .core import as_texts, check_folder, new_folder, seal_folder
 from .layers import spread_factors
 from .models import ALIASES, VARIANTS, Encoder
-from .features import WithHead
 from .graphs import Output, Reader, TextModel, file_tokenizer, onnx_reader, openvino_reader, quantise_onnx
 from .graphs import write_onnx, write_openvino
 from .sentence_folders import sentence_reader, write_sentence_folder
@@ -351,12 +349,3 @@ def export(self: Encoder,
         raise ValueError(f"{self.name!r} has no pooling {pooling!r}; use one of {', '.join(self.poolings)}")
     out = Output(pooling=pooling, activation='unit'*normalise, keep=keep)
     return export_model(TextModel(self, dict(vector=out), max_tokens), folder, to, **kwargs)
-
-# %% ../nbs/02j_export.ipynb #6b0cd002
-@patch
-def push_to_hub(self: WithHead,
-    repo: str,  # 'user/name'; made if it is not there
-    **kwargs,  # arguments of `push_to_hub` of `rank_bert.hub`
-) -> str:  # the address of the commit
-    "Upload a folder that `load` can open, with a model card, in one commit."
-    return import_module('rank_bert.hub').push_to_hub(self, repo, **kwargs)

@@ -888,3 +888,11 @@ class WithHead:
         self.encoder.to(device)
         self.head.to(device)
         return self
+
+    def push_to_hub(self,
+        repo: str,  # 'user/name'; made if it is not there
+        **kwargs,  # arguments of `push_to_hub` of `rank_bert.hub`
+    ) -> str:  # the address of the commit
+        "Upload a folder that `load` can open, with a model card, in one commit."
+        import rank_bert  # its front door knows the module, which stands above this one
+        return rank_bert.push_to_hub(self, repo, **kwargs)

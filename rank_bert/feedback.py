@@ -138,7 +138,7 @@ def is_worse(table: pd.DataFrame) -> bool:
     "Whether a change is not kept."
     return len(_worse(table)) > 0
 
-def told(table: pd.DataFrame, changed: bool, tried: bool) -> str:
+def change_message(table: pd.DataFrame, changed: bool, tried: bool) -> str:
     "What happened, as a sentence, by the first metric in the default mode; `tried`: the 'valid' queries agreed."
     row = table.iloc[0] if changed or not tried else pd.concat([_worse(table), table]).iloc[0]
     if not tried:

@@ -39,7 +39,7 @@ from .ranking import FEW, Fusion, QueryBatches, RankingFeatures, RankingLearner,
 from .ranking import STAND_INS, ScoredQueries, fit_fusion_parts, fused_losses, fusion_sample, joined_parts, mrr
 from .ranking import ranking_learner, scored_row, stand_ins
 from .ranking import near_queries, usable_rows, validation_pool
-from .scoring import Ranker, own_texts, starting_fusion, warn_of_encoder, warn_of_own
+from .scoring import Ranker, own_texts, reference_of, starting_fusion, warn_of_encoder, warn_of_own
 
 # %% ../nbs/03b_fitting.ipynb #74639257
 class _Tick(Callback):
@@ -225,27 +225,6 @@ def fitted_words(features: RankingFeatures, model: RankingModel, prior: Fusion|N
     return tried[int(np.argmax(gains))][1:]
 
 # %% ../nbs/03b_fitting.ipynb #b15a0020
-@patch
-def _top_scores(self: Ranker, vectors: torch.Tensor) -> torch.Tensor:  # `(queries,)`
-    "Cosine of each query, after the head, with the nearest document."
-    index = self._index('dense')
-    parts = (index.nearest(some.to(index.vectors.device), 1).scores for some in vectors.split(64) if len(some))
-    return torch.cat([vectors.new_zeros(0).cpu(), *(part[:, 0].cpu() for part in parts)])
-
-@patch
-def _unknown(self: Ranker, texts: list[str]) -> torch.Tensor:  # `(queries,)`, or `(0,)` without BM25
-    "Share of unknown words of each query."
-    return torch.zeros(0) if self.bm25 is None else torch.from_numpy(self.bm25.unknown(texts))
-
-def reference_of(ranker: Ranker, data: RankingData, vectors: torch.Tensor) -> Reference:
-    "What the queries and documents of a training were like."
-    (train, valid), m = (usable_rows(data, split) for split in ('train', 'valid')), ranker.model
-    groups = pd.Series(data.queries.group.to_numpy()[valid], valid)
-    alone = groups.sample(frac=1, random_state=0).drop_duplicates().index.to_numpy()  # one query of each
-    valid = np.sort(alone)[sample_rows(len(alone)).numpy()]
-    asked, unknown = vectors[valid], ranker._unknown(list(data.queries.text.iloc[valid]))
-    return Reference.build(vectors[train], asked, ranker._top_scores(asked), unknown, m.passages.cpu(), m.owner.cpu())
-
 def made_ranker(
     features: RankingFeatures, encoder: Encoder, model: RankingModel, about: dict, store: FeatureStore|None = None,
 ) -> Ranker:

@@ -309,5 +309,3 @@ def push_to_hub(
         kind = 'space' if about.get('to') == 'space' else 'model'
         with hub_errors(name, revision or named):
             return _uploaded(folder, name, kind, private, revision or named, token)
-
-MultitaskLearner.push_to_hub = push_to_hub  # the others have the method already

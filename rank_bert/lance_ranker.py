@@ -42,8 +42,8 @@ from .lexical import BM25
 from .words import gram_keys, gram_weights, word_key
 from .metrics import rank_documents
 from .ranking import Fusion
-from .scoring import Ranker, Searcher, alone, by_words, check_not_blank, cut_table, cutting, encoding
-from .scoring import finite
+from .saved_rankers import cut_table, cutting, encoding
+from .scoring import Ranker, Searcher, by_words, check_not_blank, finite, one_at_a_time
 from .lance_tables import BASE, TOTALS, PassageVectors, as_column, as_sql, build_indexes, check_cells
 from .lance_tables import check_names, condition, count_rows, count_words, database, document_columns
 from .lance_tables import index_vectors, is_local, lancedb, make_lock, mode_of, passage_rows, table_about, table_names
@@ -186,6 +186,15 @@ class LanceRanker(Searcher):
         bm25 = made['bm25'] and BM25(None, **made['bm25'] | weight)
         vars(self).update(passages=passages, counts=counts, state=state, bm25=bm25, _made=made)  # one call
 
+    @staticmethod
+    def write(
+        ranker: Ranker,  # what is written
+        uri,  # a folder, a URI of object storage, or a connection from `lancedb.connect`
+        **kwargs,  # arguments of `export_lance`: `texts`, `encoded`
+    ) -> pd.DataFrame:  # as `export_lance`
+        "Write the tables that a `LanceRanker` searches; what `ranker.export(uri, to='lancedb')` does."
+        return export_lance(ranker, uri, **kwargs)
+
     # Rows
 
     def _rows_of(self, ids: list[str], *columns: str) -> dict:
@@ -217,7 +226,7 @@ class LanceRanker(Searcher):
         wheres: list[dict|None],  # filter of each query, as in `search`
     ) -> list[dict]:  # columns of a result
         "The columns of `search` for several queries, each with its `k` and its `where`; they are encoded together."
-        self, queries = self.at_once(), as_texts(queries)
+        self, queries = self.snapshot(), as_texts(queries)
         check_not_blank(queries)
         filters = [self._sql(where) for where in wheres]
         vectors = None if mode == 'bm25' else self._encoded(queries).cpu().float()
@@ -379,7 +388,7 @@ class LanceRanker(Searcher):
 
     # Changes
 
-    @alone
+    @one_at_a_time
     def add(self,
         documents,  # frame or list of dicts: doc_id, text, title if there is one, other columns; or `RankingData`
         store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
@@ -392,7 +401,7 @@ class LanceRanker(Searcher):
             plan = plan_add(held.drop(columns='document_number'), documents)
             return self._change(passages, held, plan, store, progress)
 
-    @alone
+    @one_at_a_time
     def remove(self,
         ids: list[str],  # of documents
     ) -> Changes:
@@ -409,7 +418,7 @@ class LanceRanker(Searcher):
             changes = plan.changes._replace(unchanged=[])
             return self._change(passages, held, Plan(held[:0], plan.rows[:0], changes), None, None)
 
-    @alone
+    @one_at_a_time
     def update(self,
         documents,  # frame or list of dicts: doc_id, text, title if there is one, other columns; or `RankingData`
         remove_missing: bool = False,  # remove documents that are not given
@@ -532,17 +541,17 @@ class LanceRanker(Searcher):
             raise ValueError("the documents would hold no word that BM25 could index: a ranker needs one")
         # the tables
         version = passages.version
-        self._check_alone(passages, version)
+        self._check_single(passages, version)
         for start in range(0, len(gone), _MANY):
             passages.delete(condition('doc_id', gone[start:start + _MANY], pa.string()))
             version += 1
         if rows is not None:
             passages.add(rows)
             version += 1
-        self._check_alone(passages, version)
+        self._check_single(passages, version)
         self._complete(keys[counts != 0], counts[counts != 0], totals, version)
 
-    def _check_alone(self, passages, version: int) -> None:
+    def _check_single(self, passages, version: int) -> None:
         "Raise `ValueError` where another process has changed the table since a version, or may do so."
         if passages.version == version and self._lock.hold(): return
         raise ValueError(_BETWEEN.format(self.database.uri))
@@ -570,12 +579,12 @@ class LanceRanker(Searcher):
         known = self.versions().version.tolist()
         if version not in known:
             raise ValueError(f"there is no version {version}; there are {', '.join(map(str, known))}")
-        earlier = self.at_once()
+        earlier = self.snapshot()
         earlier._use(next(s for s in read_states(self.counts) if s.version == version))
         earlier.read_only = True
         return earlier
 
-    @alone
+    @one_at_a_time
     def optimize(self,
         days: float = 7,  # age of a version from which it is deleted
     ) -> None:
@@ -585,7 +594,7 @@ class LanceRanker(Searcher):
             for age in (max(days, 36500), days):  # old versions go when the new one is complete
                 passages.optimize(cleanup_older_than=timedelta(days=age))
                 index_vectors(passages, self.state.passages)
-                self._check_alone(passages, passages.version)
+                self._check_single(passages, passages.version)
                 if passages.version != self.state.version:
                     self._complete(none.view(np.uint64), none, dict.fromkeys(TOTALS, 0), passages.version)
             counts.optimize(cleanup_older_than=timedelta(days=days))

@@ -33,8 +33,8 @@ from .engines import encoder_hash
 from .nearest import BLOCK
 from .lexical import BM25
 from .words import cut_apart, gram_keys, word_key
-from .scoring import Ranker, cutting
-from .search import documents_hash
+from .saved_rankers import cutting, documents_hash
+from .scoring import Ranker
 
 # %% ../nbs/03p_lance_tables.ipynb #b1a0000b
 def lancedb():

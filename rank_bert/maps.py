@@ -144,7 +144,7 @@ def map(self: Ranker,
     seed: int = 0,  # of the sample, and of UMAP
 ) -> Map:
     "Documents and queries on a plane."
-    self = self.at_once()
+    self = self.snapshot()
     if mode not in ('dense', 'cosine'): raise ValueError(f"mode is {mode!r}; vectors are 'dense' or 'cosine'")
     model, documents = self.model, self.documents
     groups = _groups(documents, color)

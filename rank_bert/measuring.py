@@ -233,7 +233,7 @@ def errors(self: Ranker,
     bs: int = 256,  # batch size of queries; smaller if there are many documents
 ) -> Errors:  # a table of kinds, and a row for each query
     "The queries whose relevant document is not first, by kind; `DataError` when the split is empty."
-    self = self.at_once()
+    self = self.snapshot()
     part, mode = data.part(split), self._mode(mode)
     qrels = own_qrels(part, self.documents)
     if not qrels.nnz: raise DataError(f"the split {split!r} has no query with a relevant document")

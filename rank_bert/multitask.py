@@ -568,6 +568,14 @@ class MultitaskLearner(Learner):
         model = TextModel(self.model.encoder, outputs, settings['max_tokens'], 'model of several tasks')
         return export_model(model, folder, to, **kwargs)
 
+    def push_to_hub(self,
+        repo: str,  # 'user/name'; made if it is not there
+        **kwargs,  # arguments of `push_to_hub` of `rank_bert.hub`
+    ) -> str:  # the address of the commit
+        "Upload encoder and heads as a graph for onnxruntime, in one commit."
+        import rank_bert  # its front door knows the module, which stands above this one
+        return rank_bert.push_to_hub(self, repo, **kwargs)
+
 # %% ../nbs/03e_multitask.ipynb #4c48428d
 def multitask_learner(
     tasks: dict[str, TextData|RankingData],  # name -> data with rows in 'train' and 'valid'

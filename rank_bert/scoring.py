@@ -8,11 +8,14 @@ Docs: https://rank-bert.github.io/rank_bert/scoring.html.md"""
 __all__ = ['Ranker']
 
 # %% ../nbs/03a_scoring.ipynb #4a0e0004
+import os
 import re
 import warnings
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from functools import wraps
+from pathlib import Path
 from threading import Lock, RLock
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -29,7 +32,7 @@ from .words import UNSPACED, is_visible
 from .models import Encoder, fingerprint
 from .tables import DataWarning, hash_fold
 from .data import RankingData
-from .passages import cut_parts, keep_start, split_sentences
+from .passages import keep_start, split_sentences
 from .engines import best_device, same_plan
 from .features import EncoderWatch, FeatureStore, encode
 
@@ -37,12 +40,19 @@ from .features import EncoderWatch, FeatureStore, encode
 from .heads import DualHead, get_head
 from .losses import best_passage
 from .nearest import BLOCK, LARGE, FaissIndex, PassageIndex, as_matrix
-from .changes import fitting
+from .changes import Changes, Plan, can_move, fitting, moved_passages, moved_vectors, plan_add, plan_remove
+from .changes import plan_update, same_passages
 from .lexical import PAIR_WEIGHT, BM25, best, moments, scores_at, standardise
-from .drift import Reference
+from .drift import Drift, Reference, compare_samples, document_texts, sample_rows
+from .graphs import Output, TextModel
+from .export import export_model
 from .table import TokenTable
+from .web import PageIndex, TableModel
+from .space import GRADIO  # the target 'space'
 from .metrics import rank_documents
-from .ranking import BM25_ALONE, Fusion, RankingModel, ScoredQueries, fusion_sample, joined_parts, weigh
+from .ranking import BM25_ALONE, Fusion, RankingModel, ScoredQueries, fusion_sample, joined_parts
+from .ranking import usable_rows, weigh
+from .saved_rankers import cut_table, cutting_in_words, encoding, read_ranker, without_queries, write_ranker
 
 # %% ../nbs/03a_scoring.ipynb #a87daff2
 MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score; the first is the default
@@ -53,7 +63,7 @@ TABLE_MODES = ('table_hybrid', 'table')  # of a ranker with a table, which stand
 _looked_plans = WeakKeyDictionary()  # watch of a ranker -> the plan of its encoder at the last look at all weights
 _locks, _all_locks = WeakKeyDictionary(), Lock()
 
-def alone(change: Callable) -> Callable:
+def one_at_a_time(change: Callable) -> Callable:
     "A method that waits until no other thread changes the ranker."
     @wraps(change)
     def waiting(self, *args, **kwargs):
@@ -61,27 +71,12 @@ def alone(change: Callable) -> Callable:
         with lock: return change(self, *args, **kwargs)
     return waiting
 
-def encoding(settings: dict) -> dict:
-    "How texts become vectors: arguments of `encode`."
-    return {k: settings[k] for k in ('pooling', 'max_tokens')} | dict(engine=settings.get('engine') or 'torch')
-
-def cutting(settings: dict) -> dict:
-    "How documents became passages: arguments of `cut_documents`."
-    return {k: settings.get(k) for k in ('passages', 'size', 'stride')}
-
-def without_queries(documents: pd.DataFrame) -> RankingData:
-    "Documents alone, as data."
-    return RankingData(documents, pd.DataFrame(), pd.DataFrame())
-
-def cut_table(documents: pd.DataFrame, settings: dict, encoder: Encoder) -> tuple:
-    "The passages of a table of documents, the same without titles, and the document of each."
-    how = cutting(settings) | dict(encoder=encoder, max_tokens=settings['max_tokens'])
-    return cut_parts(without_queries(documents), **how)
-
 def check_not_blank(texts: list[str]) -> None:
     "Raise `ValueError` for a query without a word."
     blank = [i for i, t in enumerate(texts) if not is_visible(t)]
     if blank: raise ValueError(f"query {blank[0]} is empty: write at least one word")
+
+def _place(folder: str|Path) -> str: return os.path.realpath(os.path.expanduser(folder))
 
 def finite(scores: torch.Tensor, mode: str) -> torch.Tensor:
     "The scores, when all of them are finite."
@@ -107,7 +102,7 @@ class Searcher:
         remedy = 'train the ranker again with train_ranker, or load it and its encoder again with load_ranker'
         self._watch = EncoderWatch(encoder, made, remedy)
 
-    def at_once(self) -> 'Searcher':
+    def snapshot(self) -> 'Searcher':
         "The ranker as it is now; its parts are shared, and what another thread replaces is not seen."
         found = object.__new__(type(self))
         vars(found).update(vars(self))  # one call: all parts of the same moment
@@ -169,7 +164,7 @@ class Searcher:
         "At most `k` best documents, best first; raises `ValueError` for empty queries, unknown modes and columns."
         if not isinstance(query, str): raise TypeError(f'query is {type(query).__name__}: search takes one text')
         if k < 1: raise ValueError(f"k is {k}; ask for at least 1 document")
-        self = self.at_once()
+        self = self.snapshot()
         return pd.DataFrame(self.search_many([query], [k], self._mode(mode), [where])[0])
 
 # %% ../nbs/03a_scoring.ipynb #a87daff3
@@ -208,9 +203,20 @@ class Ranker(Searcher):
 
     def __copy__(self) -> 'Ranker':
         "A ranker with the same parts, which is changed and saved by itself."
-        found = self.at_once()
+        found = self.snapshot()
         found._seals, found._indexes = dict(self._seals), {}
         return found
+
+    def to(self,
+        device: torch.device|str,  # such as 'cuda' or 'cpu'
+    ) -> 'Ranker':  # the same one
+        "Move encoder, head and index to a device."
+        self.device, self._indexes = torch.device(device), {}
+        self.encoder.to(self.device)
+        self.model.to(self.device)
+        return self
+
+    # How a query is scored
 
     def _head_of(self, mode: str):
         "The head of a mode: none for plain vectors; for a table that of documents, as that of queries is in the table."
@@ -229,7 +235,7 @@ class Ranker(Searcher):
             self._indexes[kind] = made, PassageIndex(model.passages, head, near)
         return self._indexes[kind][1]
 
-    def _asked(self, texts: list[str], mode: str, vectors: torch.Tensor|None = None) -> torch.Tensor:
+    def _vectors_of(self, texts: list[str], mode: str, vectors: torch.Tensor|None = None) -> torch.Tensor:
         "Vectors of queries for a mode: of the table, of the encoder, or those that were encoded before."
         if mode in TABLE_MODES: return torch.from_numpy(self.table.encode(texts))
         if vectors is None: return self._encoded(texts)
@@ -258,11 +264,13 @@ class Ranker(Searcher):
         vectors: torch.Tensor|None = None,  # the queries' vectors from the encoder, when they are already there
     ) -> torch.Tensor:  # `(queries, documents)`
         "Score of every document for each query; raises `ValueError` for a changed encoder, NaN and infinity."
-        self = self.at_once()
+        self = self.snapshot()
         mode, texts = self._mode(mode), as_texts(texts)
         check_not_blank(texts)
         if mode == 'bm25': return self._scored(texts, mode, None, None)
-        return self._scored(texts, mode, self._asked(texts, mode, vectors), self._index(mode))
+        return self._scored(texts, mode, self._vectors_of(texts, mode, vectors), self._index(mode))
+
+    # Search
 
     def _candidates(self, words: sparse.csr_matrix|None, vector, index: PassageIndex|None, k: int) -> np.ndarray:
         "Rows of the candidates for the `k` best documents, in a large index."
@@ -333,10 +341,10 @@ class Ranker(Searcher):
         wheres: list[dict|None],  # as in `search`, for each query
     ) -> list[dict]:  # columns of `search`, for each query
         "The best documents for several queries, which are encoded together."
-        self, queries = self.at_once(), as_texts(queries)
+        self, queries = self.snapshot(), as_texts(queries)
         check_not_blank(queries)
         chosen = [None if w is None else np.flatnonzero(fitting(self.documents, w)) for w in wheres]
-        vectors, index = (None, None) if mode == 'bm25' else (self._asked(queries, mode), self._index(mode))
+        vectors, index = (None, None) if mode == 'bm25' else (self._vectors_of(queries, mode), self._index(mode))
         large, tops = len(self.model.passages) > LARGE or self._near is not None, []
         every = None if large else self._scored(queries, mode, vectors, index)
         for i, (query, k, rows) in enumerate(zip(queries, ks, chosen)):
@@ -362,7 +370,7 @@ class Ranker(Searcher):
         near = np.split(near, np.cumsum([len(p) for p in parts])[:-1])
         return [part[int(n.argmax())] for part, n in zip(parts, near)]
 
-    @alone
+    @one_at_a_time
     def use_index(self,
         near: str|FaissIndex|None,  # 'faiss' (extra `ann`) builds an approximate index; `None` reads all vectors again
         **kwargs,  # arguments of `FaissIndex.build`, such as `nprobe`
@@ -377,6 +385,235 @@ class Ranker(Searcher):
                              f"but the ranker has {n} passages of {dim}")
         self._near, self._indexes = near, {}
         return self
+
+    def rank(self,
+        query: str,  # a question or a whole conversation
+        documents: list|pd.DataFrame,  # texts, or a table or list of dicts with text, and title if there is one
+        k: int|None = None,  # how many of the best; all by default
+        mode: str|None = None,  # one of `Ranker.modes`; the first by default
+    ) -> pd.DataFrame:  # columns rank, index (place in `documents`), title, score, passage
+        "Given documents, best first; `ValueError` for an empty query and unknown modes, `DataError` for documents."
+        self, (query,) = self.snapshot(), as_texts([query])
+        mode, (titles, texts) = self._mode(mode), document_texts(documents)
+        check_not_blank([query])
+        table = pd.DataFrame(dict(doc_id=[str(i) for i in range(len(texts))], title=titles, text=texts))
+        parts, bare, owner = cut_table(table, self.settings, self.encoder)
+        if mode == 'bm25': near = self.bm25.scores_of([query], parts)[0]
+        else:
+            vector, how = self._vectors_of([query], mode), encoding(self.settings)
+            held = encode(parts, self.encoder, **how, keep='start', device=self.device, progress=False)
+            index = PassageIndex(held.to(self.model.passages), self._head_of(mode))
+            near = index.scores(vector.to(index.vectors.device))[0].cpu().numpy()
+        rows = [np.flatnonzero(owner == i) for i in range(len(table))]
+        first = [int(r[near[r].argmax()]) for r in rows]
+        scores, fusion = near[first]*(mode != 'bm25'), self._fusion_of(mode)
+        if mode == 'bm25' or fusion is not None:
+            words = self.bm25.scores_of([query], without_queries(table).texts)
+            if fusion is not None: words = fusion.scaled(words, moments(self.bm25.sparse_scores([query])))
+            scores = scores + words[0]
+        found = pd.DataFrame(dict(index=range(len(table)), title=titles, score=scores.astype(float),
+                                  passage=[bare[i] or titles[int(owner[i])] for i in first]))
+        if not np.isfinite(found.score).all(): raise ValueError("scores are NaN or infinite: train the ranker again")
+        found = found.sort_values('score', ascending=False, kind='stable', ignore_index=True)[:k]
+        found.insert(0, 'rank', range(1, len(found) + 1))
+        return found
+
+    # Documents that change
+
+    def _moves(self, plan: Plan) -> tuple[list[str], np.ndarray, np.ndarray]:
+        "Passages without a vector yet, the older row of each passage of the new index or -1, and its document."
+        def cut(documents):
+            passages, _, owner = cut_table(documents, self.settings, self.encoder)
+            return passages, owner
+        if self.settings['passages'] == 'select':  # which sentences are best depends on all documents
+            texts, documents = cut(plan.documents)
+            source = same_passages(cut(self.documents)[0], texts)
+        else:
+            new = np.flatnonzero(plan.rows < 0)
+            texts, owner = cut(plan.documents.iloc[new].reset_index(drop=True))
+            counts = np.bincount(owner, minlength=len(new))
+            source, documents = moved_passages(self.model.owner.cpu().numpy(), plan.rows, counts)
+        if not can_move(self.model.passages.dtype, len(source)):
+            texts, documents = cut(plan.documents)
+            source = np.full(len(texts), -1)
+        elif self.settings['passages'] == 'select': texts = [t for t, row in zip(texts, source) if row < 0]
+        return texts, source, documents
+
+    def _follow(self, plan: Plan, store: FeatureStore|None, progress: bool|None) -> Changes:
+        "Take the documents of a plan. All is computed first; then the ranker changes in one step."
+        found = dict(documents=plan.documents)
+        if not plan.as_it_was(len(self.documents)):
+            # vectors: only passages without one are encoded
+            (texts, source, owner), old = self._moves(plan), self.model
+            come, how = torch.empty(0, self.encoder.dim), encoding(self.settings) | dict(device=self.device)
+            if texts:
+                self._watch.check(self.encoder)
+                how |= dict(keep='start', progress=progress, label='passages')
+                come = (store or FeatureStore()).encode(texts, self.encoder, **how)
+            vectors = moved_vectors(old.passages.cpu(), source, come)
+            model = RankingModel(old.head, vectors, torch.from_numpy(owner), old.temperature).eval()
+            near = self._near and self._near.updated(source, vectors[torch.from_numpy(source < 0)])
+
+            # BM25, by its counts if they are known
+            bm25, texts = self.bm25, without_queries(plan.documents).texts
+            if bm25 is not None:
+                bm25 = bm25.updated(plan.rows, [texts[i] for i in np.flatnonzero(plan.rows < 0)])
+                if bm25 is None: bm25 = self.bm25.rebuilt(texts)
+
+            found |= dict(model=model.to(old.owner.device), bm25=bm25, _near=near, _indexes={},
+                          about=self.about | dict(documents=len(plan.documents)))
+            if self.untrained and self.fusion == Fusion(self.about['untrained'], True):  # nobody has set another
+                vars(after := copy(self)).update(found)
+                found['fusion'] = fusion = starting_fusion(after, store or FeatureStore())
+                found['about']['untrained'] = fusion.weight
+        vars(self).update(found)  # one call: Ctrl-C comes before it or after it
+        return plan.changes
+
+    @one_at_a_time
+    def add(self,
+        documents,  # frame or list of dicts: doc_id, text, title if there is one, other columns; or `RankingData`
+        store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
+        progress: bool|None = None,  # show progress; by default everywhere except in tests
+    ) -> Changes:
+        "Take new documents after those that are there; raises `DataError` for an id that is there."
+        return self._follow(plan_add(self.documents, documents), store, progress)
+
+    @one_at_a_time
+    def remove(self,
+        ids: list[str],  # of documents
+        store: FeatureStore|None = None,  # where vectors are kept; for 'select', and where a large index gets small
+        progress: bool|None = None,  # show progress; by default everywhere except in tests
+    ) -> Changes:
+        "Drop documents; raises `DataError` for an unknown id, and when none would be left."
+        return self._follow(plan_remove(self.documents, ids), store, progress)
+
+    @one_at_a_time
+    def update(self,
+        documents,  # frame or list of dicts: doc_id, text, title if there is one, other columns; or `RankingData`
+        remove_missing: bool = False,  # drop documents that are not given
+        store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
+        progress: bool|None = None,  # show progress; by default everywhere except in tests
+    ) -> Changes:
+        "Replace documents that have changed, where they are, and take new ones at the end; a column not given stays."
+        return self._follow(plan_update(self.documents, documents, remove_missing), store, progress)
+
+    # Queries that change
+
+    def _top_scores(self, vectors: torch.Tensor) -> torch.Tensor:  # `(queries,)`
+        "Cosine of each query, after the head, with the nearest document."
+        index = self._index('dense')
+        parts = (index.nearest(some.to(index.vectors.device), 1).scores for some in vectors.split(64) if len(some))
+        return torch.cat([vectors.new_zeros(0).cpu(), *(part[:, 0].cpu() for part in parts)])
+
+    def _unknown(self, texts: list[str]) -> torch.Tensor:  # `(queries,)`, or `(0,)` without BM25
+        "Share of unknown words of each query."
+        return torch.zeros(0) if self.bm25 is None else torch.from_numpy(self.bm25.unknown(texts))
+
+    def drift(self,
+        queries: list[str],  # of today
+        documents: list|pd.DataFrame|None = None,  # of today: texts, or a table with text, and title if there is one
+        level: float = 0.05,  # chance of an alarm without drift
+    ) -> Drift:  # a table, a verdict and a picture
+        "Whether queries and documents of today are unlike those of the training, so that training again may help."
+        self = self.snapshot()
+        if self.reference is None:
+            raise ValueError("this ranker has no reference to compare with: it was never trained, or saved by an "
+                             "earlier version. Train it; train_more and feedback make a reference too")
+        texts = list(dict.fromkeys(as_texts(queries, 'queries')))  # a repeated query is one observation
+        check_not_blank(texts)
+        vectors, there = self._encoded(texts) if texts else self.reference.asked[:0], None
+        if documents is not None:
+            titles, given = document_texts(documents)
+            table = pd.DataFrame(dict(doc_id=[str(i) for i in range(len(given))], title=titles, text=given))
+            table = table.drop_duplicates(['title', 'text'], ignore_index=True)  # a repeated one is one observation
+            (parts, _, owner), how = cut_table(table, self.settings, self.encoder), encoding(self.settings)
+            held = encode(parts, self.encoder, **how, keep='start', device=self.device, progress=False)
+            there = held, torch.from_numpy(owner)
+        now = self.reference.now(vectors.cpu(), self._top_scores(vectors), self._unknown(texts), there)
+        return compare_samples(self.reference.then(), now, level)
+
+    # Folders
+
+    def save(self,
+        folder: str|Path,  # made, or replaced when it holds a ranker and nothing else
+    ) -> None:
+        "Write the ranker as safetensors and JSON, whole or not at all; never over a change of another process."
+        self = self.snapshot()
+        self._watch.check(self.encoder)
+        place = _place(folder)
+        self._seals[place] = write_ranker(self, self._near, folder, self._seals.get(place))
+
+    def _page_index(self, light: bool = False) -> PageIndex:
+        "The documents, vectors and BM25 of this ranker for a search page."
+        fusion, modes, first = self.fusion, ('hybrid', 'dense', 'bm25'), None
+        if light: fusion, modes, first = self.table_fusion, (*TABLE_MODES, 'bm25'), self.about['table']['mode']
+        order = self.model.owner.argsort(stable=True)
+        with torch.inference_mode():
+            parts = (self.model.head.document(self.model.passages[rows].float()) for rows in order.split(2**16))
+            vectors = torch.cat([torch.nn.functional.normalize(part) for part in parts])
+        fused = dict(weight=fusion.weight, standard=fusion.standard) if self.bm25 is not None else {}
+        return PageIndex(self.documents, self._parts([*range(len(self.documents))]), vectors.cpu().numpy(), self.bm25,
+                         modes=tuple(sorted(modes, key=lambda name: name != first)), **fused)
+
+    def export(self,
+        folder: str|Path,  # made, or replaced when an export is in it; for 'lancedb' also the URI of object storage
+        to: str,  # 'sentence-transformers', 'onnx', 'openvino', 'web', 'space', 'lancedb', or another of `TARGETS`
+        **kwargs,  # arguments of `export_model`: `texts`, and options such as `int8`, `exact_queries` or `light`
+    ) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
+        "Write encoder and heads for another library, or the index; what is inexact is not written."
+        self = self.snapshot()
+        self._watch.check(self.encoder)
+        if to == 'lancedb':
+            import rank_bert  # its front door knows the module, which stands above this one
+            return rank_bert.LanceRanker.write(self, folder, **kwargs)
+        head, pooling = self.model.head, self.settings['pooling']
+        outputs = {name: Output(getattr(head, name), pooling, 'unit', keep=keep)
+                   for name, keep in (('query', 'end'), ('document', 'start'))}
+        about = dict(passages=cutting_in_words(self.settings))
+        model = TextModel(self.encoder, outputs, self.settings['max_tokens'], 'ranker', about)
+        if to not in ('web', 'space'): return export_model(model, folder, to, **kwargs)
+
+        # a page, which has the documents too
+        light = to == 'web' and kwargs.get('light', False)
+        if light and self.table is None:
+            raise ValueError("a light page searches by a table, and this ranker has none: call distil_table first (on "
+                             "the command line: rank_bert distil), or leave out light")
+        del model.outputs['document'], model.about['passages']
+        if light:
+            about = dict(table=self.about['table']['told'])
+            model = TableModel(self.encoder, outputs, self.table.room, model.what, about, table=self.table)
+        return export_model(model, folder, to, **dict(index=self._page_index(light)) | kwargs)
+
+    def push_to_hub(self,
+        repo: str,  # 'user/name'; made if it is not there
+        **kwargs,  # arguments of `push_to_hub` of `rank_bert.hub`, such as `data`, `private`, `token`
+    ) -> str:  # the address of the commit
+        "Upload the ranker, with a model card, in one commit; its folder holds the texts of its documents."
+        import rank_bert  # its front door knows the module, which stands above this one
+        return rank_bert.push_to_hub(self, repo, **kwargs)
+
+# %% ../nbs/03a_scoring.ipynb #5618562e
+def opened_ranker(folder: Path, mark: dict, encoder: Encoder) -> Ranker:
+    "The ranker that a folder holds, as `read_model` asks for it."
+    found = read_ranker(folder, mark, encoder)
+    ranker = Ranker(*found[:7])
+    ranker._near, ranker.reference, ranker.table, ranker.table_fusion = found[7:]
+    ranker._seals[_place(folder)] = mark.get('sha256', '')
+    return ranker
+
+def reference_of(ranker: Ranker, data: RankingData, vectors: torch.Tensor) -> Reference:
+    "What the queries and documents of a training were like."
+    (train, valid), m = (usable_rows(data, split) for split in ('train', 'valid')), ranker.model
+    groups = pd.Series(data.queries.group.to_numpy()[valid], valid)
+    single = groups.sample(frac=1, random_state=0).drop_duplicates().index.to_numpy()  # one query of each
+    valid = np.sort(single)[sample_rows(len(single)).numpy()]
+    asked, unknown = vectors[valid], ranker._unknown(list(data.queries.text.iloc[valid]))
+    return Reference.build(vectors[train], asked, ranker._top_scores(asked), unknown, m.passages.cpu(), m.owner.cpu())
+
+def later_reference(ranker: Ranker, before: Reference) -> Reference:
+    "The reference of a ranker after a later training, with the queries of an earlier one and the scores of its head."
+    joined = before.joined(ranker.reference)
+    return replace(joined, score=ranker._top_scores(joined.asked))
 
 # %% ../nbs/03a_scoring.ipynb #a3d309d9
 PROBES = 128  # documents of which some words are taken out

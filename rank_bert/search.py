@@ -8,86 +8,46 @@ Docs: https://rank-bert.github.io/rank_bert/search.html.md"""
 __all__ = ['train_ranker', 'load_ranker']
 
 # %% ../nbs/03b_search.ipynb #98639bcc
-import hashlib
-import json
-import os
 import warnings
-from collections.abc import Iterator
 from copy import copy as shallow_copy
 from copy import deepcopy
-from dataclasses import asdict, replace
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 # %% ../nbs/03b_search.ipynb #53d5a62c
-import warnings
-
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import torch
-from pyarrow import json as arrow_json
 from fastai.callback.core import Callback
 from fastai.callback.tracker import SaveModelCallback
 from fastcore.basics import patch
 from scipy import sparse
 
 # %% ../nbs/03b_search.ipynb #8a383e5b
-from .core import as_texts, check_fields, jsonable, read_json, read_tensors, recover_folder, to_json
+from .core import as_texts, recover_folder
 from .models import Encoder, fingerprint, get_encoder
-from .tables import DataError, DataWarning, typed_frame
+from .tables import DataWarning
 from .data import RankingData
-from .passages import cut_documents
 from .features import FeatureStore, encode, progress_bar
 
 # %% ../nbs/03b_search.ipynb #a16ea105
 from .heads import DualHead, get_head
-from .lexical import BM25, best, load_bm25, moments
 from .metrics import change_table
 from .callbacks import KeepBest
-from .nearest import BLOCK, LARGE, FaissIndex, PassageIndex, load_faiss
-from .changes import Changes, Plan, can_move, moved_passages, moved_vectors
-from .changes import plan_add, plan_remove, plan_update, same_passages
-from .drift import Drift, Reference, compare_samples, document_texts, load_reference
-from .feedback import FeedbackData, check_enough, feedback_data, feedback_rows, is_worse, told
-from .processes import joined
+from .feedback import change_message, check_enough, feedback_data, feedback_rows, is_worse
 from .learners import begin_run, frozen_groups, rows_hash
-from .ranking import Fusion, RankingFeatures, RankingModel, check_trainable, ranking_features, usable_rows
-from .table import PackedPassages, TokenTable, load_passages, load_table, make_table, pack_passages
-from .table import plain_tokenizer, save_passages, save_table
+from .ranking import RankingFeatures, RankingModel, check_trainable, ranking_features, usable_rows
+from .table import make_table, plain_tokenizer
 from .distil import cut_pieces, fit_table
-from .saved import read_head, read_model, write_model
-from .scoring import TABLE_MODES, Ranker, alone, check_not_blank, cut_table, cutting, encoding, starting_fusion
-from .scoring import without_queries
+from .saved import read_model
+from .saved_rankers import RANKER_FIELDS, RANKER_FILES, cut_table, encoding, read_ranker_head
+from .scoring import TABLE_MODES, Ranker, check_not_blank, later_reference, one_at_a_time, opened_ranker
+from .scoring import reference_of, starting_fusion
 from .explain import cut_again  # adds `Ranker.explain`
-from .fitting import fit_one_head, fitted_fusion, fitted_words, head_epochs, reference_of, row_batches
+from .fitting import fit_one_head, fitted_fusion, fitted_words, head_epochs, row_batches
 from .fitting import check_document_pairs, train_head, train_layers
 from .maps import Map  # adds `Ranker.map`
-from .measuring import own_qrels, same_documents, still_there
-
-# %% ../nbs/03b_search.ipynb #34c1bb49
-def _trainable(data: RankingData, backbone: Encoder|str|Path, head: str) -> Encoder:
-    "The encoder. Raises an error early for data that cannot be trained on and for an unknown head."
-    encoder = get_encoder(backbone)
-    check_trainable(data)
-    get_head(head, encoder.dim)
-    return encoder
-
-def _checked_callbacks(cbs: Callback|list|None, shared: bool|None, frozen: bool, engine: str) -> list:
-    "The callbacks; raises `ValueError` for those that would see two trainings, or choose an epoch, and for an engine."
-    if not frozen and engine != 'torch': raise ValueError(f"torch trains layers: leave out engine={engine!r}")
-    cbs = [cbs] if isinstance(cbs, (type, Callback, str)) else list(cbs or ())
-    for cb in cbs:
-        if not issubclass(cb if isinstance(cb, type) else type(cb), Callback):
-            raise TypeError(f"cbs holds {cb!r}, which is no fastai Callback")
-        if issubclass(cb if isinstance(cb, type) else type(cb), (KeepBest, SaveModelCallback)):
-            raise ValueError("train_ranker keeps the epoch with the best validation MRR itself: leave out KeepBest and "
-                             "SaveModelCallback, or use ranking_learner")
-    if cbs and shared is None and frozen:
-        raise ValueError("cbs would see two trainings, with one head and with two: pass shared=True or shared=False")
-    return cbs
+from .measuring import own_qrels, still_there
 
 # %% ../nbs/03b_search.ipynb #843712f9
 def train_ranker(
@@ -114,279 +74,49 @@ def train_ranker(
 ) -> Ranker:
     "A ranker trained on the 'train' queries, the head first and then layers; 'valid' queries decide every choice."
     check_document_pairs(document_pairs)
-    encoder, store = _trainable(data, backbone, head), store or FeatureStore()
+    encoder, store = get_encoder(backbone), store or FeatureStore()
+    check_trainable(data)
+    get_head(head, encoder.dim)  # raises for an unknown one
     end, frozen = begin_run(encoder, freeze), frozen_groups(encoder, freeze) > len(encoder.layers)
-    cbs = _checked_callbacks(cbs, shared, frozen, engine)
+    if not frozen and engine != 'torch': raise ValueError(f"torch trains layers: leave out engine={engine!r}")
     if document_pairs is not None and not frozen: raise ValueError(
         "document_pairs is for a frozen encoder: pass with_document_pairs(data) to ranking_learner to train layers")
+    cbs = [cbs] if isinstance(cbs, (type, Callback, str)) else list(cbs or ())
+    for cb in cbs:
+        kind = cb if isinstance(cb, type) else type(cb)
+        if not issubclass(kind, Callback): raise TypeError(f"cbs holds {cb!r}, which is no fastai Callback")
+        if issubclass(kind, (KeepBest, SaveModelCallback)):
+            raise ValueError("train_ranker keeps the epoch with the best validation MRR itself: leave out KeepBest and "
+                             "SaveModelCallback, or use ranking_learner")
+    if cbs and shared is None and frozen:
+        raise ValueError("cbs would see two trainings, with one head and with two: pass shared=True or shared=False")
+
     features = ranking_features(data, encoder, passages, size, stride, pooling, max_tokens, lexical and frozen, store,
                                 progress, engine)
-    own, asked = dict(head=head, shared=shared, seed=seed, progress=progress), dict(epochs=epochs, lr=lr, cbs=cbs)
-    if frozen:
-        own |= dict(cbs=cbs)
-        return end(train_head(features, encoder, epochs, lr, bs, own, document_pairs, store), data)
-    return end(train_layers(features, encoder, freeze, own, asked, bs, store, lexical), data)
-
-# %% ../nbs/03b_search.ipynb #22f66553
-@patch
-def to(self: Ranker,
-    device: torch.device|str,  # such as 'cuda' or 'cpu'
-) -> Ranker:  # the same one
-    "Move encoder, head and index to a device."
-    self.device, self._indexes = torch.device(device), {}
-    self.encoder.to(self.device)
-    self.model.to(self.device)
-    return self
-
-# %% ../nbs/03b_search.ipynb #ec68b2f0
-def _cell(value):
-    "A value of a table as JSON: missing ones as `None`."
-    return None if pd.api.types.is_scalar(value) and pd.isna(value) else jsonable(value)
-
-def _document_lines(documents: pd.DataFrame) -> Iterator[bytes]:
-    "One JSON object a line, with all columns of the documents."
-    names = [str(c) for c in documents.columns]
-    for row in documents.itertuples(index=False, name=None):
-        yield (to_json({n: _cell(v) for n, v in zip(names, row)}) + '\n').encode()
-
-def documents_hash(
-    documents: pd.DataFrame,  # of a ranker
-) -> str:  # SHA-256
-    "Tells whether two rankers have the same ids, titles and texts, in the same order."
-    found = hashlib.sha256()
-    for row in documents[['doc_id', 'title', 'text']].itertuples(index=False, name=None):
-        found.update(json.dumps(row).encode())
-    return found.hexdigest()
-
-_SETTINGS = dict(passages=('windows', 'truncate', 'select', None), size='count?', stride='count?', pooling='text',
-                 max_tokens='count', engine='text?')
-_FIELDS = dict(head='object', temperature='positive', fusion='object?', settings=_SETTINGS,
-               about=dict(notes='object?', columns='object?'), table='object?')  # of ranker.json
-
-@patch
-def _about(self: Ranker) -> dict:
-    "What ranker.json holds; raises `ValueError` for numbers that no ranker can have."
-    config = getattr(self.model.head, 'config', None)
-    if config is None: raise ValueError("only a head made by get_head can be saved: the file stores its name")
-    mark = dict(head=config, temperature=self.model.temperature, fusion=self.fusion and asdict(self.fusion),
-                settings=self.settings, about=self.about, documents=documents_hash(self.documents))
-    if self.table is not None: mark['table'] = dict(fusion=self.table_fusion and asdict(self.table_fusion))
-    if mark['fusion']:
-        check_fields(jsonable(mark['fusion']), dict(weight='number'), 'the fusion', 'train the ranker again')
-    return mark
-
-# %% ../nbs/03b_search.ipynb #7ab1e010
-def _spans(documents: pd.DataFrame, settings: dict, encoder: Encoder) -> np.ndarray:  # int32 `(passages, 2)`
-    "First and last character of each passage in the text of its document; -1 where it is no part of it."
-    texts, spans, at, before = list(documents.text), [], -1, -1
-    _, parts, owner = cut_table(documents, settings, encoder)
-    for part, row in zip(parts, owner):
-        at = texts[row].find(part, at + 1 if row == before else 0)
-        spans.append((at, at + len(part)) if at >= 0 else (-1, -1))
-        before = row
-    return np.array(spans, dtype=np.int32)
-
-def _packed(model: RankingModel, span: np.ndarray) -> PackedPassages:
-    "The passages after the head, in eight bits; some at a time."
-    rows, parts = torch.arange(len(model.passages), device=model.owner.device), []
-    for some in rows.split(BLOCK):
-        with torch.inference_mode(): vectors = model.index(some).cpu().numpy()
-        parts.append(pack_passages(vectors, model.owner[some].cpu().numpy()))
-    arrays = (np.concatenate([getattr(p, name) for p in parts]) for name in ('rows', 'scale', 'owner'))
-    return PackedPassages(*arrays, span)
-
-@patch
-def _save_table(self: Ranker, folder: Path) -> None:
-    "Write the table, and the passages as `rank_bert.light_runtime` reads them."
-    save_table(self.table, folder)
-    spans = _spans(self.documents, self.settings, self.encoder)
-    save_passages(_packed(self.model.eval(), spans), folder/'passages.safetensors')
-
-# %% ../nbs/03b_search.ipynb #94f2e251
-def _place(folder: str|Path) -> str: return os.path.realpath(os.path.expanduser(folder))
-
-@patch
-def save(self: Ranker,
-    folder: str|Path,  # made, or replaced when it holds a ranker and nothing else
-) -> None:
-    "Write the ranker as safetensors and JSON, whole or not at all; never over a change of another process."
-    self = self.at_once()
-    self._watch.check(self.encoder)
-    index, place = dict(passages=self.model.passages.cpu(), owner=self.model.owner.cpu()), _place(folder)
-    tensors = {'head.safetensors': self.model.state_dict(), 'index.safetensors': index}
-    def write(new: Path) -> None:
-        with open(new/'documents.jsonl', 'wb') as out: out.writelines(_document_lines(self.documents))
-        if self.bm25 is not None: self.bm25.save(new)
-        if self._near is not None: self._near.save(new/'near.safetensors')
-        if self.reference is not None: self.reference.save(new/'drift.safetensors')
-        if self.table is not None: self._save_table(new)
-    self._seals[place] = write_model(folder, 'ranker', self.encoder, self._about(), _FIELDS, tensors, write,
-                                     seal=self._seals.get(place))
-
-# %% ../nbs/03b_search.ipynb #184ce300
-_REMEDY = 'train the ranker again'
-_FILES = {'head.safetensors': True, 'index.safetensors': True, 'documents.jsonl': True, 'bm25.safetensors': False,
-          'bm25.json': False, 'near.safetensors': False, 'drift.safetensors': False, 'table.safetensors': False,
-          'tokenizer.json': False, 'passages.safetensors': False}  # whether every ranker has it
-
-# %% ../nbs/03b_search.ipynb #28b45f72
-def _read_document(line: bytes, where: str) -> dict:
-    "One document; raises `ValueError` that names the line."
-    try: row = json.loads(line)
-    except (ValueError, RecursionError) as e: raise ValueError(f"{where} is damaged ({e}); {_REMEDY}") from None
-    check_fields(row, dict(doc_id='text', title='text', text='text'), where, _REMEDY)
-    def whole(value): return as_texts([value])[0] if isinstance(value, str) else value  # replaces lone surrogates
-    return {whole(k): whole(v) for k, v in row.items()}
-
-def _read_strings(path: Path, data: bytes) -> pd.DataFrame|None:
-    "Documents whose values are all strings, read by Arrow; `None` for others, and where a line is damaged."
-    try:
-        with open(path, 'rb') as file: names = [*json.loads(file.readline())]
-        schema = pa.schema([(name, pa.string()) for name in names])
-        how = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior='error')
-        table = arrow_json.read_json(path, parse_options=how)
-    except (ValueError, TypeError, RecursionError, pa.ArrowException): return None
-    whole = table.num_rows == data.count(b'\n') + 1 and {'doc_id', 'title', 'text'} <= {*names}
-    # one piece for each column: a row of many pieces is found slowly
-    return table.combine_chunks().to_pandas() if whole and not any(c.null_count for c in table.columns) else None
-
-def _read_documents(path: Path) -> pd.DataFrame:
-    "What `_document_lines` gave."
-    data = path.read_bytes().removesuffix(b'\n')
-    documents = _read_strings(path, data)
-    if documents is None:
-        lines = enumerate(data.split(b'\n'), 1)
-        documents = typed_frame([_read_document(line, f'{path} line {n}') for n, line in lines])
-    twice = documents.doc_id.duplicated().to_numpy()
-    if not twice.any(): return documents
-    n = int(twice.argmax())
-    raise ValueError(f"{path} line {n + 1} is damaged: the id {documents.doc_id[n]!r:.60} appears before; {_REMEDY}")
-
-# %% ../nbs/03b_search.ipynb #8c316725
-def _read_index(path: Path, dim: int, documents: int) -> dict[str, torch.Tensor]:
-    "Vectors and documents of the passages; raises `ValueError` unless all documents occur in order."
-    form = dict(passages=('F32 F16 BF16', 'passages', dim), owner=('I64', 'passages'))
-    large = path.stat().st_size > 4*dim*LARGE  # stays in the file; scores are looked at for NaN
-    index = read_tensors(path, form, remedy=_REMEDY, finite=not large)
-    if index['owner'].unique_consecutive().equal(torch.arange(documents)): return index
-    raise ValueError(f"{path} is damaged: its passages are not those of {documents} documents, in order; {_REMEDY}")
-
-def _read_fusion(path: Path, saved: dict) -> Fusion:
-    "The weight of BM25."
-    check_fields(saved, dict(weight='number', standard='flag?'), f'{path}, fusion,', _REMEDY)
-    try: return Fusion(**saved)
-    except TypeError as e:
-        raise ValueError(f"{path} is damaged: its fusion takes weight and standard ({e}); {_REMEDY}") from e
-
-def _read_lexical(folder: Path, about: dict, documents: pd.DataFrame) -> tuple[BM25|None, Fusion|None]:
-    "BM25 and its weight, or neither."
-    path, fusion = folder/'ranker.json', about.get('fusion')
-    if ('bm25.json' in about['files']) != bool(fusion):
-        raise ValueError(f"{path} is damaged: BM25 and its weight go together, and one is missing; {_REMEDY}")
-    if not fusion: return None, None
-    def texts(): return without_queries(documents).texts
-    return load_bm25(folder, len(documents), _REMEDY, texts), _read_fusion(path, fusion)
-
-def _read_settings(path: Path, settings: dict) -> dict:
-    "How texts became vectors; raises `ValueError` for what cannot be."
-    try: cut_documents(['a text'], **cutting(settings))
-    except ValueError as e: raise ValueError(f"{path} is damaged: {e}; {_REMEDY}") from e
-    if settings.get('engine') not in (None, 'torch', 'openvino'):
-        raise ValueError(f"{path} is damaged: it names an engine {settings['engine']!r:.40}; {_REMEDY}")
-    if settings.get('engine') == 'openvino' and find_spec('openvino') is None:
-        warnings.warn('passages were encoded by OpenVINO, which is not installed here: torch encodes the queries; '
-                      'vectors differ by rounding only', stacklevel=4)
-        settings['engine'] = 'torch'
-    return settings
-
-def _read_model(folder: Path, about: dict, dim: int, documents: int) -> RankingModel:
-    "The head and the vectors of the passages."
-    index = _read_index(folder/'index.safetensors', dim, documents)
-    def make():
-        config = dict(about['head'])
-        head = get_head(config.pop('name'), dim, **config)
-        return RankingModel(head, index['passages'], index['owner'], about['temperature'])
-    return read_head(make, folder/'head.safetensors', _REMEDY)
-
-def _read_near(folder: Path, about: dict, passages: torch.Tensor) -> FaissIndex|None:
-    "The approximate index, if there is one."
-    path = folder/'near.safetensors'
-    if path.name not in about['files']: return None
-    near, (n, dim) = load_faiss(path, _REMEDY), passages.shape
-    if (len(near), near.ivf.d) == (n, dim): return near
-    raise ValueError(f"{path} is damaged: it is of {len(near)} passages, not of {n}, or of another width; {_REMEDY}")
-
-def _read_reference(folder: Path, about: dict, dim: int) -> Reference|None:
-    "What drift is compared with, if the folder has it."
-    name = 'drift.safetensors'
-    return load_reference(folder/name, dim, _REMEDY) if name in about['files'] else None
+    of_head = dict(head=head, shared=shared, seed=seed, progress=progress)
+    if frozen: found = train_head(features, encoder, epochs, lr, bs, of_head | dict(cbs=cbs), document_pairs, store)
+    else:
+        how = dict(epochs=epochs, lr=lr, cbs=cbs)
+        found = train_layers(features, encoder, freeze, of_head, how, bs, store, lexical)
+    return end(found, data)
 
 # %% ../nbs/03b_search.ipynb #7ab1e011
-_TABLE_FILES = {'table.safetensors', 'tokenizer.json', 'passages.safetensors'}
-
-def _read_table(folder: Path, about: dict, model: RankingModel) -> tuple[TokenTable|None, Fusion|None]:
-    "The table and its weight of BM25, if the folder has them."
-    path, there, saved = folder/'ranker.json', _TABLE_FILES & {*about['files']}, about.get('table')
-    if not there and saved is None: return None, None
-    if there != _TABLE_FILES or saved is None:
-        raise ValueError(f"{path} is damaged: a table has {len(_TABLE_FILES)} files, and some are missing; {_REMEDY}")
-    check_fields(saved, dict(fusion='object?'), f'{path}, table,', _REMEDY)
-    if bool(saved.get('fusion')) != bool(about.get('fusion')):
-        raise ValueError(f"{path} is damaged: BM25 and its weight go together, and one is missing; {_REMEDY}")
-    with torch.inference_mode(): width = model.index(torch.zeros(1, dtype=torch.long)).shape[1]
-    table = load_table(folder, width, _REMEDY)
-    load_passages(folder/'passages.safetensors', model.n_documents, _REMEDY)
-    return table, saved.get('fusion') and _read_fusion(path, saved['fusion'])
-
-def _encode_again(ranker: Ranker, passages: list[str]) -> torch.Tensor:
-    "Vectors of passages, encoded as in training."
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore', DataWarning)  # the warning of cut texts was already given in training
-        return encode(passages, ranker.encoder, **encoding(ranker.settings), keep='start', dtype=torch.float32,
-                      device=ranker.device, progress=False)
-
-def _has_own_index(ranker: Ranker) -> bool:
-    "Whether the encoder gives the last passages of three documents the vectors that are in the index."
+def _check_index(ranker: Ranker, folder: Path) -> Ranker:
+    "The ranker, if its encoder gives the last passages of three documents the vectors that are in the index."
     n, model = len(ranker.documents), ranker.model
     rows = sorted({0, n//2, n - 1})
-    ours = cut_again(ranker, rows)
-    held = [(model.owner == r).nonzero().flatten() for r in rows]
-    if [len(o) for o in ours] != [len(h) for h in held]: return False
-    now, there = _encode_again(ranker, [o[-1] for o in ours]), model.passages[[int(h[-1]) for h in held]].float()
-    return not ((now - there).norm(dim=1) >= .1*there.norm(dim=1)).any()  # bfloat16 is off by some hundredths
-
-def _check_index(ranker: Ranker, folder: Path) -> Ranker:
-    "The ranker, if its encoder gives some passages the vectors that are in the index."
-    if _has_own_index(ranker): return ranker
+    ours, held = cut_again(ranker, rows), [(model.owner == r).nonzero().flatten() for r in rows]
+    same = [len(o) for o in ours] == [len(h) for h in held]
+    if same:
+        how = encoding(ranker.settings) | dict(keep='start', dtype=torch.float32, device=ranker.device, progress=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore', DataWarning)  # the warning of cut texts was already given in training
+            now = encode([o[-1] for o in ours], ranker.encoder, **how)
+        there = model.passages[[int(h[-1]) for h in held]].float()
+        same = not ((now - there).norm(dim=1) >= .1*there.norm(dim=1)).any()  # bfloat16 is off by some hundredths
+    if same: return ranker
     raise ValueError(f"the encoder {ranker.encoder.name!r} does not give the vectors that are in {str(folder)!r}: "
                      "its settings, or the library that runs it, have changed. Train the ranker again")
-
-def _whole_ranker(folder: Path, about: dict, encoder: Encoder) -> Ranker:
-    "The ranker of a folder, once all of its files are known to fit together."
-    documents = _read_documents(folder/'documents.jsonl')
-    bm25, fusion = _read_lexical(folder, about, documents)
-    settings = _read_settings(folder/'ranker.json', about['settings'])
-    model = _read_model(folder, about, encoder.dim, len(documents))
-    ranker = Ranker(encoder, model, documents, bm25, fusion, settings, about['about'])
-    ranker._near = _read_near(folder, about, model.passages)
-    ranker._seals[_place(folder)] = about.get('sha256', '')
-    ranker.reference = _read_reference(folder, about, encoder.dim)
-    ranker.table, ranker.table_fusion = _read_table(folder, about, model)
-    return _check_index(ranker, folder)
-
-# %% ../nbs/03b_search.ipynb #fe9359ed
-def _head_alone(folder: Path, about: dict, encoder: Encoder) -> tuple:
-    "Encoder, head, weight of BM25, settings, history, weight of word pairs, and hash of the documents, of a folder."
-    path = folder/'ranker.json'
-    settings, fusion = _read_settings(path, about['settings']), about.get('fusion')
-    nothing = torch.zeros(1, encoder.dim), torch.zeros(1, dtype=torch.long)  # in the place of passages
-    def make():
-        config = dict(about['head'])
-        return RankingModel(get_head(config.pop('name'), encoder.dim, **config), *nothing, about['temperature'])
-    head = read_head(make, folder/'head.safetensors', _REMEDY).head
-    words = read_json(folder/'bm25.json', _REMEDY) if fusion else {}
-    own = encoder, head, fusion and _read_fusion(path, fusion), settings, about['about']
-    return *own, words.get('pair_weight', 1.), about.get('documents', '')
 
 # %% ../nbs/03b_search.ipynb #fe9359ee
 def load_ranker(
@@ -399,9 +129,11 @@ def load_ranker(
     if not folder.exists():
         text = f"there is no folder {str(folder)!r}"
         raise FileNotFoundError(f'{text}; train a ranker first: rank_bert train DATA --out {folder}')
-    if index is None: return read_model(folder, 'ranker', _whole_ranker, encoder, _FIELDS, _FILES)
-    *parts, pair_weight, documents = read_model(folder, 'ranker', _head_alone, encoder, _FIELDS, _FILES)
-    found = import_module('rank_bert.lance_ranker').LanceRanker(*parts, index, pair_weight=pair_weight)
+    def read(make): return read_model(folder, 'ranker', make, encoder, RANKER_FIELDS, RANKER_FILES)
+    if index is None: return read(lambda *parts: _check_index(opened_ranker(*parts), folder))
+    *parts, pair_weight, documents = read(read_ranker_head)
+    import rank_bert  # its front door knows the module, which stands above this one
+    found = rank_bert.LanceRanker(*parts, index, pair_weight=pair_weight)
     if '' not in (found.written, documents) and found.written != documents:
         text = f"the documents of {str(folder)!r} are not those that were written to {found.database.uri}"
         warnings.warn(DataWarning(f"{text}: they were changed since, or are another's. Export again"), stacklevel=2)
@@ -410,47 +142,34 @@ def load_ranker(
 # %% ../nbs/03b_search.ipynb #b15a0002
 MEASURED = 'MRR', 'accuracy@1', 'accuracy@3'
 
-@patch
-def _matched(self: Ranker, data: RankingData) -> RankingData:
+def _matched(ranker: Ranker, data: RankingData) -> RankingData:
     "Queries and relevance of `data`, over the documents of the ranker."
-    found = own_qrels(data, self.documents).tocoo()
-    ids = data.queries.query_id.to_numpy()[found.row], self.documents.doc_id.to_numpy()[found.col]
+    found = own_qrels(data, ranker.documents).tocoo()
+    ids = data.queries.query_id.to_numpy()[found.row], ranker.documents.doc_id.to_numpy()[found.col]
     relevance = pd.DataFrame(dict(query_id=ids[0], doc_id=ids[1], grade=found.data.astype(float)))
-    return RankingData(self.documents, data.queries.reset_index(drop=True), relevance, data.name)
+    return RankingData(ranker.documents, data.queries.reset_index(drop=True), relevance, data.name)
 
-@patch
-def _with_head(self: Ranker, head: DualHead, fusion: Fusion|None, about: dict) -> 'Ranker':
-    "The same documents and encoder with another head; this ranker stays as it is."
-    found, m = shallow_copy(self), self.model
-    model = RankingModel(deepcopy(head).to(m.owner.device), m.passages, m.owner, m.temperature)
-    found.model, found.fusion, found.about, found._indexes = model.eval(), fusion, about, {}
-    found.table = found.table_fusion = None  # it was fitted to the head before
-    return found
-
-def _joined_reference(ranker: Ranker, before: Reference|None, data: RankingData, vectors: torch.Tensor) -> Reference:
-    "The reference of an earlier training, with the queries of a later one and the scores of its head."
-    later = reference_of(ranker, data, vectors)
-    if before is None: return later
-    joined = before.joined(later)
-    return replace(joined, score=ranker._top_scores(joined.asked))
-
-@patch
 def _trained_more(
-    self: Ranker, data: RankingData, vectors: torch.Tensor, epochs: int|None, lr: float, bs: int, seed: int,
+    ranker: Ranker, data: RankingData, vectors: torch.Tensor, epochs: int|None, lr: float, bs: int, seed: int,
     progress: bool|None, digest: str|None, refused: sparse.csr_matrix|None = None,
-) -> 'Ranker':
-    "A ranker with this head trained further on matched data, and the weight of BM25 fitted again."
-    m = self.model
-    features = RankingFeatures(vectors, m.passages.cpu(), m.owner.cpu(), self.bm25, data, self.settings, refused)
+) -> Ranker:
+    "Another ranker with this head trained further on matched data, and the weight of BM25 fitted again."
+    m = ranker.model
+    features = RankingFeatures(vectors, m.passages.cpu(), m.owner.cpu(), ranker.bm25, data, ranker.settings, refused)
     counts = {split: len(features.rows(split)) for split in ('train', 'valid')}
     epochs, patience = head_epochs(epochs, counts['train'], bs)
-    own = dict(head=deepcopy(m.head).cpu(), temperature=m.temperature, bs=bs, seed=seed)
     with progress_bar(epochs, 'training', progress, 'epochs') as bar:
-        model, fit = fit_one_head(features, self.about.get('shared'), epochs, patience, lr, bar, **own)
+        trained, fit = fit_one_head(features, ranker.about.get('shared'), epochs, patience, lr, bar, bs=bs, seed=seed,
+                                    head=deepcopy(m.head).cpu(), temperature=m.temperature)
     done = dict(queries=counts, seed=seed, lr=lr, bs=bs, epochs=len(fit['curve']), data_sha256=digest) | fit
-    found = self._with_head(model.head, None, self.about | dict(more=[*self.about.get('more', ()), done]))
-    if self.bm25 is not None: found.bm25, found.fusion = fitted_words(features, model, starting_fusion(found))
-    found.reference = _joined_reference(found, self.reference, data, vectors)
+
+    found = shallow_copy(ranker)
+    found.model = RankingModel(deepcopy(trained.head).to(m.owner.device), m.passages, m.owner, m.temperature).eval()
+    found.fusion, found.about = None, ranker.about | dict(more=[*ranker.about.get('more', ()), done])
+    found.table = found.table_fusion = None  # it was fitted to the head before
+    if found.bm25 is not None: found.bm25, found.fusion = fitted_words(features, trained, starting_fusion(found))
+    found.reference = reference_of(found, data, vectors)
+    if ranker.reference is not None: found.reference = later_reference(found, ranker.reference)
     return found
 
 def _gains(before: Ranker, after: Ranker, data: RankingData, vectors: torch.Tensor, rows, metrics) -> pd.DataFrame:
@@ -464,32 +183,27 @@ def _gains(before: Ranker, after: Ranker, data: RankingData, vectors: torch.Tens
         tables.append(table)
     return pd.concat(tables, ignore_index=True)
 
-def _gain(table: pd.DataFrame) -> float:
-    "Mean difference of the first metric in the default mode."
-    return float(table.difference.iloc[0])
-
 # %% ../nbs/03b_search.ipynb #b15a0005
-@patch
-def _become(self: Ranker, other: 'Ranker') -> None:
+def _better(ranker: Ranker, after: Ranker, data: RankingData, vectors: torch.Tensor, metrics) -> Ranker:
+    "The other ranker if it ranks 'valid' queries better, or as well and those of 'train' better; else the first."
+    if fingerprint(ranker.model.head) == fingerprint(after.model.head) and ranker.fusion == after.fusion: return ranker
+    def gain(split):  # mean difference of the first metric in the default mode
+        table = _gains(ranker, after, data, vectors, usable_rows(data, split), metrics)
+        return float(table.difference.iloc[0])
+    return after if (gain('valid') or gain('train')) > 0 else ranker
+
+def _take_over(ranker: Ranker, other: Ranker) -> None:
     "Take head, weight of BM25, history and reference of another ranker of the same documents."
     names = 'model', 'fusion', 'about', 'reference', 'table', 'table_fusion'
-    if self.table is not None and other.table is None:
+    if ranker.table is not None and other.table is None:
         warnings.warn("the table was fitted to the head before this training and is dropped: call distil_table again",
                       stacklevel=4)
-    taken = {name: getattr(other, name) for name in names}
-    vars(self).update(taken | dict(_indexes={}))  # one call: Ctrl-C comes before it or after it
-
-@patch
-def _judged(self: Ranker, after: 'Ranker', data: RankingData, vectors: torch.Tensor, metrics) -> 'Ranker':
-    "The other ranker if it ranks 'valid' queries better, or as well and those of 'train' better; else this one."
-    heads = fingerprint(self.model.head), fingerprint(after.model.head)
-    if heads[0] == heads[1] and self.fusion == after.fusion: return self
-    def gain(split): return _gain(_gains(self, after, data, vectors, usable_rows(data, split), metrics))
-    return after if (gain('valid') or gain('train')) > 0 else self
+    new = {name: getattr(other, name) for name in names}
+    vars(ranker).update(new | dict(_indexes={}))  # one call: Ctrl-C comes before it or after it
 
 # %% ../nbs/03b_search.ipynb #b15a0006
 @patch
-@alone
+@one_at_a_time
 def train_more(self: Ranker,
     data: RankingData,  # queries and their relevant documents, which must be among the ranker's
     epochs: int|None = None,  # by default at least 8, and enough for 200 optimizer steps
@@ -501,29 +215,22 @@ def train_more(self: Ranker,
     progress: bool|None = None,  # show progress; by default everywhere except in tests
 ) -> pd.DataFrame:  # mode, metric, before, after, difference, low, high, p, n; .attrs: changed, told
     "Train the head further, in place; nothing changes if 'valid' queries are ranked worse, or no query better."
-    data, digest = self._matched(data), rows_hash(data)
+    data, digest = _matched(self, data), rows_hash(data)
     check_trainable(data)
     vectors = self._query_vectors(data, store or FeatureStore())[:]
-    after = self._trained_more(data, vectors, epochs, lr, bs, seed, progress, digest)
-    after = self._judged(after, data, vectors, metrics)
+    after = _trained_more(self, data, vectors, epochs, lr, bs, seed, progress, digest)
+    after = _better(self, after, data, vectors, metrics)
     split = 'test' if len(usable_rows(data, 'test')) else 'valid'
     table = _gains(self, after, data, vectors, usable_rows(data, split), metrics)
     table.insert(0, 'queries', f'{split} queries')
     changed = after is not self
-    table.attrs.update(changed=changed, told=told(table, changed, changed))
-    self._become(after)
+    table.attrs.update(changed=changed, told=change_message(table, changed, changed))
+    _take_over(self, after)
     return table
-
-# %% ../nbs/03b_search.ipynb #b15a0013
-def _held_out(data: RankingData, given: np.ndarray) -> dict[str, np.ndarray]:
-    "Rows of held-out queries with feedback, and of the others."
-    rows = usable_rows(data, 'test')
-    parts = {'queries of the feedback': rows[given[rows]], 'queries of the original data': rows[~given[rows]]}
-    return {name: part for name, part in parts.items() if len(part)}
 
 # %% ../nbs/03b_search.ipynb #b15a0014
 @patch
-@alone
+@one_at_a_time
 def feedback(self: Ranker,
     rows: pd.DataFrame|list,  # frame or list of dicts: query, doc_id, and grade (1 by default, 0 for a wrong document)
     data: RankingData|None = None,  # what the ranker was trained on, so that it is not forgotten
@@ -537,144 +244,23 @@ def feedback(self: Ranker,
 ) -> pd.DataFrame:  # queries, mode, metric, before, after, difference, low, high, p, n; .attrs: changed, told, notes
     "Learn from clicks and corrections, in place; nothing changes if held-out queries do worse, or none does better."
     data = data and still_there(data, self.documents)
-    found = feedback_data(feedback_rows(rows, self.documents), self.documents, data and self._matched(data))
+    found = feedback_data(feedback_rows(rows, self.documents), self.documents, data and _matched(self, data))
     check_enough(found)
     vectors = self._query_vectors(found.data, store or FeatureStore())[:]
-    after = self._trained_more(found.data, vectors, epochs, lr, bs, seed, progress, None, found.refused)
-    after = self._judged(after, found.data, vectors, metrics)
-    table = self._compared(after, found, vectors, metrics)
-    if changed := after is not self and not is_worse(table): self._become(after)
-    table.attrs.update(changed=changed, told=told(table, changed, after is not self), notes=found.notes)
-    return table
+    after = _trained_more(self, found.data, vectors, epochs, lr, bs, seed, progress, None, found.refused)
+    after = _better(self, after, found.data, vectors, metrics)
 
-# %% ../nbs/03b_search.ipynb #b15a0015
-@patch
-def _compared(self: Ranker, after: 'Ranker', found: FeedbackData, vectors: torch.Tensor, metrics) -> pd.DataFrame:
-    "Both rankers on the held-out queries."
-    tables = []
-    for name, rows in _held_out(found.data, found.given).items():
-        tables.append(_gains(self, after, found.data, vectors, rows, metrics))
+    # both on the held-out queries
+    tables, rows = [], usable_rows(found.data, 'test')
+    given = found.given[rows]
+    for name, part in (('queries of the feedback', rows[given]), ('queries of the original data', rows[~given])):
+        if not len(part): continue
+        tables.append(_gains(self, after, found.data, vectors, part, metrics))
         tables[-1].insert(0, 'queries', name)
-    return pd.concat(tables, ignore_index=True)
-
-# %% ../nbs/03b_search.ipynb #b15a0024
-@patch
-def _document_vectors(self: Ranker, documents) -> tuple[torch.Tensor, torch.Tensor]:
-    "Vectors of the passages of new documents, and the document of each."
-    titles, texts = document_texts(documents)
-    table = pd.DataFrame(dict(doc_id=[str(i) for i in range(len(texts))], title=titles, text=texts))
-    table = table.drop_duplicates(['title', 'text'], ignore_index=True)  # a repeated document is one observation
-    parts, _, owner = cut_table(table, self.settings, self.encoder)
-    vectors = encode(parts, self.encoder, **encoding(self.settings), keep='start', device=self.device, progress=False)
-    return vectors, torch.from_numpy(owner)
-
-# %% ../nbs/03b_search.ipynb #b15a0025
-@patch
-def drift(self: Ranker,
-    queries: list[str],  # of today
-    documents: list|pd.DataFrame|None = None,  # of today: texts, or a table with text, and title if there is one
-    level: float = 0.05,  # chance of an alarm without drift
-) -> Drift:  # a table, a verdict and a picture
-    "Whether queries and documents of today are unlike those of the training, so that training again may help."
-    self = self.at_once()
-    if self.reference is None:
-        raise ValueError("this ranker has no reference to compare with: it was never trained, or saved by an earlier "
-                         "version. Train it; train_more and feedback make a reference too")
-    texts = list(dict.fromkeys(as_texts(queries, 'queries')))  # a repeated query is one observation
-    check_not_blank(texts)
-    vectors = self._encoded(texts) if texts else self.reference.asked[:0]
-    there = None if documents is None else self._document_vectors(documents)
-    now = self.reference.now(vectors.cpu(), self._top_scores(vectors), self._unknown(texts), there)
-    return compare_samples(self.reference.then(), now, level)
-
-# %% ../nbs/03b_search.ipynb #5d0a0002
-@patch
-def _moves(self: Ranker, plan: Plan) -> tuple[list[str], np.ndarray, np.ndarray]:
-    "Passages without a vector yet, the older row of each passage of the new index or -1, and its document."
-    def cut(documents):
-        passages, _, owner = cut_table(documents, self.settings, self.encoder)
-        return passages, owner
-    if self.settings['passages'] == 'select':  # which sentences are best depends on all documents
-        texts, documents = cut(plan.documents)
-        source = same_passages(cut(self.documents)[0], texts)
-    else:
-        new = np.flatnonzero(plan.rows < 0)
-        texts, owner = cut(plan.documents.iloc[new].reset_index(drop=True))
-        counts = np.bincount(owner, minlength=len(new))
-        source, documents = moved_passages(self.model.owner.cpu().numpy(), plan.rows, counts)
-    if not can_move(self.model.passages.dtype, len(source)):
-        texts, documents = cut(plan.documents)
-        source = np.full(len(texts), -1)
-    elif self.settings['passages'] == 'select': texts = [t for t, row in zip(texts, source) if row < 0]
-    return texts, source, documents
-
-@patch
-def _changed_words(self: Ranker, plan: Plan) -> BM25|None:
-    "BM25 of the new documents, by its counts if they are known."
-    if self.bm25 is None: return None
-    texts = without_queries(plan.documents).texts
-    found = self.bm25.updated(plan.rows, [texts[i] for i in np.flatnonzero(plan.rows < 0)])
-    return self.bm25.rebuilt(texts) if found is None else found
-
-@patch
-def _changed_vectors(self: Ranker, texts: list[str], source: np.ndarray, store: FeatureStore|None, progress):
-    "Vectors of all passages, where only `texts` are encoded."
-    come, how = torch.empty(0, self.encoder.dim), encoding(self.settings) | dict(device=self.device)
-    if texts:
-        self._watch.check(self.encoder)
-        store = store or FeatureStore()
-        come = store.encode(texts, self.encoder, **how, keep='start', progress=progress, label='passages')
-    return moved_vectors(self.model.passages.cpu(), source, come)
-
-@patch
-def _change(self: Ranker, plan: Plan, store: FeatureStore|None, progress: bool|None) -> Changes:
-    "Take the documents of a plan. All is computed first; then the ranker changes in one step."
-    found = dict(documents=plan.documents)
-    if not plan.as_it_was(len(self.documents)):
-        (texts, source, owner), old = self._moves(plan), self.model
-        vectors = self._changed_vectors(texts, source, store, progress)
-        model = RankingModel(old.head, vectors, torch.from_numpy(owner), old.temperature).eval()
-        near = self._near and self._near.updated(source, vectors[torch.from_numpy(source < 0)])
-        found |= dict(model=model.to(old.owner.device), bm25=self._changed_words(plan), _near=near, _indexes={},
-                      about=self.about | dict(documents=len(plan.documents)))
-        if self.untrained and self.fusion == Fusion(self.about['untrained'], True):  # nobody has set another
-            vars(after := shallow_copy(self)).update(found)
-            found['fusion'] = fusion = starting_fusion(after, store or FeatureStore())
-            found['about']['untrained'] = fusion.weight
-    vars(self).update(found)  # one call: Ctrl-C comes before it or after it
-    return plan.changes
-
-# %% ../nbs/03b_search.ipynb #5d0a0005
-@patch
-@alone
-def add(self: Ranker,
-    documents,  # frame or list of dicts: doc_id, text, title if there is one, other columns; or `RankingData`
-    store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
-    progress: bool|None = None,  # show progress; by default everywhere except in tests
-) -> Changes:
-    "Take new documents after those that are there; raises `DataError` for an id that is there."
-    return self._change(plan_add(self.documents, documents), store, progress)
-
-@patch
-@alone
-def remove(self: Ranker,
-    ids: list[str],  # of documents
-    store: FeatureStore|None = None,  # where vectors are kept; needed with 'select', and where a large index gets small
-    progress: bool|None = None,  # show progress; by default everywhere except in tests
-) -> Changes:
-    "Drop documents; raises `DataError` for an unknown id, and when none would be left."
-    return self._change(plan_remove(self.documents, ids), store, progress)
-
-@patch
-@alone
-def update(self: Ranker,
-    documents,  # frame or list of dicts: doc_id, text, title if there is one, other columns; or `RankingData`
-    remove_missing: bool = False,  # drop documents that are not given
-    store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
-    progress: bool|None = None,  # show progress; by default everywhere except in tests
-) -> Changes:
-    "Replace documents that have changed, where they are, and take new ones at the end; a column not given stays."
-    return self._change(plan_update(self.documents, documents, remove_missing), store, progress)
+    table = pd.concat(tables, ignore_index=True)
+    if changed := after is not self and not is_worse(table): _take_over(self, after)
+    table.attrs.update(changed=changed, told=change_message(table, changed, after is not self), notes=found.notes)
+    return table
 
 # %% ../nbs/03b_search.ipynb #7ab1e101
 class _Lesson(NamedTuple):
@@ -708,46 +294,45 @@ def _lesson(self: Ranker, queries: list[str], pieces: int, most: int, seed: int,
     both = torch.cat([held[torch.from_numpy(rows)].float(), vectors])
     return _Lesson(ids, both, words, len(encoder.tokenizer), room)
 
-@patch
-def _query_targets(self: Ranker, vectors: torch.Tensor) -> np.ndarray:
+def _query_targets(ranker: Ranker, vectors: torch.Tensor) -> np.ndarray:
     "Head outputs for queries, scaled to length one `(queries, dim)`."
     with torch.inference_mode():
-        found = self.model.eval().head.query(vectors.to(self.model.owner.device))
+        found = ranker.model.eval().head.query(vectors.to(ranker.model.owner.device))
         return torch.nn.functional.normalize(found, dim=1).cpu().numpy()
 
-@patch
-def _with_table(self: Ranker, lesson: _Lesson, a: float, ridge: float, steps: int = 30) -> 'Ranker':
+def _with_table(ranker: Ranker, lesson: _Lesson, a: float, ridge: float, steps: int = 30) -> Ranker:
     "The same ranker with a table that is fitted to some texts."
-    def targets(some): return self._query_targets(lesson.vectors[some])
-    found = self.at_once()
+    def targets(some): return _query_targets(ranker, lesson.vectors[some])
+    found = ranker.snapshot()
     vectors, tokens = fit_table(lesson.ids, targets, lesson.vocabulary, a, ridge, steps)
     found.table = make_table(vectors, tokens, lesson.vocabulary, lesson.tokenizer, lesson.room)
-    found.table_fusion = self.fusion
+    found.table_fusion = ranker.fusion
     return found
-
-@patch
-def _agreement(self: Ranker, texts: list[str], vectors: torch.Tensor) -> float:
-    "MRR of the table, if the document that the encoder finds first is taken as relevant."
-    scores = self.scores(texts, 'table')
-    first = self.scores(texts, 'dense', vectors).argmax(1, keepdim=True)
-    return float((1/(scores >= scores.gather(1, first)).sum(1)).mean())  # equal scores count against it
 
 _WEIGHTS = 1e-2, 1e-3, 1e-4  # of `frequency_weights`, that are tried
 _TRIED = 20_000  # texts of a trial, at most
 _HELD = 256  # queries of a trial, at most
 
-@patch
-def _best_weight(self: Ranker, lesson: _Lesson, texts: list[str], ridge: float, seed: int) -> tuple[float, float|None]:
-    "The weight `a` whose table agrees best with the encoder on held-out queries, and this agreement."
+def _best_weight(
+    ranker: Ranker, lesson: _Lesson, texts: list[str], ridge: float, seed: int,
+) -> tuple[float, float|None]:
+    """The weight `a` whose table agrees best with the encoder on held-out queries, and this agreement.
+
+    It is the MRR of the table, if the document that the encoder finds first is taken as relevant."""
     held = np.random.default_rng(seed).permutation(len(texts))[:min(_HELD, len(texts)//10)]
     if len(held) < 5: return 1e-3, None
-    n, asked = len(lesson.ids) - len(texts), [texts[i] for i in held]
-    known = {*asked}
+    n, queries = len(lesson.ids) - len(texts), [texts[i] for i in held]
+    known = {*queries}
     rest = np.array([*range(n), *(n + i for i, t in enumerate(texts) if t not in known)])
     trial = lesson.part(np.sort(np.random.default_rng(seed).permutation(rest)[:_TRIED]))
     vectors = lesson.vectors[torch.from_numpy(n + held)]
-    found = [(self._with_table(trial, a, ridge, 12)._agreement(asked, vectors), a) for a in _WEIGHTS]
-    agreement, a = max(found)
+    first = ranker.scores(queries, 'dense', vectors).argmax(1, keepdim=True)
+    tried = []
+    for a in _WEIGHTS:
+        scores = _with_table(ranker, trial, a, ridge, 12).scores(queries, 'table')
+        ranks = (scores >= scores.gather(1, first)).sum(1)  # equal scores count against it
+        tried.append((float((1/ranks).mean()), a))
+    agreement, a = max(tried)
     return a, agreement
 
 # %% ../nbs/03b_search.ipynb #7ab1e104
@@ -762,18 +347,6 @@ def _weighed_table(self: Ranker, data: RankingData) -> 'Ranker':
     self.table_fusion = fitted_fusion(RankingFeatures(vectors, passages, owner, self.bm25, data, self.settings), model)
     return self
 
-@patch
-def _beside_encoder(self: Ranker, data: RankingData, vectors: torch.Tensor, metrics) -> pd.DataFrame:
-    "Compare the modes of the encoder with those of the table on the 'valid' queries."
-    rows, tables = usable_rows(data, 'valid'), []
-    queries, qrels = data.queries.iloc[rows], data.qrels()[rows]
-    for mode, other in (('hybrid', 'table_hybrid'), ('dense', 'table')):
-        if mode not in self.modes: continue
-        frames = (self._per_query(queries, qrels, one, metrics, vectors[rows], 256) for one in (mode, other))
-        tables.append(change_table(*frames, queries.group.tolist()))
-        tables[-1].insert(0, 'mode', other)
-    return pd.concat(tables, ignore_index=True).rename(columns=dict(before='encoder', after='table'))
-
 def _verdict(table: pd.DataFrame, tolerance: float) -> tuple[bool|None, str]:
     "Whether the table may replace the encoder (`None` if unclear), and a message for the user."
     row = table.iloc[0]
@@ -787,26 +360,30 @@ def _verdict(table: pd.DataFrame, tolerance: float) -> tuple[bool|None, str]:
     if row.difference < -tolerance: return False, f'the table is worse than the encoder{doubt}. {said}'
     return None, f'it is not clear whether the table is as good as the encoder. {said}'
 
-@patch
-def _measured_table(self: Ranker, data: RankingData, vectors: torch.Tensor, metrics, tolerance: float) -> tuple:
-    "The comparison on the 'valid' queries as a table, and a dict for `about`."
-    if self.bm25 is not None: self._weighed_table(data)
-    table = self._beside_encoder(data, vectors, metrics)
-    stands_in, told = _verdict(table, tolerance)
-    rows = usable_rows(data, 'valid')
+def _measured_table(ranker: Ranker, data: RankingData, vectors: torch.Tensor, metrics, tolerance: float) -> tuple:
+    "The modes of the table beside those of the encoder on the 'valid' queries, and what `about` keeps of it."
+    if ranker.bm25 is not None: ranker._weighed_table(data)
+    rows, tables = usable_rows(data, 'valid'), []
+    queries, qrels = data.queries.iloc[rows], data.qrels()[rows]
+    for mode, other in (('hybrid', 'table_hybrid'), ('dense', 'table')):
+        if mode not in ranker.modes: continue
+        frames = (ranker._per_query(queries, qrels, one, metrics, vectors[rows], 256) for one in (mode, other))
+        tables.append(change_table(*frames, queries.group.tolist()))
+        tables[-1].insert(0, 'mode', other)
+    table = pd.concat(tables, ignore_index=True).rename(columns=dict(before='encoder', after='table'))
+    stands_in, message = _verdict(table, tolerance)
     first = table.drop_duplicates('mode').set_index('mode').table.to_dict()
-    if self.bm25 is not None:
-        queries, qrels = data.queries.iloc[rows], data.qrels()[rows]
-        words = self._per_query(queries, qrels, 'bm25', metrics, None, 256)
+    if ranker.bm25 is not None:
+        words = ranker._per_query(queries, qrels, 'bm25', metrics, None, 256)
         table.insert(4, 'bm25', table.metric.map(words.mean()))
         first['bm25'] = words[metrics[0]].mean()
     mode = max(first, key=first.get)
-    told += f'. Best without the encoder is the mode {mode!r} ({first[mode]:.3f})'
-    return table, dict(stands_in=stands_in, told=told, mode=mode)
+    message += f'. Best without the encoder is the mode {mode!r} ({first[mode]:.3f})'
+    return table, dict(stands_in=stands_in, told=message, mode=mode)
 
 # %% ../nbs/03b_search.ipynb #7ab1e106
 @patch
-@alone
+@one_at_a_time
 def distil_table(self: Ranker,
     data: RankingData|None = None,  # 'train' queries are used without labels, 'valid' queries measure the table
     queries: list[str]|None = None,  # more queries, without labels
@@ -820,137 +397,20 @@ def distil_table(self: Ranker,
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
 ) -> pd.DataFrame:  # mode, metric, encoder, table, bm25, difference, low, ...; .attrs: told, stands_in, mode
     "Fit a table that replaces the encoder of queries, in place; the result is empty without `data`."
-    store, data = store or FeatureStore(), None if data is None else self._matched(data)
+    store, data = store or FeatureStore(), None if data is None else _matched(self, data)
     metrics = (metrics,) if isinstance(metrics, str) else tuple(metrics)
-    texts, told = as_texts(queries or [], 'queries'), "the table was not measured: pass data with 'valid' queries"
+    texts = as_texts(queries or [], 'queries')
     check_not_blank(texts)
     if data is not None: texts += list(data.part('train').queries.text)
     lesson, agreement = self._lesson(texts, pieces, most, seed, store), None
-    if a is None: a, agreement = self._best_weight(lesson, texts, ridge, seed)
-    found, table = self._with_table(lesson, a, ridge), pd.DataFrame()
-    about = dict(stands_in=None, told=told, mode=TABLE_MODES[self.bm25 is None])
+    if a is None: a, agreement = _best_weight(self, lesson, texts, ridge, seed)
+    found, table = _with_table(self, lesson, a, ridge), pd.DataFrame()
+    message = "the table was not measured: pass data with 'valid' queries"
+    about = dict(stands_in=None, told=message, mode=TABLE_MODES[self.bm25 is None])
     if data is not None and len(usable_rows(data, 'valid')):
-        table, about = found._measured_table(data, self._query_vectors(data, store)[:], metrics, tolerance)
+        vectors = self._query_vectors(data, store)[:]
+        table, about = _measured_table(found, data, vectors, metrics, tolerance)
     table.attrs.update(about)
     about |= dict(texts=len(lesson.ids), queries=len(texts), a=a, agreement=agreement)
     vars(self).update(table=found.table, table_fusion=found.table_fusion, about=self.about | dict(table=about))
     return table
-
-# %% ../nbs/03b_search.ipynb #5e1f0032
-@patch
-def _passage_scores(self: Ranker, query: str, mode: str, documents: pd.DataFrame):
-    "Scores of the passages of given documents for a query, their texts without titles, and the document of each."
-    parts, bare, owner = cut_table(documents, self.settings, self.encoder)
-    if mode == 'bm25': return self.bm25.scores_of([query], parts)[0], bare, owner
-    query = self._asked([query], mode)
-    held = encode(parts, self.encoder, **encoding(self.settings), keep='start', device=self.device, progress=False)
-    index = PassageIndex(held.to(self.model.passages), self._head_of(mode))
-    return index.scores(query.to(index.vectors.device))[0].cpu().numpy(), bare, owner
-
-@patch
-def _added_words(self: Ranker, query: str, mode: str, documents: pd.DataFrame) -> np.ndarray|float:
-    "What BM25 adds to the scores of given documents in a mode `(documents,)`."
-    fusion = self._fusion_of(mode)
-    if mode != 'bm25' and fusion is None: return 0.
-    words = self.bm25.scores_of([query], without_queries(documents).texts)
-    if fusion is not None: words = fusion.scaled(words, moments(self.bm25.sparse_scores([query])))
-    return words[0]
-
-# %% ../nbs/03b_search.ipynb #5e1f0034
-@patch
-def rank(self: Ranker,
-    query: str,  # a question or a whole conversation
-    documents: list|pd.DataFrame,  # texts, or a table or list of dicts with text, and title if there is one
-    k: int|None = None,  # how many of the best; all by default
-    mode: str|None = None,  # one of `Ranker.modes`; the first by default
-) -> pd.DataFrame:  # columns rank, index (place in `documents`), title, score, passage
-    "Given documents, best first; raises `ValueError` for an empty query and unknown modes, `DataError` for documents."
-    self, (query,) = self.at_once(), as_texts([query])
-    mode, (titles, texts) = self._mode(mode), document_texts(documents)
-    check_not_blank([query])
-    table = pd.DataFrame(dict(doc_id=[str(i) for i in range(len(texts))], title=titles, text=texts))
-    near, parts, owner = self._passage_scores(query, mode, table)
-    rows = [np.flatnonzero(owner == i) for i in range(len(table))]
-    first = [int(r[near[r].argmax()]) for r in rows]
-    scores = near[first]*(mode != 'bm25') + self._added_words(query, mode, table)
-    found = pd.DataFrame(dict(index=range(len(table)), title=titles, score=scores.astype(float),
-                              passage=[parts[i] or titles[int(owner[i])] for i in first]))
-    if not np.isfinite(found.score).all(): raise ValueError("scores are NaN or infinite: train the ranker again")
-    found = found.sort_values('score', ascending=False, kind='stable', ignore_index=True)[:k]
-    found.insert(0, 'rank', range(1, len(found) + 1))
-    return found
-
-# %% ../nbs/03b_search.ipynb #e16a0002
-from torch import nn
-from .graphs import Output, TextModel
-from .export import export_model
-from .web import PageIndex, TableModel
-from .space import GRADIO  # the target 'space'
-
-# %% ../nbs/03b_search.ipynb #e16c0001
-@patch
-def _page_index(self: Ranker, light: bool = False) -> PageIndex:
-    "The documents, vectors and BM25 of this ranker for a search page."
-    fusion, modes, first = self.fusion, ('hybrid', 'dense', 'bm25'), None
-    if light: fusion, modes, first = self.table_fusion, (*TABLE_MODES, 'bm25'), self.about['table']['mode']
-    order = self.model.owner.argsort(stable=True)
-    with torch.inference_mode():
-        vectors = torch.cat([nn.functional.normalize(self.model.head.document(self.model.passages[rows].float()))
-                             for rows in order.split(2**16)])
-    fused = dict(weight=fusion.weight, standard=fusion.standard) if self.bm25 is not None else {}
-    return PageIndex(self.documents, self._parts([*range(len(self.documents))]), vectors.cpu().numpy(), self.bm25,
-                     modes=tuple(sorted(modes, key=lambda name: name != first)), **fused)
-
-@patch
-def _page(self: Ranker, model: TextModel, light: bool) -> tuple[TextModel, PageIndex]:
-    "What a search page computes queries with, and what it searches."
-    if light and self.table is None:
-        raise ValueError("a light page searches by a table, and this ranker has none: call distil_table first (on the "
-                         "command line: rank_bert distil), or leave out light")
-    del model.outputs['document'], model.about['passages']
-    if not light: return model, self._page_index()
-    about = dict(table=self.about['table']['told'])
-    made = TableModel(self.encoder, model.outputs, self.table.room, model.what, about, table=self.table)
-    return made, self._page_index(light)
-
-# %% ../nbs/03b_search.ipynb #e16a0003
-def _cutting_in_words(settings: dict) -> str:
-    "How documents were split into passages, for users of the exported model."
-    how = {'windows': 'were cut into windows of {size} words, one every {stride} (fewer where the encoder would not '
-                      'read them whole), and the best window gives the score',
-           'truncate': 'were cut after {size} words',
-           'select': 'were replaced by their best sentences, {size} words at most'}
-    kind = settings.get('passages') or ''
-    size = settings.get('size') or (110 if kind == 'select' else 140)  # as in `cut_documents`
-    sizes = dict(size=size, stride=settings.get('stride') or max(1, size//2))
-    said = how.get(kind, 'were taken whole').format(**sizes)
-    return f'In rank_bert, documents {said}. A passage is the title, a line break, and the text.'
-
-@patch
-def export(self: Ranker,
-    folder: str|Path,  # made, or replaced when an export is in it; for 'lancedb' also the URI of object storage
-    to: str,  # 'sentence-transformers', 'onnx', 'openvino', 'web', 'space', 'lancedb', or another of `TARGETS`
-    **kwargs,  # arguments of `export_model`: `texts`, and options such as `int8`, `exact_queries` or `light`
-) -> pd.DataFrame:  # what was checked: file, output, texts, difference, cosine
-    "Write encoder and heads for another library, or the index; what is inexact is not written."
-    self = self.at_once()
-    self._watch.check(self.encoder)
-    if to == 'lancedb': return import_module('rank_bert.lance_ranker').export_lance(self, folder, **kwargs)
-    head, (pooling, longest) = self.model.head, (self.settings[k] for k in ('pooling', 'max_tokens'))
-    outputs = {name: Output(getattr(head, name), pooling, 'unit', keep=keep)
-               for name, keep in (('query', 'end'), ('document', 'start'))}
-    about = dict(passages=_cutting_in_words(self.settings))
-    model = TextModel(self.encoder, outputs, longest, 'ranker', about)
-    if to in ('web', 'space'):
-        model, index = self._page(model, to == 'web' and kwargs.get('light', False))
-        kwargs = dict(index=index) | kwargs
-    return export_model(model, folder, to, **kwargs)
-
-# %% ../nbs/03b_search.ipynb #6b0cd012
-@patch
-def push_to_hub(self: Ranker,
-    repo: str,  # 'user/name'; made if it is not there
-    **kwargs,  # arguments of `push_to_hub` of `rank_bert.hub`, such as `data`, `private`, `token`
-) -> str:  # the address of the commit
-    "Upload the ranker, with a model card, in one commit; its folder holds the texts of its documents."
-    return import_module('rank_bert.hub').push_to_hub(self, repo, **kwargs)

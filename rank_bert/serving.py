@@ -28,7 +28,8 @@ from torch.nn import functional as F
 # %% ../nbs/03k_serving.ipynb #51000007
 from .engines import same_plan
 from .features import LOOK, encode, seldom_checked
-from .scoring import Ranker, encoding
+from .saved_rankers import encoding
+from .scoring import Ranker
 from .classifiers import Classifier
 from .tagging import Tagger
 from .embeddings import SentenceEncoder
