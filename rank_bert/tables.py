@@ -105,11 +105,6 @@ def columns_frame(lists, index=None):
     return pd.DataFrame({k: pd.Series(v, index, dtype=object) for k, v in lists.items()}, index)
 
 # %% ../nbs/00_tables.ipynb #a18f0002
-def _whole_numbers(values):
-    "Values as a column of whole numbers, with missing ones; as they are if one does not fit into 64 bits"
-    if all(v is None or type(v) is int and -2**63 <= v < 2**63 for v in values): return pd.array(values, dtype='Int64')
-    return pd.Series(values, dtype=object)
-
 def typed_frame(rows):
     "List of dicts as a frame with types; no whole number becomes another one"
     frame = pd.DataFrame(rows)
@@ -117,7 +112,10 @@ def typed_frame(rows):
         values = [r.get(name) for r in rows]
         numbers = [v for v in values if v is not None]
         large = any(type(v) is int and abs(v) > 2**53 for v in numbers)
-        if numbers and (large or all(type(v) is int for v in numbers)): frame[name] = _whole_numbers(values)
+        whole = all(type(v) is int for v in numbers)
+        if not numbers or not (large or whole): continue
+        fits = whole and all(-2**63 <= v < 2**63 for v in numbers)
+        frame[name] = pd.array(values, dtype='Int64') if fits else pd.Series(values, dtype=object)
     return frame
 
 # %% ../nbs/00_tables.ipynb #498c4fbb
@@ -192,10 +190,8 @@ SPLITS = ['train', 'valid', 'test']
 SPLIT_NAMES = dict(train='train', training='train', valid='valid', val='valid', validation='valid', dev='valid',
                    test='test')
 
-# %% ../nbs/00_tables.ipynb #81a734a1
+# %% ../nbs/00_tables.ipynb #9e0bfd15
 def shown_path(path): return '/'.join(o for o in (path.parent.name, path.name) if o)
-
-# %% ../nbs/00_tables.ipynb #c2b3e993
 _UNPACKED_MOST, _UNPACKED_TIMES = 20_000_000, 100  # limits: bytes, and multiples of the file size
 
 class _Unpacked(io.RawIOBase):
@@ -216,8 +212,6 @@ class _Unpacked(io.RawIOBase):
     def close(self):
         self.file.close()
         super().close()
-
-# %% ../nbs/00_tables.ipynb #9e0bfd15
 def check_plain(path):
     "Raise `DataError` for a device or a pipe, which may never end"
     if path.exists() and not path.is_file(): raise DataError(f'{shown_path(path)} is no plain file: name a file')
@@ -228,10 +222,11 @@ _KINDS = {b'PK\3\4': 'a ZIP archive or a workbook: unpack it, or save the sheet 
 
 def _decoded(line, n, path):
     "A line as text"
-    kind = next((said for start, said in _KINDS.items() if n == 1 and line.startswith(start)), None)
-    if kind: raise DataError(f'{shown_path(path)} is {kind}')
-    wide = n == 1 and (line[:2] in (b'\xff\xfe', b'\xfe\xff') or 4 * line.count(b'\0') > len(line))
-    if wide: raise DataError(f'{shown_path(path)} line 1 looks like UTF-16; save the file as UTF-8')
+    if n == 1:
+        kind = next((said for start, said in _KINDS.items() if line.startswith(start)), None)
+        if kind: raise DataError(f'{shown_path(path)} is {kind}')
+        if line[:2] in (b'\xff\xfe', b'\xfe\xff') or 4*line.count(b'\0') > len(line):
+            raise DataError(f'{shown_path(path)} line 1 looks like UTF-16; save the file as UTF-8')
     try: return line.decode('utf-8-sig' if n == 1 else 'utf-8')
     except UnicodeDecodeError as e:
         raise DataError(f'{shown_path(path)} line {n} is not UTF-8 (byte {e.start}: {e.reason}); '
@@ -308,21 +303,6 @@ def _header(text, sep):
     try: return next(csv.reader(io.StringIO(text), delimiter=sep))
     except csv.Error: return text.splitlines()[0].split(sep)
 
-def _separator(text, usual):
-    "The separator in the header: the usual one, or, if that finds only one name, the one that finds most names"
-    found = {s: len(_header(text, s)) for s in _SEPARATORS}
-    return usual if found[usual] > 1 else max(found, key=found.get)
-
-def _stated(text, where):
-    "The separator given by a first line such as Excel's `sep=;`, or None, and the text after that line"
-    stated = re.match(r'"?sep=([^\w\n])"?\1*\r?\n', text, re.I)
-    if not stated: return None, text
-    if stated[1] not in _SEPARATORS:
-        raise DataError(f'{where} names {stated[1]!r} as the separator of the fields: '
-                        f'use {" or ".join(_SEPARATORS.values())} there')
-    return stated[1], text[stated.end():]
-
-# %% ../nbs/00_tables.ipynb #d8ff1e31
 def _regular(text, sep):
     "Whether each quoted field of a text ends at a separator or at the end of a line"
     limit = csv.field_size_limit(len(text) + 1)
@@ -332,68 +312,74 @@ def _regular(text, sep):
     finally: csv.field_size_limit(limit)
     return True
 
-def _swallowed(text, sep):
-    "Where a quote begins that holds line breaks and is not closed at the end of its field; None if nowhere"
-    quoted = re.compile(rf'(?:^|(?<=\n)|(?<={re.escape(sep)}))"[^"]*+(?:""[^"]*+)*+"')
-    ends = re.compile(rf' *(?:{re.escape(sep)}|\r?\n|$)')
-    found = (m for m in quoted.finditer(text) if '\n' in m[0] and not ends.match(text, m.end()))
-    return next((m.start() for m in found), None)
-
 def _mended(text, sep, path):
     "A text whose quotes pandas reads as they are meant, and arguments for it"
     if '"' not in text or _regular(text, sep): return text, {}
     doubled = text.replace('\\"', '""')  # quotes inside quotes, written with a backslash
     if doubled != text and _regular(doubled, sep): return doubled, {}
-    at = _swallowed(text, sep)
+
+    # a quote that holds line breaks and is not closed at the end of its field has swallowed other rows
+    quoted = re.compile(rf'(?:^|(?<=\n)|(?<={re.escape(sep)}))"[^"]*+(?:""[^"]*+)*+"')
+    ends = re.compile(rf' *(?:{re.escape(sep)}|\r?\n|$)')
+    wide = (m for m in quoted.finditer(text) if '\n' in m[0] and not ends.match(text, m.end()))
+    at = next((m.start() for m in wide), None)
     if at is None: return text, {}
-    widths = {line.count(sep) for line in text.split('\n') if line.strip()}
-    if len(widths) == 1: return text, dict(quoting=csv.QUOTE_NONE)
+    if len({line.count(sep) for line in text.split('\n') if line.strip()}) == 1:
+        return text, dict(quoting=csv.QUOTE_NONE)
     raise DataError(f'{shown_path(path)}: a quote holds several lines, and its field does not end with it: '
                     f'{" ".join(text[at:at + 80].split())!r}. Write a quote inside quotes twice, or remove it')
 
-def _text_frame(text, sep, path):
-    "A frame of text columns, with a row for each record, blank ones too"
-    remedy = 'Check its separators and quotes'
+
+# %% ../nbs/00_tables.ipynb #e72d84b3
+def _without_index(df):
+    "The table without row numbers that pandas has written in front: they change when a row comes or goes"
+    while len(df.columns) > 1 and re.fullmatch(r'Unnamed: 0(\.\d+)?', df.columns[0]):
+        numbers = df[df.columns[0]]
+        if not len(df) or numbers.iloc[0] != '0' or not numbers.str.isdecimal().all(): break
+        if not numbers.astype(int).is_monotonic_increasing: break
+        df = df.drop(columns=df.columns[0])
+    return df
+
+def _read_csv(path, usual):
+    "Read a CSV file as a frame of text columns; its index is the line where each row begins"
+    name, remedy = shown_path(path), 'Check its separators and quotes'
+    text = ''.join(t for _, t in numbered_lines(path, blank=True))  # texts in quotes may hold blank lines
+    if not text.strip(): raise DataError(f'{name} is empty')
+    header = 1 + text[:len(text) - len(text.lstrip('\r\n'))].count('\n')
+    text = text.lstrip('\r\n')
+
+    # the separator: of a first line such as Excel's `sep=;`, or the usual one; if that finds one name, any other
+    stated = re.match(r'"?sep=([^\w\n])"?\1*\r?\n', text, re.I)
+    if stated:
+        if stated[1] not in _SEPARATORS:
+            raise DataError(f'{name} line {header} names {stated[1]!r} as the separator of the fields: '
+                            f'use {" or ".join(_SEPARATORS.values())} there')
+        usual, text, header = stated[1], text[stated.end():], header + 1
+    widths = {s: len(_header(text, s)) for s in _SEPARATORS}
+    sep = usual if widths[usual] > 1 else max(widths, key=widths.get)
+    check_columns([n.strip() for n in _header(text, sep)], f'{name} line {header}')
+
+    # a row for each record, blank ones too
     text, how = _mended(text, sep, path)
     try: df = pd.read_csv(io.StringIO(text), sep=sep, dtype=str, keep_default_na=False, skip_blank_lines=False, **how)
     except ValueError as e:  # pandas' parsing errors
-        raise DataError(f'{shown_path(path)} cannot be read with {_SEPARATORS[sep]} between its fields: '
+        raise DataError(f'{name} cannot be read with {_SEPARATORS[sep]} between its fields: '
                         f'{str(e).strip()}. {remedy}') from e
     if not isinstance(df.index, pd.RangeIndex):
-        raise DataError(f'{shown_path(path)} has rows with more fields than its header names, '
+        raise DataError(f'{name} has rows with more fields than its header names, '
                         f'with {_SEPARATORS[sep]} between them. {remedy}')
-    return df.fillna('')
+    df = df.fillna('')
 
-def _first_lines(df, header):
-    "The line where each row begins, as an editor counts: fields in quotes may hold line breaks"
+    # the line where each row begins, as an editor counts: fields in quotes may hold line breaks
     height = 1 + sum(df[c].str.count('\n') for c in df)
-    return pd.Index(header + 1 + ''.join(df).count('\n') + height.cumsum() - height, name='line')
-
-# %% ../nbs/00_tables.ipynb #e72d84b3
-def _read_csv(path, usual):
-    "Read a CSV file as a frame of text columns; its index is the line where each row begins"
-    text = ''.join(t for _, t in numbered_lines(path, blank=True))  # texts in quotes may hold blank lines
-    if not text.strip(): raise DataError(f'{shown_path(path)} is empty')
-    header = 1 + text[:len(text) - len(text.lstrip('\r\n'))].count('\n')
-    stated, text = _stated(text.lstrip('\r\n'), f'{shown_path(path)} line {header}')
-    if stated: header += 1
-    sep = _separator(text, stated or usual)
-    check_columns([n.strip() for n in _header(text, sep)], f'{shown_path(path)} line {header}')
-    df = _text_frame(text, sep, path)
-    df.index = _first_lines(df, header)
+    df.index = pd.Index(header + 1 + ''.join(df).count('\n') + height.cumsum() - height, name='line')
     again = (df.apply(lambda c: c.str.strip(' \ufeff')) == [c.strip() for c in df]).all(axis=1)
     if len(df.columns) > 1 and again.any():
-        raise DataError(f'{shown_path(path)} line {df.index[again][0]} repeats the header: remove it')
+        raise DataError(f'{name} line {df.index[again][0]} repeats the header: remove it')
     return _without_index(df.rename(columns=str.strip)[(df != '').any(axis=1)])
 
-def _without_index(df):
-    "The table without row numbers that pandas has written in front: they change when a row comes or goes"
-    first = df.columns[0]
-    named = len(df.columns) > 1 and re.fullmatch(r'Unnamed: 0(\.\d+)?', first)
-    if not named or not len(df) or df[first].iloc[0] != '0' or not df[first].str.isdecimal().all(): return df
-    rising = df[first].astype(int).is_monotonic_increasing
-    return _without_index(df.drop(columns=first)) if rising else df
 
+# %% ../nbs/00_tables.ipynb #baec454b
 def _read_parquet(path):
     "A frame of a Parquet file; integers stay integers in a column with missing values"
     import pyarrow.parquet as pq
@@ -416,7 +402,6 @@ def _read_jsonl(path):
     numbers, rows = zip(*numbered_objects(path))
     return rows_frame(rows, pd.Index(numbers, name='line'), shown_path(path))
 
-# %% ../nbs/00_tables.ipynb #baec454b
 _READERS = dict(parquet=_read_parquet, json=_read_json, jsonl=_read_jsonl,
                 csv=lambda path: _read_csv(path, ','), tsv=lambda path: _read_csv(path, '\t'))
 
@@ -439,15 +424,16 @@ GROUP_COLUMNS = ['dial_id', 'dialog_id', 'dialogue_id', 'conversation_id', 'sess
 
 def pick_column(columns, option, options, guesses, where, optional=False, taken=''):
     "The column for `option`: the one that the caller names, or the first with a usual name"
-    asked, columns = options.get(option), list(columns)
-    if asked is not None and asked in columns: return asked
-    if asked is None:
+    name, columns = options.get(option), list(columns)
+    if name is not None:
+        if name in columns: return name
+        lost = f'no column {name!r}'
+    else:
         found = [c for c in guesses.get(option, []) if c in columns]
         if found or optional: return found[0] if found else None
-    what = f'no column {asked!r}'
-    if asked is None: what = f'no column for {option} (tried {listed(guesses[option], 9)})'
+        lost = f'no column for {option} (tried {listed(guesses[option], 9)})'
     there = (listed(columns, 20) or 'no other') + (f', and {taken!r}, which is used for the query' if taken else '')
-    raise DataError(f'{where} has {what}; it has {there}: name the right one with the option {option}')
+    raise DataError(f'{where} has {lost}; it has {there}: name the right one with the option {option}')
 
 # %% ../nbs/00_tables.ipynb #f5cc8ab2
 def other_columns(columns, option, options, guesses, used):
@@ -459,7 +445,8 @@ def other_columns(columns, option, options, guesses, used):
 
 def filled_rows(df, columns, where):
     "The rows with a value in at least one column of each list, and a hint about the rows left out"
-    blank = np.array([np.all([[is_blank(v) for v in df[c]] for c in some], axis=0) for some in columns]).any(axis=0)
+    blank = np.zeros(len(df), dtype=bool)
+    for some in columns: blank |= np.all([[is_blank(v) for v in df[c]] for c in some], axis=0)
     if not blank.any(): return df, []
     at, names = listed(row_name(df.index.name, i) for i in df.index[blank]), listed(some[0] for some in columns)
     said = f'{blank.sum():,} of {len(df):,} rows have nothing in {names}'
@@ -479,10 +466,10 @@ def text_ids(letter, values, digits=16):
     "An id for each tuple of texts, computed from their words only, not from their order or file"
     keys = [tuple(' '.join(unicodedata.normalize('NFC', t).split()) for t in v) for v in values]
     ids = {k: letter + hashlib.sha256(json.dumps(k).encode()).hexdigest()[:digits] for k in dict.fromkeys(keys)}
-    taken = {}
+    first = {}
     for k, d in ids.items():
-        if taken.setdefault(d, k) != k:
-            raise DataError(f'two texts have one id, {d}: {listed([taken[d], k])}; give ids in a column')
+        if first.setdefault(d, k) != k:
+            raise DataError(f'two texts have one id, {d}: {listed([first[d], k])}; give ids in a column')
     return [ids[k] for k in keys]
 
 # %% ../nbs/00_tables.ipynb #05d690b7
