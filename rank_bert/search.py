@@ -60,7 +60,7 @@ from .learners import begin_run, frozen_groups, rows_hash
 from .ranking import Fusion, RankingFeatures, RankingModel, check_trainable, ranking_features, usable_rows
 from .table import PackedPassages, TokenTable, load_passages, load_table, make_table, pack_passages
 from .table import plain_tokenizer, save_passages, save_table
-from .distil import cut_pieces, fit_table
+from .table import cut_pieces, fit_table
 from .scoring import TABLE_MODES, Ranker, alone, check_not_blank, cut_table, cutting, encoding, starting_fusion
 from .scoring import without_queries
 from .explain import cut_again  # adds `Ranker.explain`
