@@ -51,9 +51,10 @@ def own_qrels(data: RankingData, documents: pd.DataFrame) -> sparse.csr_matrix:
     if lost := list(r.doc_id[at < 0].unique()):
         other = len({*lost} & {*ids})
         why = f"; {other} of them have the id of a document with another text" if other else ''
-        raise DataError(f"{len(lost)} relevant documents are not among those of the ranker ({', '.join(lost[:3])}){why}: "
-                        "where documents have changed or are gone, give the data their texts of today and leave out "
-                        "their queries (RankingData.where); other data needs a ranker of its own documents")
+        raise DataError(f"{len(lost)} relevant documents are not among those of the ranker "
+                        f"({', '.join(lost[:3])}){why}: where documents have changed or are gone, give the data their "
+                        "texts of today and leave out their queries (RankingData.where); other data needs a ranker "
+                        "of its own documents")
     if moved := list(r.doc_id[(ids[at] != r.doc_id.to_numpy()) & r.doc_id.isin(ids)].unique()):
         warnings.warn(f"{len(moved)} relevant documents have ids that belong to other texts in the ranker "
                       f"({', '.join(moved[:3])}): they are matched by their text", DataWarning, stacklevel=3)

@@ -1,4 +1,4 @@
-"""What a server for saved models is made of, whatever computes: batches, folders, limits, requests, a gate, pages, a process
+"""What a server for saved models is made of: batches, folders, limits, requests, a gate, pages, a process
 
 Docs: https://rank-bert.github.io/rank_bert/server.html.md"""
 
@@ -743,7 +743,8 @@ def _html(title: str, body: str, script: str = '') -> tuple[str, dict[str, str]]
     "A page that loads nothing from elsewhere, and that no other page can show in a frame; and its headers."
     nonce = uuid4().hex
     if script: script = f'<script nonce="{nonce}">\n{script}</script>'
-    text = _page_file('server.html').format(title=title, nonce=nonce, css=_page_file('server.css'), body=body, script=script)
+    css = _page_file('server.css')
+    text = _page_file('server.html').format(title=title, nonce=nonce, css=css, body=body, script=script)
     policy = (f"default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; connect-src 'self'; "
               "img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
     return text, {'Content-Security-Policy': policy, 'X-Content-Type-Options': 'nosniff'}

@@ -217,7 +217,7 @@ def load_passages(
 def count_tokens(
     ids: list[list[int]],  # ids of the tokens of each text
     vocabulary: int,  # number of ids
-) -> 'sparse.csr_matrix':  # float32 `(texts, vocabulary)`
+):  # scipy's csr_matrix, float32 `(texts, vocabulary)`
     "How often each text holds each token."
     from scipy import sparse  # not above: a search with a table runs without SciPy
     indptr = np.cumsum([0, *map(len, ids)])
@@ -236,9 +236,9 @@ def frequency_weights(
     return (a/(a + counts/max(counts.sum(), 1))).astype(np.float32)
 
 def weighted_bags(
-    counts: 'sparse.csr_matrix',  # of `count_tokens`
+    counts,  # csr_matrix of `count_tokens`
     weights: np.ndarray,  # of tokens `(vocabulary,)`
-) -> 'sparse.csr_matrix':  # rows of length one, or of zeros
+):  # scipy's csr_matrix; rows of length one, or of zeros
     "Bags of weighted tokens."
     bags = counts.copy()
     bags.data = saturated(bags.data)*weights[bags.indices]
@@ -250,7 +250,7 @@ def weighted_bags(
 _TEXTS = 2**14  # texts at a time
 
 def solve_table(
-    bags: 'sparse.csr_matrix',  # of `weighted_bags` `(texts, tokens)`
+    bags,  # csr_matrix of `weighted_bags` `(texts, tokens)`
     targets,  # float32 `(texts, dim)`, an array, or a function that gives those of a slice of texts
     ridge: float = 0.3,  # weight of the squares of the token vectors
     steps: int = 30,  # steps at most
