@@ -21,13 +21,13 @@ GROUPS = {  # of the reference, by what one does
     "Rank documents": "ranking scoring measuring fitting search untrained nearest changes feedback drift errors "
                       "explain maps report light_runtime lance_ranker",
     "Classify and embed": "classifiers tagging names multitask embeddings saved serving light_serving cli",
-    "Data": "tables data passages leaks texts tags lexical metrics",
-    "Encoders": "models engines features cluster layers light table distil pretraining",
-    "Train": "heads linear losses pairs callbacks learners barlow processes distributed",
+    "Data": "tables data passages texts tags lexical metrics",
+    "Encoders": "models engines features cluster layers light table pretraining",
+    "Train": "heads linear losses callbacks learners barlow processes distributed",
     "Use elsewhere": "export graphs sentence_folders web space hub",
     "Ranks of matrices": "lowrank spectra compress monitor rank",
     "Compare": "experiments sweeps studies",
-    "Inside": "core testing words lance_tables batches page server all",
+    "Inside": "core testing words lance_tables server all",
 }
 FIRST = {"rank_your_own_documents"}  # of the tutorials
 EXPORTS = {"export", "exports", "exporti"}

@@ -13,7 +13,6 @@ from .models import *
 from .tables import *
 from .data import *
 from .engines import *
-from .leaks import *
 from .passages import *
 from .features import *
 from .testing import *
@@ -29,26 +28,19 @@ from .linear import *
 from .light import *
 from .losses import *
 from .nearest import *
-from .changes import *
-from .drift import *
 from .feedback import *
 from .metrics import *
 from .callbacks import *
 from .export import *
-from .table import *
 from .web import *
-from .distil import *
 from .space import *
 from .processes import *
 
 # %% ../nbs/04d_all.ipynb #6de98b25
 from .monitor import *
 from .rank import *
-from .names import *
-from .pairs import *
 from .ranking import *
 from .scoring import *
-from .errors import *
 from .explain import *
 from .fitting import *
 from .maps import *

@@ -34,11 +34,10 @@ from .processes import joined
 from .learners import fit_task
 
 # %% ../nbs/03b_fitting.ipynb #7a1e0007
-from .pairs import with_document_pairs
 from .ranking import FEW, Fusion, QueryBatches, RankingFeatures, RankingLearner, RankingModel, ranking_features
 from .ranking import STAND_INS, ScoredQueries, fit_fusion_parts, fused_losses, fusion_sample, joined_parts, mrr
 from .ranking import ranking_learner, scored_row, stand_ins
-from .ranking import near_queries, usable_rows, validation_pool
+from .ranking import near_queries, usable_rows, validation_pool, with_document_pairs
 from .scoring import Ranker, own_texts, reference_of, starting_fusion, warn_of_encoder, warn_of_own
 
 # %% ../nbs/03b_fitting.ipynb #74639257
@@ -178,32 +177,27 @@ def _weighed(features: RankingFeatures) -> np.ndarray:
     def order(row): return hash_fold(ids.iloc[row], 2**64, 'fusion')
     return rows if len(rows) <= WEIGHED else np.sort(sorted(rows, key=order)[:WEIGHED])
 
-def _scored_all(features: RankingFeatures, model: RankingModel, index: PassageIndex, qrels, rows: np.ndarray) -> list:
-    "Scores of some queries with all documents."
-    cosine = best_passage(index.scores(features.queries[rows]), model.owner, model.n_documents)
-    words = features.bm25.scores(list(features.data.queries.text.iloc[rows]))
-    return [fusion_sample(cosine.clone(), words, torch.from_numpy(qrels[rows].toarray()))]
-
 FEWER = 1024  # documents for each query in the fit where there are more than `STAND_INS`
 
-def _scored_some(features: RankingFeatures, model: RankingModel, index: PassageIndex, qrels, rows: np.ndarray) -> list:
-    "Scores of some queries with relevant documents, the highest by either score, and a sample of the others."
-    vectors, relevance, parts = features.queries[rows], qrels[rows], []
-    words = features.bm25.sparse_scores(list(features.data.queries.text.iloc[rows]))
-    near = model.owner[index.nearest(vectors, FEWER//4).rows].numpy()
-    for i, (by_words, by_vector) in enumerate(zip(best(words, FEWER//4), near)):
-        first = np.r_[relevance[i].indices, by_words, by_vector]
-        documents, log_weight = stand_ins(first, model.n_documents, FEWER, int(rows[i]))
-        cosine = model.best_of(index, vectors[i:i + 1], documents)
-        parts.append(scored_row(cosine, words[i], relevance[i], documents, log_weight))
-    return parts
-
 def _scored(features: RankingFeatures, model: RankingModel) -> ScoredQueries:
-    "Cosine and BM25 of the validation queries."
-    index, qrels = PassageIndex(model.passages, model.head), features.data.qrels()
-    scored = _scored_all if model.n_documents <= STAND_INS else _scored_some
-    parts = [scored(features, model, index, qrels, some) for some in row_batches(_weighed(features))]
-    return joined_parts([one for part in parts for one in part])
+    "Cosine and BM25 of the validation queries, with all documents or, where there are many, with some."
+    index, qrels, parts = PassageIndex(model.passages, model.head), features.data.qrels(), []
+    for rows in row_batches(_weighed(features)):
+        texts, vectors = list(features.data.queries.text.iloc[rows]), features.queries[rows]
+        if model.n_documents <= STAND_INS:
+            cosine = best_passage(index.scores(vectors), model.owner, model.n_documents)
+            right = torch.from_numpy(qrels[rows].toarray())
+            parts.append(fusion_sample(cosine.clone(), features.bm25.scores(texts), right))
+            continue
+        # relevant documents, the highest by either score, and a sample of the others
+        words = features.bm25.sparse_scores(texts)
+        near = model.owner[index.nearest(vectors, FEWER//4).rows].numpy()
+        for i, (row, by_words, by_vector) in enumerate(zip(rows, best(words, FEWER//4), near)):
+            first = np.r_[qrels[row].indices, by_words, by_vector]
+            documents, log_weight = stand_ins(first, model.n_documents, FEWER, int(row))
+            cosine = model.best_of(index, vectors[i:i + 1], documents)
+            parts.append(scored_row(cosine, words[i], qrels[row], documents, log_weight))
+    return joined_parts(parts)
 
 def fitted_fusion(features: RankingFeatures, model: RankingModel, prior: Fusion|None = None) -> Fusion:
     "The fusion that is best on the validation queries; `prior` is what is believed before, from the documents."
@@ -255,30 +249,6 @@ def train_head(
     about = dict(encoder='frozen', seed=own['seed'], epochs=len(found['curve']), lr=lr, bs=bs)
     return made_ranker(features, encoder, model, about | found | pairs, store)
 
-# %% ../nbs/03b_fitting.ipynb #843712f8
-def _layers_learner(
-    features: RankingFeatures, alone: RankingModel, encoder: Encoder, freeze, bs: int|None, seed: int,
-    store: FeatureStore,
-) -> RankingLearner:
-    "A Learner that trains layers, from a trained head; among many documents it validates on those near the queries."
-    settings = {k: v for k, v in features.settings.items() if k != 'engine'}
-    learn = ranking_learner(features.data, encoder, freeze, deepcopy(alone.head), bs=bs, seed=seed, store=store,
-                            **settings)
-    if alone.n_documents > FEW:
-        near = near_queries(features, PassageIndex(features.passages, alone.head))
-        learn.dls.valid.dataset.documents = near
-    return learn
-
-def _fit_layers(learn: RankingLearner, lora: bool, shared: bool, seed: int, asked: dict, progress) -> None:
-    "Train layers; keep the epoch with the best validation MRR, or the state before (epoch -1)."
-    fit, near = fit_task(learn, **asked, probe=False, progress=progress), learn.dls.valid.dataset.documents
-    curve = _curve(learn)
-    learn.fitted = dict(shared=shared, seed=seed, epochs=len(curve), lr=fit['lr'], bs=learn.dls.train.bs,
-                        best_epoch=fit['best_epoch'], curve=curve)
-    if near is not None: learn.fitted['candidates'] = len(near)
-    if lora: fold_adapters(learn.model.encoder)
-
-
 # %% ../nbs/03b_fitting.ipynb #a873a2cc
 @patch
 def _encoded(self: RankingLearner, lexical: bool, progress: bool|None) -> tuple[RankingFeatures, RankingModel]:
@@ -316,13 +286,24 @@ def train_layers(
     lexical: bool,
 ) -> Ranker:
     "Train a head, then layers of a copy of the encoder; the head alone is kept where these are no better."
-    (alone, head), progress = fit_ranking(features, **own), own['progress']
-    learn = _layers_learner(features, alone, deepcopy(encoder), freeze, bs, own['seed'], store)
-    _fit_layers(learn, freeze == 'lora', head['shared'], own['seed'], asked, progress)
+    (alone, head), seed, progress = fit_ranking(features, **own), own['seed'], own['progress']
+    settings = {k: v for k, v in features.settings.items() if k != 'engine'}
+    learn = ranking_learner(features.data, deepcopy(encoder), freeze, deepcopy(alone.head), bs=bs, seed=seed,
+                            store=store, **settings)
+    valid = learn.dls.valid.dataset
+    if alone.n_documents > FEW: valid.documents = near_queries(features, PassageIndex(features.passages, alone.head))
+    fit = fit_task(learn, **asked, probe=False, progress=progress)
+    if freeze == 'lora': fold_adapters(learn.model.encoder)
+
     found, model = learn._encoded(lexical, progress)
     before, after = _compared(features, alone, found, model)
-    about = learn.fitted | dict(encoder='trained', valid_mrr=after, head_mrr=before)
-    about['freeze'] = freeze if isinstance(freeze, str) else int(freeze)
+    curve = _curve(learn)
+    about = dict(shared=head['shared'], seed=seed, epochs=len(curve), lr=fit['lr'], bs=learn.dls.train.bs,
+                 best_epoch=fit['best_epoch'], curve=curve)
+    if valid.documents is not None: about['candidates'] = len(valid.documents)
+    about |= dict(encoder='trained', valid_mrr=after, head_mrr=before,
+                  freeze=freeze if isinstance(freeze, str) else int(freeze))
     if after > before: return made_ranker(found, learn.model.encoder, model, about, store)
     about |= dict(encoder='frozen', best_epoch=-1, valid_mrr=before)
     return made_ranker(replace(features, bm25=found.bm25), encoder, alone, about, store)
+

@@ -6,8 +6,7 @@ Docs: https://rank-bert.github.io/rank_bert/losses.html.md"""
 
 # %% auto #0
 __all__ = ['ranking_loss', 'in_batch_loss', 'cross_correlation', 'barlow_twins_loss', 'barlow_floor', 'vicreg_loss',
-           'distillation_loss', 'token_loss', 'multilabel_loss', 'hidden_cosine_loss', 'triple_loss',
-           'UncertaintyWeights', 'gradient_norm_weights', 'gradient_conflict']
+           'distillation_loss', 'triple_loss']
 
 # %% ../nbs/02_losses.ipynb #cb2935d4
 import math

@@ -34,8 +34,8 @@ def _keys(documents: pd.DataFrame, wanted: bool = False):
     for doc_id, title, text in zip(documents.doc_id, documents.title, documents.text):
         strict = wanted and title and text  # a title stands for an empty text
         text = ' '.join((text or title).split())
-        alone = None, text, '' if strict else None
-        yield (doc_id, text, title), (None, text, title), (doc_id, text, None), alone
+        by_text = None, text, '' if strict else None
+        yield (doc_id, text, title), (None, text, title), (doc_id, text, None), by_text
 
 def same_documents(data: RankingData, documents: pd.DataFrame) -> np.ndarray:
     "Row in `documents` of each document of `data`: by id and text, or by text and title; -1 if there is none."
@@ -44,26 +44,20 @@ def same_documents(data: RankingData, documents: pd.DataFrame) -> np.ndarray:
         for key in keys: rows.setdefault(key, row)
     return np.array([next((rows[k] for k in keys if k in rows), -1) for keys in wanted], dtype=np.int64)
 
-def _check_found(lost: list[str], documents: pd.DataFrame) -> None:
-    "Raise `DataError` when relevant documents are not among those of the ranker."
-    if not lost: return
-    other = len({*lost} & {*documents.doc_id})
-    why = f"; {other} of them have the id of a document with another text" if other else ''
-    raise DataError(f"{len(lost)} relevant documents are not among those of the ranker ({', '.join(lost[:3])}){why}: "
-                    "where documents have changed or are gone, give the data their texts of today and leave out their "
-                    "queries (RankingData.where); other data needs a ranker of its own documents")
-
-def _warn_of_ids(moved: list[str]) -> None:
-    "Warn of relevant documents that have another id in the ranker."
-    if moved: warnings.warn(f"{len(moved)} relevant documents have ids that belong to other texts in the ranker "
-                            f"({', '.join(moved[:3])}): they are matched by their text", DataWarning, stacklevel=4)
-
 def own_qrels(data: RankingData, documents: pd.DataFrame) -> sparse.csr_matrix:
     "Relevance of `data` over the documents of a ranker `(queries, documents)`."
     r, ids = data.relevance, documents.doc_id.to_numpy()
     at = same_documents(data, documents)[pd.Index(data.documents.doc_id).get_indexer(r.doc_id)]
-    _check_found(list(r.doc_id[at < 0].unique()), documents)
-    _warn_of_ids(list(r.doc_id[(ids[at] != r.doc_id.to_numpy()) & r.doc_id.isin(ids)].unique()))
+    if lost := list(r.doc_id[at < 0].unique()):
+        other = len({*lost} & {*ids})
+        why = f"; {other} of them have the id of a document with another text" if other else ''
+        raise DataError(f"{len(lost)} relevant documents are not among those of the ranker "
+                        f"({', '.join(lost[:3])}){why}: where documents have changed or are gone, give the data their "
+                        "texts of today and leave out their queries (RankingData.where); other data needs a ranker "
+                        "of its own documents")
+    if moved := list(r.doc_id[(ids[at] != r.doc_id.to_numpy()) & r.doc_id.isin(ids)].unique()):
+        warnings.warn(f"{len(moved)} relevant documents have ids that belong to other texts in the ranker "
+                      f"({', '.join(moved[:3])}): they are matched by their text", DataWarning, stacklevel=3)
     queries = pd.Series(range(len(data.queries)), index=data.queries.query_id)
     found = pd.DataFrame(dict(query=queries[r.query_id].to_numpy(), document=at, grade=r.grade.to_numpy(np.float32)))
     found = found.groupby(['query', 'document'], as_index=False).grade.max()  # one document may have had two ids
@@ -86,20 +80,7 @@ def _query_vectors(self: Ranker, data: RankingData, store: FeatureStore|None) ->
     make, how = encode if store is None else store.encode, encoding(self.settings)
     return make(list(data.queries.text), self.encoder, **how, keep='end', device=self.device, label='queries')
 
-def _not_found(scores: torch.Tensor, qrels: sparse.csr_matrix, rows: pd.Index) -> np.ndarray:  # bool `(rows,)`
-    "Queries that share no word with any of their relevant documents, so that their BM25 scores are tied at 0."
-    found = qrels[rows].multiply(scores[list(rows)].numpy() > 0)
-    return np.asarray((found > 0).sum(1)).ravel() == 0
-
 LEFT_OUT = (None, 'same text')  # what `leave_out` may be
-
-@patch
-def _measured(self: Ranker, texts: list[str], qrels, mode: str, metrics: tuple[str, ...], vectors, own) -> pd.DataFrame:
-    "Metrics of some queries in a mode; documents in `own` are left out."
-    scores = self.scores(texts, mode, vectors)
-    if mode == 'bm25': scores = scores.masked_fill(scores <= 0, -torch.inf)  # `search` does not show them either
-    if own.nnz: scores = scores.masked_fill(torch.from_numpy(own.toarray()), -torch.inf)
-    return evaluate(scores, qrels, self.documents.doc_id.tolist(), metrics)
 
 MOST_SCORES = 2**26  # scores that are in memory at once
 
@@ -107,15 +88,16 @@ MOST_SCORES = 2**26  # scores that are in memory at once
 def _per_query(
     self: Ranker, queries: pd.DataFrame, qrels, mode: str, metrics, vectors, bs: int, own=None,
 ) -> pd.DataFrame:
-    "Metrics of all queries in a mode, some at a time."
-    texts, frames = list(queries.text), []
-    if own is None: own = sparse.csr_matrix(qrels.shape, dtype=bool)
-    bs = max(1, min(bs, MOST_SCORES//len(self.documents)))
+    "Metrics of all queries in a mode, some at a time; documents in `own` are left out."
+    texts, ids, frames = list(queries.text), self.documents.doc_id.tolist(), []
+    bs = max(1, min(bs, MOST_SCORES//len(ids)))
     for start in range(0, len(texts), bs):
         rows = slice(start, start + bs)
         if not qrels[rows].nnz: continue
-        given = None if vectors is None else vectors[rows]
-        frame = self._measured(texts[rows], qrels[rows], mode, metrics, given, own[rows])
+        scores = self.scores(texts[rows], mode, None if vectors is None else vectors[rows])
+        if mode == 'bm25': scores = scores.masked_fill(scores <= 0, -torch.inf)  # `search` does not show them either
+        if own is not None: scores = scores.masked_fill(torch.from_numpy(own[rows].toarray()), -torch.inf)
+        frame = evaluate(scores, qrels[rows], ids, metrics)
         frames.append(frame.set_index(frame.index + start))
     table = pd.concat(frames)
     table.attrs.update(queries=len(texts), left_out=len(texts) - len(table))
@@ -127,9 +109,9 @@ def _warn_of_trained(held: Reference|None, vectors: torch.Tensor, split: str) ->
     "Warn where queries are measured that the ranker was trained on; it has the vectors of some of them."
     if held is None or split == 'train' or not len(held.trained): return
     vectors, same = vectors[:].cpu(), 5e-4  # vectors of one text differ by rounding
-    asked, known = (distances(*pair) < same for pair in ((vectors, held.trained), (held.trained, vectors)))
-    if max(asked.float().mean(), known.float().mean()) <= FEW_SEEN: return
-    warnings.warn(f"at least {asked.sum()} of these {len(vectors)} queries have the text of a training query, so the "
+    seen, found = distances(vectors, held.trained) < same, distances(held.trained, vectors) < same
+    if max(seen.float().mean(), found.float().mean()) <= FEW_SEEN: return
+    warnings.warn(f"at least {seen.sum()} of these {len(vectors)} queries have the text of a training query, so the "
                   "figures say little of new queries: leave these out, or split the data of the training as "
                   "it was split then (group, split)", DataWarning, stacklevel=4)
 
@@ -207,22 +189,6 @@ def not_above(
             f"{row.difference:+.3f}, {row.low:+.3f} to {row.high:+.3f}). {remedy}, train with more queries, or try "
             "another encoder")
 
-# %% ../nbs/03b_measuring.ipynb #5e160002
-@patch
-def _ranked(self: Ranker, texts: list[str], qrels, mode: str, vectors, bs: int) -> pd.DataFrame:
-    "Rank and row of the best relevant document of each query, and the row of the first document."
-    ids, frames = self.documents.doc_id.tolist(), []
-    bs = max(1, min(bs, MOST_SCORES//len(ids)))
-    for start in range(0, len(texts), bs):
-        rows = slice(start, start + bs)
-        if not qrels[rows].nnz: continue
-        scores = self.scores(texts[rows], mode, None if vectors is None else vectors[rows])
-        best = right_ranks(scores, qrels[rows], ids).drop_duplicates('query').set_index('query')
-        best['first'] = rank_documents(scores, ids, 1)[best.index, 0]
-        if mode == 'bm25': best.loc[_not_found(scores, qrels[rows], best.index), 'rank'] = len(ids)  # shares no word
-        frames.append(best.set_index(best.index + start))
-    return pd.concat(frames)
-
 # %% ../nbs/03b_measuring.ipynb #5e160003
 @patch
 def errors(self: Ranker,
@@ -238,9 +204,24 @@ def errors(self: Ranker,
     qrels = own_qrels(part, self.documents)
     if not qrels.nnz: raise DataError(f"the split {split!r} has no query with a relevant document")
     vectors = None if mode in ('bm25', *TABLE_MODES) else self._query_vectors(part, store)
-    found = self._ranked(list(part.queries.text), qrels, mode, vectors, bs)
+
+    # rank and row of the best relevant document of each query, and the row of the first document
+    queries, ids, frames = list(part.queries.text), self.documents.doc_id.tolist(), []
+    bs = max(1, min(bs, MOST_SCORES//len(ids)))
+    for start in range(0, len(queries), bs):
+        rows = slice(start, start + bs)
+        if not qrels[rows].nnz: continue
+        scores = self.scores(queries[rows], mode, None if vectors is None else vectors[rows])
+        best = right_ranks(scores, qrels[rows], ids).drop_duplicates('query').set_index('query')
+        best['first'] = rank_documents(scores, ids, 1)[best.index, 0]
+        if mode == 'bm25':  # a query that shares no word with a relevant document is tied with all others at 0
+            shared = qrels[rows][best.index].multiply(scores[list(best.index)].numpy() > 0)
+            best.loc[np.asarray((shared > 0).sum(1)).ravel() == 0, 'rank'] = len(ids)
+        frames.append(best.set_index(best.index + start))
+    found = pd.concat(frames)
+
     texts = RankingData(self.documents, pd.DataFrame(), pd.DataFrame()).texts
     bm25 = self.bm25 or BM25.build(texts, ngrams=1)
     facts = query_facts(part.queries.iloc[found.index], texts, found['rank'].to_numpy(), found.document.to_numpy(),
                         found['first'].to_numpy(), bm25)
-    return build_errors(facts, self.documents.doc_id.tolist(), texts, mode)
+    return build_errors(facts, ids, texts, mode)

@@ -6,7 +6,7 @@ Docs: https://rank-bert.github.io/rank_bert/metrics.html.md"""
 
 # %% auto #0
 __all__ = ['rank_documents', 'evaluate', 'bootstrap_interval', 'paired_test', 'summarise', 'compare', 'change_table',
-           'format_table', 'classification_metrics', 'spearman', 'spans', 'entity_f1']
+           'format_table', 'classification_metrics', 'spearman', 'entity_f1']
 
 # %% ../nbs/02a_metrics.ipynb #0443fe37
 import re

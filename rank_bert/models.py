@@ -6,8 +6,7 @@ Docs: https://rank-bert.github.io/rank_bert/models.html.md"""
 
 # %% auto #0
 __all__ = ['FAMILIES', 'ModelNotFoundError', 'find_weights', 'Family', 'Encoder', 'get_encoder', 'weights_hash',
-           'count_parameters', 'cls_pool', 'mean_pool', 'max_pool', 'save_encoder', 'get_pretrained_model',
-           'BertWrapper', 'get_wrapped_model']
+           'count_parameters', 'save_encoder', 'get_pretrained_model', 'BertWrapper', 'get_wrapped_model']
 
 # %% ../nbs/00_models.ipynb #e5cbed17
 import hashlib

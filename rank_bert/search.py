@@ -37,8 +37,7 @@ from .callbacks import KeepBest
 from .feedback import change_message, check_enough, feedback_data, feedback_rows, is_worse
 from .learners import begin_run, frozen_groups, rows_hash
 from .ranking import RankingFeatures, RankingModel, check_trainable, ranking_features, usable_rows
-from .table import make_table, plain_tokenizer
-from .distil import cut_pieces, fit_table
+from .table import cut_pieces, fit_table, make_table, plain_tokenizer
 from .saved import read_model
 from .saved_rankers import RANKER_FIELDS, RANKER_FILES, cut_table, encoding, read_ranker_head
 from .scoring import TABLE_MODES, Ranker, check_not_blank, later_reference, one_at_a_time, opened_ranker

@@ -1,4 +1,4 @@
-"""What a server for saved models is made of, whatever computes: folders, limits, requests, a gate, a process
+"""What a server for saved models is made of: batches, folders, limits, requests, a gate, pages, a process
 
 Docs: https://rank-bert.github.io/rank_bert/server.html.md"""
 
@@ -13,19 +13,23 @@ import base64
 import errno
 import gc
 import hmac
+import html
+import json
 import math
 import os
 import re
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
+from importlib.resources import files
 from logging import getLogger
 from pathlib import Path
-from threading import Lock, current_thread, main_thread
+from threading import Condition, Lock, Thread, current_thread, main_thread
 from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
@@ -46,8 +50,101 @@ except ImportError as e:
 from . import __version__
 from .core import FOLDER_MARKS, jsonable, read_json, recover_folder, to_json
 from .words import is_visible
-from .batches import Batcher, Busy
-from .trial_page import docs_page, trial_page
+
+# %% ../nbs/03j_server.ipynb #5100000c
+class Busy(Exception):
+    "There is no room for a request; a client tries again later."
+
+@dataclass(eq=False)
+class _Order:
+    "Items to compute for one client."
+    key: Hashable  # items of the same key are computed together
+    run: Callable[[list], list]  # items -> their answers, in order
+    most: int  # items in a batch at most
+    items: list
+    future: Future  # of all answers
+    answers: list
+    left: deque[int]  # places of the items that no batch has taken
+    missing: int  # answers that are not there yet
+
+# %% ../nbs/03j_server.ipynb #5100000d
+class Batcher:
+    "Threads that compute what several clients ask for in small batches."
+    def __init__(self,
+        most: int = 8,  # texts in a batch
+        room: int = 256,  # texts that may wait
+        seen: Callable[[int], None]|None = None,  # called with the size of each batch
+        threads: int = 1,  # batches that are computed at the same time
+    ):
+        self.most, self.room, self.seen = most, room, seen or (lambda size: None)
+        self.waiting, self._orders, self._change, self._open = 0, deque(), Condition(), True
+        self._threads = [Thread(target=self._work, name=f'batches {i}', daemon=True) for i in range(threads)]
+        for thread in self._threads: thread.start()
+
+    def submit(self, key: Hashable, run: Callable[[list], list], items: list, most: int|None = None) -> Future:
+        "The answers of some items, later; raises `Busy` where there is no room for them."
+        order = _Order(key, run, most or self.most, items, Future(), [None]*len(items), deque(range(len(items))),
+                       len(items))
+        with self._change:
+            if not self._open: raise Busy('the server is stopping: ask another one')
+            if self.waiting + len(items) > self.room:
+                raise Busy(f'{self.waiting} texts are waiting, and {self.room} is the limit: try again in a second')
+            self.waiting += len(items)
+            if items: self._orders.append(order)
+            else: order.future.set_result([])
+            self._change.notify_all()
+        return order.future
+
+    def close(self) -> None:
+        "Compute the waiting items, and end the threads."
+        with self._change:
+            self._open = False
+            self._change.notify_all()
+        for thread in self._threads: thread.join()
+
+    def _work(self) -> None:
+        "What each thread does."
+        while True:
+            with self._change:
+                while self._open and not self._orders: self._change.wait()
+                batch = self._take()
+                if not (batch or self._open): return
+            if batch: self._answer(batch)
+            batch = None  # nothing keeps an older model
+
+    def _take(self) -> list[tuple[_Order, int]]:
+        "Items of one key, one from each order in turn; orders with items left go to the end of the queue."
+        for order in [o for o in self._orders if o.future.done()]:  # it was cancelled, or an item of it has failed
+            self.waiting -= len(order.left)
+            self._orders.remove(order)
+        if not self._orders: return []
+        first, batch = self._orders[0], []
+        same = [o for o in self._orders if o.key == first.key]
+        while same and len(batch) < first.most:
+            batch += [(o, o.left.popleft()) for o in same[:first.most - len(batch)]]
+            same = [o for o in same if o.left]
+        served = {o for o, _ in batch}
+        others = [o for o in self._orders if o not in served]
+        self._orders = deque([*others, *(o for o in self._orders if o in served and o.left)])
+        self.waiting -= len(batch)
+        return batch
+
+    def _answer(self, batch: list[tuple[_Order, int]]) -> None:
+        "Compute a batch; after an error each item by itself, so that one bad text does not fail the others."
+        try:
+            answers = list(zip(batch, batch[0][0].run([o.items[i] for o, i in batch]), strict=True))
+            self.seen(len(batch))
+        except Exception as e:
+            if len(batch) > 1:
+                for one in batch: self._answer([one])
+            else:
+                with suppress(InvalidStateError): batch[0][0].future.set_exception(e)  # unless it was cancelled
+            return
+        with self._change:  # another thread may have other items of the same order
+            for (order, i), answer in answers: order.answers[i], order.missing = answer, order.missing - 1
+            done = dict.fromkeys(order for order, _ in batch if not order.missing)
+        for order in done:
+            with suppress(InvalidStateError): order.future.set_result(order.answers)
 
 # %% ../nbs/03j_server.ipynb #51000021
 @dataclass(frozen=True)
@@ -635,6 +732,54 @@ async def _page(request: Request) -> HTMLResponse:
 async def _docs(request: Request) -> HTMLResponse:
     page, headers = docs_page(request.app.openapi())
     return HTMLResponse(page, headers=headers)
+
+# %% ../nbs/03j_server.ipynb #51000043
+def _page_file(name: str) -> str:
+    "A file of the pages."
+    return (files('rank_bert')/'pages'/name).read_text(encoding='utf-8')
+
+def _html(title: str, body: str, script: str = '') -> tuple[str, dict[str, str]]:
+    "A page that loads nothing from elsewhere, and that no other page can show in a frame; and its headers."
+    nonce = uuid4().hex
+    if script: script = f'<script nonce="{nonce}">\n{script}</script>'
+    css = _page_file('server.css')
+    text = _page_file('server.html').format(title=title, nonce=nonce, css=css, body=body, script=script)
+    policy = (f"default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; connect-src 'self'; "
+              "img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+    return text, {'Content-Security-Policy': policy, 'X-Content-Type-Options': 'nosniff'}
+
+def trial_page() -> tuple[str, dict[str, str]]:  # HTML and headers
+    "The page on which people try the models of a server."
+    return _html('rank_bert', _page_file('trial.html'), _page_file('trial.js'))
+
+# %% ../nbs/03j_server.ipynb #51000044
+def _fields(name: str, schemas: dict) -> str:
+    "The fields of a request as a table."
+    schema, rows = schemas[name], []
+    for field, one in schema['properties'].items():
+        kinds = [k.get('type') or k.get('$ref', '').rsplit('/', 1)[-1] for k in one.get('anyOf', [one])]
+        kind = ' or '.join(k for k in kinds if k != 'null') + ', optional'*(field not in schema.get('required', ()))
+        cells = map(html.escape, (field, kind, one.get('description', '')))
+        rows.append('<tr>' + ''.join(f'<td>{c}</td>' for c in cells) + '</tr>')
+    head = '<tr><th scope="col">Field</th><th scope="col">Type</th><th scope="col">Meaning</th></tr>'
+    return f"<p>{html.escape(schema.get('description', ''))}</p><table>{head}{''.join(rows)}</table>"
+
+def docs_page(
+    schema: dict,  # the interface as OpenAPI describes it
+) -> tuple[str, dict[str, str]]:  # HTML and headers
+    "The page that describes an interface."
+    parts = ['<main><h1>API for programs</h1><p>JSON in, JSON out. The <a href="/openapi.json">schema</a> is in the '
+             'form of OpenAPI. <a href="/">Try it</a></p>']
+    for path, methods in schema['paths'].items():
+        for method, one in methods.items():
+            parts.append(f"<h2><code>{method.upper()} {path}</code></h2><p>{html.escape(one['summary'])}.</p>")
+            if 'requestBody' in one:
+                reference = one['requestBody']['content']['application/json']['schema']['$ref']
+                parts.append(_fields(reference.rsplit('/', 1)[1], schema['components']['schemas']))
+            example = one['responses']['200'].get('content', {}).get('application/json', {}).get('example')
+            if example:
+                parts.append(f'<p>Answer:</p><pre tabindex="0">{html.escape(json.dumps(example, indent=1))}</pre>')
+    return _html('rank_bert: API for programs', ''.join(parts) + '</main>')
 
 # %% ../nbs/03j_server.ipynb #51000039
 _OPEN = {'/', '/healthz', '/health', '/docs', '/openapi.json'}  # say nothing about models: no key is needed

@@ -138,6 +138,7 @@ def residual(
 VECTOR_MEASURES = dict(alpha_req=alpha_req, nesum=nesum, isoscore=isoscore, anisotropy=anisotropy,
                        uniformity=uniformity, residual=residual)  # name -> function of vectors `(texts, dim)`
 
+# %% ../nbs/01c_spectra.ipynb #541e0b0e
 def vector_measures(
     x: torch.Tensor,  # vectors `(texts, dim)`
     measures: Sequence[str] = ('rankme', 'participation_ratio', *VECTOR_MEASURES),  # names, also of `MEASURES`

@@ -28,8 +28,7 @@ from .tables import checked_dicts, checked_table, clean_ids, clean_strings, fill
 from .tables import held_out_groups, html_hints, hub_splits, is_blank, is_missing, listed, local_path
 from .tables import looked_for, other_columns, pick_column, read_table, row_name, rows_frame
 from .tables import shown_path, split_by_group, warn_notes
-from .data import described_nodes, library_modules
-from .leaks import plain_text
+from .data import described_nodes, library_modules, plain_text
 
 # %% ../nbs/00e_texts.ipynb #a3dca957
 @dataclass(repr=False, eq=False)
