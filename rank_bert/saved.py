@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
@@ -29,31 +29,26 @@ from .engines import check_settings_hash, encoder_hash
 from .features import encode
 
 # %% ../nbs/03a_saved.ipynb #f9f06429
-def _is_named(encoder: Encoder) -> bool:
-    "Whether the name leads to these weights, settings and tokenizer on every machine; a path does not."
-    if Path(encoder.name).is_dir(): return False
-    try:
-        there = get_encoder(encoder.name)
-        return all(hashed(there) == hashed(encoder) for hashed in (encoder_hash, check_settings_hash))
-    except (ModelNotFoundError, ValueError): return False
-
-def write_backbone(encoder: Encoder, folder: Path, inside: bool|None = None) -> dict:
-    "Where the encoder of a saved folder is found: by its name, or `inside` the folder if the name does not lead to it."
-    if inside is None: inside = not _is_named(encoder)
-    if not inside: return dict(name=encoder.name, inside=False, sha256=encoder_hash(encoder))
-    save_encoder(encoder, folder/'encoder')
-    saved = get_encoder(folder/'encoder')
-    _check_saved(encoder, saved)
-    name = encoder.name
-    if Path(name).is_dir() and name not in VARIANTS: name = Path(name).name  # no path of this machine
-    if name != encoder.name and (name in VARIANTS or name in ALIASES): name = f'{name} of a folder'  # not that variant
-    return dict(name=name, inside=True, sha256=encoder_hash(saved))  # as it will be read
-
 _PROBES = [  # all letters, and more
     'The quick brown fox jumps over a lazy dog, 27 times (at least).', 'Naïve cafés: C++ and 5G; don\'t']
 
-def _check_saved(encoder: Encoder, saved: Encoder) -> None:
-    "Refuse an encoder that loads differently: files do not store settings of single modules, or every tokenizer."
+def write_backbone(
+    encoder: Encoder,  # of a model
+    folder: Path,  # of the model
+    inside: bool|None = None,  # write it into the folder; by default if its name does not lead to it everywhere
+) -> dict:  # name, inside, sha256
+    "Where the encoder of a saved folder is found; raises `ValueError` for one that is not the same when loaded again."
+    if inside is None:  # a path leads to it on this machine only
+        inside = True
+        with suppress(ModelNotFoundError, ValueError):
+            if not Path(encoder.name).is_dir():
+                there = get_encoder(encoder.name)
+                inside = any(hashed(there) != hashed(encoder) for hashed in (encoder_hash, check_settings_hash))
+    if not inside: return dict(name=encoder.name, inside=False, sha256=encoder_hash(encoder))
+    save_encoder(encoder, folder/'encoder')
+    saved = get_encoder(folder/'encoder')
+
+    # files store neither settings of single modules nor every tokenizer
     if encoder.tokenize(_PROBES, 32) != saved.tokenize(_PROBES, 32):
         raise ValueError(f"the tokenizer of {encoder.name!r} is not the same when loaded again: its rules were changed "
                          "by hand. Build a tokenizer with these rules, save it with the encoder, and load that folder")
@@ -61,28 +56,25 @@ def _check_saved(encoder: Encoder, saved: Encoder) -> None:
     if not torch.allclose(now, then.to(now), atol=1e-3, rtol=1e-2):
         raise ValueError(f"{encoder.name!r} gives other vectors when loaded again: something was set on single "
                          "modules, such as eps or scaling. Set it in the configuration, because only that is saved")
+    name = encoder.name
+    if Path(name).is_dir() and name not in VARIANTS: name = Path(name).name  # no path of this machine
+    if name != encoder.name and (name in VARIANTS or name in ALIASES): name = f'{name} of a folder'  # not that variant
+    return dict(name=name, inside=True, sha256=encoder_hash(saved))  # as it will be read
 
 # %% ../nbs/03a_saved.ipynb #0036b522
-def _read_inside(folder: Path, name: str, remedy: str) -> Encoder:
-    "The encoder that was written into a saved folder."
-    try: encoder = get_encoder(folder/'encoder')
-    except MemoryError: raise
-    except Exception as e:
-        raise ValueError(f"{folder/'encoder'} cannot be read ({e!s:.300}): correct that, or {remedy}") from e
-    encoder.name = name
-    return encoder
-
-def _read_named(folder: Path, name: str, remedy: str) -> Encoder:
-    "The encoder that a saved folder names."
-    if name[:1] in '/.~' or '\\' in name or name.count('/') > 1:  # an absolute path, or one of this folder
-        raise ValueError(f"{folder} names its encoder by a path, {name!r:.80}: {remedy}")
-    return get_encoder(name)
-
 def read_backbone(folder: Path, backbone: dict, encoder: Encoder|None, remedy: str = 'save it again') -> Encoder:
     "The encoder of a saved folder, from the folder or by its name; raises `ValueError` if it is a different encoder."
     if encoder is None:
-        read = _read_inside if backbone.get('inside') else _read_named
-        encoder = read(folder, backbone['name'], remedy)
+        name = backbone['name']
+        if backbone.get('inside'):
+            try: encoder = get_encoder(folder/'encoder')
+            except MemoryError: raise
+            except Exception as e:
+                raise ValueError(f"{folder/'encoder'} cannot be read ({e!s:.300}): correct that, or {remedy}") from e
+            encoder.name = name
+        elif name[:1] in '/.~' or '\\' in name or name.count('/') > 1:  # an absolute path, or one of this folder
+            raise ValueError(f"{folder} names its encoder by a path, {name!r:.80}: {remedy}")
+        else: encoder = get_encoder(name)
     if encoder_hash(encoder) == backbone['sha256']: return encoder
     raise ValueError(f"the backbone {encoder.name!r} is not the one that {str(folder)!r} was saved with: "
                      "its weights or its tokenizer have another hash")
@@ -234,22 +226,6 @@ def repo_name(
     raise ValueError(f"{str(name)!r} does not name a repository of the Hub: write it as hf://user/repo or "
                      "hf://user/repo@revision")
 
-# %% ../nbs/03a_saved.ipynb #5a7e0003
-def _refusal(status: int, repo: str, said: str) -> Exception:
-    "What a status of the Hub means for a user."
-    if status == 401:
-        return PermissionError(f"the Hub needs a valid token for {repo!r}: log in with `hf auth login`, or pass one "
-                               "from https://huggingface.co/settings/tokens")
-    if status == 403:
-        return PermissionError(f"this token may not do that with {repo!r} ({said:.200}): use a token with the right to "
-                               "write there")
-    if status in (409, 412): return OSError(f"{repo!r} was changed by someone else in the meantime: try again")
-    return OSError(f"the Hub answered {status} for {repo!r} ({said:.200}): try again later")
-
-def _missing(repo: str, what: str) -> Exception:
-    return FileNotFoundError(f"the Hub has no {what}: check the name. If {repo!r} is private, log in with "
-                             "`hf auth login`, or pass a token with the right to read it")
-
 # %% ../nbs/03a_saved.ipynb #5a7e0004
 def _in_words(e: Exception, repo: str, revision: str|None) -> Exception|None:
     "An error of `huggingface_hub` as one sentence with the remedy; `None` for other errors."
@@ -258,11 +234,23 @@ def _in_words(e: Exception, repo: str, revision: str|None) -> Exception|None:
     wrapped = isinstance(e, (errors.LocalEntryNotFoundError, RuntimeError))  # RuntimeError: of an upload
     if wrapped and isinstance(e.__cause__, (network, errors.HfHubHTTPError)): e = e.__cause__
     if isinstance(e, errors.GatedRepoError): return PermissionError(f"{repo!r} is gated: accept its terms on its page")
-    if isinstance(e, errors.RepositoryNotFoundError): return _missing(repo, f'repository {repo!r}')
-    if isinstance(e, errors.RevisionNotFoundError): return _missing(repo, f'revision {revision!r} of {repo!r}')
+    if isinstance(e, (errors.RepositoryNotFoundError, errors.RevisionNotFoundError)):
+        lost = isinstance(e, errors.RevisionNotFoundError)
+        what = f'revision {revision!r} of {repo!r}' if lost else f'repository {repo!r}'
+        return FileNotFoundError(f"the Hub has no {what}: check the name. If {repo!r} is private, log in with "
+                                 "`hf auth login`, or pass a token with the right to read it")
     if isinstance(e, (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError)) and constants.HF_HUB_OFFLINE:
         return ConnectionError(f"{repo!r} is not on this machine, and HF_HUB_OFFLINE is set: unset it and try again")
-    if isinstance(e, errors.HfHubHTTPError): return _refusal(e.response.status_code, repo, e.server_message or str(e))
+    if isinstance(e, errors.HfHubHTTPError):
+        status, said = e.response.status_code, e.server_message or str(e)
+        if status == 401:
+            return PermissionError(f"the Hub needs a valid token for {repo!r}: log in with `hf auth login`, or pass "
+                                   "one from https://huggingface.co/settings/tokens")
+        if status == 403:
+            return PermissionError(f"this token may not do that with {repo!r} ({said:.200}): use a token with the "
+                                   "right to write there")
+        if status in (409, 412): return OSError(f"{repo!r} was changed by someone else in the meantime: try again")
+        return OSError(f"the Hub answered {status} for {repo!r} ({said:.200}): try again later")
     if isinstance(e, (network, errors.LocalEntryNotFoundError)):
         return ConnectionError(f"the Hub cannot be reached for {repo!r}: check the network and try again")
 
@@ -277,34 +265,10 @@ def hub_errors(
         if plain := _in_words(e, repo, revision): raise plain from e
         raise
 
-# %% ../nbs/03a_saved.ipynb #5a7e0005
+# %% ../nbs/03a_saved.ipynb #5a7e0006
 _OURS = re.compile(r'[\w.-]+\.(?:json|jsonl|safetensors)|'
                    r'encoder/[\w.-]+\.(?:json|txt|model|jinja|safetensors|bpe|vocab)', re.A)
 
-def _listed(mark: Path) -> list[str]:
-    "The files that a folder has, by its JSON file; raises `ValueError` for one that this package does not write."
-    about = read_json(mark, 'push it again')
-    check_fields(about, dict(files='object'), mark.name, 'push it again')
-    odd = [name for name in about['files'] if not _OURS.fullmatch(name)]
-    if odd: raise ValueError(f"{mark.name} lists {odd[0]!r:.80}, which rank_bert does not write: do not use it")
-    return [mark.name, *about['files']]
-
-def _is_same(a: Path, b: Path) -> bool:
-    "Whether two files are one, or, for copies, of the same size; their SHA-256 is looked at when they are read."
-    return os.path.samefile(a, b) or a.stat().st_size == b.stat().st_size and b.suffix != '.json'
-
-def _together(snapshot: Path, names: list[str], place: Path) -> Path:
-    "The files of a snapshot as a plain folder; they are linked where that is possible, so that they take no room."
-    if all((place/name).is_file() and _is_same(snapshot/name, place/name) for name in names): return place
-    with new_folder(place, names[0]) as new:
-        for name in names:
-            source, target = (snapshot/name).resolve(), new/name
-            target.parent.mkdir(exist_ok=True)
-            try: os.link(source, target)
-            except OSError: shutil.copyfile(source, target)
-    return place
-
-# %% ../nbs/03a_saved.ipynb #5a7e0006
 def hub_folder(
     repo: str|Path,  # 'user/repo', 'hf://user/repo' or 'hf://user/repo@revision'
     revision: str|None = None,  # branch, tag or commit; 'main' by default
@@ -322,10 +286,26 @@ def hub_folder(
         if len(marks) != 1:
             raise FileNotFoundError(f"{repo!r} of the Hub does not hold one of {', '.join(files)}: name a repository "
                                     "that `push_to_hub` has written")
-        names = _listed(snapshot/marks[0])
+        mark = read_json(snapshot/marks[0], 'push it again')
+        check_fields(mark, dict(files='object'), marks[0], 'push it again')
+        odd = [name for name in mark['files'] if not _OURS.fullmatch(name)]
+        if odd: raise ValueError(f"{marks[0]} lists {odd[0]!r:.80}, which rank_bert does not write: do not use it")
+        names = [marks[0], *mark['files']]
         fetched(names, snapshot.name)  # by its commit: one state of the repository
+
+    # a plain folder; files are linked where that is possible, so that they take no room
     name = f"{repo.replace('/', '--')}@{quote(revision or 'main', safe='')}.{Path(marks[0]).stem}"
-    return _together(snapshot, names, home_folder()/'hub'/name)
+    place = home_folder()/'hub'/name
+    def is_same(a, b):  # one file, or, for a copy, of the same size; its SHA-256 is looked at when it is read
+        return os.path.samefile(a, b) or a.stat().st_size == b.stat().st_size and b.suffix != '.json'
+    if all((place/name).is_file() and is_same(snapshot/name, place/name) for name in names): return place
+    with new_folder(place, names[0]) as new:
+        for name in names:
+            source, target = (snapshot/name).resolve(), new/name
+            target.parent.mkdir(exist_ok=True)
+            try: os.link(source, target)
+            except OSError: shutil.copyfile(source, target)
+    return place
 
 # %% ../nbs/03a_saved.ipynb #5a7e0007
 def local_folder(
@@ -339,14 +319,6 @@ def local_folder(
     raise ValueError(f"revision and token are for the Hub: write hf://{folder} if {str(folder)!r} is a repository, "
                      "or leave them out")
 
-def _nothing(folder: str|Path) -> FileNotFoundError:
-    "The error for a folder that holds nothing that was saved."
-    names = ', '.join(saved_files())
-    if Path(folder).expanduser().is_dir():
-        return FileNotFoundError(f"{str(folder)!r} holds none of {names}: pass a folder that `save` wrote")
-    hint = f"; for the repository of this name on the Hub: load('hf://{folder}')" if _HUB.fullmatch(str(folder)) else ''
-    return FileNotFoundError(f"there is no folder {str(folder)!r} with one of {names}{hint}")
-
 # %% ../nbs/03a_saved.ipynb #286aa56c
 def load(
     folder: str|Path,  # where `save` of a ranker, classifier, tagger or sentence encoder wrote it, or 'hf://user/repo'
@@ -356,8 +328,14 @@ def load(
 ):  # a `Ranker`, `Classifier`, `Tagger` or `SentenceEncoder`, or a model of another kind of `SAVED`
     "What was saved in a folder or pushed to the Hub; raises `FileNotFoundError` for any other, and errors of loaders."
     folder = local_folder(folder, revision, token)
-    found = [file for file in saved_files() if (recover_folder(folder, file)/file).is_file()]
-    if not found: raise _nothing(folder)
+    files = saved_files()
+    found = [file for file in files if (recover_folder(folder, file)/file).is_file()]
+    if not found:
+        names, hint = ', '.join(files), ''
+        if Path(folder).expanduser().is_dir():
+            raise FileNotFoundError(f"{str(folder)!r} holds none of {names}: pass a folder that `save` wrote")
+        if _HUB.fullmatch(str(folder)): hint = f"; for the repository of this name on the Hub: load('hf://{folder}')"
+        raise FileNotFoundError(f"there is no folder {str(folder)!r} with one of {names}{hint}")
     if len(found) > 1:
         raise ValueError(f"{str(folder)!r} holds {' and '.join(found)}: only one kind can be saved in a folder")
     kinds = [kind for kind in SAVED.values() if kind.file == found[0]]

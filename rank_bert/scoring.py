@@ -581,7 +581,7 @@ class Ranker(Searcher):
         del model.outputs['document'], model.about['passages']
         if light:
             about = dict(table=self.about['table']['told'])
-            model = TableModel(self.encoder, outputs, self.table.room, model.what, about, table=self.table)
+            model = TableModel(self.encoder, model.outputs, self.table.room, model.what, about, table=self.table)
         return export_model(model, folder, to, **dict(index=self._page_index(light)) | kwargs)
 
     def push_to_hub(self,
