@@ -12,7 +12,6 @@ import re
 import unicodedata
 import numpy as np
 import pandas as pd
-from sklearn.feature_extraction.text import CountVectorizer
 from .words import HIDDEN
 from .data import RankingData
 
@@ -52,6 +51,7 @@ _AUDIT_COLUMNS = ['query_id', 'group', 'seen_query_id', 'seen_group', 'seen_spli
 
 def _seen_before(test, seen, threshold):
     "A row for each test query that is the same as a seen one, or nearly"
+    from sklearn.feature_extraction.text import CountVectorizer
     if not (len(test) and len(seen)): return pd.DataFrame(columns=_AUDIT_COLUMNS)
     plain = seen.text.map(plain_text)
     times, seen = plain.value_counts(sort=False), seen[~plain.duplicated()]  # both in order of first appearance

@@ -42,7 +42,7 @@ from .lexical import PAIR_WEIGHT, BM25, best, moments, scores_at, standardise
 from .drift import Reference
 from .table import TokenTable
 from .metrics import rank_documents
-from .ranking import BM25_ALONE, Fusion, RankingModel, ScoredQueries, fusion_sample, joined_parts, weigh
+from .ranking_model import BM25_ALONE, Fusion, RankingModel, ScoredQueries, fusion_sample, joined_parts, weigh
 
 # %% ../nbs/03a_scoring.ipynb #a87daff2
 MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score; the first is the default

@@ -29,8 +29,6 @@ import pandas as pd
 import pyarrow as pa
 import torch
 from pyarrow import json as arrow_json
-from fastai.callback.core import Callback
-from fastai.callback.tracker import SaveModelCallback
 from fastcore.basics import patch
 from scipy import sparse
 
@@ -49,23 +47,19 @@ from .features import FeatureStore, encode, progress_bar
 from .heads import DualHead, get_head
 from .lexical import BM25, best, load_bm25, moments
 from .metrics import change_table
-from .callbacks import KeepBest
 from .nearest import BLOCK, LARGE, FaissIndex, PassageIndex, load_faiss
 from .changes import Changes, Plan, can_move, moved_passages, moved_vectors
 from .changes import plan_add, plan_remove, plan_update, same_passages
 from .drift import Drift, Reference, compare_samples, document_texts, load_reference
 from .feedback import FeedbackData, check_enough, feedback_data, feedback_rows, is_worse, told
-from .processes import joined
-from .learners import begin_run, frozen_groups, rows_hash
-from .ranking import Fusion, RankingFeatures, RankingModel, check_trainable, ranking_features, usable_rows
 from .table import PackedPassages, TokenTable, load_passages, load_table, make_table, pack_passages
 from .table import plain_tokenizer, save_passages, save_table
 from .distil import cut_pieces, fit_table
+from .ranking_model import Fusion, RankingFeatures, RankingModel, check_trainable, ranking_features
+from .ranking_model import usable_rows
 from .scoring import TABLE_MODES, Ranker, alone, check_not_blank, cut_table, cutting, encoding, starting_fusion
 from .scoring import without_queries
 from .explain import cut_again  # adds `Ranker.explain`
-from .fitting import fit_one_head, fitted_fusion, fitted_words, head_epochs, reference_of, row_batches
-from .fitting import check_document_pairs, train_head, train_layers
 from .maps import Map  # adds `Ranker.map`
 from .measuring import own_qrels, same_documents, still_there
 
@@ -77,8 +71,11 @@ def _trainable(data: RankingData, backbone: Encoder|str|Path, head: str) -> Enco
     get_head(head, encoder.dim)
     return encoder
 
-def _checked_callbacks(cbs: Callback|list|None, shared: bool|None, frozen: bool, engine: str) -> list:
+def _checked_callbacks(cbs: 'Callback|list|None', shared: bool|None, frozen: bool, engine: str) -> list:
     "The callbacks; raises `ValueError` for those that would see two trainings, or choose an epoch, and for an engine."
+    from fastai.callback.core import Callback
+    from fastai.callback.tracker import SaveModelCallback
+    from rank_bert.callbacks import KeepBest
     if not frozen and engine != 'torch': raise ValueError(f"torch trains layers: leave out engine={engine!r}")
     cbs = [cbs] if isinstance(cbs, (type, Callback, str)) else list(cbs or ())
     for cb in cbs:
@@ -110,11 +107,13 @@ def train_ranker(
     seed: int = 0,  # of the head and of the order of batches
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     progress: bool|None = None,  # show progress; by default everywhere except in tests
-    cbs: Callback|list|None = None,  # of fastai, such as `RankMonitor`; of the head's training, or of the layers'
+    cbs: 'Callback|list|None' = None,  # of fastai, such as `RankMonitor`; of the head's training, or of the layers'
     engine: str = 'torch',  # of a frozen encoder: 'torch'; on a CPU also 'openvino' or 'auto' (extra `speed`)
     document_pairs: float|str|None = None,  # share of training queries made of documents; 'auto' tries .5
 ) -> Ranker:
     "A ranker trained on the 'train' queries, the head first and then layers; 'valid' queries decide every choice."
+    from rank_bert.learners import begin_run, frozen_groups
+    from rank_bert.fitting import check_document_pairs, train_head, train_layers
     check_document_pairs(document_pairs)
     encoder, store = _trainable(data, backbone, head), store or FeatureStore()
     end, frozen = begin_run(encoder, freeze), frozen_groups(encoder, freeze) > len(encoder.layers)
@@ -519,6 +518,7 @@ def _with_head(self: Ranker, head: DualHead, fusion: Fusion|None, about: dict) -
 
 def _joined_reference(ranker: Ranker, before: Reference|None, data: RankingData, vectors: torch.Tensor) -> Reference:
     "The reference of an earlier training, with the queries of a later one and the scores of its head."
+    from rank_bert.fitting import reference_of
     later = reference_of(ranker, data, vectors)
     if before is None: return later
     joined = before.joined(later)
@@ -530,6 +530,7 @@ def _trained_more(
     progress: bool|None, digest: str|None, refused: sparse.csr_matrix|None = None,
 ) -> 'Ranker':
     "A ranker with this head trained further on matched data, and the weight of BM25 fitted again."
+    from rank_bert.fitting import fit_one_head, fitted_words, head_epochs
     m = self.model
     features = RankingFeatures(vectors, m.passages.cpu(), m.owner.cpu(), self.bm25, data, self.settings, refused)
     counts = {split: len(features.rows(split)) for split in ('train', 'valid')}
@@ -591,6 +592,7 @@ def train_more(self: Ranker,
     progress: bool|None = None,  # show progress; by default everywhere except in tests
 ) -> pd.DataFrame:  # mode, metric, before, after, difference, low, high, p, n; .attrs: changed, told
     "Train the head further, in place; nothing changes if 'valid' queries are ranked worse, or no query better."
+    from rank_bert.learners import rows_hash
     data, digest = self._matched(data), rows_hash(data)
     check_trainable(data)
     vectors = self._query_vectors(data, store or FeatureStore())[:]
@@ -666,6 +668,7 @@ def drift(self: Ranker,
     level: float = 0.05,  # chance of an alarm without drift
 ) -> Drift:  # a table, a verdict and a picture
     "Whether queries and documents of today are unlike those of the training, so that training again may help."
+    import rank_bert.fitting  # adds `Ranker._top_scores` and `Ranker._unknown`
     self = self.at_once()
     if self.reference is None:
         raise ValueError("this ranker has no reference to compare with: it was never trained, or saved by an earlier "
@@ -792,8 +795,8 @@ def _lesson(self: Ranker, queries: list[str], pieces: int, most: int, seed: int,
     words, room = encoder._pieces.to_str(), encoder._room(self.settings['max_tokens'], False)
     cutter, ids = plain_tokenizer(words), []
     for texts, kept in (([parts[i] for i in rows], slice(room)), (queries, slice(-room, None))):
-        for some in row_batches(np.arange(len(texts)), 4096):
-            cut = cutter.encode_batch_fast([texts[i] for i in some], add_special_tokens=False)
+        for at in range(0, len(texts), 4096):
+            cut = cutter.encode_batch_fast(texts[at:at + 4096], add_special_tokens=False)
             ids += [np.array(e.ids[kept], dtype=np.int32) for e in cut]
     both = torch.cat([held[torch.from_numpy(rows)].float(), vectors])
     return _Lesson(ids, both, words, len(encoder.tokenizer), room)
@@ -844,6 +847,7 @@ def _best_weight(self: Ranker, lesson: _Lesson, texts: list[str], ridge: float, 
 @patch
 def _weighed_table(self: Ranker, data: RankingData) -> 'Ranker':
     "The same ranker with the weight of BM25 fitted for its table."
+    from rank_bert.fitting import fitted_fusion
     m, rows = self.model, usable_rows(data, 'valid')
     vectors = torch.zeros(len(data.queries), self.table.rows.shape[1])
     vectors[torch.from_numpy(rows)] = torch.from_numpy(self.table.encode(list(data.queries.text.iloc[rows])))
