@@ -45,10 +45,10 @@ from .export import export_model
 from .task_model import TaskBatches, TaskModel, unlabelled
 from .ranking_model import RankingModel, mrr
 from .scoring import Ranker
-from .learners import KINDS, FrozenPrefix, Kind, encoder_learner, layers_dtype, prepared
+from .learners import KINDS, EntityF1, FrozenPrefix, Kind, encoder_learner, layers_dtype, prepared
 from .learners import head_arguments_of, reading_of
 from .classifiers import Classifier
-from .tagging import EntityF1, Tagger, splitting
+from .tagging import Tagger, splitting
 
 # %% ../nbs/03e_multitask.ipynb #93b06f6a
 def task_shares(

@@ -25,6 +25,8 @@ from .engines import prefix_parameters, weights_state
 from .features import FeatureStore
 from .texts import TextData
 from .tags import tokenize_rows, tokenize_words
+from .heads import ClassificationHead, ScoreHead
+from .names import TagHead
 
 # %% ../nbs/02p_task_model.ipynb #3a7c696e
 class TaskModel(nn.Module):
@@ -87,6 +89,13 @@ class TaskModel(nn.Module):
         rows = [(name, sum(p.numel() for p in group), sum(p.numel() for p in group if p.requires_grad))
                 for name, group in parts.items()]
         return pd.DataFrame(rows, columns=['part', 'parameters', 'trained'])
+
+# %% ../nbs/02p_task_model.ipynb #1b598380
+def _linear(dim: int, n_labels: int, **kwargs) -> nn.Module:
+    return ClassificationHead(dim, n_labels, **dict(hidden=0, dropout=.1) | kwargs)
+
+TASK_HEADS = {'class': _linear, 'multilabel': _linear, 'score': lambda dim, n, **kwargs: ScoreHead(dim, **kwargs),
+              'tags': TagHead}  # kind of a `TextData` -> `(dim, number of labels, **arguments) -> head`
 
 # %% ../nbs/02p_task_model.ipynb #de5c743b
 class TaskBatches:
