@@ -18,13 +18,6 @@ import numpy as np
 import pandas as pd
 import torch
 from torch.nn import functional as F
-from fastai.learner import Learner
-from scipy import stats
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
-from sklearn.multiclass import OneVsRestClassifier
-from sklearn.pipeline import make_pipeline
 from torch import nn
 
 # %% ../nbs/03c_classifiers.ipynb #805834ea
@@ -41,10 +34,10 @@ from .texts import TextData
 from .metrics import draw_means, group_sums, classification_metrics, spearman
 from .graphs import Output, TextModel
 from .export import export_model
+from .task_model import TASK_HEADS
 from .web import PageIndex  # the target 'web'
 from .space import GRADIO  # the target 'space'
 from .saved import read_head, read_model, write_model
-from .learners import KINDS, begin_run, fit_task, freezing_kept, frozen_groups, solve_task, task_learner
 
 # %% ../nbs/03c_classifiers.ipynb #60f5a912
 class Classifier(WithHead):
@@ -193,6 +186,7 @@ class Classifier(WithHead):
     ) -> pd.DataFrame:  # by label: precision, recall, F1, support (rows that have it)
         "Precision, recall and F1 of each label, NaN where there is nothing to divide by; `ValueError` for scores."
         if self.kind == 'score': raise ValueError("scores have no labels: evaluate measures their rank correlation")
+        from sklearn.metrics import precision_recall_fscore_support
         _, targets, out = self._on_split(data, split, store, threshold)
         answers = out.astype(int) if self.kind == 'multilabel' else out.argmax(1)
         columns = precision_recall_fscore_support(targets.astype(int), answers, labels=np.arange(len(self.labels)),
@@ -209,6 +203,7 @@ class Classifier(WithHead):
         if self.kind != 'class':
             raise ValueError(f"a confusion matrix is for one label a text, and this is {self.kind!r}")
         _, targets, out = self._on_split(data, split, store)
+        from sklearn.metrics import confusion_matrix
         counts = confusion_matrix(targets, out.argmax(1), labels=np.arange(len(self.labels)))
         return pd.DataFrame(counts, pd.Index(self.labels, name='true'), pd.Index(self.labels, name='predicted'))
 
@@ -296,7 +291,7 @@ def _column_names(labels: list[str], columns: list[str]) -> list[str]:
     return list(names.values())
 
 # %% ../nbs/03c_classifiers.ipynb #944ee43e
-class ClassifierLearner(Learner):
+class ClassifierLearner:
     "A fastai `Learner` whose `predict` takes texts; made by `classifier_learner`."
     solved = None, None  # the bag of tokens, and the hash of the head beside which it was fitted
 
@@ -334,6 +329,7 @@ class ClassifierLearner(Learner):
         """Solve for the head, and for a bag of tokens if it lowers the cross-entropy of held-out texts.
 
         `classifier` adds it as long as the head has these weights; metrics of the Learner are those of the head."""
+        from rank_bert.learners import solve_task
         found = (solve_task(self) if alone else None) or {}
         bag, head = None, self.model.heads['task']
         if found and self.data.kind != 'score' and self.data.pairs is None:
@@ -373,6 +369,7 @@ def classifier_learner(
     **kwargs,  # arguments of `task_learner`, e.g. `pooling`, `max_tokens`, `bs`, `seed`, `store`, `head_kwargs`
 ) -> ClassifierLearner:
     "A Learner for labels or scores of texts or pairs; raises `ValueError` for tags of words, and for a single label."
+    from rank_bert.learners import task_learner
     _check_data(data)
     name = data.name or 'data'
     if data.kind == 'tags':
@@ -397,6 +394,7 @@ def train_classifier(
     **kwargs,  # arguments of `classifier_learner`, e.g. `pooling`, `max_tokens`, `bs`, `seed`, `store`
 ) -> Classifier:  # for trained layers the best epoch, or the solved head
     "A classifier of texts or pairs, trained with defaults for small and large data."
+    from rank_bert.learners import begin_run, fit_task, freezing_kept, frozen_groups
     backbone = get_encoder(backbone)
     _check_data(data)
     layers = frozen_groups(backbone, freeze) <= len(backbone.layers)
@@ -464,13 +462,14 @@ def _resampled(kind, out: np.ndarray, targets: np.ndarray, groups, n: int, seed:
     if kind != 'score':
         draws = _measures(draw_means(*group_sums(_shares(out, targets), groups), n, seed), kind == 'multilabel')
         return classification_metrics(out, targets.astype(int)), draws
+    from scipy.stats import spearmanr
     # ranks have no sums: the rows themselves are drawn
     rng, codes = np.random.default_rng(seed), pd.factorize(groups)[0]
     rows, draws = np.split(np.argsort(codes, kind='stable'), np.cumsum(np.bincount(codes))[:-1]), []
     for _ in range(n):
         d = np.concatenate([rows[i] for i in rng.integers(0, len(rows), len(rows))])
         some = np.ptp(out[d]) and np.ptp(targets[d])
-        draws.append([stats.spearmanr(out[d], targets[d]).statistic if some else np.nan])
+        draws.append([spearmanr(out[d], targets[d]).statistic if some else np.nan])
     return pd.Series({'Spearman': spearman(out, targets)}), np.array(draws)
 
 # %% ../nbs/03c_classifiers.ipynb #c050a80d
@@ -487,6 +486,10 @@ def simple_baselines(
     For labels the commonest one and logistic regression, for scores ridge regression; for pairs that are read apart
     both on the cosine, and on `|u - v|` and `u*v`. They see at most 5,000 rows. For labels of single texts also
     logistic regression on tf-idf of the words: it sees at most 20,000 rows, and whole texts, beyond `max_tokens`."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.pipeline import make_pipeline
     splits = [s for s in ('train', 'valid')[:1 + ('solver' in model.about)] if len(data.part(s))]
     known, part, n, found = [data.part(s) for s in splits], data.part(split), len(model.labels), {}
     y = np.concatenate([_rows_and_targets(model, data, s)[1] for s in splits])
@@ -529,7 +532,7 @@ def simple_baselines(
     return found
 
 # %% ../nbs/03c_classifiers.ipynb #b2d7c37d
-_FIELDS = dict(kind=tuple(KINDS), labels='texts', head='object', about='object', settings=dict(
+_FIELDS = dict(kind=tuple(TASK_HEADS), labels='texts', head='object', about='object', settings=dict(
     max_tokens='count', pooling='text?', keep=('start', 'end', None), mixed='flag?', pairs='flag?',
     reading=('joint', 'separate', None)), bag='count?')
 # required settings, if labels are for whole texts
@@ -555,7 +558,7 @@ def load_classifier(
         kind, labels, remedy = mark['kind'], mark['labels'], 'save the classifier again'
         path = folder/'classifier.json'
         if len(set(labels)) != len(labels): raise ValueError(f"{path} is damaged: two labels are the same; {remedy}")
-        def make(): return KINDS[kind].head(encoder.dim, len(labels), **mark['head'])
+        def make(): return TASK_HEADS[kind](encoder.dim, len(labels), **mark['head'])
         head = read_head(make, folder/'head.safetensors', remedy).to(encoder.device)
         if ('bag' in mark) != ('bag.safetensors' in mark['files']):
             raise ValueError(f"{path} is damaged: it has to name both or none of bag and bag.safetensors; {remedy}")

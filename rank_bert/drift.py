@@ -17,7 +17,6 @@ import pandas as pd
 import torch
 from torch.nn import functional as F
 from scipy.special import comb
-from scipy.stats import ks_2samp, mannwhitneyu
 
 # %% ../nbs/02f_drift.ipynb #df000007
 from .core import read_tensors, write_tensors
@@ -222,6 +221,7 @@ def compare_samples(
     level: float = 0.05,  # chance of an alarm without drift
 ) -> Drift:
     "Tests whether values of now are worse than those in training; measures without values are left out."
+    from scipy.stats import ks_2samp, mannwhitneyu
     both = [m for m in then if len(then[m]) and len(now.get(m, ()))]
     if not both: raise ValueError("there is nothing to compare: pass at least one query or document of today")
     rows = []

@@ -19,11 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from fastai.data.core import DataLoaders
-from fastai.learner import Learner
-from fastai.metrics import AccumMetric
-from fastai.torch_core import set_seed
-from scipy import sparse, stats
+from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from torch import nn
 from torch.nn import functional as F
@@ -40,8 +36,8 @@ from .losses import barlow_twins_loss, in_batch_loss
 from .metrics import spearman
 from .graphs import Output, TextModel
 from .export import export_model
+from .task_model import TaskBatches, TaskModel
 from .saved import read_head, read_model, write_model
-from .learners import TaskBatches, TaskModel, task_dl, task_learner
 
 # %% ../nbs/03f_embeddings.ipynb #998ca196
 class SentenceEncoder(WithHead):
@@ -326,7 +322,7 @@ OBJECTIVES = {  # name -> loss, metric
 }
 
 # %% ../nbs/03f_embeddings.ipynb #c81a9e87
-class EmbeddingLearner(Learner):
+class EmbeddingLearner:
     "A fastai `Learner` of vectors; made by `embedding_learner`."
     def sentence_encoder(self,
         **kwargs,  # arguments of `SentenceEncoder` over those of training: `normalise`, `dim`, `max_tokens`, `keep`
@@ -351,6 +347,9 @@ def embedding_learner(
     **kwargs,  # arguments of `task_learner`: `pooling`, `max_tokens`, `dtype`, `store`, ... and of fastai's `Learner`
 ) -> EmbeddingLearner:
     "A Learner for vectors of texts, from pairs; raises `DataError` for data that the objective cannot learn from."
+    from fastai.metrics import AccumMetric
+    from fastai.torch_core import set_seed
+    from rank_bert.learners import task_learner
     pairs, encoder = _objective_data(data, objective, score_range, at_least, bs), get_encoder(backbone)
     name, (loss, metric) = _head_name(head, freeze), OBJECTIVES[objective]
     if seed is not None: set_seed(seed)
@@ -380,8 +379,10 @@ def _head_name(head: str|None, freeze: str|int) -> str:
                          "name another head, or freeze fewer layers")
     return name
 
-def _pair_loaders(dls: DataLoaders, data: TextData, bs: int, seed: int|None, drop_last: bool) -> DataLoaders:
+def _pair_loaders(dls, data: TextData, bs: int, seed: int|None, drop_last: bool):
     "Loaders of pairs, with encoder, settings and store of the loaders of single texts."
+    from fastai.data.core import DataLoaders
+    from rank_bert.learners import task_dl
     def pairs(split, single):
         how = {k: getattr(single, k) for k in ('pooling', 'max_tokens', 'keep', 'dtype', 'store')}
         return PairBatches(data.part(split), single.encoder, label=f'{split} pairs', **how)
@@ -489,7 +490,8 @@ def _pearson(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _correlations(x: np.ndarray, gold: np.ndarray) -> np.ndarray:
     "Spearman and Pearson over the last axis, stacked in front."
-    return np.stack([_pearson(stats.rankdata(x, axis=-1), stats.rankdata(gold, axis=-1)), _pearson(x, gold)])
+    from scipy.stats import rankdata
+    return np.stack([_pearson(rankdata(x, axis=-1), rankdata(gold, axis=-1)), _pearson(x, gold)])
 
 def _resampled(cosines: np.ndarray, gold: np.ndarray, n: int, seed: int) -> np.ndarray:
     "The metrics of each encoder on draws of pairs, the same draws for all `(2, encoders, n)`."

@@ -34,10 +34,11 @@ from .processes import joined
 from .learners import fit_task
 
 # %% ../nbs/03b_fitting.ipynb #7a1e0007
-from .ranking import FEW, Fusion, QueryBatches, RankingFeatures, RankingLearner, RankingModel, ranking_features
-from .ranking import STAND_INS, ScoredQueries, fit_fusion_parts, fused_losses, fusion_sample, joined_parts, mrr
-from .ranking import ranking_learner, scored_row, stand_ins
-from .ranking import near_queries, usable_rows, validation_pool, with_document_pairs
+from .ranking_model import STAND_INS, Fusion, RankingFeatures, RankingModel, ScoredQueries, fit_fusion_parts
+from .ranking_model import fused_losses, fusion_sample, joined_parts, mrr, ranking_features, scored_row
+from .ranking_model import stand_ins, usable_rows
+from .ranking import FEW, QueryBatches, RankingLearner, near_queries, ranking_learner, validation_pool
+from .ranking import with_document_pairs
 from .scoring import Ranker, own_texts, reference_of, starting_fusion, warn_of_encoder, warn_of_own
 
 # %% ../nbs/03b_fitting.ipynb #74639257

@@ -41,7 +41,7 @@ from .changes import Changes, Plan, as_documents, checked_ids, plan_add, plan_re
 from .lexical import BM25
 from .words import gram_keys, gram_weights, word_key
 from .metrics import rank_documents
-from .ranking import Fusion
+from .ranking_model import Fusion
 from .saved_rankers import cut_table, cutting, encoding
 from .scoring import Ranker, Searcher, by_words, check_not_blank, finite, one_at_a_time
 from .lance_tables import BASE, TOTALS, PassageVectors, as_column, as_sql, build_indexes, check_cells

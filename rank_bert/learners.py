@@ -19,9 +19,9 @@ import warnings
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, partial
 from numbers import Real
 from pathlib import Path
 
@@ -35,7 +35,7 @@ from fastai.callback.core import Callback
 from fastai.callback.schedule import fit_one_cycle, lr_find  # patch `Learner`
 from fastai.data.core import DataLoaders
 from fastai.data.load import DataLoader
-from fastai.learner import AvgMetric, Learner
+from fastai.learner import AvgMetric, Learner, Metric
 from fastai.losses import BCEWithLogitsLossFlat, CrossEntropyLossFlat, MSELossFlat
 from fastai.metrics import ActivationType, MatthewsCorrCoef, SpearmanCorrCoef, accuracy, accuracy_multi, skm_to_fastai
 from fastai.optimizer import Optimizer
@@ -43,81 +43,19 @@ from fastai.torch_core import set_seed
 from sklearn.metrics import f1_score
 
 # %% ../nbs/03_learners.ipynb #93464702
-from .models import Encoder, device_of, evaluation_mode, get_encoder, pad_batch, weights_hash
+from .models import Encoder, device_of, evaluation_mode, get_encoder, weights_hash
 from .tables import DataError, DataWarning
-from .engines import best_device, best_dtype, prefix_parameters, weights_state
+from .engines import best_device, best_dtype, weights_state
 from .features import FeatureStore, progress_bar
 from .texts import TextData
-from .tags import tokenize_words, tokenize_rows
-from .heads import ClassificationHead, ScoreHead, fold, linear_parts, standardise
+from .heads import fold, linear_parts, standardise
 from .lowrank import add_lora
 from .linear import fit_head
 from .losses import token_loss
 from .callbacks import Frozen, KeepBest, epochs_for, give_back, held_parameters
 from .processes import Processes, first_process, joined
-from .names import TagHead
-
-# %% ../nbs/03_learners.ipynb #3a7c696e
-class TaskModel(nn.Module):
-    "An encoder with heads; maps token ids, stored states or stored vectors to the output of one head."
-    def __init__(self,
-        encoder: Encoder|None,  # from `get_encoder`; `None` if all inputs are vectors
-        heads: dict[str, nn.Module],  # name of a task -> its head
-        pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
-        per_token: tuple[str, ...] = (),  # tasks whose head takes every token's state, not the pooled vector
-        dtype: torch.dtype = torch.float32,  # precision of the layers; weights are float32 always
-        separate: tuple[str, ...] = (),  # tasks of pairs whose texts are read one by one: first texts, then second
-    ):
-        super().__init__()
-        if encoder is not None and pooling not in encoder.poolings:
-            raise ValueError(f"{encoder.name!r} has no pooling {pooling!r}; use one of {', '.join(encoder.poolings)}")
-        self.encoder, self.heads, self.per_token = encoder, nn.ModuleDict(heads), tuple(per_token)
-        self.pooling, self.dtype, self.separate = pooling, dtype, tuple(separate)
-        self.task = next(iter(heads), None)  # the head whose output `forward` returns
-        self.start = None  # number of layers already applied to stored states
-
-    def forward(self,
-        x: torch.Tensor,  # token ids `(batch, tokens)`, or vectors `(batch, dim)` when there is no mask
-        mask: torch.Tensor|None = None,  # 1 for a token, 0 for padding `(batch, tokens)`
-        states: torch.Tensor|None = None,  # stored states `(batch, tokens, dim)` after `start` layers
-    ) -> torch.Tensor:  # `(batch, outputs)`, or `(batch, tokens, outputs)` for a token-level task
-        "The output of the head of `task`."
-        return self.heads[self.task](self.features(x, mask, states))
-
-    def features(self,
-        x: torch.Tensor,  # as in `forward`
-        mask: torch.Tensor|None = None,  # as in `forward`; `None` with vectors
-        states: torch.Tensor|None = None,  # as in `forward`
-    ) -> torch.Tensor:  # float32 `(batch, dim)`; `(batch, tokens, dim)` for tokens, `(batch, 2*dim)` for separate texts
-        "The input of the head of `task`."
-        if mask is None: return x
-        found = self.trunk(x, mask, states).float()
-        return torch.cat(found.chunk(2), 1) if self.task in self.separate else found
-
-    def trunk(self,
-        ids: torch.Tensor,  # token ids `(batch, tokens)`
-        mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
-        states: torch.Tensor|None = None,  # stored states `(batch, tokens, dim)`
-    ) -> torch.Tensor:  # `(batch, dim)`, or `(batch, tokens, dim)` for a token-level task
-        "The output of the encoder for ids, or for stored states."
-        done = 0 if states is None else self.start or 0
-        # float32 leaves the precision to the caller, e.g. to fastai's `to_fp16`
-        with torch.autocast(ids.device.type, self.dtype) if self.dtype != torch.float32 else nullcontext():
-            states = self.encoder.embed(ids, mask) if states is None else states.float()
-            states = self.encoder.run(states, mask, ids, done)
-            return states if self.task in self.per_token else self.encoder.pool(states, mask, self.pooling)
-
-    def summary(self) -> pd.DataFrame:  # a row for the embeddings, each layer and each head
-        "Parameters of each part, and how many of them are trained; also `learn.summary()`."
-        groups = [] if self.encoder is None else self.encoder.groups()
-        parts = {(f'layer {i}' if i else 'embeddings'): group for i, group in enumerate(groups)}
-        parts |= {f'head {name}': list(head.parameters()) for name, head in self.heads.items()}
-        for name, module in self.named_children():
-            others = [] if name in ('encoder', 'heads') else list(module.parameters())
-            if others: parts[name] = others
-        rows = [(name, sum(p.numel() for p in group), sum(p.numel() for p in group if p.requires_grad))
-                for name, group in parts.items()]
-        return pd.DataFrame(rows, columns=['part', 'parameters', 'trained'])
+from .metrics import entity_f1, spans
+from .task_model import TASK_HEADS, TaskBatches, TaskModel
 
 # %% ../nbs/03_learners.ipynb #13a9838d
 def task_groups(
@@ -140,136 +78,6 @@ def frozen_layers(
     trained = [any(p.requires_grad for p in part) for part in parts]
     return None if trained[0] else (trained.index(True) if any(trained) else len(trained)) - 1
 
-# %% ../nbs/03_learners.ipynb #de5c743b
-class TaskBatches:
-    "Batches of the rows of a split, as token ids, stored states or stored vectors."
-    def __init__(self,
-        data: TextData,  # rows of one split
-        encoder: Encoder,  # from `get_encoder`
-        pooling: str = 'mean',  # of stored vectors
-        max_tokens: int = 256,  # longest text in tokens, special tokens counted
-        keep: str = 'start',  # which part of a longer text stays
-        dtype: torch.dtype = torch.float32,  # precision of what is stored
-        store: FeatureStore|None = None,  # where it is stored; by default the store in the cache folder
-        label: str = 'texts',  # label of progress bars
-        reading: str = 'joint',  # of pairs: 'joint', both texts in one input, or 'separate', each text alone
-    ):
-        self.data, self.encoder, self.dtype = data, encoder, dtype
-        self.separate = data.pairs is not None and reading == 'separate'
-        self.pooling, self.max_tokens, self.keep = pooling, max_tokens, keep
-        self.store, self.label = store or FeatureStore(), label
-        self.start = self.stored = self._state = None  # batches contain token ids
-        self.given = []  # row numbers of the last batch, for metrics such as `EntityF1`
-        self._kept = {}  # row -> whether each of its words has a token
-
-    @cached_property
-    def rows(self) -> tuple[list[list[int]], list]:
-        "Token ids and target of each row; of separate texts the ids of all first texts, then of all second ones."
-        if self.separate:
-            both = self.data.texts + self.data.pairs
-            ids, targets = self.encoder.tokenize(both, self.max_tokens, self.keep), self.data.targets
-        else: ids, targets = tokenize_rows(self.data, self.encoder, self.max_tokens, self.keep)
-        return [np.asarray(i, dtype=np.int32) for i in ids], targets
-
-    @cached_property
-    def targets(self) -> torch.Tensor:
-        "Targets of all rows, other than tags of words."
-        return torch.as_tensor(self.data.targets)
-
-    @property
-    def vocab(self) -> list[list[str]]:
-        "Names of the labels, for fastai's `ClassificationInterpretation`."
-        return [self.data.labels]
-
-    def __len__(self) -> int: return len(self.data)
-    def __getitem__(self, i: int) -> int: return i
-    def __repr__(self) -> str: return f'TaskBatches({len(self)} rows from {self.start!r})'
-
-    def new_empty(self):
-        "Raises `TypeError`: fastai calls it when a Learner is exported."
-        raise TypeError("a Learner on texts is not exported: save its classifier, tagger or sentence encoder "
-                        "with `save`, or its encoder with save_encoder")
-
-    def begin(self,
-        start: int|str|None,  # number of layers before the stored states, 'vectors', or `None` for ids
-    ) -> None:
-        """Set what batches contain; compute what is not in the store.
-
-        Does nothing when neither `start` nor the weights have changed."""
-        if start is None: computed_by = []
-        elif start == 'vectors': computed_by = [p for group in self.encoder.groups() for p in group]
-        else: computed_by = prefix_parameters(self.encoder, start)
-        state = start, weights_state(computed_by)
-        if state == self._state: return
-        self.start = self.stored = self._state = None  # if interrupted, batches contain ids
-        where = dict(dtype=self.dtype, device=self.encoder.device, label=self.label)
-        if start == 'vectors':
-            texts, pairs = self.data.texts, self.data.pairs
-            if self.separate: texts, pairs = texts + pairs, None
-            vectors = self.store.encode(texts, self.encoder, self.pooling, pairs=pairs, max_tokens=self.max_tokens,
-                                        keep=self.keep, **where).tensor()
-            self.stored = torch.cat(vectors.chunk(2), 1) if self.separate else vectors
-        elif start is not None: self.stored = self.store.states(self.rows[0], self.encoder, start, **where)
-        self.start, self._state = start, state
-
-    def inputs(self,
-        rows,  # row numbers
-    ) -> tuple[torch.Tensor, ...]:  # (vectors,), (ids, mask) or (ids, mask, states)
-        "Some rows as a `TaskModel` takes them."
-        rows = list(rows)
-        if self.start == 'vectors': return self.stored[rows],
-        if self.separate: rows += [len(self) + r for r in rows]
-        ids, mask = self.encoder.pad([self.rows[0][r] for r in rows])
-        return (ids, mask) if self.start is None else (ids, mask, self.stored[rows])
-
-    def batch(self,
-        rows,  # row numbers
-    ) -> tuple[torch.Tensor, ...]:  # the output of `inputs`, and the targets
-        "A batch of some rows as tensors."
-        self.given = list(rows)
-        return *self.inputs(self.given), self._targets(self.given)
-
-    def _targets(self, rows: list[int]) -> torch.Tensor:
-        "Targets of some rows; those of word pieces are padded with -100, on the same side as the ids."
-        if self.data.kind != 'tags': return self.targets[rows]
-        return pad_batch([self.rows[1][r] for r in rows], -100, left=self.encoder.family.summary_last)[0]
-
-    def _kept_words(self, row: int) -> list[int]:
-        "For each word of a text: 1 if a token of its own is kept, -1 if it shares that of the word before, else 0."
-        if row not in self._kept:
-            text, words = self.data.texts[row], self.data.rows.words.iloc[row]
-            _, (places,), _ = tokenize_words(self.encoder, [text], [words], self.max_tokens, self.keep)
-            self._kept[row] = [0 if p < 0 else -1 if p in places[:i] else 1 for i, p in enumerate(places)]
-        return self._kept[row]
-
-    def order(self,
-        bs: int,  # rows in a batch
-        rng: random.Random|None = None,  # shuffles; without it rows are sorted by length
-    ) -> list[int]:  # every row once; batches are its slices of `bs`
-        "An order of rows in which the texts of a batch have about the same length."
-        rows = list(range(len(self)))
-        if rng is not None: rng.shuffle(rows)
-        if self.start == 'vectors': return rows
-        ids, second = self.rows[0], len(self)*self.separate  # the longer of two separate texts decides
-        return by_length(rows, lambda r: max(len(ids[r]), len(ids[r + second])), bs, rng)
-
-# %% ../nbs/03_learners.ipynb #3510dbd8
-def by_length(
-    rows: list[int],  # in a random order where `rng` is given
-    lengths: Callable[[int], int],  # tokens of a row
-    bs: int,  # rows in a batch
-    rng: random.Random|None = None,  # shuffles batches of similar length; without it all rows are sorted, longest first
-) -> list[int]:  # the same rows; batches are slices of `bs`
-    "An order of rows in which the texts of a batch have about the same length, which reduces padding."
-    def sort(rows): return sorted(rows, key=lambda r: -lengths(r))
-    if rng is None: return sort(rows)
-    rows = [r for i in range(0, len(rows), 50*bs) for r in sort(rows[i:i + 50*bs])]
-    batches = [rows[i:i + bs] for i in range(0, len(rows), bs)]
-    # the incomplete batch stays last, because batches are slices of `bs`
-    short = [batches.pop()] if len(batches[-1]) < bs else []
-    rng.shuffle(batches)
-    return sum(batches + short, [])
-
 # %% ../nbs/03_learners.ipynb #9531aa90
 def _order(batches, bs: int, rng: random.Random|None) -> list[int]: return batches.order(bs, rng)
 
@@ -287,13 +95,6 @@ def task_dl(
     # partial and not lambda, so that a copy of the loader has its own batches
     return DataLoader(batches, bs=bs, num_workers=0, get_idxs=partial(_order, batches, bs, rng),
                       create_batch=partial(_batch, batches), device=torch.device(device or best_device()), **kwargs)
-
-# %% ../nbs/03_learners.ipynb #6eddce96
-def unlabelled(
-    texts: list[str],  # any texts
-) -> TextData:  # of the part 'train'
-    "Texts without labels as data for `TaskBatches`; all targets are 0."
-    return TextData(pd.DataFrame(dict(text=texts, target=0, split='train')), 'class', [])
 
 # %% ../nbs/03_learners.ipynb #cceab3c7
 class AdamW(Optimizer):
@@ -543,18 +344,62 @@ class Kind:
     metrics: Callable  # `() -> metrics` of fastai, new for each Learner
     per_token: bool = False  # one target for each word, not for each text
 
-def _linear(dim: int, n_labels: int, **kwargs) -> nn.Module:
-    return ClassificationHead(dim, n_labels, **dict(hidden=0, dropout=.1) | kwargs)
-
 def _f1(**kwargs): return skm_to_fastai(f1_score, average='macro', zero_division=0, **kwargs)
 
 KINDS = {
-    'class': Kind(_linear, CrossEntropyLossFlat(), lambda: [accuracy, _f1(), MatthewsCorrCoef()]),
-    'multilabel': Kind(_linear, BCEWithLogitsLossFlat(),
+    'class': Kind(TASK_HEADS['class'], CrossEntropyLossFlat(), lambda: [accuracy, _f1(), MatthewsCorrCoef()]),
+    'multilabel': Kind(TASK_HEADS['multilabel'], BCEWithLogitsLossFlat(),
                        lambda: [accuracy_multi, _f1(flatten=False, thresh=.5, activation=ActivationType.Sigmoid)]),
-    'score': Kind(lambda dim, n, **kwargs: ScoreHead(dim, **kwargs), MSELossFlat(), lambda: [SpearmanCorrCoef()]),
-    'tags': Kind(TagHead, token_loss, lambda: [AvgMetric(tag_accuracy)], per_token=True),
+    'score': Kind(TASK_HEADS['score'], MSELossFlat(), lambda: [SpearmanCorrCoef()]),
+    'tags': Kind(TASK_HEADS['tags'], token_loss, lambda: [AvgMetric(tag_accuracy)], per_token=True),
 }  # kind of a `TextData` -> what it needs
+
+# %% ../nbs/03_learners.ipynb #7a38f778
+class EntityF1(Metric):
+    "Micro F1 of whole names over an epoch: `entity_f1` of all texts in the batches."
+    def __init__(self,
+        labels: list[str],  # names of the tags in the order of the logits: 'O', 'B-PER', ...
+    ):
+        self.labels = list(labels)
+        self.reset()
+
+    def reset(self):
+        "Forget all batches."
+        self.true, self.predicted = [], []
+
+    @property
+    def value(self) -> float|None:
+        "The F1 so far; `None` before the first batch, NaN when the texts hold no name."
+        if not self.true: return None
+        if not any(spans(t) for t in self.true): return float('nan')
+        return float(entity_f1(self.true, self.predicted).loc['micro', 'F1'])
+
+    @property
+    def name(self) -> str:
+        "Its column in the table of epochs."
+        return 'entity_f1'
+
+    def accumulate(self,
+        learn: Learner,  # with the tags and logits of a batch in `yb` and `pred`
+    ):
+        "Keep the tags of a batch; words beyond `max_tokens` have no prediction, and so their names are missed."
+        batches = getattr(getattr(learn, 'dl', None), 'dataset', None)
+        if hasattr(batches, 'parts'): batches = batches.parts[learn.model.task]
+        rows = getattr(batches, 'given', None) or [None]*len(learn.yb[0])
+        for row, target, guess in zip(rows, learn.yb[0].cpu(), learn.pred.detach().argmax(-1).cpu()):
+            counts = target != -100
+            true, predicted = ([self.labels[i] for i in t[counts].tolist()] for t in (target, guess))
+            if row is not None and len(true) < len(batches.data.targets[row]):
+                true = [self.labels[i] for i in batches.data.targets[row]]
+                own, predicted = iter(predicted), []
+                for kept in batches._kept_words(row):
+                    before = predicted[-1] if predicted else 'O'
+                    if kept > 0: tag = next(own)
+                    elif kept < 0 and before != 'O': tag = f'I{before[1:]}'  # both words share a token
+                    else: tag = 'O'
+                    predicted.append(tag)
+            self.true.append(true)
+            self.predicted.append(predicted)
 
 # %% ../nbs/03_learners.ipynb #d4f4b8c8
 def frozen_groups(
@@ -621,11 +466,16 @@ class StandardiseInputs(Callback):
         "Fold mean and scale into the weights."
         for head in self.changed: fold(head)
 
+@cache
+def _learner_class(cls: type) -> type:
+    "A fastai `Learner` with the methods of a class; the class itself, if it is one."
+    return cls if issubclass(cls, Learner) else type(cls.__name__, (cls, Learner), {'__doc__': cls.__doc__})
+
 def encoder_learner(
     dls: DataLoaders,  # batches of `TaskBatches`, or of a class with the same `begin`
     model: TaskModel,  # an encoder and its heads
     groups: int = 0,  # groups from the start that are frozen, from `frozen_groups`
-    cls: type[Learner] = Learner,  # class of the result
+    cls: type = Learner,  # class of the result, or of more methods for it
     **kwargs,  # arguments of fastai's `Learner`
 ) -> Learner:
     "A Learner on an encoder; the files of `lr_find` and `learn.save` are deleted together with the Learner."
@@ -633,7 +483,7 @@ def encoder_learner(
     temporary = {} if {'path', 'model_dir'} & kwargs.keys() else dict(model_dir=folder)
     whole = model.encoder is None or groups > len(model.encoder.layers)
     usual = dict(opt_func=AdamW, splitter=task_groups, wd_bn_bias=False, train_bn=False, lr=3e-3 if whole else 1e-4)
-    learn = cls(dls, model, **usual | temporary | kwargs)
+    learn = _learner_class(cls)(dls, model, **usual | temporary | kwargs)
     if temporary: weakref.finalize(learn, shutil.rmtree, folder, True)
     learn.add_cb(Processes())
     if model.encoder is None: return learn  # all inputs are vectors
@@ -722,7 +572,7 @@ def task_learner(
     head_kwargs: dict|None = None,  # arguments of the head, such as `dropout`
     reading: str|None = None,  # of pairs: 'separate', each text alone, or 'joint'; separate if the encoder is frozen
     symmetric: bool|None = None,  # of separate texts: whether both orders mean the same; by default for scores
-    cls: type[Learner] = Learner,  # class of the result, for a Learner with methods of its own
+    cls: type = Learner,  # class of the result, or of more methods for it
     **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `metrics`, `cbs`
 ) -> Learner:
     "A fastai `Learner` for one task on texts; batches contain the output of the last frozen layer."

@@ -20,7 +20,6 @@ from scipy import sparse
 from torch import nn
 from torch.nn import functional as F
 from scipy.optimize import minimize, minimize_scalar
-from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, StratifiedKFold
 
 # %% ../nbs/01e_linear.ipynb #42578876
 from .models import device_of, pad_batch
@@ -130,6 +129,7 @@ def _splits(y: np.ndarray, kind: str, groups, valid, seed: int) -> list[tuple]:
     if not len(groups) == len(valid) == len(y):
         raise ValueError(f"{len(y)} vectors, {len(groups)} groups and {len(valid)} flags of valid: each vector needs "
                          "one")
+    from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, StratifiedKFold
     one_group = np.bincount(groups).max() > len(y)/2  # such as pairs that are linked by common texts
     if 0 < valid.sum() < len(y) and (valid.sum() >= ENOUGH or one_group):
         return [(np.flatnonzero(~valid), np.flatnonzero(valid))]

@@ -16,8 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 import torch
-from scipy import sparse, stats
-from sklearn.metrics import f1_score, matthews_corrcoef
+from scipy import sparse
 
 # %% ../nbs/02a_metrics.ipynb #7eadf792
 def _as_scores(scores):
@@ -512,6 +511,7 @@ def classification_metrics(
     """Accuracy, F1 and Matthews' correlation of a classifier; each of `labels` has its 'F1 NAME'.
 
     A class without any target or answer has no F1 (NaN) and is left out of the macro F1."""
+    from sklearn.metrics import f1_score, matthews_corrcoef
     labels = None if labels is None else list(labels)
     _same_names('labels', labels, scores=scores, targets=targets)
     answers, targets = _answers(scores, targets)
@@ -545,6 +545,7 @@ def spearman(
     gold,     # (n,) scores of the same pairs by people
 ) -> float:   # from -1 to 1
     "Rank correlation of two lists of scores. Fewer than two pairs, or the same score for all, raise ValueError."
+    from scipy.stats import spearmanr
     _same_labels(scores=scores, gold=gold)
     pair = {'scores': _plain(scores, 'scores'), 'gold': _plain(gold, 'gold')}
     if any(v.ndim != 1 for v in pair.values()) or len(pair['scores']) != len(pair['gold']):
@@ -553,7 +554,7 @@ def spearman(
     if len(pair['gold']) < 2: raise ValueError(f'{len(pair["gold"])} pairs have no order: give at least two')
     for name, v in pair.items():
         if (v == v[0]).all(): raise ValueError(f'{name} are all {v[0]:g}: without an order there is no correlation')
-    return float(stats.spearmanr(pair['scores'], pair['gold']).statistic)
+    return float(spearmanr(pair['scores'], pair['gold']).statistic)
 
 # %% ../nbs/02a_metrics.ipynb #42b22d6e
 def spans(

@@ -42,12 +42,13 @@ from .losses import UncertaintyWeights, gradient_conflict, gradient_norm_weights
 from .callbacks import Frozen
 from .graphs import Output, TextModel
 from .export import export_model
-from .ranking import RankingModel, mrr
+from .task_model import TaskBatches, TaskModel, unlabelled
+from .ranking_model import RankingModel, mrr
 from .scoring import Ranker
-from .learners import KINDS, FrozenPrefix, Kind, TaskBatches, TaskModel, encoder_learner, layers_dtype, prepared
-from .learners import head_arguments_of, reading_of, unlabelled
+from .learners import KINDS, EntityF1, FrozenPrefix, Kind, encoder_learner, layers_dtype, prepared
+from .learners import head_arguments_of, reading_of
 from .classifiers import Classifier
-from .tagging import EntityF1, Tagger, splitting
+from .tagging import Tagger, splitting
 
 # %% ../nbs/03e_multitask.ipynb #93b06f6a
 def task_shares(

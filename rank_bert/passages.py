@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from functools import cache
 from itertools import groupby
 import numpy as np
-from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from xxhash import xxh3_128
 from .core import as_texts
 from .words import cut_words
@@ -57,6 +56,7 @@ def split_sentences(text): return [s for s in _SENTENCES.split(text) if s.strip(
 
 def _sentence_scores(texts, split):
     "For each text the mean TF-IDF weight of the words of each of its sentences"
+    from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
     sizes = [len(s) for s in split]
     if not any(cut_words(t) for t in texts): return [np.zeros(n) for n in sizes]
     counts = CountVectorizer(analyzer=cut_words)

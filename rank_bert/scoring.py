@@ -50,8 +50,8 @@ from .table import TokenTable
 from .web import PageIndex, TableModel
 from .space import GRADIO  # the target 'space'
 from .metrics import rank_documents
-from .ranking import BM25_ALONE, Fusion, RankingModel, ScoredQueries, fusion_sample, joined_parts
-from .ranking import usable_rows, weigh
+from .ranking_model import BM25_ALONE, Fusion, RankingModel, ScoredQueries, fusion_sample, joined_parts
+from .ranking_model import usable_rows, weigh
 from .saved_rankers import cut_table, cutting_in_words, encoding, read_ranker, without_queries, write_ranker
 
 # %% ../nbs/03a_scoring.ipynb #a87daff2

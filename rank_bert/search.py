@@ -18,8 +18,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from fastai.callback.core import Callback
-from fastai.callback.tracker import SaveModelCallback
 from fastcore.basics import patch
 from scipy import sparse
 
@@ -33,18 +31,14 @@ from .features import FeatureStore, encode, progress_bar
 # %% ../nbs/03b_search.ipynb #a16ea105
 from .heads import DualHead, get_head
 from .metrics import change_table
-from .callbacks import KeepBest
 from .feedback import change_message, check_enough, feedback_data, feedback_rows, is_worse
-from .learners import begin_run, frozen_groups, rows_hash
-from .ranking import RankingFeatures, RankingModel, check_trainable, ranking_features, usable_rows
+from .ranking_model import RankingFeatures, RankingModel, check_trainable, ranking_features, usable_rows
 from .table import cut_pieces, fit_table, make_table, plain_tokenizer
 from .saved import read_model
 from .saved_rankers import RANKER_FIELDS, RANKER_FILES, cut_table, encoding, read_ranker_head
 from .scoring import TABLE_MODES, Ranker, check_not_blank, later_reference, one_at_a_time, opened_ranker
 from .scoring import reference_of, starting_fusion
 from .explain import cut_again  # adds `Ranker.explain`
-from .fitting import fit_one_head, fitted_fusion, fitted_words, head_epochs, row_batches
-from .fitting import check_document_pairs, train_head, train_layers
 from .maps import Map  # adds `Ranker.map`
 from .measuring import own_qrels, still_there
 
@@ -67,11 +61,16 @@ def train_ranker(
     seed: int = 0,  # of the head and of the order of batches
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     progress: bool|None = None,  # show progress; by default everywhere except in tests
-    cbs: Callback|list|None = None,  # of fastai, such as `RankMonitor`; of the head's training, or of the layers'
+    cbs: 'Callback|list|None' = None,  # of fastai, such as `RankMonitor`; of the head's training, or of the layers'
     engine: str = 'torch',  # of a frozen encoder: 'torch'; on a CPU also 'openvino' or 'auto' (extra `speed`)
     document_pairs: float|str|None = None,  # share of training queries made of documents; 'auto' tries .5
 ) -> Ranker:
     "A ranker trained on the 'train' queries, the head first and then layers; 'valid' queries decide every choice."
+    from fastai.callback.core import Callback
+    from fastai.callback.tracker import SaveModelCallback
+    from rank_bert.callbacks import KeepBest
+    from rank_bert.learners import begin_run, frozen_groups
+    from rank_bert.fitting import check_document_pairs, train_head, train_layers
     check_document_pairs(document_pairs)
     encoder, store = get_encoder(backbone), store or FeatureStore()
     check_trainable(data)
@@ -153,6 +152,7 @@ def _trained_more(
     progress: bool|None, digest: str|None, refused: sparse.csr_matrix|None = None,
 ) -> Ranker:
     "Another ranker with this head trained further on matched data, and the weight of BM25 fitted again."
+    from rank_bert.fitting import fit_one_head, fitted_words, head_epochs
     m = ranker.model
     features = RankingFeatures(vectors, m.passages.cpu(), m.owner.cpu(), ranker.bm25, data, ranker.settings, refused)
     counts = {split: len(features.rows(split)) for split in ('train', 'valid')}
@@ -214,6 +214,7 @@ def train_more(self: Ranker,
     progress: bool|None = None,  # show progress; by default everywhere except in tests
 ) -> pd.DataFrame:  # mode, metric, before, after, difference, low, high, p, n; .attrs: changed, told
     "Train the head further, in place; nothing changes if 'valid' queries are ranked worse, or no query better."
+    from rank_bert.learners import rows_hash
     data, digest = _matched(self, data), rows_hash(data)
     check_trainable(data)
     vectors = self._query_vectors(data, store or FeatureStore())[:]
@@ -287,8 +288,8 @@ def _lesson(self: Ranker, queries: list[str], pieces: int, most: int, seed: int,
     words, room = encoder._pieces.to_str(), encoder._room(self.settings['max_tokens'], False)
     cutter, ids = plain_tokenizer(words), []
     for texts, kept in (([parts[i] for i in rows], slice(room)), (queries, slice(-room, None))):
-        for some in row_batches(np.arange(len(texts)), 4096):
-            cut = cutter.encode_batch_fast([texts[i] for i in some], add_special_tokens=False)
+        for at in range(0, len(texts), 4096):
+            cut = cutter.encode_batch_fast(texts[at:at + 4096], add_special_tokens=False)
             ids += [np.array(e.ids[kept], dtype=np.int32) for e in cut]
     both = torch.cat([held[torch.from_numpy(rows)].float(), vectors])
     return _Lesson(ids, both, words, len(encoder.tokenizer), room)
@@ -338,6 +339,7 @@ def _best_weight(
 @patch
 def _weighed_table(self: Ranker, data: RankingData) -> 'Ranker':
     "The same ranker with the weight of BM25 fitted for its table."
+    from rank_bert.fitting import fitted_fusion
     m, rows = self.model, usable_rows(data, 'valid')
     vectors = torch.zeros(len(data.queries), self.table.rows.shape[1])
     vectors[torch.from_numpy(rows)] = torch.from_numpy(self.table.encode(list(data.queries.text.iloc[rows])))

@@ -35,7 +35,7 @@ from .features import progress_bar
 from .metrics import compare
 from .drift import holm
 from .monitor import summary_writer
-from .ranking import RankingFeatures
+from .ranking_model import RankingFeatures
 from .experiments import machine_card
 
 # %% ../nbs/04a_sweeps.ipynb #002fda9b

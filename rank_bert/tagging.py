@@ -24,7 +24,6 @@ from unicodedata import normalize
 import numpy as np
 import pandas as pd
 import torch
-from fastai.learner import Learner, Metric
 
 # %% ../nbs/03d_tagging.ipynb #9669dc60
 from .core import as_texts, recover_folder
@@ -42,7 +41,7 @@ from .export import export_model
 from .names import BAN, ChainFit, NameDictionary, TagHead, best_tags, continued_scores, crossed_features
 from .names import decoder_code, known_spelling, name_dictionary, spelling_rows, spelling_scores, tag_bans
 from .names import tag_probabilities, word_features
-from .learners import TaskModel, begin_run, fit_task, freezing_kept, frozen_layers, task_learner
+from .task_model import TaskModel
 from .classifiers import Classifier, load_classifier
 
 # %% ../nbs/03d_tagging.ipynb #5a9a0002
@@ -65,52 +64,12 @@ def tags_from_spans(
         tags |= {i: f'{"I" if k else "B"}-{kind}' for k, i in enumerate(inside)}
     return dict(text=text, tokens=[text[a:b] for a, b in words], tags=[tags.get(i, 'O') for i in range(len(words))])
 
-# %% ../nbs/03d_tagging.ipynb #7a38f778
-class EntityF1(Metric):
-    "Micro F1 of whole names over an epoch: `entity_f1` of all texts in the batches."
-    def __init__(self,
-        labels: list[str],  # names of the tags in the order of the logits: 'O', 'B-PER', ...
-    ):
-        self.labels = list(labels)
-        self.reset()
-
-    def reset(self):
-        "Forget all batches."
-        self.true, self.predicted = [], []
-
-    @property
-    def value(self) -> float|None:
-        "The F1 so far; `None` before the first batch, NaN when the texts hold no name."
-        if not self.true: return None
-        if not any(spans(t) for t in self.true): return float('nan')
-        return float(entity_f1(self.true, self.predicted).loc['micro', 'F1'])
-
-    @property
-    def name(self) -> str:
-        "Its column in the table of epochs."
-        return 'entity_f1'
-
-    def accumulate(self,
-        learn: Learner,  # with the tags and logits of a batch in `yb` and `pred`
-    ):
-        "Keep the tags of a batch; words beyond `max_tokens` have no prediction, and so their names are missed."
-        batches = getattr(getattr(learn, 'dl', None), 'dataset', None)
-        if hasattr(batches, 'parts'): batches = batches.parts[learn.model.task]
-        rows = getattr(batches, 'given', None) or [None]*len(learn.yb[0])
-        for row, target, guess in zip(rows, learn.yb[0].cpu(), learn.pred.detach().argmax(-1).cpu()):
-            counts = target != -100
-            true, predicted = ([self.labels[i] for i in t[counts].tolist()] for t in (target, guess))
-            if row is not None and len(true) < len(batches.data.targets[row]):
-                true = [self.labels[i] for i in batches.data.targets[row]]
-                own, predicted = iter(predicted), []
-                for kept in batches._kept_words(row):
-                    before = predicted[-1] if predicted else 'O'
-                    if kept > 0: tag = next(own)
-                    elif kept < 0 and before != 'O': tag = f'I{before[1:]}'  # both words share a token
-                    else: tag = 'O'
-                    predicted.append(tag)
-            self.true.append(true)
-            self.predicted.append(predicted)
+# %% ../nbs/03d_tagging.ipynb #cdb783e1
+def __getattr__(name: str):
+    "`EntityF1`; raises `AttributeError` for what is not there."
+    if name != 'EntityF1': raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+    from rank_bert.learners import EntityF1
+    return EntityF1
 
 # %% ../nbs/03d_tagging.ipynb #03c442c9
 def word_windows(
@@ -505,7 +464,7 @@ def name_gap(
     return pd.DataFrame(dict(value=values, low=ends[0], high=ends[1]), index=['tagger', 'dictionary', 'difference'])
 
 # %% ../nbs/03d_tagging.ipynb #fa8865b0
-class TaggerLearner(Learner):
+class TaggerLearner:
     "A fastai `Learner` whose `predict` takes texts and gives names; made by `tagger_learner`."
     joint = False  # whether a chain was solved together with a linear head on the means of words
 
@@ -615,6 +574,7 @@ def tagger_learner(
     **kwargs,  # arguments of `task_learner`, e.g. `max_tokens`, `bs`, `seed`, `store`, `head_kwargs`
 ) -> TaggerLearner:
     "A Learner for tags of words; raises `ValueError` for labels of whole texts."
+    from rank_bert.learners import EntityF1, task_learner
     if data.kind != 'tags':
         raise ValueError(f"{data.name or 'data'} is of kind {data.kind!r}, labels of whole texts: use "
                          "classifier_learner of rank_bert.classifiers, or read_tags for tags of words")
@@ -639,6 +599,7 @@ class _Rows:
 
 def _word_rows(learn: TaggerLearner, dl, joint: bool) -> _Rows:
     "Means of the states of each word's tokens, or scores of its first token."
+    from rank_bert.learners import frozen_layers
     batches, model = dl.dataset, learn.model
     model.start = frozen_layers(model.encoder)
     batches.begin(model.start or None)
@@ -731,6 +692,7 @@ def train_tagger(
     **kwargs,  # arguments of `tagger_learner`, e.g. `max_tokens`, `bs`, `seed`, `store`
 ) -> Tagger:  # the best on the validation rows
     "A tagger, trained with defaults for small and large data."
+    from rank_bert.learners import begin_run, fit_task, freezing_kept
     if isinstance(backbone, Encoder) and freeze != 'backbone': backbone = deepcopy(backbone)
     backbone = get_encoder(backbone)
     ended = begin_run(backbone, freeze)

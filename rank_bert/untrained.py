@@ -21,7 +21,7 @@ from .tables import DataError, text_ids
 from .data import RankingData, checked_documents
 from .features import FeatureStore
 from .heads import get_head
-from .ranking import RankingModel, ranking_features
+from .ranking_model import RankingModel, ranking_features
 from .scoring import Ranker, starting_fusion, warn_of_encoder
 from .search import load_ranker  # adds `Ranker.save` and what else a ranker can do
 
