@@ -220,8 +220,7 @@ def _describe(data) -> None:
 
 def _read(data: str, columns: dict):
     "Read data and print what was found, hints and leaks between its splits included."
-    from rank_bert.data import read_ranking
-    from rank_bert.data import audit_splits
+    from rank_bert.data import audit_splits, read_ranking
     found = _quietly(read_ranking, data, **columns | dict(judges=columns.get('judges') or 'max'))
     _describe(found)
     _hints(found)
