@@ -228,10 +228,11 @@ _KINDS = {b'PK\3\4': 'a ZIP archive or a workbook: unpack it, or save the sheet 
 
 def _decoded(line, n, path):
     "A line as text"
-    kind = next((said for start, said in _KINDS.items() if n == 1 and line.startswith(start)), None)
-    if kind: raise DataError(f'{shown_path(path)} is {kind}')
-    wide = n == 1 and (line[:2] in (b'\xff\xfe', b'\xfe\xff') or 4 * line.count(b'\0') > len(line))
-    if wide: raise DataError(f'{shown_path(path)} line 1 looks like UTF-16; save the file as UTF-8')
+    if n == 1:
+        kind = next((said for start, said in _KINDS.items() if line.startswith(start)), None)
+        if kind: raise DataError(f'{shown_path(path)} is {kind}')
+        wide = line[:2] in (b'\xff\xfe', b'\xfe\xff') or 4 * line.count(b'\0') > len(line)
+        if wide: raise DataError(f'{shown_path(path)} line 1 looks like UTF-16; save the file as UTF-8')
     try: return line.decode('utf-8-sig' if n == 1 else 'utf-8')
     except UnicodeDecodeError as e:
         raise DataError(f'{shown_path(path)} line {n} is not UTF-8 (byte {e.start}: {e.reason}); '
