@@ -183,7 +183,7 @@ def _joined_ids(ids, known):
 
 def _relevance(rows, documents, queries, judges):
     "The table of relevant documents, counts of what was dropped, and hints"
-    if judges not in _JUDGES: raise DataError(f'judges is {judges!r}; choose one of {listed(_JUDGES)}')
+    if judges not in list(_JUDGES): raise DataError(f'judges is {judges!r}; choose one of {listed(_JUDGES)}')
     r, index = checked_table(rows, 'relevance', ['query_id', 'doc_id'])
     check_grades(r, 'relevance')
     ids = {c: clean_ids(r[c], 'relevance', c, index) for c in ('query_id', 'doc_id')}
@@ -197,6 +197,8 @@ def _relevance(rows, documents, queries, judges):
         refuse(bad, f'{column} not among the {what}:', lost_zeros(r[column][bad], known[column])
                or _joined_ids(r[column][bad], known[column]) or f'add to the {what} or remove the row')
     refuse(~(np.isfinite(r.grade) & (r.grade >= 0)), 'grade is negative or not a number for', 'grades are 0 or above')
+    refuse((r.grade > 0) & ~r.grade.between(1e-30, 1e30), 'grade is not from 1e-30 to 1e30 for',
+           'float32, in which is computed, would lose it: scale the grades')
     pairs = r.groupby(['query_id', 'doc_id'], sort=False).grade
     counted = pairs.agg(judges).reset_index()
     right = counted[counted.grade > 0].reset_index(drop=True)

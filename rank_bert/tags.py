@@ -10,7 +10,7 @@ __all__ = ['read_tags', 'builtin_tags']
 # %% ../nbs/00g_tags.ipynb #a7000005
 import ast, builtins, math, re, unicodedata
 from functools import lru_cache
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import itemgetter
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def _conll_words(path, word, tag, most):
         if starts or not line.strip():
             sentence, document = sentence + 1, document + starts
             continue
-        fits = 2 <= len(cells) <= most and all(-len(cells) <= c < len(cells) for c in (word, tag))
+        fits = width == len(cells) or 2 <= len(cells) <= most and all(-len(cells) <= c < len(cells) for c in (word, tag))
         if line.startswith('#') and not (fits and _TAG.fullmatch(cells[tag])): continue  # a comment
         if not fits or width not in (None, len(cells)):
             raise DataError(f'{shown_path(path)} line {n} has {len(cells)} columns'
@@ -101,19 +101,22 @@ def _wrong_word(token, tag, names):
 
 def _checked_rows(frame, c, names, labels):
     "Tokens and tags of each row, checked; tags as in the data"
-    rows, known, conll = [], {_as_bio(t) for t in labels or []}, _is_conll(frame)
+    rows, known = [], {_as_bio(t) for t in labels or []}
+    # names of places are made for errors only: each takes longer than a row
+    def row(i): return row_name(frame.index.name, frame.index[i])
+    def line(i, w): return f'{row(i).rpartition(" ")[0]} {frame["lines"].iloc[i][w]}' if _is_conll(frame) else ''
     for i, (tokens, tags) in enumerate(zip(frame[c['tokens']], frame[c['tags']])):
-        at = row_name(frame.index.name, frame.index[i])
         for name, values in dict(tokens=tokens, tags=tags).items():
             if not isinstance(values, (list, tuple, np.ndarray)):
-                raise DataError(f'{at}: {name} are {type(values).__name__}, not a list')
-        if len(tokens) != len(tags): raise DataError(f'{at} has {len(tokens)} tokens and {len(tags)} tags')
-        if not len(tokens): raise DataError(f'{at} has no tokens; remove the row')
+                raise DataError(f'{row(i)}: {name} are {type(values).__name__}, not a list')
+        if len(tokens) != len(tags): raise DataError(f'{row(i)} has {len(tokens)} tokens and {len(tags)} tags')
+        if not len(tokens): raise DataError(f'{row(i)} has no tokens; remove the row')
         tags = [clean_label(t if names is None else named_label(t, names)) for t in tags]
         for w, (token, tag) in enumerate(zip(tokens, tags)):
-            line = f'{at.rpartition(" ")[0]} {frame["lines"].iloc[i][w]}' if conll else ''
-            if wrong := _wrong_word(token, tag, names): raise DataError(f'{line or f"{at} word {w + 1}"}: {wrong}')
-            if labels is not None and _as_bio(tag) not in known: raise unknown_label(tag, list(labels), line or at)
+            if wrong := _wrong_word(token, tag, names):
+                raise DataError(f'{line(i, w) or f"{row(i)} word {w + 1}"}: {wrong}')
+            if labels is not None and _as_bio(tag) not in known:
+                raise unknown_label(tag, list(labels), line(i, w) or row(i))
         rows.append(([SURROGATES.sub('\ufffd', t) for t in tokens], tags))
     return rows
 
@@ -153,15 +156,18 @@ def _tag_data(frame, c, source, labels, name):
     labels = list(dict.fromkeys(map(_as_bio, labels or names or order)))
     # the text of a row where it holds the tokens in order; else the tokens, joined by blanks
     texts, words, lost = [], [], 0
-    for i, (tokens, _) in enumerate(rows):
-        text = SURROGATES.sub('\ufffd', str(frame['text'].iloc[i])) if 'text' in frame else None
+    given = [None]*len(rows) if 'text' not in frame else [SURROGATES.sub('\ufffd', str(t)) for t in frame['text']]
+    for text, (tokens, _) in zip(given, rows):
         places = None if text is None else _placed(text, tokens)
         lost += text is not None and places is None
-        if places is None: text, places = ' '.join(tokens), _placed(' '.join(tokens), tokens)
+        if places is None:
+            ends = accumulate(len(t) + 1 for t in tokens)
+            text, places = ' '.join(tokens), [(end - len(t) - 1, end - 1) for t, end in zip(tokens, ends)]
         texts.append(text)
         words.append(places)
     if lost: hints.append(f'the text of {lost:,} rows does not hold their tokens in order: blanks join the tokens')
-    target = [[labels.index(_as_bio(t)) for t in tags] for _, tags in rows]
+    place = {t: labels.index(_as_bio(t)) for t in found}
+    target = [[place[t] for t in tags] for _, tags in rows]
     return grouped_data(dict(text=texts, words=words), target, group, split, 'tags', labels, name, {}, hints)
 
 # %% ../nbs/00g_tags.ipynb #92cbf7ae
