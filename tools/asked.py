@@ -1,5 +1,6 @@
 """What a notebook asks Colab to install, and a Python that finds no more than that."""
 import json, re, shlex, sys
+from functools import cache
 from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
@@ -53,10 +54,15 @@ class Only(PathFinder):
         return (o for o in super().find_distributions(*args, **kwargs) if canonicalize_name(o.name) not in cls.absent)
 
 
+@cache
+def owners() -> dict[str, set[str]]:
+    "The installed packages that each module is of; a second to find, so a process that forks asks before."
+    return {m: {canonicalize_name(o) for o in found} for m, found in packages_distributions().items()}
+
+
 def see_only(wanted: frozenset[str]) -> None:
     "Hide what neither `wanted` nor the tests bring: what a notebook forgets to ask for is missing here too."
-    there = brought(wanted | TESTING)
-    owners = {m: {canonicalize_name(o) for o in found} for m, found in packages_distributions().items()}
-    Only.hidden = frozenset(m for m, found in owners.items() if not found & there)
-    Only.absent = frozenset(set().union(*owners.values()) - there)
+    there, found_in = brought(wanted | TESTING), owners()
+    Only.hidden = frozenset(m for m, found in found_in.items() if not found & there)
+    Only.absent = frozenset(set().union(*found_in.values()) - there)
     sys.meta_path[:] = [Only if finder is PathFinder else finder for finder in sys.meta_path]
