@@ -8,7 +8,7 @@ those that `--minutes` leave no time for are listed as not run. At the end stand
 """
 import argparse, gc, os, platform, re, signal, subprocess, sys, tempfile, time, tomllib, traceback, warnings
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
@@ -24,7 +24,8 @@ DEFAULTS = {"HF_HUB_OFFLINE": "1",    # no test may need the network
             "PYTHONWARNINGS": "ignore::FutureWarning"}  # libraries tell their developers, and name paths of the machine
 # What is imported before the forks: it sets no options, and does not look for packages of extras, as transformers does
 SHARED = ("torch", "torch._dynamo", "scipy.stats", "sklearn.model_selection", "pandas", "matplotlib.pyplot")
-LOOKING = ("transformers.models.bert.modeling_bert", "fastai.learner")  # imported where only the packages asked for are seen
+# What looks for packages, and is imported where only those are seen that are asked for
+LOOKING = ("transformers.models.bert.modeling_bert", "fastai.learner")
 SLOW = re.compile(r"^\S+\.ipynb:(\S+): ([\d.]+)s$", re.M)  # as nbdev says it
 NO_CELL = "no code cell ran: drop `skip_exec`, `eval: false` or the slow flag from at least one"
 
