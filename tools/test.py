@@ -1,8 +1,8 @@
 """Run the notebooks as tests, each in a process of its own: `python tools/test.py [PATH ...]`.
 
 A notebook passes when every cell ran without an error and at least one did run. Its process is forked from one that has
-imported what notebooks need, and sees no more packages than the install cell asks for; notebooks that ask for the same
-share that one. Lessons come first, then tutorials, then the pages of measurements at a small size;
+imported what notebooks need, and sees no more packages than the install cell brings; notebooks that see the same share
+that one. Lessons come first, then tutorials, then the pages of measurements at a small size;
 those that `--minutes` leave no time for are listed as not run. At the end stand the slowest cells. The last line is
 `N passed, N failed`.
 """
@@ -184,10 +184,10 @@ def imported(modules: tuple[str, ...]) -> None:
     gc.freeze()
 
 
-def work(conn: Connection, wanted: frozenset[str], args: argparse.Namespace) -> None:
+def work(conn: Connection, seen: frozenset[str], args: argparse.Namespace) -> None:
     "See only the packages that are asked for, and run the notebooks that are sent, until no more come."
     try:
-        asked.see_only(wanted)
+        asked.see_only(seen)
         imported(LOOKING)
         while True: conn.send(run_forked(conn.recv(), args))
     except (KeyboardInterrupt, EOFError): pass
@@ -200,7 +200,7 @@ def work(conn: Connection, wanted: frozenset[str], args: argparse.Namespace) -> 
 @dataclass
 class Worker:
     "A process for the notebooks that ask for the same packages."
-    wanted: frozenset[str]
+    seen: frozenset[str]
     pid: int
     conn: Connection
     notebook: Path | None = None  # that it runs now
@@ -225,24 +225,24 @@ def report(run: Run) -> list[tuple[float, str]]:
     return [(float(s), f"{name(run.notebook)} {cell}") for cell, s in SLOW.findall(run.printed)]
 
 
-def hired(workers: list[Worker], wanted: frozenset[str], args: argparse.Namespace) -> Worker:
+def hired(workers: list[Worker], seen: frozenset[str], args: argparse.Namespace) -> Worker:
     "A worker that is free, or a new one."
     for w in workers:
-        if w.wanted == wanted and not w.notebook: return w
+        if w.seen == seen and not w.notebook: return w
     here, there = Pipe()
     if not (pid := os.fork()):
         for c in (here, *(w.conn for w in workers)): c.close()  # a worker sees its own end only
-        work(there, wanted, args)
+        work(there, seen, args)
     there.close()
-    workers.append(Worker(wanted, pid, here))
+    workers.append(Worker(seen, pid, here))
     return workers[-1]
 
 
 def in_turns(waiting: list[Path], args: argparse.Namespace, workers: list[Worker]):
     "Each run as it ends, `jobs` at a time; what stays in `waiting` found no time."
-    end, wanted = time.time() + 60*args.minutes, {}
+    end, seen = time.time() + 60*args.minutes, {}
     for nb in waiting[:]:
-        try: wanted[nb] = asked.asked_by_notebook(nb)
+        try: seen[nb] = asked.seen_by_notebook(nb)
         except SystemExit as e:
             waiting.remove(nb)
             yield Run(nb, printed=str(e))
@@ -250,13 +250,13 @@ def in_turns(waiting: list[Path], args: argparse.Namespace, workers: list[Worker
     def busy() -> dict[Connection, Worker]: return {w.conn: w for w in workers if w.notebook}
     while busy() or due():
         while len(busy()) < args.jobs and due():
-            worker = hired(workers, wanted[waiting[0]], args)
+            worker = hired(workers, seen[waiting[0]], args)
             worker.notebook = waiting.pop(0)
             with suppress(BrokenPipeError): worker.conn.send(worker.notebook)
         for conn in wait(list(busy())):
             worker = busy()[conn]
             run, worker.notebook = worker.run(), None
-            if worker.wanted not in {wanted[nb] for nb in waiting}:
+            if worker.seen not in {seen[nb] for nb in waiting}:
                 worker.end()
                 workers.remove(worker)
             yield run
