@@ -1,5 +1,6 @@
 """What a notebook asks Colab to install, and a Python that finds no more than that."""
 import json, re, shlex, sys
+from functools import cache
 from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
@@ -25,7 +26,15 @@ def asked_by_notebook(notebook: Path) -> frozenset[str]:
     return found[0]
 
 
-def brought(wanted: frozenset[str]) -> set[str]:
+@cache
+def needs_of(name: str) -> list[Requirement]:
+    "What a package requires; nothing if it is not installed: it is of another system, or not wanted here."
+    try: return [Requirement(o) for o in distribution(name).requires or []]
+    except PackageNotFoundError: return []
+
+
+@cache
+def brought(wanted: frozenset[str]) -> frozenset[str]:
     "Names of the installed packages that requirements bring, theirs too."
     todo, seen = [Requirement(o) for o in wanted], set()
     while todo:
@@ -33,10 +42,13 @@ def brought(wanted: frozenset[str]) -> set[str]:
         for extra in {"", *one.extras}:
             if (key := (canonicalize_name(one.name), extra)) in seen: continue
             seen.add(key)
-            try: needs = map(Requirement, distribution(one.name).requires or [])
-            except PackageNotFoundError: continue  # of another system, or not wanted here
-            todo += [o for o in needs if o.marker is None or o.marker.evaluate({"extra": extra})]
-    return {name for name, _ in seen}
+            todo += [o for o in needs_of(one.name) if o.marker is None or o.marker.evaluate({"extra": extra})]
+    return frozenset(name for name, _ in seen)
+
+
+def seen_by_notebook(notebook: Path) -> frozenset[str]:
+    "Names of the packages that a notebook's install cell brings, and of what the tests bring."
+    return brought(asked_by_notebook(notebook) | TESTING)
 
 
 class Only(PathFinder):
@@ -53,10 +65,15 @@ class Only(PathFinder):
         return (o for o in super().find_distributions(*args, **kwargs) if canonicalize_name(o.name) not in cls.absent)
 
 
-def see_only(wanted: frozenset[str]) -> None:
-    "Hide what neither `wanted` nor the tests bring: what a notebook forgets to ask for is missing here too."
-    there = brought(wanted | TESTING)
-    owners = {m: {canonicalize_name(o) for o in found} for m, found in packages_distributions().items()}
-    Only.hidden = frozenset(m for m, found in owners.items() if not found & there)
-    Only.absent = frozenset(set().union(*owners.values()) - there)
+@cache
+def owners() -> dict[str, set[str]]:
+    "The installed packages that each module is of; a second to find, so a process that forks asks before."
+    return {m: {canonicalize_name(o) for o in found} for m, found in packages_distributions().items()}
+
+
+def see_only(there: frozenset[str]) -> None:
+    "Hide all packages but these: what a notebook forgets to ask for is missing here too."
+    found_in = owners()
+    Only.hidden = frozenset(m for m, found in found_in.items() if not found & there)
+    Only.absent = frozenset(set().union(*found_in.values()) - there)
     sys.meta_path[:] = [Only if finder is PathFinder else finder for finder in sys.meta_path]

@@ -74,7 +74,7 @@ class Colab:
         (self.work/"example.py").write_text(code, encoding="utf-8")
         demo = "rank_bert demo --max-documents 200 --epochs 2 --out ranker"
         for command in ("python example.py", "rank_bert --help", demo):
-            cores = str(os.cpu_count())  # nothing else runs, and a reader has all of them
+            cores = str(os.cpu_count())  # as a reader has
             self.report(command, *self.run([f"rank_bert{asks[1]}"], command.split(), self.work, OMP_NUM_THREADS=cores))
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, NamedTuple
 
+from machine import cores
+
 ROOT = Path(__file__).resolve().parent.parent
 QUIET = dict(HF_HUB_OFFLINE="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false", PYTHONPATH=str(ROOT))
 TRAIN = ("train", "shop", "--backbone", "little", "--group", "dial_id", "--size", "20", "--epochs", "3")
@@ -2234,7 +2236,7 @@ def arguments() -> argparse.Namespace:
     p.add_argument("--quick", action="store_true", help="leave out what takes long: at most 5 minutes")
     p.add_argument("--group", action="append", choices=sorted({c.group for c in CASES}), help="only this group")
     p.add_argument("--case", action="append", help="only cases whose names hold this")
-    p.add_argument("-j", "--jobs", type=int, default=2, help="cases at a time (2)")
+    p.add_argument("-j", "--jobs", type=int, default=max(2, min(4, cores())), help="cases at a time (%(default)s here)")
     p.add_argument("--python", help="try another Python, with rank_bert and its extras installed")
     return p.parse_args()
 

@@ -1,21 +1,22 @@
 """Run the notebooks as tests, each in a process of its own: `python tools/test.py [PATH ...]`.
 
-A notebook passes when every cell ran without an error and at least one did run. The processes are forked from one that
-has imported what all of them need. Lessons come first, then tutorials, then the pages of measurements at a small size;
+A notebook passes when every cell ran without an error and at least one did run. Its process is forked from one that has
+imported what notebooks need, and sees no more packages than the install cell brings; notebooks that see the same share
+that one. Lessons come first, then tutorials, then the pages of measurements at a small size;
 those that `--minutes` leave no time for are listed as not run. At the end stand the slowest cells. The last line is
 `N passed, N failed`.
 """
 import argparse, gc, os, platform, re, signal, subprocess, sys, tempfile, time, tomllib, traceback, warnings
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
+from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
-from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = str(ROOT/"tools")
 sys.path[:] = [p for p in sys.path if p != TOOLS] + [TOOLS]  # last, where its names hide nobody else's
-import asked, stored
+import asked, machine, stored
 
 DEFAULTS = {"HF_HUB_OFFLINE": "1",    # no test may need the network
             "OMP_NUM_THREADS": "1",   # the same sums on every machine
@@ -23,6 +24,8 @@ DEFAULTS = {"HF_HUB_OFFLINE": "1",    # no test may need the network
             "PYTHONWARNINGS": "ignore::FutureWarning"}  # libraries tell their developers, and name paths of the machine
 # What is imported before the forks: it sets no options, and does not look for packages of extras, as transformers does
 SHARED = ("torch", "torch._dynamo", "scipy.stats", "sklearn.model_selection", "pandas", "matplotlib.pyplot")
+# What looks for packages, and is imported where only those are seen that are asked for
+LOOKING = ("transformers.models.bert.modeling_bert", "fastai.learner")
 SLOW = re.compile(r"^\S+\.ipynb:(\S+): ([\d.]+)s$", re.M)  # as nbdev says it
 NO_CELL = "no code cell ran: drop `skip_exec`, `eval: false` or the slow flag from at least one"
 
@@ -30,7 +33,8 @@ NO_CELL = "no code cell ran: drop `skip_exec`, `eval: false` or the slow flag fr
 def arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("paths", nargs="*", type=Path, default=[ROOT/"nbs"], help="notebooks or folders (all of nbs/)")
-    p.add_argument("-j", "--jobs", type=int, default=3, help="notebooks at a time (3: some wait for other processes)")
+    p.add_argument("-j", "--jobs", type=int, default=machine.jobs(3, 8, 2.5),
+                   help="notebooks at a time (%(default)s here: 3, or more where there are more processors)")
     p.add_argument("--minutes", type=float, default=os.environ.get("RANK_BERT_TEST_MINUTES", "inf"),
                    help="start no page of measurements after that many (RANK_BERT_TEST_MINUTES, or no limit)")
     p.add_argument("--flags", default="", help="flags whose cells run too, as in --flags slow")
@@ -104,7 +108,6 @@ def quiet() -> None:
 
 def run_here(notebook: Path, force: list[str], save: bool, fresh: bool) -> str:
     "Run `notebook` in this process; say what happened, ending with the number of cells, or raise SystemExit."
-    asked.see_only(asked.asked_by_notebook(notebook))
     from fastcore.nbio import read_nb
     from nbdev.test import test_nb
     quiet()
@@ -125,39 +128,25 @@ def run_here(notebook: Path, force: list[str], save: bool, fresh: bool) -> str:
     return f"{cells} cell{'s' * (cells != 1)}"
 
 
-# In the process that forks the others
+# In the process of all notebooks that ask for the same packages
 
 @dataclass
 class Run:
-    "A notebook in a process of its own."
+    "A notebook, and how its process ended."
     notebook: Path
-    out: IO = field(default_factory=tempfile.TemporaryFile)  # what it prints
-    start: float = field(default_factory=time.time)
     passed: bool = False
     printed: str = ""
     times: str = ""  # seconds by the clock, and of the processor
 
-    def end(self, status: int, used) -> "Run":
-        "Note how the process ended, and read all that it wrote."
-        code, cpu = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
-        self.times = f"{time.time() - self.start:.0f} s, {cpu:.0f} s CPU"
-        self.out.seek(0)
-        self.printed = self.out.read().decode(errors="replace").strip()
-        if code < 0: self.printed += f"\nkilled by signal {-code}"
-        elif not code:
-            self.passed = bool(re.search(r"^\d+ cells?\Z", self.printed, re.M))
-            if not self.passed: self.printed += "\na cell ended the process"
-        return self
 
-
-def become(run: Run, args: argparse.Namespace) -> None:
+def become(out: int, notebook: Path, args: argparse.Namespace) -> None:
     "Be the process of a notebook, to the end."
     code = 1
     try:
-        for target in (1, 2): os.dup2(run.out.fileno(), target)
+        for target in (1, 2): os.dup2(out, target)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        print(run_here(run.notebook, args.flags.split(), args.save, args.fresh))
+        print(run_here(notebook, args.flags.split(), args.save, args.fresh))
         code = 0
     except SystemExit as e: print(e)
     except BaseException: traceback.print_exc()
@@ -168,6 +157,66 @@ def become(run: Run, args: argparse.Namespace) -> None:
         os._exit(code)
 
 
+def run_forked(notebook: Path, args: argparse.Namespace) -> Run:
+    "Run a notebook in a process of its own; all that it printed, and how it ended."
+    run, start = Run(notebook), time.time()
+    with tempfile.TemporaryFile() as out:
+        if not (pid := os.fork()): become(out.fileno(), notebook, args)
+        try: _, status, used = os.wait4(pid, 0)
+        except KeyboardInterrupt:
+            os.kill(pid, signal.SIGTERM)
+            raise
+        run.times = f"{time.time() - start:.0f} s, {used.ru_utime + used.ru_stime:.0f} s CPU"
+        out.seek(0)
+        run.printed = out.read().decode(errors="replace").strip()
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0: run.printed += f"\nkilled by signal {-code}"
+    elif not code:
+        run.passed = bool(re.search(r"^\d+ cells?\Z", run.printed, re.M))
+        if not run.passed: run.printed += "\na cell ended the process"
+    return run
+
+
+def imported(modules: tuple[str, ...]) -> None:
+    "Import what the forks share, so that no collection of theirs looks through it."
+    for module in modules: import_module(module)
+    gc.collect()
+    gc.freeze()
+
+
+def work(conn: Connection, seen: frozenset[str], args: argparse.Namespace) -> None:
+    "See only the packages that are asked for, and run the notebooks that are sent, until no more come."
+    try:
+        asked.see_only(seen)
+        imported(LOOKING)
+        while True: conn.send(run_forked(conn.recv(), args))
+    except (KeyboardInterrupt, EOFError): pass
+    except BaseException: traceback.print_exc()
+    finally: os._exit(0)
+
+
+# In the process that hands them out
+
+@dataclass
+class Worker:
+    "A process for the notebooks that ask for the same packages."
+    seen: frozenset[str]
+    pid: int
+    conn: Connection
+    notebook: Path | None = None  # that it runs now
+
+    def run(self) -> Run:
+        "How its notebook ended."
+        try: return self.conn.recv()
+        except (EOFError, OSError): return Run(self.notebook, printed="its process ended")
+
+    def end(self) -> None:
+        "Let it go: one that waits for a notebook sees that none comes."
+        if self.notebook: os.kill(self.pid, signal.SIGTERM)
+        self.conn.close()
+        os.waitpid(self.pid, 0)
+
+
 def report(run: Run) -> list[tuple[float, str]]:
     "Say how a notebook went; seconds and names of its slower cells."
     lines = run.printed.splitlines()
@@ -176,23 +225,47 @@ def report(run: Run) -> list[tuple[float, str]]:
     return [(float(s), f"{name(run.notebook)} {cell}") for cell, s in SLOW.findall(run.printed)]
 
 
-def in_turns(waiting: list[Path], args: argparse.Namespace, running: dict[int, Run]):
+def hired(workers: list[Worker], seen: frozenset[str], args: argparse.Namespace) -> Worker:
+    "A worker that is free, or a new one."
+    for w in workers:
+        if w.seen == seen and not w.notebook: return w
+    here, there = Pipe()
+    if not (pid := os.fork()):
+        for c in (here, *(w.conn for w in workers)): c.close()  # a worker sees its own end only
+        work(there, seen, args)
+    there.close()
+    workers.append(Worker(seen, pid, here))
+    return workers[-1]
+
+
+def in_turns(waiting: list[Path], args: argparse.Namespace, workers: list[Worker]):
     "Each run as it ends, `jobs` at a time; what stays in `waiting` found no time."
-    end = time.time() + 60*args.minutes
+    end, seen = time.time() + 60*args.minutes, {}
+    for nb in waiting[:]:
+        try: seen[nb] = asked.seen_by_notebook(nb)
+        except SystemExit as e:
+            waiting.remove(nb)
+            yield Run(nb, printed=str(e))
     def due() -> bool: return bool(waiting) and (time.time() < end or not stored.stamped(waiting[0]))
-    while running or due():
-        while len(running) < args.jobs and due():
-            run = Run(waiting.pop(0))
-            if not (pid := os.fork()): become(run, args)
-            running[pid] = run
-        pid, status, used = os.wait4(-1, 0)
-        yield running.pop(pid).end(status, used)
+    def busy() -> dict[Connection, Worker]: return {w.conn: w for w in workers if w.notebook}
+    while busy() or due():
+        while len(busy()) < args.jobs and due():
+            worker = hired(workers, seen[waiting[0]], args)
+            worker.notebook = waiting.pop(0)
+            with suppress(BrokenPipeError): worker.conn.send(worker.notebook)
+        for conn in wait(list(busy())):
+            worker = busy()[conn]
+            run, worker.notebook = worker.run(), None
+            if worker.seen not in {seen[nb] for nb in waiting}:
+                worker.end()
+                workers.remove(worker)
+            yield run
 
 
 def run_all(args: argparse.Namespace) -> int:
     "Run the notebooks, report each as it ends, and return the exit code."
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    results, slow, running, waiting = [], [], {}, notebooks(args.paths)
+    results, slow, workers, waiting = [], [], [], notebooks(args.paths)
     if args.fresh and (why := other_outputs()):
         print(why, flush=True)
         args.fresh = False
@@ -200,11 +273,10 @@ def run_all(args: argparse.Namespace) -> int:
     os.environ.update({**DEFAULTS, "RANK_BERT_HOME": home.name} | os.environ)
     warnings.filterwarnings("ignore", category=FutureWarning)  # PYTHONWARNINGS is for processes that notebooks start
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)  # jemalloc copes
-    for module in SHARED: import_module(module)
-    gc.collect()
-    gc.freeze()  # no collection in the forks looks through what all share
+    asked.owners()
+    imported(SHARED)
     try:
-        for run in in_turns(waiting, args, running):
+        for run in in_turns(waiting, args, workers):
             results.append(run.passed)
             slow += report(run)
         for nb in waiting: print(f"not run {name(nb)}: {args.minutes:g} minutes are over")
@@ -212,7 +284,7 @@ def run_all(args: argparse.Namespace) -> int:
         print("interrupted", file=sys.stderr)
         return 130
     finally:
-        for pid in running: os.kill(pid, signal.SIGTERM)
+        for worker in workers: worker.end()
         home.cleanup()
         gc.unfreeze()  # or libraries report leaks at the end
         for seconds, cell in sorted(slow, reverse=True)[:args.durations]: print(f"{seconds:6.0f} s  {cell}")
