@@ -45,6 +45,8 @@ from .processes import *
 from .monitor import *
 from .rank import *
 from .names import *
+from .task_model import *
+from .ranking_model import *
 from .pairs import *
 from .ranking import *
 from .scoring import *

@@ -73,9 +73,9 @@ def _trainable(data: RankingData, backbone: Encoder|str|Path, head: str) -> Enco
 
 def _checked_callbacks(cbs: 'Callback|list|None', shared: bool|None, frozen: bool, engine: str) -> list:
     "The callbacks; raises `ValueError` for those that would see two trainings, or choose an epoch, and for an engine."
+    from rank_bert.callbacks import KeepBest
     from fastai.callback.core import Callback
     from fastai.callback.tracker import SaveModelCallback
-    from rank_bert.callbacks import KeepBest
     if not frozen and engine != 'torch': raise ValueError(f"torch trains layers: leave out engine={engine!r}")
     cbs = [cbs] if isinstance(cbs, (type, Callback, str)) else list(cbs or ())
     for cb in cbs:
