@@ -18,16 +18,16 @@ COLAB = "https://colab.research.google.com/github/rank-bert/rank_bert/blob/main/
 SECTIONS = {"": "Reference", "tutorials": "Tutorials", "explanations": "Explanations", "benchmarks": "Benchmarks",
             "experiments": "Experiments"}
 GROUPS = {  # of the reference, by what one does
-    "Rank documents": "ranking scoring measuring fitting search untrained nearest changes feedback drift errors "
-                      "explain maps report light_runtime lance_ranker",
+    "Rank documents": "ranking_model ranking scoring measuring fitting search untrained nearest changes feedback drift "
+                      "errors explain maps report light_runtime lance_ranker",
     "Classify and embed": "classifiers tagging names multitask embeddings saved serving light_serving cli",
     "Data": "tables data passages texts tags lexical metrics",
     "Encoders": "models engines features cluster layers light table pretraining",
-    "Train": "heads linear losses callbacks learners barlow processes distributed",
+    "Train": "heads linear losses task_model callbacks learners barlow processes distributed",
     "Use elsewhere": "export graphs sentence_folders web space hub",
     "Ranks of matrices": "lowrank spectra compress monitor rank",
     "Compare": "experiments sweeps studies",
-    "Inside": "core testing words lance_tables server all",
+    "Inside": "core saved_rankers testing words lance_tables server all",
 }
 FIRST = {"rank_your_own_documents"}  # of the tutorials
 EXPORTS = {"export", "exports", "exporti"}

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .embeddings import SentenceEncoder, embedding_learner, evaluate_sts
     from .experiments import compare_freezing, ranking_plot, ranking_table
     from .features import FeatureStore, encode
+    from .fitting import ranking_learner
     from .hub import model_card, push_to_hub
     from .lance_ranker import LanceRanker
     from .lowrank import add_lora, factorise, rank_table
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from .monitor import RankMonitor
     from .multitask import multitask_learner
     from .rank import set_rank
-    from .ranking import ranking_features, ranking_learner
+    from .ranking_model import ranking_features
     from .saved import load
     from .search import Ranker, load_ranker, train_ranker
     from .tagging import Tagger, tagger_learner, train_tagger
@@ -36,6 +37,7 @@ _HOMES = {
     "embeddings": ("SentenceEncoder", "embedding_learner", "evaluate_sts"),
     "experiments": ("compare_freezing", "ranking_plot", "ranking_table"),
     "features": ("FeatureStore", "encode"),
+    "fitting": ("ranking_learner",),  # it adds `ranker` to the Learner
     "hub": ("model_card", "push_to_hub"),
     "lance_ranker": ("LanceRanker",),
     "lowrank": ("add_lora", "factorise", "rank_table"),
@@ -44,7 +46,7 @@ _HOMES = {
     "monitor": ("RankMonitor",),
     "multitask": ("multitask_learner",),
     "rank": ("set_rank",),
-    "ranking": ("ranking_features", "ranking_learner"),
+    "ranking_model": ("ranking_features",),
     "saved": ("load",),
     "search": ("Ranker", "load_ranker", "train_ranker"),
     "tagging": ("Tagger", "tagger_learner", "train_tagger"),

@@ -39,6 +39,7 @@ from .processes import *
 # %% ../nbs/04d_all.ipynb #6de98b25
 from .monitor import *
 from .rank import *
+from .names import *
 from .ranking import *
 from .scoring import *
 from .explain import *

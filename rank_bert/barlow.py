@@ -20,6 +20,7 @@ import pandas as pd
 import torch
 from torch import nn
 from torch.nn import functional as F
+import rank_bert.callbacks  # first, because it imports fastai without its warning
 from fastai.callback.schedule import fit_one_cycle  # patches `Learner`
 from fastai.data.core import DataLoaders
 from fastai.data.load import DataLoader

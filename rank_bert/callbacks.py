@@ -9,8 +9,14 @@ __all__ = ['Frozen', 'FrozenBackbone', 'FrozenHead', 'KeepBest']
 
 # %% ../nbs/02b_callbacks.ipynb #7269e46e
 import math
+import warnings
 from difflib import get_close_matches
 from weakref import WeakSet, finalize
+
+# %% ../nbs/02b_callbacks.ipynb #1c304f39
+with warnings.catch_warnings():  # fastai makes its layers with torch.jit.script, which torch calls deprecated
+    warnings.filterwarnings('ignore', '.torch.jit.script', FutureWarning)
+    import fastai.layers
 
 # %% ../nbs/02b_callbacks.ipynb #afaec124
 import torch

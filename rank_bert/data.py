@@ -812,7 +812,8 @@ _UNSEEN = re.compile(f'[{HIDDEN}]')
 def plain_text(text):
     "What is the same for two spellings of a text: without case, blanks and what is not seen, accents composed (NFC)"
     if text.isascii(): return ' '.join(text.lower().split())
-    return ' '.join(unicodedata.normalize('NFC', _UNSEEN.sub('', text).casefold()).split())
+    composed = unicodedata.normalize('NFC', text)  # a madda alone is not seen, but آ is a letter
+    return ' '.join(unicodedata.normalize('NFC', _UNSEEN.sub('', composed).casefold()).split())
 
 def _shingles(text):
     "The three-word runs of a text"
@@ -855,10 +856,10 @@ def audit_splits(
     columns = ['query_id', 'group', 'seen_query_id', 'seen_group', 'seen_split', 'kind', 'similarity', 'matches']
     found = pd.DataFrame(columns=columns)
     if len(test) and len(seen):
-        plain = seen.text.map(plain_text)
+        asked, plain = (part.text.map(plain_text) for part in (test, seen))
         times, first = plain.value_counts(sort=False), seen[~plain.duplicated()]  # both in order of first appearance
-        same = times.index.get_indexer(test.text.map(plain_text))
-        m = CountVectorizer(analyzer=_shingles, binary=True, dtype=np.int32).fit_transform([*test.text, *times.index])
+        same = times.index.get_indexer(asked)
+        m = CountVectorizer(analyzer=_shingles, binary=True, dtype=np.int32).fit_transform([*asked, *times.index])
         near = _nearest(m[:len(test)], m[len(test):], same, times.to_numpy(), threshold)
         near = near.sort_values(['exact', 'similarity', 'row'], ascending=[False, False, True])
         t, s = test.iloc[near.row].reset_index(drop=True), first.iloc[near.col].reset_index(drop=True)

@@ -347,9 +347,9 @@ def embedding_learner(
     **kwargs,  # arguments of `task_learner`: `pooling`, `max_tokens`, `dtype`, `store`, ... and of fastai's `Learner`
 ) -> EmbeddingLearner:
     "A Learner for vectors of texts, from pairs; raises `DataError` for data that the objective cannot learn from."
+    from rank_bert.learners import task_learner
     from fastai.metrics import AccumMetric
     from fastai.torch_core import set_seed
-    from rank_bert.learners import task_learner
     pairs, encoder = _objective_data(data, objective, score_range, at_least, bs), get_encoder(backbone)
     name, (loss, metric) = _head_name(head, freeze), OBJECTIVES[objective]
     if seed is not None: set_seed(seed)

@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 import torch
 from torch.nn import functional as F
+import rank_bert.callbacks  # first, because it imports fastai without its warning
 from fastai.callback.core import Callback
 from fastai.learner import Learner, Recorder
 from fastai.torch_core import set_seed

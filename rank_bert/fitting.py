@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import torch
+import rank_bert.callbacks  # first, because it imports fastai without its warning
 from fastai.callback.core import Callback
 from fastcore.basics import patch
 from scipy import sparse

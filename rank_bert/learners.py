@@ -1,4 +1,4 @@
-"""One model, one data pipeline and one Learner for all text tasks; the outputs of frozen layers are computed once
+"""One Learner for all text tasks; frozen layers stay as they are, and their outputs are computed once
 
 Docs: https://rank-bert.github.io/rank_bert/learners.html.md"""
 
@@ -31,6 +31,7 @@ import pandas as pd
 import torch
 from torch import nn
 from torch.optim.adamw import adamw
+import rank_bert.callbacks  # first, because it imports fastai without its warning
 from fastai.callback.core import Callback
 from fastai.callback.schedule import fit_one_cycle, lr_find  # patch `Learner`
 from fastai.data.core import DataLoaders

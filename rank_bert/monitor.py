@@ -23,6 +23,7 @@ import pandas as pd
 import torch
 from torch import nn
 from torch.nn import functional as F
+import rank_bert.callbacks  # first, because it imports fastai without its warning
 from fastai.callback.core import Callback
 from fastai.data.load import DataLoader
 from fastai.learner import Learner

@@ -26,6 +26,7 @@ import pandas as pd
 import torch
 from torch import nn
 from torch.nn import functional as F
+import rank_bert.callbacks  # first, because it imports fastai without its warning
 from fastai.data.core import DataLoaders
 from fastai.learner import AvgLoss, AvgMetric, Learner
 from fastai.torch_core import set_seed

@@ -25,6 +25,7 @@ import pandas as pd
 import torch
 from scipy import sparse
 from torch import distributed, nn
+import rank_bert.callbacks  # first, because it imports fastai without its warning
 from fastai.callback.core import Callback, CancelEpochException, TrainEvalCallback
 from fastai.callback.schedule import ParamScheduler
 from fastai.callback.tracker import TrackerCallback

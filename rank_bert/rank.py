@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import nn
+import rank_bert.callbacks  # first, because it imports fastai without its warning
 from fastai.callback.core import Callback, TrainEvalCallback
 from fastai.callback.tracker import SaveModelCallback
 from fastai.learner import Learner

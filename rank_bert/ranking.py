@@ -22,6 +22,7 @@ from torch import nn
 from torch.nn import functional as F
 from scipy import sparse
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
+import rank_bert.callbacks  # first, because it imports fastai without its warning
 from fastai.callback.core import Callback
 from fastai.callback.schedule import fit_one_cycle  # patches `Learner`
 from fastai.data.core import DataLoaders

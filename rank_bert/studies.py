@@ -26,6 +26,7 @@ import torch
 from scipy import stats
 from torch import nn
 from torch.nn import functional as F
+import rank_bert.callbacks  # first, because it imports fastai without its warning
 from fastai.learner import Learner
 from fastai.torch_core import set_seed
 
