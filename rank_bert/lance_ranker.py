@@ -634,13 +634,13 @@ def compare_index(ranker: Ranker, other: LanceRanker, texts: list[str]) -> pd.Da
     "Compare searches: largest difference of a score, relative for scores above 1, and share of the first ten found."
     rows = []
     for mode in other.modes:
-        apart, found = [0.], []
+        differences, found = [0.], []
         for text in texts:
             a, b = (r.search(text, 10, mode).set_index('doc_id').score for r in (ranker, other))
             both = a.index.intersection(b.index)
             found.append(len(both)/len(a) if len(a) else 1.)
-            apart += ((a[both] - b[both]).abs()/np.maximum(1, a[both].abs())).tolist()
-        rows.append(dict(file='passages.lance', output=mode, texts=len(texts), difference=max(apart), cosine=np.nan,
+            differences += ((a[both] - b[both]).abs()/np.maximum(1, a[both].abs())).tolist()
+        rows.append(dict(file='passages.lance', output=mode, texts=len(texts), difference=max(differences), cosine=np.nan,
                          found=float(np.mean(found))))
     return pd.DataFrame(rows)
 

@@ -726,10 +726,10 @@ def warn_of_encoder(ranker: Ranker) -> None:
     "Warn where probes say that the encoder hardly reads the documents."
     said = ranker.about.get('probes')
     if not said or said['reads']: return
-    alone = ', so BM25 alone ranks' if ranker.fusion == BM25_ALONE else ''
+    instead = ', so BM25 alone ranks' if ranker.fusion == BM25_ALONE else ''
     found = (f": words taken out of them find the rest with MRR {said['cosine']:.3f} by cosine and {said['bm25']:.3f} "
              'by BM25' if said['n'] else '')
-    warnings.warn(f"the encoder {ranker.encoder.name!r} hardly reads these documents{alone}{found}. Try an encoder of "
+    warnings.warn(f"the encoder {ranker.encoder.name!r} hardly reads these documents{instead}{found}. Try an encoder of "
                   'their language, or a multilingual one', DataWarning, stacklevel=3)
 
 # %% ../nbs/03a_scoring.ipynb #6805aa90
@@ -741,8 +741,8 @@ def _by_leads(ranker: Ranker, mode: str) -> float|None:  # `None` where no query
     "The weight with which the highest BM25 score is on average half as far above the mean as the highest cosine."
     tops, rows = [], _stand_ins(ranker.documents)
     for start in range(0, len(rows), 32):  # so many queries at a time
-        asked = ranker.documents.iloc[rows[start:start + 32]]
-        texts = [*map(_as_query, asked.title, asked.text)]
+        some = ranker.documents.iloc[rows[start:start + 32]]
+        texts = [*map(_as_query, some.title, some.text)]
         cosine, words = (ranker.scores(texts, one).numpy() for one in (mode, 'bm25'))
         tops.append([standardise(words).max(1), cosine.max(1) - cosine.mean(1)])
     words, cosine = np.concatenate(tops, 1)

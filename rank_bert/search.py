@@ -99,20 +99,22 @@ def train_ranker(
     return end(found, data)
 
 # %% ../nbs/03b_search.ipynb #7ab1e011
-def _check_index(ranker: Ranker, folder: Path) -> Ranker:
-    "The ranker, if its encoder gives the last passages of three documents the vectors that are in the index."
+def _has_own_index(ranker: Ranker) -> bool:
+    "Whether the encoder gives the last passages of three documents the vectors that are in the index."
     n, model = len(ranker.documents), ranker.model
     rows = sorted({0, n//2, n - 1})
     ours, held = cut_again(ranker, rows), [(model.owner == r).nonzero().flatten() for r in rows]
-    same = [len(o) for o in ours] == [len(h) for h in held]
-    if same:
-        how = encoding(ranker.settings) | dict(keep='start', dtype=torch.float32, device=ranker.device, progress=False)
-        with warnings.catch_warnings():
-            warnings.simplefilter('ignore', DataWarning)  # the warning of cut texts was already given in training
-            now = encode([o[-1] for o in ours], ranker.encoder, **how)
-        there = model.passages[[int(h[-1]) for h in held]].float()
-        same = not ((now - there).norm(dim=1) >= .1*there.norm(dim=1)).any()  # bfloat16 is off by some hundredths
-    if same: return ranker
+    if [len(o) for o in ours] != [len(h) for h in held]: return False
+    how = encoding(ranker.settings) | dict(keep='start', dtype=torch.float32, device=ranker.device, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', DataWarning)  # the warning of cut texts was already given in training
+        now = encode([o[-1] for o in ours], ranker.encoder, **how)
+    there = model.passages[[int(h[-1]) for h in held]].float()
+    return not ((now - there).norm(dim=1) >= .1*there.norm(dim=1)).any()  # bfloat16 is off by some hundredths
+
+def _check_index(ranker: Ranker, folder: Path) -> Ranker:
+    "The ranker, if its encoder gives some passages the vectors that are in the index."
+    if _has_own_index(ranker): return ranker
     raise ValueError(f"the encoder {ranker.encoder.name!r} does not give the vectors that are in {str(folder)!r}: "
                      "its settings, or the library that runs it, have changed. Train the ranker again")
 
@@ -183,12 +185,14 @@ def _gains(before: Ranker, after: Ranker, data: RankingData, vectors: torch.Tens
     return pd.concat(tables, ignore_index=True)
 
 # %% ../nbs/03b_search.ipynb #b15a0005
+def _gain(table: pd.DataFrame) -> float:
+    "Mean difference of the first metric in the default mode."
+    return float(table.difference.iloc[0])
+
 def _better(ranker: Ranker, after: Ranker, data: RankingData, vectors: torch.Tensor, metrics) -> Ranker:
     "The other ranker if it ranks 'valid' queries better, or as well and those of 'train' better; else the first."
     if fingerprint(ranker.model.head) == fingerprint(after.model.head) and ranker.fusion == after.fusion: return ranker
-    def gain(split):  # mean difference of the first metric in the default mode
-        table = _gains(ranker, after, data, vectors, usable_rows(data, split), metrics)
-        return float(table.difference.iloc[0])
+    def gain(split): return _gain(_gains(ranker, after, data, vectors, usable_rows(data, split), metrics))
     return after if (gain('valid') or gain('train')) > 0 else ranker
 
 def _take_over(ranker: Ranker, other: Ranker) -> None:
