@@ -27,11 +27,7 @@ GROUPS = {  # of the reference, by what one does
     "Use elsewhere": "export graphs sentence_folders web space hub",
     "Ranks of matrices": "lowrank spectra compress monitor rank",
     "Compare": "experiments sweeps studies",
-<<<<<<< HEAD
     "Inside": "core saved_rankers testing words lance_tables server all",
-=======
-    "Inside": "core testing words saved_rankers lance_tables batches page server all",
->>>>>>> saved
 }
 FIRST = {"rank_your_own_documents"}  # of the tutorials
 EXPORTS = {"export", "exports", "exporti"}
