@@ -516,10 +516,8 @@ def _with_head(self: Ranker, head: DualHead, fusion: Fusion|None, about: dict) -
     found.table = found.table_fusion = None  # it was fitted to the head before
     return found
 
-def _joined_reference(ranker: Ranker, before: Reference|None, data: RankingData, vectors: torch.Tensor) -> Reference:
+def _joined_reference(ranker: Ranker, before: Reference|None, later: Reference) -> Reference:
     "The reference of an earlier training, with the queries of a later one and the scores of its head."
-    from rank_bert.fitting import reference_of
-    later = reference_of(ranker, data, vectors)
     if before is None: return later
     joined = before.joined(later)
     return replace(joined, score=ranker._top_scores(joined.asked))
@@ -530,7 +528,7 @@ def _trained_more(
     progress: bool|None, digest: str|None, refused: sparse.csr_matrix|None = None,
 ) -> 'Ranker':
     "A ranker with this head trained further on matched data, and the weight of BM25 fitted again."
-    from rank_bert.fitting import fit_one_head, fitted_words, head_epochs
+    from rank_bert.fitting import fit_one_head, fitted_words, head_epochs, reference_of
     m = self.model
     features = RankingFeatures(vectors, m.passages.cpu(), m.owner.cpu(), self.bm25, data, self.settings, refused)
     counts = {split: len(features.rows(split)) for split in ('train', 'valid')}
@@ -541,7 +539,7 @@ def _trained_more(
     done = dict(queries=counts, seed=seed, lr=lr, bs=bs, epochs=len(fit['curve']), data_sha256=digest) | fit
     found = self._with_head(model.head, None, self.about | dict(more=[*self.about.get('more', ()), done]))
     if self.bm25 is not None: found.bm25, found.fusion = fitted_words(features, model, starting_fusion(found))
-    found.reference = _joined_reference(found, self.reference, data, vectors)
+    found.reference = _joined_reference(found, self.reference, reference_of(found, data, vectors))
     return found
 
 def _gains(before: Ranker, after: Ranker, data: RankingData, vectors: torch.Tensor, rows, metrics) -> pd.DataFrame:
