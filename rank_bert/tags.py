@@ -58,8 +58,8 @@ def _conll_words(path, word, tag, most):
         if starts or not line.strip():
             sentence, document = sentence + 1, document + starts
             continue
-        there = all(-len(cells) <= c < len(cells) for c in (word, tag))
-        fits = width == len(cells) or 2 <= len(cells) <= most and there
+        columns = len(cells)
+        fits = width == columns or 2 <= columns <= most and all(-columns <= c < columns for c in (word, tag))
         if line.startswith('#') and not (fits and _TAG.fullmatch(cells[tag])): continue  # a comment
         if not fits or width not in (None, len(cells)):
             raise DataError(f'{shown_path(path)} line {n} has {len(cells)} columns'
