@@ -484,11 +484,13 @@ class Encoder(nn.Module):
 # %% ../nbs/00_models.ipynb #c274a56b
 @contextmanager
 def quiet() -> Iterator[None]:
-    "Without the progress bar of `transformers` for reading a file."
-    shown = logging.is_progress_bar_enabled()
+    "Without the progress bar of `transformers`, and its report of weights: what is missing, this module checks itself."
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
+    logging.set_verbosity(max(level, logging.ERROR))
     try: yield
     finally:
+        logging.set_verbosity(level)
         if shown: logging.enable_progress_bar()
 
 @contextmanager
