@@ -640,8 +640,8 @@ def compare_index(ranker: Ranker, other: LanceRanker, texts: list[str]) -> pd.Da
             both = a.index.intersection(b.index)
             found.append(len(both)/len(a) if len(a) else 1.)
             differences += ((a[both] - b[both]).abs()/np.maximum(1, a[both].abs())).tolist()
-        rows.append(dict(file='passages.lance', output=mode, texts=len(texts), difference=max(differences), cosine=np.nan,
-                         found=float(np.mean(found))))
+        rows.append(dict(file='passages.lance', output=mode, texts=len(texts), difference=max(differences),
+                         cosine=np.nan, found=float(np.mean(found))))
     return pd.DataFrame(rows)
 
 def _export(ranker: Ranker, db, texts: list[str]|None) -> pd.DataFrame:
