@@ -726,11 +726,11 @@ def warn_of_encoder(ranker: Ranker) -> None:
     "Warn where probes say that the encoder hardly reads the documents."
     said = ranker.about.get('probes')
     if not said or said['reads']: return
-    instead = ', so BM25 alone ranks' if ranker.fusion == BM25_ALONE else ''
+    rest = ', so BM25 alone ranks' if ranker.fusion == BM25_ALONE else ''
     found = (f": words taken out of them find the rest with MRR {said['cosine']:.3f} by cosine and {said['bm25']:.3f} "
              'by BM25' if said['n'] else '')
-    warnings.warn(f"the encoder {ranker.encoder.name!r} hardly reads these documents{instead}{found}. Try an encoder "
-                  'of their language, or a multilingual one', DataWarning, stacklevel=3)
+    warnings.warn(f"the encoder {ranker.encoder.name!r} hardly reads these documents{rest}{found}. Try an encoder of "
+                  'their language, or a multilingual one', DataWarning, stacklevel=3)
 
 # %% ../nbs/03a_scoring.ipynb #6805aa90
 def _as_query(title: str, text: str) -> str:
