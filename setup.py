@@ -1,7 +1,7 @@
 "Package metadata lives in settings.ini; this file hands it to setuptools."
 from configparser import ConfigParser
 from pathlib import Path
-from setuptools import setup
+from setuptools import find_packages, setup
 
 root = Path(__file__).parent
 parser = ConfigParser(delimiters=["="], interpolation=None)
@@ -19,7 +19,8 @@ setup(
                  "Intended Audience :: Science/Research",
                  "Natural Language :: English", "Topic :: Scientific/Engineering :: Artificial Intelligence",
                  *(f"Programming Language :: Python :: {v}" for v in ("3.11", "3.12", "3.13"))],
-    packages=["rank_bert"], package_data={"rank_bert": ["pages/*"]}, include_package_data=False, zip_safe=False,
+    packages=find_packages(include=["rank_bert", "rank_bert.*"]),
+    package_data={"rank_bert": ["pages/*"]}, include_package_data=False, zip_safe=False,
     install_requires=cfg["requirements"].split(), extras_require=extras,
     entry_points={"console_scripts": [cfg["console_scripts"]], "nbdev": ["rank_bert = rank_bert._modidx:d"]},
 )

@@ -38,6 +38,20 @@ def mend(folder: Path) -> None:
         if wrong not in found: raise SystemExit(f"docs/build.py: nothing to mend at {wrong!r}: remove it")
 
 
+def redirect(found: list[pages.Page], made: Path) -> None:
+    "Where a page stood before there were folders, a page that leads to it."
+    old = {p.stem: p.name for p in found if p.folder in pages.FOLDERS and p.folder} | pages.MOVED
+    for stem, name in old.items():
+        place, url = made/f"{stem}.html", f"{pages.SITE}{name}.html"
+        if stem == "search": continue  # Sphinx has its own
+        if place.exists(): raise SystemExit(f"{place.name} is a page: it cannot lead to {name}")
+        if not (made/f"{name}.html").exists(): raise SystemExit(f"MOVED of docs/pages.py: no page {name}")
+        place.write_text(f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{stem} has moved</title>'
+                         f'<link rel="canonical" href="{url}"><meta http-equiv="refresh" content="0; url={name}.html">'
+                         f'</head><body><p>This page is now <a href="{name}.html">{name}</a>.</p></body></html>\n',
+                         encoding="utf-8")
+
+
 def main(out: Path) -> int:
     "Build into `out`, which is replaced only when the build succeeds; returns Sphinx's exit code."
     with tempfile.TemporaryDirectory(prefix="site-") as folder:
@@ -47,6 +61,7 @@ def main(out: Path) -> int:
         code = build_main(["-qW", "--keep-going", "-c", here, "-d", f"{folder}/doctrees", str(source), str(made)])
         if code: return code
         mend(made)
+        redirect(found, made)
         llms.write(found, made)
         (made/".buildinfo").unlink(missing_ok=True)
         shutil.rmtree(out, ignore_errors=True)

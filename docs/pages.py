@@ -1,5 +1,5 @@
 "From the notebooks in nbs/ to the pages that Sphinx renders: MyST notebooks with stored outputs, nothing executed."
-import copy, html, json, posixpath, re, shutil, sys
+import copy, html, json, posixpath, re, shutil, sys, tomllib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,23 +15,15 @@ from readme import visible
 SITE = "https://rank-bert.github.io/rank_bert/"
 REPO = "https://github.com/rank-bert/rank_bert"
 COLAB = "https://colab.research.google.com/github/rank-bert/rank_bert/blob/main/"
-SECTIONS = {"": "Reference", "tutorials": "Tutorials", "explanations": "Explanations", "benchmarks": "Benchmarks",
-            "experiments": "Experiments"}
-GROUPS = {  # of the reference, by what one does
-    "Rank documents": "ranking_model ranking scoring measuring fitting search untrained nearest changes feedback drift "
-                      "errors explain maps report light_runtime lance_ranker",
-    "Classify and embed": "classifiers tagging names multitask embeddings saved serving light_serving cli",
-    "Data": "tables data passages texts tags lexical metrics",
-    "Encoders": "models engines features cluster layers light table pretraining",
-    "Train": "heads linear losses task_model callbacks learners barlow processes distributed",
-    "Use elsewhere": "export graphs sentence_folders web space hub",
-    "Ranks of matrices": "lowrank spectra compress monitor rank",
-    "Compare": "experiments sweeps studies",
-    "Inside": "core saved_rankers testing words lance_tables server all",
-}
+HOUSE = tomllib.loads((ROOT/"tools"/"house.toml").read_text(encoding="utf-8"))["folders"]
+PAGES = {"explanations": "Explanations", "benchmarks": "Benchmarks", "experiments": "Experiments"}
+FOLDERS = ["rankers", "tasks", "", "read", "matrix", "upkeep", "hand_over", "share", "scale", "study", "base"]
+SECTIONS = {"tutorials": "Tutorials", **{o: HOUSE[o]["title"] for o in FOLDERS}, **PAGES}  # as the sidebar has them
+MOVED = {"light": "matrix/prune", "table": "hand_over/token_table", "distil": "hand_over/token_table",
+         "ranker": "rankers/training", "pairs": "rankers/ranking", "leaks": "data", "batches": "share/server",
+         "page": "share/server"}  # besides pages that kept their names
 FIRST = {"rank_your_own_documents"}  # of the tutorials
 EXPORTS = {"export", "exports", "exporti"}
-RENAMED = {"search": "ranker"}  # Sphinx keeps search.html for itself
 HIDDEN = {"hide", "default_exp"}
 
 
@@ -61,7 +53,7 @@ class Page:
     @property
     def name(self) -> str:
         "Where the page is, without `.html`: the notebook's path without its number."
-        return posixpath.join(self.folder, RENAMED.get(self.stem, self.stem))
+        return posixpath.join(self.folder, self.stem)
 
     @property
     def stem(self) -> str: return re.sub(r"^\d+[a-z]?_", "", self.path.stem)
@@ -238,14 +230,9 @@ def convert(page: Page, names: Names, where: dict[Path, str]) -> dict:
 
 
 def captioned(all_pages: list[Page]) -> list[tuple[str, list[Page]]]:
-    "The sections of the sidebar: tutorials, the reference by groups, then the other folders."
-    sections = {o: [p for p in all_pages if p.folder == o and p.name != "index"] for o in SECTIONS}
-    modules = {p.stem: p for p in sections[""]}
-    if odd := modules.keys() ^ set(" ".join(GROUPS.values()).split()):
-        raise SystemExit(f"GROUPS of docs/pages.py and the notebooks differ: {', '.join(sorted(odd))}")
-    reference = [(caption, [modules[name] for name in names.split()]) for caption, names in GROUPS.items()]
-    tutorials, *others = [(caption, sections[folder]) for folder, caption in SECTIONS.items() if folder]
-    return [tutorials, *reference, *others]
+    "The sections of the sidebar: tutorials, the folders of the package, then the other pages."
+    found = [p for p in all_pages if p.name != "index"]
+    return [(caption, [p for p in found if p.folder == folder]) for folder, caption in SECTIONS.items()]
 
 
 def contents(all_pages: list[Page]) -> str:

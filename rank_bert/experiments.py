@@ -31,20 +31,20 @@ from fastai.torch_core import set_seed
 
 # %% ../nbs/04_experiments.ipynb #f9182be7
 from . import __version__
-from .core import as_texts
+from .base.core import as_texts
 from .models import Encoder, count_parameters, find_weights, get_encoder
 from .tables import DataError, DataWarning
 from .data import RankingData
 from .engines import best_device, best_dtype, int8_engine
 from .features import FeatureStore, encode
-from .texts import TextData, builtin_texts
-from .lowrank import add_lora
+from .read.texts import TextData, builtin_texts
+from .matrix.lowrank import add_lora
 from .metrics import METRICS, bootstrap_interval, change_table, classification_metrics, compare, correctness
 from .metrics import evaluate, paired_test
 from .callbacks import KeepBest
-from .scoring import Ranker
-from .measuring import NAMES, mode_names, not_above
-from .search import train_ranker
+from .rankers.scoring import Ranker
+from .rankers.measuring import NAMES, mode_names, not_above
+from .rankers.training import train_ranker
 from .learners import TaskBatches, task_dl, task_learner
 
 # %% ../nbs/04_experiments.ipynb #c585bbf8

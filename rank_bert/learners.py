@@ -48,13 +48,13 @@ from .models import Encoder, device_of, evaluation_mode, get_encoder, weights_ha
 from .tables import DataError, DataWarning
 from .engines import best_device, best_dtype, weights_state
 from .features import FeatureStore, progress_bar
-from .texts import TextData
+from .read.texts import TextData
 from .heads import fold, linear_parts, standardise
-from .lowrank import add_lora
+from .matrix.lowrank import add_lora
 from .linear import fit_head
 from .losses import token_loss
 from .callbacks import Frozen, KeepBest, epochs_for, give_back, held_parameters
-from .processes import Processes, first_process, joined
+from .scale.processes import Processes, first_process, joined
 from .metrics import entity_f1, spans
 from .task_model import TASK_HEADS, TaskBatches, TaskModel
 
@@ -497,7 +497,7 @@ def _check_data(data: TextData, bs: int) -> None:
     "Raise an error for data that cannot be trained on."
     if not isinstance(data, TextData):
         raise TypeError(f"data is {type(data).__name__}: read it with read_texts or read_tags, or make it with "
-                        "text_data, of rank_bert.texts")
+                        "text_data, of rank_bert.read.texts")
     if not isinstance(bs, (int, np.integer)) or bs < 1: raise ValueError(f"bs is {bs!r}; a batch has 1 or more rows")
     empty = [split for split in ('train', 'valid') if not len(data.part(split))]
     if empty:

@@ -47,8 +47,8 @@ from transformers.masking_utils import create_bidirectional_mask, create_bidirec
 from transformers.utils import logging
 
 # %% ../nbs/00_models.ipynb #eebfb091
-from .core import as_texts, file_hash
-from .layers import apply_changes, changes_of, fold_adapters
+from .base.core import as_texts, file_hash
+from .base.layers import apply_changes, changes_of, fold_adapters
 
 # %% ../nbs/00_models.ipynb #f3401a78
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from urllib.parse import quote
 import torch
 
 # %% ../nbs/03a_saved.ipynb #06691b6b
-from .core import FOLDER_MARKS, check_fields, home_folder, jsonable, new_folder, read_folder, read_json
-from .core import read_steadily, read_tensors, recover_folder, seal_folder, write_tensors
+from .base.core import FOLDER_MARKS, check_fields, home_folder, jsonable, new_folder, read_folder, read_json
+from .base.core import read_steadily, read_tensors, recover_folder, seal_folder, write_tensors
 from .models import ALIASES, VARIANTS, Encoder, ModelNotFoundError, get_encoder, save_encoder
 from .engines import check_settings_hash, encoder_hash
 from .features import encode
@@ -150,23 +150,23 @@ def kind_of_model(model) -> SavedKind:
 _TEXTS = ['one two', 'two']  # of a trial: several, as these are worth a look at all weights
 
 add_kind(SavedKind(
-    'ranker', 'ranker.json', 'rank_bert.search:load_ranker', 'train',
+    'ranker', 'ranker.json', 'rank_bert.rankers.training:load_ranker', 'train',
     does='finds documents for a query, by words (BM25) and by vectors under a small head',
     use="model.search('a question')", task='text-ranking', served='ranker',
     trial=lambda model: model.search_many(_TEXTS, [1, 1], model.modes[0], [None, None]),
     facts=lambda model: dict(documents=len(model.documents), modes=[*model.modes])))
 add_kind(SavedKind(
-    'classifier', 'classifier.json', 'rank_bert.classifiers:load_classifier',
+    'classifier', 'classifier.json', 'rank_bert.tasks.classifiers:load_classifier',
     has=lambda mark: mark.get('kind') != 'tags', does='gives each text a label, labels or a score',
     use="model.predict(['a text'])", task='text-classification', served='classifier',
     trial=lambda model: model.outputs([(t, t) if model.settings['pairs'] else t for t in _TEXTS]),
     facts=lambda model: dict(labels=model.labels, pairs=model.settings['pairs'])))
 add_kind(SavedKind(
-    'tagger', 'classifier.json', 'rank_bert.tagging:load_tagger', has=lambda mark: mark.get('kind') == 'tags',
+    'tagger', 'classifier.json', 'rank_bert.tasks.tagging:load_tagger', has=lambda mark: mark.get('kind') == 'tags',
     does='gives each word a tag', use="model.predict(['a text'])", task='token-classification', served='tagger',
     trial=lambda model: model.predict(_TEXTS), facts=lambda model: dict(labels=model.labels)))
 add_kind(SavedKind(
-    'sentence encoder', 'sentence.json', 'rank_bert.embeddings:load_sentence_encoder',
+    'sentence encoder', 'sentence.json', 'rank_bert.tasks.embeddings:load_sentence_encoder',
     does='turns texts into vectors', use="model.encode(['a text'])", task='sentence-similarity', served='encoder',
     trial=lambda model: model.encode(_TEXTS)))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from fastcore.nbio import nb_frontmatter, read_nb
 from IPython.core.inputtransformer2 import TransformerManager
 
+import measure
 from release import ROOT, build, section, settings
 from stored import code_hash, stamped
 
@@ -39,11 +40,16 @@ def paths() -> list[Path]:
 
 
 def numbered() -> list[Path]:
-    return [p for p in paths() if p.parent == Path("nbs") and re.match(r"\d\d[a-z]?_", p.name)]
+    return [p for p in paths() if re.match(r"\d\d[a-z]?_", p.name)]
 
 
 def modules() -> list[Path]:
-    return [p for p in sorted(Path("rank_bert").glob("*.py")) if p.name != "_modidx.py"]
+    return [p for p in sorted(Path("rank_bert").rglob("*.py")) if p.name != "_modidx.py"]
+
+
+def dotted(path: Path) -> str:
+    "A module's name below the package: `rankers.search`."
+    return ".".join(path.relative_to("rank_bert").with_suffix("").parts)
 
 
 notebook = cache(read_nb)
@@ -80,7 +86,7 @@ def imported(source: str) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             base = ".".join(filter(None, ["rank_bert" if node.level else "", node.module]))
             found |= {f"{base}.{a.name}" for a in node.names if a.name[:2] != "__"} if base == "rank_bert" else {base}
-    return {name.split(".")[1] for name in found if name.startswith("rank_bert.")}
+    return {name.removeprefix("rank_bert.") for name in found if name.startswith("rank_bert.")}
 
 
 def is_export(cell) -> bool:
@@ -128,6 +134,7 @@ def exported():
     for path in changed_by(nbdev_export.__wrapped__, "rank_bert/**/*.py"):
         yield f"{path} was not what the notebooks export; written anew, commit it"
     known = {m.replace(".", "/") for m in map(module, paths()) if m} | {"__init__", "__main__", "_modidx"}
+    known |= {f"{name.rpartition('/')[0]}/__init__" for name in known if "/" in name}  # of folders, empty
     for path in Path("rank_bert").rglob("*.py"):
         if path.relative_to("rank_bert").with_suffix("").as_posix() not in known:
             yield f"{path} is exported by no notebook: delete it, or give it one"
@@ -147,13 +154,28 @@ def readme():
 
 
 def order():
-    "A notebook imports only from notebooks that sort before it."
-    home = {module(p): p.name for p in numbered()}
+    "Exported code imports earlier notebooks of its folder, and the folders that tools/house.toml allows; no circle."
+    house = tomllib.loads(Path("tools/house.toml").read_text(encoding="utf-8"))
+    home, numbers = {module(p): p for p in numbered()}, {}
+    for path in numbered():
+        number = re.match(r"\d\d[a-z]?", path.name)[0]
+        if (first := numbers.setdefault((path.parent, number), path)) != path: yield f"{path} has the number of {first}"
+        if (folder := path.parent.relative_to("nbs").as_posix().removeprefix(".")) not in house["folders"]:
+            yield f"{path}: tools/house.toml has no folder {folder}"
     for where, cell in cells("code", numbered):
+        path = Path(where.split(" cell ")[0])
+        folder = path.parent.relative_to("nbs").as_posix().removeprefix(".")
+        may = {folder, *house["folders"][folder]["may"]}
+        if not folder: may |= {o for number, more in house["later"].items() if path.name >= number for o in more}
         for name in sorted(imported(cell.source)):
             if name not in home: yield f"{where} imports rank_bert.{name}, which no numbered notebook exports"
-            elif home[name] >= Path(where.split(" cell ")[0]).name:
+            elif not is_export(cell): continue  # a lesson may look ahead
+            elif home[name].parent == path.parent and home[name].name >= path.name:
                 yield f"{where} imports rank_bert.{name} of {home[name]}: move what it needs to an earlier notebook"
+            elif not may & {"*", name.rpartition(".")[0]}:
+                yield f"{where} imports rank_bert.{name}: tools/house.toml does not allow it from {folder or 'the top'}"
+    for ring in measure.circles(measure.read_package(ROOT)):
+        yield f"{', '.join(sorted(ring))} import one another: move what they share below them"
 
 
 def private():
@@ -195,11 +217,11 @@ def signatures():
     for path in modules():
         for node in definitions(tree(path).body):
             if isinstance(node, ast.FunctionDef):
-                if node.name in public(path) or is_patch(node): yield path.stem, node.name, node.args
+                if node.name in public(path) or is_patch(node): yield dotted(path), node.name, node.args
             else:  # the makers of Learners give classes that are not in `__all__`
                 for m in node.body:
                     if isinstance(m, ast.FunctionDef) and (m.name == "__init__" or m.name[0] != "_"):
-                        yield path.stem, f"{node.name}.{m.name}", m.args
+                        yield dotted(path), f"{node.name}.{m.name}", m.args
 
 
 def parameters():
@@ -300,7 +322,7 @@ def style():
 
 def is_list_of_names(complaint: str) -> bool:
     "Whether ruff finds a line of `__all__` too wide."
-    at = re.match(r"(rank_bert/\w+\.py):(\d+):\d+: E501", complaint)
+    at = re.match(r"(rank_bert/[\w/]+\.py):(\d+):\d+: E501", complaint)
     return bool(at) and Path(at[1]).read_text(encoding="utf-8").splitlines()[int(at[2]) - 1].startswith("__all__ = ")
 
 

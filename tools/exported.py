@@ -69,7 +69,7 @@ def searches(ranker, texts: list[str]) -> list:
     "What a ranker finds in each mode, with vectors in float32: text, mode, ids, scores."
     import numpy as np
     import torch
-    from rank_bert.graphs import Output, TextModel
+    from rank_bert.hand_over.graphs import Output, TextModel
     s = ranker.settings
     model = TextModel(ranker.encoder, {"raw": Output(pooling=s["pooling"], keep="end")}, s["max_tokens"])
     vectors, found = torch.from_numpy(np.stack(model.compute("raw", texts))), []
@@ -83,7 +83,7 @@ def searches(ranker, texts: list[str]) -> list:
 
 def encoder_of(ranker):
     "Queries and documents of a ranker as one model."
-    from rank_bert.graphs import Output, TextModel
+    from rank_bert.hand_over.graphs import Output, TextModel
     head, s = ranker.model.head, ranker.settings
     query = Output(head.query, s["pooling"], "unit", keep="end")
     document = Output(head.document, s["pooling"], "unit")
@@ -109,10 +109,10 @@ def written(place: Path) -> dict[str, tuple[Path, str, dict]]:
     import pandas as pd
     import torch
     from rank_bert.data import builtin_corpus
-    from rank_bert.search import train_ranker
-    from rank_bert.testing import tiny_encoder
-    from rank_bert.texts import builtin_texts, text_data
-    from rank_bert.classifiers import train_classifier
+    from rank_bert.rankers.training import train_ranker
+    from rank_bert.read.testing import tiny_encoder
+    from rank_bert.read.texts import builtin_texts, text_data
+    from rank_bert.tasks.classifiers import train_classifier
     ranker = train_ranker(builtin_corpus(60), "minilm", shared=False, epochs=2, progress=False)
     asked, parts = ["how do I wait for a thread"], ["Wait until the thread terminates.", "Return the square root."]
     found, model = {}, encoder_of(ranker)

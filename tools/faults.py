@@ -281,9 +281,9 @@ QUERY = "where is the answer"
 def make() -> None:
     "The folder that each case gets a copy of."
     from rank_bert.models import save_encoder
-    from rank_bert.tagging import tagger_learner
-    from rank_bert.testing import synth_ranking, tiny_encoder
-    from rank_bert.tags import read_tags
+    from rank_bert.tasks.tagging import tagger_learner
+    from rank_bert.read.testing import synth_ranking, tiny_encoder
+    from rank_bert.read.tags import read_tags
     save_encoder(tiny_encoder(), Path("little"))
     data = synth_ranking(24)
     Path("shop").mkdir()
@@ -375,8 +375,8 @@ for stage, hook in (("training", lambda do: on_step(do, 30)), ("keeping-a-run", 
 
 def saved_anywhere(kind: str, number: int) -> None:
     "End a save at each of its steps."
-    from rank_bert.classifiers import load_classifier
-    from rank_bert.search import load_ranker
+    from rank_bert.tasks.classifiers import load_classifier
+    from rank_bert.rankers.training import load_ranker
     load, new, older = (load_ranker, "ranker", "older") if kind == "ranker" else (load_classifier, "kinds", "older_kinds")
     model = load(new)
     for n in range(1, 400):
@@ -404,7 +404,7 @@ def some_documents(name: str, ids: list[str]) -> str:
 
 def documents_ended(number: int) -> None:
     "End `documents` at each of its steps with files, then at random moments."
-    from rank_bert.search import load_ranker
+    from rank_bert.rankers.training import load_ranker
     args, rng = ("documents", "out", "--add", some_documents("new.jsonl", ["n1", "n2"])), random.Random(0)
     put("ranker", "wanted")
     works(command("documents", "wanted", *args[2:]))
@@ -445,7 +445,7 @@ for number, short in ((signal.SIGKILL, "kill"), (signal.SIGTERM, "term")):
 
 @case("ended", "Ctrl-C between two renames of a save", "the old ranker is back, or the new one is there")
 def ctrl_c_in_the_swap():
-    from rank_bert.search import load_ranker
+    from rank_bert.rankers.training import load_ranker
     ranker = load_ranker("ranker")
     for n in range(1, 30):
         shutil.rmtree("out", ignore_errors=True)
@@ -458,8 +458,8 @@ def ctrl_c_in_the_swap():
 @case("ended", "Ctrl-C in Python while a classifier trains, then fit again", "the Learner works, and frozen weights are as they were")
 def python_ctrl_c():
     import torch
-    from rank_bert.classifiers import classifier_learner
-    from rank_bert.texts import read_texts
+    from rank_bert.tasks.classifiers import classifier_learner
+    from rank_bert.read.texts import read_texts
     learn = classifier_learner(read_texts("kinds.csv"), "little", "backbone", seed=0)
     before = [p.clone() for p in learn.model.encoder.parameters()]
     def interrupt(): raise KeyboardInterrupt
@@ -476,9 +476,9 @@ import os, signal, sys, torch
 from pathlib import Path
 from fastai.callback.core import Callback
 from fastai.distributed import *
-from rank_bert.classifiers import classifier_learner
-from rank_bert.processes import Checkpoint, first_process
-from rank_bert.texts import read_texts
+from rank_bert.tasks.classifiers import classifier_learner
+from rank_bert.scale.processes import Checkpoint, first_process
+from rank_bert.read.texts import read_texts
 class Kill(Callback):
     order = 200
     def after_step(self):
@@ -702,7 +702,7 @@ for count in (2, 8):
 @case("writers", "6 processes add and remove documents of one ranker at once, again and again, while others read it",
       "each change is there, or was refused with a sentence; readers see whole rankers", limit=300)
 def documents_6():
-    from rank_bert.search import load_ranker
+    from rank_bert.rankers.training import load_ranker
     def read():
         for _ in range(20): must(len(load_ranker("ranker").documents) >= 20, "documents are lost")
     readers, added, removed = [start(read) for _ in range(2)], set(), set()
@@ -861,9 +861,9 @@ def same_bytes():
 # Saved folders: damaged, swapped, newer
 
 def loader(kind: str) -> Callable:
-    from rank_bert.classifiers import load_classifier
-    from rank_bert.search import load_ranker
-    from rank_bert.tagging import load_tagger
+    from rank_bert.tasks.classifiers import load_classifier
+    from rank_bert.rankers.training import load_ranker
+    from rank_bert.tasks.tagging import load_tagger
     return dict(ranker=load_ranker, kinds=load_classifier, tags=load_tagger)[kind]
 
 def answers(kind: str, encoder=None):
@@ -1022,7 +1022,7 @@ def smaller() -> None:
 @case("folders", "the encoder in the folder is another, hashes refreshed", "a sentence: it was trained on another")
 def other_encoder():
     from rank_bert.models import save_encoder
-    from rank_bert.testing import tiny_encoder
+    from rank_bert.read.testing import tiny_encoder
     save_encoder(tiny_encoder(seed=5), Path("ranker/encoder"))
     seal("ranker")
     refuses(ask(), "ranker")
@@ -1353,7 +1353,7 @@ def odd_names():
     twice = "text,label,text\n" + "".join(f"a text about {i},{'xy'[i % 2]},b\n" for i in range(60))
     refuses(command("classify", written(twice, "twice.csv"), "--backbone", "little", "--out", "out"), "names several columns")
     import pandas as pd
-    from rank_bert.search import load_ranker
+    from rank_bert.rankers.training import load_ranker
     from rank_bert.tables import DataError
     new = pd.DataFrame([dict(doc_id="new", text="a text")])
     new[5], new["5"] = 1, 2
@@ -1688,10 +1688,10 @@ def unknown_backbone():
 
 @case("environment", "a soft limit of 256 open files and a store of 150 files", "train, encode and fine-tune work (C)", limit=200)
 def open_files():
-    from rank_bert.classifiers import classifier_learner
+    from rank_bert.tasks.classifiers import classifier_learner
     from rank_bert.features import FeatureStore
     from rank_bert.models import get_encoder
-    from rank_bert.texts import read_texts
+    from rank_bert.read.texts import read_texts
     texts, encoder, store = Path("lines.txt").read_text().splitlines(), get_encoder("little"), FeatureStore("many")
     for i in range(150): store.encode([f"{texts[i % len(texts)]} {i}"], encoder, progress=False)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
@@ -1715,7 +1715,7 @@ def sixteen_threads():
 @case("environment", "8 threads encode with an encoder in training mode", "the vectors of evaluation mode (F6)")
 def training_mode_threads():
     from rank_bert.features import encode
-    from rank_bert.testing import tiny_encoder
+    from rank_bert.read.testing import tiny_encoder
     texts, encoder = Path("lines.txt").read_text().splitlines(), tiny_encoder(hidden_dropout_prob=.5, attention_probs_dropout_prob=.5)
     wanted = encode(texts, encoder.eval(), progress=False)
     encoder.train()
@@ -1823,7 +1823,7 @@ def ask_on(port: int, answers: list, lost: list) -> None:
 
 def stopped_under_load(number: int) -> None:
     "Twelve clients ask while the folder is replaced four times; then the server is told to stop."
-    from rank_bert.search import load_ranker
+    from rank_bert.rankers.training import load_ranker
     put("ranker", "live")
     put("older", "next")
     pid, printed, port = served("live")
@@ -1986,7 +1986,7 @@ def serve_refused():
 
 def ray_rows(n: int = 960) -> None:
     "Rows in two files, among them bad ones and an id that comes again."
-    from rank_bert.testing import synth_ranking
+    from rank_bert.read.testing import synth_ranking
     rows = synth_ranking(n).documents.to_dict("records")
     Path("rows").mkdir()
     more = [dict(doc_id="d0", text="again"), dict(doc_id="x", text=" "), dict(text="no id"), dict(doc_id="y", text=5)]
@@ -1994,12 +1994,12 @@ def ray_rows(n: int = 960) -> None:
 
 def on_ray(data: str = "rows", **kwargs) -> list[int]:
     "Encode in small tasks: rows, encoded, removed, bad, cut."
-    from rank_bert.cluster import encode_dataset
+    from rank_bert.scale.cluster import encode_dataset
     return [*encode_dataset(data, "out", "little", **dict(bs=16, workers=2, progress=False) | kwargs)]
 
 def alone_on_ray(workers: int = 2) -> None:
     "The same on a Ray of its own; writes what came to a file, as Ray's processes may print."
-    from rank_bert.cluster import start_ray
+    from rank_bert.scale.cluster import start_ray
     with start_ray(workers=workers, memory_mb=100): Path("came.json").write_text(json.dumps(on_ray(workers=workers)))
 
 def came():
@@ -2091,7 +2091,7 @@ def ray_program():
 def two_nodes(**second):
     "Two nodes of Ray on this machine, each with room for one worker of two slots."
     from ray.cluster_utils import Cluster
-    from rank_bert.cluster import load_ray
+    from rank_bert.scale.cluster import load_ray
     load_ray()
     cluster = Cluster(initialize_head=True, head_node_args=dict(num_cpus=3, num_gpus=0, object_store_memory=100*2**20))
     return cluster, cluster.add_node(**dict(num_cpus=3, num_gpus=0, object_store_memory=100*2**20) | second)
@@ -2100,7 +2100,7 @@ def two_nodes(**second):
 def ray_node():
     def run():
         import threading
-        from rank_bert.cluster import start_ray
+        from rank_bert.scale.cluster import start_ray
         cluster, node = two_nodes()
         killed = []
         def kill():
@@ -2127,7 +2127,7 @@ def ray_node():
 def ray_gpu():
     import torch
     def run():
-        from rank_bert.cluster import start_ray
+        from rank_bert.scale.cluster import start_ray
         cluster, _ = two_nodes(num_gpus=1)
         try:
             with start_ray(cluster.address):
@@ -2141,7 +2141,7 @@ def ray_gpu():
 @case("ray", "files that are damaged, cut, empty or of another form; no files; vectors of another kind", "a sentence that names the file, before anything is encoded", limit=600)
 def ray_refused():
     import pandas as pd
-    from rank_bert.cluster import start_ray
+    from rank_bert.scale.cluster import start_ray
     frame = pd.DataFrame(dict(doc_id=["a"], text=["b"]))
     def bad(name: str, content: bytes, *words: str) -> None:
         Path("bad").mkdir(exist_ok=True)

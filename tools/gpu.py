@@ -128,7 +128,7 @@ def parity(s: Setting, encoder, texts: list[str]) -> dict:
 def family_parity(family: str) -> None:
     @case("parity", "vectors of random weights in float32, float16 and bfloat16 are those of the CPU", family)
     def run(s: Setting) -> dict:
-        from rank_bert.testing import synth_ranking, tiny_encoder
+        from rank_bert.read.testing import synth_ranking, tiny_encoder
         width = s.size(32, 256, 768)
         encoder = tiny_encoder(family=family, hidden_size=width, num_hidden_layers=s.size(2, 4, 12), num_attention_heads=width//16, intermediate_size=4*width)
         data = synth_ranking(s.size(6, 40, 200))
@@ -157,7 +157,7 @@ def fitted(s: Setting, learn, epochs: int = 2, **kwargs) -> dict:
 
 def small(s: Setting):
     "A small encoder with random weights."
-    from rank_bert.testing import tiny_encoder
+    from rank_bert.read.testing import tiny_encoder
     return tiny_encoder(hidden_size=s.size(16, 64, 256), intermediate_size=s.size(32, 256, 1024))
 
 def each(s: Setting, make: Callable, ways: dict[str, dict]) -> dict:
@@ -169,30 +169,30 @@ FREEZE = {"head": dict(freeze="backbone"), "one layer": dict(freeze=1), "all lay
 
 @case("learners", "a classifier's head, layers and adapters are trained on the device")
 def classifier(s: Setting) -> dict:
-    from rank_bert.classifiers import classifier_learner
-    from rank_bert.texts import builtin_texts
+    from rank_bert.tasks.classifiers import classifier_learner
+    from rank_bert.read.texts import builtin_texts
     data = builtin_texts(60)
     return each(s, lambda **how: classifier_learner(data, small(s), device=s.device, **how), FREEZE)
 
 @case("learners", "a tagger's head, layers and adapters are trained on the device")
 def tagger(s: Setting) -> dict:
-    from rank_bert.tagging import tagger_learner
-    from rank_bert.tags import builtin_tags
+    from rank_bert.tasks.tagging import tagger_learner
+    from rank_bert.read.tags import builtin_tags
     data = builtin_tags(60)
     return each(s, lambda **how: tagger_learner(data, small(s), device=s.device, **how), FREEZE)
 
 @case("learners", "a sentence encoder's head and layers are trained on the device")
 def embedding(s: Setting) -> dict:
-    from rank_bert.embeddings import embedding_learner, ranking_pairs
-    from rank_bert.testing import synth_ranking
+    from rank_bert.tasks.embeddings import embedding_learner, ranking_pairs
+    from rank_bert.read.testing import synth_ranking
     data = ranking_pairs(synth_ranking())
     ways = {k: v for k, v in FREEZE.items() if k != "LoRA"}
     return each(s, lambda **how: embedding_learner(data, "pairs", small(s), device=s.device, **how), ways)
 
 @case("learners", "ranking: a head with all documents or sampled negatives, layers and adapters are trained on the device")
 def ranking(s: Setting) -> dict:
-    from rank_bert.ranking import ranking_features, ranking_learner
-    from rank_bert.testing import synth_ranking
+    from rank_bert.rankers.ranking import ranking_features, ranking_learner
+    from rank_bert.read.testing import synth_ranking
     data = synth_ranking()
     features = ranking_features(data, small(s))
     figures = each(s, lambda **how: ranking_learner(features, device=s.device, **how), {"all": {}, "negatives": dict(negatives=4)})
@@ -201,18 +201,18 @@ def ranking(s: Setting) -> dict:
 
 @case("learners", "several tasks are trained together on the device, with each weighing of losses")
 def multitask(s: Setting) -> dict:
-    from rank_bert.multitask import multitask_learner
-    from rank_bert.testing import synth_ranking
-    from rank_bert.texts import builtin_texts
+    from rank_bert.tasks.multitask import multitask_learner
+    from rank_bert.read.testing import synth_ranking
+    from rank_bert.read.texts import builtin_texts
     tasks = dict(texts=builtin_texts(60), ranking=synth_ranking())
     ways = {"equal": {}, "uncertainty": dict(weights="uncertainty"), "gradnorm": dict(weights="gradnorm")}
     return each(s, lambda **how: multitask_learner(tasks, small(s), "none", device=s.device, **how), ways)
 
 @case("learners", "masked tokens, next sentences and distillation are trained on the device")
 def pretraining(s: Setting) -> dict:
-    from rank_bert.light import student
-    from rank_bert.pretraining import distil_embeddings_learner, distil_learner, pretrain_learner
-    from rank_bert.texts import builtin_texts
+    from rank_bert.matrix.prune import student
+    from rank_bert.tasks.pretraining import distil_embeddings_learner, distil_learner, pretrain_learner
+    from rank_bert.read.texts import builtin_texts
     texts = builtin_texts(100).texts
     how = dict(max_tokens=32, device=s.device)
     shape = dict(layers=2, dim=s.size(16, 64, 256), vocab_size=300)
@@ -225,9 +225,9 @@ def pretraining(s: Setting) -> dict:
 
 @case("learners", "Barlow Twins, VICReg and a ranker with each of their joins are trained on the device")
 def barlow(s: Setting) -> dict:
-    from rank_bert.barlow import JOINS, barlow_learner, staged_learner
-    from rank_bert.ranking import ranking_features
-    from rank_bert.testing import synth_ranking
+    from rank_bert.tasks.barlow import JOINS, barlow_learner, staged_learner
+    from rank_bert.rankers.ranking import ranking_features
+    from rank_bert.read.testing import synth_ranking
     features = ranking_features(synth_ranking(), small(s))
     for loss in ("vicreg", "barlow"):
         learn = barlow_learner(features, bs=8, draws=2, loss=loss, device=s.device)
@@ -262,8 +262,8 @@ def trained(s: Setting, learn):
 
 @case("models", "a loaded ranker answers on the device as on the CPU: search, ranks, explanation, changes of documents, drift")
 def ranker(s: Setting) -> dict:
-    from rank_bert.search import train_ranker
-    from rank_bert.testing import synth_ranking
+    from rank_bert.rankers.training import train_ranker
+    from rank_bert.read.testing import synth_ranking
     data = synth_ranking()
     asked = list(data.queries.text[:20])
     model = train_ranker(data, small(s), epochs=2, seed=0)
@@ -281,30 +281,30 @@ def ranker(s: Setting) -> dict:
 
 @case("models", "a loaded ranker of trained layers answers on the device as on the CPU")
 def ranker_of_layers(s: Setting) -> dict:
-    from rank_bert.search import train_ranker
-    from rank_bert.testing import synth_ranking
+    from rank_bert.rankers.training import train_ranker
+    from rank_bert.read.testing import synth_ranking
     data = synth_ranking(8)
     model = train_ranker(data, small(s), "lora", epochs=1)
     return moved(s, model, lambda r: torch.from_numpy(np.asarray(r.scores(list(data.queries.text[:10]), "dense"))))
 
 @case("models", "a loaded classifier gives on the device what it gives on the CPU")
 def loaded_classifier(s: Setting) -> dict:
-    from rank_bert.classifiers import classifier_learner
-    from rank_bert.texts import builtin_texts
+    from rank_bert.tasks.classifiers import classifier_learner
+    from rank_bert.read.texts import builtin_texts
     learn = trained(s, classifier_learner(builtin_texts(60), small(s), "none", device=s.device))
     return moved(s, learn.classifier(), lambda c: c.outputs(ASKED))
 
 @case("models", "a loaded tagger gives on the device what it gives on the CPU")
 def loaded_tagger(s: Setting) -> dict:
-    from rank_bert.tagging import tagger_learner
-    from rank_bert.tags import builtin_tags
+    from rank_bert.tasks.tagging import tagger_learner
+    from rank_bert.read.tags import builtin_tags
     learn = trained(s, tagger_learner(builtin_tags(60), small(s), "none", device=s.device))
     return moved(s, learn.tagger(), lambda t: torch.cat([*map(torch.as_tensor, t.outputs([a.split() for a in ASKED]))]))
 
 @case("models", "a loaded sentence encoder gives on the device what it gives on the CPU")
 def loaded_sentence_encoder(s: Setting) -> dict:
-    from rank_bert.embeddings import embedding_learner, ranking_pairs
-    from rank_bert.testing import synth_ranking
+    from rank_bert.tasks.embeddings import embedding_learner, ranking_pairs
+    from rank_bert.read.testing import synth_ranking
     learn = trained(s, embedding_learner(ranking_pairs(synth_ranking()), "pairs", small(s), "none", device=s.device))
     return moved(s, learn.sentence_encoder(), lambda e: torch.as_tensor(e.encode(ASKED)))
 
@@ -313,7 +313,7 @@ def loaded_sentence_encoder(s: Setting) -> dict:
 
 @case("compile", "torch.compile of an encoder gives its states, for several lengths, in float32 and in autocast")
 def compiled(s: Setting) -> dict:
-    from rank_bert.testing import tiny_encoder
+    from rank_bert.read.testing import tiny_encoder
     encoder = tiny_encoder(num_hidden_layers=1) if s.quick else small(s)
     encoder.to(s.device)
     fast, figures = torch.compile(encoder, dynamic=True, fullgraph=True), {}
@@ -329,8 +329,8 @@ def compiled(s: Setting) -> dict:
 @case("search", "searches in two threads, on a device each in a stream of its own, give what they give one after the other")
 def two_streams(s: Setting) -> dict:
     from rank_bert.data import builtin_corpus
-    from rank_bert.search import train_ranker
-    from rank_bert.testing import synth_ranking
+    from rank_bert.rankers.training import train_ranker
+    from rank_bert.read.testing import synth_ranking
     data = synth_ranking() if s.quick else builtin_corpus(200)
     model = train_ranker(data, *([small(s)] if s.quick else []), epochs=1, shared=True).to(s.device)
     asked = list(data.queries.text[:s.size(10, 40, 200)])
@@ -434,11 +434,11 @@ def encoding(s: Setting) -> dict:
 def fine_tuning(s: Setting) -> dict:
     import datasets
     from transformers import AutoModelForSequenceClassification, AutoTokenizer, DataCollatorWithPadding, PrinterCallback, Trainer, TrainingArguments
-    from rank_bert.classifiers import classifier_learner
+    from rank_bert.tasks.classifiers import classifier_learner
     from rank_bert.engines import best_dtype
     from rank_bert.metrics import classification_metrics
     from rank_bert.models import find_weights, quiet
-    from rank_bert.texts import builtin_texts, read_texts
+    from rank_bert.read.texts import builtin_texts, read_texts
     n, bs, lr = s.size(32, 320, 8000), 16, 1e-4
     whole = read_texts("sst2") if "RANK_BERT_DATA" in os.environ and not s.quick else builtin_texts(200)
     data = whole.sample(n) if len(whole.part("train").texts) > n else whole

@@ -3,7 +3,7 @@
 One line for each measure, over all modules or over those named (`models`, `read.tags`). `--root` measures another
 checkout, `--names` lists what is counted: private functions used once, long functions, names used nowhere else.
 """
-import argparse, ast, re
+import argparse, ast, re, tomllib
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 from fastcore.nbio import read_nb
 
 DEFS = ast.FunctionDef | ast.AsyncFunctionDef
+HOUSE = tomllib.loads(Path(__file__).with_name("house.toml").read_text(encoding="utf-8"))
 
 
 @dataclass
@@ -148,7 +149,12 @@ def measure(root: Path, only: list[str]) -> tuple[list[tuple[str, str]], dict[st
         foreign += [(n, o.attr) for o in attributes if re.match(r"_[a-z]", o.attr) and o.attr not in own_names]
         foreign += [(n, a.name) for o in nodes if isinstance(o, ast.ImportFrom) and o.level
                     for a in o.names if a.name.startswith("_")]
-    order = {n: m.notebook for n, m in everything.items()}
+    def place(name: str) -> int:
+        folder, number = name.rpartition(".")[0], everything[name].notebook[:3]
+        if folder in HOUSE["folders"] and folder: return HOUSE["order"].index(folder)
+        return max([i for i, o in enumerate(HOUSE["order"]) if o[:1].isdigit() and o <= number], default=1)
+
+    order = {n: (place(n), m.notebook) for n, m in everything.items()}
     arrows = {(n, i) for n, m in modules.items() for i, _ in m.imports if i in everything and i != n}
     back = sorted((n, i) for n, i in arrows if order[i] > order[n] and n not in ("cli", "all"))
     rings = circles(everything)

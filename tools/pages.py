@@ -20,7 +20,7 @@ def expected(ranker, texts: list[str]) -> list[dict]:
     "Token ids, scores of all documents, the first ten and the passages of three, in each mode, for each text."
     import numpy as np
     import torch
-    from rank_bert.graphs import Output, TextModel, file_tokenizer
+    from rank_bert.hand_over.graphs import Output, TextModel, file_tokenizer
     s = ranker.settings
     model = TextModel(ranker.encoder, {"raw": Output(pooling=s["pooling"], keep="end")}, s["max_tokens"])
     vectors = torch.from_numpy(np.stack(model.compute("raw", texts)))  # in float32, where `search` may take bfloat16
@@ -40,8 +40,8 @@ def expected(ranker, texts: list[str]) -> list[dict]:
 
 
 def expected_light(ranker, texts: list[str], place: Path) -> tuple[list[str], list[dict], list[dict]]:
-    "The modes of a light page, and as `expected` what `Ranker.search` gives in them, and `rank_bert.light_runtime`."
-    from rank_bert.light_runtime import light_scores, light_search, load_light
+    "The modes of a light page, and as `expected` what `Ranker.search` gives in them, and `light_runtime`."
+    from rank_bert.share.light_runtime import light_scores, light_search, load_light
     ranker.save(place)
     light = load_light(place)
     modes, exact, eight = [*light.modes], [], []
@@ -72,7 +72,7 @@ def write_pages(place: Path, ranker, texts: list[str], forms: list[tuple], **opt
 def same_package(n: int):
     "Pairs of docstrings, with 1 where both are from one package and 0 elsewhere."
     import numpy as np
-    from rank_bert.texts import builtin_texts, text_data
+    from rank_bert.read.texts import builtin_texts, text_data
     rng, rows = np.random.default_rng(0), []
     for split, part in builtin_texts(n).rows.groupby("split"):
         for text, package in zip(part.text, part.target):
@@ -85,12 +85,12 @@ def same_package(n: int):
 def write(place: Path, libraries: Path, full: Path|None) -> None:
     "Pages, and expected.json beside them."
     import torch
-    from rank_bert.classifiers import train_classifier
+    from rank_bert.tasks.classifiers import train_classifier
     from rank_bert.data import builtin_corpus
-    from rank_bert.graphs import Output, TextModel
-    from rank_bert.search import load_ranker, train_ranker
-    from rank_bert.testing import tiny_encoder
-    from rank_bert.texts import builtin_texts
+    from rank_bert.hand_over.graphs import Output, TextModel
+    from rank_bert.rankers.training import load_ranker, train_ranker
+    from rank_bert.read.testing import tiny_encoder
+    from rank_bert.read.texts import builtin_texts
     texts, corpus = TEXTS, builtin_corpus(None if full else 120)
     if full:
         ranker = load_ranker(full)

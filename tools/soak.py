@@ -13,7 +13,7 @@ QUIET = dict(HF_HUB_OFFLINE="1", OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="fa
 HEAD = b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
 MADE = """
 from rank_bert.data import builtin_corpus
-from rank_bert.untrained import untrained_ranker
+from rank_bert.rankers.untrained import untrained_ranker
 untrained_ranker(builtin_corpus(max_documents=300).documents, 'minilm').save('ranker')
 """
 

@@ -4,13 +4,14 @@ Outputs are compared as a reader sees them: tables and pictures by their text, w
 ids. Words and whole numbers must be the same. Numbers with a point may differ by `NEAR`, since processors round
 differently, and training on rounded numbers ends a little elsewhere. A cell marked `#| varies` is not compared.
 """
-import ast, hashlib, html, math, os, re, sys
+import ast, hashlib, html, math, os, re, sys, tomllib
 from contextlib import suppress
 from itertools import chain, zip_longest
 from pathlib import Path
 
 NEAR = dict(rel_tol=.03, abs_tol=.02)  # room: AVX2 in float32 against AVX-512 in bfloat16 moved no lesson by 0.01
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?!\w|\.\d)", re.I)
+FOLDERS = tomllib.loads(Path(__file__).with_name("house.toml").read_text(encoding="utf-8"))["folders"]
 STAMPED = ("benchmarks", "experiments", "explanations")  # folders of nbs/: figures of one day and machine
 
 
@@ -86,6 +87,7 @@ def unasserted(source: str) -> str:
 
     Code that is not only Python stays as it is."""
     source = re.sub(r"^#\| fig-alt:.*\n?", "", source, flags=re.M)
+    source = re.sub(rf"\brank_bert\.(?:{'|'.join(filter(None, FOLDERS))})\.", "rank_bert.", source)
     with suppress(SyntaxError):
         found = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Assert)
                  or isinstance(n, ast.ImportFrom) and (n.module or "").partition(".")[0] == "rank_bert"]
@@ -105,7 +107,7 @@ def code_hash(nb) -> str:
 def stamp(nb) -> dict:
     "When, where, with what and on which code this process ran a notebook, and of which kept runs its tables are."
     from rank_bert.experiments import machine_card
-    sweeps = getattr(sys.modules.get("rank_bert.sweeps"), "sweeps_used", list)()
+    sweeps = getattr(sys.modules.get("rank_bert.study.sweeps"), "sweeps_used", list)()
     card = machine_card().machine
     machine = f"{card.cpu}, {card.threads} threads, bf16 {card.bf16}, GPU {card.gpu}, {card.precision}"
     full = os.environ.get("RANK_BERT_BENCHMARK") == "full"

@@ -2,9 +2,9 @@
 import sys
 from pathlib import Path
 
-from rank_bert.report import write_report
-from rank_bert.search import train_ranker
-from rank_bert.testing import synth_ranking, tiny_encoder
+from rank_bert.rankers.report import write_report
+from rank_bert.rankers.training import train_ranker
+from rank_bert.read.testing import synth_ranking, tiny_encoder
 
 folder = Path(sys.argv[1])
 folder.mkdir(parents=True, exist_ok=True)

@@ -27,7 +27,7 @@ if (!executablePath || !existsSync(join(site, 'index.html'))) {
 }
 const pages = read(site, 'sitemap.xml').match(/(?<=rank_bert\/)[^<]*\.html/g)
 const first = ['tutorials/', 'explanations/', 'benchmarks/', 'experiments/'].map(o => pages.find(p => p.startsWith(o))).filter(Boolean)
-const main = ['index.html', 'losses.html', 'ranker.html', ...first]
+const main = ['index.html', 'losses.html', 'rankers/scoring.html', ...first]
 const browser = await chromium.launch({ executablePath, args: flags })
 
 // A page's file, or none; a folder's is its index.html
@@ -104,7 +104,7 @@ function defines ([symbol, link]) {
 function public_names () {
   return files('rank_bert', '.py').flatMap(file => {
     const names = read(repository, 'rank_bert', file).match(/^__all__ = \[([^\]]*)\]/m)?.[1].match(/\w+/g) ?? []
-    return names.map(name => `rank_bert.${file.slice(0, -3)}.${name}`)
+    return names.map(name => `rank_bert.${file.slice(0, -3).replaceAll('/', '.')}.${name}`)
   })
 }
 
@@ -119,7 +119,7 @@ const tests = {
     assert.ok(await page.locator('article figure.plot svg').first().isVisible())
     const code = (await page.locator('article pre').allInnerTexts()).join('\n')
     for (const command of ['rank_bert demo', 'tools/test.py']) assert.ok(code.includes(command), command)
-    for (const section of ['Rank documents', 'Classify and embed', 'Ranks of matrices', 'Tutorials', 'Benchmarks', 'Experiments']) {
+    for (const section of ['Rank documents', 'Classify, tag, embed', 'Ranks of matrices', 'Tutorials', 'Benchmarks', 'Experiments']) {
       assert.ok(await page.locator('.bd-sidebar-primary .caption-text', { hasText: section }).isVisible(), section)
     }
     await close(page)
@@ -227,6 +227,15 @@ const tests = {
     await page.locator('.bd-sidebar-primary a', { hasText: /^\s*losses\s*$/ }).first().click()
     await page.waitForURL(/losses\.html/)
     await close(page)
+  },
+
+  async 'an address from before there were folders leads to the page' () {
+    for (const [old, now] of [['lowrank', 'matrix/lowrank'], ['light', 'matrix/prune'], ['lance_ranker', 'scale/lance_ranker']]) {
+      const page = await open(`${old}.html`)
+      await page.waitForURL(new RegExp(`${now}\\.html`))
+      assert.equal(await page.locator('article h1').count(), 1)
+      await close(page)
+    }
   },
 
   async 'axe-core finds nothing on the main pages, light and dark' () {

@@ -1,4 +1,4 @@
-// A table of token vectors in the place of the encoder, as `rank_bert.table` has it: no library, no wasm.
+// A table of token vectors in the place of the encoder, as `rank_bert.hand_over.token_table` has it: no library, no wasm.
 import { readTensors } from './index.js'
 import { jsonPart, part } from './parts.js'
 
