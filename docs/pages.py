@@ -20,8 +20,8 @@ PAGES = {"explanations": "Explanations", "benchmarks": "Benchmarks", "experiment
 FOLDERS = ["rankers", "tasks", "", "read", "matrix", "upkeep", "hand_over", "share", "scale", "study", "base"]
 SECTIONS = {"tutorials": "Tutorials", **{o: HOUSE[o]["title"] for o in FOLDERS}, **PAGES}  # as the sidebar has them
 MOVED = {"light": "matrix/prune", "table": "hand_over/token_table", "distil": "hand_over/token_table",
-         "ranker": "rankers/training", "pairs": "rankers/ranking", "leaks": "data", "batches": "share/server",
-         "page": "share/server"}  # besides pages that kept their names
+         "scoring": "rankers/ranker", "graphs": "hand_over/onnx_graphs", "pairs": "rankers/ranking", "leaks": "data",
+         "batches": "share/server", "page": "share/server"}  # besides pages that kept their names
 FIRST = {"rank_your_own_documents"}  # of the tutorials
 EXPORTS = {"export", "exports", "exporti"}
 HIDDEN = {"hide", "default_exp"}

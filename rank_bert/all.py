@@ -41,7 +41,7 @@ from .matrix.monitor import *
 from .matrix.rank import *
 from .names import *
 from .rankers.ranking import *
-from .rankers.scoring import *
+from .rankers.ranker import *
 from .rankers.explain import *
 from .rankers.fitting import *
 from .rankers.maps import *

@@ -42,7 +42,7 @@ from .matrix.lowrank import add_lora
 from .metrics import METRICS, bootstrap_interval, change_table, classification_metrics, compare, correctness
 from .metrics import evaluate, paired_test
 from .callbacks import KeepBest
-from .rankers.scoring import Ranker
+from .rankers.ranker import Ranker
 from .rankers.measuring import NAMES, mode_names, not_above
 from .rankers.training import train_ranker
 from .learners import TaskBatches, task_dl, task_learner

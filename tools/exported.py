@@ -69,7 +69,7 @@ def searches(ranker, texts: list[str]) -> list:
     "What a ranker finds in each mode, with vectors in float32: text, mode, ids, scores."
     import numpy as np
     import torch
-    from rank_bert.hand_over.graphs import Output, TextModel
+    from rank_bert.hand_over.onnx_graphs import Output, TextModel
     s = ranker.settings
     model = TextModel(ranker.encoder, {"raw": Output(pooling=s["pooling"], keep="end")}, s["max_tokens"])
     vectors, found = torch.from_numpy(np.stack(model.compute("raw", texts))), []
@@ -83,7 +83,7 @@ def searches(ranker, texts: list[str]) -> list:
 
 def encoder_of(ranker):
     "Queries and documents of a ranker as one model."
-    from rank_bert.hand_over.graphs import Output, TextModel
+    from rank_bert.hand_over.onnx_graphs import Output, TextModel
     head, s = ranker.model.head, ranker.settings
     query = Output(head.query, s["pooling"], "unit", keep="end")
     document = Output(head.document, s["pooling"], "unit")

@@ -20,7 +20,7 @@ def expected(ranker, texts: list[str]) -> list[dict]:
     "Token ids, scores of all documents, the first ten and the passages of three, in each mode, for each text."
     import numpy as np
     import torch
-    from rank_bert.hand_over.graphs import Output, TextModel, file_tokenizer
+    from rank_bert.hand_over.onnx_graphs import Output, TextModel, file_tokenizer
     s = ranker.settings
     model = TextModel(ranker.encoder, {"raw": Output(pooling=s["pooling"], keep="end")}, s["max_tokens"])
     vectors = torch.from_numpy(np.stack(model.compute("raw", texts)))  # in float32, where `search` may take bfloat16
@@ -87,7 +87,7 @@ def write(place: Path, libraries: Path, full: Path|None) -> None:
     import torch
     from rank_bert.tasks.classifiers import train_classifier
     from rank_bert.data import builtin_corpus
-    from rank_bert.hand_over.graphs import Output, TextModel
+    from rank_bert.hand_over.onnx_graphs import Output, TextModel
     from rank_bert.rankers.training import load_ranker, train_ranker
     from rank_bert.read.testing import tiny_encoder
     from rank_bert.read.texts import builtin_texts

@@ -27,7 +27,7 @@ if (!executablePath || !existsSync(join(site, 'index.html'))) {
 }
 const pages = read(site, 'sitemap.xml').match(/(?<=rank_bert\/)[^<]*\.html/g)
 const first = ['tutorials/', 'explanations/', 'benchmarks/', 'experiments/'].map(o => pages.find(p => p.startsWith(o))).filter(Boolean)
-const main = ['index.html', 'losses.html', 'rankers/scoring.html', ...first]
+const main = ['index.html', 'losses.html', 'rankers/ranker.html', ...first]
 const browser = await chromium.launch({ executablePath, args: flags })
 
 // A page's file, or none; a folder's is its index.html

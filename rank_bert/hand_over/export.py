@@ -26,8 +26,8 @@ from fastcore.basics import patch
 from ..base.core import as_texts, check_folder, new_folder, seal_folder
 from ..base.layers import spread_factors
 from ..models import ALIASES, VARIANTS, Encoder
-from .graphs import Output, Reader, TextModel, file_tokenizer, onnx_reader, openvino_reader, quantise_onnx
-from .graphs import write_onnx, write_openvino
+from .onnx_graphs import Output, Reader, TextModel, file_tokenizer, onnx_reader, openvino_reader, quantise_onnx
+from .onnx_graphs import write_onnx, write_openvino
 from .sentence_folders import sentence_reader, write_sentence_folder
 
 # %% ../../nbs/hand_over/02_export.ipynb #7578d661

@@ -25,7 +25,7 @@ from ..base.layers import FactorisedEmbedding, LowRankLinear, changes_of, swap_m
 from ..models import Encoder, quiet, save_encoder
 from ..heads import RankingHead, ResidualHead, StackedHead, WhiteningHead
 from ..matrix.lowrank import merge
-from .graphs import Output, Reader, TextModel, file_tokenizer, needed
+from .onnx_graphs import Output, Reader, TextModel, file_tokenizer, needed
 
 # %% ../../nbs/hand_over/01_sentence_folders.ipynb #b5322c13
 class Dense(NamedTuple):

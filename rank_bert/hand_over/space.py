@@ -19,7 +19,7 @@ import numpy as np
 
 # %% ../../nbs/hand_over/05_space.ipynb #5bace007
 from ..base.core import write_tensors
-from .graphs import Reader, TextModel, file_tokenizer, write_onnx
+from .onnx_graphs import Reader, TextModel, file_tokenizer, write_onnx
 from .export import TARGETS, Target
 from .web import PageIndex, index_settings, index_tensors, store_in_blocks
 

@@ -34,7 +34,7 @@ from ..base.words import HIDDEN, UNSPACED, left_out
 from ..lexical import BM25
 from ..metrics import rank_documents
 from .token_table import TokenTable, load_table, pack_rows, save_table
-from .graphs import Reader, TextModel, file_tokenizer, needed, onnx_reader, write_onnx
+from .onnx_graphs import Reader, TextModel, file_tokenizer, needed, onnx_reader, write_onnx
 from .export import TARGETS, Target
 
 # %% ../../nbs/hand_over/04_web.ipynb #c7c5517a

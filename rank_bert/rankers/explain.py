@@ -29,7 +29,7 @@ from ..features import encode
 from ..heads import DualHead, PCAHead, RankingHead, ResidualHead, StackedHead, WhiteningHead, get_head
 from ..lexical import moments
 from .saved_rankers import cut_table, encoding
-from .scoring import TABLE_MODES, Ranker, check_not_blank
+from .ranker import TABLE_MODES, Ranker, check_not_blank
 
 # %% ../../nbs/rankers/05_explain.ipynb #e8a1000a
 _PATH = (nn.Identity, nn.Linear, LowRankLinear, nn.BatchNorm1d, nn.ReLU, nn.GELU, nn.Dropout, nn.Sequential,

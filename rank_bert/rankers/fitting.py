@@ -40,7 +40,7 @@ from .ranking_model import fused_losses, fusion_sample, joined_parts, mrr, ranki
 from .ranking_model import stand_ins, usable_rows
 from .ranking import FEW, QueryBatches, RankingLearner, near_queries, ranking_learner, validation_pool
 from .ranking import with_document_pairs
-from .scoring import Ranker, own_texts, reference_of, starting_fusion, warn_of_encoder, warn_of_own
+from .ranker import Ranker, own_texts, reference_of, starting_fusion, warn_of_encoder, warn_of_own
 
 # %% ../../nbs/rankers/07_fitting.ipynb #74639257
 class _Tick(Callback):

@@ -25,7 +25,7 @@ from fastcore.basics import patch
 from ..base.core import as_texts, new_file
 from ..data import RankingData
 from ..heads import get_head
-from .scoring import Ranker, check_not_blank
+from .ranker import Ranker, check_not_blank
 
 # %% ../../nbs/rankers/06_maps.ipynb #3a900009
 def principal_plane(

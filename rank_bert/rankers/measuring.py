@@ -25,7 +25,7 @@ from ..features import FeatureStore, encode
 from ..lexical import BM25
 from ..upkeep.drift import Reference, distances
 from ..metrics import METRICS, change_table, evaluate, rank_documents, right_ranks, summarise
-from .scoring import TABLE_MODES, Ranker, encoding, own_texts, warn_of_own
+from .ranker import TABLE_MODES, Ranker, encoding, own_texts, warn_of_own
 from .errors import Errors, build_errors, query_facts
 
 # %% ../../nbs/rankers/08_measuring.ipynb #e792b70a

@@ -24,7 +24,7 @@ from ..features import FeatureStore
 from ..matrix.lowrank import find_linears, rank_table
 from ..metrics import compare
 from .errors import KINDS, Errors
-from .scoring import Ranker
+from .ranker import Ranker
 from .measuring import mode_names, not_above
 from .training import load_ranker
 

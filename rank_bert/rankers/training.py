@@ -36,8 +36,8 @@ from .ranking_model import RankingFeatures, RankingModel, check_trainable, ranki
 from ..hand_over.token_table import cut_pieces, fit_table, make_table, plain_tokenizer
 from ..saved import read_model
 from .saved_rankers import RANKER_FIELDS, RANKER_FILES, cut_table, encoding, read_ranker_head
-from .scoring import TABLE_MODES, Ranker, check_not_blank, later_reference, one_at_a_time, opened_ranker
-from .scoring import reference_of, starting_fusion
+from .ranker import TABLE_MODES, Ranker, check_not_blank, later_reference, one_at_a_time, opened_ranker
+from .ranker import reference_of, starting_fusion
 from .explain import cut_again  # adds `Ranker.explain`
 from .maps import Map  # adds `Ranker.map`
 from .measuring import own_qrels, still_there

@@ -22,7 +22,7 @@ from ..data import RankingData, checked_documents
 from ..features import FeatureStore
 from ..heads import get_head
 from .ranking_model import RankingModel, ranking_features
-from .scoring import Ranker, starting_fusion, warn_of_encoder
+from .ranker import Ranker, starting_fusion, warn_of_encoder
 from .training import load_ranker  # adds `Ranker.save` and what else a ranker can do
 
 # %% ../../nbs/rankers/10_untrained.ipynb #348554bb

@@ -43,7 +43,7 @@ from ..base.words import gram_keys, gram_weights, word_key
 from ..metrics import rank_documents
 from ..rankers.ranking_model import Fusion
 from ..rankers.saved_rankers import cut_table, cutting, encoding
-from ..rankers.scoring import Ranker, Searcher, by_words, check_not_blank, finite, one_at_a_time
+from ..rankers.ranker import Ranker, Searcher, by_words, check_not_blank, finite, one_at_a_time
 from .lance_tables import BASE, TOTALS, PassageVectors, as_column, as_sql, build_indexes, check_cells
 from .lance_tables import check_names, condition, count_rows, count_words, database, document_columns
 from .lance_tables import index_vectors, is_local, lancedb, make_lock, mode_of, passage_rows, table_about, table_names

@@ -34,7 +34,7 @@ from ..nearest import BLOCK
 from ..lexical import BM25
 from ..base.words import cut_apart, gram_keys, word_key
 from ..rankers.saved_rankers import cutting, documents_hash
-from ..rankers.scoring import Ranker
+from ..rankers.ranker import Ranker
 
 # %% ../../nbs/scale/03_lance_tables.ipynb #b1a0000b
 def lancedb():

@@ -25,7 +25,7 @@ from ..features import FeatureStore, WithHead
 from ..matrix.lowrank import find_linears, rank_table
 from ..learners import rows_hash
 from ..hand_over.export import origin
-from ..rankers.scoring import Ranker
+from ..rankers.ranker import Ranker
 from ..rankers.measuring import mode_names, not_above
 from ..tasks.multitask import MultitaskLearner
 from ..read.texts import TextData

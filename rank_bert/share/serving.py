@@ -29,7 +29,7 @@ from torch.nn import functional as F
 from ..engines import same_plan
 from ..features import LOOK, encode, seldom_checked
 from ..rankers.saved_rankers import encoding
-from ..rankers.scoring import Ranker
+from ..rankers.ranker import Ranker
 from ..tasks.classifiers import Classifier
 from ..tasks.tagging import Tagger
 from ..tasks.embeddings import SentenceEncoder

@@ -32,7 +32,7 @@ from ..heads import folded, linear_parts
 from ..linear import BagOfTokens, fit_bag, held_out_logits
 from ..read.texts import TextData
 from ..metrics import draw_means, group_sums, classification_metrics, spearman
-from ..hand_over.graphs import Output, TextModel
+from ..hand_over.onnx_graphs import Output, TextModel
 from ..hand_over.export import export_model
 from ..task_model import TASK_HEADS
 from ..hand_over.web import PageIndex  # the target 'web'

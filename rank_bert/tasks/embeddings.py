@@ -34,7 +34,7 @@ from ..read.texts import TextData, text_keys
 from ..heads import FITTED, HEADS
 from ..losses import barlow_twins_loss, in_batch_loss
 from ..metrics import spearman
-from ..hand_over.graphs import Output, TextModel
+from ..hand_over.onnx_graphs import Output, TextModel
 from ..hand_over.export import export_model
 from ..task_model import TaskBatches, TaskModel
 from ..saved import read_head, read_model, write_model

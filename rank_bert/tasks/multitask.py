@@ -41,11 +41,11 @@ from ..read.texts import TextData
 from ..heads import ResidualHead, folded, get_head
 from ..losses import UncertaintyWeights, gradient_conflict, gradient_norm_weights, in_batch_loss
 from ..callbacks import Frozen
-from ..hand_over.graphs import Output, TextModel
+from ..hand_over.onnx_graphs import Output, TextModel
 from ..hand_over.export import export_model
 from ..task_model import TaskBatches, TaskModel, unlabelled
 from ..rankers.ranking_model import RankingModel, mrr
-from ..rankers.scoring import Ranker
+from ..rankers.ranker import Ranker
 from ..learners import KINDS, EntityF1, FrozenPrefix, Kind, encoder_learner, layers_dtype, prepared
 from ..learners import head_arguments_of, reading_of
 from .classifiers import Classifier

@@ -36,7 +36,7 @@ from ..features import WithHead
 from ..read.texts import TextData
 from ..read.tags import check_words, first_pieces, piece_bounds, split_words
 from ..metrics import draw_means, entity_f1, group_sums, spans
-from ..hand_over.graphs import Output, TextModel
+from ..hand_over.onnx_graphs import Output, TextModel
 from ..hand_over.export import export_model
 from ..names import BAN, ChainFit, NameDictionary, TagHead, best_tags, continued_scores, crossed_features
 from ..names import decoder_code, known_spelling, name_dictionary, spelling_rows, spelling_scores, tag_bans
