@@ -45,7 +45,8 @@ from .callbacks import KeepBest
 from .rankers.ranker import Ranker
 from .rankers.measuring import NAMES, mode_names, not_above
 from .rankers.training import train_ranker
-from .learners import TaskBatches, task_dl, task_learner
+from .task_model import TaskBatches
+from .learners import task_dl, task_learner
 
 # %% ../nbs/04_experiments.ipynb #c585bbf8
 ROWS = {mode: NAMES[mode] for mode in ('bm25', 'cosine', 'untrained', 'dense', 'hybrid')}  # of a table, in order

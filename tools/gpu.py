@@ -191,7 +191,8 @@ def embedding(s: Setting) -> dict:
 
 @case("learners", "ranking: a head with all documents or sampled negatives, layers and adapters are trained on the device")
 def ranking(s: Setting) -> dict:
-    from rank_bert.rankers.ranking import ranking_features, ranking_learner
+    from rank_bert.rankers.ranking_model import ranking_features
+    from rank_bert.rankers.ranking import ranking_learner
     from rank_bert.read.testing import synth_ranking
     data = synth_ranking()
     features = ranking_features(data, small(s))
@@ -226,7 +227,7 @@ def pretraining(s: Setting) -> dict:
 @case("learners", "Barlow Twins, VICReg and a ranker with each of their joins are trained on the device")
 def barlow(s: Setting) -> dict:
     from rank_bert.tasks.barlow import JOINS, barlow_learner, staged_learner
-    from rank_bert.rankers.ranking import ranking_features
+    from rank_bert.rankers.ranking_model import ranking_features
     from rank_bert.read.testing import synth_ranking
     features = ranking_features(synth_ranking(), small(s))
     for loss in ("vicreg", "barlow"):

@@ -25,7 +25,7 @@ DEFAULTS = {"HF_HUB_OFFLINE": "1",    # no test may need the network
 # What is imported before the forks: it sets no options, and does not look for packages of extras, as transformers does
 SHARED = ("torch", "torch._dynamo", "scipy.stats", "sklearn.model_selection", "pandas", "matplotlib.pyplot")
 # What looks for packages, and is imported where only those are seen that are asked for
-LOOKING = ("transformers.models.bert.modeling_bert", "fastai.learner")
+LOOKING = ("transformers.models.bert.modeling_bert",)  # not fastai, which sets options of pandas
 SLOW = re.compile(r"^\S+\.ipynb:(\S+): ([\d.]+)s$", re.M)  # as nbdev says it
 NO_CELL = "no code cell ran: drop `skip_exec`, `eval: false` or the slow flag from at least one"
 

@@ -35,7 +35,7 @@ from ..nearest import BLOCK, LARGE, FaissIndex, load_faiss
 from ..upkeep.drift import Reference, load_reference
 from ..hand_over.token_table import PackedPassages, TokenTable, load_passages, load_table, pack_passages
 from ..hand_over.token_table import save_passages, save_table
-from .ranking import Fusion, RankingModel
+from .ranking_model import Fusion, RankingModel
 from ..saved import read_head, write_model
 
 # %% ../../nbs/rankers/02_saved_rankers.ipynb #2e2afe74

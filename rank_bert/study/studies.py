@@ -48,7 +48,8 @@ from ..callbacks import KeepBest
 from ..matrix.rank import add_adalora, set_rank
 from ..rankers.ranking import (IndexRefresh, RankingFeatures, RankingModel, check_trainable, mrr, ranking_features,
                                ranking_learner)
-from ..learners import TaskBatches, task_dl, task_learner
+from ..task_model import TaskBatches
+from ..learners import task_dl, task_learner
 from ..tasks.barlow import JOINS, AnswerBatches, barlow_learner, staged_learner
 from ..experiments import ms_in_turns
 from .sweeps import check_once, data_hash, few_labels, resplit, run_sweep, sweep_table

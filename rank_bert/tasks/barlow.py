@@ -38,7 +38,8 @@ from ..losses import barlow_terms, barlow_twins_loss, vicreg_loss
 from ..metrics import METRICS, evaluate
 from ..callbacks import Frozen
 from ..scale.processes import Processes
-from ..rankers.ranking import RankingFeatures, RankingModel, mrr, ranking_learner
+from ..rankers.ranking_model import RankingFeatures, RankingModel, mrr
+from ..rankers.ranking import ranking_learner
 
 # %% ../../nbs/tasks/05_barlow.ipynb #6d85d11f
 PAIRS = ('queries', 'documents')  # what makes a pair: two queries of different type, or a query and its document

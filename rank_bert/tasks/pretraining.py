@@ -47,7 +47,8 @@ from ..engines import best_device
 from ..read.texts import TextData
 from ..losses import token_loss, triple_loss
 from ..scale.processes import Processes
-from ..learners import AdamW, FrozenPrefix, TaskBatches, frozen_groups, layers_dtype, task_dl, task_groups
+from ..task_model import TaskBatches
+from ..learners import AdamW, FrozenPrefix, frozen_groups, layers_dtype, task_dl, task_groups
 from ..learners import task_learner
 
 # %% ../../nbs/tasks/04_pretraining.ipynb #828ef82f
