@@ -1,4 +1,4 @@
-"""Small data and models for tests: a tiny BERT with its own vocabulary, queries with known answers, and what every ranker must do
+"""For tests: a tiny BERT with its own vocabulary, queries with known answers, and what every ranker must do
 
 Docs: https://rank-bert.github.io/rank_bert/read/testing.html.md"""
 
@@ -393,14 +393,15 @@ def _check_changes(ranker, ask: Callable, store) -> None:
 
     done = ranker.remove([one], **how)
     _must([*done.removed] == [one], f'remove says that it removed {done.removed}')
-    for mode in ranker.modes: _must(one not in found(mode, new), f'after remove mode={mode!r} still finds the document')
+    for mode in ranker.modes:
+        _must(one not in found(mode, new), f'after remove mode={mode!r} still finds the document')
     for ids, told in (([one], 'an unknown id'), (before[0], 'all documents')):
         _must_refuse(partial(ranker.remove, ids, **how), DataError, f'remove of {told}')
     _must_be_same(ranker, ask, before, 'add, update and remove of one document')
 
 # %% ../../nbs/read/02_testing.ipynb #0d26b003
 def check_ranker(
-    ranker,  # has `documents` and `modes`, and the calls of a `Ranker`: `search`, and with `changes` those for documents
+    ranker,  # has `documents`, `modes`, and the calls of a `Ranker`: `search`, and with `changes` the other three
     query: str,  # words of a document, such as its text
     doc_id: str,  # the id of this document; there are others too
     search: Callable|None = None,  # what searches, and gives a table; by default the method
