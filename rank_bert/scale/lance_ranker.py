@@ -404,6 +404,8 @@ class LanceRanker(Searcher):
     @one_at_a_time
     def remove(self,
         ids: list[str],  # of documents
+        store: FeatureStore|None = None,  # as in a `Ranker`; not needed here, as nothing is encoded
+        progress: bool|None = None,  # likewise
     ) -> Changes:
         "Remove documents; raises `DataError` for an unknown id, and if none would be left."
         with self._writing() as passages:

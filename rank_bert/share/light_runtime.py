@@ -51,7 +51,7 @@ class LightRanker:
 def _checked(ranker: LightRanker, query: str, mode: str|None) -> tuple[str, str]:
     "Query and mode, checked; the default mode where none is given."
     query, = as_texts([query])
-    mode = mode or ranker.modes[0]
+    if mode is None: mode = ranker.modes[0]
     if mode not in ranker.modes: raise ValueError(f"unknown mode {mode!r}; the modes are {', '.join(ranker.modes)}")
     if not is_visible(query): raise ValueError("the query is empty: write at least one word")
     return query, mode
