@@ -361,7 +361,7 @@ def _check_search(ranker, ask: Callable, query: str, doc_id: str, mode: str) -> 
             fits &= pd.Series([any(one in values for one in cell) for cell in cells], documents.index)
         found = ask(mode, where)
         _must(_alike(found, every[every.doc_id.isin(documents.doc_id[fits])]),
-              f'search {told} and where={where!r:.80} finds {found.doc_id.tolist()!s:.80}: not what fits, and only that')
+              f'search {told} and where={where!r:.80} finds {found.doc_id.tolist()!s:.80}: not what fits')
 
     if not hasattr(ranker, 'search_many'): return
     asked, wheres = [query, row.text or row.title], [None, two]
