@@ -372,6 +372,7 @@ def _check_search(ranker, ask: Callable, query: str, doc_id: str, mode: str) -> 
         same = list(columns) == _SHOWN and _alike(pd.DataFrame(columns), ask(mode, where, text), .02)  # of bfloat16
         _must(same, f'search_many {told} finds other documents or scores than search')
 
+# %% ../../nbs/read/02_testing.ipynb #d5fea488
 def _check_changes(ranker, ask: Callable, store) -> None:
     "Assert that a document comes, changes and goes, and that nothing else does."
     before, one, old, new = _answers(ranker, ask), 'no such document', _UNKNOWN, 'brumfit oskandel'
