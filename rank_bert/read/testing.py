@@ -293,6 +293,7 @@ _TAKES = dict(search='(query, k=5, mode=None, where=None)', add='(documents, sto
               update='(documents, remove_missing=False, store=None, progress=None)')
 _SHOWN = ['rank', 'doc_id', 'title', 'score', 'passage']
 _EVERY = 10**6  # asks for more documents than there are
+_UNKNOWN = 'quaxible wemdork zilpanty'  # words that no document has
 
 def _must(holds: bool, told: str) -> None:
     if not holds: raise AssertionError(told)
@@ -343,7 +344,9 @@ def _check_search(ranker, ask: Callable, query: str, doc_id: str, mode: str) -> 
     documents, every, told = pd.DataFrame(ranker.documents), ask(mode), f'with mode={mode!r}'
     ids = documents.doc_id.tolist()
     if mode != 'bm25': _must({*every.doc_id} == {*ids}, f'search {told} finds {len(every)} of {len(ids)} documents')
-    else: _must(doc_id in {*ask(mode, k=5).doc_id}, f'search {told} does not find {doc_id!r} by its words')
+    else:
+        _must(doc_id in {*ask(mode, k=5).doc_id}, f'search {told} does not find {doc_id!r} by its words')
+        _must(not len(ask(mode, query=_UNKNOWN)), f'search {told} finds documents by words that none has')
     for k in (1, 3):
         first = ask(mode, k=k)
         same = len(first) == min(k, len(every)) and all(abs(a - b) <= 1e-4 for a, b in zip(first.score, every.score))
@@ -361,7 +364,7 @@ def _check_search(ranker, ask: Callable, query: str, doc_id: str, mode: str) -> 
             fits &= pd.Series([any(one in values for one in cell) for cell in cells], documents.index)
         found = ask(mode, where)
         _must(_alike(found, every[every.doc_id.isin(documents.doc_id[fits])]),
-              f'search {told} and where={where!r:.80} finds {found.doc_id.tolist()!s:.80}: not what fits alone')
+              f'search {told} and where={where!r:.80} finds {found.doc_id.tolist()!s:.80}: not what fits')
 
     if not hasattr(ranker, 'search_many'): return
     asked, wheres = [query, row.text or row.title], [None, two]
@@ -369,12 +372,12 @@ def _check_search(ranker, ask: Callable, query: str, doc_id: str, mode: str) -> 
         same = list(columns) == _SHOWN and _alike(pd.DataFrame(columns), ask(mode, where, text), .02)  # of bfloat16
         _must(same, f'search_many {told} finds other documents or scores than search')
 
+# %% ../../nbs/read/02_testing.ipynb #d5fea488
 def _check_changes(ranker, ask: Callable, store) -> None:
     "Assert that a document comes, changes and goes, and that nothing else does."
-    before, one, old, new = _answers(ranker, ask), 'no such document', 'quaxible wemdork zilpanty', 'brumfit oskandel'
+    before, one, old, new = _answers(ranker, ask), 'no such document', _UNKNOWN, 'brumfit oskandel'
     how, row = dict(store=store, progress=False), dict(doc_id=one, title='')
     def found(mode, text, where=None): return {*ask(mode, where, text).doc_id}
-    for mode in {*ranker.modes} & {'bm25'}: _must(not found(mode, old), 'words that no document has find documents')
 
     done = ranker.add([row | dict(text=old)], **how)
     _must([*done.added] == [one], f'add says that it added {done.added}')
