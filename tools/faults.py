@@ -1534,7 +1534,7 @@ def odd_label_columns():
 @case("data", "10,000 labels, measured in Python within 1.5 GB (F14)", "memory grows with rows, not with labels squared", limit=200)
 def many_labels():
     import numpy as np
-    from rank_bert import classifiers
+    from rank_bert.tasks import classifiers
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     rng = np.random.default_rng(0)
     out = rng.random((500, 10_000), dtype=np.float32)
