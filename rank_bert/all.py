@@ -40,6 +40,8 @@ from .scale.processes import *
 from .matrix.monitor import *
 from .matrix.rank import *
 from .names import *
+from .task_model import *
+from .rankers.ranking_model import *
 from .rankers.ranking import *
 from .rankers.ranker import *
 from .rankers.explain import *

@@ -2244,7 +2244,8 @@ def warm() -> None:
     "Import everything, and run nothing: what is forked from here starts at once."
     import importlib, torch
     torch.set_num_threads(1)
-    for name in ("cli", "classifiers", "experiments", "features", "search", "serving", "studies", "sweeps", "tagging", "testing", "texts"): importlib.import_module(f"rank_bert.{name}")
+    for name in ("cli", "experiments", "features", "rankers.training", "read.testing", "read.texts", "share.serving", "study.studies", "study.sweeps",
+                 "tasks.classifiers", "tasks.tagging"): importlib.import_module(f"rank_bert.{name}")
     import pyarrow.parquet, transformers  # noqa: F401
 
 def main() -> int:
