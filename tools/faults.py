@@ -246,7 +246,7 @@ def mark_of(folder: Path) -> Path: return next(folder/n for n in ("ranker.json",
 
 def seal(folder: str|Path) -> None:
     "Refresh all hashes of a saved folder, as somebody who means harm would."
-    from rank_bert import core
+    from rank_bert.base import core
     mark = mark_of(Path(folder))
     about = json.loads(mark.read_text())
     for name in about["files"]:
