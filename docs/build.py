@@ -43,7 +43,6 @@ def redirect(found: list[pages.Page], made: Path) -> None:
     old = {p.stem: p.name for p in found if p.folder in pages.FOLDERS and p.folder} | pages.MOVED
     for stem, name in old.items():
         place, url = made/f"{stem}.html", f"{pages.SITE}{name}.html"
-        if stem == "search": continue  # Sphinx has its own
         if place.exists(): raise SystemExit(f"{place.name} is a page: it cannot lead to {name}")
         if not (made/f"{name}.html").exists(): raise SystemExit(f"MOVED of docs/pages.py: no page {name}")
         place.write_text(f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{stem} has moved</title>'

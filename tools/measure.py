@@ -151,7 +151,7 @@ def measure(root: Path, only: list[str]) -> tuple[list[tuple[str, str]], dict[st
                     for a in o.names if a.name.startswith("_")]
     def place(name: str) -> int:
         folder, number = name.rpartition(".")[0], everything[name].notebook[:3]
-        if folder in HOUSE["folders"] and folder: return HOUSE["order"].index(folder)
+        if folder and folder in HOUSE["order"]: return HOUSE["order"].index(folder)
         return max([i for i, o in enumerate(HOUSE["order"]) if o[:1].isdigit() and o <= number], default=1)
 
     order = {n: (place(n), m.notebook) for n, m in everything.items()}

@@ -64,13 +64,6 @@ def tags_from_spans(
         tags |= {i: f'{"I" if k else "B"}-{kind}' for k, i in enumerate(inside)}
     return dict(text=text, tokens=[text[a:b] for a, b in words], tags=[tags.get(i, 'O') for i in range(len(words))])
 
-# %% ../../nbs/tasks/01_tagging.ipynb #cdb783e1
-def __getattr__(name: str):
-    "`EntityF1`; raises `AttributeError` for what is not there."
-    if name != 'EntityF1': raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-    from rank_bert.learners import EntityF1
-    return EntityF1
-
 # %% ../../nbs/tasks/01_tagging.ipynb #03c442c9
 def word_windows(
     sizes: list[int],  # number of word pieces (tokens) of each word
