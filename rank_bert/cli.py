@@ -90,19 +90,22 @@ def _flag(column: str) -> str:
     "The option of the command for an argument of the readers."
     return '--' + _parameter(column).replace('_', '-')
 
-def _with_columns(*names: str) -> Callable:
-    "Give a command the options of some columns; it gets them as the dict `columns`."
+def _with(group: str, options: dict) -> Callable:
+    "Give a command some options, name -> annotation, or (annotation, default); it gets them as one dict."
     def decorate(command: Callable) -> Callable:
         @wraps(command)
-        def run(**given):
-            columns = {name: given.pop(_parameter(name)) for name in names}
-            return command(**given, columns=columns)
-        options = [Parameter(_parameter(name), Parameter.KEYWORD_ONLY, default=None, annotation=COLUMNS[name])
-                   for name in names]
-        others = [p for p in signature(command).parameters.values() if p.name != 'columns']
-        run.__signature__ = Signature(others + options)
+        def run(**given): return command(**given, **{group: {name: given.pop(_parameter(name)) for name in options}})
+        pairs = {name: option if isinstance(option, tuple) else (option, None) for name, option in options.items()}
+        own = [Parameter(_parameter(name), Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+               for name, (annotation, default) in pairs.items()]
+        others = [p for p in signature(command).parameters.values() if p.name != group]
+        run.__signature__ = Signature(others + own)
         return run
     return decorate
+
+def _with_columns(*names: str) -> Callable:
+    "Give a command the options of some columns; it gets them as the dict `columns`."
+    return _with('columns', {name: COLUMNS[name] for name in names})
 
 # %% ../nbs/04a_cli.ipynb #f030a073
 Data = Annotated[str, typer.Argument(callback=_home, help='Folder (documents and queries as .jsonl or .csv, or BEIR), '
@@ -127,6 +130,9 @@ Engine = Annotated[str, typer.Option(help='Library that runs the frozen encoder:
 Pooling = Annotated[str, typer.Option(help='cls, mean, max or pooler.')]
 Keep = Annotated[str, typer.Option(help='Part of a longer text that stays: start or end.')]
 Epochs = Annotated[int|None, _option('Epochs of training; by default enough for a minimum number of steps.', min=1)]
+TEXTS = dict(passages=(Passages, 'windows'), size=(Size, None), pooling=(Pooling, 'mean'), max_tokens=(Tokens, 256),
+             engine=(Engine, 'torch'))  # how documents are cut and encoded
+TRAINING = dict(epochs=(Epochs, None), lr=(Rate, None), seed=(Seed, 0))
 
 def _version(show: bool) -> None:
     if not show: return
@@ -404,28 +410,25 @@ def demo(
 # %% ../nbs/04a_cli.ipynb #399d34af
 @app.command()
 @_with_columns(*COLUMNS)
+@_with('training', TRAINING)
+@_with('texts', TEXTS)
 def train(
     data: Data,
     out: Out,
     backbone: Backbone = 'minilm',
     freeze: Freeze = 'backbone',
-    passages: Passages = 'windows', size: Size = None, pooling: Pooling = 'mean', max_tokens: Tokens = 256,
     head: Annotated[str, typer.Option(help='residual, plain, barlow, identity, whitening or pca.')] = 'residual',
     shared: Annotated[bool|None, typer.Option('--shared/--separate', show_default=False, help=
         'One head for queries and documents, or one each; validation decides by default.')] = None,
     lexical: Lexical = True,
-    epochs: Epochs = None, lr: Rate = None,
     bs: Annotated[int|None, _option('Queries in a batch; default 128, or 32 if layers are trained.', min=1)] = None,
-    seed: Seed = 0,
-    engine: Engine = 'torch',
-    *, columns: dict,
+    *, texts: dict, training: dict, columns: dict,
 ):
     "Train a ranker on your documents and queries, and measure it on held-out ones."
     out = _check_out(out, 'ranker.json')
     found = _read(data, columns)
-    ranker = _train(found, out, backbone, columns, freeze=_depth(freeze), passages=passages, size=size,
-                    pooling=pooling, max_tokens=max_tokens, head=head, shared=shared, lexical=lexical,
-                    epochs=epochs, lr=lr, bs=bs, seed=seed, engine=engine)
+    ranker = _train(found, out, backbone, columns, freeze=_depth(freeze), head=head, shared=shared,
+                    lexical=lexical, bs=bs, **texts, **training)
     if (found.queries.split == 'test').any(): _table(ranker, found)
 
 # %% ../nbs/04a_cli.ipynb #f28b2f0e
@@ -812,16 +815,15 @@ def drift(
 # %% ../nbs/04a_cli.ipynb #aca7be7b
 @app.command()
 @_with_columns('doc_id', 'doc_text', 'title')
+@_with('texts', TEXTS)
 def index(
     documents: Annotated[Path, typer.Argument(callback=_home, help=
         'Folder of .txt and .md files (their paths are the ids), or with documents.csv or corpus.jsonl, of which '
         'only that file is read; or a table: .csv, .tsv, .parquet, .jsonl, .json.')],
     out: Out,
     backbone: Backbone = 'minilm',
-    passages: Passages = 'windows', size: Size = None, pooling: Pooling = 'mean', max_tokens: Tokens = 256,
     lexical: Lexical = True,
-    engine: Engine = 'torch',
-    *, columns: dict,
+    *, texts: dict, columns: dict,
 ):
     "Make a ranker from documents alone, before there are labelled queries; nothing is trained."
     from rank_bert.data import read_corpus
@@ -832,8 +834,7 @@ def index(
     _say(f'{name}: {len(found):,} documents' + (
         '. No column is named as ids, so ids are made of the texts; --doc-id, --doc-text and --title name columns, of '
         f"{', '.join(others)}" if found.attrs['made_ids'] and others else ''))
-    ranker = untrained_ranker(found, backbone, passages, size, pooling=pooling, max_tokens=max_tokens, lexical=lexical,
-                              store=_store(), engine=engine)
+    ranker = untrained_ranker(found, backbone, lexical=lexical, store=_store(), **texts)
     ranker.about |= dict(data=name, document_columns=columns)
     ranker.save(out)
     _say(f'saved to {out}\nask: {_command()} search {out} "your question"')
@@ -936,7 +937,21 @@ def _show_quality(model, found) -> None:
         _show('\n' + model.by_label(found, store=_store()).to_string(float_format='{:.3f}'.format))
 
 # %% ../nbs/04a_cli.ipynb #f06ac6a1
+ROWS = dict(
+    text=_column('Column that holds the text.'),
+    pair=_column('Column that holds a second text.'),
+    label=_column('Column that holds the label, the labels or the score.'),
+    group=_column('Column by which to split: rows of one user, document or dialogue stay together.'),
+    split=SplitColumn,
+    labels=Annotated[list[str]|None, _option(
+        'Name of a label; repeat it for each label, in the order of the numbers in the file.')],
+    label_sep=Annotated[str|None, _option('Separator between several labels of a row, such as ; or ,.')],
+    kind=Annotated[str|None, _option('class, multilabel or score; told from the first label by default.')],
+    judges=_column('One label for the rows of a text: first or most; for scores first, mean or max.'))
+
 @app.command()
+@_with('training', TRAINING)
+@_with('rows', ROWS)
 def classify(
     data: Annotated[str, typer.Argument(callback=_home, help=
         '.csv, .tsv, .parquet or .jsonl, a folder of them, imdb, sst2, mrpc, rte, cola, stsb, banking77, clinc150, '
@@ -947,36 +962,24 @@ def classify(
     pooling: Pooling = 'mean',
     max_tokens: Annotated[int, typer.Option(min=3, help='Longest text in tokens.')] = 128,
     keep: Keep = 'start',
-    epochs: Epochs = None,
-    lr: Rate = None,
     bs: Annotated[int, typer.Option(min=1, help='Texts a batch.')] = 32,
-    seed: Seed = 0,
-    text: _column('Column that holds the text.') = None,
-    pair: _column('Column that holds a second text.') = None,
-    label: _column('Column that holds the label, the labels or the score.') = None,
-    group: _column('Column by which to split: rows of one user, document or dialogue stay together.') = None,
-    split_column: SplitColumn = None,
-    labels: Annotated[list[str]|None, _option(
-        'Name of a label; repeat it for each label, in the order of the numbers in the file.')] = None,
-    label_sep: Annotated[str|None, _option('Separator between several labels of a row, such as ; or ,.')] = None,
-    kind: Annotated[str|None, _option('class, multilabel or score; told from the first label by default.')] = None,
-    judges: _column('One label for the rows of a text: first or most; for scores first, mean or max.') = None,
     reading: Annotated[str|None, typer.Option(help='How pairs are read: separate, each text alone, or joint, in one '
         'input. By default separate if the encoder is frozen; else validation decides.', show_default=False)] = None,
     symmetric: Annotated[bool|None, typer.Option(help='Whether a pair means the same in the other order; by default '
         'only for scores.', show_default=False)] = None,
+    *, rows: dict, training: dict,
 ):
     "Train a classifier on your texts and labels, and measure it on held-out ones."
     from rank_bert.read.texts import read_texts
     out = _check_out(out, 'classifier.json')
-    found = _quietly(read_texts, data, text=text, pair=pair, label=label, group=group, split=split_column,
-                     labels=labels or None, label_sep=label_sep, kind=kind, judges=judges)
+    found = _quietly(read_texts, data, **rows | dict(labels=rows['labels'] or None))
     _say(repr(found))
     _hints(found)
-    if kind is None and found.kind == 'class' and len(found.labels) > 4 and all(n.isdecimal() for n in found.labels):
+    numbers = found.kind == 'class' and len(found.labels) > 4 and all(n.isdecimal() for n in found.labels)
+    if numbers and rows['kind'] is None:
         _say('  hint: labels are whole numbers, and are read as names of classes: --kind score reads them as scores')
-    model = _train_classifier(found, out, backbone, freeze, epochs, lr, pooling=pooling, max_tokens=max_tokens,
-                              keep=keep, bs=bs, seed=seed, reading=reading, symmetric=symmetric)
+    model = _train_classifier(found, out, backbone, freeze, pooling=pooling, max_tokens=max_tokens, keep=keep, bs=bs,
+                              reading=reading, symmetric=symmetric, **training)
     _show_quality(model, found)
 
 # %% ../nbs/04a_cli.ipynb #58a8a61e
@@ -1142,7 +1145,17 @@ def _encode_lines(texts: Path, out: Path, backbone: str, **options) -> None:
     _say(f'{len(lines):,} vectors of {vectors.shape[1]} dimensions in {out}')
 
 # %% ../nbs/04a_cli.ipynb #c1a57e01
+RAY = dict(
+    address=Annotated[str|None, _option('Address of a Ray cluster, or auto.', 'On Ray')],
+    workers=Annotated[int|None, _option('Encoders at a time; as many as fit by default.', 'On Ray', min=1)],
+    gpus=Annotated[float|None, _option('GPUs of each encoder.', 'On Ray', min=0, callback=_finite)],
+    doc_id=Annotated[str|None, _option('Column of the id; doc_id by default.', 'On Ray')],
+    doc_text=Annotated[str|None, _option('Column of the text; text by default.', 'On Ray')],
+    stored=Annotated[str|None, _option('Vectors in float16 (default) or float32.', 'On Ray')],
+    lance=Annotated[str|None, _option('Table of Lance to write as well.', 'On Ray', callback=_home)])
+
 @app.command()
+@_with('ray', RAY)
 def encode(
     texts: Annotated[str, typer.Argument(callback=_home, help=
         'File with one text a line, UTF-8; with --on ray Parquet or JSON lines: a file, a folder or a URI.')],
@@ -1154,19 +1167,11 @@ def encode(
     keep: Keep = 'start',
     engine: Annotated[str, typer.Option(help='Of the frozen encoder: torch, openvino or auto.')] = 'torch',
     on: Annotated[str, typer.Option(help='machine, or ray: all cores of it, or a cluster.')] = 'machine',
-    address: Annotated[str|None, _option('Address of a Ray cluster, or auto.', 'On Ray')] = None,
-    workers: Annotated[int|None, _option('Encoders at a time; as many as fit by default.', 'On Ray', min=1)] = None,
-    gpus: Annotated[float|None, _option('GPUs of each encoder.', 'On Ray', min=0, callback=_finite)] = None,
-    doc_id: Annotated[str|None, _option('Column of the id; doc_id by default.', 'On Ray')] = None,
-    doc_text: Annotated[str|None, _option('Column of the text; text by default.', 'On Ray')] = None,
-    stored: Annotated[str|None, _option('Vectors in float16 (default) or float32.', 'On Ray')] = None,
-    lance: Annotated[str|None, _option('Table of Lance to write as well.', 'On Ray', callback=_home)] = None,
+    *, ray: dict,
 ):
     "Write the vectors of texts: of a file through the feature store, or of any number of rows on Ray."
     if on not in ('machine', 'ray'): raise ValueError(f'--on is {on!r}; it is machine or ray')
     how = dict(pooling=pooling, max_tokens=max_tokens, keep=keep, engine=engine)
-    ray = dict(address=address, workers=workers, gpus=gpus, doc_id=doc_id, doc_text=doc_text, stored=stored,
-               lance=lance)
     if on == 'ray': return _encode_on_ray(texts, out, backbone=backbone, **ray, **how)
     if given := [k for k, v in ray.items() if v is not None]: raise ValueError(f'{_flag(given[0])} needs --on ray')
     _encode_lines(Path(texts), Path(out), backbone, **how)

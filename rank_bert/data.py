@@ -700,14 +700,13 @@ def read_ranking(
     query_type: str | None = None,  # kind of a query, such as question or conversation
     group: str | None = None,  # queries that must stay together, such as the turns of a dialogue
     split: str | None = None,  # a given split; without it the split is made by group
-    answer: str | None = None,  # text of the answer, kept as a column of the queries
     grade: str | None = None,  # column of grades; default: `grade`, a 0/1 column, or all 1; '' for none
     relevant: str | None = None,  # ids of relevant documents, in the queries of a folder; by default as `doc_id`
     judges: str = 'max',  # which of several grades of one document counts: 'max', 'mean' or 'first'
 ) -> RankingData:  # checked by `ranking_data`; hints are in its notes, and given as `DataWarning`
     "Read documents, queries and relevance; columns that are not named are looked for under their usual names."
     options = dict(doc_id=doc_id, doc_text=doc_text, title=title, query_id=query_id, query_text=query_text,
-                   query_type=query_type, group=group, split=split, answer=answer, grade=grade,
+                   query_type=query_type, group=group, split=split, answer=None, grade=grade,
                    relevant=relevant or None)
     *tables, notes = _read(path, options)
     found = local_path(path)

@@ -31,6 +31,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
+from fastcore.meta import delegates
 from torch import nn
 from tqdm.auto import tqdm
 from filelock import FileLock
@@ -89,37 +90,36 @@ class CutWarning(DataWarning):
         super().__init__(message)
         self.cut = cut
 
-@dataclass
-class _Encoding:
+class Encoding:
     "The settings of one call, checked, with defaults filled in."
-    encoder: Encoder
-    pooling: str
-    layer: int|None
-    dtype: torch.dtype|None
-    device: torch.device|str|None
-    batch_tokens: int|None
-    max_tokens: int = 256
-    keep: str = 'start'
-    engine: str = 'torch'  # or what `int8_engine` gives
-    cut: list[bool] = field(default_factory=list)  # of each text so far: whether it was longer than `max_tokens`
-    unread: int = 0  # texts so far of which the tokenizer knows less than half
-
-    def __post_init__(self):
-        encoder = self.encoder
+    def __init__(self,
+        encoder: Encoder,  # from `get_encoder`
+        pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
+        layer: int|None = None,  # take the states after this many layers; all by default
+        max_tokens: int = 256,  # longest text in tokens, special tokens counted
+        keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
+        dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
+        device: torch.device|str|None = None,  # `best_device` by default
+        batch_tokens: int|None = None,  # tokens in a batch, padding counted; 4,096 on a CPU, 65,536 on a GPU
+        engine: str = 'torch',  # 'torch'; on a CPU also 'openvino', 'auto' or an `int8_engine` (extra `speed`)
+    ):
         if not isinstance(encoder, Encoder):
             raise TypeError(f"encoder is a {type(encoder).__name__}: pass an Encoder, such as get_encoder('minilm')")
-        self.device, n = torch.device(self.device or best_device()), len(encoder.layers)
-        if self.layer is None: self.layer = n
-        if not 0 <= self.layer <= n:
-            raise ValueError(f"layer is {self.layer}; {encoder.name!r} has layers 0 to {n}")
-        if self.pooling not in encoder.poolings:
-            raise ValueError(f"unknown pooling {self.pooling!r}; {encoder.name!r} has {', '.join(encoder.poolings)}")
-        if self.pooling == 'pooler' and self.layer < n:
+        device, n = torch.device(device or best_device()), len(encoder.layers)
+        layer = n if layer is None else layer
+        if not 0 <= layer <= n: raise ValueError(f"layer is {layer}; {encoder.name!r} has layers 0 to {n}")
+        if pooling not in encoder.poolings:
+            raise ValueError(f"unknown pooling {pooling!r}; {encoder.name!r} has {', '.join(encoder.poolings)}")
+        if pooling == 'pooler' and layer < n:
             raise ValueError("the pooler was trained on the last layer; use cls, mean or max below it")
-        self.dtype = self.dtype or best_dtype(self.device)
-        if self.engine == 'auto': self.engine = best_engine(self.device, self.dtype)
-        check_engine(self.engine, self.device, self.dtype)
-        self.batch_tokens = self.batch_tokens or (4096 if self.device.type == 'cpu' else 65536)
+        dtype = dtype or best_dtype(device)
+        if engine == 'auto': engine = best_engine(device, dtype)
+        check_engine(engine, device, dtype)
+        self.encoder, self.pooling, self.layer, self.max_tokens, self.keep = encoder, pooling, layer, max_tokens, keep
+        self.dtype, self.device, self.engine = dtype, device, engine
+        self.batch_tokens = batch_tokens or (4096 if device.type == 'cpu' else 65536)
+        self.cut = []  # of each text so far: whether it was longer than `max_tokens`
+        self.unread = 0  # texts so far of which the tokenizer knows less than half
 
     def batches(self, ids: list[list[int]], bar) -> Iterator[tuple[np.ndarray, torch.Tensor, torch.Tensor]]:
         "Positions of texts, their states `(n, tokens, dim)` and the mask of these, batch by batch."
@@ -173,23 +173,18 @@ class _Encoding:
             warnings.warn(DataWarning(message), stacklevel=3)
 
 # %% ../nbs/00e_features.ipynb #7827a4f8
+@delegates(Encoding, but=['encoder'])
 def encode(
     texts: Iterable[str],  # any number of texts: list, Series, array, generator
     encoder: Encoder,  # from `get_encoder`
     pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
-    layer: int|None = None,  # take the states after this many layers; all by default
-    max_tokens: int = 256,  # longest text in tokens, special tokens counted
-    keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
-    dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
-    device: torch.device|str|None = None,  # `best_device` by default
-    batch_tokens: int|None = None,  # tokens in a batch, padding counted; 4,096 on a CPU, 65,536 on a GPU
     progress: bool|None = None,  # show progress; by default everywhere except in tests
     label: str = 'encoding',  # what the bar is called
     pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
-    engine: str = 'torch',  # 'torch'; on a CPU also 'openvino', 'auto' or an `int8_engine` (extra `speed`)
+    **kwargs,  # how they are encoded
 ) -> torch.Tensor:  # float32 `(texts, dim)` in the order of `texts`
     "Vectors of `texts` from a frozen encoder; raises `ValueError` on NaN and on arguments out of range."
-    run = _Encoding(encoder, pooling, layer, dtype, device, batch_tokens, max_tokens, keep, engine)
+    run = Encoding(encoder, pooling, **kwargs)
     texts, pairs = as_pairs(texts, pairs)
     out = torch.empty(len(texts), encoder.dim)
     with torch.inference_mode(), evaluation_mode(encoder), progress_bar(len(texts), label, progress) as bar:
@@ -606,26 +601,21 @@ class FeatureStore:
         held = self.spaces()
         return f'FeatureStore({len(held)} spaces, {held.mb.sum():.1f} MB)'
 
+    @delegates(Encoding, but=['encoder'])
     def encode(self,
         texts: Iterable[str],  # any number of texts: list, Series, array, generator
         encoder: Encoder,  # from `get_encoder`
         pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
-        layer: int|None = None,  # take the states after this many layers; all by default
-        max_tokens: int = 256,  # longest text in tokens, special tokens counted
-        keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
-        dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
-        device: torch.device|str|None = None,  # `best_device` by default
-        batch_tokens: int|None = None,  # tokens in a batch, padding counted
         progress: bool|None = None,  # show progress; by default everywhere except in tests
         label: str = 'encoding',  # what the bar is called
         pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
-        engine: str = 'torch',  # 'torch'; on a CPU also 'openvino', 'auto' or an `int8_engine` (extra `speed`)
+        **kwargs,  # how they are encoded
     ) -> Features:  # memory-mapped `(texts, dim)`
         "Vectors of texts; only texts that are not in the store are encoded, and finished ones are kept after Ctrl-C."
-        run = _Encoding(encoder, pooling, layer, dtype, device, batch_tokens, max_tokens, keep, engine)
+        run = Encoding(encoder, pooling, **kwargs)
         texts, pairs = as_pairs(texts, pairs)
         about = dict(version=VERSION, encoder=known_hash(encoder), shape=check_settings_hash(encoder), pooling=pooling,
-                     layer=run.layer, max_tokens=max_tokens, keep=keep, dtype=str(run.dtype), dim=encoder.dim)
+                     layer=run.layer, max_tokens=run.max_tokens, keep=run.keep, dtype=str(run.dtype), dim=encoder.dim)
         about |= about_engine(run.engine)
         if pairs is not None: about['pairs'] = True
         keys = _keys(_as_bytes(texts, pairs), _space_name(about))  # so that a file in another space gives nothing
@@ -653,7 +643,7 @@ class FeatureStore:
         engine: str = 'torch',  # library that computes the layers, as in `encode`
     ) -> States:  # memory-mapped
         "Token states after `layer` layers, computed only for texts that the store does not have yet."
-        run, ids = _Encoding(encoder, 'mean', layer, dtype, device, batch_tokens, engine=engine), list(ids)
+        run, ids = Encoding(encoder, layer=layer, dtype=dtype, device=device, batch_tokens=batch_tokens, engine=engine), list(ids)
         if any(isinstance(i, (str, int)) for i in ids):
             raise TypeError("ids are lists of token ids, one for each text: take them from Encoder.tokenize")
         layer = run.layer
@@ -743,7 +733,7 @@ class FeatureStore:
                          "it. Name another folder with RANK_BERT_HOME")
 
     def _encode_block(
-        self, texts: list[str], pairs: list[str]|None, keys: np.ndarray, about: dict, run: _Encoding, bar,
+        self, texts: list[str], pairs: list[str]|None, keys: np.ndarray, about: dict, run: Encoding, bar,
     ) -> list[_Shard]:
         "Encode one block and store finished rows, also on an interrupt; returns rows that could not be stored."
         order = _distinct(keys.T)
@@ -760,7 +750,7 @@ class FeatureStore:
         return unstored
 
     def _states_block(
-        self, ids: list[list[int]], keys: np.ndarray, about: dict, run: _Encoding, bar,
+        self, ids: list[list[int]], keys: np.ndarray, about: dict, run: Encoding, bar,
     ) -> list[_Shard]:
         "Compute the states of some texts and write them to one file; returns them if they could not be stored."
         order = _distinct(keys.T)

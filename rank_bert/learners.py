@@ -29,6 +29,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from fastcore.meta import delegates
 from torch import nn
 from torch.optim.adamw import adamw
 import rank_bert.callbacks  # first, because it imports fastai without its warning
@@ -44,6 +45,7 @@ from fastai.torch_core import set_seed
 from sklearn.metrics import f1_score
 
 # %% ../nbs/03_learners.ipynb #93464702
+from .base.core import pop_arguments
 from .models import Encoder, device_of, evaluation_mode, get_encoder, weights_hash
 from .tables import DataError, DataWarning
 from .engines import best_device, best_dtype, weights_state
@@ -557,31 +559,30 @@ def _loaders(data: TextData, encoder: Encoder, bs: int, seed: int|None, device: 
     return DataLoaders(task_dl(train, bs, seed, device), task_dl(valid, 2*bs, device=device), device=device)
 
 # %% ../nbs/03_learners.ipynb #7390b437
+@delegates(TaskBatches, keep=True, but=['dtype', 'label', 'reading'])
 def task_learner(
     data: TextData,  # with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name; it is trained in place
     freeze: str|int = 'backbone',  # 'backbone', 'none', -2: all but the last two layers; 'lora' trains LoRA matrices
     head: nn.Module|None = None,  # maps `(batch, dim)` to outputs; by default the head for the kind of `data`
-    pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
-    max_tokens: int = 256,  # longest text in tokens, special tokens counted
-    keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
     bs: int = 32,  # rows in a batch
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int|None = 0,  # of the head and the batches, set for torch, numpy and random too; `None` draws at random
-    store: FeatureStore|None = None,  # where frozen features are kept; by default in the cache folder
     device: torch.device|str|None = None,  # `best_device` by default
     head_kwargs: dict|None = None,  # arguments of the head, such as `dropout`
     reading: str|None = None,  # of pairs: 'separate', each text alone, or 'joint'; separate if the encoder is frozen
     symmetric: bool|None = None,  # of separate texts: whether both orders mean the same; by default for scores
     cls: type = Learner,  # class of the result, or of more methods for it
-    **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `metrics`, `cbs`
+    **kwargs,  # pooling, max_tokens, keep, store, as in `TaskBatches`; arguments of fastai's `Learner`, e.g. `wd`
 ) -> Learner:
     "A fastai `Learner` for one task on texts; batches contain the output of the last frozen layer."
     _check_data(data, bs)
     encoder, groups = prepared(backbone, freeze, seed)
+    settings = pop_arguments(kwargs, TaskBatches, 'pooling', 'max_tokens', 'keep')
+    store = kwargs.pop('store', None)
     reading, kind = reading_of(data, groups, encoder, reading), KINDS[data.kind]
     separate, pairs = reading == 'separate', data.pairs is not None
-    encoder.tokenize(['a'], max_tokens, keep, ['a'] if pairs and not separate else None)  # or raises
+    encoder.tokenize(['a'], settings['max_tokens'], settings['keep'], ['a']*(pairs and not separate) or None)  # or raises
     if seed is not None: set_seed(seed)
     arguments = head_arguments_of(data, head_kwargs, reading, symmetric, groups > len(encoder.layers))
     if head is None: head = kind.head(encoder.dim, len(data.labels), **arguments)
@@ -590,10 +591,10 @@ def task_learner(
         if 'loss_func' not in kwargs: _check_head(head, kind, encoder.dim*(1 + separate), len(data.labels))
     device = torch.device(device or best_device())
     dtype = layers_dtype(dtype, device)
-    settings = dict(pooling=pooling, max_tokens=max_tokens, keep=keep) | (dict(reading=reading) if pairs else {})
-    model = TaskModel(encoder, dict(task=head), pooling, ('task',)*kind.per_token, dtype, ('task',)*separate).to(device)
+    if pairs: settings['reading'] = reading
+    model = TaskModel(encoder, dict(task=head), settings['pooling'], ('task',)*kind.per_token, dtype, ('task',)*separate)
     dls = _loaders(data, encoder, bs, seed, device, dtype=dtype, store=store, **settings)
-    learn = encoder_learner(dls, model, groups, cls, **dict(loss_func=kind.loss, metrics=kind.metrics()) | kwargs)
+    learn = encoder_learner(dls, model.to(device), groups, cls, **dict(loss_func=kind.loss, metrics=kind.metrics()) | kwargs)
     learn.data, learn.settings, learn.head_kwargs = data, settings, arguments
     return learn
 

@@ -25,6 +25,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,16 @@ def as_texts(
     for i, t in enumerate(texts):
         if not isinstance(t, str): raise TypeError(f"{name}[{i}] is {type(t).__name__}, not text: {t!r:.60}")
     return [_SURROGATES.sub('\ufffd', str(t)) for t in texts]
+
+# %% ../../nbs/base/00_core.ipynb #c41b90d7
+def pop_arguments(
+    kwargs: dict,  # what a caller gave; the arguments leave it
+    function: Callable,  # which has these parameters
+    *names: str,  # of the parameters
+) -> dict:  # name -> value
+    "Arguments of another function, with its defaults for those that were not given."
+    parameters = signature(function).parameters
+    return {name: kwargs.pop(name, parameters[name].default) for name in names}
 
 # %% ../../nbs/base/00_core.ipynb #1ab10e15
 _JOINERS = '\u200c\u200d'  # zero-width characters inside emoji and Persian words

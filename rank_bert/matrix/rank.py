@@ -429,15 +429,16 @@ def set_rank(
     ms: float|None = None,  # budget: milliseconds their matrix products may take; only factorised layers get faster
     init: str = 'svd',  # 'svd', 'fisher', 'activation', 'two_sided', as in `factorise`; 'calibrated', as in `compress`
     allocate: str = 'uniform',  # 'uniform', 'energy', 'fisher' or 'measured', as in `plan_ranks`
-    every: int = 10,  # optimizer steps from one projection, or application of the penalty, to the next
-    strength: float = 10.,  # of the penalty
-    penalty: str = 'nuclear',  # its kind, 'nuclear' or 'spectral'
     batches: int = 8,  # training batches to measure on
     bs: int = 4,  # rows of each loss for the Fisher information
     texts: Sequence[str]|None = None,  # to measure on, where an `Encoder` is passed instead of a Learner
+    **kwargs,  # every, of `HoldRank`, for 'hard'; every, strength, kind, of `RankPenalty`, for 'soft'
 ) -> pd.DataFrame:  # the plan: columns layer, out, in, full, rank, parameters, full_parameters
     "Set the rank of layers: by two factors, by projection in training, or by a penalty; `release` ends it."
     _check_method(learn, method, init)
+    make = dict(hard=HoldRank, soft=RankPenalty).get(method)
+    if make: make(ranks={}, **kwargs)  # raises for wrong ones before anything changes
+    elif kwargs: raise ValueError(f"method='factorised' trains as usual: leave out {', '.join(kwargs)}")
     model, opt = _model_and_opt(learn)
     names = _names(model, layers)
     source = _source_of(learn, names, init, allocate, batches, bs, texts)
@@ -459,8 +460,7 @@ def set_rank(
             if not isinstance(cb, (HoldRank, RankPenalty)) or not isinstance(cb.ranks, dict): continue
             cb.ranks = {n: r for n, r in cb.ranks.items() if n not in ranks}
             if not cb.ranks: learn.remove_cb(cb)
-        if method == 'hard': learn.add_cb(HoldRank(ranks, every=every))
-        if method == 'soft': learn.add_cb(RankPenalty(strength, ranks, kind=penalty, every=every))
+        if make: learn.add_cb(make(ranks=ranks, **kwargs))
     return plan
 
 # %% ../../nbs/matrix/05_rank.ipynb #84d51059

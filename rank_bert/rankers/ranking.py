@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from fastcore.meta import delegates
 from torch import nn
 from torch.nn import functional as F
 from scipy import sparse
@@ -30,7 +31,7 @@ from fastai.learner import Learner
 from fastai.torch_core import set_seed
 
 # %% ../../nbs/rankers/01_ranking.ipynb #56d2ece4
-from ..base.core import as_texts
+from ..base.core import as_texts, pop_arguments
 from ..base.words import cut_words
 from ..models import Encoder, evaluation_mode, fingerprint
 from ..tables import DataError, hash_fold
@@ -322,10 +323,10 @@ def validation_pool(features: RankingFeatures) -> np.ndarray|None:
     return np.sort(np.r_[first, others[~np.isin(others, first)][:max(0, POOL - len(first))]]).astype(np.int64)
 
 # %% ../../nbs/rankers/01_ranking.ipynb #15f0a011
-def _check_refresh(share: float|None, hard: int, margin: float|None) -> None:
+def _check_refresh(refresh: float|None, hard: int, margin: float|None) -> None:
     "Raise `ValueError` for settings of `IndexRefresh` that have no meaning."
-    if share is not None and not 0 <= share <= 1:
-        raise ValueError(f"share is {share}; it goes from 0 (never) to 1 (all in every step)")
+    if refresh is not None and not 0 <= refresh <= 1:
+        raise ValueError(f"refresh is {refresh}; it goes from 0 (never) to 1 (all in every step)")
     if not isinstance(hard, int) or hard < 0:
         raise ValueError(f"hard is {hard!r}; it is the number of hard negatives of a query, 0 for none")
     if margin is not None and not margin > 0:
@@ -343,9 +344,9 @@ def _vector_learner(
     features: RankingFeatures, freeze, head, shared: bool, batches: dict, about: dict, kwargs: dict,
 ) -> RankingLearner:
     "A Learner on stored vectors, without an encoder."
-    share, hard, margin = (batches['refresh'][name] for name in ('share', 'hard', 'margin'))
-    if freeze != 'backbone' or (share, hard, margin) != (None, 0, None):
-        raise ValueError(f"freeze is {freeze!r}, refresh {share}, hard {hard} and margin {margin}, but features are "
+    refresh, hard, margin = batches['refresh'].values()
+    if freeze != 'backbone' or (refresh, hard, margin) != (None, 0, None):
+        raise ValueError(f"freeze is {freeze!r}, refresh {refresh}, hard {hard} and margin {margin}, but features are "
                          "vectors, and have no layers to train: pass the data and a backbone, and IndexRefresh does it")
     check_trainable(features.data)
     train = QueryBatches(features.data, 'train', features.queries, None, batches['negatives'], about['seed'] or 0,
@@ -379,7 +380,7 @@ def _text_learner(
     how = dict(encoder=encoder, pooling=settings['pooling'], max_tokens=longest, dtype=dtype, store=about['store'])
     queries = TaskBatches(unlabelled(list(data.queries.text)), keep='end', label='queries', **how)
     texts = TaskBatches(unlabelled(parts), keep='start', label='passages', **how)
-    negatives, stale = batches['negatives'], batches['refresh']['share'] is not None
+    negatives, stale = batches['negatives'], batches['refresh']['refresh'] is not None
     if whole and stale and negatives == 'auto': negatives = 'all'  # a number is refused by `IndexRefresh`
     train = QueryBatches(data, 'train', queries, texts, negatives, about['seed'] or 0,
                          copies=copies_of_relevant(data, batches['copies']))
@@ -394,38 +395,31 @@ def _text_learner(
     return learn
 
 # %% ../../nbs/rankers/01_ranking.ipynb #de340935
+@delegates(ranking_features, keep=True, but=['lexical', 'progress', 'engine'])
 def ranking_learner(
     data: RankingData|RankingFeatures,  # documents, queries, relevance; or what `ranking_features` made of them
     backbone: Encoder|str|Path = 'minilm',  # an encoder, which is trained in place, or its name; not with features
     freeze: str|int = 'backbone',  # 'backbone', 'none', -2: all but the last two layers; 'lora' trains LoRA matrices
     head: str|DualHead = 'residual',  # name of a head, or a `DualHead`
     shared: bool = True,  # one head for queries and documents; False: one head for each
-    passages: str = 'windows',  # how to split long documents: 'truncate', 'select' or 'windows'; not with features
-    size: int|None = None,  # words in a passage; by default depends on `passages`; not with features
-    stride: int|None = None,  # words between the starts of two windows; half of `size`; not with features
-    pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'; not with features
-    max_tokens: int = 256,  # longest passage and query in tokens; not with features
     bs: int|None = None,  # queries in a batch; by default 128, or 32 if layers are trained
-    refresh: float|None = None,  # share of the index recomputed in a step, see `IndexRefresh`; not with features
     negatives: int|str = 'auto',  # random documents in the loss of a batch, or 'all'; 'auto': 1,024, 'all' up to 1,000
     copies: float|None = 0.95,  # copies of a relevant document are no negatives, see `near_copies`; `None`: they are
-    hard: int = 0,  # hard negatives of each query, see `IndexRefresh`; only if layers are trained
-    margin: float|None = None,  # leaves out likely false negatives, see `IndexRefresh`; only if layers are trained
     temperature: float = 0.05,  # cosines are divided by it
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int|None = 0,  # seed of the head and of the order of batches; `None` draws at random
-    store: FeatureStore|None = None,  # where frozen features are kept; by default in the cache folder
     device: torch.device|str|None = None,  # `best_device` by default
-    **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `path`, `cbs`
+    **kwargs,  # of `ranking_features` (for texts), of `IndexRefresh` (refresh, hard, margin), of fastai's `Learner`
 ) -> RankingLearner:
     "A fastai `Learner` for a ranking head and optionally encoder layers."
-    settings = dict(passages=passages, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens)
-    about = dict(temperature=temperature, dtype=dtype, seed=seed, store=store, device=device)
+    settings = pop_arguments(kwargs, ranking_features, 'passages', 'size', 'stride', 'pooling', 'max_tokens')
+    refresh = pop_arguments(kwargs, IndexRefresh, 'refresh', 'hard', 'margin')
+    about = dict(temperature=temperature, dtype=dtype, seed=seed, store=kwargs.pop('store', None), device=device)
     if bs is not None and bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one query")
     if copies is not None and not (isinstance(copies, float) and 0 < copies < 1):
         raise ValueError(f"copies is {copies!r}; it is a cosine between 0 and 1, such as 0.95, or None for none")
-    _check_refresh(refresh, hard, margin)
-    batches = dict(bs=bs, refresh=dict(share=refresh, hard=hard, margin=margin), negatives=negatives, copies=copies)
+    _check_refresh(**refresh)
+    batches = dict(bs=bs, refresh=refresh, negatives=negatives, copies=copies)
     if isinstance(data, RankingFeatures): return _vector_learner(data, freeze, head, shared, batches, about, kwargs)
     return _text_learner(data, backbone, freeze, head, shared, settings, batches, about, kwargs)
 
@@ -435,13 +429,13 @@ class IndexRefresh(Callback):
     order = FrozenPrefix.order + 1  # after `FrozenPrefix` has set what batches contain
 
     def __init__(self,
-        share: float|None = None,  # of passages, 0 to 1; by default all for a head, as many as queries for layers
+        refresh: float|None = None,  # share of passages, 0 to 1; all by default for a head, as many as queries for layers
         seed: int = 0,  # seed of the order
         hard: int = 0,  # hard negatives of each query: the wrong documents with the highest scores
         margin: float|None = None,  # wrong documents above this share of the relevant one's cosine are left out
     ):
-        _check_refresh(share, hard, margin)
-        self.share, self.seed, self.hard, self.margin = share, seed, hard, margin
+        _check_refresh(refresh, hard, margin)
+        self.refresh, self.seed, self.hard, self.margin = refresh, seed, hard, margin
         self.staleness, self.moved, self.stale = [], False, None
 
     def before_fit(self):
@@ -473,7 +467,7 @@ class IndexRefresh(Callback):
     @property
     def _whole(self) -> bool:
         "Whether every step recomputes the whole index, as the model does by itself."
-        return self.share is None and not self._deep
+        return self.refresh is None and not self._deep
 
     def _choose(self) -> None:
         "Row numbers of the passages that training needs, and of those that it needs from an index some steps old."
@@ -528,7 +522,7 @@ class IndexRefresh(Callback):
     def _turn(self) -> torch.Tensor:
         "Row numbers of the passages that this step recomputes."
         n = len(self.old)
-        k = self.dls.train.bs if self.share is None else max(1, round(self.share*n)) if self.share else 0
+        k = self.dls.train.bs if self.refresh is None else max(1, round(self.refresh*n)) if self.refresh else 0
         k = min(k, n)
         if len(self.queue) < k: self.queue = torch.cat([self.queue, torch.randperm(n, generator=self.generator)])
         rows, self.queue = self.queue[:k].unique(), self.queue[k:]

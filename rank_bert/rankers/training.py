@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 import torch
 from fastcore.basics import patch
+from fastcore.meta import delegates
 from scipy import sparse
 
 # %% ../../nbs/rankers/09_training.ipynb #8a383e5b
@@ -43,15 +44,11 @@ from .maps import Map  # adds `Ranker.map`
 from .measuring import own_qrels, still_there
 
 # %% ../../nbs/rankers/09_training.ipynb #843712f9
+@delegates(ranking_features)
 def train_ranker(
     data: RankingData,  # from `read_ranking` or `builtin_corpus`
     backbone: Encoder|str|Path = 'minilm',  # an encoder (a copy of it is trained), its name, or its folder
     freeze: str|int = 'backbone',  # 'backbone', 'none', -2: all but the last two layers; 'lora' trains LoRA matrices
-    passages: str = 'windows',  # how long documents become passages: 'truncate', 'select' or 'windows'
-    size: int|None = None,  # words in a passage; 110 for 'select', otherwise 140
-    stride: int|None = None,  # words from window to window; half of `size` by default
-    pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
-    max_tokens: int = 256,  # longest passage and query in tokens
     head: str = 'residual',  # name of a head
     shared: bool|None = None,  # one head for queries and documents or one each; `None` lets validation decide
     epochs: int|None = None,  # of layers if any are trained, else of the head; by default for 300 or 200 steps
@@ -59,11 +56,9 @@ def train_ranker(
     bs: int|None = None,  # queries in a batch, of the layers if any, else of the head; by default 32 or 128
     lexical: bool = True,  # add BM25
     seed: int = 0,  # of the head and of the order of batches
-    store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
-    progress: bool|None = None,  # show progress; by default everywhere except in tests
     cbs: 'Callback|list|None' = None,  # of fastai, such as `RankMonitor`; of the head's training, or of the layers'
-    engine: str = 'torch',  # of a frozen encoder: 'torch'; on a CPU also 'openvino' or 'auto' (extra `speed`)
     document_pairs: float|str|None = None,  # share of training queries made of documents; 'auto' tries .5
+    **kwargs,  # passages, size, stride, pooling, max_tokens, engine, store, progress: as in `ranking_features`
 ) -> Ranker:
     "A ranker trained on the 'train' queries, the head first and then layers; 'valid' queries decide every choice."
     from fastai.callback.core import Callback
@@ -72,11 +67,12 @@ def train_ranker(
     from rank_bert.learners import begin_run, frozen_groups
     from rank_bert.rankers.fitting import check_document_pairs, train_head, train_layers
     check_document_pairs(document_pairs)
-    encoder, store = get_encoder(backbone), store or FeatureStore()
+    encoder, store = get_encoder(backbone), kwargs.pop('store', None) or FeatureStore()
     check_trainable(data)
     get_head(head, encoder.dim)  # raises for an unknown one
     end, frozen = begin_run(encoder, freeze), frozen_groups(encoder, freeze) > len(encoder.layers)
-    if not frozen and engine != 'torch': raise ValueError(f"torch trains layers: leave out engine={engine!r}")
+    if not frozen and kwargs.get('engine', 'torch') != 'torch':
+        raise ValueError(f"torch trains layers: leave out engine={kwargs['engine']!r}")
     if document_pairs is not None and not frozen: raise ValueError(
         "document_pairs is for a frozen encoder: pass with_document_pairs(data) to ranking_learner to train layers")
     cbs = [cbs] if isinstance(cbs, (type, Callback, str)) else list(cbs or ())
@@ -89,9 +85,8 @@ def train_ranker(
     if cbs and shared is None and frozen:
         raise ValueError("cbs would see two trainings, with one head and with two: pass shared=True or shared=False")
 
-    features = ranking_features(data, encoder, passages, size, stride, pooling, max_tokens, lexical and frozen, store,
-                                progress, engine)
-    of_head = dict(head=head, shared=shared, seed=seed, progress=progress)
+    features = ranking_features(data, encoder, lexical=lexical and frozen, store=store, **kwargs)
+    of_head = dict(head=head, shared=shared, seed=seed, progress=kwargs.get('progress'))
     if frozen: found = train_head(features, encoder, epochs, lr, bs, of_head | dict(cbs=cbs), document_pairs, store)
     else:
         how = dict(epochs=epochs, lr=lr, cbs=cbs)

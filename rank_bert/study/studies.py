@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
+from fastcore.meta import delegates
 from scipy import stats
 from torch import nn
 from torch.nn import functional as F
@@ -31,6 +32,7 @@ from fastai.learner import Learner
 from fastai.torch_core import set_seed
 
 # %% ../../nbs/study/01_studies.ipynb #5b0e7c18
+from ..base.core import pop_arguments
 from ..models import Encoder, count_parameters, get_encoder
 from ..tables import DataError
 from ..data import RankingData, builtin_corpus, read_ranking
@@ -214,6 +216,7 @@ def _seed_list(seeds: int|Sequence[int]) -> list[int]:
     return [int(s) for s in found]
 
 # %% ../../nbs/study/01_studies.ipynb #a7fe7261
+@delegates(run_sweep, keep=True, but=['about', 'version'])
 def low_rank_cost(
     tasks: dict[str, TextData],  # name -> texts with labels, in three splits
     encoders: dict[str, Encoder]|None = None,  # name -> encoder; minilm by default
@@ -225,11 +228,7 @@ def low_rank_cost(
     retrain: int = 1,  # epochs after the cut
     lr: float = 1e-4,  # highest learning rate of both trainings; adapters take 5 times that, AdaLoRA 40 times
     split: str = 'test',  # what is measured
-    folder: str|Path|None = None,  # where runs are kept; beside the feature store by default
-    progress: bool|None = None,  # show progress; by default everywhere except in tests
-    tensorboard: str|Path|None = None,  # folder to log each run to; nowhere by default
-    resume: bool = True,  # take runs that were kept; else all are run, and replace them
-    **kwargs,  # arguments of `task_learner`, e.g. `max_tokens`, `bs`, `pooling`, `dtype`
+    **kwargs,  # folder, progress, tensorboard, resume, as in `run_sweep`; others are arguments of `task_learner`
 ) -> pd.DataFrame:  # row per run: whole, at_once, again, weights, full_weights, rank, trained, ms, full_ms, ...
     """Accuracy, size and time of fine-tuned encoders reduced to fewer parameters, at once and after training again.
 
@@ -237,6 +236,7 @@ def low_rank_cost(
     encoders = encoders or {'minilm': get_encoder('minilm')}
     budgets = methods if isinstance(methods, dict) else dict.fromkeys(methods, fractions)
     _check_low_rank(tasks, encoders, budgets, layers)
+    keeping = pop_arguments(kwargs, run_sweep, 'folder', 'progress', 'tensorboard', 'resume')
     recipe = _Recipe(layers, epochs, retrain, lr, split, kwargs)
     about = recipe.about() | dict(data={name: data_hash(data) for name, data in tasks.items()},
                                   encoders={name: encoder_key(encoder) for name, encoder in encoders.items()})
@@ -247,7 +247,7 @@ def low_rank_cost(
     tuned = lru_cache(1)(lambda task, encoder, seed: _tune(tasks[task], encoders[encoder], seed, recipe))
     def run(task, encoder, method, fraction, seed):
         return _low_rank_run(tasks[task], encoders[encoder], tuned(task, encoder, seed), method, fraction, seed, recipe)
-    return run_sweep('low-rank', settings, run, about, folder, progress, tensorboard, resume)
+    return run_sweep('low-rank', settings, run, about, **keeping)
 
 # %% ../../nbs/study/01_studies.ipynb #4fe18184
 def _against_uncut(tidy: pd.DataFrame) -> pd.DataFrame:
@@ -398,7 +398,7 @@ def _vector_ranks(features: RankingFeatures, model: RankingModel, split: str) ->
 
 # %% ../../nbs/study/01_studies.ipynb #c1b9acc7
 def _pretrained(features: RankingFeatures, batches: str, side: str, labelled: int|None, seed: int,
-                epochs: int, lr: float) -> DualHead:
+                epochs: int = 20, pre_lr: float = 3e-3) -> DualHead:
     "A head pre-trained on the pairs of 'train' for all epochs; keeping the best epoch would hide how training ends."
     split, few = features.data.queries.split, few_labels(features, labelled, seed).data.queries.split
     # 'valid' stays whole: nothing is chosen by it here
@@ -406,11 +406,11 @@ def _pretrained(features: RankingFeatures, batches: str, side: str, labelled: in
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', UserWarning)  # batches of one answer are part of the question
         learn = barlow_learner(resplit(features, split), side, batches=batches, seed=seed)
-    with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, lr)
+    with learn.no_bar(), learn.no_logging(): learn.fit_one_cycle(epochs, pre_lr)
     return learn.model.head.cpu().eval()
 
-def _ablation_run(features: RankingFeatures, pre: Callable, batches, side, pairs, way, labelled, seed,
-                  steps: int, lr: float, bs: int, split: str) -> dict:
+def _ablation_run(features: RankingFeatures, pre: Callable, batches, side, pairs, way, labelled, seed, split: str,
+                  steps: int = 300, lr: float = 1e-3, bs: int = 128) -> dict:
     """Train and measure the ranker of one run.
 
     A frozen head gets plain heads on top, for queries and for documents, as in the write-up."""
@@ -436,6 +436,9 @@ def _ablation_run(features: RankingFeatures, pre: Callable, batches, side, pairs
     return _measured(features, model, split) | _vector_ranks(features, model, split)
 
 # %% ../../nbs/study/01_studies.ipynb #19ce7f9c
+@delegates(run_sweep, but=['about', 'version'])
+@delegates(_ablation_run, keep=True)
+@delegates(_pretrained, keep=True)
 def barlow_ablation(
     data: RankingData,  # with queries of two types
     backbone: Encoder|str = 'minilm',  # the frozen backbone, or its name
@@ -446,19 +449,15 @@ def barlow_ablation(
     labelled: Sequence[int|None] = (0, 300, 1000, None),  # queries with labels; 0: not trained to rank, `None`: all
     pairs: str = 'all',  # queries of 'train' whose shared answers pre-training knows: 'all', or 'labelled'
     seeds: int = 5,  # of heads, batches and labels, from 0
-    epochs: int = 20,  # of pre-training
-    pre_lr: float = 3e-3,  # highest learning rate of pre-training
-    steps: int = 300,  # of training to rank
-    lr: float = 1e-3,  # highest learning rate of training to rank
-    bs: int = 128,  # labelled queries in a batch; fewer if there are few
     split: str = 'test',  # whose queries are measured
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
     features: dict|None = None,  # arguments of `ranking_features`; documents truncated by default, as in the write-up
-    **kwargs,  # arguments of `run_sweep`: folder, progress, tensorboard, resume
+    **kwargs,  # epochs=20 and pre_lr=3e-3 of pre-training, steps=300, lr=1e-3 and bs=128 of training; as in `run_sweep`
 ) -> pd.DataFrame:  # row per run: its values (pooling to labelled), seed, metrics, ranks of vectors, per_query, seconds
     "Rankers with and without Barlow Twins, by batches, pooling, labels and way of joining; BM25 and plain cosine too."
     settings = _ablation_runs(poolings, batches, sides, joins, labelled, pairs, seeds)
-    training = dict(steps=steps, lr=lr, bs=bs)
+    epochs, pre_lr = pop_arguments(kwargs, _pretrained, 'epochs', 'pre_lr').values()
+    training = pop_arguments(kwargs, _ablation_run, 'steps', 'lr', 'bs')
     made, about = _prepared(data, backbone, store, dict(passages='truncate') | (features or {}), split=split,
                             epochs=epochs, pre_lr=pre_lr, **training)
     first = made(pooling=poolings[0])

@@ -29,9 +29,10 @@ from fastai.data.load import DataLoader
 from fastai.learner import Learner, Metric, mk_metric
 from fastai.torch_core import set_seed, to_device
 from fastcore.basics import chunked, listify
+from fastcore.meta import delegates
 
 # %% ../../nbs/tasks/02_multitask.ipynb #3e668008
-from ..base.core import as_texts
+from ..base.core import as_texts, pop_arguments
 from ..models import Encoder, evaluation_mode
 from ..tables import DataError
 from ..data import RankingData
@@ -579,28 +580,27 @@ class MultitaskLearner(Learner):
         return rank_bert.push_to_hub(self, repo, **kwargs)
 
 # %% ../../nbs/tasks/02_multitask.ipynb #4c48428d
+@delegates(TaskMix, keep=True)
+@delegates(TaskBatches, keep=True, but=['dtype', 'label', 'reading'])
 def multitask_learner(
     tasks: dict[str, TextData|RankingData],  # name -> data with rows in 'train' and 'valid'
     backbone: Encoder|str = 'minilm',  # an encoder, or its name; it is trained in place
     freeze: str|int = 'backbone',  # 'backbone', 'none', -2: all but the last two layers; 'lora' trains LoRA matrices
-    sampling='proportional',  # or 'uniform', a temperature, a function from progress (0 to 1) to it, a task list
     weights: dict[str, float]|str|None = None,  # of the losses: a dict, 'uncertainty' or 'gradnorm'; all 1 by default
     frozen_heads: tuple[str, ...] = (),  # tasks whose head is not trained; their batches still train what is shared
     metrics: dict[str, list]|None = None,  # task -> its metrics; by default one, chosen by its kind of data
-    steps: int|None = None,  # batches in an epoch; by default all training rows divided by `bs`
-    pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
-    max_tokens: int = 256,  # longest text in tokens, special tokens counted
-    keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
     bs: int = 32,  # rows in a batch, in training
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int|None = 0,  # of new heads and of shuffling; `None`: not fixed
-    store: FeatureStore|None = None,  # where frozen features are kept; by default in the cache folder
     device: torch.device|str|None = None,  # `best_device` by default
     head_kwargs: dict[str, dict]|None = None,  # task -> arguments of its head, such as `dropout` or `symmetric`
     reading: str|None = None,  # of pairs: 'separate', each text alone, or 'joint'; separate if the encoder is frozen
-    **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `cbs`
+    **kwargs,  # of `TaskBatches`: pooling, max_tokens, keep, store; of `TaskMix`: sampling, steps; of fastai's `Learner`
 ) -> MultitaskLearner:
     "A fastai `Learner` for several tasks on one encoder, one head each; every batch is of one task."
+    texts = pop_arguments(kwargs, TaskBatches, 'pooling', 'max_tokens', 'keep')
+    store = kwargs.pop('store', None)
+    sampling, steps = pop_arguments(kwargs, TaskMix, 'sampling', 'steps').values()
     frozen, metrics, head_kwargs = listify(frozen_heads), metrics or {}, head_kwargs or {}
     _check_arguments(tasks, sampling, weights, frozen, metrics, head_kwargs, bs, steps)
     device = torch.device(device or best_device())
@@ -608,9 +608,8 @@ def multitask_learner(
     encoder_frozen = groups > len(encoder.layers)
     paired = [data for data in tasks.values() if _paired(data)]
     reading = reading_of((paired or [*tasks.values()])[0], groups, encoder, reading)
-    texts = dict(pooling=pooling, max_tokens=max_tokens, keep=keep)
     if paired: texts['reading'] = reading
-    encoder.tokenize(['a'], max_tokens, keep, ['a'] if paired and reading == 'joint' else None)  # checks them
+    encoder.tokenize(['a'], texts['max_tokens'], texts['keep'], ['a'] if paired and reading == 'joint' else None)  # checks them
     if encoder_frozen and set(frozen) == set(tasks):
         raise ValueError("nothing to train: the encoder and the heads of all tasks are frozen. "
                          "Choose another freeze, or leave a task out of frozen_heads")

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
+from fastcore.meta import delegates
 from torch import nn
 from torch.nn import functional as F
 import rank_bert.callbacks  # first, because it imports fastai without its warning
@@ -39,7 +40,7 @@ from transformers import AutoModelForMaskedLM, BertTokenizerFast, PreTrainedMode
 
 # %% ../../nbs/tasks/04_pretraining.ipynb #43c0f790
 from ..base.layers import FactorisedEmbedding
-from ..base.core import as_texts
+from ..base.core import as_texts, pop_arguments
 from ..models import Encoder, reading_folder, fingerprint, get_encoder, quiet
 from ..tables import DataError, hash_fold, numbered_lines, shown_path
 from ..passages import split_sentences
@@ -457,7 +458,9 @@ def _loaders(train, valid, bs: int, seed: int, device) -> DataLoaders:
     return DataLoaders(task_dl(train, bs, seed, device), task_dl(valid, 2*bs, device=device), device=device)
 
 def _masked_dls(
-    parts: dict, encoder: Encoder, nsp: bool, max_tokens: int, dynamic: bool, share: float, bs: int, seed: int, device,
+    parts: dict, encoder: Encoder, nsp: bool, max_tokens: int, bs: int, seed: int, device,
+    dynamic: bool = True,  # mask other tokens in each epoch
+    share: float = 0.15,  # of the words of each row, to be predicted
 ) -> DataLoaders:
     "Batches of both parts; held-out rows are masked once."
     def batches(name: str) -> MaskedBatches:
@@ -476,8 +479,13 @@ def _masked_dls(
 
 # %% ../../nbs/tasks/04_pretraining.ipynb #75f02550
 def _new_encoder(
-    documents: list[list[str]], max_tokens: int, seed: int, vocab_size: int = 2000, layers: int = 2, dim: int = 128,
-    heads: int = 2, lowercase: bool = True, config: dict|None = None,
+    documents: list[list[str]], max_tokens: int, seed: int,
+    vocab_size: int = 2000,  # pieces of the vocabulary
+    layers: int = 2,  # number of layers
+    dim: int = 128,  # width
+    heads: int = 2,  # attention heads a layer
+    lowercase: bool = True,  # no capitals and accents in the vocabulary
+    config: dict|None = None,  # more fields of the configuration, such as `hidden_dropout_prob`
 ) -> Encoder:
     "A small random BERT with a vocabulary of its own."
     shape = dict(num_hidden_layers=layers, hidden_size=dim, num_attention_heads=heads, intermediate_size=4*dim,
@@ -505,29 +513,23 @@ def _masked_learner(dls: DataLoaders, model: nn.Module, nsp: bool, /, **kwargs) 
     return learn
 
 # %% ../../nbs/tasks/04_pretraining.ipynb #12e5de04
+@delegates(_masked_dls, keep=True)
+@delegates(_new_encoder, keep=True)
 def pretrain_learner(
     texts: str|Path|Sequence[str],  # texts, or a text file as `read_documents` takes it
     backbone: Encoder|str|Path|None = None,  # an encoder to train further, or its name; a new small BERT by default
-    vocab_size: int|None = None,  # pieces of the vocabulary of a new one; 2,000 by default
-    layers: int|None = None,  # number of layers of a new encoder; 2 by default
-    dim: int|None = None,  # width of a new one; 128 by default
-    heads: int|None = None,  # attention heads a layer of a new one; 2 by default
-    lowercase: bool|None = None,  # no capitals and accents in the vocabulary of a new one; true by default
     max_tokens: int = 64,  # longest row in tokens, special tokens counted
-    dynamic: bool = True,  # mask other tokens in each epoch
     nsp: bool = False,  # rows are pairs of sentences, and the model also predicts whether the second follows the first
-    share: float = 0.15,  # of the words of each row, to be predicted
     valid_share: float = 0.1,  # of the documents, held out
     bs: int = 64,  # rows in a batch
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int = 0,  # of weights, masks and the order of batches
     device: torch.device|str|None = None,  # `best_device` by default
-    config: dict|None = None,  # more fields of the configuration of a new one, such as `hidden_dropout_prob`
-    **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `cbs`
+    **kwargs,  # of a new encoder: vocab_size, layers, dim, heads, lowercase, config; dynamic, share; of fastai's `Learner`
 ) -> Learner:  # its `model.encoder` is what is trained
     "A fastai `Learner` that trains an encoder on masked tokens, and on next sentences if asked."
-    shape = dict(vocab_size=vocab_size, layers=layers, dim=dim, heads=heads, lowercase=lowercase, config=config)
-    shape = {k: v for k, v in shape.items() if v is not None}
+    asked = 'vocab_size', 'layers', 'dim', 'heads', 'lowercase', 'config'
+    shape = {name: kwargs.pop(name) for name in asked if name in kwargs}
     if shape and backbone is not None:
         raise ValueError(f"{', '.join(shape)}: for a new encoder, and {str(getattr(backbone, 'name', backbone))!r} "
                          "has its own. Leave out one or the other")
@@ -539,7 +541,8 @@ def pretrain_learner(
     else: encoder = get_encoder(backbone)
     set_seed(seed)
     model = MaskedLM(encoder, nsp, layers_dtype(dtype, device)).to(device)
-    dls = _masked_dls(parts, encoder, nsp, max_tokens, dynamic, share, bs, seed, device)
+    masks = pop_arguments(kwargs, _masked_dls, 'dynamic', 'share')
+    dls = _masked_dls(parts, encoder, nsp, max_tokens, bs, seed, device, **masks)
     return _masked_learner(dls, model, nsp, **dict(loss_func=pretraining_loss, lr=2e-3) | kwargs)
 
 # %% ../../nbs/tasks/04_pretraining.ipynb #9708998e
@@ -627,6 +630,7 @@ def _distil_loss(o: DistilOutput, tokens: torch.Tensor, **kwargs) -> torch.Tenso
                        **kwargs).total
 
 # %% ../../nbs/tasks/04_pretraining.ipynb #cde027a8
+@delegates(_masked_dls, keep=True)
 def distil_learner(
     teacher: MaskedLM,  # e.g. `model` of a `pretrain_learner`; stays as it is
     student: Encoder,  # of the same vocabulary, e.g. from `rank_bert.matrix.prune.student`; trained in place
@@ -635,14 +639,12 @@ def distil_learner(
     temperature: float = 2.,  # of the soft targets
     masked_only: bool = False,  # soft targets at the masked tokens only: a fraction of the time and the memory
     max_tokens: int = 64,  # longest row in tokens, special tokens counted
-    dynamic: bool = True,  # mask other tokens in each epoch
-    share: float = 0.15,  # of the words of each row, to be predicted
     valid_share: float = 0.1,  # of the documents, held out
     bs: int = 64,  # rows in a batch
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int = 0,  # of masks and the order of batches
     device: torch.device|str|None = None,  # `best_device` by default
-    **kwargs,  # arguments of fastai's `Learner`, e.g. `wd`, `cbs`
+    **kwargs,  # dynamic, share, as in `pretrain_learner`; arguments of fastai's `Learner`, e.g. `wd`, `cbs`
 ) -> Learner:  # its `model.student` is what is trained
     "A fastai `Learner` whose student begins with the teacher's head, where it fits, and learns from its predictions."
     _check_distillation(teacher, student, max_tokens, weights, temperature)
@@ -652,7 +654,8 @@ def distil_learner(
     if pupil.words.shape == teacher.words.shape:
         pupil.transform = deepcopy(teacher.transform)
         pupil.bias.data.copy_(teacher.bias.data)
-    dls = _masked_dls(parts, student, False, max_tokens, dynamic, share, bs, seed, device)
+    masks = pop_arguments(kwargs, _masked_dls, 'dynamic', 'share')
+    dls = _masked_dls(parts, student, False, max_tokens, bs, seed, device, **masks)
     loss = partial(_distil_loss, weights=weights, temperature=temperature, masked_only=masked_only)
     model = Distillation(pupil, teacher.to(device).eval(), masked_only).to(device)
     return _masked_learner(dls, model, False, **dict(loss_func=loss, lr=1e-3) | kwargs)
@@ -720,7 +723,7 @@ def distil_embeddings_learner(
     set_seed(seed)
     head = nn.Linear(student.dim, vectors.shape[1]) if project else nn.Identity()
     kwargs = dict(loss_func=_VECTOR_LOSSES[loss], metrics=AvgMetric(mean_cosine), lr=3e-4) | kwargs
-    learn = task_learner(data, student, freeze, head, pooling, max_tokens, seed=seed, **kwargs)
+    learn = task_learner(data, student, freeze, head, pooling=pooling, max_tokens=max_tokens, seed=seed, **kwargs)
     def with_vectors(batches):
         same = ('pooling', 'max_tokens', 'keep', 'dtype', 'store', 'label')
         return VectorBatches(batches.data, vectors, batches.encoder, **{name: getattr(batches, name) for name in same})
