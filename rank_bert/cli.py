@@ -124,13 +124,14 @@ Freeze = Annotated[str, _option(
 Passages = Annotated[str, _option(
     'windows: overlapping passages; truncate: the start only; select: the best sentences.', default=True)]
 Size = Annotated[int|None, _option('Words in a passage; 140, or 110 for select.', min=1)]
-Tokens = Annotated[int, typer.Option(min=3, help='Longest passage and query in tokens.')]
+Tokens = Annotated[int|None, _option('Longest passage and query in tokens; by default the length the encoder was made for.',
+                                    min=3)]
 Lexical = Annotated[bool, typer.Option('--bm25/--no-bm25', help='Add BM25.')]
 Engine = Annotated[str, typer.Option(help='Library that runs the frozen encoder: torch, openvino or auto.')]
-Pooling = Annotated[str, typer.Option(help='cls, mean, max or pooler.')]
+Pooling = Annotated[str|None, _option('cls, mean, max or pooler; by default as the encoder is meant to be used.')]
 Keep = Annotated[str, typer.Option(help='Part of a longer text that stays: start or end.')]
 Epochs = Annotated[int|None, _option('Epochs of training; by default enough for a minimum number of steps.', min=1)]
-TEXTS = dict(passages=(Passages, 'windows'), size=(Size, None), pooling=(Pooling, 'mean'), max_tokens=(Tokens, 256),
+TEXTS = dict(passages=(Passages, 'windows'), size=(Size, None), pooling=(Pooling, None), max_tokens=(Tokens, None),
              engine=(Engine, 'torch'))  # how documents are cut and encoded
 TRAINING = dict(epochs=(Epochs, None), lr=(Rate, None), seed=(Seed, 0))
 
@@ -959,7 +960,7 @@ def classify(
     out: Annotated[Path, typer.Option(callback=_home, help='Folder to save the classifier to.')],
     backbone: Backbone = 'minilm',
     freeze: Freeze = 'backbone',
-    pooling: Pooling = 'mean',
+    pooling: Pooling = None,
     max_tokens: Annotated[int, typer.Option(min=3, help='Longest text in tokens.')] = 128,
     keep: Keep = 'start',
     bs: Annotated[int, typer.Option(min=1, help='Texts a batch.')] = 32,
@@ -1162,8 +1163,8 @@ def encode(
     out: Annotated[str, typer.Option(callback=_home, help=
         'Safetensors file to write; its tensor is called vectors. With --on ray a folder or a URI.')],
     backbone: Backbone = 'minilm',
-    pooling: Pooling = 'mean',
-    max_tokens: Annotated[int, typer.Option(min=3, help='Longest text in tokens.')] = 256,
+    pooling: Pooling = None,
+    max_tokens: Tokens = None,
     keep: Keep = 'start',
     engine: Annotated[str, typer.Option(help='Of the frozen encoder: torch, openvino or auto.')] = 'torch',
     on: Annotated[str, typer.Option(help='machine, or ray: all cores of it, or a cluster.')] = 'machine',

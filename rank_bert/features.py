@@ -94,9 +94,9 @@ class Encoding:
     "The settings of one call, checked, with defaults filled in."
     def __init__(self,
         encoder: Encoder,  # from `get_encoder`
-        pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
+        pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
         layer: int|None = None,  # take the states after this many layers; all by default
-        max_tokens: int = 256,  # longest text in tokens, special tokens counted
+        max_tokens: int|None = None,  # longest text in tokens, special tokens counted; by default the encoder's own
         keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
         dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
         device: torch.device|str|None = None,  # `best_device` by default
@@ -105,6 +105,7 @@ class Encoding:
     ):
         if not isinstance(encoder, Encoder):
             raise TypeError(f"encoder is a {type(encoder).__name__}: pass an Encoder, such as get_encoder('minilm')")
+        pooling, max_tokens = encoder.chosen(pooling, max_tokens)
         device, n = torch.device(device or best_device()), len(encoder.layers)
         layer = n if layer is None else layer
         if not 0 <= layer <= n: raise ValueError(f"layer is {layer}; {encoder.name!r} has layers 0 to {n}")
@@ -177,7 +178,7 @@ class Encoding:
 def encode(
     texts: Iterable[str],  # any number of texts: list, Series, array, generator
     encoder: Encoder,  # from `get_encoder`
-    pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
+    pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
     progress: bool|None = None,  # show progress; by default everywhere except in tests
     label: str = 'encoding',  # what the bar is called
     pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
@@ -605,7 +606,7 @@ class FeatureStore:
     def encode(self,
         texts: Iterable[str],  # any number of texts: list, Series, array, generator
         encoder: Encoder,  # from `get_encoder`
-        pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
+        pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
         progress: bool|None = None,  # show progress; by default everywhere except in tests
         label: str = 'encoding',  # what the bar is called
         pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
@@ -614,8 +615,8 @@ class FeatureStore:
         "Vectors of texts; only texts that are not in the store are encoded, and finished ones are kept after Ctrl-C."
         run = Encoding(encoder, pooling, **kwargs)
         texts, pairs = as_pairs(texts, pairs)
-        about = dict(version=VERSION, encoder=known_hash(encoder), shape=check_settings_hash(encoder), pooling=pooling,
-                     layer=run.layer, max_tokens=run.max_tokens, keep=run.keep, dtype=str(run.dtype), dim=encoder.dim)
+        about = dict(version=VERSION, encoder=known_hash(encoder), shape=check_settings_hash(encoder),
+                     pooling=run.pooling, layer=run.layer, max_tokens=run.max_tokens, keep=run.keep, dtype=str(run.dtype), dim=encoder.dim)
         about |= about_engine(run.engine)
         if pairs is not None: about['pairs'] = True
         keys = _keys(_as_bytes(texts, pairs), _space_name(about))  # so that a file in another space gives nothing
@@ -643,7 +644,8 @@ class FeatureStore:
         engine: str = 'torch',  # library that computes the layers, as in `encode`
     ) -> States:  # memory-mapped
         "Token states after `layer` layers, computed only for texts that the store does not have yet."
-        run, ids = Encoding(encoder, layer=layer, dtype=dtype, device=device, batch_tokens=batch_tokens, engine=engine), list(ids)
+        how = dict(layer=layer, dtype=dtype, device=device, batch_tokens=batch_tokens, engine=engine)
+        run, ids = Encoding(encoder, **how), list(ids)
         if any(isinstance(i, (str, int)) for i in ids):
             raise TypeError("ids are lists of token ids, one for each text: take them from Encoder.tokenize")
         layer = run.layer

@@ -579,10 +579,12 @@ def task_learner(
     _check_data(data, bs)
     encoder, groups = prepared(backbone, freeze, seed)
     settings = pop_arguments(kwargs, TaskBatches, 'pooling', 'max_tokens', 'keep')
+    settings['pooling'], settings['max_tokens'] = encoder.chosen(settings['pooling'], settings['max_tokens'])
     store = kwargs.pop('store', None)
     reading, kind = reading_of(data, groups, encoder, reading), KINDS[data.kind]
     separate, pairs = reading == 'separate', data.pairs is not None
-    encoder.tokenize(['a'], settings['max_tokens'], settings['keep'], ['a']*(pairs and not separate) or None)  # or raises
+    joint = ['a'] if pairs and not separate else None
+    encoder.tokenize(['a'], settings['max_tokens'], settings['keep'], joint)  # or raises
     if seed is not None: set_seed(seed)
     arguments = head_arguments_of(data, head_kwargs, reading, symmetric, groups > len(encoder.layers))
     if head is None: head = kind.head(encoder.dim, len(data.labels), **arguments)
@@ -592,9 +594,10 @@ def task_learner(
     device = torch.device(device or best_device())
     dtype = layers_dtype(dtype, device)
     if pairs: settings['reading'] = reading
-    model = TaskModel(encoder, dict(task=head), settings['pooling'], ('task',)*kind.per_token, dtype, ('task',)*separate)
+    per_token, apart = ('task',)*kind.per_token, ('task',)*separate
+    model = TaskModel(encoder, dict(task=head), settings['pooling'], per_token, dtype, apart).to(device)
     dls = _loaders(data, encoder, bs, seed, device, dtype=dtype, store=store, **settings)
-    learn = encoder_learner(dls, model.to(device), groups, cls, **dict(loss_func=kind.loss, metrics=kind.metrics()) | kwargs)
+    learn = encoder_learner(dls, model, groups, cls, **dict(loss_func=kind.loss, metrics=kind.metrics()) | kwargs)
     learn.data, learn.settings, learn.head_kwargs = data, settings, arguments
     return learn
 

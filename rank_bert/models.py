@@ -13,6 +13,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -147,6 +148,7 @@ def _local_folder(name: str|Path) -> Path|None:
             warnings.warn(f"{name!r} is the variant; the folder of that name is './{name}'", stacklevel=3)
         return None
     if folder.is_dir():
+        folder = _transformer_folder(folder)
         if (folder/'config.json').exists(): return folder
         raise ModelNotFoundError(f"folder {str(name)!r} has no config.json: it is not a saved model")
     if isinstance(name, Path): raise ModelNotFoundError(f"there is no folder {str(name)!r}")
@@ -176,9 +178,9 @@ def find_weights(
         return _check_digest(file, digest).parent
 
     # the Hub's cache, where it has configuration and weights
-    config = try_to_load_from_cache(hub_id, 'config.json')
-    if isinstance(config, str):
-        folder = Path(config).parent
+    held = [try_to_load_from_cache(hub_id, file) for file in ('config.json', 'modules.json')]
+    if found := [file for file in held if isinstance(file, str)]:
+        folder = _transformer_folder(Path(found[0]).parent)
         if any(folder.glob('*.safetensors')) or (folder/'pytorch_model.bin').exists(): return folder
     return _from_hub(name, hub_id)
 
@@ -288,6 +290,7 @@ class Encoder(nn.Module):
         elif config.model_type == 'roberta': most -= config.pad_token_id + 1  # positions that RoBERTa reserves
         self.model, self.tokenizer, self.name = model, tokenizer, name
         self.dim, self.max_tokens = config.hidden_size, most
+        self.pooling, self.usual_tokens = 'mean', min(256, most)  # where a caller names none; see `get_encoder`
         self.beside = None  # weights in its folder that are not part of an encoder
         self._words = None  # state of the tokenizer at the last use of `_pieces`, and a copy of the tokenizer
 
@@ -313,6 +316,13 @@ class Encoder(nn.Module):
     def poolings(self) -> tuple[str, ...]:
         "The poolings that this encoder can do."
         return tuple(POOLINGS) if getattr(self.model, 'pooler', None) is None else (*POOLINGS, 'pooler')
+
+    def chosen(self,
+        pooling: str|None,  # how to pool; `None` for the encoder's own way
+        max_tokens: int|None,  # longest text in tokens; `None` for the encoder's own length
+    ) -> tuple[str, int]:
+        "Pooling and length as they were named, or as the encoder's makers use it."
+        return self.pooling if pooling is None else pooling, self.usual_tokens if max_tokens is None else max_tokens
 
     def extra_repr(self) -> str:
         "Name and shape, for `repr`."
@@ -377,13 +387,13 @@ class Encoder(nn.Module):
 
     def tokenize(self,
         texts: Iterable[str],  # any number of texts: list, Series, array, generator
-        max_tokens: int = 256,  # longest list of ids, special tokens counted
+        max_tokens: int|None = None,  # longest list of ids, special tokens counted; by default the encoder's own
         keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
         pairs: Iterable[str]|None = None,  # a second text for each
     ) -> list[list[int]]:  # token ids with the special tokens, unpadded
         "Token ids of each text or pair, truncated to `max_tokens`; in a pair the longer text is truncated first."
         texts, pairs = as_pairs(texts, pairs)
-        return self._tokenize(texts, max_tokens, keep, pairs)[0]
+        return self._tokenize(texts, self.chosen(None, max_tokens)[1], keep, pairs)[0]
 
     def count_tokens(self,
         texts: Iterable[str],  # any number of texts
@@ -396,14 +406,14 @@ class Encoder(nn.Module):
 
     def spans(self,
         text: str,  # one text
-        max_tokens: int = 256,  # as in `tokenize`
+        max_tokens: int|None = None,  # as in `tokenize`
         keep: str = 'start',  # as in `tokenize`
     ) -> list[tuple[int, int]|None]:  # where the word begins and ends; `None` for a special token
         "The place in the text of the word that each token belongs to."
         if keep not in ('start', 'end'): raise ValueError(f"keep is 'start' or 'end', not {keep!r}")
         encoding = self._pieces.encode(as_texts([text])[0], add_special_tokens=False)
         words = [i if word is None else (word,) for i, word in enumerate(encoding.word_ids)]
-        kept = _cut(list(zip(words, encoding.offsets)), self._room(max_tokens, False), keep)
+        kept = _cut(list(zip(words, encoding.offsets)), self._room(self.chosen(None, max_tokens)[1], False), keep)
         places = {}  # word -> where it begins and ends
         for word, (start, end) in kept:
             # the accents of a letter, which a tokenizer may leave out of its place
@@ -459,9 +469,10 @@ class Encoder(nn.Module):
     def pool(self,
         states: torch.Tensor,  # `(batch, tokens, dim)`
         mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
-        pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
+        pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
     ) -> torch.Tensor:  # `(batch, dim)`
         "One vector for each text; raises `ValueError` for a pooling that is unknown or that the encoder lacks."
+        pooling = self.chosen(pooling, None)[0]
         if pooling not in (*POOLINGS, 'pooler'):
             raise ValueError(f"unknown pooling {pooling!r}; the poolings are {', '.join(POOLINGS)}, pooler")
         if pooling not in self.poolings:
@@ -506,13 +517,14 @@ def reading_folder(what: str, name) -> Iterator[None]:
 # %% ../nbs/00_models.ipynb #5e1c9b70
 _JSON_BYTES = 2**24  # no configuration is longer
 
-def _read_json(path: Path) -> dict:
-    "The object in a JSON file of a model's folder; raises `ValueError` for anything else, or if it refers to code."
+def _read_json(path: Path, kind: type = dict):
+    "The object or list in a JSON file of a model's folder; raises `ValueError` for others, or if it refers to code."
     try:
         if not path.is_file(): raise ValueError('no plain file')
         if path.stat().st_size > _JSON_BYTES: raise ValueError(f"more than {_JSON_BYTES >> 20} MB")
         found = json.loads(path.read_text(encoding='utf-8'))
-        if not isinstance(found, dict): raise ValueError(f"{type(found).__name__}, not an object")
+        if not isinstance(found, kind):
+            raise ValueError(f"{type(found).__name__}, not {dict(dict='an object', list='a list')[kind.__name__]}")
     except (ValueError, RecursionError) as e:
         why = 'nested too deep' if isinstance(e, RecursionError) else e
         raise ValueError(f"{path} is damaged ({why}): save the folder again") from e
@@ -523,13 +535,14 @@ def _read_json(path: Path) -> dict:
 
 # %% ../nbs/00_models.ipynb #9c47d2ee
 _CHANGES = 'rank_bert_changes'  # field of a configuration that `save_encoder` wrote
+_USUAL = 'rank_bert_usual'  # likewise: pooling and length of the encoder
 _COUNTS = dict(num_hidden_layers=1000, n_layer=1000, n_layers=1000, num_hidden_groups=1000, inner_group_num=1000,
                num_labels=10**6)  # field -> largest number
 _ATTENTION = (None, 'eager', 'sdpa', 'flex_attention',
               'flash_attention_2')  # any other name is a kernel of the Hub, which is code
 
-def _read_config(folder: Path, name, families: Iterable[str]) -> tuple[PretrainedConfig, dict|None]:
-    "The configuration in a folder and what `save_encoder` noted there, checked before transformers acts on any of it."
+def _read_config(folder: Path, name, families: Iterable[str]) -> tuple[PretrainedConfig, dict|None, list|None]:
+    "Configuration of a folder and the two notes of `save_encoder`, checked before transformers acts on any of it."
     path = folder/'config.json'
     fields = _read_json(path)
     for other in ('tokenizer_config.json', 'special_tokens_map.json', 'added_tokens.json'):
@@ -556,8 +569,8 @@ def _read_config(folder: Path, name, families: Iterable[str]) -> tuple[Pretraine
     if (folder/'adapter_config.json').exists():
         raise ValueError(f"{str(folder)!r} holds adapters of peft (adapter_config.json): "
                          "load and merge them with peft, and save the model")
-    changes = fields.pop(_CHANGES, None)
-    with reading_folder('configuration', name): return CONFIG_MAPPING[kind].from_dict(fields), changes
+    notes = [fields.pop(name, None) for name in (_CHANGES, _USUAL)]
+    with reading_folder('configuration', name): return CONFIG_MAPPING[kind].from_dict(fields), *notes
 
 # %% ../nbs/00_models.ipynb #12d286bd
 _TOKENIZERS = 'tokenizer.json', 'vocab.txt', 'vocab.json', '*.model'  # one of these holds the words
@@ -612,11 +625,71 @@ def _check_loaded(info: dict, new: tuple[str, ...], name) -> None:
         raise ValueError(f"the weights of {name!r} lack {len(missing)} tensors "
                          f"({', '.join(sorted(missing)[:3])}, ...): not a complete encoder")
 
+# %% ../nbs/00_models.ipynb #9db76a56
+_MODES = dict(cls_token='cls', max_tokens='max', mean_tokens='mean', mean_sqrt_len_tokens='mean_sqrt_len_tokens',
+              weightedmean_tokens='weightedmean', lasttoken='lasttoken')  # older field, behind 'pooling_mode_' -> mode
+
+def _modules(folder: Path) -> list[tuple[str, Path]]:
+    "Kind and folder of the modules that sentence-transformers notes in a folder, in order."
+    path = folder/'modules.json'
+    if not path.is_file(): return []
+    found = []
+    for module in _read_json(path, list):
+        kind, place = (str(module.get(k, '')) if isinstance(module, dict) else '' for k in ('type', 'path'))
+        if not kind or '..' in Path(place).parts or Path(place).is_absolute():
+            raise ValueError(f"{path} is damaged (a module has no type, or leads out of the folder): save it again")
+        found.append((kind.rpartition('.')[2], folder/place))
+    return found
+
+def _transformer_folder(folder: Path) -> Path:
+    "Where the transformer of a model is: in the folder, or in that of its first module."
+    first = next((place for kind, place in _modules(folder) if kind == 'Transformer'), folder)
+    return first if (first/'config.json').exists() else folder
+
+def _pooling_modes(place: Path) -> list[str]:
+    "The ways to pool that a folder of sentence-transformers names; their vectors are joined."
+    fields = _read_json(place/'config.json') if (place/'config.json').is_file() else {}
+    named = fields.get('pooling_mode') or [m for k, m in _MODES.items() if fields.get(f'pooling_mode_{k}')] or ['mean']
+    return [named] if isinstance(named, str) else [str(mode) for mode in named]
+
+def _checked_usual(encoder: Encoder, usual, folder: Path) -> tuple[str, int]:
+    "Pooling and length that `save_encoder` noted."
+    if isinstance(usual, list) and len(usual) == 2 and usual[0] in encoder.poolings and type(usual[1]) is int \
+        and len(encoder._order(False)) <= usual[1] <= encoder.max_tokens: return tuple(usual)
+    raise ValueError(f"{folder/'config.json'} is damaged ({_USUAL} is {usual!r:.60}): save the folder again")
+
+def _use_as_made(encoder: Encoder, folder: Path) -> None:
+    "Set pooling, length and case as a folder of sentence-transformers says; warn of what is not followed."
+    inside = re.fullmatch(r'\d+_\w+', folder.name) and not (folder/'modules.json').is_file()
+    root = folder.parent if inside else folder
+    modules = _modules(root)
+    if ('Transformer', folder) not in modules: return
+    own = folder/'sentence_bert_config.json'
+    fields, left = _read_json(own) if own.is_file() else {}, []
+    most, least = fields.get('max_seq_length') or encoder.tokenizer.model_max_length, len(encoder._order(True))
+    if type(most) is not int or most < least: raise ValueError(f"{own} is damaged (max_seq_length is {most!r:.40})")
+    encoder.usual_tokens = min(most, encoder.max_tokens)
+    if fields.get('do_lower_case'):
+        backend = encoder.tokenizer.backend_tokenizer
+        backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *filter(None, [backend.normalizer])])
+    for kind, place in modules:
+        if kind == 'Pooling':
+            modes = _pooling_modes(place)
+            if len(modes) == 1 and modes[0] in encoder.poolings: encoder.pooling = modes[0]
+            else: left.append(f"vectors pooled by {' and '.join(modes)} ({encoder.pooling} is used)")
+        elif kind not in ('Transformer', 'Normalize'): left.append(f'a layer {kind} behind the pooling')
+    about = root/'config_sentence_transformers.json'
+    prompts = (_read_json(about) if about.is_file() else {}).get('prompts') or {}
+    prompts = [p for p in prompts.values() if p] if isinstance(prompts, dict) else []
+    if prompts: left.append(f"prompts before texts, such as {prompts[0]!r:.40} (put them there yourself)")
+    if not left: return
+    warnings.warn(f"the makers of {encoder.name!r} use what rank_bert does not: {'; '.join(left)}", stacklevel=4)
+
 # %% ../nbs/00_models.ipynb #49795be9
 def _read_encoder(folder: Path, name) -> Encoder:
     "The encoder in a folder, its files checked."
     _check_files(folder, name)
-    config, changes = _read_config(folder, name, FAMILIES)
+    config, changes, usual = _read_config(folder, name, FAMILIES)
     beside = []  # weights in the file that the model does not use
     if changes is not None: model = _changed_model(folder, config, changes, name)
     else:
@@ -634,6 +707,8 @@ def _read_encoder(folder: Path, name) -> Encoder:
         raise ValueError(f"the tokenizer of {encoder.name!r} has the id {largest:,}, and its model {rows:,} "
                          "embeddings: they belong to different models")
     encoder.beside = (folder, beside) if beside else None
+    if usual is None: _use_as_made(encoder, folder)
+    else: encoder.pooling, encoder.usual_tokens = _checked_usual(encoder, usual, folder)
     return encoder
 
 def _random_encoder(name: str, tokenizer, seed: int, overrides: dict) -> Encoder:
@@ -831,6 +906,8 @@ def save_encoder(
         raise ValueError(f"{len(odd)} weights of {encoder.name!r} do not have the size in its configuration "
                          f"({odd[0]}, ...): set its configuration to the sizes of the weights")
     if changes: setattr(config, _CHANGES, changes)
+    usual = encoder.pooling, encoder.usual_tokens
+    if usual != ('mean', min(256, encoder.max_tokens)): setattr(config, _USUAL, list(usual))
     config.architectures = [type(model).__name__]
 
     folder = Path(folder)
@@ -923,9 +1000,12 @@ def _from_hub(name: str, hub_id: str) -> Path:
         raise _not_found(name, hub_id, "HF_HUB_OFFLINE is set, and they are neither installed nor cached")
     def download():
         files = HfApi().model_info(hub_id, timeout=10).siblings  # one call without retries fails at once offline
-        safe = any(f.rfilename.endswith('.safetensors') for f in files)  # else what torch loads as tensors only
-        wanted = ['*.json', 'vocab.txt', '*.model', 'merges.txt', '*.safetensors*' if safe else 'pytorch_model.bin']
-        return Path(snapshot_download(hub_id, allow_patterns=wanted, ignore_patterns=['*/*']))
+        names = [f.rfilename for f in files]
+        safe = any(re.fullmatch(r'(\d+_\w+/)?[^/]+\.safetensors', n) for n in names)
+        weights = r'[^/]+\.safetensors[^/]*' if safe else r'pytorch_model\.bin'  # the latter as tensors only
+        wanted = rf'(\d+_\w+/)?([^/]+\.(json|model)|vocab\.txt|merges\.txt|{weights})'
+        wanted = [n for n in names if re.fullmatch(wanted, n)]
+        return _transformer_folder(Path(snapshot_download(hub_id, allow_patterns=wanted)))
 
     try: return _while_it_moves(download, Path(HF_HUB_CACHE)/f"models--{hub_id.replace('/', '--')}")
     except Exception as e:
@@ -954,7 +1034,7 @@ def get_pretrained_model(
     if not pretrained:
         return AutoModelForSequenceClassification.from_config(variant_config(model_name, num_labels=num_labels))
     folder = find_weights(model_name)
-    config, changes = _read_config(folder, model_name, CONFIG_MAPPING)
+    config, changes, _ = _read_config(folder, model_name, CONFIG_MAPPING)
     if changes is not None:
         raise ValueError(f"{str(model_name)!r} holds an encoder with changed layers, which "
                          "transformers has no classifier for: load it with get_encoder")

@@ -184,7 +184,7 @@ def cut_parts(
     size: int | None = None,  # as in `cut_documents`
     stride: int | None = None,  # as in `cut_documents`
     encoder=None,  # as in `cut_documents`
-    max_tokens: int = 256,  # as in `cut_documents`
+    max_tokens: int | None = None,  # as in `cut_documents`
 ) -> tuple[list[str], list[str], np.ndarray]:  # passages, the same without titles, and the document row of each
     "As `cut_documents`, and the passages without titles."
     if passages not in _PASSAGES: raise ValueError(f'passages is {passages!r}; choose one of {listed(_PASSAGES)}')
@@ -193,6 +193,7 @@ def cut_parts(
     if size is None: size = 110 if passages == 'select' else 140
     if stride is None: stride = max(1, size // 2)
     if encoder is not None:
+        max_tokens = encoder.chosen(None, max_tokens)[1]
         for row in np.flatnonzero(encoder.count_tokens(titles) > max_tokens//2):
             texts[row], words = titled(titles[row], texts[row]), titles[row].split()
             while words and (n := encoder.count_tokens([' '.join(words)])[0]) > max_tokens//2:
@@ -213,7 +214,7 @@ def cut_documents(
     size: int | None = None,  # words in a passage, without the title; 110 for 'select', otherwise 140
     stride: int | None = None,  # words from window to window; half of size if None
     encoder=None,  # an `Encoder`: passages that it would not read whole get smaller
-    max_tokens: int = 256,  # that the encoder reads of a passage
+    max_tokens: int | None = None,  # that the encoder reads of a passage; by default its own length
 ) -> tuple[list[str], np.ndarray]:  # passages, and the document row of each (int64)
     "The documents as texts short enough to encode, and which document each belongs to."
     found, _, owner = cut_parts(data, passages, size, stride, encoder, max_tokens)

@@ -103,8 +103,8 @@ class TaskBatches:
     def __init__(self,
         data: TextData,  # rows of one split
         encoder: Encoder,  # from `get_encoder`
-        pooling: str = 'mean',  # of stored vectors
-        max_tokens: int = 256,  # longest text in tokens, special tokens counted
+        pooling: str|None = None,  # of vectors: 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
+        max_tokens: int|None = None,  # longest text in tokens, special tokens counted; by default the encoder's own
         keep: str = 'start',  # which part of a longer text stays
         dtype: torch.dtype = torch.float32,  # precision of what is stored
         store: FeatureStore|None = None,  # where it is stored; by default the store in the cache folder
@@ -113,7 +113,8 @@ class TaskBatches:
     ):
         self.data, self.encoder, self.dtype = data, encoder, dtype
         self.separate = data.pairs is not None and reading == 'separate'
-        self.pooling, self.max_tokens, self.keep = pooling, max_tokens, keep
+        self.pooling, self.max_tokens = encoder.chosen(pooling, max_tokens)
+        self.keep = keep
         self.store, self.label = store or FeatureStore(), label
         self.start = self.stored = self._state = None  # batches contain token ids
         self.given = []  # row numbers of the last batch, for metrics such as `EntityF1`

@@ -337,13 +337,14 @@ TARGETS['openvino'] = Target(
 def export(self: Encoder,
     folder: str|Path,  # made, or replaced when an export is in it
     to: str,  # a key of `TARGETS`: 'sentence-transformers', 'onnx', 'openvino'
-    pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
-    max_tokens: int = 256,  # longest text in tokens, special tokens counted
+    pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
+    max_tokens: int|None = None,  # longest text in tokens, special tokens counted; by default the encoder's own
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
     normalise: bool = True,  # give vectors of length one
     **kwargs,  # arguments of `export_model`: `texts`, `int8`
 ) -> pd.DataFrame:  # as `export_model`
     "Write the vectors of this encoder for another library."
+    pooling, max_tokens = self.chosen(pooling, max_tokens)
     self.tokenize([], max_tokens, keep)  # raises for an invalid max_tokens or keep
     if pooling not in self.poolings:
         raise ValueError(f"{self.name!r} has no pooling {pooling!r}; use one of {', '.join(self.poolings)}")

@@ -65,7 +65,7 @@ def fisher_factors(
 def vector_losses(
     texts: Iterable[str],  # some of the kind that will be encoded
     encoder: Encoder,  # from `get_encoder`
-    pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
+    pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
     max_tokens: int = 64,  # longest text in tokens, special tokens counted
     bs: int = 32,  # texts of a loss
     seed: int = 0,  # of the random vectors
@@ -83,7 +83,7 @@ def token_batches(texts: Iterable[str], encoder: Encoder, max_tokens: int = 64, 
     return [(i.to(encoder.device), mask.to(encoder.device)) for i, mask in batches]
 
 def batch_losses(
-    batches: list[tuple], encoder: Encoder, pooling: str = 'mean', seed: int = 0,
+    batches: list[tuple], encoder: Encoder, pooling: str|None = None, seed: int = 0,
 ) -> Iterator[torch.Tensor]:
     "As `vector_losses`, for texts that are tokenized."
     draw = torch.Generator().manual_seed(seed)
@@ -194,7 +194,7 @@ def rank_losses(
     encoder: Encoder,  # from `get_encoder`; stays as it is
     layers: str|Sequence[str] = '*',  # as in `find_linears`
     shares: Sequence[float] = (.125, .25, .5),  # ranks that are measured, as shares of the weights of a layer
-    pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
+    pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
     max_tokens: int = 64,  # longest text in tokens, special tokens counted
     bs: int = 32,  # texts at a time
     progress: bool|None = None,  # show progress; by default everywhere except in tests
@@ -207,7 +207,7 @@ def rank_losses(
 @torch.no_grad()
 def measured_losses(
     encoder: Encoder, names: list[str], batches: list[tuple], shares: Sequence[float] = (.125, .25, .5),
-    pooling: str = 'mean', progress: bool|None = None,
+    pooling: str|None = None, progress: bool|None = None,
 ) -> pd.DataFrame:
     "As `rank_losses`, for texts that are tokenized."
     _uses(encoder, names)  # raises

@@ -218,7 +218,7 @@ def head_importance(
     method: str = 'gradient',  # 'gradient' or 'ablation'
     pooling: str|None = 'mean',  # how a text's vector is made; `None` gives the loss `(states, mask)` instead
     normalise: bool = False,  # divide by the L2 norm of the importances in a layer
-    max_tokens: int = 256,  # longest text in tokens
+    max_tokens: int|None = None,  # longest text in tokens; by default the encoder's own
     bs: int = 32,  # texts at a time
     pairs: Sequence[str]|None = None,  # a second text for each
 ) -> pd.DataFrame:  # columns layer, head, importance

@@ -369,6 +369,7 @@ def _text_learner(
     "A Learner on texts, or on their stored states or vectors."
     check_trainable(data)
     encoder, groups = prepared(backbone, freeze, about['seed'])
+    settings['pooling'], settings['max_tokens'] = encoder.chosen(settings['pooling'], settings['max_tokens'])
     encoder.tokenize([], settings['max_tokens'])  # raises for an invalid length
     dtype = layers_dtype(about['dtype'], torch.device(about['device'] or best_device()))
     whole = groups > len(encoder.layers)
@@ -429,7 +430,7 @@ class IndexRefresh(Callback):
     order = FrozenPrefix.order + 1  # after `FrozenPrefix` has set what batches contain
 
     def __init__(self,
-        refresh: float|None = None,  # share of passages, 0 to 1; all by default for a head, as many as queries for layers
+        refresh: float|None = None,  # share of passages, 0 to 1; by default all for a head, for layers as many as queries
         seed: int = 0,  # seed of the order
         hard: int = 0,  # hard negatives of each query: the wrong documents with the highest scores
         margin: float|None = None,  # wrong documents above this share of the relevant one's cosine are left out

@@ -65,8 +65,8 @@ def ranking_features(
     passages: str = 'windows',  # how to split long documents into passages: 'truncate', 'select' or 'windows'
     size: int|None = None,  # words in a passage; by default depends on `passages`
     stride: int|None = None,  # words between the starts of two windows; half of `size` by default
-    pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
-    max_tokens: int = 256,  # longest passage and query in tokens
+    pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
+    max_tokens: int|None = None,  # longest passage and query in tokens; by default the encoder's own
     lexical: bool = True,  # build BM25 as well
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
     progress: bool|None = None,  # show progress; by default everywhere except in tests
@@ -74,6 +74,7 @@ def ranking_features(
 ) -> RankingFeatures:
     "Encode queries and passages of a ranking task; texts that are in `store` are not encoded again."
     encoder = get_encoder(backbone)
+    pooling, max_tokens = encoder.chosen(pooling, max_tokens)
     if not isinstance(engine, str):
         raise TypeError("a ranker saves the name of its engine, so it takes 'torch', 'openvino' or 'auto'; engines of "
                         "int8_engine are for encode and FeatureStore.encode")

@@ -304,13 +304,13 @@ def word_pieces(
     encoder: Encoder,  # any family
     texts: list[str],  # any number of texts, in any sequence
     words: list[list[tuple[int, int]]],  # `(start, end)` of each text's words in order, as `split_words` gives them
-    max_tokens: int = 256,  # longest list of ids, special tokens counted
+    max_tokens: int|None = None,  # longest list of ids, special tokens counted; by default the encoder's own
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
 ) -> tuple[list[list[int]], list[list[int]]]:  # ids of each text; for each word the place of its first piece in them
     "Token ids of texts, and the place of each word's first piece: -1 for a word that is cut off or has none."
     texts, words = as_texts(texts), [list(w) for w in words]
     check_words(texts, words)
-    return tokenize_words(encoder, texts, words, max_tokens, keep)[:2]
+    return tokenize_words(encoder, texts, words, encoder.chosen(None, max_tokens)[1], keep)[:2]
 
 # %% ../../nbs/read/01_tags.ipynb #4942c0cf
 def _piece_tags(ids, places, targets):
@@ -325,10 +325,11 @@ def _piece_tags(ids, places, targets):
 def tokenize_rows(
     data: TextData,  # of any kind
     encoder: Encoder,  # any family
-    max_tokens: int = 256,  # longest list of ids, special tokens counted
+    max_tokens: int|None = None,  # longest list of ids, special tokens counted; by default the encoder's own
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
 ) -> tuple[list[list[int]], np.ndarray|list[list[int]]]:  # ids and targets of each row
     "Token ids and `data.targets` of all rows; for tags a target for each id, -100 where no word begins."
+    max_tokens = encoder.chosen(None, max_tokens)[1]
     if data.kind != 'tags':
         pairs = {} if data.pairs is None else dict(pairs=data.pairs)
         return encoder.tokenize(data.texts, max_tokens, keep, **pairs), data.targets

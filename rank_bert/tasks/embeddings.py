@@ -48,15 +48,16 @@ class SentenceEncoder(WithHead):
 
     def __init__(self,
         backbone: Encoder|str = 'minilm',  # from `get_encoder`, or its name
-        pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
+        pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
         normalise: bool = True,  # give vectors of length one
         dim: int|None = None,  # keep the first features only; for models that were trained for it
-        max_tokens: int = 256,  # longest text in tokens, special tokens counted
+        max_tokens: int|None = None,  # longest text in tokens, special tokens counted; by default the encoder's own
         keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
         head: nn.Module|None = None,  # `(batch, dim)` to `(batch, dim)`, on top of the pooled vector; none by default
     ):
         made = None if head is None else 'the head of this sentence encoder was trained'
         self._join(get_encoder(backbone), head or nn.Identity(), made)
+        pooling, max_tokens = self.encoder.chosen(pooling, max_tokens)
         self.settings = dict(pooling=pooling, normalise=normalise, dim=dim, max_tokens=max_tokens, keep=keep)
         for name, n in dict(dim=1 if dim is None else dim, max_tokens=max_tokens).items():
             if isinstance(n, bool) or not isinstance(n, (int, np.integer)):

@@ -72,8 +72,8 @@ class RankingBatches:
         data: RankingData,  # documents, queries, relevance
         split: str,  # 'train', 'valid' or 'test'
         encoder: Encoder,  # from `get_encoder`
-        pooling: str = 'mean',  # of stored vectors
-        max_tokens: int = 256,  # longest query and document in tokens
+        pooling: str|None = None,  # of stored vectors; by default the encoder's own
+        max_tokens: int|None = None,  # longest query and document in tokens; by default the encoder's own
         dtype: torch.dtype = torch.float32,  # precision of what is stored
         store: FeatureStore|None = None,  # where it is stored; by default in the cache folder
         documents: TaskBatches|None = None,  # batches of the documents, if another split has already made them
@@ -595,7 +595,7 @@ def multitask_learner(
     device: torch.device|str|None = None,  # `best_device` by default
     head_kwargs: dict[str, dict]|None = None,  # task -> arguments of its head, such as `dropout` or `symmetric`
     reading: str|None = None,  # of pairs: 'separate', each text alone, or 'joint'; separate if the encoder is frozen
-    **kwargs,  # of `TaskBatches`: pooling, max_tokens, keep, store; of `TaskMix`: sampling, steps; of fastai's `Learner`
+    **kwargs,  # pooling, max_tokens, keep, store, as in `TaskBatches`; sampling, steps, as in `TaskMix`; of `Learner`
 ) -> MultitaskLearner:
     "A fastai `Learner` for several tasks on one encoder, one head each; every batch is of one task."
     texts = pop_arguments(kwargs, TaskBatches, 'pooling', 'max_tokens', 'keep')
@@ -605,11 +605,13 @@ def multitask_learner(
     _check_arguments(tasks, sampling, weights, frozen, metrics, head_kwargs, bs, steps)
     device = torch.device(device or best_device())
     encoder, groups = prepared(backbone, freeze, seed)
+    texts['pooling'], texts['max_tokens'] = encoder.chosen(texts['pooling'], texts['max_tokens'])
     encoder_frozen = groups > len(encoder.layers)
     paired = [data for data in tasks.values() if _paired(data)]
     reading = reading_of((paired or [*tasks.values()])[0], groups, encoder, reading)
     if paired: texts['reading'] = reading
-    encoder.tokenize(['a'], texts['max_tokens'], texts['keep'], ['a'] if paired and reading == 'joint' else None)  # checks them
+    joint = ['a'] if paired and reading == 'joint' else None
+    encoder.tokenize(['a'], texts['max_tokens'], texts['keep'], joint)  # checks them
     if encoder_frozen and set(frozen) == set(tasks):
         raise ValueError("nothing to train: the encoder and the heads of all tasks are frozen. "
                          "Choose another freeze, or leave a task out of frozen_heads")

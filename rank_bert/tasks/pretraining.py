@@ -525,7 +525,7 @@ def pretrain_learner(
     dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
     seed: int = 0,  # of weights, masks and the order of batches
     device: torch.device|str|None = None,  # `best_device` by default
-    **kwargs,  # of a new encoder: vocab_size, layers, dim, heads, lowercase, config; dynamic, share; of fastai's `Learner`
+    **kwargs,  # vocab_size, layers, dim, heads, lowercase, config, of a new one; dynamic, share; of fastai's `Learner`
 ) -> Learner:  # its `model.encoder` is what is trained
     "A fastai `Learner` that trains an encoder on masked tokens, and on next sentences if asked."
     asked = 'vocab_size', 'layers', 'dim', 'heads', 'lowercase', 'config'
@@ -705,10 +705,10 @@ def distil_embeddings_learner(
     student: Encoder,  # trained in place
     texts: Sequence[str],  # the texts of the vectors, row by row
     loss: str = 'cosine',  # 'cosine' or 'mse'
-    pooling: str = 'mean',  # of the student: 'cls', 'mean', 'max' or 'pooler'
+    pooling: str|None = None,  # of the student: 'cls', 'mean', 'max' or 'pooler'; by default its own
     freeze: str|int = 'none',  # 'none', 'backbone', or how many first layers are frozen, with the embeddings
     project: bool = False,  # also train a linear map from the student's width to that of the vectors
-    max_tokens: int = 256,  # longest text in tokens, special tokens counted
+    max_tokens: int|None = None,  # longest text in tokens, special tokens counted; by default the student's own
     valid_share: float = 0.1,  # of the texts, held out by their hash
     seed: int = 0,  # of the map and the order of batches
     **kwargs,  # arguments of `task_learner`: `bs`, `dtype`, `store`, `device`, ... and of fastai's `Learner`
