@@ -616,7 +616,8 @@ class FeatureStore:
         run = Encoding(encoder, pooling, **kwargs)
         texts, pairs = as_pairs(texts, pairs)
         about = dict(version=VERSION, encoder=known_hash(encoder), shape=check_settings_hash(encoder),
-                     pooling=run.pooling, layer=run.layer, max_tokens=run.max_tokens, keep=run.keep, dtype=str(run.dtype), dim=encoder.dim)
+                     pooling=run.pooling, layer=run.layer, max_tokens=run.max_tokens, keep=run.keep,
+                     dtype=str(run.dtype), dim=encoder.dim)
         about |= about_engine(run.engine)
         if pairs is not None: about['pairs'] = True
         keys = _keys(_as_bytes(texts, pairs), _space_name(about))  # so that a file in another space gives nothing

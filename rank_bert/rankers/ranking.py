@@ -430,7 +430,7 @@ class IndexRefresh(Callback):
     order = FrozenPrefix.order + 1  # after `FrozenPrefix` has set what batches contain
 
     def __init__(self,
-        refresh: float|None = None,  # share of passages, 0 to 1; by default all for a head, for layers as many as queries
+        refresh: float|None = None,  # share of passages, 0 to 1; by default all, or with layers as many as queries
         seed: int = 0,  # seed of the order
         hard: int = 0,  # hard negatives of each query: the wrong documents with the highest scores
         margin: float|None = None,  # wrong documents above this share of the relevant one's cosine are left out
