@@ -124,7 +124,7 @@ Freeze = Annotated[str, _option(
 Passages = Annotated[str, _option(
     'windows: overlapping passages; truncate: the start only; select: the best sentences.', default=True)]
 Size = Annotated[int|None, _option('Words in a passage; 140, or 110 for select.', min=1)]
-Tokens = Annotated[int|None, _option('Longest passage and query in tokens; by default the length of the encoder.', min=3)]
+Tokens = Annotated[int|None, _option('Longest passage and query in tokens; by default of the encoder.', min=3)]
 Lexical = Annotated[bool, typer.Option('--bm25/--no-bm25', help='Add BM25.')]
 Engine = Annotated[str, typer.Option(help='Library that runs the frozen encoder: torch, openvino or auto.')]
 Pooling = Annotated[str|None, _option('cls, mean, max or pooler; by default as the encoder is meant to be used.')]

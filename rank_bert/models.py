@@ -139,6 +139,43 @@ def _check_digest(path: Path, digest: str) -> Path:
                          "Reinstall its package.")
     return path
 
+# %% ../nbs/00_models.ipynb #5e1c9b70
+_JSON_BYTES = 2**24  # no configuration is longer
+
+def _read_json(path: Path, kind: type = dict):
+    "The object or list in a JSON file of a model's folder; raises `ValueError` for others, or if it refers to code."
+    try:
+        if not path.is_file(): raise ValueError('no plain file')
+        if path.stat().st_size > _JSON_BYTES: raise ValueError(f"more than {_JSON_BYTES >> 20} MB")
+        found = json.loads(path.read_text(encoding='utf-8'))
+        if not isinstance(found, kind):
+            raise ValueError(f"{type(found).__name__}, not {dict(dict='an object', list='a list')[kind.__name__]}")
+    except (ValueError, RecursionError) as e:
+        why = 'nested too deep' if isinstance(e, RecursionError) else e
+        raise ValueError(f"{path} is damaged ({why}): save the folder again") from e
+    if 'auto_map' in found:
+        raise ValueError(f"{path} names code of its own (auto_map), and code from a model's folder is never run: "
+                         "take another model")
+    return found
+
+# %% ../nbs/00_models.ipynb #c0b7e912
+def _modules(folder: Path) -> list[tuple[str, Path]]:
+    "Kind and folder of the modules that sentence-transformers notes in a folder, in order."
+    path = folder/'modules.json'
+    if not path.is_file(): return []
+    found = []
+    for module in _read_json(path, list):
+        kind, place = (str(module.get(k, '')) if isinstance(module, dict) else '' for k in ('type', 'path'))
+        if not kind or '..' in Path(place).parts or Path(place).is_absolute():
+            raise ValueError(f"{path} is damaged (a module has no type, or leads out of the folder): save it again")
+        found.append((kind.rpartition('.')[2], folder/place))
+    return found
+
+def _transformer_folder(folder: Path) -> Path:
+    "Where the transformer of a model is: in the folder, or in that of its first module."
+    first = next((place for kind, place in _modules(folder) if kind == 'Transformer'), folder)
+    return first if (first/'config.json').exists() else folder
+
 # %% ../nbs/00_models.ipynb #78db83a4
 def _local_folder(name: str|Path) -> Path|None:
     "The folder that `name` means; `None` for a variant or a Hub id."
@@ -514,25 +551,6 @@ def reading_folder(what: str, name) -> Iterator[None]:
         raise ValueError(f"the {what} of {str(name)!r} cannot be read ({why}): "
                          "the folder is damaged, save it again") from e
 
-# %% ../nbs/00_models.ipynb #5e1c9b70
-_JSON_BYTES = 2**24  # no configuration is longer
-
-def _read_json(path: Path, kind: type = dict):
-    "The object or list in a JSON file of a model's folder; raises `ValueError` for others, or if it refers to code."
-    try:
-        if not path.is_file(): raise ValueError('no plain file')
-        if path.stat().st_size > _JSON_BYTES: raise ValueError(f"more than {_JSON_BYTES >> 20} MB")
-        found = json.loads(path.read_text(encoding='utf-8'))
-        if not isinstance(found, kind):
-            raise ValueError(f"{type(found).__name__}, not {dict(dict='an object', list='a list')[kind.__name__]}")
-    except (ValueError, RecursionError) as e:
-        why = 'nested too deep' if isinstance(e, RecursionError) else e
-        raise ValueError(f"{path} is damaged ({why}): save the folder again") from e
-    if 'auto_map' in found:
-        raise ValueError(f"{path} names code of its own (auto_map), and code from a model's folder is never run: "
-                         "take another model")
-    return found
-
 # %% ../nbs/00_models.ipynb #9c47d2ee
 _CHANGES = 'rank_bert_changes'  # field of a configuration that `save_encoder` wrote
 _USUAL = 'rank_bert_usual'  # likewise: pooling and length of the encoder
@@ -629,23 +647,6 @@ def _check_loaded(info: dict, new: tuple[str, ...], name) -> None:
 _MODES = dict(cls_token='cls', max_tokens='max', mean_tokens='mean', mean_sqrt_len_tokens='mean_sqrt_len_tokens',
               weightedmean_tokens='weightedmean', lasttoken='lasttoken')  # older field, behind 'pooling_mode_' -> mode
 
-def _modules(folder: Path) -> list[tuple[str, Path]]:
-    "Kind and folder of the modules that sentence-transformers notes in a folder, in order."
-    path = folder/'modules.json'
-    if not path.is_file(): return []
-    found = []
-    for module in _read_json(path, list):
-        kind, place = (str(module.get(k, '')) if isinstance(module, dict) else '' for k in ('type', 'path'))
-        if not kind or '..' in Path(place).parts or Path(place).is_absolute():
-            raise ValueError(f"{path} is damaged (a module has no type, or leads out of the folder): save it again")
-        found.append((kind.rpartition('.')[2], folder/place))
-    return found
-
-def _transformer_folder(folder: Path) -> Path:
-    "Where the transformer of a model is: in the folder, or in that of its first module."
-    first = next((place for kind, place in _modules(folder) if kind == 'Transformer'), folder)
-    return first if (first/'config.json').exists() else folder
-
 def _pooling_modes(place: Path) -> list[str]:
     "The ways to pool that a folder of sentence-transformers names; their vectors are joined."
     fields = _read_json(place/'config.json') if (place/'config.json').is_file() else {}
@@ -675,7 +676,7 @@ def _use_as_made(encoder: Encoder, folder: Path) -> None:
     for kind, place in modules:
         if kind == 'Pooling':
             modes = _pooling_modes(place)
-            if len(modes) == 1 and modes[0] in encoder.poolings: encoder.pooling = modes[0]
+            if modes in (['cls'], ['mean'], ['max']): encoder.pooling = modes[0]
             else: left.append(f"vectors pooled by {' and '.join(modes)} ({encoder.pooling} is used)")
         elif kind not in ('Transformer', 'Normalize'): left.append(f'a layer {kind} behind the pooling')
     about = root/'config_sentence_transformers.json'
