@@ -685,7 +685,7 @@ def fit_task(
     learn: Learner,  # from `task_learner`, or from a function that calls `encoder_learner`
     epochs: int|None = None,  # by default from the usual number of steps
     lr: float|slice|None = None,  # highest learning rate of the one-cycle schedule; the default depends on `freeze`
-    monitor: str|None = None,  # decides what is best; 'accuracy' or 'mrr' if it is a metric, else 'valid_loss'
+    monitor: str|None = None,  # highest metric or lowest loss is best; 'accuracy' or 'mrr' if there, else 'valid_loss'
     patience: int|None = None,  # epochs without improvement before stopping; half of `epochs` by default, at least 3
     probe: bool = True,  # if layers are trained, train the head on the frozen encoder first
     progress: bool|None = None,  # show progress; by default everywhere except in tests

@@ -121,27 +121,28 @@ def right_ranks(
 # %% ../nbs/02a_metrics.ipynb #fd8a81b9
 METRICS = ('accuracy@1', 'accuracy@3', 'accuracy@10', 'MAP@10', 'MRR', 'nDCG@10')  # what `evaluate` gives by default
 
+def _ndcg(e, k):
+    best = (e['nth'] <= k) * e['ideal'] / np.log2(1 + e['nth'])  # the same sum, of the best order
+    return (e['rank'] <= k) * e['grade'] / np.log2(1 + e['rank']) / best.groupby(e['query']).transform('sum')
+
+# name -> what each relevant document adds to its query's measure, cut at k; it has a rank, is the nth relevant one
+# of the query, of total, has a grade, and in the best order the grade ideal is at its place
+GAINS = dict(
+    accuracy=lambda e, k: (e['rank'] <= k) & (e['nth'] == 1),
+    recall=lambda e, k: (e['rank'] <= k) / e['total'],
+    precision=lambda e, k: (e['rank'] <= k) / k,
+    MAP=lambda e, k: (e['rank'] <= k) * e['nth'] / e['rank'] / e['total'],
+    MRR=lambda e, k: (e['rank'] <= k) * (e['nth'] == 1) / e['rank'],
+    nDCG=_ndcg)
+
 def _parse(name):
-    "'MAP@10' -> ('MAP', 10); without a cut the whole ranking counts"
-    found = re.fullmatch(r'(accuracy|recall|precision)@([1-9]\d*)|(MAP|MRR|nDCG)(?:@([1-9]\d*))?', name)
-    if not found:
+    "'MAP@10' -> (gain, 10); without a cut the whole ranking counts"
+    kind, at, k = name.partition('@')
+    cut = kind in ('accuracy', 'recall', 'precision')
+    if kind not in GAINS or not (re.fullmatch(r'[1-9]\d*', k) if at else not cut):
         raise ValueError(f'unknown metric {name!r}: use accuracy@k, recall@k, precision@k, MAP@k, MRR@k, nDCG@k '
                          '(k from 1 up) or MAP, MRR, nDCG')
-    kind, k = found[1] or found[3], found[2] or found[4]
-    return kind, int(k) if k else np.inf
-
-def _gain(kind, k, e):
-    """What each relevant document adds to its query's measure.
-
-    `e` has rank, nth (position among the query's relevant documents), total, grade and ideal."""
-    hit = e['rank'] <= k
-    if kind == 'accuracy': return hit & (e['nth'] == 1)
-    if kind == 'recall': return hit / e['total']
-    if kind == 'precision': return hit / k
-    if kind == 'MAP': return hit * e['nth'] / e['rank'] / e['total']
-    if kind == 'MRR': return hit * (e['nth'] == 1) / e['rank']
-    best = (e['nth'] <= k) * e['ideal'] / np.log2(1 + e['nth'])  # nDCG: the same sum, of the best order
-    return hit * e['grade'] / np.log2(1 + e['rank']) / best.groupby(e['query']).transform('sum')
+    return GAINS[kind], int(k) if k else np.inf
 
 # %% ../nbs/02a_metrics.ipynb #824360f3
 def evaluate(
@@ -162,8 +163,8 @@ def evaluate(
     by_query = e.groupby('query')
     e['nth'], e['total'] = by_query.cumcount() + 1, by_query['grade'].transform('size')
     e['ideal'] = e.sort_values(['query', 'grade'], ascending=[True, False])['grade'].to_numpy()
-    frame = pd.DataFrame({name: _gain(kind, k, e).astype(float).groupby(e['query']).sum()
-                          for name, (kind, k) in parsed.items()})
+    frame = pd.DataFrame({name: gain(e, k).astype(float).groupby(e['query']).sum()
+                          for name, (gain, k) in parsed.items()})
     frame.attrs.update(queries=len(scores), left_out=len(scores) - len(frame))
     return frame
 

@@ -132,7 +132,9 @@ SAVED: dict[str, SavedKind] = {}  # name of a kind -> kind
 def add_kind(
     kind: SavedKind,  # replaces an earlier one of this name
 ) -> None:
-    "Make a kind known to `load`, to the Hub, to the server and to messages about folders."
+    "Make a kind known to `load`, the Hub, the server and messages; raises `ValueError` for one served without a trial."
+    if kind.served and kind.trial is None:
+        raise ValueError(f"{kind.name!r} is to be served: give it a trial, which a server runs first")
     SAVED[kind.name] = kind
     FOLDER_MARKS.setdefault(kind.file, kind.name)
 

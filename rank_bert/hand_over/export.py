@@ -75,7 +75,8 @@ def compared(
     texts: list[str],  # of the comparison
     uncut: tuple[str, ...] = (),  # outputs that are compared only on texts that are not truncated
 ) -> pd.DataFrame:  # file, output, texts, difference (the largest), cosine (the lowest)
-    "Compare the outputs of exported files with ours."
+    "Compare the outputs of exported files with ours; raises `ValueError` where nothing reads a file."
+    if not readers: raise ValueError("an export is compared with ours before it is kept: give its target a reader")
     rows = []
     for name, out in model.outputs.items():
         some = texts

@@ -54,6 +54,9 @@ class Classifier(WithHead):
         about: dict|None = None,  # what it was trained on; goes into the saved folder
         bag: BagOfTokens|None = None,  # its logits are added to those of the head
     ):
+        if kind not in ('class', 'multilabel', 'score'):
+            raise ValueError(f"kind is {kind!r}; a Classifier is for 'class', 'multilabel' or 'score': for a kind of your "
+                             "own call the Learner's model")
         self._join(encoder, head, 'this classifier was made')
         self.labels, self.kind, self.settings = list(labels), kind, settings
         self.head_kwargs, self.about, self.bag = head_kwargs, about or {}, bag
