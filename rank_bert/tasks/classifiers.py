@@ -55,8 +55,8 @@ class Classifier(WithHead):
         bag: BagOfTokens|None = None,  # its logits are added to those of the head
     ):
         if kind not in ('class', 'multilabel', 'score'):
-            raise ValueError(f"kind is {kind!r}; a Classifier is for 'class', 'multilabel' or 'score': for a kind of your "
-                             "own call the Learner's model")
+            raise ValueError(f"kind is {kind!r}; a Classifier is for 'class', 'multilabel' or 'score': for a kind of "
+                             "your own call the Learner's model")
         self._join(encoder, head, 'this classifier was made')
         self.labels, self.kind, self.settings = list(labels), kind, settings
         self.head_kwargs, self.about, self.bag = head_kwargs, about or {}, bag
