@@ -395,35 +395,6 @@ def _text_learner(
     learn.data, learn.settings, learn.store, learn.given = data, settings, about['store'], fingerprint(encoder.model)
     return learn
 
-# %% ../../nbs/rankers/01_ranking.ipynb #de340935
-@delegates(ranking_features, keep=True, but=['lexical', 'progress', 'engine'])
-def ranking_learner(
-    data: RankingData|RankingFeatures,  # documents, queries, relevance; or what `ranking_features` made of them
-    backbone: Encoder|str|Path = 'minilm',  # an encoder, which is trained in place, or its name; not with features
-    freeze: str|int = 'backbone',  # 'backbone', 'none', -2: all but the last two layers; 'lora' trains LoRA matrices
-    head: str|DualHead = 'residual',  # name of a head, or a `DualHead`
-    shared: bool = True,  # one head for queries and documents; False: one head for each
-    bs: int|None = None,  # queries in a batch; by default 128, or 32 if layers are trained
-    negatives: int|str = 'auto',  # random documents in the loss of a batch, or 'all'; 'auto': 1,024, 'all' up to 1,000
-    copies: float|None = 0.95,  # copies of a relevant document are no negatives, see `near_copies`; `None`: they are
-    temperature: float = 0.05,  # cosines are divided by it
-    dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
-    seed: int|None = 0,  # seed of the head and of the order of batches; `None` draws at random
-    device: torch.device|str|None = None,  # `best_device` by default
-    **kwargs,  # of `ranking_features` (for texts), of `IndexRefresh` (refresh, hard, margin), of fastai's `Learner`
-) -> RankingLearner:
-    "A fastai `Learner` for a ranking head and optionally encoder layers."
-    settings = pop_arguments(kwargs, ranking_features, 'passages', 'size', 'stride', 'pooling', 'max_tokens')
-    refresh = pop_arguments(kwargs, IndexRefresh, 'refresh', 'hard', 'margin')
-    about = dict(temperature=temperature, dtype=dtype, seed=seed, store=kwargs.pop('store', None), device=device)
-    if bs is not None and bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one query")
-    if copies is not None and not (isinstance(copies, float) and 0 < copies < 1):
-        raise ValueError(f"copies is {copies!r}; it is a cosine between 0 and 1, such as 0.95, or None for none")
-    _check_refresh(**refresh)
-    batches = dict(bs=bs, refresh=refresh, negatives=negatives, copies=copies)
-    if isinstance(data, RankingFeatures): return _vector_learner(data, freeze, head, shared, batches, about, kwargs)
-    return _text_learner(data, backbone, freeze, head, shared, settings, batches, about, kwargs)
-
 # %% ../../nbs/rankers/01_ranking.ipynb #a9870bfb
 class IndexRefresh(Callback):
     "Scores queries against an index; each step recomputes a share of it, in random order."
@@ -592,6 +563,36 @@ class IndexRefresh(Callback):
         self.learn.yb = self.yb[0][:, documents],
         if log_weight is not None: log_weight = log_weight[:, documents]
         return queries, None, None, index, documents, log_weight, rows
+
+# %% ../../nbs/rankers/01_ranking.ipynb #de340935
+@delegates(IndexRefresh, keep=True, but=['seed'])
+@delegates(ranking_features, keep=True, but=['lexical', 'progress', 'engine'])
+def ranking_learner(
+    data: RankingData|RankingFeatures,  # documents, queries, relevance; or what `ranking_features` made of them
+    backbone: Encoder|str|Path = 'minilm',  # an encoder, which is trained in place, or its name; not with features
+    freeze: str|int = 'backbone',  # 'backbone', 'none', -2: all but the last two layers; 'lora' trains LoRA matrices
+    head: str|DualHead = 'residual',  # name of a head, or a `DualHead`
+    shared: bool = True,  # one head for queries and documents; False: one head for each
+    bs: int|None = None,  # queries in a batch; by default 128, or 32 if layers are trained
+    negatives: int|str = 'auto',  # random documents in the loss of a batch, or 'all'; 'auto': 1,024, 'all' up to 1,000
+    copies: float|None = 0.95,  # copies of a relevant document are no negatives, see `near_copies`; `None`: they are
+    temperature: float = 0.05,  # cosines are divided by it
+    dtype: torch.dtype|None = None,  # precision of the layers; `best_dtype` by default
+    seed: int|None = 0,  # seed of the head and of the order of batches; `None` draws at random
+    device: torch.device|str|None = None,  # `best_device` by default
+    **kwargs,  # of `ranking_features` (for texts), of `IndexRefresh` (refresh, hard, margin), of fastai's `Learner`
+) -> RankingLearner:
+    "A fastai `Learner` for a ranking head and optionally encoder layers."
+    settings = pop_arguments(kwargs, ranking_features, 'passages', 'size', 'stride', 'pooling', 'max_tokens')
+    refresh = pop_arguments(kwargs, IndexRefresh, 'refresh', 'hard', 'margin')
+    about = dict(temperature=temperature, dtype=dtype, seed=seed, store=kwargs.pop('store', None), device=device)
+    if bs is not None and bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one query")
+    if copies is not None and not (isinstance(copies, float) and 0 < copies < 1):
+        raise ValueError(f"copies is {copies!r}; it is a cosine between 0 and 1, such as 0.95, or None for none")
+    _check_refresh(**refresh)
+    batches = dict(bs=bs, refresh=refresh, negatives=negatives, copies=copies)
+    if isinstance(data, RankingFeatures): return _vector_learner(data, freeze, head, shared, batches, about, kwargs)
+    return _text_learner(data, backbone, freeze, head, shared, settings, batches, about, kwargs)
 
 # %% ../../nbs/rankers/01_ranking.ipynb #d0c00008
 PIECES = 'title', 'first', 'sentence'  # what `document_pairs` takes from a document
