@@ -723,13 +723,13 @@ def _hint_grades(rows) -> None:
 def _judged_queries(ranker, file: Path, split: str, columns: dict):
     "Judged queries of a table, over the documents of the ranker; raises `ValueError` for options without use."
     from rank_bert.upkeep.feedback import judged_data
-    odd = [k for k, v in columns.items() if v is not None and k not in ('query_text', 'doc_id', 'relevant', 'grade')]
+    odd = [k for k, v in columns.items() if v is not None and k not in ('query_text', 'doc_id', 'relevant', 'grade', 'judges')]
     unused = ['--split']*(split != 'test') + [*map(_flag, odd)]
     if unused: raise ValueError(f'--judged measures all queries of a table of judgements: leave out {unused[0]}')
     if columns['doc_id'] and columns['relevant']:
         raise ValueError('--doc-id and --relevant both name the column of document ids: leave out one')
     rows = _judgements(ranker, file, columns['query_text'], columns['doc_id'] or columns['relevant'], columns['grade'])
-    found = judged_data(rows, ranker.documents)
+    found = judged_data(rows, ranker.documents, columns['judges'] or 'max')
     _say(f'{len(found.queries):,} judged queries; {(found.qrels().getnnz(1) == 0).sum():,} without a relevant document '
          'are not measured')
     _hint_grades(rows)

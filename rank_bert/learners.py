@@ -746,6 +746,13 @@ def rows_hash(
     for part in parts: h.update(pd.util.hash_pandas_object(part.astype(str), index=False).to_numpy().tobytes())
     return h.hexdigest()
 
+def texts_hash(
+    data,  # `RankingData` or `TextData`
+) -> str:  # 64 hexadecimal digits
+    "SHA-256 over the texts, or the queries, in any order: the same where only splits or labels are others."
+    texts = data.rows.filter(['text', 'pair']) if isinstance(data, TextData) else data.queries[['text']]
+    return hashlib.sha256(np.unique(pd.util.hash_pandas_object(texts.astype(str), index=False)).tobytes()).hexdigest()
+
 def frozen_hash(
     encoder: Encoder,  # any encoder
     groups: int,  # from the start, as `frozen_groups` gives them
@@ -774,7 +781,8 @@ def begin_run(
         processor = torch.cuda.get_device_name(device) if device.type == 'cuda' else platform.machine()
         machine = f'{processor}, {torch.get_num_threads()} threads, torch {torch.__version__}'
         made.about['run'] = dict(seconds=round(time.perf_counter() - start, 1), machine=machine,
-                                 data_sha256=rows_hash(data), frozen=held, frozen_before=before[k],
+                                 data_sha256=rows_hash(data), texts_sha256=texts_hash(data), frozen=held,
+                                 frozen_before=before[k],
                                  frozen_after=after if k > n else frozen_hash(made.encoder, k))
         return made
     return end

@@ -228,7 +228,10 @@ def split_names(values, index):
 _NEEDS = {'class': 'a name or a whole number', 'multilabel': 'a list of names or whole numbers',
           'score': 'a finite number'}  # what a label of each kind is
 
+_NUMBER = re.compile(r'[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?', re.I)
+
 def _is_list(v): return isinstance(v, (list, tuple, set, np.ndarray))
+def _is_written(v): return bool(_NUMBER.fullmatch(v.strip()))  # text that is a number
 def _is_float(v): return isinstance(v, (float, np.floating))
 def _is_number(v): return isinstance(v, (int, float, np.number)) and not isinstance(v, bool)
 
@@ -251,7 +254,9 @@ def _kind(values, labels, kind, at):
     def fits(v):
         if kind == 'multilabel': return _is_list(v) and all(map(_is_label, v))
         return _is_label(v) if kind == 'class' else _is_number(v) and math.isfinite(v)
-    bad = [f'{at(i)}: {v!r}' for i, v in enumerate(values) if not fits(v)]
+    bad = [(i, v) for i, v in enumerate(values) if not fits(v)]
+    if kind == 'score': bad = [(i, v) for i, v in bad if not (isinstance(v, str) and _is_written(v))] or bad
+    bad = [f'{at(i)}: {v!r}' for i, v in bad]
     if bad:
         raise DataError(f'rows: for kind {kind!r} a label is {_NEEDS[kind]}, not so in {listed(bad)}; '
                         'give all rows labels of one kind')
@@ -296,7 +301,9 @@ def _indices(lists, labels, at):
         place = {v: i for i, v in enumerate(sorted({o for v in lists for o in v}))}  # numbers by size
         return [str(o) for o in place], [[place[o] for o in v] for v in lists]
     labels = check_labels(labels)
-    place = {n: i for i, n in enumerate(labels)} | {i: i for i in range(len(labels))}
+    place = {n: i for i, n in enumerate(labels)}
+    numbers = {int(n): i for n, i in place.items() if re.fullmatch('0|-?[1-9][0-9]{0,15}', n)}
+    place |= numbers or {i: i for i in range(len(labels))}  # names that are numbers are meant by numbers
     def found(label, i):
         if isinstance(label, bool):  # by its name, for as a number it would be the first or second label
             same = [n for n in labels if n.lower() == str(label).lower()]
@@ -401,12 +408,19 @@ def _audit(data):
     if data.pairs is not None: found['test_pairs_with_a_text_in_train'] = sum(not texts.isdisjoint(r) for r in test)
     return found | dict(groups_across_splits=int((data.rows.groupby('group').split.nunique() > 1).sum()))
 
+_NO_LABEL = 'NaN', 'nan', 'NA', 'N/A', 'None', 'null', 'NULL'  # as libraries write a missing value
+
 def _hints(data):
     "Hints at texts in both train and test, at labels that train lacks, and at labels that are spelt in several ways"
     hints, rows, labels = [], data.rows, pd.Series(data.labels, dtype=object)
     alike = labels.groupby(labels.map(plain_text)).agg(list)
     spelt = [n for names in alike if len(names) > 1 for n in names]
     if spelt: hints.append(f'labels differ only in case or blanks, and count as different: {listed(spelt)}')
+    numbers = labels[labels.str.fullmatch(_NUMBER)].groupby(lambda i: float(labels[i])).agg(list)
+    if many := [n for names in numbers if len(names) > 1 for n in names]:
+        hints.append(f'labels are one number, written in several ways, and count as different: {listed(many)}')
+    if gone := [n for n in labels if n in _NO_LABEL]:
+        hints.append(f'a label is called {gone[0]!r}: if it stands for a missing label, leave its cells empty')
     train = rows.target[rows.split == 'train']
     if data.kind != 'score' and len(train):
         seen = set(train) if data.kind == 'class' else {o for v in train for o in v}
@@ -439,10 +453,12 @@ _JUDGES = {'class': ('first', 'most'), 'multilabel': ('first', 'most'), 'score':
 def _agreed(columns, target, split, kind, judges):
     "Targets by the rule `judges` for the rows of one text, and a hint at texts with several labels"
     if judges is not None and judges not in _JUDGES[kind]:
-        raise DataError(f'judges is {judges!r}: for kind {kind!r} it is one of {listed(_JUDGES[kind])}')
+        more = "; kind='score' reads labels as scores" if judges in _JUDGES['score'] else ''
+        raise DataError(f'judges is {judges!r}: for kind {kind!r} it is one of {listed(_JUDGES[kind])}{more}')
     rows = {}
-    for i, key in enumerate(zip(split or ['']*len(target), *map(text_keys, columns.values()))):
-        rows.setdefault(key, []).append(i)
+    for i, (part, *texts) in enumerate(zip(split or ['']*len(target), *map(text_keys, columns.values()))):
+        if kind == 'score': texts.sort()  # a pair means the same in both orders
+        rows.setdefault((part, *texts), []).append(i)
     several = [at for at in rows.values() if len(at) > 1 and len({str(target[i]) for i in at}) > 1]
     if not several: return target, []
     what = 'pairs of texts have' if 'pair' in columns else 'texts have'
@@ -476,6 +492,8 @@ def _build(source, c, labels, kind, name, judges=None, blanks=False):
     values = list(df[c['label']])
     minus = np.array([_is_number(v) and v == -1 for v in values], bool)
     labelled = {s for s, v, m in zip(split or (), values, minus) if not m and not is_blank(v)}
+    a_label = names is None and any(m and s in labelled for s, m in zip(split or (), minus))  # -1 beside others
+    if a_label: labelled |= {s for s, m in zip(split, minus) if m}
     withheld = minus & (names is not None) | np.array([s not in labelled for s in split or ()] or [False]*len(df), bool)
     if withheld.all(): raise DataError(f'{shown}: every label is -1, which stands for a label that is not published')
     df, split = df[~withheld], split and [s for s, h in zip(split, withheld) if not h]
@@ -496,7 +514,6 @@ def _build(source, c, labels, kind, name, judges=None, blanks=False):
     return grouped_data(columns, target, group, split, found, labels, name, notes, hints + disagreeing)
 
 # %% ../../nbs/read/00_texts.ipynb #277dbc9d
-_NUMBER = re.compile(r'[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?', re.I)
 _THOUSANDS = re.compile(r'[+-]?[1-9][0-9]{0,2},[0-9]{3}')
 
 def _usual_forms(number, places):

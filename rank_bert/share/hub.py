@@ -23,7 +23,7 @@ from ..models import VARIANTS
 from ..data import RankingData
 from ..features import FeatureStore, WithHead
 from ..matrix.lowrank import find_linears, rank_table
-from ..learners import rows_hash
+from ..learners import rows_hash, texts_hash
 from ..hand_over.export import origin
 from ..rankers.ranker import Ranker
 from ..rankers.measuring import mode_names, not_above
@@ -69,6 +69,8 @@ def _whose(about: dict, data) -> str:
     found = rows_hash(data)
     said = {first: 'the data of the training', **dict.fromkeys(later, 'the data of a later training')}
     unknown = 'whether these are the data of the training is unknown'
+    if found not in said and (about.get('run') or {}).get('texts_sha256') == texts_hash(data):
+        said[found] = 'the texts of the training, split or labelled in another way: some of these rows may have been learnt'
     whose = said.get(found) or ('other data than those of the training' if all([first, *later]) else unknown)
     return whose + ('; it has also learnt from feedback, which may hold these queries' if None in later else '')
 

@@ -25,7 +25,7 @@ from ..base.core import as_texts, check_fields, recover_folder
 from ..base.words import is_visible
 from ..base.layers import fold_adapters
 from ..models import Encoder, evaluation_mode, get_encoder, weights_hash
-from ..tables import DataError, DataWarning
+from ..tables import DataError, DataWarning, listed
 from ..engines import best_dtype
 from ..features import FeatureStore, WithHead, encode
 from ..heads import folded, linear_parts
@@ -145,7 +145,7 @@ class Classifier(WithHead):
         Where the first metric is not above the best simple method, a warning says so, and `attrs['said']`."""
         part, targets, out = self._on_split(data, split, store, threshold)
         groups, name = part.rows.group.to_numpy(), data.name or 'data'
-        for doubt in self._doubts(split, targets, out): warnings.warn(f"{name}: {doubt}", DataWarning, stacklevel=2)
+        for doubt in self._doubts(data, split, targets, out): warnings.warn(f"{name}: {doubt}", DataWarning, stacklevel=2)
         if self.kind == 'score' and not (np.ptp(targets) and np.ptp(out)):
             value, draws = pd.Series({'Spearman': np.nan}), np.full((n, 1), np.nan)
         else: value, draws = _resampled(self.kind, out, targets, groups, n, seed)
@@ -169,7 +169,7 @@ class Classifier(WithHead):
             base, base_draws = others[line]
             gap, low, high = value.iloc[0] - base, *ends(draws[:, 0] - base_draws)
             rows.append((f'{metric} - {line}', gap, low, high))
-            if not gap > 0:
+            if gap <= 0:
                 interval = '' if np.isnan(low) else f', {low:+.3f} to {high:+.3f}'
                 better = 'that regression, ' if line.startswith('logistic') else ''
                 hint = (f"{name}: {metric} {value.iloc[0]:.3f} is not above {base:.3f} by {line} "
@@ -220,8 +220,13 @@ class Classifier(WithHead):
         out = self.outputs(part.texts if part.pairs is None else list(zip(part.texts, part.pairs)), store).numpy()
         return part, targets, (out > self._threshold(threshold)).astype(float) if self.kind == 'multilabel' else out
 
-    def _doubts(self, split: str, targets: np.ndarray, out: np.ndarray) -> Iterator[str]:
+    def _doubts(self, data: TextData, split: str, targets: np.ndarray, out: np.ndarray) -> Iterator[str]:
         "What makes the figures of a split doubtful."
+        from rank_bert.learners import rows_hash, texts_hash
+        run = self.about.get('run') or {}
+        if split != 'train' and run.get('texts_sha256') == texts_hash(data) and run['data_sha256'] != rows_hash(data):
+            yield (f"these are the texts of the training, and not split or labelled as then: rows of {split} may have been "
+                   "learnt, so these figures may be too high. Read them as then (split, group, judges)")
         rows_of = targets.sum(0) if targets.ndim > 1 else (targets[:, None] == np.arange(len(self.labels))).sum(0)
         missing = [label for label, rows in zip(self.labels, rows_of) if not rows]  # scores have no labels
         if missing:
@@ -430,8 +435,8 @@ def _rows_and_targets(model: Classifier, data: TextData, split: str) -> tuple[Te
         raise DataError(f"{name} is of kind {data.kind!r}, and the classifier was trained on {model.kind!r}")
     unknown = [n for n in data.labels if n not in model.labels]
     if unknown:
-        raise DataError(f"{name} has labels that the classifier does not know: {', '.join(unknown[:5])}. "
-                        f"It knows {', '.join(model.labels[:9])}")
+        raise DataError(f"{name} has labels that the classifier does not know: {listed(unknown)}. "
+                        f"It knows {listed(model.labels, 9)}")
     if data.kind == 'score': return part, part.targets
     place = np.array([model.labels.index(n) for n in data.labels])
     if data.kind == 'class': return part, place[part.targets]

@@ -27,8 +27,9 @@ _ROWS = 'judgements'
 def feedback_rows(
     rows: pd.DataFrame|list,  # frame or list of dicts: query, doc_id, and grade if graded
     documents: pd.DataFrame,  # of the ranker: doc_id
+    judges: str = 'last',  # which of several grades of a document for a query counts: 'last', 'max', 'mean', 'first'
 ) -> pd.DataFrame:  # key, query, doc_id, grade; one row for each query and document
-    "Checked judgements; of rows for the same query and document the last. Documents that are gone are left out."
+    "Checked judgements, one for a query and a document. Documents that are gone are left out."
     table, index = checked_table(rows, _ROWS, ['query', 'doc_id'])
     check_grades(table, _ROWS)
     if not len(table): raise DataError(f'there are no {_ROWS}')
@@ -54,7 +55,13 @@ def feedback_rows(
             raise DataError(f"{problem}: {named}; {hint or 'remove them, or add these documents to the ranker first'}")
         warnings.warn(DataWarning(f'{problem} and are left out: {named}'), stacklevel=2)
     checked = pd.DataFrame(dict(key=[*map(plain_text, texts)], query=texts, doc_id=ids, grade=grades))
-    return checked[known].drop_duplicates(['key', 'doc_id'], keep='last', ignore_index=True)
+    checked, pair = checked[known], ['key', 'doc_id']
+    several = checked.groupby(pair).grade.nunique() > 1
+    if several.any() and judges != 'last':
+        said = f'{several.sum():,} pairs of a query and a document have several grades'
+        warnings.warn(DataWarning(f'{said}: by the rule judges={judges!r} one counts'), stacklevel=3)
+    if judges in ('max', 'mean'): checked['grade'] = checked.groupby(pair).grade.transform(judges)
+    return checked.drop_duplicates(pair, keep='last' if judges == 'last' else 'first', ignore_index=True)
 
 # %% ../../nbs/upkeep/02_feedback.ipynb #fb000018
 class FeedbackData(NamedTuple):
@@ -103,9 +110,11 @@ def feedback_data(
 def judged_data(
     rows: pd.DataFrame|list,  # frame or list of dicts: query, doc_id, and grade if graded
     documents: pd.DataFrame,  # of the ranker: doc_id, title, text
+    judges: str = 'max',  # which of several grades of one document counts: 'max', 'mean' or 'first'
 ) -> RankingData:  # all queries in 'test'; those without a relevant document are not measured
     "Judged queries and the documents that a ranker has, to measure it with."
-    found = feedback_data(feedback_rows(rows, documents), documents).data
+    if judges not in ('max', 'mean', 'first'): raise DataError(f"judges is {judges!r}; it is 'max', 'mean' or 'first'")
+    found = feedback_data(feedback_rows(rows, documents, judges), documents).data
     if not len(found.relevance):
         raise DataError('no judgement has a grade above 0, so no document is right and nothing can be measured')
     return RankingData(documents, found.queries.assign(type='question', split='test'), found.relevance, 'judged')
