@@ -723,7 +723,8 @@ def _hint_grades(rows) -> None:
 def _judged_queries(ranker, file: Path, split: str, columns: dict):
     "Judged queries of a table, over the documents of the ranker; raises `ValueError` for options without use."
     from rank_bert.upkeep.feedback import judged_data
-    odd = [k for k, v in columns.items() if v is not None and k not in ('query_text', 'doc_id', 'relevant', 'grade', 'judges')]
+    used = 'query_text', 'doc_id', 'relevant', 'grade', 'judges'
+    odd = [k for k, v in columns.items() if v is not None and k not in used]
     unused = ['--split']*(split != 'test') + [*map(_flag, odd)]
     if unused: raise ValueError(f'--judged measures all queries of a table of judgements: leave out {unused[0]}')
     if columns['doc_id'] and columns['relevant']:

@@ -70,7 +70,7 @@ def _whose(about: dict, data) -> str:
     said = {first: 'the data of the training', **dict.fromkeys(later, 'the data of a later training')}
     unknown = 'whether these are the data of the training is unknown'
     if found not in said and (about.get('run') or {}).get('texts_sha256') == texts_hash(data):
-        said[found] = 'the texts of the training, split or labelled in another way: some of these rows may have been learnt'
+        said[found] = 'the texts of the training, split or labelled in another way: it may have learnt some of these'
     whose = said.get(found) or ('other data than those of the training' if all([first, *later]) else unknown)
     return whose + ('; it has also learnt from feedback, which may hold these queries' if None in later else '')
 

@@ -145,7 +145,8 @@ class Classifier(WithHead):
         Where the first metric is not above the best simple method, a warning says so, and `attrs['said']`."""
         part, targets, out = self._on_split(data, split, store, threshold)
         groups, name = part.rows.group.to_numpy(), data.name or 'data'
-        for doubt in self._doubts(data, split, targets, out): warnings.warn(f"{name}: {doubt}", DataWarning, stacklevel=2)
+        for doubt in self._doubts(data, split, targets, out):
+            warnings.warn(f"{name}: {doubt}", DataWarning, stacklevel=2)
         if self.kind == 'score' and not (np.ptp(targets) and np.ptp(out)):
             value, draws = pd.Series({'Spearman': np.nan}), np.full((n, 1), np.nan)
         else: value, draws = _resampled(self.kind, out, targets, groups, n, seed)
@@ -225,8 +226,8 @@ class Classifier(WithHead):
         from rank_bert.learners import rows_hash, texts_hash
         run = self.about.get('run') or {}
         if split != 'train' and run.get('texts_sha256') == texts_hash(data) and run['data_sha256'] != rows_hash(data):
-            yield (f"these are the texts of the training, and not split or labelled as then: rows of {split} may have been "
-                   "learnt, so these figures may be too high. Read them as then (split, group, judges)")
+            yield (f"these are the texts of the training, and not split or labelled as then: rows of {split} may have "
+                   "been learnt, so these figures may be too high. Read them as then (split, group, judges)")
         rows_of = targets.sum(0) if targets.ndim > 1 else (targets[:, None] == np.arange(len(self.labels))).sum(0)
         missing = [label for label, rows in zip(self.labels, rows_of) if not rows]  # scores have no labels
         if missing:
