@@ -54,7 +54,7 @@ class Classifier(WithHead):
         about: dict|None = None,  # what it was trained on; goes into the saved folder
         bag: BagOfTokens|None = None,  # its logits are added to those of the head
     ):
-        if kind not in ('class', 'multilabel', 'score'):
+        if kind not in ('class', 'multilabel', 'score', 'tags'):  # the last for a Tagger, which says so
             raise ValueError(f"kind is {kind!r}; a Classifier is for 'class', 'multilabel' or 'score': for a kind of "
                              "your own call the Learner's model")
         self._join(encoder, head, 'this classifier was made')
