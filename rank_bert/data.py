@@ -406,8 +406,8 @@ def _grades(df, options):
             return k, list(found), [f"column {k!r} grades the rows: pass grade='' if each row is right"]
         if 2*fine.sum() > len(found) and (np.isinf(found).any() or k.strip().lower() == 'relevance'):
             odd = df[k][~fine].iloc[0]
-            raise DataError(f'column {k!r} looks like grades, and {(~fine).sum():,} of its rows hold no finite number, such '
-                            f"as {odd!r}: correct them, or pass grade='' to count every row as right")
+            raise DataError(f'column {k!r} looks like grades, and {(~fine).sum():,} of its rows hold no finite number, '
+                            f"such as {odd!r}: correct them, or pass grade='' to count every row as right")
     return None, None, _hints(there, options | dict(group='', split=''))
 
 # %% ../nbs/00b_data.ipynb #979e0d26
