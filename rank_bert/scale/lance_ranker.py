@@ -180,11 +180,16 @@ class LanceRanker(Searcher):
         found = self._chosen_rows([f'{first} AND {between}'], *document_columns(self.passages.schema))
         return found.drop(columns='document_number')
 
+    @property
+    def outdated(self) -> bool:
+        "Whether the tables were written since they were read; asks for one version only."
+        return not self.read_only and open_table(self.database, self._name).version != self.counts.version
+
+    @one_at_a_time
     def refresh(self) -> bool:
         "Read the latest complete version from now on, with changes of other processes; whether it is another one."
-        if self.read_only or open_table(self.database, self._name).version == self.counts.version: return False
         before = self.state
-        self._use()
+        if not self.read_only: self._use()
         return self.state != before
 
     def save(self, folder: str|Path) -> None:
@@ -494,6 +499,7 @@ class LanceRanker(Searcher):
             raise ValueError(f"version {self.state.version} is read only: load_ranker with index=uri opens the latest "
                              "one")
         uri = self.database.uri
+        open_table(self.database, self._name)  # raises if it is gone: a lock would make its folder anew
         with writers_lock(self.database) as self._lock:
             self.refresh()
             passages = self.database.open_table('passages')

@@ -114,10 +114,14 @@ def torch_backend(
         if time.monotonic() - at > LOOK: plans[model.encoder] = _, plan = time.monotonic(), {}
         with seldom_checked(), same_plan(plan): yield
     def look(model) -> None:
-        with same_plan() as plan: kind_of_model(model).trial(model)
+        try:
+            with same_plan() as plan: kind_of_model(model).trial(model)
+        except Exception:
+            if not getattr(model, 'in_memory', True): model.refresh()  # its files may be gone, though no version is new
+            raise
         plans[model.encoder] = time.monotonic(), plan
     def about(model) -> dict: return dict(backbone=model.encoder.name) | kind_of_model(model).facts(model)
-    def follow(model) -> bool: return not getattr(model, 'in_memory', True) and model.refresh()
+    def follow(model) -> bool: return not getattr(model, 'in_memory', True) and model.outdated and model.refresh()
     runs = dict(search=_search, rank=_rank, embed=_embed, classify=_classify, tag=_tag, rows=_rows)
     return Backend(read=read, kind=lambda model: kind_of_model(model).served, about=about, sides=_sides, runs=runs,
                    change=_change, follow=follow, around=around, look=look, threads=min(2, _cores()))
