@@ -94,7 +94,9 @@ def _with(group: str, options: dict) -> Callable:
     "Give a command some options, name -> annotation, or (annotation, default); it gets them as one dict."
     def decorate(command: Callable) -> Callable:
         @wraps(command)
-        def run(**given): return command(**given, **{group: {name: given.pop(_parameter(name)) for name in options}})
+        def run(**given):
+            taken = {name: given.pop(_parameter(name)) for name in options}  # before the others are passed on
+            return command(**given, **{group: taken})
         pairs = {name: option if isinstance(option, tuple) else (option, None) for name, option in options.items()}
         own = [Parameter(_parameter(name), Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
                for name, (annotation, default) in pairs.items()]

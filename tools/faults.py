@@ -1992,7 +1992,7 @@ def whole_tables(held: dict[str, str]) -> None:
             must(len(a) == len(b) and float((a - b).abs().max()) < 1e-3, f"{mode}: other scores: {a} {b}")
     works(forked(look))
 
-@case("serve", "a server over LanceDB is killed at each step of a change, and at random moments while documents are added", "the tables are whole: each acknowledged document is there, and at most the last one beside; the next server goes on", limit=300)
+@case("serve", "a server over LanceDB is killed at each step of a change, and at random moments while documents are added", "the tables are whole: each acknowledged document is there, and at most the last one beside; the next server goes on, and another one beside it finds what it takes", limit=300)
 def served_lancedb():
     works(command("export", "ranker", "--to", "lancedb", "--out", "tables"))
     held, rng = {d["doc_id"]: d["text"] for d in map(json.loads, Path("ranker/documents.jsonl").read_text().splitlines())}, random.Random(0)
@@ -2025,10 +2025,16 @@ def served_lancedb():
         whole_tables(held)
     pid, printed, port = served("ranker", "--index", "tables")
     must(change(port, "d0") and change(port, "last"), "the next server does not go on")
-    must(post(port, "/search", dict(query="last", mode="bm25"))[1]["results"][0]["doc_id"] == "last", "it does not find what it took")
-    os.kill(pid, signal.SIGTERM)
-    done = stop(pid, printed)
-    must(done.code == 0 and "Traceback" not in done.said, done.said[-800:])
+    beside, other = (pid, printed), served("ranker", "--index", "tables")
+    must(change(port, "more"), "two servers do not go together")
+    end = time.monotonic() + 30
+    def found(at: int) -> list: return [row["doc_id"] for row in post(at, "/search", dict(query="more", mode="bm25", where=dict(doc_id="more")))[1]["results"]]
+    while not found(other[2]) and time.monotonic() < end: time.sleep(.1)
+    must(found(port) == found(other[2]) == ["more"], "another server does not find it")
+    for pid, printed in (beside, other[:2]):
+        os.kill(pid, signal.SIGTERM)
+        done = stop(pid, printed)
+        must(done.code == 0 and "Traceback" not in done.said, done.said[-800:])
     whole_tables(held)
     return f"{len(held) - 24} documents were added"
 
