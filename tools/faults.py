@@ -1992,7 +1992,7 @@ def whole_tables(held: dict[str, str]) -> None:
             must(len(a) == len(b) and float((a - b).abs().max()) < 1e-3, f"{mode}: other scores: {a} {b}")
     works(forked(look))
 
-@case("serve", "a server over LanceDB is killed at each step of a change, and at random moments while documents are added", "the tables are whole: each acknowledged document is there, and at most the last one beside; the next server goes on, and another one beside it finds what it takes", limit=300)
+@case("serve", "a server over LanceDB is killed at each step of a change, and at random moments while documents are added", "the tables are whole: each acknowledged document is there, and at most the last one beside; the next server goes on, and another one beside it finds what it takes", quick=False, limit=600)
 def served_lancedb():
     works(command("export", "ranker", "--to", "lancedb", "--out", "tables"))
     held, rng = {d["doc_id"]: d["text"] for d in map(json.loads, Path("ranker/documents.jsonl").read_text().splitlines())}, random.Random(0)
@@ -2009,7 +2009,7 @@ def served_lancedb():
         must(not change(port, "d0"), f"{name} {n} was not called")
         must(stop(pid, printed).code == -9, "it was not killed")
         whole_tables(held)
-    for turn in range(5):
+    for turn in range(3):
         pid, printed, port = served("ranker", "--index", "tables")
         with ThreadPoolExecutor(1) as pool:
             pool.submit(lambda: (time.sleep(rng.uniform(.1, 1)), os.kill(pid, signal.SIGKILL)))
