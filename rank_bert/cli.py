@@ -1200,14 +1200,20 @@ def serve(
                            ] = False,
     light: Annotated[bool, typer.Option('--light', help='Search by the tables of rankers (see distil), without torch.')
                      ] = False,
+    index: Annotated[str|None, _option(
+        'Folder or URI of tables in LanceDB that export wrote: the documents of the only ranker among the folders. '
+        'Changes are written there; other servers find them at their next look.', callback=_home)] = None,
 ):
     "Start an HTTP server for saved rankers, classifiers, taggers and sentence encoders."
     from rank_bert.share.server import Limits
     limits = Limits(batch=batch, queue=queue, seconds=seconds, texts=texts, reload=reload, read_only=read_only)
+    if light and index is not None:
+        raise typer.BadParameter('it needs the encoder: leave out --light', param_hint='--index')
+    more = {} if light else dict(index=index)
     if light: from rank_bert.share.light_serving import serve_light as run
     else: from rank_bert.share.serving import serve as run
     folders = [_name_and_folder(folder) for folder in folders]
-    run(folders, host=host, port=port, limits=limits, open_to_all=open_to_all, ready=_say)
+    run(folders, host=host, port=port, limits=limits, open_to_all=open_to_all, ready=_say, **more)
 
 # %% ../nbs/04a_cli.ipynb #8c2c505d
 @app.command()

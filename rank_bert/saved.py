@@ -156,7 +156,7 @@ add_kind(SavedKind(
     does='finds documents for a query, by words (BM25) and by vectors under a small head',
     use="model.search('a question')", task='text-ranking', served='ranker',
     trial=lambda model: model.search_many(_TEXTS, [1, 1], model.modes[0], [None, None]),
-    facts=lambda model: dict(documents=len(model.documents), modes=[*model.modes])))
+    facts=lambda model: dict(documents=model.n_documents, modes=[*model.modes])))
 add_kind(SavedKind(
     'classifier', 'classifier.json', 'rank_bert.tasks.classifiers:load_classifier',
     has=lambda mark: mark.get('kind') != 'tags', does='gives each text a label, labels or a score',

@@ -1793,9 +1793,9 @@ def dies_with_parent() -> None:
     import ctypes
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
-def served(*args) -> tuple[int, Path, int]:
+def served(*args, before: Callable = dies_with_parent) -> tuple[int, Path, int]:
     "A server in a process of its own, and its port."
-    pid, printed = start(main_of(("serve", *args, "--port", "0", "--reload", ".1")), before=dies_with_parent)
+    pid, printed = start(main_of(("serve", *args, "--port", "0", "--reload", ".1")), before=before)
     end = time.monotonic() + 150
     while time.monotonic() < end:
         said = (printed/"said").read_text() if (printed/"said").exists() else ""
@@ -1971,6 +1971,72 @@ def served_shapes():
     done = stop(pid, printed)
     must(done.code == 0 and "Traceback" not in done.said, done.said[-800:])
     must(time.monotonic() - began < 2, f"it ended after {time.monotonic() - began:.1f} seconds")
+
+def killed_at(name: str, n: int) -> Callable:
+    "A hook for `before`: kills the process before the n-th call of a method of tables."
+    def set_hook():
+        from lancedb.table import LanceTable  # here, as its threads do not outlive a fork
+        on_call(signals(signal.SIGKILL), LanceTable, name, n)()
+    return set_hook
+
+def whole_tables(held: dict[str, str]) -> None:
+    "The tables hold these documents, and find what a ranker in memory finds among them."
+    def look():
+        from rank_bert.rankers.training import load_ranker
+        there, wanted = load_ranker("ranker", index="tables"), load_ranker("ranker")
+        found = dict(zip(there.documents.doc_id, there.documents.text))
+        must(found == held, f"other documents: {found.items() ^ held.items()}")
+        wanted.update(there.documents, remove_missing=True, progress=False)
+        for mode in wanted.modes:
+            a, b = (r.search(QUERY, 99, mode).set_index("doc_id").score for r in (there, wanted))
+            must(len(a) == len(b) and float((a - b).abs().max()) < 1e-3, f"{mode}: other scores: {a} {b}")
+    works(forked(look))
+
+@case("serve", "a server over LanceDB is killed at each step of a change, and at random moments while documents are added", "the tables are whole: each acknowledged document is there, and at most the last one beside; the next server goes on, and another one beside it finds what it takes", quick=False, limit=600)
+def served_lancedb():
+    works(command("export", "ranker", "--to", "lancedb", "--out", "tables"))
+    held, rng = {d["doc_id"]: d["text"] for d in map(json.loads, Path("ranker/documents.jsonl").read_text().splitlines())}, random.Random(0)
+    def change(port: int, doc_id: str) -> bool:
+        "Write a document; whether it was acknowledged."
+        text = f"where is {doc_id} of the answer"
+        try: status, said = post(port, "/documents", dict(documents=[dict(doc_id=doc_id, text=text)], update=True))
+        except Exception: return False
+        must(status == 200, said)
+        held[doc_id] = text
+        return True
+    for name, n in (("delete", 1), ("add", 1), ("add", 2)):  # before a row is gone, before the new one is there, before the words are counted
+        pid, printed, port = served("ranker", "--index", "tables", before=all_of(dies_with_parent, killed_at(name, n)))
+        must(not change(port, "d0"), f"{name} {n} was not called")
+        must(stop(pid, printed).code == -9, "it was not killed")
+        whole_tables(held)
+    for turn in range(3):
+        pid, printed, port = served("ranker", "--index", "tables")
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(lambda: (time.sleep(rng.uniform(.1, 1)), os.kill(pid, signal.SIGKILL)))
+            n = 0
+            while change(port, f"n{turn}.{n}"): n += 1
+        done = stop(pid, printed)
+        must(done.code == -9 and "Traceback" not in done.said, done.said[-800:])
+        last = f"n{turn}.{n}"
+        def there():
+            from rank_bert.rankers.training import load_ranker
+            print(json.dumps(load_ranker("ranker", index="tables").documents.doc_id.tolist()))
+        if last in json.loads(works(forked(there)).out): held[last] = f"where is {last} of the answer"
+        whole_tables(held)
+    pid, printed, port = served("ranker", "--index", "tables")
+    must(change(port, "d0") and change(port, "last"), "the next server does not go on")
+    beside, other = (pid, printed), served("ranker", "--index", "tables")
+    must(change(port, "more"), "two servers do not go together")
+    end = time.monotonic() + 30
+    def found(at: int) -> list: return [row["doc_id"] for row in post(at, "/search", dict(query="more", mode="bm25", where=dict(doc_id="more")))[1]["results"]]
+    while not found(other[2]) and time.monotonic() < end: time.sleep(.1)
+    must(found(port) == found(other[2]) == ["more"], "another server does not find it")
+    for pid, printed in (beside, other[:2]):
+        os.kill(pid, signal.SIGTERM)
+        done = stop(pid, printed)
+        must(done.code == 0 and "Traceback" not in done.said, done.said[-800:])
+    whole_tables(held)
+    return f"{len(held) - 24} documents were added"
 
 @case("serve", "a port in use, no such folder, an open address without a key", "a sentence, before a model is loaded where possible")
 def serve_refused():

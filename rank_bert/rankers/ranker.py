@@ -91,7 +91,10 @@ def by_words(query: str, passages: list[str]) -> np.ndarray:
 
 # %% ../../nbs/rankers/03_ranker.ipynb #ba6eb00b
 class Searcher:
-    "What rankers share, wherever their documents are: the encoder of queries, the modes, and `search`."
+    "What rankers share, wherever their documents are: the encoder, the modes, `search`, `rank` and `embed`."
+    saved_kind = 'ranker'  # in `SAVED`
+    in_memory = True  # whether it holds its documents, which `save` writes
+
     def __init__(self, encoder: Encoder, bm25: BM25|None, fusion: Fusion|None, settings: dict, about: dict):
         self.encoder, self.bm25, self.fusion, self.settings, self.about = encoder, bm25, fusion, settings, about
         by_torch = settings.get('engine') in (None, 'torch')
@@ -167,11 +170,55 @@ class Searcher:
         self = self.snapshot()
         return pd.DataFrame(self.search_many([query], [k], self._mode(mode), [where])[0])
 
+    def rank(self,
+        query: str,  # a question or a whole conversation
+        documents: list|pd.DataFrame,  # texts, or a table or list of dicts with text, and title if there is one
+        k: int|None = None,  # how many of the best; all by default
+        mode: str|None = None,  # one of `modes`; the first by default
+    ) -> pd.DataFrame:  # columns rank, index (place in `documents`), title, score, passage
+        "Given documents, best first; `ValueError` for an empty query and unknown modes, `DataError` for documents."
+        self, (query,) = self.snapshot(), as_texts([query])
+        mode, (titles, texts) = self._mode(mode), document_texts(documents)
+        check_not_blank([query])
+        table = pd.DataFrame(dict(doc_id=[str(i) for i in range(len(texts))], title=titles, text=texts))
+        parts, bare, owner = cut_table(table, self.settings, self.encoder)
+        if mode == 'bm25': near = self._words_with(query, parts)
+        else:
+            vector, how = self._vectors_of([query], mode), encoding(self.settings)
+            held = encode(parts, self.encoder, **how, keep='start', device=self.device, progress=False)
+            index = PassageIndex(held.to(self._like), self._head_of(mode))
+            near = index.scores(vector.to(index.vectors.device))[0].cpu().numpy()
+        rows = [np.flatnonzero(owner == i) for i in range(len(table))]
+        first = [int(r[near[r].argmax()]) for r in rows]
+        scores, fusion = near[first]*(mode != 'bm25'), self._fusion_of(mode)
+        if mode == 'bm25' or fusion is not None:
+            words = self._words_with(query, without_queries(table).texts)
+            if fusion is not None: words = fusion.scaled(words[None], self._words_over(query))[0]
+            scores = scores + words
+        found = pd.DataFrame(dict(index=range(len(table)), title=titles, score=scores.astype(float),
+                                  passage=[bare[i] or titles[int(owner[i])] for i in first]))
+        if not np.isfinite(found.score).all(): raise ValueError("scores are NaN or infinite: train the ranker again")
+        found = found.sort_values('score', ascending=False, kind='stable', ignore_index=True)[:k]
+        found.insert(0, 'rank', range(1, len(found) + 1))
+        return found
+
+    @torch.inference_mode()
+    def embed(self,
+        texts: list[str],  # queries, or passages
+        side: str = 'query',  # 'query', or 'document' for passages
+    ) -> torch.Tensor:  # `(texts, width)`; the product of a query and a passage is their cosine
+        "Vectors after the head, of length one; raises `ValueError` for an empty query and another side."
+        if side not in ('query', 'document'): raise ValueError(f"side is {side!r}; it is 'query' or 'document'")
+        if side == 'query': vectors = self.encode_queries(texts)
+        else:
+            how = encoding(self.settings) | dict(device=self.device, progress=False)
+            vectors = encode(as_texts(texts), self.encoder, **how)
+        part = getattr(self._head_of('dense'), side)
+        return torch.nn.functional.normalize(part(vectors.to(self._like.device)), dim=1)
+
 # %% ../../nbs/rankers/03_ranker.ipynb #a87daff3
 class Ranker(Searcher):
     "Ranks documents for texts; made by `train_ranker`, `RankingLearner.ranker` or `load_ranker`."
-    saved_kind = 'ranker'  # in `SAVED`
-
     def __init__(self,
         encoder: Encoder,  # the frozen encoder
         model: RankingModel,  # trained head and vectors of the passages
@@ -200,6 +247,15 @@ class Ranker(Searcher):
 
     def __repr__(self) -> str:
         return f'Ranker({len(self.documents)} documents, {len(self.model.passages)} passages, {self.encoder.name!r})'
+
+    @property
+    def n_documents(self) -> int:
+        "How many documents there are."
+        return len(self.documents)
+
+    def rows(self, start: int, end: int) -> pd.DataFrame:
+        "The documents from one place to another, in their order."
+        return self.documents.iloc[start:end]
 
     def __copy__(self) -> 'Ranker':
         "A ranker with the same parts, which is changed and saved by itself."
@@ -234,6 +290,19 @@ class Ranker(Searcher):
                 near = None  # is of vectors before the head
             self._indexes[kind] = made, PassageIndex(model.passages, head, near)
         return self._indexes[kind][1]
+
+    @property
+    def _like(self) -> torch.Tensor:
+        "Vectors of passages: of their type and on their device others are compared."
+        return self.model.passages
+
+    def _words_with(self, query: str, texts: list[str]) -> np.ndarray:
+        "BM25 of a query with given texts."
+        return self.bm25.scores_of([query], texts)[0]
+
+    def _words_over(self, query: str) -> tuple[np.ndarray, np.ndarray]:
+        "Mean and standard deviation of BM25 of a query over all documents."
+        return moments(self.bm25.sparse_scores([query]))
 
     def _vectors_of(self, texts: list[str], mode: str, vectors: torch.Tensor|None = None) -> torch.Tensor:
         "Vectors of queries for a mode: of the table, of the encoder, or those that were encoded before."
@@ -385,38 +454,6 @@ class Ranker(Searcher):
                              f"but the ranker has {n} passages of {dim}")
         self._near, self._indexes = near, {}
         return self
-
-    def rank(self,
-        query: str,  # a question or a whole conversation
-        documents: list|pd.DataFrame,  # texts, or a table or list of dicts with text, and title if there is one
-        k: int|None = None,  # how many of the best; all by default
-        mode: str|None = None,  # one of `Ranker.modes`; the first by default
-    ) -> pd.DataFrame:  # columns rank, index (place in `documents`), title, score, passage
-        "Given documents, best first; `ValueError` for an empty query and unknown modes, `DataError` for documents."
-        self, (query,) = self.snapshot(), as_texts([query])
-        mode, (titles, texts) = self._mode(mode), document_texts(documents)
-        check_not_blank([query])
-        table = pd.DataFrame(dict(doc_id=[str(i) for i in range(len(texts))], title=titles, text=texts))
-        parts, bare, owner = cut_table(table, self.settings, self.encoder)
-        if mode == 'bm25': near = self.bm25.scores_of([query], parts)[0]
-        else:
-            vector, how = self._vectors_of([query], mode), encoding(self.settings)
-            held = encode(parts, self.encoder, **how, keep='start', device=self.device, progress=False)
-            index = PassageIndex(held.to(self.model.passages), self._head_of(mode))
-            near = index.scores(vector.to(index.vectors.device))[0].cpu().numpy()
-        rows = [np.flatnonzero(owner == i) for i in range(len(table))]
-        first = [int(r[near[r].argmax()]) for r in rows]
-        scores, fusion = near[first]*(mode != 'bm25'), self._fusion_of(mode)
-        if mode == 'bm25' or fusion is not None:
-            words = self.bm25.scores_of([query], without_queries(table).texts)
-            if fusion is not None: words = fusion.scaled(words, moments(self.bm25.sparse_scores([query])))
-            scores = scores + words[0]
-        found = pd.DataFrame(dict(index=range(len(table)), title=titles, score=scores.astype(float),
-                                  passage=[bare[i] or titles[int(owner[i])] for i in first]))
-        if not np.isfinite(found.score).all(): raise ValueError("scores are NaN or infinite: train the ranker again")
-        found = found.sort_values('score', ascending=False, kind='stable', ignore_index=True)[:k]
-        found.insert(0, 'rank', range(1, len(found) + 1))
-        return found
 
     # Documents that change
 

@@ -329,7 +329,9 @@ def _asking(search: Callable, query: str) -> Callable:
 
 def _answers(ranker, ask: Callable) -> tuple[list[str], dict[str, pd.DataFrame]]:
     "The ids of the documents, and what is found in each mode."
-    return pd.DataFrame(ranker.documents).doc_id.tolist(), {mode: ask(mode) for mode in ranker.modes}
+    ids, n = pd.DataFrame(ranker.documents).doc_id.tolist(), getattr(ranker, 'n_documents', None)
+    _must(n == len(ids), f'n_documents is {n}, and there are {len(ids)} documents')
+    return ids, {mode: ask(mode) for mode in ranker.modes}
 
 def _must_be_same(ranker, ask: Callable, before: tuple, told: str) -> None:
     "Raise `AssertionError` unless documents and answers are as they were."
@@ -404,7 +406,7 @@ def _check_changes(ranker, ask: Callable, store) -> None:
 
 # %% ../../nbs/read/02_testing.ipynb #0d26b003
 def check_ranker(
-    ranker,  # has `documents`, `modes`, and the calls of a `Ranker`: `search`, and with `changes` the other three
+    ranker,  # has `documents`, `n_documents`, `modes`, and the calls of a `Ranker`: `search`, and with `changes` the other three
     query: str,  # words of a document, such as its text
     doc_id: str,  # the id of this document; there are others too
     search: Callable|None = None,  # what searches, and gives a table; by default the method

@@ -44,10 +44,10 @@ from ..metrics import rank_documents
 from ..rankers.ranking_model import Fusion
 from ..rankers.saved_rankers import cut_table, cutting, encoding
 from ..rankers.ranker import Ranker, Searcher, by_words, check_not_blank, finite, one_at_a_time
-from .lance_tables import BASE, TOTALS, PassageVectors, as_column, as_sql, build_indexes, check_cells
-from .lance_tables import check_names, condition, count_rows, count_words, database, document_columns
+from .lance_tables import BASE, TOTALS, Conflict, PassageVectors, as_column, as_sql, build_indexes
+from .lance_tables import check_cells, check_names, condition, count_rows, count_words, database, document_columns
 from .lance_tables import index_vectors, is_local, lancedb, make_lock, mode_of, passage_rows, table_about, table_names
-from .lance_tables import table_schema, word_parts, write_counts, write_passages, writers_lock
+from .lance_tables import table_schema, word_columns, word_parts, write_counts, write_passages, writers_lock
 
 # %% ../../nbs/scale/04_lance_ranker.ipynb #b2a0000b
 class State(NamedTuple):
@@ -76,14 +76,18 @@ def read_states(counts) -> list[State]:
 
 _REMEDY = "write it again with ranker.export(uri, to='lancedb')"
 
+def open_table(db, name: str):
+    "The newest version of a table; raises `FileNotFoundError` if it is missing."
+    try: return db.open_table(name)
+    except ValueError as e:
+        raise FileNotFoundError(f"{db.uri} holds no complete index ({e!s:.200}); {_REMEDY}") from e
+
 def open_tables(uri, name: str) -> tuple:
     "The database of a URI and its tables; raises `FileNotFoundError` if tables are missing or incomplete."
     if isinstance(uri, (str, Path)) and is_local(str(uri)) and not Path(uri).expanduser().is_dir():
         raise FileNotFoundError(f"there is no folder {str(uri)!r}; {_REMEDY}")
     db = database(uri)
-    try: return db, db.open_table('passages'), db.open_table(name)
-    except ValueError as e:
-        raise FileNotFoundError(f"{db.uri} holds no complete index ({e!s:.200}); {_REMEDY}") from e
+    return db, open_table(db, 'passages'), open_table(db, name)
 
 def about_tables(passages, uri: str) -> dict:
     "What the rows were made with; raises `ValueError` for tables of another program, or of a newer version."
@@ -127,6 +131,7 @@ def given_ids(documents) -> list[str]:
 # %% ../../nbs/scale/04_lance_ranker.ipynb #b2a0000e
 class LanceRanker(Searcher):
     "Ranks documents that are in LanceDB; made by `load_ranker(folder, index=uri)`."
+    in_memory, _like = False, torch.zeros(0)
     nprobes = 32  # lists of vectors that a search reads, if there is an index of vectors
 
     def __init__(self,
@@ -161,13 +166,41 @@ class LanceRanker(Searcher):
         "All documents, read from the tables."
         return self._first_rows(None, *document_columns(self.passages.schema)).drop(columns='document_number')
 
-    def refresh(self) -> None:
-        "Read the latest complete version from now on, including changes of other processes."
+    @property
+    def n_documents(self) -> int:
+        "How many documents there are."
+        return self.state.documents
+
+    def rows(self, start: int, end: int) -> pd.DataFrame:
+        "The documents from one place to another, in their order."
+        self, first = self.snapshot(), 'passage_number = 0'
+        held = self.passages.search().where(first).select(['document_number']).limit(None).to_arrow()
+        numbers = np.sort(held['document_number'].to_numpy())[start:end]
+        between = f'document_number BETWEEN {numbers[0]} AND {numbers[-1]}' if len(numbers) else '1 = 0'
+        found = self._chosen_rows([f'{first} AND {between}'], *document_columns(self.passages.schema))
+        return found.drop(columns='document_number')
+
+    @property
+    def outdated(self) -> bool:
+        "Whether the tables were written since they were read; asks for one version only."
+        return not self.read_only and open_table(self.database, self._name).version != self.counts.version
+
+    @one_at_a_time
+    def refresh(self) -> bool:
+        "Read the latest complete version from now on, with changes of other processes; whether it is another one."
+        before = self.state
         if not self.read_only: self._use()
+        return self.state != before
+
+    def save(self, folder: str|Path) -> None:
+        "Raises `ValueError`: changes are kept in the tables at once, and the head is in its folder."
+        raise ValueError(f"the documents of this ranker are in {self.database.uri}, where each change is kept at once, "
+                         "and its head is in the folder that it was loaded from: there is nothing to save. For "
+                         "another folder save the ranker in memory")
 
     def _use(self, state: State|None = None) -> None:
         "Read one version from now on, by default the latest complete one; raises `ValueError` if it does not fit."
-        passages, counts = (self.database.open_table(name) for name in ('passages', self._name))
+        passages, counts = (open_table(self.database, name) for name in ('passages', self._name))
         counts.checkout(counts.version)  # a connection may follow what others write
         state = state or read_states(counts)[-1]
         passages.checkout(state.version)
@@ -209,10 +242,15 @@ class LanceRanker(Searcher):
 
     def _first_rows(self, ids: list[str]|None, *columns: str) -> pd.DataFrame:
         "Columns of some documents, by default of all, in their order."
-        names, wheres = [*columns, 'document_number'], ['passage_number = 0']
+        wheres = ['passage_number = 0']
         if ids is not None:
             parts = [ids[start:start + _MANY] for start in range(0, max(len(ids), 1), _MANY)]
             wheres = [f"passage_number = 0 AND {condition('doc_id', part, pa.string())}" for part in parts]
+        return self._chosen_rows(wheres, *columns)
+
+    def _chosen_rows(self, wheres: list[str], *columns: str) -> pd.DataFrame:
+        "Columns of the rows that fit one of some conditions, in the order of the documents."
+        names = [*columns, 'document_number']
         found = [self.passages.search().where(where).select(names).limit(None).to_arrow() for where in wheres]
         table = pa.concat_tables(found).sort_by('document_number')
         return pd.DataFrame({n: pd.Series(table[n].to_pylist(), dtype=object) for n in names})
@@ -229,13 +267,17 @@ class LanceRanker(Searcher):
         self, queries = self.snapshot(), as_texts(queries)
         check_not_blank(queries)
         filters = [self._sql(where) for where in wheres]
-        vectors = None if mode == 'bm25' else self._encoded(queries).cpu().float()
+        vectors = None if mode == 'bm25' else self._vectors_of(queries, mode)
         found = []
         for i, (query, k, sql) in enumerate(zip(queries, ks, filters)):
             k = min(k, self.state.documents)
             vector = None if vectors is None else vectors[i:i + 1]
             found.append(self._best(query, mode, self._scored(query, mode, vector, k, sql), k))
         return found
+
+    def _vectors_of(self, texts: list[str], mode: str) -> torch.Tensor:
+        "Vectors of queries; no mode has its own."
+        return self._encoded(texts).cpu().float()
 
     def _sql(self, where: dict|None) -> str|None:
         "A filter in SQL. Only the first passage of a document has its text, so a filter by text becomes one by ids."
@@ -386,6 +428,19 @@ class LanceRanker(Searcher):
         square = (np.square(every - mean).sum() + (n - len(every))*mean**2)/n
         return np.full((1, 1), mean), np.full((1, 1), np.sqrt(square))
 
+    def _words_with(self, query: str, texts: list[str]) -> np.ndarray:
+        "BM25 of a query with given texts."
+        words, lengths = word_columns(as_texts(texts), self.bm25)
+        rows = dict(owner=np.arange(len(texts)), bm25_words=pa.array(words, pa.string()),
+                    bm25_length=pa.array(lengths, pa.int32()))
+        return self._word_scores(self._query_words(query), rows)
+
+    def _words_over(self, query: str) -> tuple|None:
+        "Mean and standard deviation of BM25 of a query over all documents, where BM25 is standardised."
+        if not self.fusion.standard: return None
+        words = self._query_words(query)
+        return self._moments(words, {}, *self._by_text(words, self.state.documents, None))
+
     # Changes
 
     @one_at_a_time
@@ -444,6 +499,7 @@ class LanceRanker(Searcher):
             raise ValueError(f"version {self.state.version} is read only: load_ranker with index=uri opens the latest "
                              "one")
         uri = self.database.uri
+        open_table(self.database, self._name)  # raises if it is gone: a lock would make its folder anew
         with writers_lock(self.database) as self._lock:
             self.refresh()
             passages = self.database.open_table('passages')
@@ -554,16 +610,16 @@ class LanceRanker(Searcher):
         self._complete(keys[counts != 0], counts[counts != 0], totals, version)
 
     def _check_single(self, passages, version: int) -> None:
-        "Raise `ValueError` where another process has changed the table since a version, or may do so."
+        "Raise `Conflict` where another process has changed the table since a version, or may do so."
         if passages.version == version and self._lock.hold(): return
-        raise ValueError(_BETWEEN.format(self.database.uri))
+        raise Conflict(_BETWEEN.format(self.database.uri))
 
     def _complete(self, keys: np.ndarray, counts: np.ndarray, totals: dict, version: int) -> None:
-        "Write the rows that make a version complete, and read it; raises `ValueError` if another process came between."
+        "Write the rows that make a version complete, and read it; raises `Conflict` if another process came between."
         table, base = self.database.open_table(self._name), self.state.version
         if read_states(table)[-1].version == base: table.add(count_rows(keys, counts, totals, version, base))
         self.refresh()
-        if self.state.version != version: raise ValueError(_BETWEEN.format(self.database.uri))
+        if self.state.version != version: raise Conflict(_BETWEEN.format(self.database.uri))
 
     # Versions
 

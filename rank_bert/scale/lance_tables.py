@@ -8,6 +8,7 @@ Docs: https://rank-bert.github.io/rank_bert/scale/lance_tables.html.md"""
 __all__ = []
 
 # %% ../../nbs/scale/03_lance_tables.ipynb #b1a00005
+import errno
 import json
 import random
 import time
@@ -210,6 +211,12 @@ def _first_only(values: list, first: np.ndarray, owner: np.ndarray) -> pa.Array:
     "A value of each document in the row of its first passage, and nothing in the others."
     return pa.array(values).take(pa.array(np.where(first, owner, 0), mask=~first))
 
+def word_columns(texts: list[str], bm25: BM25) -> tuple[list[str], list[int]]:
+    "`bm25_words` and `bm25_length` of texts."
+    cut, others = cut_apart(texts, bm25.stopwords)
+    words = [APART.join([' '.join(c), *more]) for c, more in zip(cut, others)]
+    return words, [sum(max(len(c) - i, 0) for i in range(bm25.ngrams)) for c in cut]
+
 def passage_rows(
     documents: pd.DataFrame,  # doc_id, title, text and others
     numbers: np.ndarray,  # of documents, in their order `(documents,)`
@@ -221,16 +228,14 @@ def passage_rows(
     owner = pieces.owner
     first = np.diff(owner, prepend=-1) > 0
     texts = [] if bm25 is None else RankingData(documents, pd.DataFrame(), pd.DataFrame()).texts
-    cut, others = cut_apart(texts, None if bm25 is None else bm25.stopwords)
-    words = [APART.join([' '.join(c), *more]) for c, more in zip(cut, others)]
-    lengths = [sum(max(len(c) - i, 0) for i in range(bm25.ngrams)) for c in cut] or [0]*len(documents)
+    words, lengths = (['']*len(documents), [0]*len(documents)) if bm25 is None else word_columns(texts, bm25)
     place = np.arange(len(owner)) - np.maximum.accumulate(np.where(first, np.arange(len(owner)), 0))
     width = schema.field('vector').type
     flat = pa.array(pieces.vectors.astype(width.value_type.to_pandas_dtype()).ravel(), width.value_type)
     columns = dict(text=_first_only(list(documents.text), first, owner), passage_number=pa.array(place),
                    passage=pa.array(pieces.passages), document_number=pa.array(numbers[owner]),
                    vector=pa.FixedSizeListArray.from_arrays(flat, width.list_size),
-                   bm25_words=_first_only(words or ['']*len(documents), first, owner),
+                   bm25_words=_first_only(words, first, owner),
                    bm25_length=_first_only(lengths, first, owner))
     for name in document_columns(schema):
         if name in columns: continue
@@ -328,6 +333,10 @@ def write_counts(ranker: Ranker, db, version: int, name: str = 'counts') -> None
     counts.create_index('key', config=lancedb().index.BTree())
 
 # %% ../../nbs/scale/03_lance_tables.ipynb #b1a000a2
+class Conflict(ValueError):
+    "Another process changes the tables at the same time: do it again."
+    errno = errno.EBUSY  # for a server
+
 LEASE = 120  # seconds after which a lock in object storage expires, unless its writer renews it
 
 def make_lock(db) -> None:
@@ -382,4 +391,4 @@ def writers_lock(
     try:
         with FolderLock(Path(db.uri)/'rank_bert.lock', timeout) if local else TableLock(db, timeout) as lock: yield lock
     except Timeout as e:
-        raise ValueError(f"another process has been changing {db.uri} for {timeout:g} seconds: try again later") from e
+        raise Conflict(f"another process has been changing {db.uri} for {timeout:g} seconds: try again later") from e

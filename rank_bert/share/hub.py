@@ -250,8 +250,8 @@ def _collected(model, folder: Path, repo: str, card: dict) -> dict:
         if source is not None: model = load(model)
         if isinstance(model, MultitaskLearner): model.export(folder, 'onnx')
         else:
-            text = model_card(model, repo=repo, **card)
             model.save(folder)
+            text = model_card(model, repo=repo, **card)
             (folder/'README.md').write_text(text, encoding='utf-8')
     return read_json(next(folder/name for name in _marks() if (folder/name).is_file()))
 

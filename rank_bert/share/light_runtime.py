@@ -34,6 +34,11 @@ class LightRanker:
 
     def __repr__(self) -> str: return f'LightRanker({len(self.documents)} documents, {", ".join(self.modes)})'
 
+    @property
+    def n_documents(self) -> int:
+        "How many documents there are."
+        return len(self.documents)
+
     @cached_property
     def ids(self) -> list[str]:
         "Ids of the documents, in their order."

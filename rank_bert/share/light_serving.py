@@ -30,15 +30,17 @@ def light_backend() -> Backend:
         light_search(ranker, 'one two', 1)
         return ranker
     def describe(ranker: LightRanker) -> dict:
-        return dict(backbone=f"table of {ranker.about['backbone']['name']}", documents=len(ranker.documents),
+        return dict(backbone=f"table of {ranker.about['backbone']['name']}", documents=ranker.n_documents,
                     modes=[*ranker.modes])
     def search(ranker: LightRanker, mode: str, requests: list[SearchRequest]) -> list[list[dict]]:
         return [light_search(ranker, r.query, r.k, mode, r.where) for r in requests]
     def embed(ranker: LightRanker, side: str, texts: list[str]) -> list[tuple[np.ndarray, int]]:
         texts = as_texts(texts)
         return list(zip(ranker.table.encode(texts), map(len, ranker.table.tokens(texts))))
+    def rows(ranker: LightRanker, pages: list[tuple[int, int]]) -> list[list[dict]]:
+        return [ranker.documents[start:end] for start, end in pages]
     return Backend(read=read, kind=lambda ranker: 'ranker', about=describe, sides=lambda ranker: ('query',),
-                   rows=lambda ranker, start, end: ranker.documents[start:end], runs=dict(search=search, embed=embed),
+                   runs=dict(search=search, embed=embed, rows=rows),
                    remedy='it has the table of a ranker, but not its encoder; start it without --light')
 
 # %% ../../nbs/share/03_light_serving.ipynb #3da10014

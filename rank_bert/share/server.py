@@ -189,7 +189,7 @@ def as_problem(e: Exception) -> Problem:
     if isinstance(e, Problem): return e
     if isinstance(e, Busy): return Problem(429, str(e))
     if isinstance(e, TimeoutError): return Problem(504, 'there was no answer in time: try again later')
-    if isinstance(e, (ValueError, TypeError)): return Problem(422, str(e))
+    if isinstance(e, (ValueError, TypeError)): return Problem(409 if code == errno.EBUSY else 422, str(e))
     if code == errno.EBUSY: return Problem(409, 'the folder was changed by another process: try again in some seconds')
     if code in (errno.EACCES, errno.EPERM, errno.EROFS):
         return Problem(403, 'the folder of this model cannot be written, so its documents cannot be changed here')
@@ -209,9 +209,9 @@ class Backend:
     kind: Callable[[Any], str]  # of a model: 'ranker', 'classifier', 'tagger' or 'encoder'
     about: Callable[[Any], dict]  # what `/info` says of a model
     sides: Callable[[Any], tuple[str, ...]]  # what a model gives vectors of: 'query', 'document', '' for any text
-    rows: Callable[[Any, int, int], list[dict]]  # documents of a ranker, from one row to another
     runs: dict[str, Callable]  # request -> function of a model, arguments and a list: a batch
-    change: Callable[[Any, Path, Callable], tuple[Any, Any]]|None = None  # change a copy of a ranker and save it
+    change: Callable[[Any, Path, Callable], tuple[Any, Any]]|None = None  # change documents; gives the ranker to serve
+    follow: Callable[[Any], bool] = lambda model: False  # read what others changed outside the folder; whether they did
     around: Callable[[Any], AbstractContextManager] = nullcontext  # what a batch of a model is computed in
     look: Callable[[Any], Any] = bool  # checks a model now and then, in a thread beside those of the batches
     threads: int = 1  # batches that are computed at the same time
@@ -253,14 +253,14 @@ class ServedModel:
         return self.backend.read(self.folder, mark), mark.get('sha256', '')
 
     def refresh(self) -> str:
-        "Load the folder if it has changed; 'same', 'new', or 'failed', which `problem` explains."
+        "Take what has changed in the folder or outside it; 'same', 'new', or 'failed', which `problem` explains."
         with self._lock:
             seal = None
             try:
                 seal = _mark(self.folder).get('sha256', '')
                 if seal == self.seal:
-                    self.problem = ''
-                    return 'same'
+                    followed, self.problem = self.backend.follow(self.model), ''
+                    return 'new' if followed else 'same'
                 if seal == self._failed and time.monotonic() < self._again: return 'same'
                 model, seal = self._read()
                 if (kind := self.backend.kind(model)) != self.kind:
@@ -274,10 +274,10 @@ class ServedModel:
             return 'new'
 
     def change(self, do: Callable[[Any], Any]) -> Any:
-        "Change a copy of a ranker, save it to the folder, and serve it; gives what `do` returns."
+        "Change the documents of a ranker, where they are kept, and serve it; gives what `do` returns."
         with self._lock:
             model, result = self.backend.change(self.model, self.folder, do)
-            self.model, self.seal = model, _mark(self.folder).get('sha256', '')
+            if model is not self.model: self.model, self.seal = model, _mark(self.folder).get('sha256', '')
             return result
 
 # %% ../../nbs/share/00_server.ipynb #c3dd3063
@@ -363,7 +363,7 @@ class Service:
                 self.embedders[name] = served, side
             if served.kind == 'ranker':
                 documents = self.metrics.documents.labels(model=served.name)
-                documents.set_function(lambda served=served: len(served.model.documents))
+                documents.set_function(lambda served=served: served.model.n_documents)
         self.metrics.waiting.set_function(lambda: self.batcher.waiting)
         self.metrics.active.set_function(lambda: self.active)
 
@@ -450,17 +450,17 @@ class Service:
         work.add_done_callback(lambda _: setattr(self, 'pending', self.pending - 1))
         try: return await asyncio.shield(work)
         except Exception as e:
-            if getattr(e, 'errno', None) == errno.EBUSY and not self.limits.reload:
+            if isinstance(e, OSError) and e.errno == errno.EBUSY and not self.limits.reload:
                 raise Problem(409, 'the folder was changed by another process, and this server does not follow it '
                               '(--reload 0): start it again') from e
             raise as_problem(e) from e
 
     def refresh(self) -> None:
-        "Load the folders that have changed."
+        "Take what has changed in the folders, and in documents elsewhere."
         for name, served in self.models.items():
-            result = served.refresh()
+            before, result = served.model, served.refresh()
             if result == 'same': continue
-            if result == 'new' and gc.get_freeze_count(): _freeze()
+            if served.model is not before and gc.get_freeze_count(): _freeze()
             self.metrics.reloads.labels(model=name, result=result).inc()
             words = f'{name} was read again' if result == 'new' else f'{name} stays as it was: {served.problem}'
             getLogger('rank_bert').warning(words)
@@ -678,7 +678,7 @@ async def _tag(request: Request, body: TextsRequest) -> JSONResponse:
 def _change_answer(served: ServedModel, changes) -> JSONResponse:
     "What has changed, and how many documents there are now."
     done = {k: v for k, v in changes._asdict().items() if k != 'unchanged'}
-    return _Json(dict(model=served.name, documents=len(served.model.documents), **done))
+    return _Json(dict(model=served.name, documents=served.model.n_documents, **done))
 
 @router.post('/documents', summary='Add documents to a ranker, in its folder too', responses=_example(
     model='ranker', documents=21, added=['d20'], changed=[], removed=[]))
@@ -702,11 +702,12 @@ async def _remove(request: Request, body: RemoveRequest) -> JSONResponse:
 @router.get('/documents', summary='Documents of a ranker, some at a time', responses=_example(
     model='ranker', documents=20, rows=[dict(doc_id='d0', title='', text='...')]))
 async def _documents(request: Request, model: str|None = None, start: int = 0, n: int = 20) -> JSONResponse:
-    served = request.app.state.service.find(model, 'ranker')
+    service = request.app.state.service
+    served = service.find(model, 'ranker')
     if start < 0 or not 1 <= n <= 1000: raise Problem(422, 'start must be at least 0, and n from 1 to 1000')
-    ranker = served.model
-    rows = served.backend.rows(ranker, start, start + n)
-    return _Json(jsonable(dict(model=served.name, documents=len(ranker.documents), rows=rows)))
+    documents = served.model.n_documents
+    (rows,) = await service.ask(served, 'rows', items=[(start, start + n)])
+    return _Json(jsonable(dict(model=served.name, documents=documents, rows=rows)))
 
 # %% ../../nbs/share/00_server.ipynb #51000037
 @router.get('/info', summary='What this server has')

@@ -23,44 +23,42 @@ import pandas as pd
 import torch
 from fastapi import FastAPI
 from fastcore.meta import delegates
-from torch.nn import functional as F
 
 # %% ../../nbs/share/01_serving.ipynb #51000007
+from ..base.core import recover_folder
 from ..engines import same_plan
-from ..features import LOOK, encode, seldom_checked
-from ..rankers.saved_rankers import encoding
-from ..rankers.ranker import Ranker
+from ..features import LOOK, seldom_checked
+from ..rankers.ranker import Searcher
+from ..rankers.training import load_ranker
 from ..tasks.classifiers import Classifier
 from ..tasks.tagging import Tagger
 from ..tasks.embeddings import SentenceEncoder
 from ..saved import kind_of_model, load
-from .server import Backend, Limits, SearchRequest, make_app, run_server
+from .server import Backend, Limits, SearchRequest, make_app, named_folders, run_server
 
 # %% ../../nbs/share/01_serving.ipynb #51000023
-def _search(ranker: Ranker, mode: str, requests: list[SearchRequest]) -> list[list[dict]]:
+def _search(ranker: Searcher, mode: str, requests: list[SearchRequest]) -> list[list[dict]]:
     "Found documents of some queries, which are encoded together."
     queries, ks, wheres = zip(*((r.query, r.k, r.where) for r in requests))
     found = ranker.search_many(list(queries), list(ks), mode, list(wheres))
     return [[dict(zip(columns, row)) for row in zip(*columns.values())] for columns in found]
 
-def _rank(ranker: Ranker, query: str, mode: str, parts: list[list[dict]]) -> list[list[dict]]:
+def _rank(ranker: Searcher, query: str, mode: str, parts: list[list[dict]]) -> list[list[dict]]:
     "Some given documents, with the score of each."
     return [ranker.rank(query, part, None, mode).to_dict('records') for part in parts]
 
-def _embed(model: Ranker|SentenceEncoder, side: str, texts: list[str]) -> list[tuple[np.ndarray, int]]:
+def _rows(ranker: Searcher, pages: list[tuple[int, int]]) -> list[list[dict]]:
+    "Documents from one place to another; what is missing in a column is `None`."
+    every = [ranker.rows(start, end).astype(object) for start, end in pages]
+    return [rows.where(rows.notna(), None).to_dict('records') for rows in every]
+
+def _embed(model: Searcher|SentenceEncoder, side: str, texts: list[str]) -> list[tuple[np.ndarray, int]]:
     "A vector of length one for each text, as a ranker's query or document, and its number of tokens."
-    if isinstance(model, SentenceEncoder):
-        vectors, how = model.encode(texts), (model.settings['max_tokens'], model.settings['keep'])
-    else:
-        how = model.settings['max_tokens'], 'end' if side == 'query' else 'start'
-        if side == 'query': vectors = model.encode_queries(texts)
-        else:
-            device = model.device
-            vectors = encode(texts, model.encoder, **encoding(model.settings), device=device, progress=False)
-        head = getattr(model.model.head.eval(), side)
-        with torch.inference_mode(): vectors = F.normalize(head(vectors.to(model.model.owner.device)), dim=1)
+    if isinstance(model, SentenceEncoder): vectors, keep = model.encode(texts), model.settings['keep']
+    else: vectors, keep = model.embed(texts, side), 'end' if side == 'query' else 'start'
     if not vectors.isfinite().all(): raise ValueError('the vectors are NaN or infinite: train the model again')
-    return list(zip(vectors.float().cpu().numpy(), map(len, model.encoder.tokenize(texts, *how))))
+    tokens = model.encoder.tokenize(texts, model.settings['max_tokens'], keep)
+    return list(zip(vectors.float().cpu().numpy(), map(len, tokens)))
 
 def _classify(model: Classifier, texts: list) -> list[dict]:
     "The label of each text, or its labels, or its score; with the probability of each label."
@@ -80,16 +78,12 @@ def _cores() -> int: return len(os.sched_getaffinity(0)) if hasattr(os, 'sched_g
 
 def _sides(model) -> tuple[str, ...]:
     "What a model gives vectors of."
-    if isinstance(model, Ranker): return 'query', 'document'
+    if isinstance(model, Searcher): return 'query', 'document'
     return ('',) if isinstance(model, SentenceEncoder) else ()
 
-def _rows(ranker: Ranker, start: int, end: int) -> list[dict]:
-    "Some documents; what is missing in a column is `None`."
-    rows = ranker.documents.iloc[start:end].astype(object)
-    return rows.where(rows.notna(), None).to_dict('records')
-
-def _change(ranker: Ranker, folder: Path, do: Callable[[Ranker], Any]) -> tuple[Ranker, Any]:
-    "A copy of a ranker after a change, saved to the folder if there was one; and what the change returned."
+def _change(ranker: Searcher, folder: Path, do: Callable[[Searcher], Any]) -> tuple[Searcher, Any]:
+    "The ranker after a change, which is kept in the folder or in its tables; and what the change returned."
+    if not ranker.in_memory: return ranker, do(ranker)  # its tables change as a whole, or not at all
     after = shallow_copy(ranker)
     changes = do(after)
     if not any(changes[:3]): return ranker, changes  # the same documents once more
@@ -97,13 +91,18 @@ def _change(ranker: Ranker, folder: Path, do: Callable[[Ranker], Any]) -> tuple[
     kind_of_model(after).trial(after)
     return after, changes
 
+def _holds_ranker(folder: Path) -> bool: return (recover_folder(folder, 'ranker.json')/'ranker.json').is_file()
+
 # %% ../../nbs/share/01_serving.ipynb #51000029
-def torch_backend() -> Backend:
+def torch_backend(
+    index=None,  # where the documents of rankers are in LanceDB, as in `load_ranker`; in their folders by default
+) -> Backend:
     "What reads all kinds of saved models, and computes with torch; models that it has read share their encoders."
     encoders, plans = WeakValueDictionary(), WeakKeyDictionary()  # hash -> encoder; encoder -> last look, plan
     def read(folder: Path, mark: dict):
         known = mark.get('backbone', {}).get('sha256')
-        model = load(folder, encoders.get(known))
+        elsewhere = index is not None and _holds_ranker(folder)
+        model = load_ranker(folder, encoders.get(known), index) if elsewhere else load(folder, encoders.get(known))
         kind = kind_of_model(model)
         if not kind.served: raise ValueError(f"no request is for a {kind.name}, which {str(folder)!r} holds")
         look(model)
@@ -115,30 +114,46 @@ def torch_backend() -> Backend:
         if time.monotonic() - at > LOOK: plans[model.encoder] = _, plan = time.monotonic(), {}
         with seldom_checked(), same_plan(plan): yield
     def look(model) -> None:
-        with same_plan() as plan: kind_of_model(model).trial(model)
+        try:
+            with same_plan() as plan: kind_of_model(model).trial(model)
+        except Exception:
+            if not getattr(model, 'in_memory', True): model.refresh()  # its files may be gone, though no version is new
+            raise
         plans[model.encoder] = time.monotonic(), plan
     def about(model) -> dict: return dict(backbone=model.encoder.name) | kind_of_model(model).facts(model)
-    runs = dict(search=_search, rank=_rank, embed=_embed, classify=_classify, tag=_tag)
-    return Backend(read=read, kind=lambda model: kind_of_model(model).served, about=about, sides=_sides, rows=_rows,
-                   runs=runs, change=_change, around=around, look=look, threads=min(2, _cores()))
+    def follow(model) -> bool: return not getattr(model, 'in_memory', True) and model.outdated and model.refresh()
+    runs = dict(search=_search, rank=_rank, embed=_embed, classify=_classify, tag=_tag, rows=_rows)
+    return Backend(read=read, kind=lambda model: kind_of_model(model).served, about=about, sides=_sides, runs=runs,
+                   change=_change, follow=follow, around=around, look=look, threads=min(2, _cores()))
+
+def backend_of(folders: list[str|Path], index) -> Backend:
+    "What reads some folders, one of them a ranker whose documents may be in LanceDB; `ValueError` for other numbers."
+    if index is None: return torch_backend()
+    rankers = [name for name, folder in named_folders(folders).items() if _holds_ranker(folder)]
+    if len(rankers) == 1: return torch_backend(index)
+    if not rankers: raise ValueError('the option index is for a ranker, and no folder holds one: leave it out')
+    raise ValueError(f"the option index is for the documents of one ranker, and {', '.join(rankers)} are "
+                     f'{len(rankers)}: start a server for each')
 
 # %% ../../nbs/share/01_serving.ipynb #51000048
 def serving_app(
     folders: list[str|Path],  # saved models, or NAME=FOLDER
     limits: Limits = Limits(),  # limits on the load
     hosts: tuple[str, ...] = (),  # names of the server that requests may use; any by default
+    index=None,  # documents of the only ranker in LanceDB, as in `load_ranker`; in its folder by default
 ) -> FastAPI:  # with `state.service`
-    "The application that answers for saved models; raises the errors of `load`."
-    return make_app(folders, torch_backend(), limits, hosts)
+    "The application that answers for saved models; raises the errors of `load` and `load_ranker`."
+    return make_app(folders, backend_of(folders, index), limits, hosts)
 
 # %% ../../nbs/share/01_serving.ipynb #51000060
 @delegates(run_server, but=['backend'])
 def serve(
     folders: list[str|Path],  # saved models, or NAME=FOLDER
+    index=None,  # documents of the only ranker in LanceDB, as in `load_ranker`; in its folder by default
     **kwargs,  # host, port, limits, open_to_all, ready: as in `run_server`
 ) -> None:
     "Answer for saved models until SIGTERM or Ctrl-C; raises the errors of `load`, and `OSError` for a port in use."
     os.environ.setdefault('ONEDNN_PRIMITIVE_CACHE_CAPACITY', '128')  # kernels that stay in memory, one for each length
     os.environ.setdefault('LRU_CACHE_CAPACITY', '64')  # the same for linear layers, for each thread
     torch.set_num_threads(max(1, min(torch.get_num_threads(), _cores()//2)))  # for each of two batches
-    run_server(folders, torch_backend(), **kwargs)
+    run_server(folders, backend_of(folders, index), **kwargs)
