@@ -253,7 +253,10 @@ class Ranker(Searcher):
         "How many documents there are."
         return len(self.documents)
 
-    def rows(self, start: int, end: int) -> pd.DataFrame:
+    def rows(self,
+        start: int,  # place of the first document
+        end: int,  # place after the last one
+    ) -> pd.DataFrame:
         "The documents from one place to another, in their order."
         return self.documents.iloc[start:end]
 

@@ -406,7 +406,7 @@ def _check_changes(ranker, ask: Callable, store) -> None:
 
 # %% ../../nbs/read/02_testing.ipynb #0d26b003
 def check_ranker(
-    ranker,  # has `documents`, `n_documents`, `modes`, and the calls of a `Ranker`: `search`, and with `changes` the other three
+    ranker,  # has `documents`, `n_documents`, `modes`, and as a `Ranker` `search`, with `changes` the other three
     query: str,  # words of a document, such as its text
     doc_id: str,  # the id of this document; there are others too
     search: Callable|None = None,  # what searches, and gives a table; by default the method

@@ -171,7 +171,10 @@ class LanceRanker(Searcher):
         "How many documents there are."
         return self.state.documents
 
-    def rows(self, start: int, end: int) -> pd.DataFrame:
+    def rows(self,
+        start: int,  # place of the first document
+        end: int,  # place after the last one
+    ) -> pd.DataFrame:
         "The documents from one place to another, in their order."
         self, first = self.snapshot(), 'passage_number = 0'
         held = self.passages.search().where(first).select(['document_number']).limit(None).to_arrow()
@@ -192,7 +195,9 @@ class LanceRanker(Searcher):
         if not self.read_only: self._use()
         return self.state != before
 
-    def save(self, folder: str|Path) -> None:
+    def save(self,
+        folder: str|Path,  # as of a `Ranker`
+    ) -> None:
         "Raises `ValueError`: changes are kept in the tables at once, and the head is in its folder."
         raise ValueError(f"the documents of this ranker are in {self.database.uri}, where each change is kept at once, "
                          "and its head is in the folder that it was loaded from: there is nothing to save. For "
