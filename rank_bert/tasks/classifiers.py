@@ -170,11 +170,13 @@ class Classifier(WithHead):
             base, base_draws = others[line]
             gap, low, high = value.iloc[0] - base, *ends(draws[:, 0] - base_draws)
             rows.append((f'{metric} - {line}', gap, low, high))
-            if gap <= 0:
+            if not gap > 0:
                 interval = '' if np.isnan(low) else f', {low:+.3f} to {high:+.3f}'
+                ours, by = f' {value.iloc[0]:.3f}', f' (difference {gap:+.3f}{interval})'
+                if np.isnan(gap): ours, by = '', ', since it has no value where all predictions are equal'
                 better = 'that regression, ' if line.startswith('logistic') else ''
-                hint = (f"{name}: {metric} {value.iloc[0]:.3f} is not above {base:.3f} by {line} "
-                        f"(difference {gap:+.3f}{interval}). Try {better}another encoder, more rows, or freeze=-2")
+                hint = (f"{name}: {metric}{ours} is not above {base:.3f} by {line}{by}. Try {better}another encoder, "
+                        "more rows, or freeze=-2")
         columns = ['part', 'metric', 'value', 'low', 'high', 'n']
         table = pd.DataFrame([('all', *row, len(part)) for row in rows], columns=columns)
         if hint:
