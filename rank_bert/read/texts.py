@@ -481,6 +481,7 @@ def _whole_hint(scores):
     return [f'labels are read as scores, and all are one of {listed([int(v) for v in found])}: '
             "pass kind='class' if they are labels"]
 
+# %% ../../nbs/read/00_texts.ipynb #7ddbf13a
 def _build(source, c, labels, kind, name, judges=None, blanks=False):
     "`TextData` of a source; `c` is the column of each part; with `blanks`, rows without a text or label are left out"
     names, hints = source.names.get(c['label']) if kind != 'score' else None, list(source.hints)

@@ -27,7 +27,7 @@ _ROWS = 'judgements'
 def feedback_rows(
     rows: pd.DataFrame|list,  # frame or list of dicts: query, doc_id, and grade if graded
     documents: pd.DataFrame,  # of the ranker: doc_id
-    judges: str = 'last',  # which of several grades of a document for a query counts: 'last', 'max', 'mean', 'first'
+    judges: str|None = None,  # which of several grades counts: 'max', 'mean' or 'first'; by default the last, as of clicks
 ) -> pd.DataFrame:  # key, query, doc_id, grade; one row for each query and document
     "Checked judgements, one for a query and a document. Documents that are gone are left out."
     table, index = checked_table(rows, _ROWS, ['query', 'doc_id'])
@@ -57,11 +57,11 @@ def feedback_rows(
     checked = pd.DataFrame(dict(key=[*map(plain_text, texts)], query=texts, doc_id=ids, grade=grades))
     checked, pair = checked[known], ['key', 'doc_id']
     several = checked.groupby(pair).grade.nunique() > 1
-    if several.any() and judges != 'last':
+    if several.any() and judges:
         said = f'{several.sum():,} pairs of a query and a document have several grades'
         warnings.warn(DataWarning(f'{said}: by the rule judges={judges!r} one counts'), stacklevel=3)
     if judges in ('max', 'mean'): checked['grade'] = checked.groupby(pair).grade.transform(judges)
-    return checked.drop_duplicates(pair, keep='last' if judges == 'last' else 'first', ignore_index=True)
+    return checked.drop_duplicates(pair, keep='first' if judges else 'last', ignore_index=True)
 
 # %% ../../nbs/upkeep/02_feedback.ipynb #fb000018
 class FeedbackData(NamedTuple):
