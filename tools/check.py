@@ -240,7 +240,7 @@ def parameters():
             if allowed and default and default not in allowed:
                 yield f"{module}.{name}({a.arg}={default}): tools/names.toml has the defaults {', '.join(allowed)}"
         if len(found) > 12:
-            yield f"{module}.{name} has {len(found)} parameters: take those of another function by `**kwargs`, see CONTRIBUTING"
+            yield f"{module}.{name} has {len(found)} parameters, over 12: take those of others by `**kwargs`"
         places = [agreed["order"].index(a.arg) for a in found if a.arg in agreed["order"]]
         if places != sorted(places): yield f"{module}.{name}: arguments come in the order {', '.join(agreed['order'])}"
     for word, where in homes.items():
