@@ -27,7 +27,7 @@ _ROWS = 'judgements'
 def feedback_rows(
     rows: pd.DataFrame|list,  # frame or list of dicts: query, doc_id, and grade if graded
     documents: pd.DataFrame,  # of the ranker: doc_id
-    judges: str|None = None,  # which of several grades counts: 'max', 'mean' or 'first'; by default the last, as of clicks
+    judges: str|None = None,  # which of several grades counts: 'max', 'mean', 'first'; by default the last
 ) -> pd.DataFrame:  # key, query, doc_id, grade; one row for each query and document
     "Checked judgements, one for a query and a document. Documents that are gone are left out."
     table, index = checked_table(rows, _ROWS, ['query', 'doc_id'])
