@@ -8,6 +8,7 @@ Docs: https://rank-bert.github.io/rank_bert/cli.html.md"""
 __all__ = []
 
 # %% ../nbs/04a_cli.ipynb #f9b21398
+import atexit
 import gc
 import math
 import os
@@ -18,7 +19,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -356,6 +357,20 @@ def main() -> None:
     if code in _ENDED: _say(f'\n{_ENDED[code]}. What was encoded is kept: the same command continues from there.')
     gc.freeze()  # the last collection of the interpreter would take seconds, with a library and a model in memory
     sys.exit(code)
+
+# %% ../nbs/04a_cli.ipynb #8548643a
+def program() -> None:
+    "The command `rank_bert`: `main`, and an end at once."
+    code = 1
+    def leave():
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError): stream.flush()
+        os._exit(code)
+    atexit.register(leave)  # registered first, it is called last
+    try: main()
+    except SystemExit as e:
+        code = e.code
+        raise
 
 # %% ../nbs/04a_cli.ipynb #65f727ca
 SAMPLES = ('How can I split a path into a folder and a file name?', 'wait until a thread has finished its work',

@@ -122,7 +122,7 @@ def command(*args, **kwargs) -> Done:
 
 def real(*args, env: dict|None = None, **kwargs) -> Done:
     "Run `rank_bert` as a shell would start it."
-    code = "from rank_bert.cli import main; main()"
+    code = "from rank_bert.cli import program; program()"
     done = subprocess.run([sys.executable, "-c", code, *map(str, args)], capture_output=not kwargs, timeout=110,
                           env={k: v for k, v in (dict(os.environ) | (env or {})).items() if v is not None}, **kwargs)
     return Done(done.returncode, *((o or b"").decode("utf-8", "replace") for o in (done.stdout, done.stderr)))

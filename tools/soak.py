@@ -101,7 +101,7 @@ def server(place: Path) -> tuple[subprocess.Popen, int]:
     "A server on a small ranker, and its port."
     env = os.environ | QUIET
     subprocess.run([sys.executable, "-c", MADE], cwd=place, env=env, check=True)
-    code = "from rank_bert.cli import main; main()"
+    code = "from rank_bert.cli import program; program()"
     with open(place/"log", "wb") as log:
         run = subprocess.Popen([sys.executable, "-c", code, "serve", "ranker", "--port", "0", "--seconds", "10"], cwd=place, env=env, stdout=log, stderr=log)
     for _ in range(600):
