@@ -404,7 +404,7 @@ def _grades(df, options):
         fine = np.isfinite(found)
         if k.strip().lower() == 'relevance' and fine.all():
             return k, list(found), [f"column {k!r} grades the rows: pass grade='' if each row is right"]
-        if 2*fine.sum() > len(found) and (np.isinf(found).any() or k.strip().lower() == 'relevance'):
+        if 2*fine.sum() > len(found) and k.strip().lower() == 'relevance':
             odd = df[k][~fine].iloc[0]
             raise DataError(f'column {k!r} looks like grades, and {(~fine).sum():,} of its rows hold no finite number, '
                             f"such as {odd!r}: correct them, or pass grade='' to count every row as right")

@@ -149,8 +149,10 @@ def encoder_hash(
 def encoder_key(
     encoder: Encoder,  # any encoder
 ) -> str:  # 64 hexadecimal digits
-    "SHA-256 of all that determines an encoder's outputs: weights, tokenizer, settings, and names of hooks."
-    parts = encoder_hash(encoder), settings_hash(encoder), *hook_names(encoder)
+    "SHA-256 of all that determines an encoder's outputs: weights, tokenizer, settings, hooks, and how it is used."
+    parts = [encoder_hash(encoder), settings_hash(encoder), *hook_names(encoder)]
+    usual = encoder.chosen(None, None)
+    if usual != ('mean', min(256, encoder.max_tokens)): parts += usual
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 def known_hash(encoder: Encoder) -> str:

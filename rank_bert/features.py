@@ -179,6 +179,7 @@ def encode(
     texts: Iterable[str],  # any number of texts: list, Series, array, generator
     encoder: Encoder,  # from `get_encoder`
     pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
+    *,
     progress: bool|None = None,  # show progress; by default everywhere except in tests
     label: str = 'encoding',  # what the bar is called
     pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
@@ -607,6 +608,7 @@ class FeatureStore:
         texts: Iterable[str],  # any number of texts: list, Series, array, generator
         encoder: Encoder,  # from `get_encoder`
         pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
+        *,
         progress: bool|None = None,  # show progress; by default everywhere except in tests
         label: str = 'encoding',  # what the bar is called
         pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair

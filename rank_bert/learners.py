@@ -753,6 +753,17 @@ def texts_hash(
     texts = data.rows.filter(['text', 'pair']) if isinstance(data, TextData) else data.queries[['text']]
     return hashlib.sha256(np.unique(pd.util.hash_pandas_object(texts.astype(str), index=False)).tobytes()).hexdigest()
 
+def may_be_learnt(
+    about: dict,  # of a trained model
+    data,  # `RankingData` or `TextData` that is measured
+    split: str,  # the part that is measured
+) -> bool:
+    "Whether the texts are those of the training and split in another way, or are those of its part train."
+    run = about.get('run') or {}
+    learnt, train = run.get('train_sha256'), texts_hash(data.part('train'))
+    if not learnt or split == 'train': return False
+    return texts_hash(data.part(split)) == learnt or run['texts_sha256'] == texts_hash(data) and train != learnt
+
 def frozen_hash(
     encoder: Encoder,  # any encoder
     groups: int,  # from the start, as `frozen_groups` gives them
@@ -781,7 +792,8 @@ def begin_run(
         processor = torch.cuda.get_device_name(device) if device.type == 'cuda' else platform.machine()
         machine = f'{processor}, {torch.get_num_threads()} threads, torch {torch.__version__}'
         made.about['run'] = dict(seconds=round(time.perf_counter() - start, 1), machine=machine,
-                                 data_sha256=rows_hash(data), texts_sha256=texts_hash(data), frozen=held,
+                                 data_sha256=rows_hash(data), texts_sha256=texts_hash(data),
+                                 train_sha256=texts_hash(data.part('train')), frozen=held,
                                  frozen_before=before[k],
                                  frozen_after=after if k > n else frozen_hash(made.encoder, k))
         return made

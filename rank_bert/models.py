@@ -650,8 +650,10 @@ _MODES = dict(cls_token='cls', max_tokens='max', mean_tokens='mean', mean_sqrt_l
 def _pooling_modes(place: Path) -> list[str]:
     "The ways to pool that a folder of sentence-transformers names; their vectors are joined."
     fields = _read_json(place/'config.json') if (place/'config.json').is_file() else {}
-    named = fields.get('pooling_mode') or [m for k, m in _MODES.items() if fields.get(f'pooling_mode_{k}')] or ['mean']
-    return [named] if isinstance(named, str) else [str(mode) for mode in named]
+    older = [mode for k, mode in _MODES.items() if fields.get(f'pooling_mode_{k}')]
+    named = fields.get('pooling_mode') or older or 'mean'
+    if isinstance(named, (str, list)): return [named] if isinstance(named, str) else [str(mode) for mode in named]
+    raise ValueError(f"{place/'config.json'} is damaged (pooling_mode is {named!r:.40}): save the folder again")
 
 def _checked_usual(encoder: Encoder, usual, folder: Path) -> tuple[str, int]:
     "Pooling and length that `save_encoder` noted."
@@ -661,18 +663,18 @@ def _checked_usual(encoder: Encoder, usual, folder: Path) -> tuple[str, int]:
 
 def _use_as_made(encoder: Encoder, folder: Path) -> None:
     "Set pooling, length and case as a folder of sentence-transformers says; warn of what is not followed."
-    inside = re.fullmatch(r'\d+_\w+', folder.name) and not (folder/'modules.json').is_file()
-    root = folder.parent if inside else folder
-    modules = _modules(root)
+    root, modules = folder, _modules(folder)
+    if not modules:  # perhaps it is the folder of a module
+        with suppress(ValueError): root, modules = folder.parent, _modules(folder.parent)
     if ('Transformer', folder) not in modules: return
     own = folder/'sentence_bert_config.json'
     fields, left = _read_json(own) if own.is_file() else {}, []
-    most, least = fields.get('max_seq_length') or encoder.tokenizer.model_max_length, len(encoder._order(True))
+    most, least = fields.get('max_seq_length') or encoder.tokenizer.model_max_length, len(encoder._order(False))
     if type(most) is not int or most < least: raise ValueError(f"{own} is damaged (max_seq_length is {most!r:.40})")
     encoder.usual_tokens = min(most, encoder.max_tokens)
-    if fields.get('do_lower_case'):
-        backend = encoder.tokenizer.backend_tokenizer
-        backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *filter(None, [backend.normalizer])])
+    if fields.get('do_lower_case') and encoder.tokenize(['A B']) != encoder.tokenize(['a b']):
+        left.append('texts in lower case (write them so yourself)')
+    if encoder.tokenizer.truncation_side == 'left': left.append("the end of long texts (pass keep='end')")
     for kind, place in modules:
         if kind == 'Pooling':
             modes = _pooling_modes(place)
@@ -680,7 +682,9 @@ def _use_as_made(encoder: Encoder, folder: Path) -> None:
             else: left.append(f"vectors pooled by {' and '.join(modes)} ({encoder.pooling} is used)")
         elif kind not in ('Transformer', 'Normalize'): left.append(f'a layer {kind} behind the pooling')
     about = root/'config_sentence_transformers.json'
-    prompts = (_read_json(about) if about.is_file() else {}).get('prompts') or {}
+    found = _read_json(about) if about.is_file() else {}
+    prompts = found.get('prompts') or {}
+    if found.get('truncate_dim'): left.append(f"the first {found['truncate_dim']!r:.20} features of a vector")
     prompts = [p for p in prompts.values() if p] if isinstance(prompts, dict) else []
     if prompts: left.append(f"prompts before texts, such as {prompts[0]!r:.40} (put them there yourself)")
     if not left: return
@@ -708,8 +712,8 @@ def _read_encoder(folder: Path, name) -> Encoder:
         raise ValueError(f"the tokenizer of {encoder.name!r} has the id {largest:,}, and its model {rows:,} "
                          "embeddings: they belong to different models")
     encoder.beside = (folder, beside) if beside else None
-    if usual is None: _use_as_made(encoder, folder)
-    else: encoder.pooling, encoder.usual_tokens = _checked_usual(encoder, usual, folder)
+    if usual is not None: encoder.pooling, encoder.usual_tokens = _checked_usual(encoder, usual, folder)
+    _use_as_made(encoder, folder)  # what a library has written since comes before our note
     return encoder
 
 def _random_encoder(name: str, tokenizer, seed: int, overrides: dict) -> Encoder:
@@ -1002,9 +1006,9 @@ def _from_hub(name: str, hub_id: str) -> Path:
     def download():
         files = HfApi().model_info(hub_id, timeout=10).siblings  # one call without retries fails at once offline
         names = [f.rfilename for f in files]
-        safe = any(re.fullmatch(r'(\d+_\w+/)?[^/]+\.safetensors', n) for n in names)
+        safe = any(re.fullmatch(r'(\d+_[^/]+/)?[^/]+\.safetensors', n) for n in names)
         weights = r'[^/]+\.safetensors[^/]*' if safe else r'pytorch_model\.bin'  # the latter as tensors only
-        wanted = rf'(\d+_\w+/)?([^/]+\.(json|model)|vocab\.txt|merges\.txt|{weights})'
+        wanted = rf'(\d+_[^/]+/)?([^/]+\.(json|model)|vocab\.txt|merges\.txt|{weights})'
         wanted = [n for n in names if re.fullmatch(wanted, n)]
         return _transformer_folder(Path(snapshot_download(hub_id, allow_patterns=wanted)))
 

@@ -22,6 +22,7 @@ from fastai.callback.tracker import SaveModelCallback
 from fastai.learner import Learner
 from fastai.optimizer import OptimWrapper
 from fastcore.foundation import L
+from fastcore.meta import delegates
 
 # %% ../../nbs/matrix/05_rank.ipynb #82b0293f
 from ..base.core import as_texts
@@ -419,6 +420,7 @@ def add_adalora(
     return made
 
 # %% ../../nbs/matrix/05_rank.ipynb #005aa997
+@delegates(RankPenalty, keep=True, but=['ranks', 'layers'])
 def set_rank(
     learn: Learner|nn.Module,  # a fastai Learner, or a model; changed in place
     layers: str|Sequence[str] = '*',  # shell patterns of paths in the model, as in `find_linears`

@@ -310,6 +310,9 @@ def _indices(lists, labels, at):
             if len(same) == 1: return place[same[0]]
             raise DataError(f'rows: the label {label} in {at(i)} is true or false, and the labels are '
                             f'{listed(labels, 9)}: give labels as names')
+        if label not in place and numbers and not isinstance(label, str): raise DataError(
+            f'rows: label {label} in {at(i)} is not among the labels {listed(labels, 9)}, which are numbers: '
+            'so numbers mean these names, not their places')
         if label not in place: raise unknown_label(label, labels, at(i))
         return place[label]
     return labels, [[found(o, i) for o in v] for i, v in enumerate(lists)]
@@ -509,6 +512,8 @@ def _build(source, c, labels, kind, name, judges=None, blanks=False):
     def at(i): return row_name(df.index.name, df.index[i])
     found, labels, target = _targets(values, names if labels is None else labels, kind, at)
     if found == 'score' and kind is None: hints += _whole_hint(target)
+    if found != 'score' and '-1' in labels and (minus & ~withheld).any():
+        hints.append('the label -1 counts as a label: leave its rows out if it stands for one that is not published')
     target, disagreeing = _agreed(columns, target, split, found, judges)
     group = clean_ids(df[c['group']], 'rows', 'group', df.index) if 'group' in c else None
     notes = dict(rows_without_label=int(withheld.sum())) if withheld.any() else {}

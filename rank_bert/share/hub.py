@@ -23,7 +23,7 @@ from ..models import VARIANTS
 from ..data import RankingData
 from ..features import FeatureStore, WithHead
 from ..matrix.lowrank import find_linears, rank_table
-from ..learners import rows_hash, texts_hash
+from ..learners import may_be_learnt, rows_hash
 from ..hand_over.export import origin
 from ..rankers.ranker import Ranker
 from ..rankers.measuring import mode_names, not_above
@@ -63,14 +63,14 @@ def _measured(model, data: RankingData|TextData|None, split: str, store: Feature
     return model.evaluate(data, split)
 
 # %% ../../nbs/share/04_hub.ipynb #6b0c000e
-def _whose(about: dict, data) -> str:
+def _whose(about: dict, data, split: str) -> str:
     "Whether the model has learnt from some data, as far as that is recorded."
     first, *later = [one.get('data_sha256') for one in (about.get('run') or {}, *about.get('more', ()))]
     found = rows_hash(data)
     said = {first: 'the data of the training', **dict.fromkeys(later, 'the data of a later training')}
     unknown = 'whether these are the data of the training is unknown'
-    if found not in said and (about.get('run') or {}).get('texts_sha256') == texts_hash(data):
-        said[found] = 'the texts of the training, split or labelled in another way: it may have learnt some of these'
+    if found not in said and may_be_learnt(about, data, split):
+        said[found] = 'texts of the training, split in another way: it may have learnt some of these'
     whose = said.get(found) or ('other data than those of the training' if all([first, *later]) else unknown)
     return whose + ('; it has also learnt from feedback, which may hold these queries' if None in later else '')
 
@@ -90,7 +90,7 @@ def _figures(model, figures: pd.DataFrame|None, data, split: str) -> str:
     what = f'{split} queries' if ranker else f'{split} rows'
     among = f', among {len(model.documents):,} documents' if ranker else ''
     name = _line(data.name) or 'data without a name'
-    return (f"On the {what} of {name} ({_whose(about, data)}){among}, with 95% intervals.\n\n"
+    return (f"On the {what} of {name} ({_whose(about, data, split)}){among}, with 95% intervals.\n\n"
             + _frame(table) + (f'\n\n{said}.' if said else ''))
 
 # %% ../../nbs/share/04_hub.ipynb #6b0c0010

@@ -225,11 +225,10 @@ class Classifier(WithHead):
 
     def _doubts(self, data: TextData, split: str, targets: np.ndarray, out: np.ndarray) -> Iterator[str]:
         "What makes the figures of a split doubtful."
-        from rank_bert.learners import rows_hash, texts_hash
-        run = self.about.get('run') or {}
-        if split != 'train' and run.get('texts_sha256') == texts_hash(data) and run['data_sha256'] != rows_hash(data):
-            yield (f"these are the texts of the training, and not split or labelled as then: rows of {split} may have "
-                   "been learnt, so these figures may be too high. Read them as then (split, group, judges)")
+        from rank_bert.learners import may_be_learnt
+        if may_be_learnt(self.about, data, split):
+            yield (f"these are texts of the training, and not split as then: rows of {split} may have been learnt, so "
+                   "these figures may be too high. Read them as then (split, group)")
         rows_of = targets.sum(0) if targets.ndim > 1 else (targets[:, None] == np.arange(len(self.labels))).sum(0)
         missing = [label for label, rows in zip(self.labels, rows_of) if not rows]  # scores have no labels
         if missing:

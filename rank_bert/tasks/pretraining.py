@@ -518,6 +518,7 @@ def _masked_learner(dls: DataLoaders, model: nn.Module, nsp: bool, /, **kwargs) 
 def pretrain_learner(
     texts: str|Path|Sequence[str],  # texts, or a text file as `read_documents` takes it
     backbone: Encoder|str|Path|None = None,  # an encoder to train further, or its name; a new small BERT by default
+    *,
     max_tokens: int = 64,  # longest row in tokens, special tokens counted
     nsp: bool = False,  # rows are pairs of sentences, and the model also predicts whether the second follows the first
     valid_share: float = 0.1,  # of the documents, held out
@@ -529,7 +530,7 @@ def pretrain_learner(
 ) -> Learner:  # its `model.encoder` is what is trained
     "A fastai `Learner` that trains an encoder on masked tokens, and on next sentences if asked."
     asked = 'vocab_size', 'layers', 'dim', 'heads', 'lowercase', 'config'
-    shape = {name: kwargs.pop(name) for name in asked if name in kwargs}
+    shape = {name: given for name in asked if (given := kwargs.pop(name, None)) is not None}
     if shape and backbone is not None:
         raise ValueError(f"{', '.join(shape)}: for a new encoder, and {str(getattr(backbone, 'name', backbone))!r} "
                          "has its own. Leave out one or the other")
