@@ -764,6 +764,7 @@ def may_be_learnt(
     if not learnt or split == 'train': return False
     return texts_hash(data.part(split)) == learnt or run['texts_sha256'] == texts_hash(data) and train != learnt
 
+# %% ../nbs/03_learners.ipynb #6e4b0f69
 def frozen_hash(
     encoder: Encoder,  # any encoder
     groups: int,  # from the start, as `frozen_groups` gives them
