@@ -183,7 +183,7 @@ def encode(
     progress: bool|None = None,  # show progress; by default everywhere except in tests
     label: str = 'encoding',  # what the bar is called
     pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
-    **kwargs,  # how they are encoded
+    **kwargs,  # layer, max_tokens, keep, dtype, device, batch_tokens, engine: as in `Encoding`
 ) -> torch.Tensor:  # float32 `(texts, dim)` in the order of `texts`
     "Vectors of `texts` from a frozen encoder; raises `ValueError` on NaN and on arguments out of range."
     run = Encoding(encoder, pooling, **kwargs)
@@ -612,7 +612,7 @@ class FeatureStore:
         progress: bool|None = None,  # show progress; by default everywhere except in tests
         label: str = 'encoding',  # what the bar is called
         pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
-        **kwargs,  # how they are encoded
+        **kwargs,  # layer, max_tokens, keep, dtype, device, batch_tokens, engine: as in `Encoding`
     ) -> Features:  # memory-mapped `(texts, dim)`
         "Vectors of texts; only texts that are not in the store are encoded, and finished ones are kept after Ctrl-C."
         run = Encoding(encoder, pooling, **kwargs)
