@@ -760,9 +760,9 @@ def may_be_learnt(
 ) -> bool:
     "Whether the texts are those of the training and split in another way, or are those of its part train."
     run = about.get('run') or {}
-    learnt, train = run.get('train_sha256'), texts_hash(data.part('train'))
-    if not learnt or split == 'train': return False
-    return texts_hash(data.part(split)) == learnt or run['texts_sha256'] == texts_hash(data) and train != learnt
+    if split == 'train' or 'train_sha256' not in run: return False
+    if texts_hash(data.part(split)) == run['train_sha256']: return True
+    return texts_hash(data) == run['texts_sha256'] and texts_hash(data.part('train')) != run['train_sha256']
 
 # %% ../nbs/03_learners.ipynb #6e4b0f69
 def frozen_hash(
