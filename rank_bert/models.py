@@ -662,7 +662,7 @@ def _checked_usual(encoder: Encoder, usual, folder: Path) -> tuple[str, int]:
     raise ValueError(f"{folder/'config.json'} is damaged ({_USUAL} is {usual!r:.60}): save the folder again")
 
 def _use_as_made(encoder: Encoder, folder: Path) -> None:
-    "Set pooling, length and case as a folder of sentence-transformers says; warn of what is not followed."
+    "Set pooling and length as a folder of sentence-transformers says; warn of what is not followed."
     root, modules = folder, _modules(folder)
     if not modules:  # perhaps it is the folder of a module
         with suppress(ValueError): root, modules = folder.parent, _modules(folder.parent)

@@ -231,7 +231,6 @@ _NEEDS = {'class': 'a name or a whole number', 'multilabel': 'a list of names or
 _NUMBER = re.compile(r'[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?', re.I)
 
 def _is_list(v): return isinstance(v, (list, tuple, set, np.ndarray))
-def _is_written(v): return bool(_NUMBER.fullmatch(v.strip()))  # text that is a number
 def _is_float(v): return isinstance(v, (float, np.floating))
 def _is_number(v): return isinstance(v, (int, float, np.number)) and not isinstance(v, bool)
 
@@ -255,7 +254,8 @@ def _kind(values, labels, kind, at):
         if kind == 'multilabel': return _is_list(v) and all(map(_is_label, v))
         return _is_label(v) if kind == 'class' else _is_number(v) and math.isfinite(v)
     bad = [(i, v) for i, v in enumerate(values) if not fits(v)]
-    if kind == 'score': bad = [(i, v) for i, v in bad if not (isinstance(v, str) and _is_written(v))] or bad
+    if kind == 'score':  # of scores written as text, those that are no numbers
+        bad = [(i, v) for i, v in bad if not (isinstance(v, str) and _NUMBER.fullmatch(v.strip()))] or bad
     bad = [f'{at(i)}: {v!r}' for i, v in bad]
     if bad:
         raise DataError(f'rows: for kind {kind!r} a label is {_NEEDS[kind]}, not so in {listed(bad)}; '
