@@ -11,6 +11,7 @@ __all__ = ['RankingData', 'ranking_data', 'builtin_corpus', 'read_ranking', 'rea
 import ast, json, keyword, math, os, re, sys, sysconfig, unicodedata, warnings
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 import numpy as np
@@ -330,11 +331,12 @@ def _entries(root):
             words = _code_words('\n'.join(lines[node.lineno - 1:node.end_lineno]))
             yield name, body, question, ' '.join(words) if len(words) >= 8 else None
 
-def _builtin_entries(max_documents):
-    "The entries of the standard library, sorted; raises `DataError` where there are none"
+@lru_cache
+def _builtin_entries(root, max_documents):
+    "The entries of the standard library at `root`, sorted; raises `DataError` where there are none"
     if max_documents is not None and max_documents < 1:
         raise DataError(f'max_documents must be at least 1, got {max_documents}')
-    found = sorted(islice(_entries(Path(sysconfig.get_path('stdlib'))), max_documents))
+    found = sorted(islice(_entries(Path(root)), max_documents))
     if found: return found
     raise DataError('no source files of the standard library found next to this Python; '
                     'read_ranking reads your own data')
@@ -344,7 +346,7 @@ def builtin_corpus(
     max_documents: int | None = None,  # largest number of documents; a smaller corpus is part of a larger one
 ) -> RankingData:  # questions and conversations about the standard library
     "Documentation of the running Python as ranking data: no download, the same each time."
-    found = _builtin_entries(max_documents)
+    found = _builtin_entries(sysconfig.get_path('stdlib'), max_documents)
     queries = [dict(query_id=f'{d}:{kind[0]}', text=text, type=kind, group=d) for d, _, question, conversation in found
                for kind, text in (('question', question), ('conversation', conversation)) if text]
     relevance = [dict(query_id=q['query_id'], doc_id=q['group']) for q in queries]
@@ -356,7 +358,8 @@ def builtin_whole_documents(
     max_documents: int | None = None,  # largest number of documents, as in `builtin_corpus`
 ) -> pd.DataFrame:  # doc_id, title, text
     "The documents of `builtin_corpus` with their first sentences; do not measure with the corpus' questions on them."
-    rows = [(d, '', f'{question}\n\n{body}') for d, body, question, _ in _builtin_entries(max_documents)]
+    found = _builtin_entries(sysconfig.get_path('stdlib'), max_documents)
+    rows = [(d, '', f'{question}\n\n{body}') for d, body, question, _ in found]
     return pd.DataFrame(rows, columns=['doc_id', 'title', 'text'])
 
 # %% ../nbs/00b_data.ipynb #373ed1a1

@@ -140,15 +140,15 @@ for one in FAMILIES: family_parity(one)
 def minilm(s: Setting) -> dict:
     from rank_bert.data import builtin_corpus
     from rank_bert.models import get_encoder
-    return parity(s, get_encoder("minilm"), builtin_corpus().texts[:s.size(8, 100, 2000)])
+    return parity(s, get_encoder("minilm"), builtin_corpus(s.size(8, 100, 2000)).texts)
 
 
 # Training
 
-def fitted(s: Setting, learn, epochs: int = 2, **kwargs) -> dict:
+def fitted(s: Setting, learn, epochs: int|None = None, **kwargs) -> dict:
     "Train a Learner of fastai on the device; its first and last smoothed loss."
     before = [p.detach().clone() for p in learn.model.parameters() if p.requires_grad]
-    with learn.no_bar(), learn.no_logging(): seconds = s.seconds(lambda: learn.fit(epochs, **kwargs))
+    with learn.no_bar(), learn.no_logging(): seconds = s.seconds(lambda: learn.fit(epochs or s.size(1, 2, 2), **kwargs))
     on(s, learn.model)
     after, losses = [p for p in learn.model.parameters() if p.requires_grad], torch.stack([*learn.recorder.losses])
     must(bool(losses.isfinite().all()), f"losses {losses.tolist()}")
@@ -388,7 +388,7 @@ def memory(s: Setting) -> dict:
 
 def product_rate(s: Setting, dtype: torch.dtype, encoder) -> float:
     "Operations a second of the products of an encoder's linear layers."
-    d, f, tokens = encoder.dim, encoder.model.config.intermediate_size, s.size(512, 4096, 65536)
+    d, f, tokens = encoder.dim, encoder.model.config.intermediate_size, s.size(64, 4096, 65536)
     shapes = [(d, 3*d), (d, d), (d, f), (f, d)]
     pairs = [(torch.randn(tokens, i, device=s.device, dtype=dtype), torch.randn(o, i, device=s.device, dtype=dtype)) for i, o in shapes]
     def run() -> None:
@@ -404,9 +404,9 @@ def encoding(s: Setting) -> dict:
     from rank_bert.engines import best_dtype
     from rank_bert.features import encode
     from rank_bert.models import find_weights, get_encoder, quiet
-    corpus, encoder = builtin_corpus(), get_encoder("minilm").to(s.device)
+    corpus, encoder = builtin_corpus(s.size(60, 400, None)), get_encoder("minilm").to(s.device)
     pool = corpus.texts + list(corpus.queries.text)
-    texts = [*np.random.default_rng(0).choice(pool, s.size(24, 400, 20_000))]
+    texts = [*np.random.default_rng(0).choice(pool, s.size(6, 400, 20_000))]
     lengths = np.array([len(i) for i in encoder.tokenize(texts)])
     half = torch.bfloat16 if best_dtype(s.device) == torch.float32 else best_dtype(s.device)
     def peer(dtype: torch.dtype) -> Callable:

@@ -3,7 +3,7 @@
 A notebook passes when every cell ran without an error and at least one did run. Its process is forked from one that has
 imported what notebooks need, and sees no more packages than the install cell brings; notebooks that see the same share
 that one. Lessons come first, then tutorials, then the pages of measurements at a small size;
-those that `--minutes` leave no time for are listed as not run. At the end stand the slowest cells. The last line is
+what `--minutes` leave no time for is listed as not run. At the end stand the slowest cells. The last line is
 `N passed, N failed`.
 """
 import argparse, gc, os, platform, re, signal, subprocess, sys, tempfile, time, tomllib, traceback, warnings
@@ -36,7 +36,8 @@ def arguments() -> argparse.Namespace:
     p.add_argument("-j", "--jobs", type=int, default=machine.jobs(3, 8, 2.5),
                    help="notebooks at a time (%(default)s here: 3, or more where there are more processors)")
     p.add_argument("--minutes", type=float, default=os.environ.get("RANK_BERT_TEST_MINUTES", "inf"),
-                   help="start no page of measurements after that many (RANK_BERT_TEST_MINUTES, or no limit)")
+                   help="start no tutorial and no page of measurements after that many, and no lesson after half as many "
+                   "more (RANK_BERT_TEST_MINUTES, or no limit)")
     p.add_argument("--flags", default="", help="flags whose cells run too, as in --flags slow")
     p.add_argument("--save", action="store_true", help="store the outputs of notebooks that pass, then clean them")
     p.add_argument("--fresh", action=argparse.BooleanOptionalAction,
@@ -51,11 +52,15 @@ def arguments() -> argparse.Namespace:
     return args
 
 
+def turn(notebook: Path) -> int:
+    "0 for a lesson, 1 for a tutorial, 2 for a page of measurements."
+    return 2 if stored.stamped(notebook) else int(notebook.parent.name == "tutorials")
+
+
 def notebooks(paths: list[Path]) -> list[Path]:
     "The notebooks at `paths`: lessons, tutorials, pages; the largest file first, a rough guess at the longest run."
     from nbdev.doclinks import nbglob
     found = {nb.resolve() for p in paths for nb in ([p] if p.is_file() else nbglob(p, as_path=True))}
-    def turn(nb: Path) -> int: return 2 if stored.stamped(nb) else int(nb.parent.name == "tutorials")
     return sorted(found, key=lambda nb: (turn(nb), -nb.stat().st_size, nb))
 
 
@@ -184,10 +189,20 @@ def imported(modules: tuple[str, ...]) -> None:
     gc.freeze()
 
 
-def work(conn: Connection, seen: frozenset[str], args: argparse.Namespace) -> None:
+def read_builtin() -> None:
+    "Read the documentation of this Python, which takes ten seconds, once for all forks."
+    from rank_bert.data import builtin_corpus
+    from rank_bert.read.tags import builtin_tags
+    from rank_bert.read.texts import builtin_texts
+    quiet()
+    for made in (builtin_corpus, builtin_texts, builtin_tags): made()
+
+
+def work(conn: Connection, seen: frozenset[str], args: argparse.Namespace, builtin: bool) -> None:
     "See only the packages that are asked for, and run the notebooks that are sent, until no more come."
     try:
         asked.see_only(seen)
+        if builtin: read_builtin()
         imported(LOOKING)
         while True: conn.send(run_forked(conn.recv(), args))
     except (KeyboardInterrupt, EOFError): pass
@@ -225,14 +240,14 @@ def report(run: Run) -> list[tuple[float, str]]:
     return [(float(s), f"{name(run.notebook)} {cell}") for cell, s in SLOW.findall(run.printed)]
 
 
-def hired(workers: list[Worker], seen: frozenset[str], args: argparse.Namespace) -> Worker:
-    "A worker that is free, or a new one."
+def hired(workers: list[Worker], seen: frozenset[str], args: argparse.Namespace, like: list[Path]) -> Worker:
+    "A worker that is free, or a new one, for notebooks `like` these."
     for w in workers:
         if w.seen == seen and not w.notebook: return w
     here, there = Pipe()
     if not (pid := os.fork()):
         for c in (here, *(w.conn for w in workers)): c.close()  # a worker sees its own end only
-        work(there, seen, args)
+        work(there, seen, args, sum("builtin_" in nb.read_text(encoding="utf-8") for nb in like) > 2)
     there.close()
     workers.append(Worker(seen, pid, here))
     return workers[-1]
@@ -240,17 +255,18 @@ def hired(workers: list[Worker], seen: frozenset[str], args: argparse.Namespace)
 
 def in_turns(waiting: list[Path], args: argparse.Namespace, workers: list[Worker]):
     "Each run as it ends, `jobs` at a time; what stays in `waiting` found no time."
-    end, seen = time.time() + 60*args.minutes, {}
+    begin, seen = time.time(), {}
     for nb in waiting[:]:
         try: seen[nb] = asked.seen_by_notebook(nb)
         except SystemExit as e:
             waiting.remove(nb)
             yield Run(nb, printed=str(e))
-    def due() -> bool: return bool(waiting) and (time.time() < end or not stored.stamped(waiting[0]))
+    def due() -> bool: return bool(waiting) and time.time() - begin < 60*args.minutes*(1 if turn(waiting[0]) else 1.5)
     def busy() -> dict[Connection, Worker]: return {w.conn: w for w in workers if w.notebook}
     while busy() or due():
         while len(busy()) < args.jobs and due():
-            worker = hired(workers, seen[waiting[0]], args)
+            packages = seen[waiting[0]]
+            worker = hired(workers, packages, args, [nb for nb in waiting if seen[nb] == packages])
             worker.notebook = waiting.pop(0)
             with suppress(BrokenPipeError): worker.conn.send(worker.notebook)
         for conn in wait(list(busy())):
@@ -279,7 +295,7 @@ def run_all(args: argparse.Namespace) -> int:
         for run in in_turns(waiting, args, workers):
             results.append(run.passed)
             slow += report(run)
-        for nb in waiting: print(f"not run {name(nb)}: {args.minutes:g} minutes are over")
+        for nb in waiting: print(f"not run {name(nb)}: the time is over")
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
