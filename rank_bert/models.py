@@ -18,7 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -224,6 +224,7 @@ class Family:
     single: str = 'cls A sep'  # special tokens around a text, where its tokenizer names them but adds none
     pair: str = 'cls A sep B sep'  # special tokens around a pair of texts, likewise
     decoder: bool = False  # made from a model that reads from left to right
+    half: bool = True  # it computes in half precision too
     plain: bool = False  # its layers are BERT's: fused layers compute them, and they can be pruned
     turned: bool = False  # its layers have the tokens as first dimension, and the texts as second
     repeated: bool = False  # it has groups of layers, each applied several times in a row
@@ -231,6 +232,7 @@ class Family:
     masked_head: str = ''  # its head for masked tokens: linear layer, activation, norm, and the module of the bias
     names: dict = field(default_factory=dict)  # what its configuration calls a field of BERT
     fields: dict = field(default_factory=dict)  # fields of the configuration of a random encoder
+    tiny: dict = field(default_factory=dict)  # further fields of one with 16 features, for tests
     auto: type = AutoModel  # class of `transformers` that makes its model
 
     @property
@@ -304,41 +306,45 @@ _bert_head = ' '.join(f'cls.predictions{part}' for part in ('.transform.dense', 
 _bert = dict(types=2, after=('pooler',))
 _roberta = Family(after=('pooler',), pair='cls A sep sep B sep', plain=True,
                   masked_head='lm_head.dense GELU lm_head.layer_norm lm_head',
-                  fields=dict(max_position_embeddings=514, type_vocab_size=1))
+                  fields=dict(max_position_embeddings=514, type_vocab_size=1),
+                  tiny=dict(max_position_embeddings=513))  # one position is reserved
 _decoder = dict(layers='layers', embeddings='embed_tokens', after=('norm',), summary='', single='A sep',
                 pair='A sep B sep', decoder=True, queries=('q_proj', 'v_proj'))
+_relative = dict(relative_attention=True, pos_att_type=['c2p', 'p2c'], position_biased_input=False)
 FAMILIES = {
     'bert': Family(plain=True, masked_head=_bert_head, **_bert),
     'roberta': _roberta,
     'distilbert': Family('transformer.layer', queries=('q_lin', 'v_lin'), names=dict(intermediate_size='hidden_dim'),
                          masked_head='vocab_transform activation vocab_layer_norm vocab_projector'),
-    'albert': Family('encoder.albert_layer_groups', repeated=True, fields=dict(embedding_size=128), **_bert,
+    'albert': Family('encoder.albert_layer_groups', repeated=True, fields=dict(embedding_size=128),
+                     tiny=dict(embedding_size=8), **_bert,
                      masked_head='predictions.dense predictions.activation predictions.LayerNorm predictions'),
-    'modernbert': Family('layers', after=('final_norm',), queries=('Wqkv',),
-                         masked_head='head.dense head.act head.norm decoder'),
+    'modernbert': Family('layers', after=('final_norm',), queries=('Wqkv',), tiny=dict(local_attention=8),
+                         masked_head='head.dense head.act head.norm decoder'),  # windows smaller than a sentence
     'xlnet': Family('layer', 'word_embedding', _states_and_none, types=3, summary='last', single='A sep cls',
                     pair='A sep B sep cls', dropout='dropout', turned=True, queries=(),
                     names=dict(hidden_size='d_model', num_hidden_layers='n_layer', num_attention_heads='n_head',
                                intermediate_size='d_inner', head_size='d_head')),
     'xlm-roberta': _roberta,
     'camembert': _roberta,
-    'electra': Family(types=2, plain=True, fields=dict(embedding_size=128)),
+    'electra': Family(types=2, plain=True, fields=dict(embedding_size=128), tiny=dict(embedding_size=8)),
     'mpnet': Family(skip=_states_and_none, after=('pooler',), pair='cls A sep sep B sep', queries=('q', 'v')),
-    'deberta': Family(skip=_states_and_none, types=2, queries=('in_proj',)),
-    'deberta-v2': Family(skip=_states_and_none, types=2, queries=('query_proj', 'value_proj')),
+    'deberta': Family(skip=_states_and_none, types=2, half=False, queries=('in_proj',), tiny=_relative),
+    'deberta-v2': Family(skip=_states_and_none, types=2, queries=('query_proj', 'value_proj'),
+                         tiny=_relative | dict(conv_kernel_size=3, position_buckets=4, norm_rel_ebd='layer_norm')),
     'roformer': Family(skip=_states_and_none, types=2),
     'nomic_bert': Family('layers', types=2, queries=('q_proj', 'v_proj')),
     'big_bird': Family(**_bert),
     'luke': Family(skip=_states_and_none, after=('pooler',), pair='cls A sep sep B sep',
                    fields=dict(entity_vocab_size=2, entity_emb_size=2)),  # entities are not read
-    'mobilebert': Family(**_bert),
+    'mobilebert': Family(**_bert, tiny=dict(embedding_size=8, true_hidden_size=8, intra_bottleneck_size=8)),
     't5': Family('encoder.block', 'encoder.embed_tokens', _states_and_bias, 'encoder.dropout',
                  ('encoder.final_layer_norm',), summary='', single='A sep', pair='A sep B sep', queries=('q', 'v'),
                  auto=AutoModelForTextEncoding,
                  names=dict(hidden_size='d_model', num_hidden_layers='num_layers', num_attention_heads='num_heads',
                             intermediate_size='d_ff', head_size='d_kv')),
     'qwen3': Family(names=dict(head_size='head_dim'), fields=dict(num_key_value_heads=1), **_decoder),
-    'gemma3_text': Family(names=dict(head_size='head_dim'), **_decoder,
+    'gemma3_text': Family(names=dict(head_size='head_dim'), **_decoder, tiny=dict(sliding_window=8),
                           fields=dict(num_key_value_heads=1, use_bidirectional_attention=True)),
     'llama': Family(fields=dict(num_key_value_heads=1), **_decoder),
 }  # model type of `transformers` -> family
@@ -595,12 +601,28 @@ class Encoder(nn.Module):
             raise ValueError(f"start is {start} and stop is {stop}; {self.name!r} has layers 0 to {n}")
         if states is None and start: raise ValueError(f"start is {start}: pass the states after {start} layers")
         if states is not None and start == stop: return states
-        given = dict(input_ids=ids, attention_mask=mask)
+        given = dict(input_ids=ids, attention_mask=mask.float() if self.family.turned else mask)  # XLNet subtracts it
         if self.family.types > 1: given['token_type_ids'] = self._types(ids, mask)
         if self.family.decoder: given['use_cache'] = False
-        if states is None and stop == n: return self.model(**given)[0]
-        try: return _part(self.model, self.family, states, start, stop)(**given)[0]
-        except _Left as left: return left.args[0]
+        whole, kind = states is None and stop == n, ids.device.type
+        if not self.family.half and states is not None: states = states.float()
+        with nullcontext() if self.family.half else torch.autocast(kind, enabled=False):
+            if whole: return self.model(**given)[0]
+            try: return _part(self.model, self.family, states, start, stop)(**given)[0]
+            except _Left as left: return left.args[0]
+
+    def exported(self,
+        ids: torch.Tensor,  # token ids `(batch, tokens)`
+        mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
+        layer: int|None = None,  # after this many layers; all by default
+    ) -> torch.Tensor:  # `(batch, tokens, dim)`
+        "Token states, for a graph in which padding that sees only padding would be NaN: that must not spread."
+        windows = getattr(self.model.config, 'local_attention', None) is not None
+        if not (windows or self.family.decoder): return self.run(None, mask, ids, 0, layer)
+        x = self.embed(ids, mask)
+        for i in range(len(self.layers) if layer is None else layer):
+            x = self.run(x, mask, ids, i, i + 1).masked_fill(mask.unsqueeze(-1) == 0, 0)
+        return x
 
     def pool(self,
         states: torch.Tensor,  # `(batch, tokens, dim)`
