@@ -173,7 +173,7 @@ class _OwnLayers:
     def __call__(self, ids: torch.Tensor, mask: torch.Tensor, layer: int) -> torch.Tensor:
         ids, mask = ids.to(self.device), mask.to(self.device)
         with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
-            return self.encoder.run(self.encoder.embed(ids, mask), mask, ids, 0, layer)
+            return self.encoder.run(None, mask, ids, 0, layer)
 
 # %% ../nbs/00d_engines.ipynb #b2d17e68
 _FUSED = []  # (function that tells whether an encoder fits, class of its plan)
@@ -308,7 +308,7 @@ class _FusedLayer:
 
 # %% ../nbs/00d_engines.ipynb #30cfdad3
 class _FusedBert:
-    "The plan for a BERT: weights in one precision; if copied, query, key and value in one product."
+    "The plan for layers of BERT: weights in one precision; if copied, query, key and value in one product."
     fused, copies = True, False
     def __init__(self, encoder: Encoder, dtype: torch.dtype, device: torch.device, copied: bool):
         def put(t): return t.detach().to(device, dtype)  # the weight itself if device and precision are right
@@ -317,7 +317,10 @@ class _FusedBert:
         factorised = isinstance(words, FactorisedEmbedding)
         self.words = put(words.tokens.weight if factorised else words.weight)
         self.wider = put(words.up.weight) if factorised else None
-        self.positions, self.types = (put(m.weight) for m in (e.position_embeddings, e.token_type_embeddings))
+        reserved = 0 if e.position_embeddings.padding_idx is None else e.position_embeddings.padding_idx + 1
+        self.positions, self.types = put(e.position_embeddings.weight)[reserved:], put(e.token_type_embeddings.weight)
+        project = getattr(encoder.model, 'embeddings_project', None)  # of an ELECTRA with narrow embeddings
+        self.project = None if project is None else (put(project.weight), put(project.bias))
         self.norm, self.layers = _norm(put, e.LayerNorm), [_FusedLayer(put, o, copied) for o in encoder.layers]
         self.device, self.encoder = device, proxy(encoder)  # a plan must not keep its encoder alive
 
@@ -328,6 +331,7 @@ class _FusedBert:
         types = self.encoder._types(ids, mask)
         if types.any(): x = x + types.to(self.device, x.dtype).unsqueeze(-1)*(self.types[-1] - self.types[0])
         x, bias = F.layer_norm(x, *self.norm), None
+        if self.project is not None: x = F.linear(x, *self.project)
         if not mask.all():  # minus infinity at padding
             bias = torch.zeros(mask.shape, dtype=self.words.dtype).masked_fill_(mask == 0, float('-inf'))
             bias = bias[:, None, None].to(self.device)  # (batch, heads, queries, keys)
@@ -337,9 +341,10 @@ class _FusedBert:
 # %% ../nbs/00d_engines.ipynb #cb5f7e85
 def _is_plain_bert(encoder: Encoder) -> bool:
     "Whether every weight of the layers is where `_FusedBert` looks for it, and nothing hooks into them."
-    if encoder.model.config.model_type != 'bert': return False
+    if not encoder.family.plain: return False
     e, kinds = encoder.model.embeddings, {}  # module whose weights `_FusedBert` reads -> what it may be
-    parts = [m for part in (e, *encoder.layers) for m in part.modules()]
+    project = [encoder.model.embeddings_project] if hasattr(encoder.model, 'embeddings_project') else []
+    parts = [m for part in (e, *project, *encoder.layers) for m in part.modules()]
     if any(m._forward_pre_hooks or m._forward_hooks or 'forward' in vars(m) for m in parts): return False
     for layer in encoder.layers:
         attention, out = layer.attention.self, layer.attention.output
@@ -349,6 +354,7 @@ def _is_plain_bert(encoder: Encoder) -> bool:
         kinds |= dict.fromkeys((out.LayerNorm, layer.output.LayerNorm), (nn.LayerNorm,))
     kinds |= {e.LayerNorm: (nn.LayerNorm,), e.word_embeddings: (nn.Embedding, FactorisedEmbedding),
               e.position_embeddings: (nn.Embedding,), e.token_type_embeddings: (nn.Embedding,)}
+    kinds |= dict.fromkeys(project, (nn.Linear,))
     # an adapter replaces its layer, and its `weight` lacks the adapter's own matrices
     fits = all(type(m) in allowed for m, allowed in kinds.items())
     return fits and all(m.bias is not None for m in kinds if isinstance(m, (nn.Linear, LowRankLinear)))
@@ -383,15 +389,9 @@ class _Layers(nn.Module):
     def __init__(self, encoder: Encoder, layer: int):
         super().__init__()
         self.model, self.encoder, self.layer = encoder.model, [encoder], layer  # in a list, it is no submodule
-        self.windows = getattr(encoder.model.config, 'local_attention', None) is not None
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        encoder, = self.encoder
-        x = encoder.embed(ids, mask)
-        if not self.windows: return encoder.run(x, mask, ids, 0, self.layer)
-        for i in range(self.layer):  # padding whose window holds only padding becomes NaN, which must not spread
-            x = encoder.run(x, mask, ids, i, i + 1).masked_fill(mask.unsqueeze(-1) == 0, 0)
-        return x
+        return self.encoder[0].exported(ids, mask, self.layer)
 
 # %% ../nbs/00d_engines.ipynb #1f6d2bda
 def _model_space(key: dict) -> Path:

@@ -662,7 +662,7 @@ class FeatureStore:
         blocks = _split_by_size(rows, [len(ids[r]) for r in rows], most)
         with torch.inference_mode(), evaluation_mode(encoder):
             shards, places = self._fill(about, encoder.name, keys, blocks, make, label, progress)
-        return States(shards, places, encoder.dim, encoder.family.summary_last)
+        return States(shards, places, encoder.dim, encoder.family.left)
 
     def space(self,
         about: dict,  # all that determines a vector, except the text

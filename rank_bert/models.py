@@ -18,9 +18,9 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, suppress
-from copy import deepcopy
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext, suppress
+from copy import copy, deepcopy
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
@@ -42,9 +42,10 @@ from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, Reposit
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from tokenizers import Tokenizer, normalizers
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer, PretrainedConfig
+from tokenizers.processors import TemplateProcessing
+from transformers import (AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoModelForTextEncoding,
+                          AutoTokenizer, PretrainedConfig, PreTrainedTokenizerFast)
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-from transformers.masking_utils import create_bidirectional_mask, create_bidirectional_sliding_window_mask
 from transformers.utils import logging
 
 # %% ../nbs/00_models.ipynb #eebfb091
@@ -98,27 +99,6 @@ def get_variant(
     near = get_close_matches(name, VARIANTS, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"unknown variant {name!r}; the variants are {', '.join(VARIANTS)}.{hint}")
-
-# %% ../nbs/00_models.ipynb #7e17f67c
-_OTHER_NAMES = {
-    'distilbert': dict(intermediate_size='hidden_dim'),
-    'xlnet': dict(hidden_size='d_model', num_hidden_layers='n_layer', num_attention_heads='n_head',
-                  intermediate_size='d_inner'),
-}  # family -> what it calls a field of BERT
-_OWN_FIELDS = {'roberta': dict(max_position_embeddings=514, type_vocab_size=1), 'albert': dict(embedding_size=128)}
-
-def variant_config(
-    name: str,  # a variant
-    **overrides,  # any field of its configuration, by BERT's name where BERT has it, e.g. `num_labels=3`
-) -> PretrainedConfig:  # configuration of its family, without weights
-    "The configuration of a variant."
-    v = get_variant(name)
-    fields = dict(vocab_size=v.vocab, hidden_size=v.dim, num_hidden_layers=v.layers, num_attention_heads=v.heads,
-                  intermediate_size=v.ffn)
-    fields |= _OWN_FIELDS.get(v.family, {}) | overrides
-    if v.family == 'xlnet': fields.setdefault('d_head', fields['hidden_size']//fields['num_attention_heads'])
-    names = _OTHER_NAMES.get(v.family, {})
-    return AutoConfig.for_model(v.family, **{names.get(k, k): value for k, value in fields.items()})
 
 # %% ../nbs/00_models.ipynb #922125bf
 class ModelNotFoundError(FileNotFoundError):
@@ -221,79 +201,168 @@ def find_weights(
         if any(folder.glob('*.safetensors')) or (folder/'pytorch_model.bin').exists(): return folder
     return _from_hub(name, hub_id)
 
+# %% ../nbs/00_models.ipynb #a0dce3c1
+def _states_alone(layer, states, *args, **kwargs): return states
+
+def _states_and_none(layer, states, *args, **kwargs): return states, None
+
+def _states_and_bias(layer, states, mask=None, bias=None, *args, **kwargs):
+    "T5's first layer makes the bias of relative positions, and hands it to the others."
+    return states, layer(states, mask, bias, *args, **kwargs)[1] if bias is None else bias, None
+
 # %% ../nbs/00_models.ipynb #d2fdbc8d
 @dataclass(frozen=True)
 class Family:
-    "The differences of a model family from the others."
-    single: str  # special tokens around a text, in order, e.g. 'cls A sep'
-    pair: str  # special tokens around a pair of texts
-    embed: Callable  # `(model, ids, token types) -> states (batch, tokens, dim)` that go into the first layer
-    layers: Callable  # `model -> layers`, one for each depth
-    run: Callable  # `(model, layers, states, mask, token types) -> states`
+    "What a model family has of its own; its model's own forward does the rest."
+    layers: str = 'encoder.layer'  # where the model has the list of its layers
+    embeddings: str = 'embeddings'  # where it has the module that makes states of ids
+    skip: Callable = _states_alone  # what a layer would return that leaves the states as they are
+    dropout: str = ''  # where it has a dropout between the embeddings and the first layer
     after: tuple[str, ...] = ()  # modules of the model that follow the last layer
     types: int = 1  # number of token types; XLNet has a third for its summary token
-    summary_last: bool = False  # pads on the left, with the summary token last
+    summary: str = 'first'  # place of the token that stands for a text, 'first' or 'last'; '' where there is none
+    single: str = 'cls A sep'  # special tokens around a text, where its tokenizer names them but adds none
+    pair: str = 'cls A sep B sep'  # special tokens around a pair of texts, likewise
+    decoder: bool = False  # made from a model that reads from left to right
+    half: bool = True  # it computes in half precision too
+    plain: bool = False  # its layers are BERT's: fused layers compute them, and they can be pruned
+    turned: bool = False  # its layers have the tokens as first dimension, and the texts as second
+    repeated: bool = False  # it has groups of layers, each applied several times in a row
+    queries: tuple[str, ...] = ('query', 'value')  # names of the linear layers that LoRA adapts
+    masked_head: str = ''  # its head for masked tokens: linear layer, activation, norm, and the module of the bias
+    names: dict = field(default_factory=dict)  # what its configuration calls a field of BERT
+    fields: dict = field(default_factory=dict)  # fields of the configuration of a random encoder
+    tiny: dict = field(default_factory=dict)  # further fields of one with 16 features, for tests
+    auto: type = AutoModel  # class of `transformers` that makes its model
 
-# %% ../nbs/00_models.ipynb #a0dce3c1
-def _run_plain(model, layers, states, mask, types):
-    "Token states after layers that attend to every real token."
-    attend = create_bidirectional_mask(config=model.config, inputs_embeds=states, attention_mask=mask)
-    for layer in layers: states = layer(states, attend)
-    return states
+    @property
+    def left(self) -> bool:
+        "Whether a batch is padded on the left."
+        return self.decoder or self.summary == 'last'
+
+    def layers_of(self, model: nn.Module) -> list[nn.Module]:
+        "The layers of a model, one for each depth."
+        layers = list(model.get_submodule(self.layers))
+        depths = model.config.num_hidden_layers if self.repeated else len(layers)
+        return [layers[i*len(layers)//depths] for i in range(depths)]
 
 # %% ../nbs/00_models.ipynb #01b96d18
-def _run_modern(model, layers, states, mask, types):
-    "Token states after ModernBERT's layers of global and local attention."
-    make = dict(full_attention=create_bidirectional_mask, sliding_attention=create_bidirectional_sliding_window_mask)
-    kinds = {layer.attention_type for layer in layers}
-    attend = {k: make[k](config=model.config, inputs_embeds=states, attention_mask=mask) for k in kinds}
-    positions = torch.arange(states.shape[1], device=states.device).unsqueeze(0)
-    rotary = {k: model.rotary_emb(states, positions, k) for k in kinds}
-    for layer in layers:
-        kind = layer.attention_type
-        states = layer(states, attention_mask=attend[kind], position_embeddings=rotary[kind])
-    return states
+class _Stand:
+    "Takes the place of a module for one call; what else it is asked for, the module answers."
+    def __init__(self, module: nn.Module, call: Callable): self.module, self.call = module, call
+    def __call__(self, *args, **kwargs): return self.call(self.module, *args, **kwargs)
+    def __getattr__(self, name): return getattr(self.module, name)
 
-def _run_xlnet(model, layers, states, mask, types):
-    "Token states after XLNet's layers, whose tensors have the batch as second axis."
-    n, t = mask.shape
-    # attention is masked at padding, except from a token to itself
-    padding = 1 - mask.T.to(states.dtype)  # (tokens, batch)
-    itself = torch.eye(t, device=mask.device, dtype=states.dtype)[:, :, None]
-    hidden = (padding[None] - itself > 0).to(states.dtype).unsqueeze(-1)  # (tokens, tokens, batch, 1)
-    differ = types.T[:, None] != types.T[None]  # (tokens, tokens, batch)
-    segments = nn.functional.one_hot(differ.long(), 2).to(states.dtype)
-    positions = model.relative_positional_encoding(t, t, bsz=n, device=states.device).to(states.dtype)
-    positions, states = model.dropout(positions), states.transpose(0, 1)
-    for layer in layers:
-        states = layer(states, None, attn_mask_h=hidden, attn_mask_g=None, r=positions, seg_mat=segments)[0]
-    return states.transpose(0, 1)
+class _Left(Exception):
+    "Takes states out of a model's forward."
+
+def _shallow(module: nn.Module) -> nn.Module:
+    "A module with the same weights, whose parts can be exchanged."
+    new = object.__new__(type(module))
+    new.__dict__ = module.__dict__ | dict(_modules=dict(module._modules))
+    return new
+
+def _view(model: nn.Module, places: dict[str, object]) -> nn.Module:
+    "A model with the same weights and other things at some places."
+    top = _shallow(model)
+    for path, thing in places.items():
+        at, (*above, name) = top, path.split('.')
+        for one in above:
+            at._modules[one] = _shallow(at._modules[one])
+            at = at._modules[one]
+        at._modules.pop(name, None)
+        at.__dict__[name] = thing
+    return top
 
 # %% ../nbs/00_models.ipynb #cd3519d7
-def _embed_typed(model, ids, types): return model.embeddings(input_ids=ids, token_type_ids=types)
-def _embed_plain(model, ids, types): return model.embeddings(ids)
-def _embed_albert(model, ids, types): return model.encoder.embedding_hidden_mapping_in(_embed_typed(model, ids, types))
-def _embed_xlnet(model, ids, types): return model.dropout(model.word_embedding(ids.T)).transpose(0, 1)
+def _part(model: nn.Module, family: Family, states: torch.Tensor|None, start: int, stop: int) -> nn.Module:
+    "A view in which `states` go into the layer `start`, and those that reach the layer `stop` leave as `_Left`."
+    def turn(x): return x.transpose(0, 1) if family.turned else x
+    given = None if states is None else turn(states)
+    def embed(module, *args, **kwargs):  # where the width is right, DeBERTa's convolution reads what is returned
+        ids = next(x for x in (*args, *kwargs.values()) if x is not None)
+        width = getattr(getattr(module, 'LayerNorm', None), 'normalized_shape', given.shape)[-1]
+        return given if width == given.shape[-1] else given.new_zeros(*ids.shape, width)
+    def drop(module, x): return x if x is given else module(x)
+    def enter(layer, _, *args, **kwargs): return layer(given, *args, **kwargs)
+    def leave(layer, x, *args, **kwargs): raise _Left(turn(x))
 
-def _layers_at(path: str) -> Callable: return lambda model: list(model.get_submodule(path))
-
-def _albert_layers(model):
-    "ALBERT's layer groups, each repeated as often as it is applied."
-    groups, n = model.encoder.albert_layer_groups, model.config.num_hidden_layers
-    return [groups[i*len(groups)//n] for i in range(n)]
+    layers, places = family.layers_of(model), {}
+    stack = [_Stand(layer, family.skip) for layer in layers[:start]] + layers[start:]
+    if states is not None:
+        stack[start] = _Stand(layers[start], enter)
+        before = {family.embeddings: embed} | ({family.dropout: drop} if family.dropout else {})
+        places = {path: _Stand(model.get_submodule(path), call) for path, call in before.items()}
+    if stop < len(layers): stack[stop] = _Stand(layers[stop], leave)
+    if family.repeated:  # each is in the list as often as it is applied
+        config = copy(model.config)
+        config.num_hidden_groups = len(layers)
+        places[family.layers.rpartition('.')[0] + '.config'] = config
+    return _view(model, places | {family.layers: stack})
 
 # %% ../nbs/00_models.ipynb #7ce83f71
-_bert = dict(embed=_embed_typed, layers=_layers_at('encoder.layer'), run=_run_plain, after=('pooler',))
+_bert_head = ' '.join(f'cls.predictions{part}' for part in ('.transform.dense', '.transform.transform_act_fn',
+                                                           '.transform.LayerNorm', ''))
+_bert = dict(types=2, after=('pooler',))
+_roberta = Family(after=('pooler',), pair='cls A sep sep B sep', plain=True,
+                  masked_head='lm_head.dense GELU lm_head.layer_norm lm_head',
+                  fields=dict(max_position_embeddings=514, type_vocab_size=1),
+                  tiny=dict(max_position_embeddings=513))  # one position is reserved
+_decoder = dict(layers='layers', embeddings='embed_tokens', after=('norm',), summary='', single='A sep',
+                pair='A sep B sep', decoder=True, queries=('q_proj', 'v_proj'))
+_relative = dict(relative_attention=True, pos_att_type=['c2p', 'p2c'], position_biased_input=False)
 FAMILIES = {
-    'bert': Family('cls A sep', 'cls A sep B sep', types=2, **_bert),
-    'roberta': Family('cls A sep', 'cls A sep sep B sep', **_bert),
-    'distilbert': Family('cls A sep', 'cls A sep B sep', _embed_plain, _layers_at('transformer.layer'), _run_plain),
-    'albert': Family('cls A sep', 'cls A sep B sep', _embed_albert, _albert_layers, _run_plain, ('pooler',), types=2),
-    'modernbert': Family('cls A sep', 'cls A sep B sep', _embed_plain, _layers_at('layers'), _run_modern,
-                         ('final_norm',)),
-    'xlnet': Family('A sep cls', 'A sep B sep cls', _embed_xlnet, _layers_at('layer'), _run_xlnet, types=3,
-                    summary_last=True),
+    'bert': Family(plain=True, masked_head=_bert_head, **_bert),
+    'roberta': _roberta,
+    'distilbert': Family('transformer.layer', queries=('q_lin', 'v_lin'), names=dict(intermediate_size='hidden_dim'),
+                         masked_head='vocab_transform activation vocab_layer_norm vocab_projector'),
+    'albert': Family('encoder.albert_layer_groups', repeated=True, fields=dict(embedding_size=128),
+                     tiny=dict(embedding_size=8), **_bert,
+                     masked_head='predictions.dense predictions.activation predictions.LayerNorm predictions'),
+    'modernbert': Family('layers', after=('final_norm',), queries=('Wqkv',), tiny=dict(local_attention=8),
+                         masked_head='head.dense head.act head.norm decoder'),  # windows smaller than a sentence
+    'xlnet': Family('layer', 'word_embedding', _states_and_none, types=3, summary='last', single='A sep cls',
+                    pair='A sep B sep cls', dropout='dropout', turned=True, queries=(),
+                    names=dict(hidden_size='d_model', num_hidden_layers='n_layer', num_attention_heads='n_head',
+                               intermediate_size='d_inner', head_size='d_head')),
+    'xlm-roberta': _roberta,
+    'camembert': _roberta,
+    'electra': Family(types=2, plain=True, fields=dict(embedding_size=128), tiny=dict(embedding_size=8)),
+    'mpnet': Family(skip=_states_and_none, after=('pooler',), pair='cls A sep sep B sep', queries=('q', 'v')),
+    'deberta': Family(skip=_states_and_none, types=2, half=False, queries=('in_proj',), tiny=_relative),
+    'deberta-v2': Family(skip=_states_and_none, types=2, queries=('query_proj', 'value_proj'),
+                         tiny=_relative | dict(conv_kernel_size=3, position_buckets=4, norm_rel_ebd='layer_norm')),
+    'roformer': Family(skip=_states_and_none, types=2),
+    'nomic_bert': Family('layers', types=2, queries=('q_proj', 'v_proj')),
+    'big_bird': Family(**_bert),
+    'luke': Family(skip=_states_and_none, after=('pooler',), pair='cls A sep sep B sep',
+                   fields=dict(entity_vocab_size=2, entity_emb_size=2)),  # entities are not read
+    'mobilebert': Family(**_bert, tiny=dict(embedding_size=8, true_hidden_size=8, intra_bottleneck_size=8)),
+    't5': Family('encoder.block', 'encoder.embed_tokens', _states_and_bias, 'encoder.dropout',
+                 ('encoder.final_layer_norm',), summary='', single='A sep', pair='A sep B sep', queries=('q', 'v'),
+                 auto=AutoModelForTextEncoding,
+                 names=dict(hidden_size='d_model', num_hidden_layers='num_layers', num_attention_heads='num_heads',
+                            intermediate_size='d_ff', head_size='d_kv')),
+    'qwen3': Family(names=dict(head_size='head_dim'), fields=dict(num_key_value_heads=1), **_decoder),
+    'gemma3_text': Family(names=dict(head_size='head_dim'), **_decoder, tiny=dict(sliding_window=8),
+                          fields=dict(num_key_value_heads=1, use_bidirectional_attention=True)),
+    'llama': Family(fields=dict(num_key_value_heads=1), **_decoder),
 }  # model type of `transformers` -> family
+_UNFIT = {'nystromformer': 'its convolution reads padding, so the vector of a text would depend on its batch'}
+
+# %% ../nbs/00_models.ipynb #7e17f67c
+def variant_config(
+    name: str,  # a variant, or a family, which then has the shape of `tiny`
+    **overrides,  # any field of its configuration, by BERT's name where BERT has it, e.g. `num_labels=3`
+) -> PretrainedConfig:  # configuration of its family, without weights
+    "The configuration of a variant."
+    is_family = name in FAMILIES and name not in VARIANTS
+    v = replace(VARIANTS['tiny'], family=name) if is_family else get_variant(name)
+    family = FAMILIES[v.family]
+    fields = dict(vocab_size=v.vocab, hidden_size=v.dim, num_hidden_layers=v.layers, num_attention_heads=v.heads,
+                  intermediate_size=v.ffn) | family.fields | overrides
+    if 'head_size' in family.names: fields.setdefault('head_size', fields['hidden_size']//fields['num_attention_heads'])
+    return AutoConfig.for_model(v.family, **{family.names.get(k, k): value for k, value in fields.items()})
 
 # %% ../nbs/00_models.ipynb #129f93eb
 def _check_mask(states: torch.Tensor, mask: torch.Tensor) -> None:
@@ -305,9 +374,29 @@ def _check_mask(states: torch.Tensor, mask: torch.Tensor) -> None:
     if len(empty): raise ValueError(f"row {int(empty[0])} of the batch has no real token: its mask is all zero")
 
 @torch.compiler.assume_constant_result  # torch.compile cannot look into a tokenizer
-def _ends_of(tokenizer) -> tuple[int, int]:
-    "Ids of the summary token and of the separator."
+def _ends_of(tokenizer) -> tuple[int|None, int|None]:
+    "Ids of the summary token and of the separator, where the tokenizer names them."
     return tokenizer.cls_token_id, tokenizer.sep_token_id
+
+def _orders(tokenizer: Tokenizer) -> list[list[int|str]]:
+    "For a text and for a pair: ids of the special tokens that a tokenizer adds, 'A' and 'B', in order."
+    word = next(w for w in ('a', *tokenizer.get_vocab()) if tokenizer.encode(w, add_special_tokens=False).ids)
+    found = []
+    for texts in ((word,), (word, word)):
+        e, order = tokenizer.encode(*texts), []
+        for i, special, text in zip(e.ids, e.special_tokens_mask, e.sequence_ids):
+            part = i if special else 'AB'[text]
+            if special or part not in order: order.append(part)
+        found.append(order)
+    return found
+
+def _unknown_family(name, kind, families: Iterable[str]) -> str:
+    "Why a model cannot be used, and the remedy."
+    if kind in (*_UNFIT,): return f"{str(name)!r} is of the family {kind!r}, which does not fit: {_UNFIT[kind]}"
+    more = '' if families is FAMILIES else ', and others that transformers knows'
+    return (f"{str(name)!r} is of the family {kind!r:.60}; the families are {', '.join(FAMILIES)}{more}. "
+            "Put one of your own into FAMILIES first; for an encoder that is a stack of layers "
+            "an entry such as Family('encoder.layer') does")
 
 # %% ../nbs/00_models.ipynb #fe13891d
 class Encoder(nn.Module):
@@ -319,15 +408,22 @@ class Encoder(nn.Module):
     ):
         super().__init__()
         config = model.config
-        if config.model_type not in FAMILIES:
-            raise ValueError(f"{name!r} is of the family {config.model_type!r}; the families are "
-                             f"{', '.join(FAMILIES)}. Put one of your own into FAMILIES first")
-        most = config.max_position_embeddings
-        if most < 1: most = 2**20  # XLNet has no limit of its own
-        elif config.model_type == 'roberta': most -= config.pad_token_id + 1  # positions that RoBERTa reserves
+        if config.model_type not in FAMILIES: raise ValueError(_unknown_family(name, config.model_type, FAMILIES))
+        family = FAMILIES[config.model_type]
+        if hasattr(model, 'decoder'):
+            raise ValueError(f"{name!r} has a decoder too: pass its encoder alone, such as a T5EncoderModel")
+        if hasattr(model, 'set_attention_type'):  # otherwise a call of BigBird changes its layers
+            config.attention_type = 'original_full'
+            model.set_attention_type('original_full')
+        if tokenizer.pad_token_id is None: tokenizer.pad_token = tokenizer.eos_token  # many decoders have none
+        most = getattr(config, 'max_position_embeddings', -1)
+        positions = getattr(getattr(model, family.embeddings, None), 'position_embeddings', None)
+        if most < 1: most = 2**20  # XLNet and T5 have no limit of their own
+        elif getattr(positions, 'padding_idx', None) is not None: most -= positions.padding_idx + 1  # as RoBERTa does
         self.model, self.tokenizer, self.name = model, tokenizer, name
         self.dim, self.max_tokens = config.hidden_size, most
-        self.pooling, self.usual_tokens = 'mean', min(256, most)  # where a caller names none; see `get_encoder`
+        # where a caller names none; see `get_encoder`
+        self.pooling, self.usual_tokens = 'last' if family.decoder else 'mean', min(256, most)
         self.beside = None  # weights in its folder that are not part of an encoder
         self._words = None  # state of the tokenizer at the last use of `_pieces`, and a copy of the tokenizer
 
@@ -342,7 +438,7 @@ class Encoder(nn.Module):
     @property
     def layers(self) -> list[nn.Module]:
         "The transformer layers, from the first to the last; ALBERT's one layer is repeated."
-        return self.family.layers(self.model)
+        return self.family.layers_of(self.model)
 
     @property
     def device(self) -> torch.device:
@@ -352,7 +448,8 @@ class Encoder(nn.Module):
     @property
     def poolings(self) -> tuple[str, ...]:
         "The poolings that this encoder can do."
-        return tuple(POOLINGS) if getattr(self.model, 'pooler', None) is None else (*POOLINGS, 'pooler')
+        found = [how for how in POOLINGS if how != 'cls' or self.family.summary]
+        return tuple(found) if getattr(self.model, 'pooler', None) is None else (*found, 'pooler')
 
     def chosen(self,
         pooling: str|None,  # how to pool; `None` for the encoder's own way
@@ -371,7 +468,7 @@ class Encoder(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:  # states `(batch, tokens, dim)`, mask
         "States of every token after the last layer."
         _check_mask(ids, mask)
-        return self.run(self.embed(ids, mask), mask, ids), mask
+        return self.run(None, mask, ids), mask
 
     # texts to ids
 
@@ -380,7 +477,7 @@ class Encoder(nn.Module):
         "The tokenizer's words and rules, copied again when tokens were added to it; '[SEP]' in a text is plain text."
         backend = self.tokenizer.backend_tokenizer
         state = (id(backend), backend.get_vocab_size(True), str(backend.get_added_tokens_decoder()),
-                 str(backend.normalizer), str(backend.pre_tokenizer))
+                 str(backend.normalizer), str(backend.pre_tokenizer), str(backend.post_processor))
         if self._words is not None:
             if self._words[0] == state: return self._words[1]
             rows = self.model.get_input_embeddings().weight.shape[0]
@@ -392,19 +489,23 @@ class Encoder(nn.Module):
         pieces.no_truncation()
         pieces.no_padding()
         pieces.encode_special_tokens = True
-        self._words = state, pieces
+        orders, family = _orders(pieces), self.family
+        ends = dict(zip(('cls', 'sep'), _ends_of(self.tokenizer)))
+        if orders[0] == ['A'] and family.summary and None not in ends.values():
+            orders = [[ends.get(part, part) for part in order.split()] for order in (family.single, family.pair)]
+        self._words = state, pieces, orders
         return pieces
 
-    def _order(self, paired: bool) -> list[str]:
-        "Special tokens and texts, in the order of the family."
-        return (self.family.pair if paired else self.family.single).split()
+    def _order(self, paired: bool) -> list[int|str]:
+        "Ids of special tokens, 'A' for a text and 'B' for a second one, in the order in which the encoder reads them."
+        return self._pieces and self._words[2][paired]
 
     def _room(self, max_tokens: int, paired: bool) -> int:
         "Number of tokens for the text or pair, without special tokens; each text needs at least one."
         order = self._order(paired)
         if not len(order) <= max_tokens <= self.max_tokens:
             raise ValueError(f"max_tokens is {max_tokens}; {self.name!r} takes {len(order)} to {self.max_tokens}")
-        return max_tokens - sum(part in ('cls', 'sep') for part in order)
+        return max_tokens - len(order) + 1 + paired
 
     def _tokenize(self, texts: list[str], max_tokens: int, keep: str,
                   pairs: list[str]|None) -> tuple[list[list[int]], list[bool]]:
@@ -412,13 +513,13 @@ class Encoder(nn.Module):
         if keep not in ('start', 'end'): raise ValueError(f"keep is 'start' or 'end', not {keep!r}")
         paired = pairs is not None
         room, order = self._room(max_tokens, paired), self._order(paired)
-        parts = dict(cls=[self.tokenizer.cls_token_id], sep=[self.tokenizer.sep_token_id])
         def ids_of(texts): return [e.ids for e in self._pieces.encode_batch_fast(texts, add_special_tokens=False)]
 
         rows, shortened = [], []
         for one, two in zip(ids_of(texts), ids_of(pairs) if paired else [[]]*len(texts)):
-            parts['A'], parts['B'] = _cut_pair(one, two, room, keep)
-            rows.append([i for part in order for i in parts[part]])
+            texts_ids = dict(zip('AB', _cut_pair(one, two, room, keep)))
+            row = [i for part in order for i in texts_ids.get(part, [part])]
+            rows.append(row or [self.tokenizer.pad_token_id])  # a decoder without special tokens reads an empty text
             shortened.append(len(one) + len(two) > room)
         return rows, shortened
 
@@ -436,7 +537,7 @@ class Encoder(nn.Module):
         texts: Iterable[str],  # any number of texts
     ) -> np.ndarray:  # of each whole text, special tokens counted `(texts,)`
         "The number of tokens that a text would have if nothing were cut off."
-        texts, special = as_texts(texts), sum(part in ('cls', 'sep') for part in self._order(False))
+        texts, special = as_texts(texts), len(self._order(False)) - 1
         counts = [len(e) for at in range(0, len(texts), 1000)  # some at a time: a text is a small part of its encoding
                   for e in self._pieces.encode_batch_fast(texts[at:at + 1000], add_special_tokens=False)]
         return np.array(counts, dtype=np.int64) + special
@@ -457,25 +558,26 @@ class Encoder(nn.Module):
             while end < len(text) and (category(text[end])[0] == 'M' or '\u1160' <= text[end] <= '\u11ff'): end += 1
             first, last = places.get(word, (start, end))
             places[word] = min(first, start), max(last, end)
-        parts = dict(cls=[None], sep=[None], A=[places[word] for word, _ in kept])
-        return [place for part in self._order(False) for place in parts[part]]
+        found = [places[word] for word, _ in kept]
+        return [place for part in self._order(False) for place in (found if part == 'A' else [None])]
 
     def pad(self,
         ids: list[list[int]],  # token ids of each text
         length: int|None = None,  # pad to this many tokens; the longest by default
     ) -> tuple[torch.Tensor, torch.Tensor]:  # ids and mask, both `(batch, tokens)`
         "Pad a batch on the side and with the padding token of the encoder's family."
-        return pad_batch(ids, self.tokenizer.pad_token_id, length, left=self.family.summary_last)
+        return pad_batch(ids, self.tokenizer.pad_token_id, length, left=self.family.left)
 
     # ids to states, and states to vectors
 
     def _types(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         "0 for the tokens of the first text, 1 for those of the second, 2 for XLNet's summary token `(batch, tokens)`."
         summary, separator = _ends_of(self.tokenizer)
-        ends = (ids == separator).long()
         most = min(self.family.types, getattr(self.model.config, 'type_vocab_size', 3)) - 1
-        types = (ends.cumsum(1) - ends).clamp(max=min(most, 1))
-        if self.family.summary_last: types = types.masked_fill(ids == summary, most)
+        if most < 1 or separator is None: return torch.zeros_like(ids)
+        ends = (ids == separator).long()
+        types = (ends.cumsum(1) - ends).clamp(max=1)
+        if most > 1: types = types.masked_fill(ids == summary, most)
         return types*mask
 
     def embed(self,
@@ -483,12 +585,12 @@ class Encoder(nn.Module):
         mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
     ) -> torch.Tensor:  # `(batch, tokens, dim)`
         "The states that go into the first layer."
-        return self.family.embed(self.model, ids, self._types(ids, mask))
+        return self.run(None, mask, ids, stop=0)
 
     def run(self,
-        states: torch.Tensor,  # `(batch, tokens, dim)` after `start` layers
+        states: torch.Tensor|None,  # `(batch, tokens, dim)` after `start` layers; `None` for those that `embed` gives
         mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
-        ids: torch.Tensor,  # token ids `(batch, tokens)`; XLNet's layers need the segment of each token
+        ids: torch.Tensor,  # token ids `(batch, tokens)`; a model reads positions and token types from them
         start: int = 0,  # number of layers already applied
         stop: int|None = None,  # apply the layers before this one; all by default
     ) -> torch.Tensor:  # `(batch, tokens, dim)`
@@ -497,32 +599,55 @@ class Encoder(nn.Module):
         stop = n if stop is None else stop
         if not 0 <= start <= stop <= n:
             raise ValueError(f"start is {start} and stop is {stop}; {self.name!r} has layers 0 to {n}")
-        if start == stop: return states
-        states = self.family.run(self.model, self.layers[start:stop], states, mask, self._types(ids, mask))
-        if stop == n and 'final_norm' in self.family.after: states = self.model.final_norm(states)
-        if stop < n or not self.family.summary_last: return states
-        return self.model.dropout(states.transpose(0, 1)).transpose(0, 1)
+        if states is None and start: raise ValueError(f"start is {start}: pass the states after {start} layers")
+        if states is not None and start == stop: return states
+        given = dict(input_ids=ids, attention_mask=mask.float() if self.family.turned else mask)  # XLNet subtracts it
+        if self.family.types > 1: given['token_type_ids'] = self._types(ids, mask)
+        if self.family.decoder: given['use_cache'] = False
+        whole, kind = states is None and stop == n, ids.device.type
+        if not self.family.half and states is not None: states = states.float()
+        with nullcontext() if self.family.half else torch.autocast(kind, enabled=False):
+            if whole: return self.model(**given)[0]
+            try: return _part(self.model, self.family, states, start, stop)(**given)[0]
+            except _Left as left: return left.args[0]
+
+    def exported(self,
+        ids: torch.Tensor,  # token ids `(batch, tokens)`
+        mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
+        layer: int|None = None,  # after this many layers; all by default
+    ) -> torch.Tensor:  # `(batch, tokens, dim)`
+        "Token states, for a graph in which padding that sees only padding would be NaN: that must not spread."
+        windows = getattr(self.model.config, 'local_attention', None) is not None
+        if not (windows or self.family.decoder): return self.run(None, mask, ids, 0, layer)
+        x = self.embed(ids, mask)
+        for i in range(len(self.layers) if layer is None else layer):
+            x = self.run(x, mask, ids, i, i + 1).masked_fill(mask.unsqueeze(-1) == 0, 0)
+        return x
 
     def pool(self,
         states: torch.Tensor,  # `(batch, tokens, dim)`
         mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
-        pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
+        pooling: str|None = None,  # 'cls', 'mean', 'max', 'last' or 'pooler'; by default the encoder's own
     ) -> torch.Tensor:  # `(batch, dim)`
         "One vector for each text; raises `ValueError` for a pooling that is unknown or that the encoder lacks."
         pooling = self.chosen(pooling, None)[0]
         if pooling not in (*POOLINGS, 'pooler'):
             raise ValueError(f"unknown pooling {pooling!r}; the poolings are {', '.join(POOLINGS)}, pooler")
         if pooling not in self.poolings:
-            raise ValueError(f"{self.name!r} has no pooler; use one of {', '.join(POOLINGS)}")
-        if pooling == 'cls': return cls_pool(states, mask, self.family.summary_last)
+            lacks = 'pooler' if pooling == 'pooler' else 'summary token, as no model of its family'
+            others = ', '.join(how for how in self.poolings if how in POOLINGS)
+            raise ValueError(f"{self.name!r} has no {lacks}; use one of {others}")
+        if pooling == 'cls': return cls_pool(states, mask, self.family.summary == 'last')
         if pooling in POOLINGS: return POOLINGS[pooling](states, mask)
         summary, model = cls_pool(states, mask), self.model
-        if hasattr(model, 'pooler_activation'): return model.pooler_activation(model.pooler(summary))
-        return model.pooler(summary.unsqueeze(1))
+        if not isinstance(model.pooler, nn.Linear): return model.pooler(summary.unsqueeze(1))
+        activation = model.pooler_activation if hasattr(model, 'pooler_activation') else model.activation
+        return activation(model.pooler(summary))
 
     def groups(self) -> list[list[nn.Parameter]]:  # embeddings, layer 1, ..., last layer with what follows it
         "The parameters by depth, each once."
-        last = [getattr(self.model, n) for n in self.family.after if getattr(self.model, n) is not None]
+        parts = dict(self.model.named_modules())
+        last = [parts[path] for path in self.family.after if path in parts]
         stacks = [*([l] for l in self.layers[:-1]), [self.layers[-1], *last]]
         depths = [[p for m in modules for p in m.parameters()] for modules in stacks]
         home = {p: i for i, ps in enumerate(depths) for p in ps}
@@ -554,8 +679,8 @@ def reading_folder(what: str, name) -> Iterator[None]:
 # %% ../nbs/00_models.ipynb #9c47d2ee
 _CHANGES = 'rank_bert_changes'  # field of a configuration that `save_encoder` wrote
 _USUAL = 'rank_bert_usual'  # likewise: pooling and length of the encoder
-_COUNTS = dict(num_hidden_layers=1000, n_layer=1000, n_layers=1000, num_hidden_groups=1000, inner_group_num=1000,
-               num_labels=10**6)  # field -> largest number
+_COUNTS = dict(num_hidden_layers=1000, num_layers=1000, n_layer=1000, n_layers=1000, num_hidden_groups=1000,
+               inner_group_num=1000, num_labels=10**6)  # field -> largest number
 _ATTENTION = (None, 'eager', 'sdpa', 'flex_attention',
               'flash_attention_2')  # any other name is a kernel of the Hub, which is code
 
@@ -567,9 +692,7 @@ def _read_config(folder: Path, name, families: Iterable[str]) -> tuple[Pretraine
         if (folder/other).exists(): _read_json(folder/other)
     kind = fields.pop('model_type', 'bert' if 'type_vocab_size' in fields else None)  # early BERTs have no model_type
     if not isinstance(kind, str) or kind not in families:
-        names = ', '.join(FAMILIES) + ('' if families is FAMILIES else ', and others that transformers knows')
-        raise ValueError(f"{str(name)!r} is of the family {kind!r:.60}; the families are {names}. "
-                         "Put one of your own into FAMILIES first")
+        raise ValueError(_unknown_family(name, kind, families))
 
     # numbers that would take memory before a weight is read
     for key, most in _COUNTS.items():
@@ -628,7 +751,8 @@ def _read_tokenizer(folder: Path, name):
 # %% ../nbs/00_models.ipynb #e455285d
 def _shell(folder: Path, config: PretrainedConfig, name) -> nn.Module:
     "A model on the meta device; raises `ValueError` if the configuration declares more weights than there are."
-    with reading_folder('configuration', name), torch.device('meta'): shell = AutoModel.from_config(config)
+    made_by = FAMILIES[config.model_type].auto
+    with reading_folder('configuration', name), torch.device('meta'): shell = made_by.from_config(config)
     files = [*folder.glob('*.safetensors')] or [*folder.glob('pytorch_model*.bin')]
     declared, most = sum(p.numel() for p in shell.parameters()), sum(f.stat().st_size for f in files)
     if files and declared > most:
@@ -700,8 +824,8 @@ def _read_encoder(folder: Path, name) -> Encoder:
     else:
         _shell(folder, config, name)
         with quiet(), reading_folder('weights', name):
-            model, info = AutoModel.from_pretrained(folder, config=config, dtype=torch.float32,
-                                                    output_loading_info=True, trust_remote_code=False)
+            model, info = FAMILIES[config.model_type].auto.from_pretrained(
+                folder, config=config, dtype=torch.float32, output_loading_info=True, trust_remote_code=False)
         _check_loaded(info, ('pooler',), name)
         if any(k.startswith('pooler') for k in info['missing_keys']): model.pooler = None
         beside = sorted(info['unexpected_keys'])
@@ -716,6 +840,19 @@ def _read_encoder(folder: Path, name) -> Encoder:
     _use_as_made(encoder, folder)  # what a library has written since comes before our note
     return encoder
 
+def _ordered(tokenizer, family: Family):
+    "A tokenizer that puts the special tokens of a family around a text: a copy, where its own stand elsewhere."
+    names, ends = ('cls', 'sep'), _ends_of(tokenizer)
+    found, ids = _orders(tokenizer.backend_tokenizer), dict(zip(names, ends))
+    wanted = [[ids.get(part, part) for part in order.split()] for order in (family.single, family.pair)]
+    if found[0] == ['A'] or found == wanted or None in ends: return tokenizer
+    spelled = dict(cls=tokenizer.cls_token, sep=tokenizer.sep_token, A='$A', B='$B')
+    single, pair = ([spelled[part] for part in order.split()] for order in (family.single, family.pair))
+    backend = deepcopy(tokenizer.backend_tokenizer)
+    backend.post_processor = TemplateProcessing(
+        single=single, pair=pair, special_tokens=[(spelled[n], i) for n, i in ids.items()])
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **tokenizer.special_tokens_map)
+
 def _random_encoder(name: str, tokenizer, seed: int, overrides: dict) -> Encoder:
     "A variant with random weights."
     tokenizer = tokenizer or _read_tokenizer(find_weights('minilm'), 'minilm')
@@ -724,8 +861,10 @@ def _random_encoder(name: str, tokenizer, seed: int, overrides: dict) -> Encoder
                    bos_token_id=tokenizer.cls_token_id, eos_token_id=tokenizer.sep_token_id)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed graphics cards
-        model = AutoModel.from_config(variant_config(name, **special | overrides))
-    return Encoder(model, tokenizer, f'random {name}').eval()
+        config = variant_config(name, **special | overrides)
+        family = FAMILIES[config.model_type]
+        model = family.auto.from_config(config)
+    return Encoder(model, _ordered(tokenizer, family), f'random {name}').eval()
 
 # %% ../nbs/00_models.ipynb #9eeebeaa
 def get_encoder(
@@ -843,8 +982,16 @@ def max_pool(
     _check_mask(states, mask)
     return states.masked_fill(mask.unsqueeze(-1) == 0, float('-inf')).amax(1)
 
+# %% ../nbs/00_models.ipynb #c4afb984
+def last_pool(
+    states: torch.Tensor,  # `(batch, tokens, dim)`
+    mask: torch.Tensor,  # 1 for a token, 0 for padding `(batch, tokens)`
+) -> torch.Tensor:  # `(batch, dim)`
+    "The state of the last real token, which in a decoder has read all others."
+    return cls_pool(states, mask, last=True)
+
 # %% ../nbs/00_models.ipynb #1e4cb341
-POOLINGS = {'cls': cls_pool, 'mean': mean_pool, 'max': max_pool}  # name -> pooling, besides a model's own pooler
+POOLINGS = {'cls': cls_pool, 'mean': mean_pool, 'max': max_pool, 'last': last_pool}  # name -> pooling, besides a pooler
 
 # %% ../nbs/00_models.ipynb #bfe22edb
 def hash_tensors(tensors: Iterable[tuple[str, torch.Tensor]]) -> str:
@@ -903,7 +1050,7 @@ def save_encoder(
     # the configuration notes what differs from a model made by it alone
     config = deepcopy(model.config)
     with torch.device('meta'):
-        plain = AutoModel.from_config(config)
+        plain = encoder.family.auto.from_config(config)
         if getattr(model, 'pooler', None) is None: plain.pooler = None
         changes = changes_of(model, plain)
         odd = _misfits(apply_changes(plain, changes), weights)
@@ -943,7 +1090,8 @@ def _changed_model(folder: Path, config: PretrainedConfig, changes: dict, name) 
     if odd := _misfits(shell, weights):
         raise ValueError(f"{len(odd)} weights of {str(name)!r} do not fit its configuration ({odd[0]}, ...): "
                          "the folder is damaged, save it again")
-    with torch.random.fork_rng(devices=[]): model = AutoModel.from_config(config, dtype=torch.float32)
+    made_by = FAMILIES[config.model_type].auto
+    with torch.random.fork_rng(devices=[]): model = made_by.from_config(config, dtype=torch.float32)
     if not has_pooler: model.pooler = None
     apply_changes(model, changes)
     for n, p in model.named_parameters(): p.data = weights[n].to(p.dtype)

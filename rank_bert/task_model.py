@@ -74,8 +74,7 @@ class TaskModel(nn.Module):
         done = 0 if states is None else self.start or 0
         # float32 leaves the precision to the caller, e.g. to fastai's `to_fp16`
         with torch.autocast(ids.device.type, self.dtype) if self.dtype != torch.float32 else nullcontext():
-            states = self.encoder.embed(ids, mask) if states is None else states.float()
-            states = self.encoder.run(states, mask, ids, done)
+            states = self.encoder.run(states if states is None else states.float(), mask, ids, done)
             return states if self.task in self.per_token else self.encoder.pool(states, mask, self.pooling)
 
     def summary(self) -> pd.DataFrame:  # a row for the embeddings, each layer and each head
@@ -190,7 +189,7 @@ class TaskBatches:
     def _targets(self, rows: list[int]) -> torch.Tensor:
         "Targets of some rows; those of word pieces are padded with -100, on the same side as the ids."
         if self.data.kind != 'tags': return self.targets[rows]
-        return pad_batch([self.rows[1][r] for r in rows], -100, left=self.encoder.family.summary_last)[0]
+        return pad_batch([self.rows[1][r] for r in rows], -100, left=self.encoder.family.left)[0]
 
     def _kept_words(self, row: int) -> list[int]:
         "For each word of a text: 1 if a token of its own is kept, -1 if it shares that of the word before, else 0."

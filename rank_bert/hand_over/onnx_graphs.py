@@ -117,15 +117,11 @@ class TextModel:
 
 # %% ../../nbs/hand_over/00_onnx_graphs.ipynb #b367b9eb
 def _template(encoder: Encoder, paired: bool) -> list[str]:
-    "Special tokens and texts in the order of the family, each with its token type."
-    tokenizer, family, found, ends = encoder.tokenizer, encoder.family, [], 0
-    most = min(family.types, getattr(encoder.model.config, 'type_vocab_size', 3)) - 1
-    names = dict(cls=tokenizer.cls_token, sep=tokenizer.sep_token, A='$A', B='$B')
-    for part in (family.pair if paired else family.single).split():
-        kind = most if part == 'cls' and family.summary_last else min(ends, most, 1)
-        found.append(f'{names[part]}:{kind}')
-        ends += part == 'sep'
-    return found
+    "Special tokens and texts in the order in which an encoder reads them, each with its token type."
+    own, order = encoder.tokenizer, encoder._order(paired)
+    ids = torch.tensor([[own.pad_token_id if part in ('A', 'B') else part for part in order]])
+    names = [f'${part}' if part in ('A', 'B') else own.convert_ids_to_tokens(part) for part in order]
+    return [f'{name}:{kind}' for name, kind in zip(names, encoder._types(ids, torch.ones_like(ids))[0].tolist())]
 
 def file_tokenizer(
     encoder: Encoder,  # any encoder
@@ -134,11 +130,12 @@ def file_tokenizer(
 ) -> Tokenizer:  # of the package `tokenizers`
     "The tokenizer with special tokens, truncation and padding; '[SEP]' in a text is plain text."
     made, own = Tokenizer.from_str(encoder._pieces.to_str()), encoder.tokenizer
-    special = [(own.cls_token, own.cls_token_id), (own.sep_token, own.sep_token_id)]
+    ids = {part for paired in (False, True) for part in encoder._order(paired)} - {'A', 'B'}
+    special = [(own.convert_ids_to_tokens(i), i) for i in sorted(ids)]
     single, pair = (_template(encoder, paired) for paired in (False, True))
     made.post_processor = TemplateProcessing(single=single, pair=pair, special_tokens=special)
     made.enable_truncation(max_tokens, direction='right' if keep == 'start' else 'left')
-    made.enable_padding(direction='left' if encoder.family.summary_last else 'right', pad_id=own.pad_token_id,
+    made.enable_padding(direction='left' if encoder.family.left else 'right', pad_id=own.pad_token_id,
                         pad_token=own.pad_token)
     made.encode_special_tokens = True
     return made
@@ -166,22 +163,14 @@ class Graph(nn.Module):
         mask_2: torch.Tensor|None = None,  # of the same shape
     ) -> tuple[torch.Tensor, ...]:  # one tensor for each output
         "All outputs of a batch."
-        read = [(self._states(*one), one[1]) for one in ((ids, mask), (ids_2, mask_2)) if one[0] is not None]
-        pooled = {pooling: [self.encoder[0].pool(states, m, pooling) for states, m in read]
+        encoder, = self.encoder
+        read = [(encoder.exported(*one), one[1]) for one in ((ids, mask), (ids_2, mask_2)) if one[0] is not None]
+        pooled = {pooling: [encoder.pool(states, m, pooling) for states, m in read]
                   for pooling in dict.fromkeys(o.pooling for o in self.outputs if o.pooling)}
         def input_of(o):
             if o.pooling is None: return read[0][0]
             return torch.cat(pooled[o.pooling], 1) if o.reading == 'separate' else pooled[o.pooling][0]
         return tuple(o.finish(input_of(o), o.bag and o.bag(ids, mask)) for o in self.outputs)
-
-    def _states(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        "The states of the last layer `(batch, tokens, dim)`."
-        encoder, = self.encoder
-        x = encoder.embed(ids, mask)
-        if getattr(encoder.model.config, 'local_attention', None) is None: return encoder.run(x, mask, ids)
-        for i in range(len(encoder.layers)):  # padding that attends only to padding becomes NaN, which must not spread
-            x = encoder.run(x, mask, ids, i, i + 1).masked_fill(mask.unsqueeze(-1) == 0, 0)
-        return x
 
 def example_batch(
     graph: Graph,  # of a text model

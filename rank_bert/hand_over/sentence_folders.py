@@ -153,7 +153,7 @@ def _write_transformer(folder: Path, encoder: Encoder, max_tokens: int, keep: st
     encoder.tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=file_tokenizer(encoder, max_tokens, keep), model_max_length=max_tokens,
         model_input_names=names, truncation_side='right' if keep == 'start' else 'left', split_special_tokens=True,
-        padding_side='left' if encoder.family.summary_last else 'right',
+        padding_side='left' if encoder.family.left else 'right',
         **{name: token for name, token in tokens if token is not None})
     try: save_encoder(encoder, folder)
     finally: encoder.tokenizer = tokenizer
@@ -166,7 +166,7 @@ def _write_transformer(folder: Path, encoder: Encoder, max_tokens: int, keep: st
 def _layers(encoder: Encoder, out: Output) -> tuple[str, list[Dense]]:
     "Mode of Pooling, and all dense layers of an output."
     mode, layers = out.pooling, []
-    if out.pooling == 'cls' and encoder.family.summary_last: mode = 'last'
+    if out.pooling == 'cls' and encoder.family.summary == 'last': mode = 'last'
     if out.pooling == 'pooler':
         layer = encoder.model.pooler
         layer = getattr(layer, 'dense', layer)

@@ -145,7 +145,7 @@ def _run_layer(encoder: Encoder, i: int, names: list[str], batches: list[tuple],
     with noting_inputs({n: encoder.get_submodule(n) for n in names}) as held:
         for (ids, mask), x in zip(batches, states):
             after.append(encoder.run(x, mask, ids, i, i + 1))
-            if encoder.family.summary_last: mask = mask.T
+            if encoder.family.turned: mask = mask.T
             rows = {id(t): real_rows(n, t, mask) for n, t in held}  # layers that were given the same tensor share them
             inputs.append([(n, rows[id(t)]) for n, t in held])
             held.clear()

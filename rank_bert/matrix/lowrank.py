@@ -247,7 +247,7 @@ def _usual_linears(model: nn.Module, linears: dict[str, nn.Module]) -> list[str]
     "Paths of those inside transformer layers, or of all where there are none; without adapters and shared weights."
     def family(m): return getattr(getattr(m, 'config', None), 'model_type', None)
     bare = [m for m in model.modules() if family(m) in FAMILIES and getattr(m, 'base_model', None) is m]
-    inside = {m for t in bare for layer in FAMILIES[family(t)].layers(t) for m in layer.modules()}
+    inside = {m for t in bare for layer in FAMILIES[family(t)].layers_of(t) for m in layer.modules()}
     owners = Counter(p for m in model.modules() for p in m.parameters(recurse=False))
     return [n for n, m in linears.items() if 'lora_' not in n and (not bare or m in inside)
             and all(owners[p] == 1 for p in m.parameters())]
@@ -313,7 +313,7 @@ def input_moments(
     "Second moments of the inputs of linear layers."
     found, sums, counts = find_linears(model, layers), {}, Counter()
     # in XLNet's layers the tokens are dimension 0
-    turned = any(isinstance(m, Encoder) and m.family.summary_last for m in model.modules())
+    turned = any(isinstance(m, Encoder) and m.family.turned for m in model.modules())
     with noting_inputs(found) as held, evaluating(model):
         for mask in run:
             if turned and mask is not None: mask = mask.T
@@ -730,18 +730,14 @@ def load_peft():
         raise ImportError('LoRA needs the package peft: pip install "rank_bert[lora]"') from e
     return peft
 
-_LORA_TARGETS = dict(  # family -> linear layers
-    bert=['query', 'value'], roberta=['query', 'value'], albert=['query', 'value'],
-    distilbert=['q_lin', 'v_lin'], modernbert=['Wqkv'])
-
 def lora_targets(encoder: Encoder, targets: str|list[str]|None) -> str|list[str]:
     "The linear layers that get matrices beside them; raises `ValueError` where that cannot be."
     if any('lora_' in name for name, _ in encoder.named_parameters()):
         raise ValueError(f"{encoder.name!r} has LoRA matrices already; begin with a fresh encoder")
-    family = encoder.model.config.model_type
-    targets = targets or _LORA_TARGETS.get(family)
+    targets = targets or list(encoder.family.queries)
     if not targets:
-        raise ValueError(f"no linear layer makes the queries of a {family!r}: name targets, e.g. 'all-linear'")
+        kind = encoder.model.config.model_type
+        raise ValueError(f"no linear layer makes the queries of a {kind!r}: name targets, e.g. 'all-linear'")
     def is_target(name):  # as peft chooses: the end of the name, or a regular expression
         if isinstance(targets, str): return targets == 'all-linear' or bool(re.fullmatch(targets, name))
         return any(name == t or name.endswith(f'.{t}') for t in targets)

@@ -248,7 +248,8 @@ def _noting(model: nn.Module, encoder: Encoder, mask: torch.Tensor|None) -> Iter
     def noting_embed(ids, attend): return note_states(0, embed(ids, attend), attend)
 
     def noting_run(states, attend, ids=None, start=0, stop=None):
-        if start: note_states(start, states, attend)  # the stored states that computation starts from
+        if states is None: states = noting_embed(ids, attend)
+        elif start: note_states(start, states, attend)  # the stored states that computation starts from
         for i in range(start, n if stop is None else stop):
             states = note_states(i + 1, run(states, attend, ids, i, i + 1), attend)
         return states

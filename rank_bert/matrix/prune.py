@@ -34,7 +34,7 @@ _LACKS = dict(albert="an embedding matrix of full width and separate layers: it 
 
 def _check_kind(encoder: Encoder) -> None:
     kind = encoder.model.config.model_type
-    if kind not in ('bert', 'roberta'):
+    if not encoder.family.plain:
         raise ValueError(f"{encoder.name!r} is of the family {kind!r}, which lacks "
                          f"{_LACKS.get(kind, 'the layout of BERT')}; take a BERT or RoBERTa")
 

@@ -290,7 +290,7 @@ def tokenize_words(encoder, texts, words, max_tokens, keep):
     # one character each, so positions do not change
     texts = [SURROGATES.sub('\ufffd', t) if isinstance(t, str) else t for t in texts]
     ids, places, cut = encoder.tokenize(texts, max_tokens, keep), [], 0
-    order = encoder.family.single.split()  # the special tokens around a text, A
+    order = encoder._order(False)  # the special tokens around a text, 'A'
     for row, ws, p in zip(ids, words, encoder._pieces.encode_batch(texts, add_special_tokens=False)):
         before, kept = order.index('A'), len(row) - len(order) + 1
         first = 0 if keep == 'start' else len(p.offsets) - kept

@@ -61,10 +61,6 @@ def synth_ranking(
     return ranking_data(pd.DataFrame(documents), queries, relevance, name='synthetic')
 
 # %% ../../nbs/read/02_testing.ipynb #9c579be5
-_FAMILY_FIELDS = {'roberta': dict(max_position_embeddings=513),  # RoBERTa reserves one position
-                  'albert': dict(embedding_size=8),
-                  'modernbert': dict(local_attention=8)}  # a window smaller than a sentence
-
 def tiny_encoder(
     seed: int = 0,  # seed of the weights
     family: str = 'bert',  # a key of `FAMILIES`
@@ -77,7 +73,7 @@ def tiny_encoder(
     tokenizer = BertTokenizerFast(vocab={w: i for i, w in enumerate(dict.fromkeys(words + letters))})
     config = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32)
     if family != 'xlnet': config['max_position_embeddings'] = 512  # XLNet has no limit to set
-    config |= _FAMILY_FIELDS.get(family, {}) | overrides
+    config |= FAMILIES[family].tiny | overrides
     name = 'tiny' if family == 'bert' else family
     return get_encoder(name, pretrained=False, tokenizer=tokenizer, seed=seed, **config)
 

@@ -122,7 +122,7 @@ class RankingBatches:
 
     def _joined_states(self, queries: torch.Tensor, documents: torch.Tensor) -> torch.Tensor:
         "States `(texts, tokens, dim)` of queries, then those of documents, padded to the same number of tokens."
-        n, left = max(queries.shape[1], documents.shape[1]), self.encoder.family.summary_last
+        n, left = max(queries.shape[1], documents.shape[1]), self.encoder.family.left
         missing = [(states, n - states.shape[1]) for states in (queries, documents)]
         return torch.cat([F.pad(states, (0, 0, k, 0) if left else (0, 0, 0, k)) for states, k in missing])
 

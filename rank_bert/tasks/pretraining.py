@@ -116,10 +116,8 @@ def token_blocks(
 ) -> list[list[int]]:  # token ids with the special tokens, a row for each block
     "Token ids of all texts, cut into rows of at most `max_tokens`."
     encoder.tokenize([''], max_tokens)  # refuses a length that the encoder cannot take
-    order = encoder.family.single.split()
-    special = dict(cls=encoder.tokenizer.cls_token_id, sep=encoder.tokenizer.sep_token_id)
-    before = [special[o] for o in order[:order.index('A')]]
-    after = [special[o] for o in order[order.index('A') + 1:]]
+    order = encoder._order(False)
+    before, after = order[:order.index('A')], order[order.index('A') + 1:]
     room = max_tokens - len(before) - len(after)
     texts = [e.ids for e in encoder._pieces.encode_batch_fast(as_texts(texts), add_special_tokens=False)]
     return [before + ids[i:i + room] + after for ids in texts for i in range(0, len(ids), room)]
@@ -254,17 +252,9 @@ def sentence_pairs(
     return SentencePairs([a for _, a, _ in pairs], second, follows)
 
 # %% ../../nbs/tasks/04_pretraining.ipynb #deb42126
-_HEADS = dict(  # family -> dense layer, activation, layer norm, and the module of the bias
-    bert='cls.predictions.transform.dense cls.predictions.transform.transform_act_fn '
-         'cls.predictions.transform.LayerNorm cls.predictions',
-    roberta='lm_head.dense GELU lm_head.layer_norm lm_head',
-    distilbert='vocab_transform activation vocab_layer_norm vocab_projector',
-    albert='predictions.dense predictions.activation predictions.LayerNorm predictions',
-    modernbert='head.dense head.act head.norm decoder')
-
 def _checkpoint_head(encoder: Encoder, words: torch.Tensor) -> tuple[nn.Module, torch.Tensor]|None:
     "The head that was saved beside an encoder's weights, and the bias of each token; `None` where there is none."
-    parts = _HEADS.get(encoder.model.config.model_type, '').split()
+    parts = encoder.family.masked_head.split()
     folder, names = encoder.beside or (None, [])
     if not parts or not any(n.startswith(f'{parts[0]}.') for n in names): return None
     with quiet(), reading_folder('head for masked tokens', encoder.name):
@@ -301,9 +291,12 @@ class MaskedLM(nn.Module):
         dtype: torch.dtype = torch.float32,  # precision of the layers; weights are float32 always
     ):
         super().__init__()
-        if encoder.family.summary_last:
+        if encoder.family.summary == 'last':
             raise ValueError(f"{encoder.name!r} is an XLNet, which is trained by permutation language modelling "
                              "and not on masked tokens: take another family")
+        if not encoder.family.summary:
+            raise ValueError(f"{encoder.name!r} is of the family {encoder.model.config.model_type!r}, which is not "
+                             "trained on masked tokens: take another family")
         if nsp and 'pooler' not in encoder.poolings:
             raise ValueError(f"{encoder.name!r} has no pooler to predict next sentences from: "
                              "use nsp=False, or a BERT with one")

@@ -159,7 +159,7 @@ class Tagger(WithHead):
         only_o = np.where(np.array(self.labels) == 'O', 0, BAN)
         out = [np.tile(only_o, (len(ws), 1)) for ws in words]
         tokenless, shared = ([np.full(len(ws), flag) for ws in words] for flag in (True, False))
-        special, mean = len(self.encoder.family.single.split()) - 1, self.settings.get('pieces') == 'mean'
+        special, mean = len(self.encoder._order(False)) - 1, self.settings.get('pieces') == 'mean'
         windows = _cut_words(self.encoder, texts, words, self.settings['max_tokens'] - special)
         for w, row in self._window_scores(windows, bs):
             for i, place, end, before in zip(range(w.first, w.last), w.places, w.ends, [-1, *w.places]):
@@ -186,7 +186,7 @@ class Tagger(WithHead):
             ids, mask = encoder.pad([w.ids for w in batch])
             with torch.inference_mode(), evaluation_mode(model):
                 out = model(ids.to(device), mask.to(device)).float().cpu().numpy()
-            left = encoder.family.summary_last  # padding is on the left
+            left = encoder.family.left  # padding is on the left
             for window, row in zip(batch, out): yield window, row[-len(window.ids):] if left else row
 
     def _probabilities(self, scores: np.ndarray) -> torch.Tensor:
@@ -313,8 +313,7 @@ def _first_pieces(ws: list, bounds: list, n: int, room: int) -> tuple[list[int],
 
 def _cut_words(encoder: Encoder, texts: list[str], words: list, room: int) -> list[_Window]:
     "The windows of texts, of at most `room` pieces beside the special tokens."
-    order = encoder.family.single.split()
-    special = dict(cls=[encoder.tokenizer.cls_token_id], sep=[encoder.tokenizer.sep_token_id])
+    order = encoder._order(False)
     before, windows = order.index('A'), []
     cut = encoder._pieces.encode_batch([SURROGATES.sub('\ufffd', x) for x in texts], add_special_tokens=False)
     for t, (pieces, ws) in enumerate(zip(cut, words)):
@@ -335,7 +334,7 @@ def _cut_words(encoder: Encoder, texts: list[str], words: list, room: int) -> li
                 else:
                     places.append(before + place if owners[i] == w and 0 <= place < room else -1)
                     ends.append(before + min(after[i] - starts[a], len(ids)))
-            whole = [i for o in order for i in (special | dict(A=ids))[o]]
+            whole = [i for part in order for i in (ids if part == 'A' else [part])]
             windows.append(_Window(t, a, b, whole, places, ends))
     return windows
 
@@ -596,7 +595,7 @@ def _word_rows(learn: TaggerLearner, dl, joint: bool) -> _Rows:
     batches, model = dl.dataset, learn.model
     model.start = frozen_layers(model.encoder)
     batches.begin(model.start or None)
-    special = model.encoder.family.single.split()
+    special = model.encoder._order(False)
     last, texts, size = len(special) - 1 - special.index('A'), {}, 0
     order = np.random.default_rng(0).permutation(len(batches)).tolist()
     for rows in (order[i:i + dl.bs] for i in range(0, len(order), dl.bs)):
