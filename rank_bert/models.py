@@ -753,6 +753,7 @@ def _made_prompts(path: Path) -> dict[str, str]:
     found = {role: next((there[name] for name in names if name in there), '') for role, names in _NAMED.items()}
     return found | dict(text=prompts.get(usual) or '')
 
+# %% ../nbs/00_models.ipynb #8f591a0a
 def _checked_prompts(prompts, folder: Path) -> dict[str, str]:
     "Prompts that `save_encoder` noted."
     if isinstance(prompts, dict) and {*prompts} <= {*ROLES} and all(isinstance(p, str) for p in prompts.values()):
@@ -795,6 +796,9 @@ def _use_as_made(encoder: Encoder, folder: Path) -> None:
     about = root/'config_sentence_transformers.json'
     for role, prompt in _made_prompts(about).items(): setattr(encoder, f'{role}_prompt', prompt)
     found = _read_json(about) if about.is_file() else {}
+    similarity = found.get('similarity_fn_name') or 'cosine'
+    if similarity != 'cosine' and 'Normalize' not in {kind for kind, _ in modules}:
+        left.append(f'similarity by {similarity!r:.20} (rankers use the cosine)')
     if found.get('truncate_dim'): left.append(f"the first {found['truncate_dim']!r:.20} features of a vector")
     if not left: return
     warnings.warn(f"the makers of {encoder.name!r} use what rank_bert does not: {'; '.join(left)}", stacklevel=4)

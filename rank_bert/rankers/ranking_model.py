@@ -14,11 +14,13 @@ from pathlib import Path
 # %% ../../nbs/rankers/00_ranking_model.ipynb #2c0a0005
 import numpy as np
 import torch
+from fastcore.meta import delegates
 from scipy import sparse
 from scipy.optimize import minimize, minimize_scalar
 from torch.nn import functional as F
 
 # %% ../../nbs/rankers/00_ranking_model.ipynb #2c0a0006
+from ..base.core import pop_arguments
 from ..models import Encoder, get_encoder
 from ..tables import DataError
 from ..data import RankingData
@@ -76,6 +78,7 @@ def cutting(settings: dict) -> dict:
     return how | dict(prompt=settings.get('document_prompt') or '')
 
 # %% ../../nbs/rankers/00_ranking_model.ipynb #9c90cb9a
+@delegates(encode, but=['label', 'pairs', 'layer', 'keep', 'dtype', 'device', 'batch_tokens', 'prompt'])
 def ranking_features(
     data: RankingData,  # documents, queries, relevance
     backbone: Encoder|str|Path = 'minilm',  # an encoder, or its name
@@ -86,14 +89,15 @@ def ranking_features(
     max_tokens: int|None = None,  # longest passage and query in tokens; by default the encoder's own
     lexical: bool = True,  # build BM25 as well
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
-    progress: bool|None = None,  # show progress; by default everywhere except in tests
-    engine: str = 'torch',  # 'torch'; on a CPU also 'openvino' or 'auto' (extra `speed`)
     query_prompt: str|None = None,  # put before each query; by default the encoder's own
     document_prompt: str|None = None,  # put before each passage; by default the encoder's own
+    **kwargs,  # progress, and engine: 'torch', on a CPU also 'openvino' or 'auto' (extra `speed`); as in `encode`
 ) -> RankingFeatures:
     "Encode queries and passages of a ranking task; texts that are in `store` are not encoded again."
     encoder = get_encoder(backbone)
     pooling, max_tokens = encoder.chosen(pooling, max_tokens)
+    progress, engine = pop_arguments(kwargs, encode, 'progress', 'engine').values()
+    if kwargs: raise TypeError(f"ranking_features has no argument {next(iter(kwargs))!r}")
     if not isinstance(engine, str):
         raise TypeError("a ranker saves the name of its engine, so it takes 'torch', 'openvino' or 'auto'; engines of "
                         "int8_engine are for encode and FeatureStore.encode")

@@ -47,7 +47,7 @@ def _some(table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 # %% ../../nbs/rankers/10_untrained.ipynb #0f84c22c
-@delegates(ranking_features, keep=True, but=['passages'])
+@delegates(ranking_features)
 def untrained_ranker(
     documents,  # texts; or a frame or list of dicts: doc_id, text, title if there is one, other columns
     backbone: Encoder|str|Path = 'minilm',  # an encoder, its name, or its folder
