@@ -132,12 +132,13 @@ Lexical = Annotated[bool, typer.Option('--bm25/--no-bm25', help='Add BM25.')]
 QueryPrompt = Annotated[str|None, _option('Put before each query; by default as the makers of the encoder say.')]
 DocumentPrompt = Annotated[str|None, _option('Put before each passage; by default as the makers of the encoder say.')]
 Engine = Annotated[str, typer.Option(help='Library that runs the frozen encoder: torch, openvino or auto.')]
-Pooling = Annotated[str|None, _option('cls, mean, max, last, mean_sqrt, weighted or pooler, or several as cls+max; by default as the encoder '
-                                         'is meant to be used.')]
+Pooling = Annotated[str|None, _option(
+    'cls, mean, max, last, mean_sqrt, weighted or pooler, or several as cls+max; by default as its makers use it.')]
 Keep = Annotated[str, typer.Option(help='Part of a longer text that stays: start or end.')]
 Epochs = Annotated[int|None, _option('Epochs of training; by default enough for a minimum number of steps.', min=1)]
 TEXTS = dict(passages=(Passages, 'windows'), size=(Size, None), pooling=(Pooling, None), max_tokens=(Tokens, None),
-             engine=(Engine, 'torch'), query_prompt=(QueryPrompt, None), document_prompt=(DocumentPrompt, None))  # how documents are cut and encoded
+             engine=(Engine, 'torch'), query_prompt=(QueryPrompt, None),
+             document_prompt=(DocumentPrompt, None))  # how documents are cut and encoded
 TRAINING = dict(epochs=(Epochs, None), lr=(Rate, None), seed=(Seed, 0))
 
 def _version(show: bool) -> None:

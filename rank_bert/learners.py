@@ -579,7 +579,7 @@ def task_learner(
     reading: str|None = None,  # of pairs: 'separate', each text alone, or 'joint'; separate if the encoder is frozen
     symmetric: bool|None = None,  # of separate texts: whether both orders mean the same; by default for scores
     cls: type = Learner,  # class of the result, or of more methods for it
-    **kwargs,  # pooling, max_tokens, keep, store, prompt, as in `TaskBatches`; arguments of fastai's `Learner`, e.g. `wd`
+    **kwargs,  # pooling, max_tokens, keep, store, prompt of `TaskBatches`; arguments of fastai's `Learner`, e.g. `wd`
 ) -> Learner:
     "A fastai `Learner` for one task on texts; batches contain the output of the last frozen layer."
     _check_data(data, bs)

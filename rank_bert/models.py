@@ -49,6 +49,8 @@ from transformers.utils import logging
 
 # %% ../nbs/00_models.ipynb #eebfb091
 from .base.core import as_texts, file_hash
+from .base.model_folders import MODES, folder_modules, known_prompts, made_pooling, made_prompts
+from .base.model_folders import read_model_json, transformer_folder
 from .base.layers import apply_changes, changes_of, fold_adapters
 
 # %% ../nbs/00_models.ipynb #f3401a78
@@ -139,43 +141,6 @@ def _check_digest(path: Path, digest: str) -> Path:
                          "Reinstall its package.")
     return path
 
-# %% ../nbs/00_models.ipynb #5e1c9b70
-_JSON_BYTES = 2**24  # no configuration is longer
-
-def _read_json(path: Path, kind: type = dict):
-    "The object or list in a JSON file of a model's folder; raises `ValueError` for others, or if it refers to code."
-    try:
-        if not path.is_file(): raise ValueError('no plain file')
-        if path.stat().st_size > _JSON_BYTES: raise ValueError(f"more than {_JSON_BYTES >> 20} MB")
-        found = json.loads(path.read_text(encoding='utf-8'))
-        if not isinstance(found, kind):
-            raise ValueError(f"{type(found).__name__}, not {dict(dict='an object', list='a list')[kind.__name__]}")
-    except (ValueError, RecursionError) as e:
-        why = 'nested too deep' if isinstance(e, RecursionError) else e
-        raise ValueError(f"{path} is damaged ({why}): save the folder again") from e
-    if 'auto_map' in found:
-        raise ValueError(f"{path} names code of its own (auto_map), and code from a model's folder is never run: "
-                         "take another model")
-    return found
-
-# %% ../nbs/00_models.ipynb #c0b7e912
-def _modules(folder: Path) -> list[tuple[str, Path]]:
-    "Kind and folder of the modules that sentence-transformers notes in a folder, in order."
-    path = folder/'modules.json'
-    if not path.is_file(): return []
-    found = []
-    for module in _read_json(path, list):
-        kind, place = (str(module.get(k, '')) if isinstance(module, dict) else '' for k in ('type', 'path'))
-        if not kind or '..' in Path(place).parts or Path(place).is_absolute():
-            raise ValueError(f"{path} is damaged (a module has no type, or leads out of the folder): save it again")
-        found.append((kind.rpartition('.')[2], folder/place))
-    return found
-
-def _transformer_folder(folder: Path) -> Path:
-    "Where the transformer of a model is: in the folder, or in that of its first module."
-    first = next((place for kind, place in _modules(folder) if kind == 'Transformer'), folder)
-    return first if (first/'config.json').exists() else folder
-
 # %% ../nbs/00_models.ipynb #78db83a4
 def _local_folder(name: str|Path) -> Path|None:
     "The folder that `name` means; `None` for a variant or a Hub id."
@@ -185,7 +150,7 @@ def _local_folder(name: str|Path) -> Path|None:
             warnings.warn(f"{name!r} is the variant; the folder of that name is './{name}'", stacklevel=3)
         return None
     if folder.is_dir():
-        folder = _transformer_folder(folder)
+        folder = transformer_folder(folder)
         if (folder/'config.json').exists(): return folder
         raise ModelNotFoundError(f"folder {str(name)!r} has no config.json: it is not a saved model")
     if isinstance(name, Path): raise ModelNotFoundError(f"there is no folder {str(name)!r}")
@@ -217,7 +182,7 @@ def find_weights(
     # the Hub's cache, where it has configuration and weights
     held = [try_to_load_from_cache(hub_id, file) for file in ('config.json', 'modules.json')]
     if found := [file for file in held if isinstance(file, str)]:
-        folder = _transformer_folder(Path(found[0]).parent)
+        folder = transformer_folder(Path(found[0]).parent)
         if any(folder.glob('*.safetensors')) or (folder/'pytorch_model.bin').exists(): return folder
     return _from_hub(name, hub_id)
 
@@ -371,10 +336,9 @@ class Encoder(nn.Module):
         "Raise `ValueError` for a pooling that is unknown or that the encoder lacks."
         parts = pooling.split('+') if isinstance(pooling, str) else [pooling]
         for part in parts:
-            if part not in (*POOLINGS, 'pooler'):
-                raise ValueError(f"unknown pooling {part!r}; the poolings are {', '.join(POOLINGS)}, pooler")
-            if part not in self.poolings:
-                raise ValueError(f"{self.name!r} has no pooling {part!r}; use one of {', '.join(self.poolings)}")
+            if part in self.poolings: continue
+            why = '' if part in (*POOLINGS, 'pooler') else f'unknown pooling {part!r}: '
+            raise ValueError(f"{why}{self.name!r} has no pooling {part!r}; use one of {', '.join(self.poolings)}")
         return parts
 
     def width(self,
@@ -614,12 +578,12 @@ _COUNTS = dict(num_hidden_layers=1000, n_layer=1000, n_layers=1000, num_hidden_g
 _ATTENTION = (None, 'eager', 'sdpa', 'flex_attention',
               'flash_attention_2')  # any other name is a kernel of the Hub, which is code
 
-def _read_config(folder: Path, name, families: Iterable[str]) -> tuple[PretrainedConfig, dict|None, list|None, dict|None]:
+def _read_config(folder: Path, name, families: Iterable[str]) -> tuple:  # configuration, changes, usual, prompts
     "Configuration of a folder and the notes of `save_encoder`, checked before transformers acts on any of it."
     path = folder/'config.json'
-    fields = _read_json(path)
+    fields = read_model_json(path)
     for other in ('tokenizer_config.json', 'special_tokens_map.json', 'added_tokens.json'):
-        if (folder/other).exists(): _read_json(folder/other)
+        if (folder/other).exists(): read_model_json(folder/other)
     kind = fields.pop('model_type', 'bert' if 'type_vocab_size' in fields else None)  # early BERTs have no model_type
     if not isinstance(kind, str) or kind not in families:
         names = ', '.join(FAMILIES) + ('' if families is FAMILIES else ', and others that transformers knows')
@@ -654,7 +618,7 @@ def _check_files(folder: Path, name) -> None:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise ValueError(f"{path} is no plain file: the folder of {str(name)!r} is damaged, save it again")
     for path in folder.glob('*.index.json'):
-        parts = _read_json(path).get('weight_map')
+        parts = read_model_json(path).get('weight_map')
         parts = sorted(set(map(str, parts.values()))) if isinstance(parts, dict) else ['']
         for part in parts:
             if Path(part).name != part or not (folder/part).is_file():
@@ -698,61 +662,6 @@ def _check_loaded(info: dict, new: tuple[str, ...], name) -> None:
         raise ValueError(f"the weights of {name!r} lack {len(missing)} tensors "
                          f"({', '.join(sorted(missing)[:3])}, ...): not a complete encoder")
 
-# %% ../nbs/00_models.ipynb #1ab8fe33
-_SEARCHING = 'Represent this sentence for searching relevant passages: '
-PROMPTS = {
-    r'intfloat/(multilingual-)?e5-(small|base|large)(-v2)?': dict(
-        query='query: ', document='passage: ', label='query: '),
-    r'BAAI/bge-(small|base|large)-en(-v1\.5)?': dict(query=_SEARCHING),
-    r'Snowflake/snowflake-arctic-embed-(xs|s|m|m-v1\.5|m-long|l)': dict(query=_SEARCHING),
-    r'Snowflake/snowflake-arctic-embed-[ml]-v2\.0': dict(query='query: '),
-    r'nomic-ai/nomic-embed-text-v(1|1\.5|2-moe)': dict(
-        query='search_query: ', document='search_document: ', label='classification: '),
-    r'Qwen/Qwen3-Embedding-.+': dict(
-        query='Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:'),
-    r'google/embeddinggemma-300m': dict(query='task: search result | query: ', document='title: none | text: ',
-                                        label='task: classification | query: '),
-}  # pattern of a Hub id -> role -> prompt
-
-def known_prompts(
-    name: str|Path,  # as `get_encoder` takes it
-) -> dict[str, str]:  # role -> prompt
-    "The prompts of an encoder of the Hub, as its makers name them on its card."
-    if Path(name).expanduser().is_dir(): return {}
-    return next((dict(found) for ids, found in PROMPTS.items() if re.fullmatch(ids, str(name))), {})
-
-# %% ../nbs/00_models.ipynb #9db76a56
-_MODES = dict(cls_token='cls', max_tokens='max', mean_tokens='mean', mean_sqrt_len_tokens='mean_sqrt',
-              weightedmean_tokens='weighted', lasttoken='last')  # older field, behind 'pooling_mode_' -> pooling
-_NEWER = dict(mean_sqrt_len_tokens='mean_sqrt', weightedmean='weighted', lasttoken='last')  # newer name -> pooling
-
-def _made_pooling(place: Path) -> tuple[str, bool]:
-    "The pooling that a folder of sentence-transformers names, and whether a prompt is pooled too."
-    fields = _read_json(place/'config.json') if (place/'config.json').is_file() else {}
-    older = [mode for k, mode in _MODES.items() if fields.get(f'pooling_mode_{k}')]
-    named = fields.get('pooling_mode') or older or 'mean'
-    named = [named] if isinstance(named, str) else named
-    if isinstance(named, list) and all(isinstance(mode, str) for mode in named):
-        return '+'.join(_NEWER.get(mode, mode) for mode in named), fields.get('include_prompt', True) is not False
-    raise ValueError(f"{place/'config.json'} is damaged (pooling_mode is {fields['pooling_mode']!r:.40}): "
-                     "save the folder again")
-
-_NAMED = dict(query=('query',), document=('document', 'passage', 'corpus'), label=('classification',))
-
-def _made_prompts(path: Path) -> dict[str, str]:
-    "The prompts in a file of sentence-transformers, by role; {} where it has none."
-    fields = _read_json(path) if path.is_file() else {}
-    prompts, usual = fields.get('prompts') or {}, fields.get('default_prompt_name')
-    if not isinstance(prompts, dict) or not all(isinstance(p, (str, type(None))) for p in prompts.values()):
-        raise ValueError(f"{path} is damaged (prompts is {prompts!r:.60}): save the folder again")
-    if usual is not None and usual not in prompts:
-        raise ValueError(f"{path} is damaged (default_prompt_name is {usual!r:.40}, which is no prompt): "
-                         "save the folder again")
-    if not any(prompts.values()): return {}
-    there = {name.lower(): prompt for name, prompt in prompts.items() if prompt}
-    found = {role: next((there[name] for name in names if name in there), '') for role, names in _NAMED.items()}
-    return found | dict(text=prompts.get(usual) or '')
-
 # %% ../nbs/00_models.ipynb #8f591a0a
 def _checked_prompts(prompts, folder: Path) -> dict[str, str]:
     "Prompts that `save_encoder` noted."
@@ -771,12 +680,12 @@ def _checked_usual(encoder: Encoder, usual, folder: Path) -> tuple[str, int]:
 
 def _use_as_made(encoder: Encoder, folder: Path) -> None:
     "Set pooling, length and prompts as a folder of sentence-transformers says; warn of what is not followed."
-    root, modules = folder, _modules(folder)
+    root, modules = folder, folder_modules(folder)
     if not modules:  # perhaps it is the folder of a module
-        with suppress(ValueError): root, modules = folder.parent, _modules(folder.parent)
+        with suppress(ValueError): root, modules = folder.parent, folder_modules(folder.parent)
     if ('Transformer', folder) not in modules: return
     own = folder/'sentence_bert_config.json'
-    fields, left = _read_json(own) if own.is_file() else {}, []
+    fields, left = read_model_json(own) if own.is_file() else {}, []
     most, least = fields.get('max_seq_length') or encoder.tokenizer.model_max_length, len(encoder._order(False))
     if type(most) is not int or most < least: raise ValueError(f"{own} is damaged (max_seq_length is {most!r:.40})")
     encoder.usual_tokens = min(most, encoder.max_tokens)
@@ -786,16 +695,16 @@ def _use_as_made(encoder: Encoder, folder: Path) -> None:
     if encoder.tokenizer.truncation_side == 'left': left.append("the end of long texts (pass keep='end')")
     for kind, place in modules:
         if kind == 'Pooling':
-            pooling, whole = _made_pooling(place)
+            pooling, whole = made_pooling(place)
             modes = {*pooling.split('+')}
             first = 'cls' in modes and encoder.family.summary_last  # our summary token is the last
-            if modes <= {*_MODES.values()} and not first: encoder.pooling = pooling
+            if modes <= {*MODES.values()} and not first: encoder.pooling = pooling
             else: left.append(f"vectors pooled by {pooling} ({encoder.pooling} is used)")
             if not whole: left.append('vectors pooled without the prompt (with it)')
         elif kind not in ('Transformer', 'Normalize'): left.append(f'a layer {kind} behind the pooling')
     about = root/'config_sentence_transformers.json'
-    for role, prompt in _made_prompts(about).items(): setattr(encoder, f'{role}_prompt', prompt)
-    found = _read_json(about) if about.is_file() else {}
+    for role, prompt in made_prompts(about).items(): setattr(encoder, f'{role}_prompt', prompt)
+    found = read_model_json(about) if about.is_file() else {}
     similarity = found.get('similarity_fn_name') or 'cosine'
     if similarity != 'cosine' and 'Normalize' not in {kind for kind, _ in modules}:
         left.append(f'similarity by {similarity!r:.20} (rankers use the cosine)')
@@ -1159,7 +1068,7 @@ def _from_hub(name: str, hub_id: str) -> Path:
         weights = r'[^/]+\.safetensors[^/]*' if safe else r'pytorch_model\.bin'  # the latter as tensors only
         wanted = rf'(\d+_[^/]+/)?([^/]+\.(json|model)|vocab\.txt|merges\.txt|{weights})'
         wanted = [n for n in names if re.fullmatch(wanted, n)]
-        return _transformer_folder(Path(snapshot_download(hub_id, allow_patterns=wanted)))
+        return transformer_folder(Path(snapshot_download(hub_id, allow_patterns=wanted)))
 
     try: return _while_it_moves(download, Path(HF_HUB_CACHE)/f"models--{hub_id.replace('/', '--')}")
     except Exception as e:

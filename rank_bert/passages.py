@@ -160,7 +160,8 @@ def _read_windows(texts, titles, size, stride, encoder, max_tokens, prompt):
     key = None
     if len(texts) > 1000:  # a training asks several times for the same
         h = xxh3_128()
-        for t in (encoder._pieces.to_str(), prompt, *titles, *texts): h.update(f'{len(t)} {t}'.encode('utf-8', 'surrogatepass'))
+        for t in (encoder._pieces.to_str(), prompt, *titles, *texts):
+            h.update(f'{len(t)} {t}'.encode('utf-8', 'surrogatepass'))
         key = size, stride, max_tokens, h.digest()
     every = [[(a, b, size, 60) for a, b in _window_spans(t, 0, len(t), size, stride)] for t in texts]
     waiting, changed = range(len(texts)), _READ.get(key, {})

@@ -607,8 +607,10 @@ class Ranker(Searcher):
             import rank_bert  # its front door knows the module, which stands above this one
             return rank_bert.LanceRanker.write(self, folder, **kwargs)
         head, pooling = self.model.head, self.settings['pooling']
-        how = {name: {k: encoding(self.settings, name)[k] for k in ('keep', 'prompt')} for name in ('query', 'document')}
-        outputs = {name: Output(getattr(head, name), pooling, 'unit', **how[name]) for name in how}
+        outputs = {}
+        for name in ('query', 'document'):
+            how = {k: encoding(self.settings, name)[k] for k in ('keep', 'prompt')}
+            outputs[name] = Output(getattr(head, name), pooling, 'unit', **how)
         about = dict(passages=cutting_in_words(self.settings))
         model = TextModel(self.encoder, outputs, self.settings['max_tokens'], 'ranker', about)
         if to not in ('web', 'space'): return export_model(model, folder, to, **kwargs)
@@ -755,7 +757,7 @@ def score_probes(ranker: Ranker, store: FeatureStore|None = None, mode: str = 'd
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', DataWarning)  # texts that are cut were named when all were encoded
         pair = (([p.query for p in found], 'query'), ([p.passage for p in found], 'document'))
-        vectors, left = (make(texts, ranker.encoder, **encoding(ranker.settings, side), **how)[:] for texts, side in pair)
+        vectors, left = (make(texts, ranker.encoder, **how | encoding(ranker.settings, side))[:] for texts, side in pair)
     parts = [_scored_probes(ranker, found[i:i + 32], vectors[i:i + 32], left[i:i + 32], mode)
              for i in range(0, len(found), 32)]
     parts = [p for p in parts if p is not None]

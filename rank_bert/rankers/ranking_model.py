@@ -69,8 +69,8 @@ def ranking_prompts(encoder: Encoder, query: str|None, document: str|None) -> di
 
 def encoding(settings: dict, side: str) -> dict:
     "How texts of a side, 'query' or 'document', become vectors: arguments of `encode`."
-    return dict(pooling=settings['pooling'], max_tokens=settings['max_tokens'], engine=settings.get('engine') or 'torch',
-                keep=dict(query='end', document='start')[side], prompt=settings.get(f'{side}_prompt') or '')
+    how = {k: settings[k] for k in ('pooling', 'max_tokens')} | dict(engine=settings.get('engine') or 'torch')
+    return how | dict(keep=dict(query='end', document='start')[side], prompt=settings.get(f'{side}_prompt') or '')
 
 def cutting(settings: dict) -> dict:
     "How documents become passages: arguments of `cut_documents`."

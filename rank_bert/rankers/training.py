@@ -288,7 +288,7 @@ def _lesson(self: Ranker, queries: list[str], pieces: int, most: int, seed: int,
     if how['prompt'] != encoding(self.settings, 'document')['prompt']:  # the table learns what queries give
         known = store.encode([parts[i] for i in rows], encoder, **how | dict(keep='start'))[:]
     words, room = encoder._pieces.to_str(), encoder._room(self.settings['max_tokens'], False)
-    room -= encoder._begun('', how['prompt']) if how['prompt'] else 0
+    room -= encoder._begun('', how['prompt'])
     cutter, ids = plain_tokenizer(words), []
     for texts, kept in (([parts[i] for i in rows], slice(room)), (queries, slice(-room, None))):
         for at in range(0, len(texts), 4096):
@@ -312,6 +312,7 @@ def _with_table(ranker: Ranker, lesson: _Lesson, a: float, ridge: float, steps: 
     found.table_fusion = ranker.fusion
     return found
 
+# %% ../../nbs/rankers/09_training.ipynb #76d49c54
 _WEIGHTS = 1e-2, 1e-3, 1e-4  # of `frequency_weights`, that are tried
 _TRIED = 20_000  # texts of a trial, at most
 _HELD = 256  # queries of a trial, at most

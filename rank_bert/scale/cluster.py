@@ -327,7 +327,8 @@ def _chosen(backbone, gpus: float, stored: str, dtype=None, **kwargs) -> tuple:
     encode([], encoder, progress=False, **options)
     if stored not in ('float16', 'float32'): raise ValueError(f"stored is {stored!r}; it is 'float16' or 'float32'")
     about = dict(format=2, stored=stored, encoder=known_hash(encoder), shape=check_settings_hash(encoder),
-                 dim=encoder.width(options.get('pooling')), pooling=encoder.pooling, layer=None, max_tokens=encoder.usual_tokens, keep='start')
+                 dim=encoder.width(options.get('pooling')), pooling=encoder.pooling, layer=None,
+                 max_tokens=encoder.usual_tokens, keep='start')
     about |= {k: v for k, v in options.items() if v not in (None, '') and k not in ('batch_tokens', 'device', 'engine')}
     return encoder, options, jsonable(about | about_engine(options.get('engine', 'torch')))
 

@@ -49,7 +49,7 @@ class Classifier(WithHead):
         head: nn.Module,  # `(batch, dim)` to `(batch, labels)`
         labels: list[str],  # names in the order of the head's outputs; [] for scores
         kind: str,  # 'class', 'multilabel' or 'score'
-        settings: dict,  # pooling, max_tokens, keep, prompt if there is one; mixed: bfloat16 if the hardware has it; pairs; reading of pairs
+        settings: dict,  # pooling, max_tokens, keep, prompt; mixed: bfloat16 if the hardware has it; pairs; reading
         head_kwargs: dict|None = None,  # arguments of the built-in head; `None` for a custom one, which cannot be saved
         about: dict|None = None,  # what it was trained on; goes into the saved folder
         bag: BagOfTokens|None = None,  # its logits are added to those of the head

@@ -327,7 +327,7 @@ OBJECTIVES = {  # name -> loss, metric
 class EmbeddingLearner:
     "A fastai `Learner` of vectors; made by `embedding_learner`."
     def sentence_encoder(self,
-        **kwargs,  # arguments of `SentenceEncoder` over those of training: `normalise`, `dim`, `max_tokens`, `keep`, `prompt`
+        **kwargs,  # arguments of `SentenceEncoder` over those of training: `normalise`, `dim`, `keep`, `prompt`, ...
     ) -> SentenceEncoder:
         "The sentence encoder as it is now; it shares the weights of the Learner."
         self.frozen_prefix.check_unchanged()
