@@ -129,12 +129,16 @@ Passages = Annotated[str, _option(
 Size = Annotated[int|None, _option('Words in a passage; 140, or 110 for select.', min=1)]
 Tokens = Annotated[int|None, _option('Longest passage and query in tokens; by default of the encoder.', min=3)]
 Lexical = Annotated[bool, typer.Option('--bm25/--no-bm25', help='Add BM25.')]
+QueryPrompt = Annotated[str|None, _option('Put before each query; by default as the makers of the encoder say.')]
+DocumentPrompt = Annotated[str|None, _option('Put before each passage; by default as the makers of the encoder say.')]
 Engine = Annotated[str, typer.Option(help='Library that runs the frozen encoder: torch, openvino or auto.')]
-Pooling = Annotated[str|None, _option('cls, mean, max or pooler; by default as the encoder is meant to be used.')]
+Pooling = Annotated[str|None, _option(
+    'cls, mean, max, last, mean_sqrt, weighted or pooler, or several as cls+max; by default as its makers use it.')]
 Keep = Annotated[str, typer.Option(help='Part of a longer text that stays: start or end.')]
 Epochs = Annotated[int|None, _option('Epochs of training; by default enough for a minimum number of steps.', min=1)]
 TEXTS = dict(passages=(Passages, 'windows'), size=(Size, None), pooling=(Pooling, None), max_tokens=(Tokens, None),
-             engine=(Engine, 'torch'))  # how documents are cut and encoded
+             engine=(Engine, 'torch'), query_prompt=(QueryPrompt, None),
+             document_prompt=(DocumentPrompt, None))  # how documents are cut and encoded
 TRAINING = dict(epochs=(Epochs, None), lr=(Rate, None), seed=(Seed, 0))
 
 def _version(show: bool) -> None:
@@ -1139,23 +1143,34 @@ def _write_vectors(vectors, path: Path) -> None:
     with open(path, 'wb') as f:
         for part in (len(header).to_bytes(8, 'little'), header, content): f.write(part)
 
-def _encode_on_ray(data: str, out: str, lance: str|None, address: str|None, backbone: str, **options) -> None:
+def _encoder_and_prompt(backbone: str, role: str|None) -> tuple:
+    "An encoder, and what is put before texts of a role."
+    from rank_bert.models import ROLES, get_encoder
+    if role not in (None, *ROLES): raise ValueError(f"--role is {role!r}; it is {', '.join(ROLES)}")
+    encoder = get_encoder(backbone)
+    if role is None and (encoder.query_prompt or encoder.document_prompt):
+        _say('  hint: the makers of this encoder put a prompt before queries or passages: --role query or --role '
+             'document does it')
+    return encoder, getattr(encoder, f"{role or 'text'}_prompt")
+
+def _encode_on_ray(data: str, out: str, lance: str|None, address: str|None, backbone: str, role: str|None,
+                   **options) -> None:
     "Encode files on Ray and say what was done; then write the table of Lance."
     from rank_bert.scale.cluster import encode_dataset, start_ray, write_lance
     if address: start_ray(address)
-    found = encode_dataset(data, out, backbone, **{k: v for k, v in options.items() if v is not None})
+    encoder, options['prompt'] = _encoder_and_prompt(backbone, role)
+    found = encode_dataset(data, out, encoder, **{k: v for k, v in options.items() if v is not None})
     _say(f'{found.rows:,} rows, {found.encoded:,} of them encoded now, in {out}')
     if found.removed: _say(f'  {found.removed:,} old texts of ids whose text has changed are removed')
     if found.bad: _say(f'  {found.bad:,} bad rows, not encoded: the reasons are in {out.rstrip("/")}/bad.jsonl')
     if lance: _say(f'{write_lance(out, lance):,} rows in {lance}')
 
-def _encode_lines(texts: Path, out: Path, backbone: str, **options) -> None:
+def _encode_lines(texts: Path, out: Path, backbone: str, role: str|None, **options) -> None:
     "Write the vectors of the lines of a file."
     from rank_bert.base.core import check_file
-    from rank_bert.models import get_encoder
-    path = check_file(out, [texts])
-    lines, encoder = _lines(texts), get_encoder(backbone)
-    needed, free = 4*len(lines)*encoder.dim, shutil.disk_usage(path.parent).free
+    path, lines = check_file(out, [texts]), _lines(texts)
+    encoder, options['prompt'] = _encoder_and_prompt(backbone, role)
+    needed, free = 4*len(lines)*encoder.width(options['pooling']), shutil.disk_usage(path.parent).free
     if needed > free:
         raise ValueError(f'{str(path)!r} needs {needed/1e6:.0f} MB, and {free/1e6:.0f} MB are free: name another --out')
     vectors = _store().encode(lines, encoder, **options).tensor()
@@ -1184,12 +1199,14 @@ def encode(
     max_tokens: Tokens = None,
     keep: Keep = 'start',
     engine: Annotated[str, typer.Option(help='Of the frozen encoder: torch, openvino or auto.')] = 'torch',
+    role: Annotated[str|None, _option('What the texts are, for encoders with prompts: query, document, label (they '
+                                      'get labels) or text.')] = None,
     on: Annotated[str, typer.Option(help='machine, or ray: all cores of it, or a cluster.')] = 'machine',
     *, ray: dict,
 ):
     "Write the vectors of texts: of a file through the feature store, or of any number of rows on Ray."
     if on not in ('machine', 'ray'): raise ValueError(f'--on is {on!r}; it is machine or ray')
-    how = dict(pooling=pooling, max_tokens=max_tokens, keep=keep, engine=engine)
+    how = dict(role=role, pooling=pooling, max_tokens=max_tokens, keep=keep, engine=engine)
     if on == 'ray': return _encode_on_ray(texts, out, backbone=backbone, **ray, **how)
     if given := [k for k, v in ray.items() if v is not None]: raise ValueError(f'{_flag(given[0])} needs --on ray')
     _encode_lines(Path(texts), Path(out), backbone, **how)

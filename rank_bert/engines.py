@@ -153,6 +153,7 @@ def encoder_key(
     parts = [encoder_hash(encoder), settings_hash(encoder), *hook_names(encoder)]
     usual = encoder.chosen(None, None)
     if usual != ('mean', min(256, encoder.max_tokens)): parts += usual
+    if encoder.prompts: parts.append(encoder.prompts)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 def known_hash(encoder: Encoder) -> str:

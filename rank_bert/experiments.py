@@ -458,11 +458,13 @@ def compare_int8(
 ) -> pd.DataFrame:  # by metric: torch, int8, difference, low, high, p
     "Rankings in eight bits and by torch. `attrs` has the number of queries, and mean and lowest cosine of the vectors."
     encoder, part = get_encoder(backbone), data.part(split)
-    def vectors(texts, engine, keep):  # of length 1
-        if store is None: found = encode(texts, encoder, engine=engine, keep=keep, **kwargs)
-        else: found = store.encode(texts, encoder, engine=engine, keep=keep, **kwargs).tensor()
+    how = dict(query=dict(keep='end', prompt=encoder.query_prompt),
+               document=dict(keep='start', prompt=encoder.document_prompt))
+    def vectors(texts, engine, side):  # of length 1
+        if store is None: found = encode(texts, encoder, engine=engine, **how[side], **kwargs)
+        else: found = store.encode(texts, encoder, engine=engine, **how[side], **kwargs).tensor()
         return F.normalize(found, dim=1)
-    both = [(vectors(list(part.queries.text), one, 'end'), vectors(data.texts, one, 'start'))
+    both = [(vectors(list(part.queries.text), one, 'query'), vectors(data.texts, one, 'document'))
             for one in ('torch', engine or _own_int8(data))]
     a, b = (evaluate(queries @ documents.T, part.qrels(), data.documents.doc_id.tolist(), metrics)
             for queries, documents in both)

@@ -94,7 +94,7 @@ class Encoding:
     "The settings of one call, checked, with defaults filled in."
     def __init__(self,
         encoder: Encoder,  # from `get_encoder`
-        pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
+        pooling: str|None = None,  # one of `Encoder.poolings`, or several as 'cls+max'; by default the encoder's own
         layer: int|None = None,  # take the states after this many layers; all by default
         max_tokens: int|None = None,  # longest text in tokens, special tokens counted; by default the encoder's own
         keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
@@ -102,6 +102,7 @@ class Encoding:
         device: torch.device|str|None = None,  # `best_device` by default
         batch_tokens: int|None = None,  # tokens in a batch, padding counted; 4,096 on a CPU, 65,536 on a GPU
         engine: str = 'torch',  # 'torch'; on a CPU also 'openvino', 'auto' or an `int8_engine` (extra `speed`)
+        prompt: str|None = None,  # put before each text, and never cut; by default the encoder's `text_prompt`
     ):
         if not isinstance(encoder, Encoder):
             raise TypeError(f"encoder is a {type(encoder).__name__}: pass an Encoder, such as get_encoder('minilm')")
@@ -109,15 +110,17 @@ class Encoding:
         device, n = torch.device(device or best_device()), len(encoder.layers)
         layer = n if layer is None else layer
         if not 0 <= layer <= n: raise ValueError(f"layer is {layer}; {encoder.name!r} has layers 0 to {n}")
-        if pooling not in encoder.poolings:
-            raise ValueError(f"unknown pooling {pooling!r}; {encoder.name!r} has {', '.join(encoder.poolings)}")
-        if pooling == 'pooler' and layer < n:
+        self.width = encoder.width(pooling)  # features of a vector; raises for an unknown pooling
+        self.by_pooler = 'pooler' in pooling.split('+')
+        if self.by_pooler and layer < n:
             raise ValueError("the pooler was trained on the last layer; use cls, mean or max below it")
         dtype = dtype or best_dtype(device)
         if engine == 'auto': engine = best_engine(device, dtype)
         check_engine(engine, device, dtype)
         self.encoder, self.pooling, self.layer, self.max_tokens, self.keep = encoder, pooling, layer, max_tokens, keep
         self.dtype, self.device, self.engine = dtype, device, engine
+        self.prompt = encoder.text_prompt if prompt is None else prompt  # not for pairs in one input
+        encoder.check_prompt(self.prompt, max_tokens)
         self.batch_tokens = batch_tokens or (4096 if device.type == 'cpu' else 65536)
         self.cut = []  # of each text so far: whether it was longer than `max_tokens`
         self.unread = 0  # texts so far of which the tokenizer knows less than half
@@ -135,13 +138,13 @@ class Encoding:
 
     def vectors(self, texts: list[str], pairs: list[str]|None, bar) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
         "Positions of texts and their vectors `(n, dim)`, batch by batch; raises `ValueError` if one is not finite."
-        ids, cut = self.encoder._tokenize(texts, self.max_tokens, self.keep, pairs)
+        ids, cut = self.encoder._tokenize(texts, self.max_tokens, self.keep, pairs, self.prompt)
         self.cut += cut
         unknown = self.encoder.tokenizer.unk_token_id
         self.unread += sum(2*row.count(unknown) > max(len(row) - 2, 0) for row in ids)
         for rows, states, mask in self.batches(ids, bar):
             mask = mask.to(self.device)
-            if self.pooling == 'pooler':  # it runs on the device of its weights
+            if self.by_pooler:  # it runs on the device of its weights
                 states, mask = states.to(self.encoder.device, torch.float32), mask.to(self.encoder.device)
             vectors = self.encoder.pool(states, mask, self.pooling).float().cpu()
             del states  # the next batch needs the memory
@@ -174,21 +177,25 @@ class Encoding:
             warnings.warn(DataWarning(message), stacklevel=3)
 
 # %% ../nbs/00e_features.ipynb #7827a4f8
+def _without_prompt(pairs: list[str]|None) -> dict:
+    "Pairs in one input have no prompt of their own."
+    return {} if pairs is None else dict(prompt='')
+
 @delegates(Encoding, but=['encoder'])
 def encode(
     texts: Iterable[str],  # any number of texts: list, Series, array, generator
     encoder: Encoder,  # from `get_encoder`
-    pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
+    pooling: str|None = None,  # one of `Encoder.poolings`, or several as 'cls+max'; by default the encoder's own
     *,
     progress: bool|None = None,  # show progress; by default everywhere except in tests
     label: str = 'encoding',  # what the bar is called
     pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
-    **kwargs,  # layer, max_tokens, keep, dtype, device, batch_tokens, engine: as in `Encoding`
-) -> torch.Tensor:  # float32 `(texts, dim)` in the order of `texts`
+    **kwargs,  # layer, max_tokens, keep, dtype, device, batch_tokens, engine, prompt: as in `Encoding`
+) -> torch.Tensor:  # float32 `(texts, width)` in the order of `texts`
     "Vectors of `texts` from a frozen encoder; raises `ValueError` on NaN and on arguments out of range."
-    run = Encoding(encoder, pooling, **kwargs)
     texts, pairs = as_pairs(texts, pairs)
-    out = torch.empty(len(texts), encoder.dim)
+    run = Encoding(encoder, pooling, **_without_prompt(pairs) | kwargs)
+    out = torch.empty(len(texts), run.width)
     with torch.inference_mode(), evaluation_mode(encoder), progress_bar(len(texts), label, progress) as bar:
         for start in range(0, len(texts), BLOCK):
             block, second = (t and t[start:start + BLOCK] for t in (texts, pairs))
@@ -612,16 +619,17 @@ class FeatureStore:
         progress: bool|None = None,  # show progress; by default everywhere except in tests
         label: str = 'encoding',  # what the bar is called
         pairs: Iterable[str]|None = None,  # a second text for each: the vector is that of the pair
-        **kwargs,  # layer, max_tokens, keep, dtype, device, batch_tokens, engine: as in `Encoding`
+        **kwargs,  # layer, max_tokens, keep, dtype, device, batch_tokens, engine, prompt: as in `Encoding`
     ) -> Features:  # memory-mapped `(texts, dim)`
         "Vectors of texts; only texts that are not in the store are encoded, and finished ones are kept after Ctrl-C."
-        run = Encoding(encoder, pooling, **kwargs)
         texts, pairs = as_pairs(texts, pairs)
+        run = Encoding(encoder, pooling, **_without_prompt(pairs) | kwargs)
         about = dict(version=VERSION, encoder=known_hash(encoder), shape=check_settings_hash(encoder),
                      pooling=run.pooling, layer=run.layer, max_tokens=run.max_tokens, keep=run.keep,
-                     dtype=str(run.dtype), dim=encoder.dim)
+                     dtype=str(run.dtype), dim=run.width)
         about |= about_engine(run.engine)
         if pairs is not None: about['pairs'] = True
+        if run.prompt: about['prompt'] = run.prompt
         keys = _keys(_as_bytes(texts, pairs), _space_name(about))  # so that a file in another space gives nothing
 
         def make(rows, bar):
@@ -633,7 +641,7 @@ class FeatureStore:
         with torch.inference_mode(), evaluation_mode(encoder):
             shards, places = self._fill(about, encoder.name, keys, blocks, make, label, progress)
         run.warn()
-        return Features(shards, places, encoder.dim)
+        return Features(shards, places, run.width)
 
     def states(self,
         ids: Iterable[Sequence[int]],  # token ids of each text, from `Encoder.tokenize`
@@ -742,7 +750,7 @@ class FeatureStore:
     ) -> list[_Shard]:
         "Encode one block and store finished rows, also on an interrupt; returns rows that could not be stored."
         order = _distinct(keys.T)
-        rows, done = torch.zeros(len(texts), run.encoder.dim), np.zeros(len(texts), dtype=bool)
+        rows, done = torch.zeros(len(texts), run.width), np.zeros(len(texts), dtype=bool)
         place, unstored = np.argsort(order), []
         try:
             for at, vectors in run.vectors(texts, pairs, bar):
@@ -826,12 +834,12 @@ def _glance(encoder: Encoder) -> list:
         else: beginning = p.detach().view(-1)[0].item() if p.is_contiguous() else None
         weights.append((p.data_ptr(), p._version, beginning))
     settings = [v for m in parts for k, v in m.__dict__.items() if type(v) in _PLAIN and k != 'training']
-    return [weights, settings, [*map(id, parts)]]
+    return [weights, settings, [*map(id, parts)], encoder.prompts]
 
 def _encoder_state(encoder: Encoder) -> dict[str, str|list[str]]:
     "All that determines an encoder's outputs, with the names used in the error message."
     return {'weights or tokenizer': known_hash(encoder), 'settings': settings_hash(encoder),
-            'forward hooks': hook_names(encoder)}
+            'forward hooks': hook_names(encoder), 'prompts': encoder.prompts}
 
 class EncoderWatch:
     "Hashes of an encoder at one time, to detect later changes."

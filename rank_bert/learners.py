@@ -559,6 +559,12 @@ def _loaders(data: TextData, encoder: Encoder, bs: int, seed: int|None, device: 
     return DataLoaders(task_dl(train, bs, seed, device), task_dl(valid, 2*bs, device=device), device=device)
 
 # %% ../nbs/03_learners.ipynb #7390b437
+def label_prompt(encoder: Encoder, prompt: str|None, max_tokens: int) -> dict[str, str]:
+    "The setting `prompt` of a task: as it was named, or as the encoder has it; none where there is no prompt at all."
+    if prompt is None: prompt = encoder.label_prompt or encoder.text_prompt
+    encoder.check_prompt(prompt, max_tokens)
+    return dict(prompt=prompt) if prompt or encoder.prompts else {}
+
 @delegates(TaskBatches, keep=True, but=['dtype', 'label', 'reading'])
 def task_learner(
     data: TextData,  # with rows in 'train' and 'valid'
@@ -573,13 +579,14 @@ def task_learner(
     reading: str|None = None,  # of pairs: 'separate', each text alone, or 'joint'; separate if the encoder is frozen
     symmetric: bool|None = None,  # of separate texts: whether both orders mean the same; by default for scores
     cls: type = Learner,  # class of the result, or of more methods for it
-    **kwargs,  # pooling, max_tokens, keep, store, as in `TaskBatches`; arguments of fastai's `Learner`, e.g. `wd`
+    **kwargs,  # pooling, max_tokens, keep, store, prompt of `TaskBatches`; arguments of fastai's `Learner`, e.g. `wd`
 ) -> Learner:
     "A fastai `Learner` for one task on texts; batches contain the output of the last frozen layer."
     _check_data(data, bs)
     encoder, groups = prepared(backbone, freeze, seed)
-    settings = pop_arguments(kwargs, TaskBatches, 'pooling', 'max_tokens', 'keep')
+    settings = pop_arguments(kwargs, TaskBatches, 'pooling', 'max_tokens', 'keep', 'prompt')
     settings['pooling'], settings['max_tokens'] = encoder.chosen(settings['pooling'], settings['max_tokens'])
+    settings |= label_prompt(encoder, settings.pop('prompt'), settings['max_tokens'])
     store = kwargs.pop('store', None)
     reading, kind = reading_of(data, groups, encoder, reading), KINDS[data.kind]
     separate, pairs = reading == 'separate', data.pairs is not None
@@ -587,10 +594,11 @@ def task_learner(
     encoder.tokenize(['a'], settings['max_tokens'], settings['keep'], joint)  # or raises
     if seed is not None: set_seed(seed)
     arguments = head_arguments_of(data, head_kwargs, reading, symmetric, groups > len(encoder.layers))
-    if head is None: head = kind.head(encoder.dim, len(data.labels), **arguments)
+    width = encoder.dim if kind.per_token else encoder.width(settings['pooling'])
+    if head is None: head = kind.head(width, len(data.labels), **arguments)
     else:
         arguments = None
-        if 'loss_func' not in kwargs: _check_head(head, kind, encoder.dim*(1 + separate), len(data.labels))
+        if 'loss_func' not in kwargs: _check_head(head, kind, width*(1 + separate), len(data.labels))
     device = torch.device(device or best_device())
     dtype = layers_dtype(dtype, device)
     if pairs: settings['reading'] = reading

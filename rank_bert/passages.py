@@ -66,12 +66,12 @@ def _sentence_scores(texts, split):
     scores = np.asarray(m.multiply(weights[owner]).sum(1)).ravel() / np.maximum(np.asarray(m.sum(1)).ravel(), 1)
     return np.split(scores, np.cumsum(sizes)[:-1])
 
-def _best_sentences(texts, max_words, titles=(), encoder=None, max_tokens=0):
+def _best_sentences(texts, max_words, titles=(), encoder=None, max_tokens=0, prompt=''):
     "The best sentences of each text: at most so many words and, with an encoder, tokens"
     split = [split_sentences(t) for t in texts]
     sizes = [np.array([len(_WORD.findall(s)) for s in some]) for some in split]
     if encoder is not None:
-        room = np.maximum(max_tokens - encoder.count_tokens(titles), 1)
+        room = np.maximum(max_tokens - encoder.count_tokens(titles, prompt), 1)
         counts = encoder.count_tokens(s for some in split for s in some) - encoder.count_tokens([''])[0] + 1
         counts = np.split(counts, np.cumsum([len(some) for some in split])[:-1])
         sizes = [np.maximum(n, np.ceil(max_words*c/r)) for n, c, r in zip(sizes, counts, room)]
@@ -155,18 +155,20 @@ def _cut_smaller(text, windows, counts, share, max_tokens):
         end = max(end, one[1])
     return kept
 
-def _read_windows(texts, titles, size, stride, encoder, max_tokens):
+def _read_windows(texts, titles, size, stride, encoder, max_tokens, prompt):
     "Windows of each text, smaller ones where the encoder would not read one whole"
     key = None
     if len(texts) > 1000:  # a training asks several times for the same
         h = xxh3_128()
-        for t in (encoder._pieces.to_str(), *titles, *texts): h.update(f'{len(t)} {t}'.encode('utf-8', 'surrogatepass'))
+        for t in (encoder._pieces.to_str(), prompt, *titles, *texts):
+            h.update(f'{len(t)} {t}'.encode('utf-8', 'surrogatepass'))
         key = size, stride, max_tokens, h.digest()
     every = [[(a, b, size, 60) for a, b in _window_spans(t, 0, len(t), size, stride)] for t in texts]
     waiting, changed = range(len(texts)), _READ.get(key, {})
     for row, windows in changed.items(): every[row] = windows
     while len(waiting) and key not in _READ:
-        counts = encoder.count_tokens(titled(titles[r], texts[r][a:b]) for r in waiting for a, b, *_ in every[r])
+        parts = (titled(titles[r], texts[r][a:b]) for r in waiting for a, b, *_ in every[r])
+        counts = encoder.count_tokens(parts, prompt)
         counts = np.split(counts, np.cumsum([len(every[r]) for r in waiting])[:-1])
         before = {r: every[r] for r in waiting}
         for r, n in zip(waiting, counts):
@@ -185,6 +187,7 @@ def cut_parts(
     stride: int | None = None,  # as in `cut_documents`
     encoder=None,  # as in `cut_documents`
     max_tokens: int | None = None,  # as in `cut_documents`
+    prompt: str | None = None,  # as in `cut_documents`
 ) -> tuple[list[str], list[str], np.ndarray]:  # passages, the same without titles, and the document row of each
     "As `cut_documents`, and the passages without titles."
     if passages not in _PASSAGES: raise ValueError(f'passages is {passages!r}; choose one of {listed(_PASSAGES)}')
@@ -194,15 +197,18 @@ def cut_parts(
     if stride is None: stride = max(1, size // 2)
     if encoder is not None:
         max_tokens = encoder.chosen(None, max_tokens)[1]
-        for row in np.flatnonzero(encoder.count_tokens(titles) > max_tokens//2):
+        if prompt is None: prompt = encoder.document_prompt
+        encoder.check_prompt(prompt, max_tokens)
+        most = (max_tokens - encoder.count_tokens([''], prompt)[0] + encoder.count_tokens([''])[0])//2
+        for row in np.flatnonzero(encoder.count_tokens(titles) > most):
             texts[row], words = titled(titles[row], texts[row]), titles[row].split()
-            while words and (n := encoder.count_tokens([' '.join(words)])[0]) > max_tokens//2:
-                words = words[:min(len(words) - 1, int(len(words)*(max_tokens//2)/n))]
+            while words and (n := encoder.count_tokens([' '.join(words)])[0]) > most:
+                words = words[:min(len(words) - 1, int(len(words)*most/n))]
             titles[row] = ' '.join(words)  # the first words of a long title
-    if passages == 'select': parts = [[t] for t in _best_sentences(texts, size, titles, encoder, max_tokens)]
+    if passages == 'select': parts = [[t] for t in _best_sentences(texts, size, titles, encoder, max_tokens, prompt)]
     elif passages == 'truncate': parts = [windows(t, size, size)[:1] for t in texts]
     elif encoder is None: parts = [windows(t, size, stride) for t in texts]
-    else: parts = _read_windows(texts, titles, size, stride, encoder, max_tokens)
+    else: parts = _read_windows(texts, titles, size, stride, encoder, max_tokens, prompt)
     owner = np.repeat(np.arange(len(parts), dtype=np.int64), [len(p) for p in parts])
     bare = [p for part in parts for p in part]
     return [titled(titles[row], p) for row, p in zip(owner, bare)], bare, owner
@@ -215,9 +221,10 @@ def cut_documents(
     stride: int | None = None,  # words from window to window; half of size if None
     encoder=None,  # an `Encoder`: passages that it would not read whole get smaller
     max_tokens: int | None = None,  # that the encoder reads of a passage; by default its own length
+    prompt: str | None = None,  # that is put before each passage later; by default the encoder's `document_prompt`
 ) -> tuple[list[str], np.ndarray]:  # passages, and the document row of each (int64)
     "The documents as texts short enough to encode, and which document each belongs to."
-    found, _, owner = cut_parts(data, passages, size, stride, encoder, max_tokens)
+    found, _, owner = cut_parts(data, passages, size, stride, encoder, max_tokens, prompt)
     return found, owner
 
 # %% ../nbs/00c_passages.ipynb #9d0f7f59

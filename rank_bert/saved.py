@@ -83,8 +83,11 @@ def check_settings(encoder: Encoder, settings: dict, where: Path, remedy: str) -
     "Raise `ValueError` for a pooling or a length that the encoder does not have."
     try: encoder.tokenize([], settings['max_tokens'], settings.get('keep') or 'end')
     except ValueError as e: raise ValueError(f"{where} is damaged: {e}; {remedy}") from e
-    if settings.get('pooling') in (None, *encoder.poolings): return
-    raise ValueError(f"{where} is damaged: {encoder.name!r} has no pooling {settings['pooling']!r:.40}; {remedy}")
+    if settings.get('pooling') is None: return
+    try: encoder.check_pooling(settings['pooling'])
+    except ValueError as e:
+        raise ValueError(f"{where} is damaged: {encoder.name!r} has no pooling {settings['pooling']!r:.40}; "
+                         f"{remedy}") from e
 
 # %% ../nbs/03a_saved.ipynb #d2e49b1d
 _TYPES = {torch.float32: 'F32', torch.float64: 'F64', torch.float16: 'F16', torch.bfloat16: 'BF16', torch.int64: 'I64',

@@ -40,8 +40,7 @@ class TaskModel(nn.Module):
         separate: tuple[str, ...] = (),  # tasks of pairs whose texts are read one by one: first texts, then second
     ):
         super().__init__()
-        if encoder is not None and pooling not in encoder.poolings:
-            raise ValueError(f"{encoder.name!r} has no pooling {pooling!r}; use one of {', '.join(encoder.poolings)}")
+        if encoder is not None: encoder.check_pooling(pooling)
         self.encoder, self.heads, self.per_token = encoder, nn.ModuleDict(heads), tuple(per_token)
         self.pooling, self.dtype, self.separate = pooling, dtype, tuple(separate)
         self.task = next(iter(heads), None)  # the head whose output `forward` returns
@@ -109,11 +108,14 @@ class TaskBatches:
         store: FeatureStore|None = None,  # where it is stored; by default the store in the cache folder
         label: str = 'texts',  # label of progress bars
         reading: str = 'joint',  # of pairs: 'joint', both texts in one input, or 'separate', each text alone
+        prompt: str|None = None,  # put before each text that is read alone; by default the encoder's `text_prompt`
     ):
         self.data, self.encoder, self.dtype = data, encoder, dtype
         self.separate = data.pairs is not None and reading == 'separate'
         self.pooling, self.max_tokens = encoder.chosen(pooling, max_tokens)
         self.keep = keep
+        alone = data.kind != 'tags' and (data.pairs is None or self.separate)
+        self.prompt = (encoder.text_prompt if prompt is None else prompt) if alone else ''
         self.store, self.label = store or FeatureStore(), label
         self.start = self.stored = self._state = None  # batches contain token ids
         self.given = []  # row numbers of the last batch, for metrics such as `EntityF1`
@@ -124,8 +126,9 @@ class TaskBatches:
         "Token ids and target of each row; of separate texts the ids of all first texts, then of all second ones."
         if self.separate:
             both = self.data.texts + self.data.pairs
-            ids, targets = self.encoder.tokenize(both, self.max_tokens, self.keep), self.data.targets
-        else: ids, targets = tokenize_rows(self.data, self.encoder, self.max_tokens, self.keep)
+            ids = self.encoder.tokenize(both, self.max_tokens, self.keep, prompt=self.prompt)
+            targets = self.data.targets
+        else: ids, targets = tokenize_rows(self.data, self.encoder, self.max_tokens, self.keep, self.prompt)
         return [np.asarray(i, dtype=np.int32) for i in ids], targets
 
     @cached_property
@@ -164,7 +167,7 @@ class TaskBatches:
             texts, pairs = self.data.texts, self.data.pairs
             if self.separate: texts, pairs = texts + pairs, None
             vectors = self.store.encode(texts, self.encoder, self.pooling, pairs=pairs, max_tokens=self.max_tokens,
-                                        keep=self.keep, **where).tensor()
+                                        keep=self.keep, prompt=self.prompt, **where).tensor()
             self.stored = torch.cat(vectors.chunk(2), 1) if self.separate else vectors
         elif start is not None: self.stored = self.store.states(self.rows[0], self.encoder, start, **where)
         self.start, self._state = start, state

@@ -164,7 +164,8 @@ def _readme(model: TextModel, to: str, table: pd.DataFrame, notes: list[str]) ->
         what = ('a row for each token' if o.pooling is None else 'one for each text') + _LAST.get(o.activation, '')
         labels = f": {', '.join(map(str, o.labels))}" if o.labels else ''
         cut = f"texts of more than {model.max_tokens} tokens lose their {'end' if o.keep == 'start' else 'beginning'}"
-        outputs.append(f"- `{name}`, {what}{labels}; {cut}" + _PAIRS[o.pairs, o.reading])
+        prompt = f"; before each text {o.prompt!r} is put, which is never cut" if o.prompt else ''
+        outputs.append(f"- `{name}`, {what}{labels}; {cut}" + _PAIRS[o.pairs, o.reading] + prompt)
 
     # the table of the comparison
     def cosine(c): return '' if c is None or pd.isna(c) else f'{c:.4f}'
@@ -203,6 +204,7 @@ def export_model(
         encoder = dict(name=Path(model.encoder.name).name) | origin(model.encoder.name)
         outputs = {name: dict(activation=o.activation, keep=o.keep, labels=list(o.labels), pairs=o.pairs,
                               per_token=o.pooling is None) | (dict(reading=o.reading) if o.pairs else {})
+                   | (dict(prompt=o.prompt) if o.prompt else {})
                    for name, o in model.outputs.items()}
         libraries = {}
         for name in target.libraries:
@@ -280,10 +282,7 @@ tokenizer = Tokenizer.from_file('tokenizer.json')
 tokenizer.encode_special_tokens = True  # '[SEP]' in a text is plain text
 {load}
 
-def tokenize(texts, keep):
-    tokenizer.enable_truncation({max_tokens}, direction='right' if keep == 'start' else 'left')
-    batch = tokenizer.encode_batch(texts)
-    return [np.array([getattr(e, name) for e in batch], np.int64) for name in ('ids', 'attention_mask')]
+{tokenize}
 
 {run}
 
@@ -292,6 +291,23 @@ def tokenize(texts, keep):
 _LOAD = dict(onnxruntime="session = onnxruntime.InferenceSession('model.onnx')",
              openvino="model = openvino.Core().compile_model('model.xml', 'CPU', dict(INFERENCE_PRECISION_HINT='f32'))")
 _CALL = dict(onnxruntime='session.run([output], dict(zip({inputs}, given)))[0]', openvino='model(given)[output]')
+_TOKENIZE = """
+def tokenize(texts, keep):
+    tokenizer.enable_truncation({max_tokens}, direction='right' if keep == 'start' else 'left')
+    batch = tokenizer.encode_batch(texts)
+    return [np.array([getattr(e, name) for e in batch], np.int64) for name in ('ids', 'attention_mask')]
+"""
+_TOKENIZE_PROMPT = """
+def tokenize(texts, keep, prompt):
+    tokenizer.enable_truncation({max_tokens}, direction='right' if keep == 'start' else 'left')
+    batch = tokenizer.encode_batch([prompt + text for text in texts])
+    ids, mask = (np.array([getattr(e, name) for e in batch], np.int64) for name in ('ids', 'attention_mask'))
+    head = tokenizer.encode(prompt.rstrip(), add_special_tokens=False).ids
+    for row, e in zip(ids, batch):
+        first = e.special_tokens_mask.index(0)
+        if keep == 'end' and e.overflowing: row[first:first + len(head)] = head  # the prompt is never cut
+    return [ids, mask]
+"""
 _RUN = """
 def run(texts, output, keep='start'):
     given = tokenize(texts, keep)
@@ -309,22 +325,28 @@ def _graph_usage(model: TextModel, library: str) -> str:
     "Code for the README: how texts are read and computed, and one use of the outputs."
     call = _CALL[library].format(inputs=model.inputs)
     run = (_RUN_PAIRS if len(model.inputs) > 2 else _RUN).format(call=call).strip()
+    cut, prompted = _TOKENIZE, any(o.prompt for o in model.outputs.values())
+    if prompted:
+        cut = _TOKENIZE_PROMPT
+        run = run.replace("keep='start'", "keep='start', prompt=''").replace(', keep)', ', keep, prompt)')
+    def given(o): return f', prompt={o.prompt!r}' if o.prompt else ''
     name, out = next(iter(model.outputs.items()))
     if 'query' in model.outputs and 'document' in model.outputs:
-        keep = model.outputs['query'].keep
-        lines = [f"queries = run(['how do I wait for a thread'], 'query', keep={keep!r})",
-                 "documents = run(['Wait until the thread terminates.', 'Return the square root.'], 'document')",
+        query, document = (model.outputs[name] for name in ('query', 'document'))
+        lines = [f"queries = run(['how do I wait for a thread'], 'query', keep={query.keep!r}{given(query)})",
+                 "documents = run(['Wait until the thread terminates.', 'Return the square root.'], 'document'"
+                 f"{given(document)})",
                  'print(queries @ documents.T)']
     else:
         texts, more = "['a text', 'one more']", ''
         if out.reading == 'separate': texts, more = "['a text', 'one']", ", pairs=['its pair', 'more']"
         elif out.pairs: texts = "[('a text', 'its pair'), ('one', 'more')]"
-        lines = [f'found = run({texts}, {name!r}, keep={out.keep!r}{more})']
+        lines = [f'found = run({texts}, {name!r}, keep={out.keep!r}{given(out)}{more})']
         names = 'print([labels[i] for i in found[0].argmax(-1).ravel()])'
         if out.labels: lines += [f'labels = {list(out.labels)!r}', names]
         lines.append('print(found)')
-    return _CODE.format(library=library, load=_LOAD[library], run=run, max_tokens=model.max_tokens,
-                        use='\n'.join(lines))
+    return _CODE.format(library=library, load=_LOAD[library], run=run,
+                        tokenize=cut.format(max_tokens=model.max_tokens).strip(), use='\n'.join(lines))
 
 TARGETS['onnx'] = Target(
     _write_onnx, lambda folder, model: {f.name: onnx_reader(f, model) for f in sorted(folder.glob('*.onnx'))},
@@ -346,8 +368,11 @@ def export(self: Encoder,
 ) -> pd.DataFrame:  # as `export_model`
     "Write the vectors of this encoder for another library."
     pooling, max_tokens = self.chosen(pooling, max_tokens)
-    self.tokenize([], max_tokens, keep)  # raises for an invalid max_tokens or keep
-    if pooling not in self.poolings:
-        raise ValueError(f"{self.name!r} has no pooling {pooling!r}; use one of {', '.join(self.poolings)}")
-    out = Output(pooling=pooling, activation='unit'*normalise, keep=keep)
-    return export_model(TextModel(self, dict(vector=out), max_tokens), folder, to, **kwargs)
+    self.tokenize([], max_tokens, keep, prompt=self.text_prompt)  # raises for an invalid max_tokens or keep
+    self.check_pooling(pooling)
+    out = Output(pooling=pooling, activation='unit'*normalise, keep=keep, prompt=self.text_prompt)
+    about, notes = dict(prompts=self.prompts) if self.prompts else {}, []
+    told = dict(query='a query', document='a passage', label='a text that gets a label')
+    said = [f'{told[role]} {prompt!r}' for role, prompt in self.prompts.items() if role in told]
+    if said: notes.append(f"Its makers put before {', and before '.join(said)}.")
+    return export_model(TextModel(self, dict(vector=out), max_tokens, about=about, notes=notes), folder, to, **kwargs)

@@ -50,6 +50,7 @@ class Output:
     pairs: bool = False  # whether its input is a pair of texts
     reading: str = 'joint'  # of pairs: 'joint', both texts in one input, or 'separate', each text alone
     bag: BagOfTokens|None = None  # its logits are added to those of the head
+    prompt: str = ''  # put before each text, and never cut
 
     def finish(self,
         x: torch.Tensor,  # vectors `(batch, dim)`, of separate texts `(batch, 2*dim)`; or states `(batch, tokens, dim)`
@@ -88,7 +89,7 @@ class TextModel:
     ) -> list[np.ndarray]:  # for each text `(features,)`, or `(tokens, features)` for an output of every token
         "One output for each text, from torch in float32."
         (texts, pairs), out, encoder = as_pairs(texts, pairs), self.outputs[name], self.encoder
-        cut = dict(max_tokens=self.max_tokens, keep=out.keep)
+        cut = dict(max_tokens=self.max_tokens, keep=out.keep, prompt=out.prompt)
         with torch.inference_mode(), evaluation_mode(encoder), evaluation_mode(out.head), warnings.catch_warnings():
             warnings.simplefilter('ignore', DataWarning)  # texts are truncated on purpose
             if out.pooling is None:
@@ -240,9 +241,14 @@ def write_onnx(
 def _batched(tokenizer: Tokenizer, run: Callable, texts: Sequence[str], pairs: Sequence[str]|None, output: Output,
              inputs: tuple[str, ...], bs: int) -> list[np.ndarray]:
     "Outputs of a model for each text, in batches with padding."
+    prompt, head = output.prompt, []
+    if prompt and output.keep == 'end': head = tokenizer.encode(prompt.rstrip(), add_special_tokens=False).ids
     def arrays(rows):
-        batch = tokenizer.encode_batch(rows)
-        return [np.array([getattr(e, name) for e in batch], np.int64) for name in ('ids', 'attention_mask')]
+        batch = tokenizer.encode_batch([prompt + row for row in rows] if prompt else rows)
+        ids, mask = (np.array([getattr(e, name) for e in batch], np.int64) for name in ('ids', 'attention_mask'))
+        for row, e in zip(ids, batch):  # of a longer text the end is there, but the prompt is not
+            if head and e.overflowing: row[(at := e.special_tokens_mask.index(0)):at + len(head)] = head
+        return [ids, mask]
     separate, found = output.reading == 'separate', []
     first = list(texts) if pairs is None or separate else list(zip(texts, pairs))
     both = first, list(pairs) if separate else ['']*len(first)  # an output of single texts ignores the second ones

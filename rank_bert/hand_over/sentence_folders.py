@@ -22,7 +22,7 @@ from transformers import AutoModel, PreTrainedTokenizerFast
 # %% ../../nbs/hand_over/01_sentence_folders.ipynb #a6e2eb13
 from ..base.core import write_tensors
 from ..base.layers import FactorisedEmbedding, LowRankLinear, changes_of, swap_modules
-from ..models import Encoder, quiet, save_encoder
+from ..models import ROLES, Encoder, quiet, save_encoder
 from ..heads import RankingHead, ResidualHead, StackedHead, WhiteningHead
 from ..matrix.lowrank import merge
 from .onnx_graphs import Output, Reader, TextModel, file_tokenizer, needed
@@ -123,6 +123,8 @@ _MODES = {'cls': 'pooling_mode_cls_token', 'mean': 'pooling_mode_mean_tokens', '
           'mean_sqrt': 'pooling_mode_mean_sqrt_len_tokens', 'weighted': 'pooling_mode_weightedmean_tokens',
           'last': 'pooling_mode_lasttoken'}
 
+_JOINED = 'cls', 'max', 'mean', 'mean_sqrt', 'weighted', 'last'  # in this order the library puts vectors side by side
+
 def _json(path: Path, content) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=2) + '\n', encoding='utf-8')
@@ -140,8 +142,8 @@ def _write_layers(folder: Path, layers: list[Dense], first: int, prefix: str = '
     return [(name, 'Dense') for name in names]
 
 def _write_pooling(folder: Path, dim: int, mode: str) -> None:
-    "A module Pooling, with the keys of all versions."
-    about = dict(word_embedding_dimension=dim) | {key: name == mode for name, key in _MODES.items()}
+    "A module Pooling, with the keys of all versions; `mode` is one of `_MODES`, or several joined by '+'."
+    about = dict(word_embedding_dimension=dim) | {key: name in mode.split('+') for name, key in _MODES.items()}
     _json(folder/'config.json', about | dict(include_prompt=True))
 
 def _write_transformer(folder: Path, encoder: Encoder, max_tokens: int, keep: str) -> None:
@@ -166,40 +168,55 @@ def _write_transformer(folder: Path, encoder: Encoder, max_tokens: int, keep: st
 def _layers(encoder: Encoder, out: Output) -> tuple[str, list[Dense]]:
     "Mode of Pooling, and all dense layers of an output."
     mode, layers = out.pooling, []
-    if out.pooling == 'cls' and encoder.family.summary == 'last': mode = 'last'
+    if encoder.family.summary == 'last': mode = '+'.join('last' if one == 'cls' else one for one in mode.split('+'))
+    parts = mode.split('+')
+    if len(parts) > 1 and parts != [one for one in _JOINED if one in parts]:
+        raise ValueError(f"sentence-transformers puts vectors side by side in the order {', '.join(_JOINED)}, and not "
+                         f"as {out.pooling}: take that order, or export to 'onnx'")
     if out.pooling == 'pooler':
         layer = encoder.model.pooler
         layer = getattr(layer, 'dense', layer)
         mode, layers = 'cls', [Dense(layer.weight.detach().double(), layer.bias.detach().double(), 'activation.Tanh')]
-    layers = layers + dense_layers(out.head, encoder.dim)
+    layers = layers + dense_layers(out.head, encoder.width(out.pooling))
     if out.dim is None: return mode, layers
-    width = layers[-1].weight.shape[0] if layers else encoder.dim
+    width = layers[-1].weight.shape[0] if layers else encoder.width(out.pooling)
     if layers and layers[-1].activation == _PLAIN:
         last = layers[-1]
         bias = None if last.bias is None else last.bias[:out.dim]
         return mode, [*layers[:-1], Dense(last.weight[:out.dim], bias)]
     return mode, [*layers, Dense(torch.eye(width, dtype=torch.float64)[:out.dim])]
 
-def _check_vectors(model: TextModel) -> None:
+def _check_vectors(model: TextModel, exact_queries: bool) -> None:
     "Raise `ValueError` for outputs that a SentenceTransformer cannot have."
     outs = model.outputs.values()
     if any(o.pooling is None or o.labels or o.pairs or o.activation not in ('', 'unit') for o in outs):
         raise ValueError(f"a {model.what} gives labels or scores, and sentence-transformers gives vectors: "
                          "export to 'onnx' or 'openvino'")
     one, *rest = outs
+    if any(o.prompt and o.keep == 'end' for o in outs) and (exact_queries or not rest):
+        raise ValueError("where sentence-transformers keeps the end of a long text, it cuts off the prompt before it: "
+                         + ("leave out exact_queries" if rest else "take keep='start'") + ", or export to 'onnx'")
     same = all((o.pooling, o.activation, o.dim) == (one.pooling, one.activation, one.dim) for o in rest)
     if rest and {*model.outputs} != {'query', 'document'} or not same:
         raise ValueError("sentence-transformers has a vector for queries and one for documents; this "
                          f"{model.what} gives {', '.join(model.outputs)}: export to 'onnx', or one task at a time")
 
 # %% ../../nbs/hand_over/01_sentence_folders.ipynb #23e26c86
-def _write_modules(folder: Path, parts: list[tuple[str, str]]) -> None:
-    "modules.json: name of the folder and type of each module."
+def _prompts(model: TextModel) -> tuple[dict[str, str], str|None]:
+    "Prompts by the names of sentence-transformers, and the name of the one that `encode` takes."
+    if 'query' in model.outputs: return {name: out.prompt for name, out in model.outputs.items()}, None
+    named, (out,) = model.about.get('prompts', {}), model.outputs.values()
+    found = {name: named.get(name, '') for name in ('query', 'document')}
+    if 'label' in named: found['classification'] = named['label']
+    return (found | dict(text=out.prompt), 'text') if out.prompt else (found, None)
+
+def _write_modules(folder: Path, parts: list[tuple[str, str]], model: TextModel) -> None:
+    "modules.json, name of the folder and type of each module; and the prompts."
     _json(folder/'modules.json', [dict(idx=i, name=str(i), path=path, type=_TYPE + kind)
                                   for i, (path, kind) in enumerate(parts)])
+    prompts, default = _prompts(model)
     _json(folder/'config_sentence_transformers.json', dict(
-        model_type='SentenceTransformer', prompts=dict(query='', document=''), default_prompt_name=None,
-        similarity_fn_name='cosine'))
+        model_type='SentenceTransformer', prompts=prompts, default_prompt_name=default, similarity_fn_name='cosine'))
 
 def _write_router(folder: Path, routes: dict[str, list[tuple[str, str]]]) -> None:
     "A module Router: for queries and for documents the modules, each with the name of its folder and its type."
@@ -215,8 +232,9 @@ def write_sentence_folder(
     exact_queries: bool = False,  # truncate queries as we do, with a second copy of the encoder
 ) -> None:
     "Write a folder for `SentenceTransformer`; raises `ValueError` for what its standard modules cannot express."
-    _check_vectors(model)
+    _check_vectors(model, exact_queries)
     encoder, outs = plain_encoder(model.encoder), model.outputs
+    for role in ROLES: setattr(encoder, f'{role}_prompt', '')  # they are in a file of their own
     tail = [('Normalize', 'Normalize')] if next(iter(outs.values())).activation == 'unit' else []
     if exact_queries and len(outs) > 1:
         routes = {}  # each with a Transformer of its own
@@ -227,7 +245,7 @@ def write_sentence_folder(
             routes[name] = [(f'{name}_0_Transformer', 'Transformer'), (f'{name}_1_Pooling', 'Pooling'),
                             *_write_layers(folder, layers, 2, f'{name}_')]
         _write_router(folder, routes)
-        return _write_modules(folder, [('', 'Router'), *tail])
+        return _write_modules(folder, [('', 'Router'), *tail], model)
 
     found = {name: _layers(encoder, o) for name, o in outs.items()}
     keep = outs['document'].keep if 'document' in outs else next(iter(outs.values())).keep
@@ -241,7 +259,7 @@ def write_sentence_folder(
         place.mkdir()
         _write_router(place, {name: _write_layers(place, found[name][1], 0, f'{name}_') for name in outs})
         parts.append(('2_Router', 'Router'))
-    _write_modules(folder, [*parts, *((f'{len(parts)}_{kind}', kind) for _, kind in tail)])
+    _write_modules(folder, [*parts, *((f'{len(parts)}_{kind}', kind) for _, kind in tail)], model)
 
 # %% ../../nbs/hand_over/01_sentence_folders.ipynb #b0a118c4
 def sentence_reader(

@@ -41,14 +41,19 @@ SETTINGS = json.loads((HERE/'settings.json').read_text(encoding='utf-8'))
 TOKENIZER = Tokenizer.from_file(str(HERE/'tokenizer.json'))
 TOKENIZER.encode_special_tokens = True  # '[SEP]' in a text is plain text
 TOKENIZER.enable_truncation(SETTINGS['max_tokens'], direction='right' if SETTINGS['keep'] == 'start' else 'left')
+HEAD = TOKENIZER.encode(SETTINGS['prompt'].rstrip(), add_special_tokens=False).ids
 SESSION = onnxruntime.InferenceSession(str(HERE/SETTINGS['model']), providers=['CPUExecutionProvider'])
 
 
 def inputs(texts, end=''):
     "Token ids and masks of texts."
-    batch = TOKENIZER.encode_batch(list(texts))
+    batch = TOKENIZER.encode_batch([SETTINGS['prompt'] + text for text in texts])
     parts = dict(input_ids='ids', attention_mask='attention_mask')
-    return {name + end: np.array([getattr(e, part) for e in batch], np.int64) for name, part in parts.items()}
+    found = {name + end: np.array([getattr(e, part) for e in batch], np.int64) for name, part in parts.items()}
+    for row, e in zip(found['input_ids' + end], batch):
+        first = e.special_tokens_mask.index(0)
+        if SETTINGS['keep'] == 'end' and e.overflowing: row[first:first + len(HEAD)] = HEAD  # the prompt is never cut
+    return found
 
 
 def outputs(texts, pairs=()):
@@ -247,6 +252,7 @@ def _write_space(
     else: whole.rename(folder/graph)
     file_tokenizer(model.encoder, model.max_tokens).save(str(folder/'tokenizer.json'))
     settings = dict(kind=model.what, title=title or ('Search' if search else 'Label'), output=name, keep=out.keep,
+                    prompt=out.prompt,
                     labels=[str(o) for o in out.labels], max_tokens=model.max_tokens, examples=list(examples or []),
                     texts=['First text', 'Second text'] if out.pairs else ['Text'], model=graph)
     if search:

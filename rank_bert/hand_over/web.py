@@ -263,7 +263,8 @@ def _model_parts(folder: Path, model: TextModel, int8: bool) -> dict[str, bytes]
     tokenizer = json.loads(made.to_str()) | dict(added_tokens=[])  # '[SEP]' in a text is plain text
     lower = made.normalizer is not None and made.normalizer.normalize_str('\u03a3') == '\u03c3'
     about = dict(kind=model.what, output=name, labels=[str(o) for o in out.labels], before=ids[:start], after=ids[end:],
-                 keep=out.keep, max_tokens=model.max_tokens, lower=lower, int8=int8, pairs=out.pairs)
+                 keep=out.keep, max_tokens=model.max_tokens, lower=lower, int8=int8, pairs=out.pairs, prompt=out.prompt,
+                 head=made.encode(out.prompt.rstrip(), add_special_tokens=False).ids)
     return {'settings.json': json.dumps(about).encode(), 'tokenizer.json': json.dumps(tokenizer).encode(),
             'model.onnx': (folder/('int8.onnx' if int8 else 'float.onnx')).read_bytes()}
 

@@ -14,13 +14,15 @@ export class TextModel {
     return new TextModel(settings, tokenizer, ort, session)
   }
 
-  // Token ids with special tokens; of a longer text, the beginning or the end
+  // Token ids of prompt and text with special tokens; of a longer text, the beginning or the end
   ids (text) {
-    const { before, after, keep, max_tokens: most, lower } = this.settings
+    const { before, after, keep, max_tokens: most, lower, prompt, head } = this.settings
+    text = prompt + text
     if (lower) text = text.replaceAll('\u03a3', '\u03c3') // JavaScript would make a final sigma of some
     let ids = this.tokenizer.encode(text.toWellFormed?.() ?? text, { add_special_tokens: false }).ids
     const room = most - before.length - after.length
-    if (ids.length > room) ids = keep === 'end' ? ids.slice(ids.length - room) : ids.slice(0, room)
+    const over = ids.length - room
+    if (over > 0) ids = keep === 'end' ? [...head, ...ids.slice(over + head.length)] : ids.slice(0, room) // the prompt stays
     return [...before, ...ids, ...after]
   }
 

@@ -28,7 +28,8 @@ from ..engines import best_device
 from ..features import encode
 from ..heads import DualHead, PCAHead, RankingHead, ResidualHead, StackedHead, WhiteningHead, get_head
 from ..lexical import moments
-from .saved_rankers import cut_table, encoding
+from .ranking_model import encoding
+from .saved_rankers import cut_table
 from .ranker import TABLE_MODES, Ranker, check_not_blank
 
 # %% ../../nbs/rankers/05_explain.ipynb #e8a1000a
@@ -71,15 +72,19 @@ def cut_again(ranker: Ranker, rows: list[int]) -> list[list[str]]:
     parts, _, owner = cut_table(some, ranker.settings, ranker.encoder)
     return [[parts[j] for j in np.flatnonzero(owner == cut.index(r))] for r in rows]
 
-def _text_parts(ranker: Ranker, head: nn.Module, text: str, keep: str, vector: torch.Tensor) -> tuple:
+def _reading(ranker: Ranker, side: str) -> dict:
+    "How the texts of a side become tokens."
+    return {k: encoding(ranker.settings, side)[k] for k in ('max_tokens', 'keep', 'prompt')}
+
+def _text_parts(ranker: Ranker, head: nn.Module, text: str, side: str, vector: torch.Tensor) -> tuple:
     "Places of a text's tokens, what each adds to the unit vector of the text, and this vector."
-    encoder, most = ranker.encoder, ranker.settings['max_tokens']
-    ids, mask = encoder.pad(encoder.tokenize([text], most, keep))
+    encoder, how = ranker.encoder, _reading(ranker, side)
+    ids, mask = encoder.pad(encoder.tokenize([text], **how))
     with torch.no_grad():
         states, _ = encoder.eval()(ids.to(encoder.device), mask.to(encoder.device))
         whole = head(vector[None].float().cpu())[0]
     parts = token_parts(head, states[0].float().cpu(), ranker.settings['pooling'])/whole.norm()
-    return encoder.spans(text, most, keep), parts.numpy(), (whole/whole.norm()).numpy()
+    return encoder.spans(text, **how), parts.numpy(), (whole/whole.norm()).numpy()
 
 def _by_word(text: str, places: list, shares: np.ndarray, cosine: float) -> pd.DataFrame:
     "Shares of words: token, start, end, share; '(special tokens)' and '(rest)', which is of no token, have no place."
@@ -95,10 +100,12 @@ def _shares(
 ) -> tuple:
     "Shares of the words of the query, of the passage in a row of the index, and of the 8 pairs that add most."
     if mode in TABLE_MODES:
-        q, at_q = ranker.table.parts(query), ranker.encoder.spans(query, ranker.settings['max_tokens'], 'end')
+        q, encoder, how = ranker.table.parts(query), ranker.encoder, _reading(ranker, 'query')
+        if how['prompt']: how = how | dict(prompt='', max_tokens=how['max_tokens'] - encoder._begun('', how['prompt']))
+        at_q = encoder.spans(query, **how)
         at_q, whole_q = [place for place in at_q if place is not None], q.sum(0)
-    else: at_q, q, whole_q = _text_parts(ranker, head.query, query, 'end', vector[0])
-    at_p, p, whole_p = _text_parts(ranker, head.document, passage, 'start', ranker.model.passages[row])
+    else: at_q, q, whole_q = _text_parts(ranker, head.query, query, 'query', vector[0])
+    at_p, p, whole_p = _text_parts(ranker, head.document, passage, 'document', ranker.model.passages[row])
     # a word that occurs several times is one
     names = [[text[slice(*place)].lower() if place else '' for place in places]
              for text, places in ((query, at_q), (passage, at_p))]
@@ -124,12 +131,12 @@ def _decreases(
     ranker: Ranker, head: DualHead, query: str, vector: torch.Tensor, mode: str, row: int, passage: str,
 ) -> tuple:
     "As `_shares`, by leaving out words; there are no pairs."
-    how = encoding(ranker.settings) | dict(device=ranker.device, progress=False)
+    how = encoding(ranker.settings, 'document') | dict(device=ranker.device, progress=False)
     def unit(one, x):
         with torch.no_grad(): return nn.functional.normalize(one(x.float().cpu()), dim=1)
     q, p = unit(head.query, vector)[0], unit(head.document, ranker.model.passages[[row]])[0]
     def of_queries(texts): return unit(head.query, ranker._vectors_of(texts, mode)) @ p
-    def of_passages(texts): return unit(head.document, encode(texts, ranker.encoder, keep='start', **how)) @ q
+    def of_passages(texts): return unit(head.document, encode(texts, ranker.encoder, **how)) @ q
     pairs = pd.DataFrame(columns=['query', 'passage', 'share'])
     return _left_out(query, 64, of_queries), _left_out(passage, 32, of_passages), pairs
 

@@ -36,8 +36,8 @@ from ..learners import fit_task
 
 # %% ../../nbs/rankers/07_fitting.ipynb #7a1e0007
 from .ranking_model import STAND_INS, Fusion, RankingFeatures, RankingModel, ScoredQueries, fit_fusion_parts
-from .ranking_model import fused_losses, fusion_sample, joined_parts, mrr, ranking_features, scored_row
-from .ranking_model import stand_ins, usable_rows
+from .ranking_model import encoding, fused_losses, fusion_sample, joined_parts, mrr, ranking_features
+from .ranking_model import scored_row, stand_ins, usable_rows
 from .ranking import FEW, QueryBatches, RankingLearner, near_queries, ranking_learner, validation_pool
 from .ranking import with_document_pairs
 from .ranker import Ranker, own_texts, reference_of, starting_fusion, warn_of_encoder, warn_of_own
@@ -109,8 +109,7 @@ def with_pieces(
     "Features with pieces of the documents as further training queries; the same object if there are none."
     data = with_document_pairs(features.data, share, seed)
     if data is features.data: return features
-    how, n = {k: features.settings[k] for k in ('pooling', 'max_tokens', 'engine')}, len(features.queries)
-    how |= dict(keep='end', label='pieces', progress=progress)
+    how, n = encoding(features.settings, 'query') | dict(label='pieces', progress=progress), len(features.queries)
     vectors, refused = store.encode(list(data.queries.text[n:]), encoder, **how)[:], features.refused
     if refused is not None:
         refused = sparse.vstack([refused, sparse.csr_matrix((len(vectors), refused.shape[1]))], 'csr')

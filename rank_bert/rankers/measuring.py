@@ -25,7 +25,8 @@ from ..features import FeatureStore, encode
 from ..lexical import BM25
 from ..upkeep.drift import Reference, distances
 from ..metrics import METRICS, change_table, evaluate, rank_documents, right_ranks, summarise
-from .ranker import TABLE_MODES, Ranker, encoding, own_texts, warn_of_own
+from .ranking_model import encoding
+from .ranker import TABLE_MODES, Ranker, own_texts, warn_of_own
 from .errors import Errors, build_errors, query_facts
 
 # %% ../../nbs/rankers/08_measuring.ipynb #e792b70a
@@ -77,8 +78,8 @@ def still_there(data: RankingData, documents: pd.DataFrame) -> RankingData:
 def _query_vectors(self: Ranker, data: RankingData, store: FeatureStore|None) -> torch.Tensor:
     "Vectors of all queries, from the encoder or a store."
     self._watch.check(self.encoder)
-    make, how = encode if store is None else store.encode, encoding(self.settings)
-    return make(list(data.queries.text), self.encoder, **how, keep='end', device=self.device, label='queries')
+    make, how = encode if store is None else store.encode, encoding(self.settings, 'query')
+    return make(list(data.queries.text), self.encoder, **how, device=self.device, label='queries')
 
 LEFT_OUT = (None, 'same text')  # what `leave_out` may be
 

@@ -50,9 +50,9 @@ from ..hand_over.token_table import TokenTable
 from ..hand_over.web import PageIndex, TableModel
 from ..hand_over.space import GRADIO  # the target 'space'
 from ..metrics import rank_documents
-from .ranking_model import BM25_ALONE, Fusion, RankingModel, ScoredQueries, fusion_sample, joined_parts
-from .ranking_model import usable_rows, weigh
-from .saved_rankers import cut_table, cutting_in_words, encoding, read_ranker, without_queries, write_ranker
+from .ranking_model import BM25_ALONE, Fusion, RankingModel, ScoredQueries, encoding, fusion_sample
+from .ranking_model import joined_parts, usable_rows, weigh
+from .saved_rankers import cut_table, cutting_in_words, read_ranker, without_queries, write_ranker
 
 # %% ../../nbs/rankers/03_ranker.ipynb #a87daff2
 MODES = ('hybrid', 'dense', 'cosine', 'bm25')  # ways to score; the first is the default
@@ -133,7 +133,7 @@ class Searcher:
     def _encoded(self, texts: list[str]) -> torch.Tensor:
         "Vectors of queries, encoded as in training `(queries, dim)`."
         looked = self._watch.check(self.encoder, whole=len(texts) > 1)
-        how = encoding(self.settings) | dict(keep='end', device=self.device, progress=False)
+        how = encoding(self.settings, 'query') | dict(device=self.device, progress=False)
         with same_plan(None if looked else _looked_plans.get(self._watch)) as plan:
             found = encode(texts, self.encoder, **how)
         _looked_plans[self._watch] = plan  # whole: another thread may take it at once
@@ -184,8 +184,8 @@ class Searcher:
         parts, bare, owner = cut_table(table, self.settings, self.encoder)
         if mode == 'bm25': near = self._words_with(query, parts)
         else:
-            vector, how = self._vectors_of([query], mode), encoding(self.settings)
-            held = encode(parts, self.encoder, **how, keep='start', device=self.device, progress=False)
+            vector, how = self._vectors_of([query], mode), encoding(self.settings, 'document')
+            held = encode(parts, self.encoder, **how, device=self.device, progress=False)
             index = PassageIndex(held.to(self._like), self._head_of(mode))
             near = index.scores(vector.to(index.vectors.device))[0].cpu().numpy()
         rows = [np.flatnonzero(owner == i) for i in range(len(table))]
@@ -211,7 +211,7 @@ class Searcher:
         if side not in ('query', 'document'): raise ValueError(f"side is {side!r}; it is 'query' or 'document'")
         if side == 'query': vectors = self.encode_queries(texts)
         else:
-            how = encoding(self.settings) | dict(device=self.device, progress=False)
+            how = encoding(self.settings, side) | dict(device=self.device, progress=False)
             vectors = encode(as_texts(texts), self.encoder, **how)
         part = getattr(self._head_of('dense'), side)
         return torch.nn.functional.normalize(part(vectors.to(self._like.device)), dim=1)
@@ -485,10 +485,10 @@ class Ranker(Searcher):
         if not plan.as_it_was(len(self.documents)):
             # vectors: only passages without one are encoded
             (texts, source, owner), old = self._moves(plan), self.model
-            come, how = torch.empty(0, self.encoder.dim), encoding(self.settings) | dict(device=self.device)
+            come, how = torch.empty(0, self.model.passages.shape[1]), encoding(self.settings, 'document')
             if texts:
                 self._watch.check(self.encoder)
-                how |= dict(keep='start', progress=progress, label='passages')
+                how |= dict(device=self.device, progress=progress, label='passages')
                 come = (store or FeatureStore()).encode(texts, self.encoder, **how)
             vectors = moved_vectors(old.passages.cpu(), source, come)
             model = RankingModel(old.head, vectors, torch.from_numpy(owner), old.temperature).eval()
@@ -566,8 +566,8 @@ class Ranker(Searcher):
             titles, given = document_texts(documents)
             table = pd.DataFrame(dict(doc_id=[str(i) for i in range(len(given))], title=titles, text=given))
             table = table.drop_duplicates(['title', 'text'], ignore_index=True)  # a repeated one is one observation
-            (parts, _, owner), how = cut_table(table, self.settings, self.encoder), encoding(self.settings)
-            held = encode(parts, self.encoder, **how, keep='start', device=self.device, progress=False)
+            (parts, _, owner), how = cut_table(table, self.settings, self.encoder), encoding(self.settings, 'document')
+            held = encode(parts, self.encoder, **how, device=self.device, progress=False)
             there = held, torch.from_numpy(owner)
         now = self.reference.now(vectors.cpu(), self._top_scores(vectors), self._unknown(texts), there)
         return compare_samples(self.reference.then(), now, level)
@@ -607,8 +607,10 @@ class Ranker(Searcher):
             import rank_bert  # its front door knows the module, which stands above this one
             return rank_bert.LanceRanker.write(self, folder, **kwargs)
         head, pooling = self.model.head, self.settings['pooling']
-        outputs = {name: Output(getattr(head, name), pooling, 'unit', keep=keep)
-                   for name, keep in (('query', 'end'), ('document', 'start'))}
+        outputs = {}
+        for name in ('query', 'document'):
+            how = {k: encoding(self.settings, name)[k] for k in ('keep', 'prompt')}
+            outputs[name] = Output(getattr(head, name), pooling, 'unit', **how)
         about = dict(passages=cutting_in_words(self.settings))
         model = TextModel(self.encoder, outputs, self.settings['max_tokens'], 'ranker', about)
         if to not in ('web', 'space'): return export_model(model, folder, to, **kwargs)
@@ -621,7 +623,8 @@ class Ranker(Searcher):
         del model.outputs['document'], model.about['passages']
         if light:
             about = dict(table=self.about['table']['told'])
-            model = TableModel(self.encoder, model.outputs, self.table.room, model.what, about, table=self.table)
+            outputs = {'query': replace(model.outputs['query'], prompt='')}  # the table has learnt what the prompt adds
+            model = TableModel(self.encoder, outputs, self.table.room, model.what, about, table=self.table)
         return export_model(model, folder, to, **dict(index=self._page_index(light)) | kwargs)
 
     def push_to_hub(self,
@@ -750,11 +753,11 @@ def score_probes(ranker: Ranker, store: FeatureStore|None = None, mode: str = 'd
     "What probes say of the cosine in a mode; `None` where there are too few. It encodes two texts for each."
     found = probes_of(ranker)
     if len(found) < _LEAST or ranker.bm25 is None or ranker.bm25.lengths is None: return None
-    make, how = encode if store is None else store.encode, encoding(ranker.settings) | dict(device=ranker.device)
+    make, how = encode if store is None else store.encode, dict(device=ranker.device, progress=False)
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', DataWarning)  # texts that are cut were named when all were encoded
-        pair = (([p.query for p in found], 'end'), ([p.passage for p in found], 'start'))
-        vectors, left = (make(texts, ranker.encoder, **how, keep=keep, progress=False)[:] for texts, keep in pair)
+        pair = (([p.query for p in found], 'query'), ([p.passage for p in found], 'document'))
+        vectors, left = (make(texts, ranker.encoder, **how | encoding(ranker.settings, side))[:] for texts, side in pair)
     parts = [_scored_probes(ranker, found[i:i + 32], vectors[i:i + 32], left[i:i + 32], mode)
              for i in range(0, len(found), 32)]
     parts = [p for p in parts if p is not None]

@@ -44,8 +44,9 @@ from ..heads import FITTED, DualHead, fit_heads, get_head
 from ..losses import best_passage, ranking_loss
 from ..nearest import PassageIndex
 from ..task_model import TaskBatches, by_length, unlabelled
-from .ranking_model import Fusion, RankingFeatures, RankingModel, check_trainable, fit_fusion
-from .ranking_model import mrr, ranking_features, top1, usable_rows
+from .ranking_model import Fusion, RankingFeatures, RankingModel, check_trainable, cutting
+from .ranking_model import encoding, fit_fusion, mrr, ranking_features, ranking_prompts, top1
+from .ranking_model import usable_rows
 from ..learners import AdamW, FrozenPrefix, encoder_learner, layers_dtype
 from ..learners import prepared, task_dl, task_groups
 
@@ -370,17 +371,18 @@ def _text_learner(
     check_trainable(data)
     encoder, groups = prepared(backbone, freeze, about['seed'])
     settings['pooling'], settings['max_tokens'] = encoder.chosen(settings['pooling'], settings['max_tokens'])
+    settings |= ranking_prompts(encoder, *(settings.pop(k) for k in ('query_prompt', 'document_prompt')))
     encoder.tokenize([], settings['max_tokens'])  # raises for an invalid length
     dtype = layers_dtype(about['dtype'], torch.device(about['device'] or best_device()))
     whole = groups > len(encoder.layers)
     if whole and head in ('identity', *FITTED): raise ValueError(_NOTHING)
     _check_effect(whole, batches['negatives'], batches['refresh'])
-    cut, longest = (settings[k] for k in ('passages', 'size', 'stride')), settings['max_tokens']
-    parts, owner = cut_documents(data, *cut, encoder, longest)
+    parts, owner = cut_documents(data, **cutting(settings), encoder=encoder)
     owner = torch.from_numpy(owner)
-    how = dict(encoder=encoder, pooling=settings['pooling'], max_tokens=longest, dtype=dtype, store=about['store'])
-    queries = TaskBatches(unlabelled(list(data.queries.text)), keep='end', label='queries', **how)
-    texts = TaskBatches(unlabelled(parts), keep='start', label='passages', **how)
+    def batches_of(texts, side, label):
+        how = {k: v for k, v in encoding(settings, side).items() if k != 'engine'}
+        return TaskBatches(unlabelled(texts), encoder, **how, dtype=dtype, store=about['store'], label=label)
+    queries, texts = batches_of(list(data.queries.text), 'query', 'queries'), batches_of(parts, 'document', 'passages')
     negatives, stale = batches['negatives'], batches['refresh']['refresh'] is not None
     if whole and stale and negatives == 'auto': negatives = 'all'  # a number is refused by `IndexRefresh`
     train = QueryBatches(data, 'train', queries, texts, negatives, about['seed'] or 0,
@@ -390,7 +392,7 @@ def _text_learner(
         fit_heads(head, None, None)  # raises where one is not fitted
         return RankingModel(head, texts, owner, about['temperature'], encoder, settings['pooling'], dtype)
     def loaders(device): return _loaders(train, valid, batches['bs'] or (128 if whole else 32), about['seed'], device)
-    learn = _assemble(head, shared, encoder.dim, make, loaders, groups, about, kwargs)
+    learn = _assemble(head, shared, encoder.width(settings['pooling']), make, loaders, groups, about, kwargs)
     learn.add_cb(IndexRefresh(**batches['refresh']))
     learn.data, learn.settings, learn.store, learn.given = data, settings, about['store'], fingerprint(encoder.model)
     return learn
@@ -583,7 +585,8 @@ def ranking_learner(
     **kwargs,  # of `ranking_features` (for texts), of `IndexRefresh` (refresh, hard, margin), of fastai's `Learner`
 ) -> RankingLearner:
     "A fastai `Learner` for a ranking head and optionally encoder layers."
-    settings = pop_arguments(kwargs, ranking_features, 'passages', 'size', 'stride', 'pooling', 'max_tokens')
+    settings = pop_arguments(kwargs, ranking_features, 'passages', 'size', 'stride', 'pooling', 'max_tokens',
+                             'query_prompt', 'document_prompt')
     refresh = pop_arguments(kwargs, IndexRefresh, 'refresh', 'hard', 'margin')
     about = dict(temperature=temperature, dtype=dtype, seed=seed, store=kwargs.pop('store', None), device=device)
     if bs is not None and bs < 1: raise ValueError(f"bs is {bs}; a batch has at least one query")

@@ -14,11 +14,13 @@ from pathlib import Path
 # %% ../../nbs/rankers/00_ranking_model.ipynb #2c0a0005
 import numpy as np
 import torch
+from fastcore.meta import delegates
 from scipy import sparse
 from scipy.optimize import minimize, minimize_scalar
 from torch.nn import functional as F
 
 # %% ../../nbs/rankers/00_ranking_model.ipynb #2c0a0006
+from ..base.core import pop_arguments
 from ..models import Encoder, get_encoder
 from ..tables import DataError
 from ..data import RankingData
@@ -58,7 +60,25 @@ class RankingFeatures:
         "Row numbers of the queries of a split with at least one relevant document."
         return usable_rows(self.data, split)
 
+# %% ../../nbs/rankers/00_ranking_model.ipynb #6ad93c07
+def ranking_prompts(encoder: Encoder, query: str|None, document: str|None) -> dict[str, str]:
+    "Settings for prompts as they were named, or as the encoder has them; none where there is no prompt at all."
+    found = dict(query_prompt=encoder.query_prompt if query is None else query,
+                 document_prompt=encoder.document_prompt if document is None else document)
+    return found if any(found.values()) or encoder.query_prompt or encoder.document_prompt else {}
+
+def encoding(settings: dict, side: str) -> dict:
+    "How texts of a side, 'query' or 'document', become vectors: arguments of `encode`."
+    how = {k: settings[k] for k in ('pooling', 'max_tokens')} | dict(engine=settings.get('engine') or 'torch')
+    return how | dict(keep=dict(query='end', document='start')[side], prompt=settings.get(f'{side}_prompt') or '')
+
+def cutting(settings: dict) -> dict:
+    "How documents become passages: arguments of `cut_documents`."
+    how = {k: settings.get(k) for k in ('passages', 'size', 'stride', 'max_tokens')}
+    return how | dict(prompt=settings.get('document_prompt') or '')
+
 # %% ../../nbs/rankers/00_ranking_model.ipynb #9c90cb9a
+@delegates(encode, but=['label', 'pairs', 'layer', 'keep', 'dtype', 'device', 'batch_tokens', 'prompt'])
 def ranking_features(
     data: RankingData,  # documents, queries, relevance
     backbone: Encoder|str|Path = 'minilm',  # an encoder, or its name
@@ -69,24 +89,28 @@ def ranking_features(
     max_tokens: int|None = None,  # longest passage and query in tokens; by default the encoder's own
     lexical: bool = True,  # build BM25 as well
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
-    progress: bool|None = None,  # show progress; by default everywhere except in tests
-    engine: str = 'torch',  # 'torch'; on a CPU also 'openvino' or 'auto' (extra `speed`)
+    query_prompt: str|None = None,  # put before each query; by default the encoder's own
+    document_prompt: str|None = None,  # put before each passage; by default the encoder's own
+    **kwargs,  # progress, and engine: 'torch', on a CPU also 'openvino' or 'auto' (extra `speed`); as in `encode`
 ) -> RankingFeatures:
     "Encode queries and passages of a ranking task; texts that are in `store` are not encoded again."
     encoder = get_encoder(backbone)
     pooling, max_tokens = encoder.chosen(pooling, max_tokens)
+    progress, engine = pop_arguments(kwargs, encode, 'progress', 'engine').values()
+    if kwargs: raise TypeError(f"ranking_features has no argument {next(iter(kwargs))!r}")
     if not isinstance(engine, str):
         raise TypeError("a ranker saves the name of its engine, so it takes 'torch', 'openvino' or 'auto'; engines of "
                         "int8_engine are for encode and FeatureStore.encode")
     if engine == 'auto': engine = best_engine(best_device(), best_dtype())
-    def vectors(texts, **how):
-        how |= dict(pooling=pooling, max_tokens=max_tokens, progress=progress, engine=engine)
-        return encode(texts, encoder, **how) if store is None else store.encode(texts, encoder, **how)
-    parts, owner = cut_documents(data, passages, size, stride, encoder, max_tokens)
     settings = dict(passages=passages, size=size, stride=stride, pooling=pooling, max_tokens=max_tokens, engine=engine)
+    settings |= ranking_prompts(encoder, query_prompt, document_prompt)
+    def vectors(texts, side):
+        how = encoding(settings, side) | dict(progress=progress, label=dict(query='queries', document='passages')[side])
+        return encode(texts, encoder, **how) if store is None else store.encode(texts, encoder, **how)
+    parts, owner = cut_documents(data, **cutting(settings), encoder=encoder)
     bm25 = BM25.build(data.texts) if lexical else None  # first, because it may raise
-    query_vectors = vectors(list(data.queries.text), keep='end', label='queries')[:]
-    stored = vectors(parts, keep='start', label='passages')
+    query_vectors = vectors(list(data.queries.text), 'query')[:]
+    stored = vectors(parts, 'document')
     if len(stored) <= LARGE: held = stored[:]
     else:  # in half of the memory
         held = torch.empty(stored.shape, dtype=torch.bfloat16)

@@ -35,26 +35,17 @@ from ..nearest import BLOCK, LARGE, FaissIndex, load_faiss
 from ..upkeep.drift import Reference, load_reference
 from ..hand_over.token_table import PackedPassages, TokenTable, load_passages, load_table, pack_passages
 from ..hand_over.token_table import save_passages, save_table
-from .ranking_model import Fusion, RankingModel
+from .ranking_model import Fusion, RankingModel, cutting
 from ..saved import read_head, write_model
 
 # %% ../../nbs/rankers/02_saved_rankers.ipynb #2e2afe74
-def encoding(settings: dict) -> dict:
-    "How texts become vectors: arguments of `encode`."
-    return {k: settings[k] for k in ('pooling', 'max_tokens')} | dict(engine=settings.get('engine') or 'torch')
-
-def cutting(settings: dict) -> dict:
-    "How documents became passages: arguments of `cut_documents`."
-    return {k: settings.get(k) for k in ('passages', 'size', 'stride')}
-
 def without_queries(documents: pd.DataFrame) -> RankingData:
     "Documents alone, as data."
     return RankingData(documents, pd.DataFrame(), pd.DataFrame())
 
 def cut_table(documents: pd.DataFrame, settings: dict, encoder: Encoder) -> tuple:
     "The passages of a table of documents, the same without titles, and the document of each."
-    how = cutting(settings) | dict(encoder=encoder, max_tokens=settings['max_tokens'])
-    return cut_parts(without_queries(documents), **how)
+    return cut_parts(without_queries(documents), **cutting(settings), encoder=encoder)
 
 def cutting_in_words(settings: dict) -> str:
     "How documents were split into passages, for users of an exported model."
@@ -128,7 +119,7 @@ def read_documents(
 
 # %% ../../nbs/rankers/02_saved_rankers.ipynb #9d1f46b9
 _SETTINGS = dict(passages=('windows', 'truncate', 'select', None), size='count?', stride='count?', pooling='text',
-                 max_tokens='count', engine='text?')
+                 max_tokens='count', engine='text?', query_prompt='text?', document_prompt='text?')
 RANKER_FIELDS = dict(head='object', temperature='positive', fusion='object?', settings=_SETTINGS,
                      about=dict(notes='object?', columns='object?'), table='object?')  # of ranker.json
 RANKER_FILES = {  # whether every ranker has it
@@ -258,7 +249,7 @@ def read_ranker(
     settings = _read_settings(path, mark['settings'])
 
     # the head and the vectors of the passages
-    place, dim = folder/'index.safetensors', encoder.dim
+    place, dim = folder/'index.safetensors', encoder.width(mark['settings']['pooling'])
     form = dict(passages=('F32 F16 BF16', 'passages', dim), owner=('I64', 'passages'))
     large = place.stat().st_size > 4*dim*LARGE  # stays in the file; scores are looked at for NaN
     index = read_tensors(place, form, remedy=_REMEDY, finite=not large)
@@ -296,7 +287,8 @@ def read_ranker_head(
     "The head of a ranker, and what belongs to it, without the documents."
     path, fusion = folder/'ranker.json', mark.get('fusion')
     settings = _read_settings(path, mark['settings'])
-    head = _read_model(folder, mark, torch.zeros(1, encoder.dim), torch.zeros(1, dtype=torch.long)).head
+    passage = torch.zeros(1, encoder.width(settings['pooling']))
+    head = _read_model(folder, mark, passage, torch.zeros(1, dtype=torch.long)).head
     words = read_json(folder/'bm25.json', _REMEDY) if fusion else {}
     return HeadParts(encoder, head, fusion and _read_fusion(path, fusion), settings, mark['about'],
                      words.get('pair_weight', 1.), mark.get('documents', ''))

@@ -33,10 +33,11 @@ from ..features import FeatureStore, encode, progress_bar
 from ..heads import DualHead, get_head
 from ..metrics import change_table
 from ..upkeep.feedback import change_message, check_enough, feedback_data, feedback_rows, is_worse
-from .ranking_model import RankingFeatures, RankingModel, check_trainable, ranking_features, usable_rows
+from .ranking_model import RankingFeatures, RankingModel, check_trainable, encoding, ranking_features
+from .ranking_model import usable_rows
 from ..hand_over.token_table import cut_pieces, fit_table, make_table, plain_tokenizer
 from ..saved import read_model
-from .saved_rankers import RANKER_FIELDS, RANKER_FILES, cut_table, encoding, read_ranker_head
+from .saved_rankers import RANKER_FIELDS, RANKER_FILES, cut_table, read_ranker_head
 from .ranker import TABLE_MODES, Ranker, check_not_blank, later_reference, one_at_a_time, opened_ranker
 from .ranker import reference_of, starting_fusion
 from .explain import cut_again  # adds `Ranker.explain`
@@ -100,7 +101,7 @@ def _has_own_index(ranker: Ranker) -> bool:
     rows = sorted({0, n//2, n - 1})
     ours, held = cut_again(ranker, rows), [(model.owner == r).nonzero().flatten() for r in rows]
     if [len(o) for o in ours] != [len(h) for h in held]: return False
-    how = encoding(ranker.settings) | dict(keep='start', dtype=torch.float32, device=ranker.device, progress=False)
+    how = encoding(ranker.settings, 'document') | dict(dtype=torch.float32, device=ranker.device, progress=False)
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', DataWarning)  # the warning of cut texts was already given in training
         now = encode([o[-1] for o in ours], ranker.encoder, **how)
@@ -281,16 +282,19 @@ def _lesson(self: Ranker, queries: list[str], pieces: int, most: int, seed: int,
     encoder, held, d = self.encoder, self.model.passages.cpu(), self.documents
     parts, *_ = cut_table(d, self.settings, self.encoder)
     queries = cut_pieces(list(d.title), list(d.text), pieces, seed) + queries
-    how = encoding(self.settings) | dict(keep='end', device=self.device, label='texts')
-    vectors = store.encode(queries, encoder, **how)[:]
+    how = encoding(self.settings, 'query') | dict(device=self.device, label='texts')
     rows = np.sort(np.random.default_rng(seed).permutation(len(held))[:max(0, most - len(queries))])
+    vectors, known = store.encode(queries, encoder, **how)[:], held[torch.from_numpy(rows)].float()
+    if how['prompt'] != encoding(self.settings, 'document')['prompt']:  # the table learns what queries give
+        known = store.encode([parts[i] for i in rows], encoder, **how | dict(keep='start'))[:]
     words, room = encoder._pieces.to_str(), encoder._room(self.settings['max_tokens'], False)
+    room -= encoder._begun('', how['prompt'])
     cutter, ids = plain_tokenizer(words), []
     for texts, kept in (([parts[i] for i in rows], slice(room)), (queries, slice(-room, None))):
         for at in range(0, len(texts), 4096):
             cut = cutter.encode_batch_fast(texts[at:at + 4096], add_special_tokens=False)
             ids += [np.array(e.ids[kept], dtype=np.int32) for e in cut]
-    both = torch.cat([held[torch.from_numpy(rows)].float(), vectors])
+    both = torch.cat([known, vectors])
     return _Lesson(ids, both, words, len(encoder.tokenizer), room)
 
 def _query_targets(ranker: Ranker, vectors: torch.Tensor) -> np.ndarray:
@@ -308,6 +312,7 @@ def _with_table(ranker: Ranker, lesson: _Lesson, a: float, ridge: float, steps: 
     found.table_fusion = ranker.fusion
     return found
 
+# %% ../../nbs/rankers/09_training.ipynb #76d49c54
 _WEIGHTS = 1e-2, 1e-3, 1e-4  # of `frequency_weights`, that are tried
 _TRIED = 20_000  # texts of a trial, at most
 _HELD = 256  # queries of a trial, at most

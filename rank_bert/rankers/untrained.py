@@ -13,6 +13,7 @@ from pathlib import Path
 
 # %% ../../nbs/rankers/10_untrained.ipynb #689cccde
 import pandas as pd
+from fastcore.meta import delegates
 
 # %% ../../nbs/rankers/10_untrained.ipynb #483ad4d3
 from ..base.core import as_texts
@@ -46,6 +47,7 @@ def _some(table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 # %% ../../nbs/rankers/10_untrained.ipynb #0f84c22c
+@delegates(ranking_features)
 def untrained_ranker(
     documents,  # texts; or a frame or list of dicts: doc_id, text, title if there is one, other columns
     backbone: Encoder|str|Path = 'minilm',  # an encoder, its name, or its folder
@@ -57,15 +59,15 @@ def untrained_ranker(
     shared: bool = True,  # one head for queries and documents; False: one each. They begin as the identity
     lexical: bool = True,  # add BM25
     store: FeatureStore|None = None,  # where vectors are kept; by default in the cache folder
-    progress: bool|None = None,  # show progress; by default everywhere except in tests
-    engine: str = 'torch',  # 'torch'; on a CPU also 'openvino' or 'auto' (extra `speed`)
+    **kwargs,  # progress, engine, query_prompt, document_prompt: as in `ranking_features`
 ) -> Ranker:
     "A ranker from documents alone: plain cosine and BM25, with a head that later training can change."
     table, encoder = _document_table(documents), get_encoder(backbone)
     nothing = pd.DataFrame(columns=['query_id', 'text', 'type', 'group', 'split'], dtype=object)
     features = ranking_features(RankingData(table, nothing, pd.DataFrame()), encoder, passages, size, stride, pooling,
-                                max_tokens, lexical, store or FeatureStore(), progress, engine)
-    model = RankingModel(get_head('residual', encoder.dim, shared), features.passages, features.owner).eval()
+                                max_tokens, lexical, store or FeatureStore(), **kwargs)
+    head = get_head('residual', features.passages.shape[1], shared)
+    model = RankingModel(head, features.passages, features.owner).eval()
     about = dict(encoder='frozen', untrained=None, shared=bool(shared), documents=len(table))
     ranker = Ranker(encoder, model, table, features.bm25, None, features.settings, about)
     if lexical:

@@ -327,12 +327,12 @@ def tokenize_rows(
     encoder: Encoder,  # any family
     max_tokens: int|None = None,  # longest list of ids, special tokens counted; by default the encoder's own
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
+    prompt: str = '',  # put before each text; not for pairs and tags
 ) -> tuple[list[list[int]], np.ndarray|list[list[int]]]:  # ids and targets of each row
     "Token ids and `data.targets` of all rows; for tags a target for each id, -100 where no word begins."
     max_tokens = encoder.chosen(None, max_tokens)[1]
     if data.kind != 'tags':
-        pairs = {} if data.pairs is None else dict(pairs=data.pairs)
-        return encoder.tokenize(data.texts, max_tokens, keep, **pairs), data.targets
+        return encoder.tokenize(data.texts, max_tokens, keep, data.pairs, prompt), data.targets
     ids, places, data.notes['words_cut'] = tokenize_words(encoder, data.texts, list(data.rows.words), max_tokens, keep)
     tags = _piece_tags(ids, places, data.targets)
     bare = [text[-40:] for text, row in zip(data.texts, tags) if max(row) < 0]

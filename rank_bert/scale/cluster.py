@@ -323,12 +323,13 @@ def _chosen(backbone, gpus: float, stored: str, dtype=None, **kwargs) -> tuple:
     from rank_bert.features import encode
     from rank_bert.models import get_encoder
     encoder, dtype = get_encoder(backbone), dtype or (torch.bfloat16 if gpus else best_dtype('cpu'))
-    options = kwargs | dict(dtype=dtype, device='cuda' if gpus else 'cpu')
+    options = dict(prompt=encoder.text_prompt or None) | kwargs | dict(dtype=dtype, device='cuda' if gpus else 'cpu')
     encode([], encoder, progress=False, **options)
     if stored not in ('float16', 'float32'): raise ValueError(f"stored is {stored!r}; it is 'float16' or 'float32'")
     about = dict(format=2, stored=stored, encoder=known_hash(encoder), shape=check_settings_hash(encoder),
-                 dim=encoder.dim, pooling=encoder.pooling, layer=None, max_tokens=encoder.usual_tokens, keep='start')
-    about |= {k: v for k, v in options.items() if v is not None and k not in ('batch_tokens', 'device', 'engine')}
+                 dim=encoder.width(options.get('pooling')), pooling=encoder.pooling, layer=None,
+                 max_tokens=encoder.usual_tokens, keep='start')
+    about |= {k: v for k, v in options.items() if v not in (None, '') and k not in ('batch_tokens', 'device', 'engine')}
     return encoder, options, jsonable(about | about_engine(options.get('engine', 'torch')))
 
 def _claim(fs: FileSystem, folder: str, about: dict) -> None:
@@ -483,7 +484,7 @@ def encode_dataset(
     bs: int = 1024,  # rows that a worker encodes at a time; an output file has about as many
     stored: str = 'float16',  # precision of the stored vectors: 'float16' or 'float32'
     progress: bool|None = None,  # show Ray's progress; by default everywhere except in tests
-    **kwargs,  # of `encode`: pooling, layer, max_tokens, keep, dtype, batch_tokens, engine
+    **kwargs,  # of `encode`: pooling, layer, max_tokens, keep, dtype, batch_tokens, engine, prompt
 ) -> Encoded:
     "Encode each row of files once, on Ray; an interrupted run is resumed."
     ray, (fs, files, to, folder) = load_ray(), _sources(data, folder)

@@ -41,13 +41,14 @@ from ..upkeep.changes import Changes, Plan, as_documents, checked_ids, plan_add,
 from ..lexical import BM25
 from ..base.words import gram_keys, gram_weights, word_key
 from ..metrics import rank_documents
-from ..rankers.ranking_model import Fusion
-from ..rankers.saved_rankers import cut_table, cutting, encoding
+from ..rankers.ranking_model import Fusion, encoding
+from ..rankers.saved_rankers import cut_table
 from ..rankers.ranker import Ranker, Searcher, by_words, check_not_blank, finite, one_at_a_time
 from .lance_tables import BASE, TOTALS, Conflict, PassageVectors, as_column, as_sql, build_indexes
 from .lance_tables import check_cells, check_names, condition, count_rows, count_words, database, document_columns
-from .lance_tables import index_vectors, is_local, lancedb, make_lock, mode_of, passage_rows, table_about, table_names
-from .lance_tables import table_schema, word_columns, word_parts, write_counts, write_passages, writers_lock
+from .lance_tables import index_vectors, is_local, lancedb, make_lock, mode_of, passage_rows, passage_settings
+from .lance_tables import table_about, table_names, table_schema, word_columns, word_parts, write_counts
+from .lance_tables import write_passages, writers_lock
 
 # %% ../../nbs/scale/04_lance_ranker.ipynb #b2a0000b
 class State(NamedTuple):
@@ -215,8 +216,8 @@ class LanceRanker(Searcher):
             if made['encoder'] != encoder_hash(self.encoder):
                 raise ValueError(f"the vectors of {uri} are those of another encoder than {self.encoder.name!r}; "
                                  f"{_REMEDY}")
-            settings = cutting(self.settings) | {k: self.settings[k] for k in ('pooling', 'max_tokens')}
-            other = [k for k, value in settings.items() if value != made['settings'].get(k)]
+            ours, theirs = passage_settings(self.settings), made['settings']
+            other = [k for k in ours | theirs if ours.get(k) != theirs.get(k)]
             if other: raise ValueError(f"{uri} was written with another value of {', '.join(other)}; {_REMEDY}")
             if (made['bm25'] is None) != (self.fusion is None):
                 raise ValueError(f"BM25 and its weight go together, and {uri} or the ranker lacks it; {_REMEDY}")
@@ -353,16 +354,21 @@ class LanceRanker(Searcher):
             if len(ids) >= least or len(found) < most or most >= self.state.passages: return ids
             most *= 4
 
+    @property
+    def _width(self) -> int:
+        "Features of a vector of the encoder."
+        return self.encoder.width(self.settings['pooling'])
+
     def _head_of(self, mode: str) -> DualHead:
         "The head of a mode."
-        return get_head('identity', self.encoder.dim) if mode == 'cosine' else self.head
+        return get_head('identity', self._width) if mode == 'cosine' else self.head
 
     @torch.inference_mode()
     def _folded(self, mode: str, query: torch.Tensor) -> np.ndarray:  # `(dim,)`
         "The query, multiplied with the matrix of a linear head; the query itself for another head."
         head, kind = self._head_of(mode), 'cosine' if mode == 'cosine' else fingerprint(self.head)
         if kind not in self._matrices:
-            some = torch.randn(256, self.encoder.dim, generator=torch.Generator().manual_seed(0))
+            some = torch.randn(256, self._width, generator=torch.Generator().manual_seed(0))
             exact = deepcopy(head.document).double()  # in float32 a large mean would round small vectors away
             start = exact(torch.zeros_like(some[:1]).double())  # of a head that subtracts a mean
             matrix = as_matrix(lambda x: (exact(x.double()) - start).float(), some)
@@ -548,14 +554,14 @@ class LanceRanker(Searcher):
 
     def _passages_of(self, documents: pd.DataFrame, source: list[str|None], store, progress) -> PassageVectors:
         "Passages and vectors of documents: those of the stored document `source`; cut and encoded where it is `None`."
-        passages, owners, vectors = [], [np.zeros(0, dtype=np.int64)], [torch.zeros(0, self.encoder.dim)]
+        passages, owners, vectors = [], [np.zeros(0, dtype=np.int64)], [torch.zeros(0, self._width)]
         new = np.flatnonzero([s is None for s in source])
         if len(new):
             self._watch.check(self.encoder)
             table = documents.iloc[new].reset_index(drop=True)
             parts, bare, owner = cut_table(table, self.settings, self.encoder)
             passages += [p or table.title[i] for p, i in zip(bare, owner)]
-            encoded = (store or FeatureStore()).encode(parts, self.encoder, **encoding(self.settings), keep='start',
+            encoded = (store or FeatureStore()).encode(parts, self.encoder, **encoding(self.settings, 'document'),
                                                        device=self.device, progress=progress, label='passages')
             owners.append(new[owner])
             vectors.append(encoded[:].float())
@@ -688,8 +694,8 @@ print(near)
 ```
 
 `vector` is what the encoder gives for a passage with the title of its document before it, without the trained head
-(pooling: {pooling}, {max_tokens} tokens at most). The first passage of a document has its `text`, and in `bm25_words`
-the words that BM25 counts, in their order; after them, each after ` | `, its stop words.
+(pooling: {pooling}, {max_tokens} tokens at most{prompt}).
+The first passage of a document has its `text`, and in `bm25_words` the words that BM25 counts, in their order; after them, each after ` | `, its stop words.
 '''
 
 # %% ../../nbs/scale/04_lance_ranker.ipynb #b2a0003e
@@ -744,15 +750,16 @@ def _check_encoded(ranker: Ranker, folder) -> tuple[str, int, float]:  # stored 
         raise ValueError(f"the ranker cuts documents into passages ({settings['passages']!r}), and each vector of "
                          f"{folder} is that of a whole text: train with passages='truncate', and pass passages as "
                          "documents")
-    wanted = dict(encoder=encoder_hash(ranker.encoder), layer=None, keep='start', pooling=settings['pooling'],
-                  max_tokens=settings['max_tokens'])
-    other = [k for k, v in wanted.items() if about.get(k) != v]
+    how = encoding(settings, 'document')
+    wanted = {k: how[k] for k in ('pooling', 'max_tokens', 'keep', 'prompt')}
+    wanted |= dict(encoder=encoder_hash(ranker.encoder), layer=None)
+    other = [k for k, v in wanted.items() if (about | dict(prompt=about.get('prompt') or '')).get(k) != v]
     if other:
         raise ValueError(f"the vectors of {folder} have another {', '.join(other)} than the ranker: run encode_dataset "
                          "with the arguments of the ranker")
     some = encoded_rows(folder)[1].take(np.unique(np.linspace(0, len(ids) - 1, 16).astype(int)))
-    held = _vectors(some['vector'].combine_chunks().cast(pa.list_(pa.float32(), ranker.encoder.dim)))
-    again = encode(some['text'].to_pylist(), ranker.encoder, progress=False, **encoding(settings))
+    held = _vectors(some['vector'].combine_chunks().cast(pa.list_(pa.float32(), ranker.model.passages.shape[1])))
+    again = encode(some['text'].to_pylist(), ranker.encoder, progress=False, **how)
     worst = float(F.cosine_similarity(held, again.float()).min())
     if not worst >= .999:
         raise ValueError(f"a vector has the cosine {worst:.4f} with that of the ranker's encoder: "
@@ -796,7 +803,7 @@ def _export_encoded(ranker: Ranker, db, folder) -> pd.DataFrame:
         batches = (batch for block in chain([first], blocks) for batch in block.to_batches())
         return pa.RecordBatchReader.from_batches(first.schema, batches)
     empty = pd.DataFrame(dict(doc_id=[], title=[], text=[]))
-    schema = table_schema(empty, ranker.encoder.dim, getattr(torch, stored), table_about(ranker))
+    schema = table_schema(empty, ranker.model.passages.shape[1], getattr(torch, stored), table_about(ranker))
     passages = db.create_table('passages', reader(_encoded_documents(folder, ranker, schema)),
                                mode=mode_of(db, 'passages'))
     n = passages.count_rows()
@@ -828,8 +835,11 @@ def export_lance(
         table = _export(ranker, db, texts) if encoded is None else _export_encoded(ranker, db, encoded)
     if is_local(db.uri):
         words = [] if ranker.bm25 is None else ranker.bm25.words_of([str(ranker.documents.text[0])])[0]
+        prompts = ''.join(f'; before each {side} {prompt!r}' for side in ('query', 'document')
+                          if (prompt := encoding(ranker.settings, side)['prompt']))
         readme = _README.format(encoder=Path(ranker.encoder.name).name, words=' '.join(words[:3]) or 'word',
-                                pooling=ranker.settings['pooling'], max_tokens=ranker.settings['max_tokens'])
+                                pooling=ranker.settings['pooling'], max_tokens=ranker.settings['max_tokens'],
+                                prompt=prompts)
         with new_file(Path(db.uri)/'README.md') as path: path.write_text(readme, encoding='utf-8')
     elif 'lock' not in table_names(db): make_lock(db)
     n = table.attrs.get('rows') or len(ranker.documents)

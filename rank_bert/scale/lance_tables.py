@@ -34,7 +34,8 @@ from ..engines import encoder_hash
 from ..nearest import BLOCK
 from ..lexical import BM25
 from ..base.words import cut_apart, gram_keys, word_key
-from ..rankers.saved_rankers import cutting, documents_hash
+from ..rankers.ranking_model import cutting
+from ..rankers.saved_rankers import documents_hash
 from ..rankers.ranker import Ranker
 
 # %% ../../nbs/scale/03_lance_tables.ipynb #b1a0000b
@@ -244,13 +245,17 @@ def passage_rows(
     return pa.table([columns[n].cast(schema.field(n).type) for n in schema.names], schema=schema)
 
 # %% ../../nbs/scale/03_lance_tables.ipynb #b1a0001e
+def passage_settings(settings: dict) -> dict:
+    "Settings of a ranker that determine its passages and their vectors; the prompt only where there is one."
+    found = cutting(settings) | dict(pooling=settings['pooling'])
+    return {k: v for k, v in found.items() if k != 'prompt' or v}
+
 def table_about(ranker: Ranker) -> dict:
     "What the rows of a ranker were made with."
     bm25, how = ranker.bm25, None
     if bm25 is not None:
         how = {name: getattr(bm25, name) for name in ('stopwords', 'ngrams', 'k1', 'b', 'min_df', 'pair_weight')}
-    settings = cutting(ranker.settings) | {k: ranker.settings[k] for k in ('pooling', 'max_tokens')}
-    return dict(format=2, encoder=encoder_hash(ranker.encoder), settings=settings, bm25=how)
+    return dict(format=2, encoder=encoder_hash(ranker.encoder), settings=passage_settings(ranker.settings), bm25=how)
 
 def ranker_rows(ranker: Ranker, schema: pa.Schema) -> Iterator[pa.Table]:
     "The rows of `passages`, some documents at a time."
@@ -320,7 +325,7 @@ def write_passages(
 ):  # the table, with its indexes
     "Write `passages`. A database that holds a ranker keeps it until `write_counts`."
     about = table_about(ranker) | dict(documents=documents_hash(ranker.documents))
-    schema = table_schema(ranker.documents, ranker.encoder.dim, ranker.model.passages.dtype, about)
+    schema = table_schema(ranker.documents, *ranker.model.passages.shape[1:], ranker.model.passages.dtype, about)
     rows = (batch for some in ranker_rows(ranker, schema) for batch in some.to_batches())
     reader = pa.RecordBatchReader.from_batches(schema, rows)
     passages = db.create_table('passages', reader, mode=mode_of(db, 'passages'))

@@ -28,6 +28,7 @@ from fastcore.meta import delegates
 from ..base.core import recover_folder
 from ..engines import same_plan
 from ..features import LOOK, seldom_checked
+from ..rankers.ranking_model import encoding
 from ..rankers.ranker import Searcher
 from ..rankers.training import load_ranker
 from ..tasks.classifiers import Classifier
@@ -54,10 +55,10 @@ def _rows(ranker: Searcher, pages: list[tuple[int, int]]) -> list[list[dict]]:
 
 def _embed(model: Searcher|SentenceEncoder, side: str, texts: list[str]) -> list[tuple[np.ndarray, int]]:
     "A vector of length one for each text, as a ranker's query or document, and its number of tokens."
-    if isinstance(model, SentenceEncoder): vectors, keep = model.encode(texts), model.settings['keep']
-    else: vectors, keep = model.embed(texts, side), 'end' if side == 'query' else 'start'
+    if isinstance(model, SentenceEncoder): vectors, how = model.encode(texts), model.settings
+    else: vectors, how = model.embed(texts, side), encoding(model.settings, side)
     if not vectors.isfinite().all(): raise ValueError('the vectors are NaN or infinite: train the model again')
-    tokens = model.encoder.tokenize(texts, model.settings['max_tokens'], keep)
+    tokens = model.encoder.tokenize(texts, how['max_tokens'], how['keep'], prompt=how.get('prompt', ''))
     return list(zip(vectors.float().cpu().numpy(), map(len, tokens)))
 
 def _classify(model: Classifier, texts: list) -> list[dict]:

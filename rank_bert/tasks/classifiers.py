@@ -49,7 +49,7 @@ class Classifier(WithHead):
         head: nn.Module,  # `(batch, dim)` to `(batch, labels)`
         labels: list[str],  # names in the order of the head's outputs; [] for scores
         kind: str,  # 'class', 'multilabel' or 'score'
-        settings: dict,  # pooling, max_tokens, keep; mixed: bfloat16 if the hardware has it; pairs; reading of pairs
+        settings: dict,  # pooling, max_tokens, keep, prompt; mixed: bfloat16 if the hardware has it; pairs; reading
         head_kwargs: dict|None = None,  # arguments of the built-in head; `None` for a custom one, which cannot be saved
         about: dict|None = None,  # what it was trained on; goes into the saved folder
         bag: BagOfTokens|None = None,  # its logits are added to those of the head
@@ -76,7 +76,8 @@ class Classifier(WithHead):
         with torch.inference_mode(), evaluation_mode(self.head):
             out = self.head(vectors.to(self.encoder.device)).float().cpu()
         if self.bag is not None:
-            out = out + self.bag.of(self.encoder.tokenize(texts, self.settings['max_tokens'], self.settings['keep']))
+            how = {k: self._reading()[k] for k in ('max_tokens', 'keep', 'prompt')}
+            out = out + self.bag.of(self.encoder.tokenize(texts, **how))
         bad = (~out.isfinite()).nonzero()[:1, 0].tolist()
         if bad:
             raise ValueError(f"the head gives NaN or infinity for text {bad[0]}: {texts[bad[0]][:60]!r}. "
@@ -118,11 +119,17 @@ class Classifier(WithHead):
         if not 0 <= threshold <= 1: raise ValueError(f"threshold is {threshold!r}; it is a probability, from 0 to 1")
         return float(threshold)
 
+    def _reading(self) -> dict:
+        "How texts become vectors: arguments of `encode`; pairs in one input have no prompt."
+        joint = self.settings['pairs'] and self.settings.get('reading', 'joint') == 'joint'
+        prompt = '' if joint else self.settings.get('prompt') or ''
+        return {k: self.settings[k] for k in ('pooling', 'max_tokens', 'keep')} | dict(prompt=prompt)
+
     def _vectors(self, texts, pairs, store: FeatureStore|None, progress: bool|None) -> torch.Tensor:
         "Vectors of texts or pairs, encoded as in training `(texts, dim)`; of separate texts side by side."
         self._check_encoder(whole=len(texts) > 1)
         device = self.encoder.device
-        how = {k: self.settings[k] for k in ('pooling', 'max_tokens', 'keep')} | dict(device=device, progress=progress)
+        how = self._reading() | dict(device=device, progress=progress)
         how['dtype'] = best_dtype(device) if self.settings.get('mixed') else torch.float32
         def vectors(texts, pairs=None):
             if store is None: return encode(texts, self.encoder, pairs=pairs, **how)
@@ -268,7 +275,7 @@ class Classifier(WithHead):
         name, last = {'class': ('probabilities', 'softmax'), 'multilabel': ('probabilities', 'sigmoid'),
                       'score': ('score', '')}[self.kind]
         out = Output(self.head, s['pooling'], last, bag=self.bag, keep=s['keep'], labels=self.labels, pairs=paired,
-                     reading=s.get('reading', 'joint'))
+                     reading=s.get('reading', 'joint'), prompt=self._reading()['prompt'])
         model = TextModel(self.encoder, {name: out}, s['max_tokens'], 'classifier')
         return export_model(model, folder, to, **kwargs)
 
@@ -348,7 +355,8 @@ class ClassifierLearner:
             x, rows = features(torch.cat([p.stored for p in parts])), pd.concat([p.data.rows for p in parts])
             y, valid = np.concatenate([p.data.targets for p in parts]), (rows.split == 'valid').to_numpy()
             held = held_out_logits(x, y, self.data.kind, len(self.data.labels), found['decay'], rows.group, valid)
-            ids, tokenizer = encoder.tokenize(rows.text, s['max_tokens'], s['keep']), encoder.tokenizer
+            ids = encoder.tokenize(rows.text, s['max_tokens'], s['keep'], prompt=s.get('prompt', ''))
+            tokenizer = encoder.tokenizer
             special = tokenizer.all_special_ids
             bag, figures = fit_bag(ids, y, held, len(tokenizer), self.data.kind, special, rows.group)
             if bag is not None:
@@ -543,7 +551,7 @@ def simple_baselines(
 
 # %% ../../nbs/tasks/00_classifiers.ipynb #b2d7c37d
 _FIELDS = dict(kind=tuple(TASK_HEADS), labels='texts', head='object', about='object', settings=dict(
-    max_tokens='count', pooling='text?', keep=('start', 'end', None), mixed='flag?', pairs='flag?',
+    max_tokens='count', pooling='text?', keep=('start', 'end', None), prompt='text?', mixed='flag?', pairs='flag?',
     reading=('joint', 'separate', None)), bag='count?')
 # required settings, if labels are for whole texts
 _WANTED = dict(pooling='text', keep=('start', 'end'), mixed='flag', pairs='flag')
@@ -568,7 +576,8 @@ def load_classifier(
         kind, labels, remedy = mark['kind'], mark['labels'], 'save the classifier again'
         path = folder/'classifier.json'
         if len(set(labels)) != len(labels): raise ValueError(f"{path} is damaged: two labels are the same; {remedy}")
-        def make(): return TASK_HEADS[kind](encoder.dim, len(labels), **mark['head'])
+        width = encoder.dim if kind == 'tags' else encoder.width(mark['settings'].get('pooling'))
+        def make(): return TASK_HEADS[kind](width, len(labels), **mark['head'])
         head = read_head(make, folder/'head.safetensors', remedy).to(encoder.device)
         if ('bag' in mark) != ('bag.safetensors' in mark['files']):
             raise ValueError(f"{path} is damaged: it has to name both or none of bag and bag.safetensors; {remedy}")

@@ -54,19 +54,19 @@ class SentenceEncoder(WithHead):
         max_tokens: int|None = None,  # longest text in tokens, special tokens counted; by default the encoder's own
         keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
         head: nn.Module|None = None,  # `(batch, dim)` to `(batch, dim)`, on top of the pooled vector; none by default
+        prompt: str|None = None,  # put before each text; by default the encoder's `text_prompt`
     ):
         made = None if head is None else 'the head of this sentence encoder was trained'
         self._join(get_encoder(backbone), head or nn.Identity(), made)
         pooling, max_tokens = self.encoder.chosen(pooling, max_tokens)
         self.settings = dict(pooling=pooling, normalise=normalise, dim=dim, max_tokens=max_tokens, keep=keep)
+        if prompt is None: prompt = self.encoder.text_prompt
+        if prompt or self.encoder.prompts: self.settings['prompt'] = prompt
         for name, n in dict(dim=1 if dim is None else dim, max_tokens=max_tokens).items():
             if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
                 raise ValueError(f"{name} is {n!r}; it must be a whole number")
-        if pooling not in self.encoder.poolings:
-            raise ValueError(f"{self.encoder.name!r} has no pooling {pooling!r}; "
-                             f"use one of {', '.join(self.encoder.poolings)}")
-        self.encoder.tokenize([], max_tokens, keep)  # raises for an invalid max_tokens or keep
-        zeros = torch.zeros(1, self.encoder.dim, device=device_of(self.head))
+        self.encoder.tokenize([], max_tokens, keep, prompt=prompt)  # raises for an invalid max_tokens, keep or prompt
+        zeros = torch.zeros(1, self.encoder.width(pooling), device=device_of(self.head))
         with torch.no_grad(): features = self.head.eval()(zeros).shape[1]
         if dim is not None and not 1 <= dim <= features:
             raise ValueError(f"dim is {dim}; the vectors of {self.encoder.name!r} have {features} features to keep")
@@ -96,7 +96,7 @@ class SentenceEncoder(WithHead):
         else: rows = as_texts([texts] if isinstance(texts, str) else texts)
         self._check_encoder(whole=len(rows) > 1)
         how = {k: self.settings[k] for k in ('pooling', 'max_tokens', 'keep')}
-        how |= dict(device=self.encoder.device, dtype=dtype, progress=progress)
+        how |= dict(prompt=self.settings.get('prompt', ''), device=self.encoder.device, dtype=dtype, progress=progress)
         if store is None: pooled = encode(rows, self.encoder, **how)
         else: pooled = store.encode(rows, self.encoder, **how).tensor()
         pooled = pooled.to(device_of(self.head))
@@ -146,12 +146,13 @@ class SentenceEncoder(WithHead):
         "Write encoder, pooling and head for another library, checked; its output is `vector`."
         self._check_encoder()
         s = self.settings
-        out = Output(self.head, s['pooling'], 'unit'*s['normalise'], s['dim'], s['keep'])
+        out = Output(self.head, s['pooling'], 'unit'*s['normalise'], s['dim'], s['keep'], prompt=s.get('prompt', ''))
         model = TextModel(self.encoder, dict(vector=out), s['max_tokens'], 'sentence encoder')
         return export_model(model, folder, to, **kwargs)
 
 _FIELDS = dict(head='object?', settings=dict(  # of the file that `SentenceEncoder.save` writes
-    pooling='text', normalise='flag', dim='count?', max_tokens='count', keep=('start', 'end')))
+    pooling='text', normalise='flag', dim='count?', max_tokens='count', keep=('start', 'end'),
+    prompt='text?'))
 
 # %% ../../nbs/tasks/03_embeddings.ipynb #0e97226e
 def join_columns(
@@ -326,7 +327,7 @@ OBJECTIVES = {  # name -> loss, metric
 class EmbeddingLearner:
     "A fastai `Learner` of vectors; made by `embedding_learner`."
     def sentence_encoder(self,
-        **kwargs,  # arguments of `SentenceEncoder` over those of training: `normalise`, `dim`, `max_tokens`, `keep`
+        **kwargs,  # arguments of `SentenceEncoder` over those of training: `normalise`, `dim`, `keep`, `prompt`, ...
     ) -> SentenceEncoder:
         "The sentence encoder as it is now; it shares the weights of the Learner."
         self.frozen_prefix.check_unchanged()
@@ -345,7 +346,7 @@ def embedding_learner(
     seed: int|None = 0,  # of the head and of the order of batches; `None` leaves it to chance
     head_kwargs: dict|None = None,  # arguments of the head, such as `hidden`
     loss_kwargs: dict|None = None,  # arguments of the loss, such as `temperature`
-    **kwargs,  # arguments of `task_learner`: `pooling`, `max_tokens`, `dtype`, `store`, ... and of fastai's `Learner`
+    **kwargs,  # arguments of `task_learner`: `pooling`, `max_tokens`, `prompt`, `store`, ... and of fastai's `Learner`
 ) -> EmbeddingLearner:
     "A Learner for vectors of texts, from pairs; raises `DataError` for data that the objective cannot learn from."
     from rank_bert.learners import task_learner
@@ -354,10 +355,10 @@ def embedding_learner(
     pairs, encoder = _objective_data(data, objective, score_range, at_least, bs), get_encoder(backbone)
     name, (loss, metric) = _head_name(head, freeze), OBJECTIVES[objective]
     if seed is not None: set_seed(seed)
-    top = HEADS[name](encoder.dim, **head_kwargs or {})
+    top = HEADS[name](encoder.width(kwargs.get('pooling')), **head_kwargs or {})
     top.config = dict(name=name, **head_kwargs or {})  # what `SentenceEncoder.save` writes
     loss = partial(loss, **loss_kwargs or {})
-    kwargs = dict(loss_func=loss, metrics=[AccumMetric(metric, flatten=False)]) | kwargs
+    kwargs = dict(loss_func=loss, metrics=[AccumMetric(metric, flatten=False)], prompt=encoder.text_prompt) | kwargs
     singles = replace(pairs, rows=pairs.rows.drop(columns='pair'))
     learn = task_learner(singles, encoder, freeze, top, bs=bs, seed=seed, cls=EmbeddingLearner, **kwargs)
     # from single texts to pairs, with the same parameters
@@ -385,7 +386,7 @@ def _pair_loaders(dls, data: TextData, bs: int, seed: int|None, drop_last: bool)
     from fastai.data.core import DataLoaders
     from rank_bert.learners import task_dl
     def pairs(split, single):
-        how = {k: getattr(single, k) for k in ('pooling', 'max_tokens', 'keep', 'dtype', 'store')}
+        how = {k: getattr(single, k) for k in ('pooling', 'max_tokens', 'keep', 'prompt', 'dtype', 'store')}
         return PairBatches(data.part(split), single.encoder, label=f'{split} pairs', **how)
     train, valid = pairs('train', dls.train.dataset), pairs('valid', dls.valid.dataset)
     shuffle = random.randrange(2**32) if seed is None else seed
@@ -518,7 +519,7 @@ def load_sentence_encoder(
             raise ValueError(f"{path} is damaged: a head and its file go together, and one is missing; {remedy}")
         def make_head():
             arguments = dict(config)
-            return HEADS[arguments.pop('name')](encoder.dim, **arguments)
+            return HEADS[arguments.pop('name')](encoder.width(mark['settings']['pooling']), **arguments)
         if config is not None:
             head = read_head(make_head, folder/'head.safetensors', remedy).to(encoder.device)
             head.config = config

@@ -45,10 +45,10 @@ from ..callbacks import Frozen
 from ..hand_over.onnx_graphs import Output, TextModel
 from ..hand_over.export import export_model
 from ..task_model import TaskBatches, TaskModel, unlabelled
-from ..rankers.ranking_model import RankingModel, mrr
+from ..rankers.ranking_model import RankingModel, encoding, mrr, ranking_prompts
 from ..rankers.ranker import Ranker
 from ..learners import KINDS, EntityF1, FrozenPrefix, Kind, encoder_learner, layers_dtype, prepared
-from ..learners import head_arguments_of, reading_of
+from ..learners import head_arguments_of, label_prompt, reading_of
 from .classifiers import Classifier
 from .tagging import Tagger, splitting
 
@@ -83,8 +83,9 @@ class RankingBatches:
         self.encoder, self.relevance = encoder, data.qrels()[np.flatnonzero(chosen)]
         self.pairs = np.stack(self.relevance.nonzero(), 1)  # query and relevant document of each row
         if split != 'train': self.pairs = self.pairs[np.unique(self.pairs[:, 0], return_index=True)[1]]
-        self.queries = TaskBatches(texts, *how, 'end', dtype, store, f'{split} queries')
-        self.documents = documents or TaskBatches(unlabelled(data.texts), *how, 'start', dtype, store, 'documents')
+        self.queries = TaskBatches(texts, *how, 'end', dtype, store, f'{split} queries', prompt=encoder.query_prompt)
+        self.documents = documents or TaskBatches(unlabelled(data.texts), *how, 'start', dtype, store, 'documents',
+                                                  prompt=encoder.document_prompt)
 
     def __len__(self) -> int: return len(self.pairs)
     def __repr__(self) -> str: return f'RankingBatches({len(self)} rows from {self.queries.start!r})'
@@ -450,7 +451,8 @@ def _encoder_frozen(what: str) -> ValueError:
 def _model(tasks: dict, encoder: Encoder, texts: dict, dtype, weights, head_kwargs: dict, seed: int|None) -> TaskModel:
     "One new head for each task, and the weights of their losses, on one encoder."
     if seed is not None: set_seed(seed)
-    heads = {t: _kind(d).head(encoder.dim, len(getattr(d, 'labels', ())), **head_kwargs[t]) for t, d in tasks.items()}
+    def width(d): return encoder.dim if _kind(d).per_token else encoder.width(texts['pooling'])
+    heads = {t: _kind(d).head(width(d), len(getattr(d, 'labels', ())), **head_kwargs[t]) for t, d in tasks.items()}
     words = tuple(t for t, d in tasks.items() if _kind(d).per_token)
     separate = tuple(t for t, d in tasks.items() if _paired(d) and texts['reading'] == 'separate')
     model = TaskModel(encoder, heads, texts['pooling'], words, dtype, separate)
@@ -496,25 +498,27 @@ class MultitaskLearner(Learner):
         settings = {k: v for k, v in self.settings.items() if _paired(data) or k != 'reading'}
         settings |= dict(mixed=model.dtype != torch.float32)
         if data.kind == 'tags':
+            settings.pop('prompt', None)  # words have none
             return Tagger(model.encoder, head, data.labels, settings | self.rules[task], head_kwargs, about)
         settings |= dict(pairs=_paired(data))
         return Classifier(model.encoder, head, data.labels, data.kind, settings, head_kwargs, about)
 
     def _ranker(self, head, data: RankingData, head_kwargs: dict, about: dict, store: FeatureStore|None) -> Ranker:
         "A `Ranker` without BM25, with a copy of the head."
-        heads = get_head('residual', self.model.encoder.dim, **head_kwargs)
+        heads = get_head('residual', self.model.encoder.width(self.settings['pooling']), **head_kwargs)
         heads.query.load_state_dict({k: v.cpu() for k, v in head.state_dict().items()})
-        documents = self._encode(data.texts, 'start', store)
+        documents = self._encode(data.texts, 'document', store)
         ranking = RankingModel(heads, documents, torch.arange(len(documents)))
         longest = max(map(len, data.documents.text))  # characters: whole documents, as they were encoded
         settings = dict(passages='truncate', size=max(1, longest), stride=None, pooling=self.settings['pooling'],
                         max_tokens=self.settings['max_tokens'])
+        settings |= ranking_prompts(self.model.encoder, None, None)
         return Ranker(self.model.encoder, ranking, data.documents, None, None, settings, about)
 
-    def _encode(self, texts: list[str], keep: str, store: FeatureStore|None) -> torch.Tensor:
-        "Vectors of texts, from the store where there is one."
-        how = dict(pooling=self.settings['pooling'], max_tokens=self.settings['max_tokens'], keep=keep,
-                   dtype=self.model.dtype, device=next(self.model.parameters()).device)
+    def _encode(self, texts: list[str], side: str, store: FeatureStore|None) -> torch.Tensor:
+        "Vectors of queries or documents, from the store where there is one."
+        how = encoding(self.settings | ranking_prompts(self.model.encoder, None, None), side)
+        how |= dict(dtype=self.model.dtype, device=next(self.model.parameters()).device)
         if store is None: return encode(texts, self.model.encoder, **how).cpu()
         return store.encode(texts, self.model.encoder, **how).tensor().cpu()
 
@@ -530,7 +534,7 @@ class MultitaskLearner(Learner):
         if isinstance(one, Classifier): return one.predict(texts, store=store)
         if isinstance(one, Tagger): return one.predict(texts)
         texts = [texts] if isinstance(texts, str) else as_texts(texts)
-        best = one.scores(texts, 'dense', self._encode(texts, 'end', store)).max(1)
+        best = one.scores(texts, 'dense', self._encode(texts, 'query', store)).max(1)
         doc_ids = one.documents.doc_id.to_numpy()[best.indices]
         return pd.DataFrame(dict(text=texts, doc_id=doc_ids, cosine=best.values.tolist()))
 
@@ -561,13 +565,15 @@ class MultitaskLearner(Learner):
         for task, data in self.data.items():
             head, pooling = self.model.heads[task], settings['pooling']
             if isinstance(data, RankingData):
-                outputs[f'{task}_query'] = Output(head, pooling, 'unit', keep='end')
-                outputs[f'{task}_document'] = Output(head, pooling, 'unit', keep='start')
+                encoder = self.model.encoder
+                outputs[f'{task}_query'] = Output(head, pooling, 'unit', keep='end', prompt=encoder.query_prompt)
+                outputs[f'{task}_document'] = Output(head, pooling, 'unit', prompt=encoder.document_prompt)
                 continue
             reading = settings['reading'] if _paired(data) else 'joint'
+            alone = data.kind != 'tags' and (not _paired(data) or reading == 'separate')
             outputs[task] = Output(folded(head), None if data.kind == 'tags' else pooling,
                                    activations.get(data.kind, ''), keep=settings['keep'], labels=data.labels,
-                                   pairs=_paired(data), reading=reading)
+                                   pairs=_paired(data), reading=reading, prompt=settings.get('prompt', '')*alone)
         model = TextModel(self.model.encoder, outputs, settings['max_tokens'], 'model of several tasks')
         return export_model(model, folder, to, **kwargs)
 
@@ -595,10 +601,10 @@ def multitask_learner(
     device: torch.device|str|None = None,  # `best_device` by default
     head_kwargs: dict[str, dict]|None = None,  # task -> arguments of its head, such as `dropout` or `symmetric`
     reading: str|None = None,  # of pairs: 'separate', each text alone, or 'joint'; separate if the encoder is frozen
-    **kwargs,  # pooling, max_tokens, keep, store, as in `TaskBatches`; sampling, steps, as in `TaskMix`; of `Learner`
+    **kwargs,  # pooling, max_tokens, keep, prompt, store of `TaskBatches`; sampling, steps of `TaskMix`; of `Learner`
 ) -> MultitaskLearner:
     "A fastai `Learner` for several tasks on one encoder, one head each; every batch is of one task."
-    texts = pop_arguments(kwargs, TaskBatches, 'pooling', 'max_tokens', 'keep')
+    texts = pop_arguments(kwargs, TaskBatches, 'pooling', 'max_tokens', 'keep', 'prompt')
     store = kwargs.pop('store', None)
     sampling, steps = pop_arguments(kwargs, TaskMix, 'sampling', 'steps').values()
     frozen, metrics, head_kwargs = listify(frozen_heads), metrics or {}, head_kwargs or {}
@@ -606,6 +612,7 @@ def multitask_learner(
     device = torch.device(device or best_device())
     encoder, groups = prepared(backbone, freeze, seed)
     texts['pooling'], texts['max_tokens'] = encoder.chosen(texts['pooling'], texts['max_tokens'])
+    texts |= label_prompt(encoder, texts.pop('prompt'), texts['max_tokens'])
     encoder_frozen = groups > len(encoder.layers)
     paired = [data for data in tasks.values() if _paired(data)]
     reading = reading_of((paired or [*tasks.values()])[0], groups, encoder, reading)

@@ -680,7 +680,9 @@ class VectorBatches(TaskBatches):
 _VECTOR_LOSSES = dict(  # name -> loss
     cosine=lambda x, y: 1 - mean_cosine(x, y), mse=lambda x, y: F.mse_loss(x.float(), y.float()))
 
-def _check_vectors(vectors, student: Encoder, texts: Sequence[str], loss: str, freeze: str|int, project: bool) -> None:
+def _check_vectors(
+    vectors, student: Encoder, width: int, texts: Sequence[str], loss: str, freeze: str|int, project: bool,
+) -> None:
     "Raise `ValueError` for a loss, a student or vectors from which nothing can be learned."
     if loss not in _VECTOR_LOSSES:
         raise ValueError(f"unknown loss {loss!r}; the losses are {', '.join(_VECTOR_LOSSES)}")
@@ -689,8 +691,8 @@ def _check_vectors(vectors, student: Encoder, texts: Sequence[str], loss: str, f
                          "learns nothing. Use 'none' or fewer layers, or project=True to learn a map")
     if len(vectors) != len(texts):
         raise ValueError(f"{len(texts)} texts and {len(vectors)} vectors: give one vector for each text")
-    if vectors.shape[1] != student.dim and not project:
-        raise ValueError(f"{student.name!r} has {student.dim} features and the vectors {vectors.shape[1]}: "
+    if vectors.shape[1] != width and not project:
+        raise ValueError(f"{student.name!r} has {width} features and the vectors {vectors.shape[1]}: "
                          "pass project=True to learn a map between them")
 
 # %% ../../nbs/tasks/04_pretraining.ipynb #638859ed
@@ -709,17 +711,19 @@ def distil_embeddings_learner(
 ) -> Learner:  # its `model.encoder` is what is trained
     "A fastai `Learner` for a student that gives each text the vector of its teacher."
     texts = as_texts(texts)
-    _check_vectors(vectors, student, texts, loss, freeze, project)
+    width = student.width(pooling)
+    _check_vectors(vectors, student, width, texts, loss, freeze, project)
     vectors = torch.from_numpy(vectors) if isinstance(vectors, np.ndarray) else vectors
     rows = pd.DataFrame(dict(text=texts, target=range(len(texts)), split='train'))
     rows.loc[_held_out(texts, valid_share)['valid'], 'split'] = 'valid'
     data = TextData(rows, 'score', [], 'vectors of a teacher')
     set_seed(seed)
-    head = nn.Linear(student.dim, vectors.shape[1]) if project else nn.Identity()
-    kwargs = dict(loss_func=_VECTOR_LOSSES[loss], metrics=AvgMetric(mean_cosine), lr=3e-4) | kwargs
+    head = nn.Linear(width, vectors.shape[1]) if project else nn.Identity()
+    kwargs = dict(loss_func=_VECTOR_LOSSES[loss], metrics=AvgMetric(mean_cosine), lr=3e-4,
+                  prompt=student.text_prompt) | kwargs
     learn = task_learner(data, student, freeze, head, pooling=pooling, max_tokens=max_tokens, seed=seed, **kwargs)
     def with_vectors(batches):
-        same = ('pooling', 'max_tokens', 'keep', 'dtype', 'store', 'label')
+        same = ('pooling', 'max_tokens', 'keep', 'prompt', 'dtype', 'store', 'label')
         return VectorBatches(batches.data, vectors, batches.encoder, **{name: getattr(batches, name) for name in same})
     train, valid = (with_vectors(dl.dataset) for dl in learn.dls)
     learn.dls = _loaders(train, valid, learn.dls.bs, seed, learn.dls.device)
