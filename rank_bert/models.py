@@ -241,8 +241,10 @@ class Family:
         "Whether a batch is padded on the left."
         return self.decoder or self.summary == 'last'
 
-    def layers_of(self, model: nn.Module) -> list[nn.Module]:
-        "The layers of a model, one for each depth."
+    def layers_of(self,
+        model: nn.Module,  # a model of the family
+    ) -> list[nn.Module]:  # one for each depth
+        "The layers of a model."
         layers = list(model.get_submodule(self.layers))
         depths = model.config.num_hidden_layers if self.repeated else len(layers)
         return [layers[i*len(layers)//depths] for i in range(depths)]
