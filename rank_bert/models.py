@@ -194,6 +194,7 @@ class Family:
     turned: bool = False  # its layers have the tokens as first dimension, and the texts as second
     repeated: bool = False  # it has groups of layers, each applied several times in a row
     queries: tuple[str, ...] = ('query', 'value')  # names of the linear layers that LoRA adapts
+    aside: tuple[str, ...] = ()  # names of linear layers that read something else than tokens
     masked_head: str = ''  # its head for masked tokens: linear layer, activation, norm, and the module of the bias
     names: dict = field(default_factory=dict)  # what its configuration calls a field of BERT
     fields: dict = field(default_factory=dict)  # fields of the configuration of a random encoder
@@ -205,8 +206,10 @@ class Family:
         "Whether a batch is padded on the left."
         return self.decoder or self.summary == 'last'
 
-    def layers_of(self, model: nn.Module) -> list[nn.Module]:
-        "The layers of a model, one for each depth."
+    def layers_of(self,
+        model: nn.Module,  # a model of the family
+    ) -> list[nn.Module]:  # one for each depth
+        "The layers of a model."
         layers = list(model.get_submodule(self.layers))
         depths = model.config.num_hidden_layers if self.repeated else len(layers)
         return [layers[i*len(layers)//depths] for i in range(depths)]
@@ -294,14 +297,17 @@ FAMILIES = {
     'camembert': _roberta,
     'electra': Family(types=2, plain=True, fields=dict(embedding_size=128), tiny=dict(embedding_size=8)),
     'mpnet': Family(skip=_states_and_none, after=('pooler',), pair='cls A sep sep B sep', queries=('q', 'v')),
-    'deberta': Family(skip=_states_and_none, types=2, half=False, queries=('in_proj',), tiny=_relative),
+    'deberta': Family(skip=_states_and_none, types=2, half=False, queries=('in_proj',), tiny=_relative,
+                      aside=('pos_proj', 'pos_q_proj')),
     'deberta-v2': Family(skip=_states_and_none, types=2, queries=('query_proj', 'value_proj'),
+                         aside=('pos_key_proj', 'pos_query_proj'),
                          tiny=_relative | dict(conv_kernel_size=3, position_buckets=4, norm_rel_ebd='layer_norm')),
     'roformer': Family(skip=_states_and_none, types=2),
     'nomic_bert': Family('layers', types=2, queries=('q_proj', 'v_proj')),
     'big_bird': Family(**_bert),
     'luke': Family(skip=_states_and_none, after=('pooler',), pair='cls A sep sep B sep',
-                   fields=dict(entity_vocab_size=2, entity_emb_size=2)),  # entities are not read
+                   aside=('w2e_query', 'e2w_query', 'e2e_query'),  # these read entities, which are not given
+                   fields=dict(entity_vocab_size=2, entity_emb_size=2)),
     'mobilebert': Family(**_bert, tiny=dict(embedding_size=8, true_hidden_size=8, intra_bottleneck_size=8)),
     't5': Family('encoder.block', 'encoder.embed_tokens', _states_and_bias, 'encoder.dropout',
                  ('encoder.final_layer_norm',), summary='', single='A sep', pair='A sep B sep', queries=('q', 'v'),

@@ -17,7 +17,7 @@ from typing import NamedTuple
 # %% ../../nbs/hand_over/01_sentence_folders.ipynb #afeb9715
 import torch
 from torch import nn
-from transformers import AutoModel, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 # %% ../../nbs/hand_over/01_sentence_folders.ipynb #a6e2eb13
 from ..base.core import write_tensors
@@ -106,7 +106,7 @@ def plain_encoder(
     factorised = [m for m in made.model.modules() if isinstance(m, FactorisedEmbedding)]
     swap_modules(made.model, {m: nn.Embedding.from_pretrained(m.weight.detach(), padding_idx=m.tokens.padding_idx)
                               for m in factorised})  # the product of the factors
-    with torch.device('meta'): usual = AutoModel.from_config(made.model.config)
+    with torch.device('meta'): usual = made.family.auto.from_config(made.model.config)
     if getattr(made.model, 'pooler', None) is None: usual.pooler = None
     changes = changes_of(made.model, usual)
     for path, home in changes.pop('shared', {}).items():

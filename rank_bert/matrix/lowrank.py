@@ -244,13 +244,15 @@ def _linears(model: nn.Module) -> dict[str, nn.Module]:
     return {n: m for n, m in model.named_modules() if type(m) is nn.Linear or isinstance(m, LowRankLinear)}
 
 def _usual_linears(model: nn.Module, linears: dict[str, nn.Module]) -> list[str]:
-    "Paths of those inside transformer layers, or of all where there are none; without adapters and shared weights."
-    def family(m): return getattr(getattr(m, 'config', None), 'model_type', None)
-    bare = [m for m in model.modules() if family(m) in FAMILIES and getattr(m, 'base_model', None) is m]
-    inside = {m for t in bare for layer in FAMILIES[family(t)].layers_of(t) for m in layer.modules()}
+    "Paths of those that read tokens inside transformer layers, or of all where there are none; without adapters."
+    def family(m): return FAMILIES.get(getattr(getattr(m, 'config', None), 'model_type', None))
+    bare = [(family(m), m) for m in model.modules() if family(m) and getattr(m, 'base_model', None) is m]
+    bare = [(one, m) for one, m in bare if one.layers in dict(m.named_modules())]  # T5's stack alone is none
+    inside = {m for one, t in bare for layer in one.layers_of(t) for m in layer.modules()}
+    aside = tuple(f'.{name}' for one, _ in bare for name in one.aside)
     owners = Counter(p for m in model.modules() for p in m.parameters(recurse=False))
     return [n for n, m in linears.items() if 'lora_' not in n and (not bare or m in inside)
-            and all(owners[p] == 1 for p in m.parameters())]
+            and not n.endswith(aside) and all(owners[p] == 1 for p in m.parameters())]
 
 # %% ../../nbs/matrix/00_lowrank.ipynb #4a4a83a6
 def fisher_information(
