@@ -757,7 +757,8 @@ def score_probes(ranker: Ranker, store: FeatureStore|None = None, mode: str = 'd
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', DataWarning)  # texts that are cut were named when all were encoded
         pair = (([p.query for p in found], 'query'), ([p.passage for p in found], 'document'))
-        vectors, left = (make(texts, ranker.encoder, **how | encoding(ranker.settings, side))[:] for texts, side in pair)
+        vectors, left = (make(texts, ranker.encoder, **how, **encoding(ranker.settings, side))[:]
+                         for texts, side in pair)
     parts = [_scored_probes(ranker, found[i:i + 32], vectors[i:i + 32], left[i:i + 32], mode)
              for i in range(0, len(found), 32)]
     parts = [p for p in parts if p is not None]

@@ -695,7 +695,8 @@ print(near)
 
 `vector` is what the encoder gives for a passage with the title of its document before it, without the trained head
 (pooling: {pooling}, {max_tokens} tokens at most{prompt}).
-The first passage of a document has its `text`, and in `bm25_words` the words that BM25 counts, in their order; after them, each after ` | `, its stop words.
+The first passage of a document has its `text`, and in `bm25_words` the words that BM25 counts, in their order; after
+them, each after ` | `, its stop words.
 '''
 
 # %% ../../nbs/scale/04_lance_ranker.ipynb #b2a0003e
