@@ -36,8 +36,8 @@ def arguments() -> argparse.Namespace:
     p.add_argument("-j", "--jobs", type=int, default=machine.jobs(3, 8, 2.5),
                    help="notebooks at a time (%(default)s here: 3, or more where there are more processors)")
     p.add_argument("--minutes", type=float, default=os.environ.get("RANK_BERT_TEST_MINUTES", "inf"),
-                   help="start no tutorial and no page of measurements after that many, and no lesson after half as many "
-                   "more (RANK_BERT_TEST_MINUTES, or no limit)")
+                   help="start no tutorial and no page of measurements after that many, and no lesson after half as "
+                   "many more (RANK_BERT_TEST_MINUTES, or no limit)")
     p.add_argument("--flags", default="", help="flags whose cells run too, as in --flags slow")
     p.add_argument("--save", action="store_true", help="store the outputs of notebooks that pass, then clean them")
     p.add_argument("--fresh", action=argparse.BooleanOptionalAction,
