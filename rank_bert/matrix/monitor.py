@@ -235,7 +235,7 @@ def _noting(model: nn.Module, encoder: Encoder, mask: torch.Tensor|None) -> Iter
     States are pooled, after the embeddings and after each computed layer. Vectors are the inputs of heads, or their
     outputs scaled to unit norm if a head returns vectors."""
     seen, pooling = {}, getattr(model, 'pooling', 'mean')
-    embed, run, n = encoder.embed, encoder.run, len(encoder.layers)
+    run, n = encoder.run, len(encoder.layers)
 
     def note(what, name, x):
         if x.ndim == 3: x = x.flatten(0, 1) if mask is None or mask.shape != x.shape[:2] else x[mask.bool()]
@@ -245,7 +245,7 @@ def _noting(model: nn.Module, encoder: Encoder, mask: torch.Tensor|None) -> Iter
         note('states', f'layer {depth}' if depth else 'embeddings', encoder.pool(states, attend, pooling))
         return states
 
-    def noting_embed(ids, attend): return note_states(0, embed(ids, attend), attend)
+    def noting_embed(ids, attend): return note_states(0, run(None, attend, ids, 0, 0), attend)
 
     def noting_run(states, attend, ids=None, start=0, stop=None):
         if states is None: states = noting_embed(ids, attend)
