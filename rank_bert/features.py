@@ -614,7 +614,7 @@ class FeatureStore:
     def encode(self,
         texts: Iterable[str],  # any number of texts: list, Series, array, generator
         encoder: Encoder,  # from `get_encoder`
-        pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
+        pooling: str|None = None,  # one of `Encoder.poolings`; by default the encoder's own
         *,
         progress: bool|None = None,  # show progress; by default everywhere except in tests
         label: str = 'encoding',  # what the bar is called

@@ -34,7 +34,7 @@ class TaskModel(nn.Module):
     def __init__(self,
         encoder: Encoder|None,  # from `get_encoder`; `None` if all inputs are vectors
         heads: dict[str, nn.Module],  # name of a task -> its head
-        pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
+        pooling: str = 'mean',  # one of `Encoder.poolings`
         per_token: tuple[str, ...] = (),  # tasks whose head takes every token's state, not the pooled vector
         dtype: torch.dtype = torch.float32,  # precision of the layers; weights are float32 always
         separate: tuple[str, ...] = (),  # tasks of pairs whose texts are read one by one: first texts, then second
@@ -101,7 +101,7 @@ class TaskBatches:
     def __init__(self,
         data: TextData,  # rows of one split
         encoder: Encoder,  # from `get_encoder`
-        pooling: str|None = None,  # of vectors: 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
+        pooling: str|None = None,  # of vectors: one of `Encoder.poolings`; by default the encoder's own
         max_tokens: int|None = None,  # longest text in tokens, special tokens counted; by default the encoder's own
         keep: str = 'start',  # which part of a longer text stays
         dtype: torch.dtype = torch.float32,  # precision of what is stored

@@ -360,7 +360,7 @@ TARGETS['openvino'] = Target(
 def export(self: Encoder,
     folder: str|Path,  # made, or replaced when an export is in it
     to: str,  # a key of `TARGETS`: 'sentence-transformers', 'onnx', 'openvino'
-    pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
+    pooling: str|None = None,  # one of `Encoder.poolings`; by default the encoder's own
     max_tokens: int|None = None,  # longest text in tokens, special tokens counted; by default the encoder's own
     keep: str = 'start',  # which part of a longer text stays: 'start' or 'end'
     normalise: bool = True,  # give vectors of length one

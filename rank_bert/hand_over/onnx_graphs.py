@@ -42,7 +42,7 @@ ACTIVATIONS = {'': lambda x: x, 'softmax': lambda x: x.softmax(-1), 'sigmoid': t
 class Output:
     "One output of a text model: pooling, head and activation."
     head: nn.Module = field(default_factory=nn.Identity)  # `(batch, dim)` in, or as `finish`
-    pooling: str|None = 'mean'  # 'cls', 'mean', 'max' or 'pooler'; `None`: the head takes the state of every token
+    pooling: str|None = 'mean'  # one of `Encoder.poolings`; `None`: the head takes the state of every token
     activation: str = ''  # a key of `ACTIVATIONS`; 'unit' gives vectors of length one
     dim: int|None = None  # keep the first features only
     keep: str = 'start'  # which part of a longer text stays: 'start' or 'end'

@@ -65,7 +65,7 @@ def fisher_factors(
 def vector_losses(
     texts: Iterable[str],  # some of the kind that will be encoded
     encoder: Encoder,  # from `get_encoder`
-    pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
+    pooling: str|None = None,  # one of `Encoder.poolings`; by default the encoder's own
     max_tokens: int = 64,  # longest text in tokens, special tokens counted
     bs: int = 32,  # texts of a loss
     seed: int = 0,  # of the random vectors
@@ -194,7 +194,7 @@ def rank_losses(
     encoder: Encoder,  # from `get_encoder`; stays as it is
     layers: str|Sequence[str] = '*',  # as in `find_linears`
     shares: Sequence[float] = (.125, .25, .5),  # ranks that are measured, as shares of the weights of a layer
-    pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
+    pooling: str|None = None,  # one of `Encoder.poolings`; by default the encoder's own
     max_tokens: int = 64,  # longest text in tokens, special tokens counted
     bs: int = 32,  # texts at a time
     progress: bool|None = None,  # show progress; by default everywhere except in tests

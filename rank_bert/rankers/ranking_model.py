@@ -85,7 +85,7 @@ def ranking_features(
     passages: str = 'windows',  # how to split long documents into passages: 'truncate', 'select' or 'windows'
     size: int|None = None,  # words in a passage; by default depends on `passages`
     stride: int|None = None,  # words between the starts of two windows; half of `size` by default
-    pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
+    pooling: str|None = None,  # one of `Encoder.poolings`; by default the encoder's own
     max_tokens: int|None = None,  # longest passage and query in tokens; by default the encoder's own
     lexical: bool = True,  # build BM25 as well
     store: FeatureStore|None = None,  # where vectors are kept; nowhere by default
@@ -127,7 +127,7 @@ class RankingModel(TaskModel):
         owner: torch.Tensor,  # document of each passage `(passages,)`
         temperature: float = 0.05,  # cosines are divided by it
         encoder: Encoder|None = None,  # needed if passages are texts
-        pooling: str = 'mean',  # 'cls', 'mean', 'max' or 'pooler'
+        pooling: str = 'mean',  # one of `Encoder.poolings`
         dtype: torch.dtype = torch.float32,  # precision of the encoder's layers
     ):
         super().__init__(encoder, {}, pooling, (), dtype)

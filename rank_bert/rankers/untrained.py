@@ -54,7 +54,7 @@ def untrained_ranker(
     passages: str = 'windows',  # how long documents are cut into passages: 'truncate', 'select' or 'windows'
     size: int|None = None,  # words in a passage; 110 for 'select', otherwise 140
     stride: int|None = None,  # words from window to window; half of `size` by default
-    pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
+    pooling: str|None = None,  # one of `Encoder.poolings`; by default the encoder's own
     max_tokens: int|None = None,  # longest passage and query in tokens; by default the encoder's own
     shared: bool = True,  # one head for queries and documents; False: one each. They begin as the identity
     lexical: bool = True,  # add BM25

@@ -48,7 +48,7 @@ class SentenceEncoder(WithHead):
 
     def __init__(self,
         backbone: Encoder|str = 'minilm',  # from `get_encoder`, or its name
-        pooling: str|None = None,  # 'cls', 'mean', 'max' or 'pooler'; by default the encoder's own
+        pooling: str|None = None,  # one of `Encoder.poolings`; by default the encoder's own
         normalise: bool = True,  # give vectors of length one
         dim: int|None = None,  # keep the first features only; for models that were trained for it
         max_tokens: int|None = None,  # longest text in tokens, special tokens counted; by default the encoder's own

@@ -701,7 +701,7 @@ def distil_embeddings_learner(
     student: Encoder,  # trained in place
     texts: Sequence[str],  # the texts of the vectors, row by row
     loss: str = 'cosine',  # 'cosine' or 'mse'
-    pooling: str|None = None,  # of the student: 'cls', 'mean', 'max' or 'pooler'; by default its own
+    pooling: str|None = None,  # of the student: one of `Encoder.poolings`; by default its own
     freeze: str|int = 'none',  # 'none', 'backbone', or how many first layers are frozen, with the embeddings
     project: bool = False,  # also train a linear map from the student's width to that of the vectors
     max_tokens: int|None = None,  # longest text in tokens, special tokens counted; by default the student's own
