@@ -330,7 +330,7 @@ class _FusedBert:
         if self.wider is not None: x = F.linear(x, self.wider)
         x = x + (self.positions[:ids.shape[1]] + self.types[0])
         types = self.encoder._types(ids, mask)
-        if types.any(): x = x + types.to(self.device, x.dtype).unsqueeze(-1)*(self.types[-1] - self.types[0])
+        if types.any(): x = x + types.to(self.device, x.dtype).unsqueeze(-1)*(self.types[1] - self.types[0])
         x, bias = F.layer_norm(x, *self.norm), None
         if self.project is not None: x = F.linear(x, *self.project)
         if not mask.all():  # minus infinity at padding
@@ -342,10 +342,13 @@ class _FusedBert:
 # %% ../nbs/00d_engines.ipynb #cb5f7e85
 def _is_plain_bert(encoder: Encoder) -> bool:
     "Whether every weight of the layers is where `_FusedBert` looks for it, and nothing hooks into them."
-    if not encoder.family.plain: return False
+    if not encoder.family.plain or getattr(encoder.model.config, 'is_decoder', False): return False
     e, kinds = encoder.model.embeddings, {}  # module whose weights `_FusedBert` reads -> what it may be
     project = [encoder.model.embeddings_project] if hasattr(encoder.model, 'embeddings_project') else []
+    pad = e.position_embeddings.padding_idx  # RoBERTa finds positions by the ids of padding
+    if pad not in (None, encoder.tokenizer.pad_token_id): return False
     parts = [m for part in (e, *project, *encoder.layers) for m in part.modules()]
+    parts += [encoder.model, encoder.model.encoder]
     if any(m._forward_pre_hooks or m._forward_hooks or 'forward' in vars(m) for m in parts): return False
     for layer in encoder.layers:
         attention, out = layer.attention.self, layer.attention.output

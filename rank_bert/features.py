@@ -554,7 +554,7 @@ class States:
         return out
 
 # %% ../nbs/00e_features.ipynb #9df4b2e6
-VERSION = 5  # of the format of a store
+VERSION = 6  # of the format of a store, and of what an encoder makes of a text
 STATES_BYTES = 100_000_000  # size of the states that are written to one file
 _COLUMNS = ['space', 'kind', 'encoder', 'layer', 'pooling', 'max_tokens', 'dtype', 'files', 'mb', 'used']
 

@@ -193,6 +193,7 @@ class Family:
     plain: bool = False  # its layers are BERT's: fused layers compute them, and they can be pruned
     turned: bool = False  # its layers have the tokens as first dimension, and the texts as second
     repeated: bool = False  # it has groups of layers, each applied several times in a row
+    neighbours: bool = False  # its embeddings read those of the neighbours too
     queries: tuple[str, ...] = ('query', 'value')  # names of the linear layers that LoRA adapts
     aside: tuple[str, ...] = ()  # names of linear layers that read something else than tokens
     masked_head: str = ''  # its head for masked tokens: linear layer, activation, norm, and the module of the bias
@@ -225,9 +226,9 @@ class _Left(Exception):
     "Takes states out of a model's forward."
 
 def _shallow(module: nn.Module) -> nn.Module:
-    "A module with the same weights, whose parts can be exchanged."
-    new = object.__new__(type(module))
-    new.__dict__ = module.__dict__ | dict(_modules=dict(module._modules))
+    "A module with the same weights, whose parts can be exchanged; what was put in the place of its forward is left."
+    new, aside = object.__new__(type(module)), ('forward', '_compiled_call_impl')  # bound to the whole module
+    new.__dict__ = {k: v for k, v in module.__dict__.items() if k not in aside} | dict(_modules=dict(module._modules))
     return new
 
 def _view(model: nn.Module, places: dict[str, object]) -> nn.Module:
@@ -308,7 +309,7 @@ FAMILIES = {
     'luke': Family(skip=_states_and_none, after=('pooler',), pair='cls A sep sep B sep',
                    aside=('w2e_query', 'e2w_query', 'e2e_query'),  # these read entities, which are not given
                    fields=dict(entity_vocab_size=2, entity_emb_size=2)),
-    'mobilebert': Family(**_bert, tiny=dict(embedding_size=8, true_hidden_size=8, intra_bottleneck_size=8)),
+    'mobilebert': Family(**_bert, neighbours=True, tiny=dict(embedding_size=8, true_hidden_size=8, intra_bottleneck_size=8)),
     't5': Family('encoder.block', 'encoder.embed_tokens', _states_and_bias, 'encoder.dropout',
                  ('encoder.final_layer_norm',), summary='', single='A sep', pair='A sep B sep', queries=('q', 'v'),
                  auto=AutoModelForTextEncoding,
@@ -389,6 +390,8 @@ class Encoder(nn.Module):
             config.attention_type = 'original_full'
             model.set_attention_type('original_full')
         if tokenizer.pad_token_id is None: tokenizer.pad_token = tokenizer.eos_token  # many decoders have none
+        if family.neighbours:  # the last token of a text has none: padding must not count as one
+            with torch.no_grad(): model.get_input_embeddings().weight[tokenizer.pad_token_id] = 0
         most = getattr(config, 'max_position_embeddings', -1)
         positions = getattr(getattr(model, family.embeddings, None), 'position_embeddings', None)
         if most < 1: most = 2**20  # XLNet and T5 have no limit of their own
@@ -1113,7 +1116,8 @@ def save_encoder(
                          f"({odd[0]}, ...): set its configuration to the sizes of the weights")
     if changes: setattr(config, _CHANGES, changes)
     usual = encoder.pooling, encoder.usual_tokens
-    if usual != ('mean', min(256, encoder.max_tokens)): setattr(config, _USUAL, list(usual))
+    given = 'last' if encoder.family.decoder else 'mean', min(256, encoder.max_tokens)  # to any encoder of the family
+    if usual != given: setattr(config, _USUAL, list(usual))
     if encoder.prompts: setattr(config, _PROMPTS, encoder.prompts)
     config.architectures = [type(model).__name__]
 

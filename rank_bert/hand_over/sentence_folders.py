@@ -205,9 +205,9 @@ def _check_vectors(model: TextModel, exact_queries: bool) -> None:
 def _prompts(model: TextModel) -> tuple[dict[str, str], str|None]:
     "Prompts by the names of sentence-transformers, and the name of the one that `encode` takes."
     if 'query' in model.outputs: return {name: out.prompt for name, out in model.outputs.items()}, None
-    named, (out,) = model.about.get('prompts', {}), model.outputs.values()
-    found = {name: named.get(name, '') for name in ('query', 'document')}
-    if 'label' in named: found['classification'] = named['label']
+    named, (out,) = model.about.get('prompts'), model.outputs.values()
+    found = {name: out.prompt if named is None else named.get(name, '') for name in ('query', 'document')}
+    if 'label' in (named or ()): found['classification'] = named['label']
     return (found | dict(text=out.prompt), 'text') if out.prompt else (found, None)
 
 def _write_modules(folder: Path, parts: list[tuple[str, str]], model: TextModel) -> None:

@@ -121,7 +121,9 @@ def calibrated_layers(
         new.eval()
         before = now = [encoder.embed(ids, mask) for ids, mask in batches]
         for i in range(len(encoder.layers)):
-            inputs, before = _run_layer(encoder, i, list(ranks), batches, before)
+            inside = {*encoder.layers[i].modules()}  # T5 runs its first layer again for the position bias
+            own = [n for n in ranks if encoder.get_submodule(n) in inside]
+            inputs, before = _run_layer(encoder, i, own, batches, before)
             for _, group in groupby(inputs[0], key=lambda call: id(call[1])):  # those in a row with the same input
                 names = [n for n, _ in group]
                 changed, _ = _run_layer(new, i, names[:1], batches, now)

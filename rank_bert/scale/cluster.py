@@ -323,7 +323,8 @@ def _chosen(backbone, gpus: float, stored: str, dtype=None, **kwargs) -> tuple:
     from rank_bert.features import encode
     from rank_bert.models import get_encoder
     encoder, dtype = get_encoder(backbone), dtype or (torch.bfloat16 if gpus else best_dtype('cpu'))
-    options = dict(prompt=encoder.text_prompt or None) | kwargs | dict(dtype=dtype, device='cuda' if gpus else 'cpu')
+    usual = dict(prompt=encoder.text_prompt) if encoder.text_prompt else {}
+    options = usual | kwargs | dict(dtype=dtype, device='cuda' if gpus else 'cpu')
     encode([], encoder, progress=False, **options)
     if stored not in ('float16', 'float32'): raise ValueError(f"stored is {stored!r}; it is 'float16' or 'float32'")
     about = dict(format=2, stored=stored, encoder=known_hash(encoder), shape=check_settings_hash(encoder),

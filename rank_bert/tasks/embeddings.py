@@ -523,7 +523,7 @@ def load_sentence_encoder(
         if config is not None:
             head = read_head(make_head, folder/'head.safetensors', remedy).to(encoder.device)
             head.config = config
-        try: return SentenceEncoder(encoder, head=head, **mark['settings'])
+        try: return SentenceEncoder(encoder, head=head, **dict(prompt='') | mark['settings'])
         except (TypeError, ValueError) as e: raise ValueError(f"{path} is damaged: {e!s:.200}; {remedy}") from e
 
     return read_model(folder, 'sentence encoder', made, encoder, _FIELDS, {'head.safetensors': False})
