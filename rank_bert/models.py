@@ -309,7 +309,8 @@ FAMILIES = {
     'luke': Family(skip=_states_and_none, after=('pooler',), pair='cls A sep sep B sep',
                    aside=('w2e_query', 'e2w_query', 'e2e_query'),  # these read entities, which are not given
                    fields=dict(entity_vocab_size=2, entity_emb_size=2)),
-    'mobilebert': Family(**_bert, neighbours=True, tiny=dict(embedding_size=8, true_hidden_size=8, intra_bottleneck_size=8)),
+    'mobilebert': Family(**_bert, neighbours=True,
+                         tiny=dict(embedding_size=8, true_hidden_size=8, intra_bottleneck_size=8)),
     't5': Family('encoder.block', 'encoder.embed_tokens', _states_and_bias, 'encoder.dropout',
                  ('encoder.final_layer_norm',), summary='', single='A sep', pair='A sep B sep', queries=('q', 'v'),
                  auto=AutoModelForTextEncoding,
