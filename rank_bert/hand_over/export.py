@@ -290,7 +290,8 @@ tokenizer.encode_special_tokens = True  # '[SEP]' in a text is plain text
 """
 _LOAD = dict(onnxruntime="session = onnxruntime.InferenceSession('model.onnx')",
              openvino="model = openvino.Core().compile_model('model.xml', 'CPU', dict(INFERENCE_PRECISION_HINT='f32'))")
-_CALL = dict(onnxruntime='session.run([output], dict(zip({inputs}, given)))[0]', openvino='model(given)[output]')
+_CALL = dict(onnxruntime='session.run([output], dict(zip({inputs}, given)))[0]',
+             openvino='model(given)[{outputs}.index(output)]')
 _TOKENIZE = """
 def tokenize(texts, keep):
     tokenizer.enable_truncation({max_tokens}, direction='right' if keep == 'start' else 'left')
@@ -323,7 +324,7 @@ def run(texts, output, keep='start', pairs=None):
 # %% ../../nbs/hand_over/02_export.ipynb #98e6476b
 def _graph_usage(model: TextModel, library: str) -> str:
     "Code for the README: how texts are read and computed, and one use of the outputs."
-    call = _CALL[library].format(inputs=model.inputs)
+    call = _CALL[library].format(inputs=model.inputs, outputs=[*model.outputs])
     run = (_RUN_PAIRS if len(model.inputs) > 2 else _RUN).format(call=call).strip()
     cut, prompted = _TOKENIZE, any(o.prompt for o in model.outputs.values())
     if prompted:

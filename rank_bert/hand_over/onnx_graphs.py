@@ -321,8 +321,8 @@ def openvino_reader(
     "A function that computes outputs from an exported model of OpenVINO."
     compiled = load_openvino().Core().compile_model(str(file), 'CPU', dict(INFERENCE_PRECISION_HINT='f32'))
     def read(name, texts, pairs=None):
-        out = model.outputs[name]
-        def run(given): return compiled(given)[name]
+        out, place = model.outputs[name], [*model.outputs].index(name)  # equal outputs are one, under the last name
+        def run(given): return compiled(given)[place]
         tokenizer = read_tokenizer(Path(file).parent, out, model.max_tokens)
         return _batched(tokenizer, run, as_texts(texts), pairs, out, model.inputs, bs)
     return read
