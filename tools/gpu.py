@@ -118,7 +118,7 @@ def parity(s: Setting, encoder, texts: list[str]) -> dict:
     encoder.to(s.device)
     on(s, encoder)
     ids, mask = (t.to(s.device) for t in encoder.pad(encoder.tokenize(texts[:8])))
-    with torch.inference_mode(): pooled = encoder.pool(encoder(ids, mask)[0], mask, "mean")  # what `forward` makes is on the device
+    with torch.inference_mode(): pooled = encoder.pool(encoder(ids, mask)[0], mask)  # what `forward` makes is on the device
     must(pooled.device.type == s.device.type, pooled.device)
     must(cosine(pooled.cpu(), wanted[:8]) > FLOAT[torch.float32], "the encoder itself gives other vectors")
     moved = cosine(encode(texts, encoder, dtype=torch.float32, device=s.device), wanted)
