@@ -9,6 +9,7 @@ __all__ = []
 
 # %% ../nbs/04b_all.ipynb #6de98b24
 from .base.layers import *
+from .base.families import *
 from .models import *
 from .tables import *
 from .data import *

@@ -15,7 +15,7 @@ import measure
 from release import ROOT, build, section, settings
 from stored import code_hash, stamped
 
-OUTPUT_BYTES, NOTEBOOK_BYTES = 20_000, 220_000
+OUTPUT_BYTES, NOTEBOOK_BYTES = 20_000, 200_000
 EXPORT_LINES = 60
 PROSE_WORDS = 120
 DEMO_ASSERTS = 6

@@ -573,7 +573,8 @@ class MultitaskLearner(Learner):
             alone = data.kind != 'tags' and (not _paired(data) or reading == 'separate')
             outputs[task] = Output(folded(head), None if data.kind == 'tags' else pooling,
                                    activations.get(data.kind, ''), keep=settings['keep'], labels=data.labels,
-                                   pairs=_paired(data), reading=reading, prompt=settings.get('prompt', '')*alone)
+                                   pairs=_paired(data), reading=reading,
+                                   prompt=settings.get('prompt', '') if alone else '')
         model = TextModel(self.model.encoder, outputs, settings['max_tokens'], 'model of several tasks')
         return export_model(model, folder, to, **kwargs)
 
